@@ -1,0 +1,1 @@
+"""Values: frozen structs that say what was said. Imports msgspec and nothing else of weight."""

@@ -1,0 +1,335 @@
+"""The blocks an assistant's turn, a question or a tool's answer is made of, and the tokens that ride on them.
+
+One family serves the stored transcript and the unified response. Every block may carry
+
+* `meta`: the continuity token its provider wants back, typed by who issued it, and never shown, merged or altered;
+* `extra`: the text of a JSON object with every other field the provider put on the block. It goes back to the same
+  dialect in the same place; empty means none;
+* `unread`: stored fields of a later version of this library, kept so that loading and saving loses nothing.
+
+A block is empty only if it has no text and no token.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+__all__ = [
+    "AnthropicMeta",
+    "AnthropicRedactedMeta",
+    "Audio",
+    "Block",
+    "ChatMeta",
+    "Citation",
+    "CodeExecution",
+    "CodeResult",
+    "Document",
+    "DocumentCitation",
+    "GeminiMeta",
+    "Image",
+    "Marker",
+    "Opaque",
+    "OpaqueMeta",
+    "OpenAiMeta",
+    "OtherCitation",
+    "PageCitation",
+    "ProviderMeta",
+    "Reasoning",
+    "Refusal",
+    "ServerToolResult",
+    "ServerToolUse",
+    "Text",
+    "ToolUse",
+    "UrlCitation",
+    "shortened",
+]
+
+
+def shortened(token: str) -> str:
+    """Show enough of an opaque token to tell two apart, and no more."""
+    return token if len(token) <= 16 else f"{token[:8]}…{token[-4:]}({len(token)})"
+
+
+class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What all stored values share: unknown stored fields survive in `unread`."""
+
+    unread: str = ""
+
+
+# --- tokens -----------------------------------------------------------------------------------------------------------
+
+
+class Meta(Value, frozen=True, tag_field="provider"):
+    """A continuity token: opaque, replayed only to its issuer."""
+
+    def __rich_repr__(self) -> list[tuple[str, object]]:
+        return [(f, shortened(v) if isinstance(v, str) else v) for f, v in _fields(self) if v]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.__rich_repr__())})"
+
+
+def _fields(value: msgspec.Struct) -> list[tuple[str, object]]:
+    return [(name, getattr(value, name)) for name in value.__struct_fields__]
+
+
+class AnthropicMeta(Meta, frozen=True, tag="anthropic"):
+    """The signature of a thinking or compaction block."""
+
+    signature: str
+
+
+class AnthropicRedactedMeta(Meta, frozen=True, tag="anthropic_redacted"):
+    """The ciphertext of a thinking block that is withheld; its block has no text."""
+
+    data: str
+
+
+class GeminiMeta(Meta, frozen=True, tag="gemini", rename={"thought_signature": "thoughtSignature"}):
+    """The signature of one part, base64 as received; it stays on the part it came with."""
+
+    thought_signature: str
+
+
+class OpenAiMeta(Meta, frozen=True, tag="open_ai"):
+    """A Responses item's id and, for reasoning and compaction, its ciphertext. An id may be absent."""
+
+    id: str = ""
+    encrypted_content: str | None = None
+
+
+class ChatMeta(Meta, frozen=True, tag="chat"):
+    """How reasoning arrived in the chat dialect.
+
+    `field` names the message field (`reasoning_content`, `reasoning`, ...), `think` for tags inside the text, or
+    `content` for a chunk of a content list, whose token is `signature`. `details` is the raw array text of
+    `reasoning_details`, in order.
+    """
+
+    field: str = ""
+    signature: str = ""
+    details: str = ""
+
+
+class OpaqueMeta(Meta, frozen=True, tag="opaque"):
+    """A stored token of a kind this version does not know: its JSON text, written back as it was."""
+
+    raw: str
+
+
+ProviderMeta: TypeAlias = AnthropicMeta | AnthropicRedactedMeta | GeminiMeta | OpenAiMeta | ChatMeta | OpaqueMeta
+
+
+# --- citations --------------------------------------------------------------------------------------------------------
+
+
+class _Citation(Value, frozen=True, kw_only=True, tag_field="type"):
+    """Where a statement comes from. `raw` is the provider's own object where one stood on the block."""
+
+    raw: str = ""
+
+
+class UrlCitation(_Citation, frozen=True, tag="url"):
+    """A web page; indices are positions in the text as the provider counts them."""
+
+    url: str
+    title: str | None = None
+    cited_text: str | None = None
+    start_index: int | None = None
+    end_index: int | None = None
+
+
+class DocumentCitation(_Citation, frozen=True, tag="document"):
+    """A span of a document that was sent along: characters, or blocks where the document was a list of blocks."""
+
+    document_index: int
+    document_title: str | None = None
+    cited_text: str | None = None
+    start_char_index: int | None = None
+    end_char_index: int | None = None
+    start_block_index: int | None = None
+    end_block_index: int | None = None
+
+
+class PageCitation(_Citation, frozen=True, tag="page"):
+    """Pages of a document: the first counts from 1, the last is exclusive."""
+
+    document_index: int
+    document_title: str | None = None
+    cited_text: str | None = None
+    start_page: int | None = None
+    end_page: int | None = None
+
+
+class OtherCitation(_Citation, frozen=True, tag="other"):
+    """A citation of a kind this version does not read: only `raw` says what it is."""
+
+
+Citation: TypeAlias = UrlCitation | DocumentCitation | PageCitation | OtherCitation
+
+
+# --- blocks -----------------------------------------------------------------------------------------------------------
+
+
+class BlockBase(Value, frozen=True, kw_only=True, tag_field="block_type"):
+    """What every block may carry besides its own fields."""
+
+    meta: ProviderMeta | None = None
+    extra: str = ""
+
+    def __rich_repr__(self) -> list[tuple[str, object]]:
+        defaults = dict(zip(reversed(self.__struct_fields__), reversed(self.__struct_defaults__), strict=False))
+        return [(f, v) for f, v in _fields(self) if v != defaults.get(f, msgspec.NODEFAULT)]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{k}={_shown(k, v)}' for k, v in self.__rich_repr__())})"
+
+
+def _shown(name: str, value: object) -> str:
+    return repr(shortened(value)) if name in ("data", "raw") and isinstance(value, str) else repr(value)
+
+
+class Text(BlockBase, frozen=True, tag="text"):
+    """What the model says, or what is said to it. `cache` (`5m`, `1h`) asks to cache the prompt up to here."""
+
+    text: str
+    citations: tuple[Citation, ...] = ()
+    cache: str = ""
+
+
+class Reasoning(BlockBase, frozen=True, tag="reasoning"):
+    """What the model let us see of its thinking.
+
+    `text` may be empty while `meta` is not: a withheld thought still has to be handed back.
+    """
+
+    text: str = ""
+
+
+class Refusal(BlockBase, frozen=True, tag="refusal"):
+    """The model's words for why it will not answer; shown as text, replayed as a refusal."""
+
+    text: str
+
+
+class ToolUse(BlockBase, frozen=True, tag="tool_use"):
+    """A call the model wants made.
+
+    `args` is the exact text the model wrote. It is JSON unless `broken` says why not, or `kind` is `custom`, whose
+    input is free text. `kind` is `function`, `custom`, or the provider's word for a built-in that the client runs.
+    `minted` ids were not received and are left off again; `no_args` tells that the provider sent no arguments at all.
+    """
+
+    id: str
+    name: str
+    args: str
+    kind: str = "function"
+    broken: str = ""
+    minted: bool = False
+    no_args: bool = False
+
+
+class Image(BlockBase, frozen=True, tag="image"):
+    """A picture: base64 `data` with its `mime` type, or a `url`, or a provider's `file_id`."""
+
+    data: str = ""
+    mime: str = ""
+    url: str = ""
+    file_id: str = ""
+    detail: str = ""
+    cache: str = ""
+
+
+class Audio(BlockBase, frozen=True, tag="audio"):
+    """Sound: base64 `data`; a model's own speech has an `id`, a transcript and an expiry (Unix seconds)."""
+
+    data: str = ""
+    mime: str = ""
+    transcript: str | None = None
+    id: str = ""
+    expires_at: int | None = None
+    url: str = ""
+    file_id: str = ""
+
+
+class Document(BlockBase, frozen=True, tag="document"):
+    """A file to read: base64 `data`, plain `text`, a `url` or a `file_id`. `citations` asks the model to cite it."""
+
+    data: str = ""
+    mime: str = ""
+    text: str = ""
+    url: str = ""
+    file_id: str = ""
+    title: str = ""
+    context: str = ""
+    citations: bool = False
+    cache: str = ""
+
+
+class CodeExecution(BlockBase, frozen=True, tag="code_execution"):
+    """Code the provider ran by itself."""
+
+    code: str
+    language: str = ""
+    id: str = ""
+
+
+class CodeResult(BlockBase, frozen=True, tag="code_result"):
+    """What that code gave. `outcome` is the provider's own word."""
+
+    outcome: str
+    output: str = ""
+    id: str = ""
+
+
+class ServerToolUse(BlockBase, frozen=True, tag="server_tool_use"):
+    """A call the provider makes by itself. `kind` is the wire's type, `args` the exact text of its input."""
+
+    id: str
+    name: str
+    args: str = ""
+    kind: str = ""
+
+
+class ServerToolResult(BlockBase, frozen=True, tag="server_tool_result"):
+    """What a provider's own tool gave. `kind` is the wire's type, `content` the exact JSON text, tokens and all."""
+
+    tool_use_id: str
+    content: str = ""
+    kind: str = ""
+
+
+class Marker(BlockBase, frozen=True, tag="marker"):
+    """A sign in the turn that is neither said nor called: `kind` is `compaction`, `fallback`, `container_upload`, ..."""
+
+    kind: str
+    text: str | None = None
+
+
+class Opaque(BlockBase, frozen=True, tag="opaque"):
+    """A block this version cannot read, kept word for word so that it can be replayed to its dialect.
+
+    An empty `dialect` means a stored block of a later version, written back as it was and sent to nobody.
+    """
+
+    dialect: str
+    raw: str
+
+
+Block: TypeAlias = (
+    Text
+    | Reasoning
+    | Refusal
+    | ToolUse
+    | Image
+    | Audio
+    | Document
+    | CodeExecution
+    | CodeResult
+    | ServerToolUse
+    | ServerToolResult
+    | Marker
+    | Opaque
+)

@@ -1,0 +1,277 @@
+"""The one JSON door: read and write JSON without changing what a provider wrote.
+
+msgspec does the work. Where it cannot (lone surrogates, numbers beyond a double), the standard library takes over, so
+that whatever can be received can be stored and read back identical. Three promises:
+
+* A value that is not ours to interpret travels as its own JSON text (`str` or `msgspec.Raw`), so `1.10` stays `1.10`.
+* Every unreadable document is one error, `JsonError`; no other exception leaves this module.
+* Nesting beyond `MAX_DEPTH` is refused with a message that says so, before it can exhaust the stack.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from json.decoder import scanstring  # type: ignore[attr-defined]  # typeshed leaves it out; json itself exports it
+from typing import Any, NoReturn, TypeVar
+
+import msgspec
+from msgspec import Raw
+
+__all__ = [
+    "MAX_DEPTH",
+    "JsonError",
+    "as_text",
+    "check",
+    "elements",
+    "encode",
+    "lone_surrogates",
+    "members",
+    "object_text",
+    "parse",
+    "problem",
+    "text_of",
+    "typed",
+]
+
+T = TypeVar("T")
+MAX_DEPTH = 200
+
+_members = msgspec.json.Decoder(dict[str, Raw])
+_elements = msgspec.json.Decoder(list[Raw])
+_raw = msgspec.json.Decoder(Raw)
+_any = msgspec.json.Decoder()
+_string = msgspec.json.Decoder(str)
+_encoder = msgspec.json.Encoder()
+_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+_SPACE = re.compile(r"[ \t\n\r]*")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class JsonError(ValueError):
+    """The text is not JSON that can be kept: the message says what is wrong with it."""
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+# Digits stay text here: this scanner only finds where values end, and int() refuses more than 4,300 digits.
+_scanner = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=str, parse_float=str, strict=True)
+_plain = json.JSONDecoder(parse_constant=_refuse_constant, strict=True)
+
+
+def _guard(data: bytes) -> None:
+    """Refuse nesting over `MAX_DEPTH`. Strings are skipped, so brackets inside them do not count."""
+    if data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
+        return
+    depth = 0
+    for token in _TOKENS.finditer(data):
+        first = data[token.start()]
+        if first in b"[{":
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise JsonError(f"nested deeper than {MAX_DEPTH} levels")
+        elif first in b"]}":
+            depth -= 1
+
+
+def _bytes(data: bytes | str | Raw) -> bytes:
+    if isinstance(data, str):
+        return data.encode("utf-8", "surrogatepass")
+    return bytes(data)
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError as exc:
+        raise JsonError(f"not UTF-8: {exc.reason} at byte {exc.start}") from None
+
+
+def _attempt(fast: Callable[[bytes], T], slow: Callable[[str], T], data: bytes | str | Raw) -> T:
+    raw = _bytes(data)
+    _guard(raw)
+    try:
+        return fast(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as first:
+        text = _text(raw)
+        try:
+            return slow(text)
+        except JsonError:
+            raise
+        except (ValueError, RecursionError):
+            raise JsonError(str(first)) from None
+
+
+def _skip(text: str, at: int) -> int:
+    match = _SPACE.match(text, at)
+    return match.end() if match else at
+
+
+def _slow_members(text: str) -> dict[str, Raw]:
+    found: dict[str, Raw] = {}
+    at = _skip(text, 0)
+    if text[at : at + 1] != "{":
+        raise JsonError("Expected `object`")
+    at = _skip(text, at + 1)
+    if text[at : at + 1] == "}":
+        return _ended(text, at + 1, found)
+    while True:
+        if text[at : at + 1] != '"':
+            raise JsonError(f"expected a key at character {at}")
+        key, at = scanstring(text, at + 1, True)
+        at = _skip(text, at)
+        if text[at : at + 1] != ":":
+            raise JsonError(f"expected ':' at character {at}")
+        start = _skip(text, at + 1)
+        _, at = _scanner.raw_decode(text, start)
+        found[key] = Raw(_bytes(text[start:at]))
+        at = _skip(text, at)
+        if text[at : at + 1] == "}":
+            return _ended(text, at + 1, found)
+        if text[at : at + 1] != ",":
+            raise JsonError(f"expected ',' or '}}' at character {at}")
+        at = _skip(text, at + 1)
+
+
+def _ended(text: str, at: int, found: T) -> T:
+    if _skip(text, at) != len(text):
+        raise JsonError(f"trailing characters at character {at}")
+    return found
+
+
+def _slow_elements(text: str) -> list[Raw]:
+    found: list[Raw] = []
+    at = _skip(text, 0)
+    if text[at : at + 1] != "[":
+        raise JsonError("Expected `array`")
+    at = _skip(text, at + 1)
+    if text[at : at + 1] == "]":
+        return _ended(text, at + 1, found)
+    while True:
+        end = _scanner.raw_decode(text, at)[1]
+        found.append(Raw(_bytes(text[at:end])))
+        at = _skip(text, end)
+        if text[at : at + 1] == "]":
+            return _ended(text, at + 1, found)
+        if text[at : at + 1] != ",":
+            raise JsonError(f"expected ',' or ']' at character {at}")
+        at = _skip(text, at + 1)
+
+
+def _slow_check(text: str) -> Raw:
+    start = _skip(text, 0)
+    end = _scanner.raw_decode(text, start)[1]
+    return _ended(text, end, Raw(_bytes(text)))
+
+
+def _slow_parse(text: str) -> Any:
+    start = _skip(text, 0)
+    found, end = _plain.raw_decode(text, start)
+    return _ended(text, end, found)
+
+
+def members(data: bytes | str | Raw) -> dict[str, Raw]:
+    """Split a JSON object into its members, each value as its exact text. A repeated key: the last one counts."""
+    return _attempt(_members.decode, _slow_members, data)
+
+
+def elements(data: bytes | str | Raw) -> list[Raw]:
+    """Split a JSON array into its elements, each as its exact text."""
+    return _attempt(_elements.decode, _slow_elements, data)
+
+
+def check(data: bytes | str | Raw) -> Raw:
+    """Return `data` as `Raw` after making sure that it is one JSON document; raise `JsonError` if it is not."""
+    raw = _attempt(_raw.decode, _slow_check, data)
+    _text(bytes(raw))  # msgspec does not look inside strings it skips
+    return raw
+
+
+def problem(data: bytes | str | Raw) -> str:
+    """Say why `data` is not JSON; empty if it is."""
+    try:
+        check(data)
+    except JsonError as exc:
+        return str(exc) or "not JSON"
+    return ""
+
+
+def parse(data: bytes | str | Raw) -> Any:
+    """Decode to plain Python values. Numbers lose their spelling here: only for values that are ours to interpret."""
+    return _attempt(_any.decode, _slow_parse, data)
+
+
+def typed(data: bytes | str | Raw, kind: type[T]) -> T:
+    """Decode to `kind`; raise `JsonError` where the text is no JSON or does not fit."""
+
+    def fast(raw: bytes) -> T:
+        return msgspec.json.decode(raw, type=kind)
+
+    def slow(text: str) -> T:
+        return msgspec.convert(_slow_parse(text), kind)
+
+    return _attempt(fast, slow, data)
+
+
+def text_of(value: Raw | None, default: str = "") -> str:
+    """Return a JSON string's value; `default` for null or absent; raise `JsonError` for anything else."""
+    if value is None or bytes(value) == b"null":
+        return default
+    found = _attempt(_string.decode, _slow_parse, value)
+    if not isinstance(found, str):
+        raise JsonError(f"Expected `str`, got `{bytes(value)[:40].decode('utf-8', 'replace')}`")
+    return found
+
+
+def as_text(value: bytes | Raw) -> str:
+    """Return the JSON text itself as a string."""
+    return _text(bytes(value))
+
+
+def object_text(fields: Mapping[str, Raw]) -> str:
+    """Join members into the text of an object; empty for none, so that "nothing extra" has one spelling."""
+    return as_text(encode(dict(fields))) if fields else ""
+
+
+def lone_surrogates(text: str) -> bool:
+    """Tell whether `text` holds a half character that UTF-8 cannot carry."""
+    return not text.isascii() and _SURROGATE.search(text) is not None
+
+
+def encode(value: Any) -> bytes:
+    """Write compact JSON. `Raw` is spliced in as it stands; lone surrogates become escapes that read back identical."""
+    try:
+        return _encoder.encode(value)
+    except UnicodeEncodeError:
+        return "".join(_pieces(value)).encode("ascii", "backslashreplace")
+    except RecursionError:
+        raise JsonError(f"nested deeper than {MAX_DEPTH} levels") from None
+
+
+def _pieces(value: Any) -> Iterable[str]:
+    if isinstance(value, Raw):
+        yield _escaped(as_text(value))
+    elif isinstance(value, dict):
+        yield "{"
+        for at, (key, item) in enumerate(value.items()):
+            yield f"{',' if at else ''}{json.dumps(key)}:"
+            yield from _pieces(item)
+        yield "}"
+    elif isinstance(value, list | tuple):
+        yield "["
+        for at, item in enumerate(value):
+            yield "," if at else ""
+            yield from _pieces(item)
+        yield "]"
+    elif isinstance(value, msgspec.Struct):
+        yield from _pieces(msgspec.to_builtins(value, builtin_types=(Raw,)))
+    else:
+        yield json.dumps(value)
+
+
+def _escaped(text: str) -> str:
+    """Spell every non-ASCII character of a JSON text as an escape: they can only stand inside strings."""
+    return text if text.isascii() else "".join(c if c.isascii() else json.dumps(c)[1:-1] for c in text)

@@ -1,0 +1,236 @@
+"""Messages: who said what, in order, and on whose behalf a token was issued.
+
+A conversation is a sequence of four kinds of message. An assistant's message holds ordered blocks and no usage: what a
+reply cost is billing, and stands on the response.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import msgspec
+
+from tenuto.core import jsonio
+from tenuto.core.blocks import (
+    Audio,
+    Block,
+    Document,
+    Image,
+    Opaque,
+    Refusal,
+    Text,
+    ToolUse,
+    Value,
+)
+
+__all__ = [
+    "AssistantMessage",
+    "Content",
+    "Message",
+    "Origin",
+    "StopReason",
+    "SystemMessage",
+    "ToolCallView",
+    "ToolResult",
+    "ToolResults",
+    "Usage",
+    "UserMessage",
+    "user",
+]
+
+T = TypeVar("T")
+
+StopReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter", "error"]
+"""Why a turn ended, in one vocabulary; the provider's own word stands beside it as `raw_stop`."""
+
+Content: TypeAlias = Text | Image | Audio | Document | Opaque
+"""What may be said to a model."""
+
+
+class Origin(Value, frozen=True):
+    """Who issued a message's tokens: the provider's row, the dialect, the model asked for, the account's fingerprint."""
+
+    provider: str
+    dialect: str
+    model: str = ""
+    account: str = ""
+
+
+class ToolCallView(msgspec.Struct, frozen=True):
+    """A read-only look at one call, for whoever runs it."""
+
+    id: str
+    name: str
+    args: str
+    kind: str = "function"
+    broken: str = ""
+
+    def parse(self) -> Any:
+        """Return the arguments as plain values; no text at all counts as no arguments."""
+        return jsonio.parse(self.args or "{}") if self.kind != "custom" else self.args
+
+    def parse_args(self, kind: type[T]) -> T:
+        """Return the arguments as a `kind`; raise `JsonError` if they are no JSON or do not fit."""
+        return jsonio.typed(self.args or "{}", kind)
+
+    def answer(self, content: str | tuple[Content, ...], *, is_error: bool = False) -> ToolResult:
+        """Make the result that answers this call."""
+        return ToolResult(self.id, content, is_error=is_error)
+
+
+class ToolResult(Value, frozen=True):
+    """What a tool gave back. It answers one call and carries no token."""
+
+    tool_use_id: str
+    content: str | tuple[Content, ...] = ""
+    is_error: bool = False
+    extra: str = ""
+
+
+class _Message(Value, frozen=True, tag_field="role"):
+    pass
+
+
+class SystemMessage(_Message, frozen=True, tag="system"):
+    """Instructions. They may stand anywhere; where a dialect wants them elsewhere, the encoder moves them."""
+
+    content: str | tuple[Text, ...]
+
+    def __str__(self) -> str:
+        return self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
+
+
+class UserMessage(_Message, frozen=True, tag="user"):
+    """What the user says and shows."""
+
+    content: str | tuple[Content, ...]
+    name: str = ""
+
+    def __str__(self) -> str:
+        if isinstance(self.content, str):
+            return self.content
+        return "".join(part.text for part in self.content if isinstance(part, Text))
+
+    @property
+    def parts(self) -> tuple[Content, ...]:
+        """The content as parts, whichever way it was given."""
+        return (Text(self.content),) if isinstance(self.content, str) else self.content
+
+
+class AssistantMessage(_Message, frozen=True, tag="assistant"):
+    """One reply: its blocks in the order the model produced them.
+
+    `extra` is the text of a JSON object with the fields that stood beside the blocks (container, grounding, ...).
+    `incomplete` marks a reply that was cut off: its blocks carry no tokens that were not confirmed.
+    """
+
+    blocks: tuple[Block, ...]
+    stop_reason: StopReason | None = None
+    raw_stop: str | None = None
+    origin: Origin | None = None
+    extra: str = ""
+    incomplete: bool = False
+
+    def __str__(self) -> str:
+        """The text blocks, joined; neither reasoning nor calls."""
+        return "".join(block.text for block in self.blocks if isinstance(block, Text))
+
+    def tool_calls(self) -> Iterator[ToolCallView]:
+        """Yield the calls in block order."""
+        return (_view(block) for block in self.blocks if isinstance(block, ToolUse))
+
+    def has_tool_calls(self) -> bool:
+        """Tell whether anything is to be run."""
+        return any(isinstance(block, ToolUse) for block in self.blocks)
+
+    def get_tool_use(self, id: str) -> ToolCallView | None:
+        """Return the call with this id, or None."""
+        return next((call for call in self.tool_calls() if call.id == id), None)
+
+    def text_blocks(self) -> Iterator[str]:
+        """Yield the text of each text block."""
+        return (block.text for block in self.blocks if isinstance(block, Text))
+
+
+class ToolResults(_Message, frozen=True, tag="tool"):
+    """The answers to the calls of the message before, in call order."""
+
+    results: tuple[ToolResult, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(result.content for result in self.results if isinstance(result.content, str))
+
+
+Message: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolResults
+
+
+def _view(block: ToolUse) -> ToolCallView:
+    return ToolCallView(block.id, block.name, block.args, block.kind, block.broken)
+
+
+def user(*parts: str | Content) -> UserMessage:
+    """Make a user's message of strings and things to look at."""
+    if len(parts) == 1 and isinstance(parts[0], str):
+        return UserMessage(parts[0])
+    return UserMessage(tuple(Text(part) if isinstance(part, str) else part for part in parts))
+
+
+class Usage(Value, frozen=True):
+    """What one reply used, in tokens. The buckets do not overlap, and None means that nobody said.
+
+    `input_tokens` were neither read from nor written to a cache; `output_tokens` exclude `reasoning_tokens` where those
+    are known. `total_tokens` is the provider's own sum, if it gave one. The other fields are shares of the buckets.
+    """
+
+    input_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    total_tokens: int | None = None
+    audio_input_tokens: int | None = None
+    audio_output_tokens: int | None = None
+    input_by_modality: dict[str, int] | None = None
+    output_by_modality: dict[str, int] | None = None
+
+    @property
+    def prompt_tokens(self) -> int | None:
+        """Everything that went in, cached or not."""
+        return _sum(self.input_tokens, self.cache_read_tokens, self.cache_write_tokens)
+
+    @property
+    def completion_tokens(self) -> int | None:
+        """Everything that came out, thought or said."""
+        return _sum(self.output_tokens, self.reasoning_tokens)
+
+    @property
+    def total(self) -> int | None:
+        """The provider's own total where it gave one, else the sum of the buckets."""
+        return self.total_tokens if self.total_tokens is not None else _sum(self.prompt_tokens, self.completion_tokens)
+
+    def __hash__(self) -> int:
+        return hash((self.input_tokens, self.output_tokens, self.total_tokens))
+
+    def __add__(self, other: Usage) -> Usage:
+        """Add bucket by bucket. None stays None only where both sides do not know."""
+        return functools.reduce(_with_sum, _COUNTS, (Usage(), self, other))[0]
+
+
+_COUNTS = tuple(field for field in Usage.__struct_fields__ if field.endswith("_tokens"))
+
+
+def _with_sum(sums: tuple[Usage, Usage, Usage], field: str) -> tuple[Usage, Usage, Usage]:
+    total, left, right = sums
+    return msgspec.structs.replace(total, **{field: _sum(getattr(left, field), getattr(right, field))}), left, right
+
+
+def _sum(*parts: int | None) -> int | None:
+    known = [part for part in parts if part is not None]
+    return sum(known) if known else None
+
+
+def shown_text(block: Block) -> str | None:
+    """Return what a block says out loud: text and refusals."""
+    return block.text if isinstance(block, Text | Refusal) else None

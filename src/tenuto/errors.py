@@ -1,0 +1,309 @@
+"""Every error the package raises, in one tree, so that callers can catch at the height they need.
+
+* TenutoError
+  x LLMError                    what a provider said, or failed to say
+    + AuthenticationFailed      401, 403: the key is wrong, or may not do this
+    + BadRequest                400, 413, 422: the request will not get better by waiting
+      - ContextTooLong          the conversation no longer fits
+    + NotFound                  404: no such model, file or address
+    + RateLimited               429: `retry_after` says when to try again
+    + QuotaExceeded             the account is out of money or allowance: waiting does not help
+    + Unavailable               5xx, overloaded: `retry_after` says when to try again
+    + ConnectionFailed          the line could not be opened, or broke
+    + TimedOut                  nothing came in time
+    + IncompleteResponse        the reply ended without its dialect's last word; `partial` holds what came
+    + ProtocolError             bytes that break the dialect; `frame` holds the offending piece
+  x UnsupportedModel            the model lacks what was asked of it
+  x UnknownProvider             no such row
+  x MissingKey                  names the variable that would hold it
+  x MissingTool                 a stored call names a tool that is not there
+  x TranscriptError             a transcript that no provider would take
+  x StreamAssemblyError         events in an order that makes no block
+    + OrphanedToolDelta, OrphanedReasoningDelta, DuplicateToolStart, UnknownToolComplete, UnknownToolFinalize,
+      InvalidArgsJson
+  x SchemaMismatch              the answer does not fit the schema
+  x StoreError
+    + SessionNotFound, SessionInUse, LeaseLost, StoreCorrupt
+  x LimitReached                a run stopped where it was told to stop
+
+A tool that fails is not an error here: it is a result that the model gets to read.
+"""
+
+from __future__ import annotations
+
+from tenuto.core.response import ChatResponse
+
+__all__ = [
+    "AuthenticationFailed",
+    "BadRequest",
+    "ConnectionFailed",
+    "ContextTooLong",
+    "DuplicateToolStart",
+    "IncompleteResponse",
+    "InvalidArgsJson",
+    "LLMError",
+    "LeaseLost",
+    "LimitReached",
+    "MissingKey",
+    "MissingTool",
+    "NotFound",
+    "OrphanedReasoningDelta",
+    "OrphanedToolDelta",
+    "ProtocolError",
+    "QuotaExceeded",
+    "RateLimited",
+    "SchemaMismatch",
+    "SessionInUse",
+    "SessionNotFound",
+    "StoreCorrupt",
+    "StoreError",
+    "StreamAssemblyError",
+    "TenutoError",
+    "TimedOut",
+    "TranscriptError",
+    "Unavailable",
+    "UnknownProvider",
+    "UnknownToolComplete",
+    "UnknownToolFinalize",
+    "UnsupportedModel",
+]
+
+
+class TenutoError(Exception):
+    """The root of the tree."""
+
+
+# --- what a provider said ---------------------------------------------------------------------------------------------
+
+
+class LLMError(TenutoError):
+    """A call that failed on the other side, or on the way there.
+
+    `provider` is the row's name; `raw` is the body of the answer, unshortened. `partial` holds what was assembled
+    before a stream broke, with unconfirmed tokens taken off.
+    """
+
+    retryable = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        provider: str = "",
+        status: int | None = None,
+        raw: str = "",
+        retryable: bool | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.provider = provider
+        self.status = status
+        self.raw = raw
+        self.request_id: str | None = None
+        self.retry_after: float | None = None
+        self.partial: ChatResponse | None = None
+        if retryable is not None:
+            self.retryable = retryable
+
+
+class AuthenticationFailed(LLMError):
+    """The key is missing, wrong, or may not do this."""
+
+
+class BadRequest(LLMError):
+    """The provider refuses the request as it is."""
+
+
+class ContextTooLong(BadRequest):
+    """The conversation is longer than the model can read."""
+
+
+class NotFound(LLMError):
+    """There is no such model, file or address."""
+
+
+class RateLimited(LLMError):
+    """Too many requests or tokens in too short a time; `retry_after` is in seconds, if the provider said."""
+
+    retryable = True
+
+
+class QuotaExceeded(LLMError):
+    """The account's money or allowance is used up."""
+
+
+class Unavailable(LLMError):
+    """The provider is overloaded or broken for the moment; `retry_after` is in seconds, if the provider said."""
+
+    retryable = True
+
+
+class ConnectionFailed(LLMError):
+    """The line could not be opened, or broke."""
+
+    retryable = True
+
+
+class TimedOut(LLMError):
+    """Nothing came in time."""
+
+    retryable = True
+
+
+class IncompleteResponse(LLMError):
+    """The reply ended without its dialect's last word. `partial` is what came, marked as incomplete."""
+
+    retryable = True
+
+
+class ProtocolError(LLMError):
+    """The provider's bytes broke its own dialect.
+
+    `frame` is the piece that could not be read, unshortened: a report without it cannot be acted on.
+    """
+
+    def __init__(self, message: str, *, provider: str = "", frame: bytes = b"") -> None:
+        super().__init__(message, provider=provider, raw=frame.decode("utf-8", "replace"))
+        self.frame = frame
+
+
+# --- what we refuse ---------------------------------------------------------------------------------------------------
+
+
+class UnsupportedModel(TenutoError):
+    """The model cannot do what is asked; `reason` names the missing feature."""
+
+    def __init__(self, model: str, reason: str) -> None:
+        super().__init__(f"unsupported model {model!r}: {reason}")
+        self.model = model
+        self.reason = reason
+
+
+class UnknownProvider(TenutoError):
+    """No row has this name; `near` lists names that look like it."""
+
+    def __init__(self, name: str, near: tuple[str, ...] = ()) -> None:
+        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+        super().__init__(f"unknown provider {name!r}{hint}")
+        self.name = name
+        self.near = near
+
+
+class MissingKey(TenutoError):
+    """No key for a provider; the message names the variables that would hold one."""
+
+    def __init__(self, provider: str, variables: tuple[str, ...] = ()) -> None:
+        where = f": set {' or '.join(variables)}, or pass keys={{{provider!r}: ...}}" if variables else ""
+        super().__init__(f"no API key for {provider!r}{where}")
+        self.provider = provider
+        self.variables = variables
+
+
+class MissingTool(TenutoError):
+    """A tool that a transcript calls for is not among those given."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"no tool named {name!r}")
+        self.name = name
+
+
+class TranscriptError(TenutoError):
+    """The transcript says something that no provider would take; the message names the place."""
+
+
+class SchemaMismatch(TenutoError):
+    """The model's answer does not fit the schema it was given; `text` is what it wrote."""
+
+    def __init__(self, message: str, *, text: str = "") -> None:
+        super().__init__(message)
+        self.text = text
+
+
+class LimitReached(TenutoError):
+    """A run stopped where it was told to stop; `limit` names which."""
+
+    def __init__(self, limit: str, message: str = "") -> None:
+        super().__init__(message or f"limit reached: {limit}")
+        self.limit = limit
+
+
+# --- assembling a stream ----------------------------------------------------------------------------------------------
+
+
+class StreamAssemblyError(TenutoError):
+    """Events came in an order that makes no block. Whoever reads the stream decides what follows from it."""
+
+    def __init__(self, message: str, *, id: str = "") -> None:
+        super().__init__(message)
+        self.id = id
+
+
+class OrphanedToolDelta(StreamAssemblyError):
+    """Arguments for a call that was never begun."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(f"delta for unknown tool call: {id}", id=id)
+
+
+class OrphanedReasoningDelta(StreamAssemblyError):
+    """Reasoning that was never begun."""
+
+    def __init__(self) -> None:
+        super().__init__("delta for unknown reasoning block")
+
+
+class DuplicateToolStart(StreamAssemblyError):
+    """The same call is begun twice."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(f"duplicate tool call start: {id}", id=id)
+
+
+class UnknownToolComplete(StreamAssemblyError):
+    """A call is completed that was never begun; raised in strict mode only."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(f"complete event for unknown tool: {id}", id=id)
+
+
+class UnknownToolFinalize(StreamAssemblyError):
+    """Arguments are asked for of a call that was never begun."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(f"finalize args for unknown tool: {id}", id=id)
+
+
+class InvalidArgsJson(StreamAssemblyError):
+    """The collected arguments are not JSON."""
+
+    def __init__(self, id: str, reason: str) -> None:
+        super().__init__(f"invalid args JSON for tool {id}: {reason}", id=id)
+        self.reason = reason
+
+    @property
+    def source(self) -> str:
+        """The reason, under its other name."""
+        return self.reason
+
+
+# --- keeping ----------------------------------------------------------------------------------------------------------
+
+
+class StoreError(TenutoError):
+    """Something about keeping a session failed."""
+
+
+class SessionNotFound(StoreError):
+    """The store holds no such session."""
+
+
+class SessionInUse(StoreError):
+    """Another live process holds the session."""
+
+
+class LeaseLost(StoreError):
+    """Another process took the session over; nothing was written."""
+
+
+class StoreCorrupt(StoreError):
+    """What is stored cannot be read."""

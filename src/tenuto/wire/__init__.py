@@ -1,0 +1,1 @@
+"""Translation between values and bytes. Pure: no clock, no randomness, no environment, no network, no logging."""

@@ -1,0 +1,187 @@
+"""Blocks from pieces, in the order in which they were begun.
+
+Two ways in, one list of slots. Decoders `begin` a block, hand its slot pieces, and `finish` it; several may be open at
+once. The `on_*` methods are the specified interface for event loops that know only text, reasoning and tool calls.
+Mechanism and policy are apart: whatever makes no sense is raised, and the caller decides whether to skip, count or stop.
+
+Pieces are collected in lists and joined once: the cost of a block is linear in the number of its pieces.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from tenuto.core import jsonio
+from tenuto.core.blocks import (
+    Audio,
+    Block,
+    CodeExecution,
+    Image,
+    ProviderMeta,
+    Reasoning,
+    Refusal,
+    ServerToolUse,
+    Text,
+    ToolUse,
+)
+from tenuto.errors import (
+    DuplicateToolStart,
+    InvalidArgsJson,
+    OrphanedReasoningDelta,
+    OrphanedToolDelta,
+    UnknownToolComplete,
+    UnknownToolFinalize,
+)
+
+__all__ = ["GROWS", "BlockAssembler", "BlockKey", "Slot"]
+
+GROWS: dict[type[Block], str] = {
+    Text: "text",
+    Reasoning: "text",
+    Refusal: "text",
+    ToolUse: "args",
+    ServerToolUse: "args",
+    CodeExecution: "code",
+    Image: "data",
+    Audio: "data",
+}
+"""The field that a block's pieces flow into."""
+
+
+class BlockKey(msgspec.Struct, frozen=True):
+    """A block's place in the order; it names one block for ever."""
+
+    index: int
+
+
+class Slot:
+    """One block on its way: what it was begun with, and its pieces so far."""
+
+    __slots__ = ("block", "done", "index", "pieces")
+
+    def __init__(self, index: int, block: Block, *, done: bool = False) -> None:
+        self.index = index
+        self.block = block
+        self.pieces: list[str] = []
+        self.done = done
+
+    @property
+    def key(self) -> BlockKey:
+        """The place of this block in the order."""
+        return BlockKey(self.index)
+
+    def joined(self) -> Block:
+        """Return the block with its pieces in it; nothing is consumed."""
+        if self.pieces:
+            field = GROWS[type(self.block)]
+            self.pieces = ["".join(self.pieces)]
+            return msgspec.structs.replace(self.block, **{field: getattr(self.block, field) + self.pieces[0]})
+        return self.block
+
+
+class BlockAssembler:
+    """Collects what a stream says into blocks. `strict` refuses to complete a call that was never begun."""
+
+    def __init__(self, *, strict: bool = False) -> None:
+        self._slots: list[Slot] = []
+        self._tools: dict[str, Slot] = {}
+        self._thoughts: list[Slot] = []
+        self._strict = strict
+
+    def begin(self, block: Block) -> Slot:
+        """Open a slot after all others. Its place does not change, whatever is finished first."""
+        slot = Slot(len(self._slots), block)
+        self._slots.append(slot)
+        return slot
+
+    def finish(self, slot: Slot, block: Block | None = None) -> Block:
+        """Close a slot with its pieces joined, or with `block` where the provider sent the finished form."""
+        slot.block = block if block is not None else slot.joined()
+        slot.pieces = []
+        slot.done = True
+        return slot.block
+
+    def finalize(self) -> list[Block]:
+        """Return the finished blocks in the order in which they were begun; those still open are left out."""
+        return [slot.joined() for slot in self._slots if slot.done]
+
+    def unfinished(self) -> list[Block]:
+        """Return every block begun, those still open with what has come and without their tokens."""
+        whole = [slot.joined() for slot in self._slots]
+        return [
+            block if slot.done else msgspec.structs.replace(block, meta=None)
+            for slot, block in zip(self._slots, whole, strict=True)
+        ]
+
+    # --- the specified interface --------------------------------------------------------------------------------------
+
+    def on_text_delta(self, delta: str, meta: ProviderMeta | None = None) -> None:
+        """Extend the last text block; begin one where the delta or the last block is signed, or the last is no text."""
+        last = self._slots[-1] if self._slots else None
+        if meta is None and last is not None and last.done and isinstance(last.block, Text) and last.block.meta is None:
+            last.pieces.append(delta)
+            return
+        slot = self.begin(Text(delta, meta=meta))
+        slot.done = True
+
+    def on_reasoning_start(self) -> BlockKey:
+        """Begin reasoning. Reasoning that is still open stays open: it is finished in its turn, or by `finalize`."""
+        for open_slot in self._thoughts:
+            self.finish(open_slot)
+        self._thoughts = [self.begin(Reasoning())]
+        return self._thoughts[0].key
+
+    def on_reasoning_delta(self, delta: str) -> None:
+        """Extend the open reasoning; raise `OrphanedReasoningDelta` if there is none."""
+        if not self._thoughts:
+            raise OrphanedReasoningDelta
+        self._thoughts[-1].pieces.append(delta)
+
+    def on_reasoning_complete(self, meta: ProviderMeta | None = None) -> None:
+        """Finish the open reasoning with its token; without one open, nothing happens."""
+        if self._thoughts:
+            slot = self._thoughts.pop()
+            self.finish(slot, msgspec.structs.replace(slot.joined(), meta=meta))
+
+    def current_reasoning_text(self) -> str:
+        """Return the text of the open reasoning so far; empty if there is none."""
+        return "".join(self._thoughts[-1].pieces) if self._thoughts else ""
+
+    def on_tool_call_start(self, id: str) -> BlockKey:
+        """Begin a call; raise `DuplicateToolStart` if it is open already."""
+        if id in self._tools:
+            raise DuplicateToolStart(id)
+        self._tools[id] = slot = self.begin(ToolUse(id, "", ""))
+        return slot.key
+
+    def on_tool_call_delta(self, id: str, name: str | None, args_delta: str) -> None:
+        """Extend an open call's arguments, and name it; raise `OrphanedToolDelta` if it is not open."""
+        slot = self._tools.get(id)
+        if slot is None:
+            raise OrphanedToolDelta(id)
+        if name is not None and isinstance(slot.block, ToolUse):
+            slot.block = msgspec.structs.replace(slot.block, name=name)
+        slot.pieces.append(args_delta)
+
+    def finalize_tool_args(self, id: str) -> str:
+        """Return an open call's arguments, `{}` if none came.
+
+        Raise `UnknownToolFinalize` for a call that is not open, `InvalidArgsJson` for text that is not JSON. The call
+        stays open either way.
+        """
+        slot = self._tools.get(id)
+        if slot is None:
+            raise UnknownToolFinalize(id)
+        args = "".join(slot.pieces) or "{}"
+        if reason := jsonio.problem(args):
+            raise InvalidArgsJson(id, reason)
+        return args
+
+    def on_tool_call_complete(self, id: str, name: str, args: str, meta: ProviderMeta | None = None) -> None:
+        """Finish a call in its place; one that was never begun goes to the end (in strict mode, it is refused)."""
+        slot = self._tools.pop(id, None)
+        if slot is None:
+            if self._strict:
+                raise UnknownToolComplete(id)
+            slot = self.begin(ToolUse(id, name, args))
+        self.finish(slot, ToolUse(id, name, args, meta=meta))

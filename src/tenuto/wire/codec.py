@@ -1,0 +1,286 @@
+"""What the four dialects share: the shape of a decoder, the door where foreign exceptions become ours, minted ids.
+
+A decoder reads one reply. Bytes go in (`feed`, or `whole` for a body that did not stream), events come out, and
+`finish` says that no more bytes come. A body that did not stream takes the same path as the frames of a stream.
+
+Faults are told in order: `feed` returns the events that came before a fault, then a `Failure`, and keeps the exception
+in `error`; `finish` raises it. So no event is lost to an error that came in the same piece.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import ClassVar, TypeVar
+
+import msgspec
+from msgspec import Raw
+
+from tenuto.core import jsonio
+from tenuto.core.blocks import Block, ToolUse
+from tenuto.core.events import (
+    ArgumentsDelta,
+    ContentDelta,
+    ContentDone,
+    ContentStart,
+    Delta,
+    Event,
+    Failure,
+    MessageDone,
+)
+from tenuto.core.messages import Origin
+from tenuto.core.response import ChatResponse
+from tenuto.core.target import Dialect, Loss, Target
+from tenuto.errors import IncompleteResponse, LLMError, ProtocolError
+from tenuto.wire.assembler import BlockAssembler, Slot
+from tenuto.wire.sse import FrameReader
+
+__all__ = ["Decoder", "Parts", "merge_fields", "mint", "read", "read_whole"]
+
+T = TypeVar("T")
+_FAULTS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+"""What reading malformed data can raise. msgspec's and our JSON errors are ValueErrors."""
+
+
+def mint(seed: str, response_id: str, candidate: int, ordinal: int) -> str:
+    """Make the id for a call that came without one: the same bytes always give the same id."""
+    named = "\x00".join((seed, response_id, str(candidate), str(ordinal)))
+    return f"tnt_{hashlib.sha256(named.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
+
+
+def merge_fields(kept: dict[str, Raw], came: Iterable[tuple[str, Raw]]) -> None:
+    """Merge fields that arrive in pieces and that nobody here interprets. The one rule for all dialects:
+
+    null never replaces a value; objects merge key by key; lists whose elements all carry an `index` merge by it;
+    anything else is replaced by what comes later.
+    """
+    for name, value in came:
+        old = kept.get(name)
+        if old is None or bytes(old) == b"null":
+            kept[name] = value
+        elif bytes(value) != b"null":
+            kept[name] = _merged(old, value)
+
+
+def _merged(old: Raw, new: Raw) -> Raw:
+    before, after = bytes(old)[:1], bytes(new)[:1]
+    if before == after == b"{":
+        fields = jsonio.members(old)
+        merge_fields(fields, jsonio.members(new).items())
+        return Raw(jsonio.encode(fields))
+    if before == after == b"[":
+        merged = _merged_lists(jsonio.elements(old), jsonio.elements(new))
+        return Raw(jsonio.encode(merged)) if merged is not None else new
+    return new
+
+
+def _merged_lists(old: list[Raw], new: list[Raw]) -> list[Raw] | None:
+    if not old or not new or not all(bytes(item)[:1] == b"{" for item in (*old, *new)):
+        return None
+    by_index: dict[bytes, dict[str, Raw]] = {}
+    for item in (*old, *new):
+        fields = jsonio.members(item)
+        if "index" not in fields:
+            return None
+        merge_fields(by_index.setdefault(bytes(fields["index"]), {}), fields.items())
+    return [Raw(jsonio.encode(fields)) for fields in by_index.values()]
+
+
+class Parts:
+    """One choice on its way: assembles its blocks and tells of them, in step."""
+
+    __slots__ = ("assembler", "choice", "losses", "out")
+
+    def __init__(self, out: list[Event], losses: list[Loss], choice: int = 0) -> None:
+        self.out = out
+        self.losses = losses
+        self.choice = choice
+        self.assembler = BlockAssembler()
+
+    def start(self, block: Block) -> Slot:
+        """Begin a part."""
+        slot = self.assembler.begin(block)
+        self.out.append(ContentStart(self.choice, slot.index, block))
+        return slot
+
+    def grow(self, slot: Slot, piece: str, delta: Delta) -> None:
+        """Add a piece to a part, and tell of it as `delta`."""
+        slot.pieces.append(piece)
+        self.out.append(ContentDelta(self.choice, slot.index, delta))
+
+    def tell(self, slot: Slot, delta: Delta) -> None:
+        """Tell of something about an open part that is not a piece of it."""
+        self.out.append(ContentDelta(self.choice, slot.index, delta))
+
+    def done(self, slot: Slot, block: Block | None = None) -> Block:
+        """Finish a part; arguments that are not JSON are kept, with the reason and a `Loss`."""
+        whole = block if block is not None else slot.joined()
+        if isinstance(whole, ToolUse) and whole.kind == "function" and whole.args and not whole.broken:
+            whole = self._checked(whole, slot.index)
+        self.assembler.finish(slot, whole)
+        self.out.append(ContentDone(self.choice, slot.index, whole))
+        return whole
+
+    def add(self, block: Block, delta: Delta | None = None) -> Block:
+        """Tell of a part that came whole: start, at most one delta, done."""
+        slot = self.start(block)
+        if delta is not None:
+            self.tell(slot, delta)
+        return self.done(slot, block)
+
+    def call(self, block: ToolUse) -> Block:
+        """Tell of a call that came whole, its arguments as one delta."""
+        slot = self.start(msgspec.structs.replace(block, args=""))
+        self.tell(slot, ArgumentsDelta(block.args))
+        return self.done(slot, block)
+
+    def _checked(self, block: ToolUse, index: int) -> ToolUse:
+        reason = jsonio.problem(block.args)
+        if not reason:
+            return block
+        place = f"choices[{self.choice}].blocks[{index}].args"
+        self.losses.append(Loss("broken-arguments", place, f"{block.name}: {reason}", "answer the call with an error"))
+        return msgspec.structs.replace(block, broken=reason)
+
+
+class Decoder(ABC):
+    """Bytes in, events out. One decoder reads one reply in one dialect.
+
+    `seed` goes into minted ids: give the digest of the request, so that two replies never share one.
+    """
+
+    dialect: ClassVar[Dialect]
+
+    def __init__(self, target: Target, *, seed: str = "") -> None:
+        self.target = target
+        self.seed = seed
+        self.out: list[Event] = []
+        self.losses: list[Loss] = []
+        self.error: LLMError | None = None
+        self._reader = FrameReader()
+        self._ended = False
+
+    # --- what a dialect writes ----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def frame(self, name: bytes, data: bytes) -> None:
+        """Read one frame of a stream; append the events it gives rise to to `out`."""
+
+    @abstractmethod
+    def body(self, data: bytes) -> None:
+        """Read a body that did not stream, as the frames that a stream would have carried."""
+
+    @abstractmethod
+    def complete(self) -> bool:
+        """Tell whether the dialect's last word has come; close what it leaves open."""
+
+    @abstractmethod
+    def response(self, *, partial: bool) -> ChatResponse:
+        """Assemble the reply; `partial` takes what has come so far, with open blocks stripped of their tokens."""
+
+    # --- the door -----------------------------------------------------------------------------------------------------
+
+    def feed(self, piece: bytes) -> list[Event]:
+        """Take the next bytes; return the events they complete. After a `Failure`, nothing more is read."""
+        self.out.clear()
+        if self.error is None:
+            data = piece
+            try:
+                for name, data in self._reader.feed(piece):
+                    self.frame(name, data)
+            except LLMError as exc:
+                self._fail(exc)
+            except _FAULTS as exc:
+                self._fail(self._unreadable(exc, data))
+        return self.out.copy()
+
+    def whole(self, body: bytes) -> list[Event]:
+        """Take a body that did not stream; return its events."""
+        self.out.clear()
+        self._guarded(functools.partial(self.body, body), body)
+        return self.out.copy()
+
+    def finish(self) -> list[Event]:
+        """The bytes have ended: return the last events, of which the last is `MessageDone`.
+
+        Raise what was wrong with the stream, or `IncompleteResponse` if the dialect's last word never came.
+        """
+        self.out.clear()
+        if not self._ended:
+            self._ended = True
+            self._drain()
+        if self.error is None and not self._guarded(self.complete, b"") and self.error is None:
+            message = f"the reply ended before its last event ({self.dialect})"
+            self._fail(IncompleteResponse(message, provider=self.target.provider.name))
+        if self.error is not None:
+            raise self.error
+        self.out.append(MessageDone(self.response(partial=False)))
+        return self.out.copy()
+
+    def _drain(self) -> None:
+        for name, data in self._reader.close():
+            if self._reader.whole:
+                self._guarded(functools.partial(self.body, data), data)
+            else:
+                self._guarded(functools.partial(self.frame, name, data), data)
+
+    def _guarded(self, act: Callable[[], T], data: bytes) -> T | None:
+        try:
+            return act()
+        except LLMError as exc:
+            self._fail(exc)
+        except _FAULTS as exc:
+            self._fail(self._unreadable(exc, data))
+        return None
+
+    def _unreadable(self, exc: BaseException, frame: bytes) -> ProtocolError:
+        error = ProtocolError(f"unreadable frame: {exc}", provider=self.target.provider.name, frame=frame)
+        error.__cause__ = exc
+        return error
+
+    def _fail(self, error: LLMError) -> None:
+        if self.error is None:
+            error.provider = error.provider or self.target.provider.name
+            try:
+                error.partial = self.response(partial=True)
+            except _FAULTS:
+                error.partial = None  # nothing readable had come: there is no part to hand out
+            self.error = error
+            self.out.append(Failure(str(error), error.raw))
+
+    # --- what dialects share ------------------------------------------------------------------------------------------
+
+    def parts(self, choice: int = 0) -> Parts:
+        """Make the assembler of one choice."""
+        return Parts(self.out, self.losses, choice)
+
+    def lose(self, rule: str, place: str, what: str, remedy: str = "") -> None:
+        """Record something that could not be kept."""
+        self.losses.append(Loss(rule, place, what, remedy))
+
+    def origin(self, model: str) -> Origin:
+        """Say who issued this reply's tokens: the model asked for, or the one that answered where none is known."""
+        return Origin(self.target.provider.name, self.dialect, self.target.model or model, self.target.account)
+
+
+def read(decoder: Decoder, pieces: Iterable[bytes]) -> ChatResponse:
+    """Drain a stream: feed every piece, return the assembled reply, raise what went wrong."""
+    for piece in pieces:
+        decoder.feed(piece)
+        if decoder.error is not None:
+            break
+    return _last(decoder)
+
+
+def read_whole(decoder: Decoder, body: bytes) -> ChatResponse:
+    """Read a body that did not stream."""
+    decoder.whole(body)
+    return _last(decoder)
+
+
+def _last(decoder: Decoder) -> ChatResponse:
+    last = decoder.finish()[-1]
+    assert isinstance(last, MessageDone)
+    return last.response

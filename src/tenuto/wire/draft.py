@@ -1,0 +1,98 @@
+"""A request being written: the body as it grows, what could not be carried, and the bytes at the end.
+
+Values that are not ours to re-spell (arguments, extra fields, opaque blocks) stand in the body as `Raw` and go out as
+they came in. Lone surrogates cannot go out at all: they become U+FFFD, with a `Loss`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from msgspec import Raw
+
+from tenuto.core import jsonio
+from tenuto.core.request import ChatRequest
+from tenuto.core.target import Loss, Target, WireRequest
+
+__all__ = ["Draft", "extra_fields", "raw_object"]
+
+_ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
+
+
+def extra_fields(extra: str) -> dict[str, Raw]:
+    """Return a block's or message's extra fields, ready to be merged into a wire object."""
+    return jsonio.members(extra) if extra else {}
+
+
+def raw_object(text: str) -> Raw | None:
+    """Return `text` as a JSON object to splice in; None if it is something else."""
+    stripped = text.strip()
+    if not stripped.startswith("{") or jsonio.problem(stripped):
+        return None
+    return Raw(stripped.encode("utf-8", "surrogatepass"))
+
+
+class Draft:
+    """One request on its way to the wire."""
+
+    def __init__(self, request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) -> None:
+        self.request = request
+        self.target = target
+        self.losses: list[Loss] = list(losses)
+        self.body: dict[str, Any] = {}
+        self.headers: dict[str, str] = {"content-type": "application/json"}
+
+    def lose(self, rule: str, place: str, what: str, remedy: str = "") -> None:
+        """Record something that could not be carried."""
+        self.losses.append(Loss(rule, place, what, remedy))
+
+    def put(self, **fields: Any) -> None:
+        """Set body fields; those that are None stay out."""
+        self.body.update((name, value) for name, value in fields.items() if value is not None)
+
+    def unsupported(self, *names: str, remedy: str = "") -> None:
+        """Record parameters of the request that this dialect has no word for, where they were given."""
+        for name in names:
+            value = getattr(self.request, name)
+            if value is not None and value != () and value != {}:
+                self.lose("unsupported-parameter", name, repr(value)[:200], remedy)
+
+    def finish(self, path: str) -> WireRequest:
+        """Merge what the caller adds for this provider, and write the bytes."""
+        request, provider = self.request, self.target.provider
+        for name in (provider.name, *provider.aliases):
+            self.body.update(request.metadata.get(name, {}))
+        self.body.update(request.extra_body)
+        body = self._scrubbed(jsonio.encode(self.body))
+        headers = {**provider.headers, **self.headers, **{k.lower(): v for k, v in request.extra_headers.items()}}
+        return WireRequest("POST", path, headers, body, tuple(self.losses))
+
+    def _scrubbed(self, body: bytes) -> bytes:
+        if b"\\ud" not in body and b"\\uD" not in body:
+            return body
+        halves = _lone(body)
+        for start in reversed(halves):
+            body = body[:start] + b"\\ufffd" + body[start + 6 :]
+        if halves:
+            self.lose("lone-surrogate", "body", f"{len(halves)} half characters became U+FFFD")
+        return body
+
+
+def _lone(body: bytes) -> list[int]:
+    """Find the escapes of lone surrogates."""
+    found: list[int] = []
+    high: int | None = None
+    for escape in _ESCAPE.finditer(body):
+        code = int(escape.group(1), 16) if escape.group(1) else 0
+        if 0xDC00 <= code < 0xE000 and high is not None and escape.start() == high + 6:
+            high = None
+            continue
+        if high is not None:
+            found.append(high)
+            high = None
+        if 0xD800 <= code < 0xDC00:
+            high = escape.start()
+        elif 0xDC00 <= code < 0xE000:
+            found.append(escape.start())
+    return [*found, high] if high is not None else found
