@@ -12,7 +12,8 @@ A block is empty only if it has no text and no token.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+import functools
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -43,8 +44,13 @@ __all__ = [
     "Text",
     "ToolUse",
     "UrlCitation",
+    "Value",
     "shortened",
 ]
+
+_UNSHOWN = frozenset(
+    ("data", "details", "encrypted_content", "extra", "raw", "signature", "thought_signature", "unread")
+)  # fields that hold, or may hold, a token or a file
 
 
 def shortened(token: str) -> str:
@@ -53,9 +59,24 @@ def shortened(token: str) -> str:
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What all stored values share: unknown stored fields survive in `unread`."""
+    """What all stored values share: unknown stored fields survive in `unread`, and `repr` shows no token whole."""
 
     unread: str = ""
+
+    def __rich_repr__(self) -> list[tuple[str, object]]:
+        held = [(name, getattr(self, name), default) for name, default in _defaults(type(self))]
+        return [(name, self._shown(name, value)) for name, value, default in held if value != default]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
+
+    def _shown(self, name: str, value: object) -> object:
+        return shortened(value) if name in _UNSHOWN and isinstance(value, str) else value
+
+
+@functools.cache
+def _defaults(kind: type[Value]) -> list[tuple[str, Any]]:
+    return [(field.name, field.default) for field in msgspec.structs.fields(kind)]
 
 
 # --- tokens -----------------------------------------------------------------------------------------------------------
@@ -63,16 +84,6 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
 
 class Meta(Value, frozen=True, tag_field="provider"):
     """A continuity token: opaque, replayed only to its issuer."""
-
-    def __rich_repr__(self) -> list[tuple[str, object]]:
-        return [(f, shortened(v) if isinstance(v, str) else v) for f, v in _fields(self) if v]
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.__rich_repr__())})"
-
-
-def _fields(value: msgspec.Struct) -> list[tuple[str, object]]:
-    return [(name, getattr(value, name)) for name in value.__struct_fields__]
 
 
 class AnthropicMeta(Meta, frozen=True, tag="anthropic"):
@@ -179,17 +190,6 @@ class BlockBase(Value, frozen=True, kw_only=True, tag_field="block_type"):
     meta: ProviderMeta | None = None
     extra: str = ""
 
-    def __rich_repr__(self) -> list[tuple[str, object]]:
-        defaults = dict(zip(reversed(self.__struct_fields__), reversed(self.__struct_defaults__), strict=False))
-        return [(f, v) for f, v in _fields(self) if v != defaults.get(f, msgspec.NODEFAULT)]
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{k}={_shown(k, v)}' for k, v in self.__rich_repr__())})"
-
-
-def _shown(name: str, value: object) -> str:
-    return repr(shortened(value)) if name in ("data", "raw") and isinstance(value, str) else repr(value)
-
 
 class Text(BlockBase, frozen=True, tag="text"):
     """What the model says, or what is said to it. `cache` (`5m`, `1h`) asks to cache the prompt up to here."""
@@ -202,10 +202,11 @@ class Text(BlockBase, frozen=True, tag="text"):
 class Reasoning(BlockBase, frozen=True, tag="reasoning"):
     """What the model let us see of its thinking.
 
-    `text` may be empty while `meta` is not: a withheld thought still has to be handed back.
+    `text` may be empty while `meta` is not: a withheld thought still has to be handed back. Its stored form always
+    has a text.
     """
 
-    text: str = ""
+    text: str = msgspec.field(default_factory=str)
 
 
 class Refusal(BlockBase, frozen=True, tag="refusal"):
@@ -299,6 +300,9 @@ class ServerToolResult(BlockBase, frozen=True, tag="server_tool_result"):
     tool_use_id: str
     content: str = ""
     kind: str = ""
+
+    def _shown(self, name: str, value: object) -> object:
+        return super()._shown("data" if name == "content" else name, value)
 
 
 class Marker(BlockBase, frozen=True, tag="marker"):

@@ -127,7 +127,7 @@ class ContentStart(_Event, frozen=True, tag="content.start"):
     part: Block
 
 
-class ContentDelta(_Event, frozen=True, tag="content.delta"):
+class ContentDelta(_Event, frozen=True, tag="content.delta", gc=False):
     """A part grows."""
 
     choice_index: int

@@ -1,10 +1,11 @@
 """The one JSON door: read and write JSON without changing what a provider wrote.
 
 msgspec does the work. Where it cannot (lone surrogates, numbers beyond a double), the standard library takes over, so
-that whatever can be received can be stored and read back identical. Three promises:
+that whatever can be received can be stored and read back identical. Four promises:
 
 * A value that is not ours to interpret travels as its own JSON text (`str` or `msgspec.Raw`), so `1.10` stays `1.10`.
-* Every unreadable document is one error, `JsonError`; no other exception leaves this module.
+* Half characters survive as escapes; two halves side by side are the character they make.
+* Every unreadable document, and every number JSON has no word for, is one error: `JsonError`.
 * Nesting beyond `MAX_DEPTH` is refused with a message that says so, before it can exhaust the stack.
 """
 
@@ -33,6 +34,7 @@ __all__ = [
     "problem",
     "text_of",
     "typed",
+    "whole",
 ]
 
 T = TypeVar("T")
@@ -44,9 +46,12 @@ _raw = msgspec.json.Decoder(Raw)
 _any = msgspec.json.Decoder()
 _string = msgspec.json.Decoder(str)
 _encoder = msgspec.json.Encoder()
-_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+# A string that never ends counts as one token, too: were it none, each quote inside it would be tried anew.
+_TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 _SPACE = re.compile(r"[ \t\n\r]*")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_INFINITY = float("inf")
+_dumps = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class JsonError(ValueError):
@@ -57,9 +62,16 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if abs(number) == _INFINITY:
+        raise JsonError(f"number out of range: {digits[:40]}")
+    return number
+
+
 # Digits stay text here: this scanner only finds where values end, and int() refuses more than 4,300 digits.
 _scanner = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=str, parse_float=str, strict=True)
-_plain = json.JSONDecoder(parse_constant=_refuse_constant, strict=True)
+_plain = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite, strict=True)
 
 
 def _guard(data: bytes) -> None:
@@ -101,6 +113,10 @@ def _attempt(fast: Callable[[bytes], T], slow: Callable[[str], T], data: bytes |
             return slow(text)
         except JsonError:
             raise
+        except msgspec.ValidationError as second:
+            raise JsonError(str(second)) from None
+        except UnicodeEncodeError:  # msgspec's, while it looks for a number or a word
+            raise JsonError("a string with half a character does not fit here") from None
         except (ValueError, RecursionError):
             raise JsonError(str(first)) from None
 
@@ -164,7 +180,7 @@ def _slow_elements(text: str) -> list[Raw]:
 def _slow_check(text: str) -> Raw:
     start = _skip(text, 0)
     end = _scanner.raw_decode(text, start)[1]
-    return _ended(text, end, Raw(_bytes(text)))
+    return _ended(text, end, Raw(_bytes(text[start:end])))
 
 
 def _slow_parse(text: str) -> Any:
@@ -241,23 +257,71 @@ def lone_surrogates(text: str) -> bool:
     return not text.isascii() and _SURROGATE.search(text) is not None
 
 
+def whole(text: str) -> str:
+    """Join the halves of characters that were cut in two, as pieces of a stream can be; a lone half stays."""
+    if not lone_surrogates(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
 def encode(value: Any) -> bytes:
-    """Write compact JSON. `Raw` is spliced in as it stands; lone surrogates become escapes that read back identical."""
+    """Write compact JSON. `Raw` is spliced in as it stands; lone surrogates become escapes that read back identical.
+
+    NaN and infinities, for which JSON has no word, and nesting without end are a `JsonError`.
+    """
     try:
-        return _encoder.encode(value)
-    except UnicodeEncodeError:
-        return "".join(_pieces(value)).encode("ascii", "backslashreplace")
+        return _written(value)
     except RecursionError:
         raise JsonError(f"nested deeper than {MAX_DEPTH} levels") from None
 
 
+def _written(value: Any) -> bytes:
+    try:
+        data = _encoder.encode(value)
+    except UnicodeEncodeError:
+        return _escaped(value)
+    if not data.isascii() and not _is_utf8(data):
+        return _escaped(value)
+    if b"null" in data:  # msgspec's word for NaN, too
+        _refuse_infinite(value)
+    return data
+
+
+def _is_utf8(data: bytes) -> bool:
+    """Tell whether spliced text brought no half characters along as bytes."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _refuse_infinite(value: Any) -> None:
+    left = [value]
+    while left:
+        item = left.pop()
+        if isinstance(item, float) and not -_INFINITY < item < _INFINITY:
+            raise JsonError(f"{item} is not JSON")
+        if isinstance(item, dict):
+            left.extend(item.values())
+        elif isinstance(item, list | tuple):
+            left.extend(item)
+        elif isinstance(item, msgspec.Struct):
+            left.extend(getattr(item, name) for name in item.__struct_fields__)
+
+
+def _escaped(value: Any) -> bytes:
+    # Half characters can only stand inside strings, where Python's replacement is JSON's escape.
+    return "".join(_pieces(value)).encode("utf-8", "backslashreplace")
+
+
 def _pieces(value: Any) -> Iterable[str]:
     if isinstance(value, Raw):
-        yield _escaped(as_text(value))
+        yield as_text(value)
     elif isinstance(value, dict):
         yield "{"
         for at, (key, item) in enumerate(value.items()):
-            yield f"{',' if at else ''}{json.dumps(key)}:"
+            yield f"{',' if at else ''}{_dumps(key if isinstance(key, str) else str(key))}:"
             yield from _pieces(item)
         yield "}"
     elif isinstance(value, list | tuple):
@@ -269,9 +333,5 @@ def _pieces(value: Any) -> Iterable[str]:
     elif isinstance(value, msgspec.Struct):
         yield from _pieces(msgspec.to_builtins(value, builtin_types=(Raw,)))
     else:
-        yield json.dumps(value)
-
-
-def _escaped(text: str) -> str:
-    """Spell every non-ASCII character of a JSON text as an escape: they can only stand inside strings."""
-    return text if text.isascii() else "".join(c if c.isascii() else json.dumps(c)[1:-1] for c in text)
+        _refuse_infinite(value)
+        yield _dumps(value)

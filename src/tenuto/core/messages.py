@@ -6,7 +6,6 @@ reply cost is billing, and stands on the response.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -72,8 +71,11 @@ class ToolCallView(msgspec.Struct, frozen=True):
         return jsonio.parse(self.args or "{}") if self.kind != "custom" else self.args
 
     def parse_args(self, kind: type[T]) -> T:
-        """Return the arguments as a `kind`; raise `JsonError` if they are no JSON or do not fit."""
-        return jsonio.typed(self.args or "{}", kind)
+        """Return the arguments as a `kind`; raise `JsonError` if they are no JSON or do not fit.
+
+        A custom call's free text is a string.
+        """
+        return jsonio.typed(jsonio.encode(self.args) if self.kind == "custom" else self.args or "{}", kind)
 
     def answer(self, content: str | tuple[Content, ...], *, is_error: bool = False) -> ToolResult:
         """Make the result that answers this call."""
@@ -93,13 +95,19 @@ class _Message(Value, frozen=True, tag_field="role"):
     pass
 
 
+def _said(content: str | tuple[Content, ...]) -> str:
+    if isinstance(content, str):
+        return content
+    return "".join(part.text for part in content if isinstance(part, Text))
+
+
 class SystemMessage(_Message, frozen=True, tag="system"):
     """Instructions. They may stand anywhere; where a dialect wants them elsewhere, the encoder moves them."""
 
     content: str | tuple[Text, ...]
 
     def __str__(self) -> str:
-        return self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
+        return _said(self.content)
 
 
 class UserMessage(_Message, frozen=True, tag="user"):
@@ -109,9 +117,7 @@ class UserMessage(_Message, frozen=True, tag="user"):
     name: str = ""
 
     def __str__(self) -> str:
-        if isinstance(self.content, str):
-            return self.content
-        return "".join(part.text for part in self.content if isinstance(part, Text))
+        return _said(self.content)
 
     @property
     def parts(self) -> tuple[Content, ...]:
@@ -160,7 +166,8 @@ class ToolResults(_Message, frozen=True, tag="tool"):
     results: tuple[ToolResult, ...]
 
     def __str__(self) -> str:
-        return "\n".join(result.content for result in self.results if isinstance(result.content, str))
+        """What the tools said, one result a line."""
+        return "\n".join(_said(result.content) for result in self.results)
 
 
 Message: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolResults
@@ -214,16 +221,24 @@ class Usage(Value, frozen=True):
         return hash((self.input_tokens, self.output_tokens, self.total_tokens))
 
     def __add__(self, other: Usage) -> Usage:
-        """Add bucket by bucket. None stays None only where both sides do not know."""
-        return functools.reduce(_with_sum, _COUNTS, (Usage(), self, other))[0]
+        """Add bucket by bucket. None stays None only where both sides do not know.
+
+        Where one side has a total of its own, the sum has one, so that it never falls short of its parts.
+        """
+        totals = (self.total, other.total) if (self.total_tokens, other.total_tokens) != (None, None) else (None, None)
+        sums: dict[str, object] = {name: _sum(getattr(self, name), getattr(other, name)) for name in _COUNTS}
+        sums |= {name: _sums(getattr(self, name), getattr(other, name)) for name in _SHARES}
+        return msgspec.structs.replace(Usage(total_tokens=_sum(*totals)), **sums)
 
 
-_COUNTS = tuple(field for field in Usage.__struct_fields__ if field.endswith("_tokens"))
+_COUNTS = tuple(name for name in Usage.__struct_fields__ if name.endswith("_tokens") and name != "total_tokens")
+_SHARES = tuple(name for name in Usage.__struct_fields__ if name.endswith("_by_modality"))
 
 
-def _with_sum(sums: tuple[Usage, Usage, Usage], field: str) -> tuple[Usage, Usage, Usage]:
-    total, left, right = sums
-    return msgspec.structs.replace(total, **{field: _sum(getattr(left, field), getattr(right, field))}), left, right
+def _sums(left: dict[str, int] | None, right: dict[str, int] | None) -> dict[str, int] | None:
+    if left is None or right is None:
+        return left if right is None else right
+    return {name: left.get(name, 0) + right.get(name, 0) for name in {**left, **right}}
 
 
 def _sum(*parts: int | None) -> int | None:

@@ -6,6 +6,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from tenuto.core.blocks import Value
+
 __all__ = [
     "ChatSwitches",
     "Dialect",
@@ -24,7 +26,7 @@ Passback: TypeAlias = Literal["never", "tool_turns", "always"]
 """Which assistant messages get their reasoning sent back as text: none, those with tool calls, all."""
 
 
-class Loss(msgspec.Struct, frozen=True, omit_defaults=True):
+class Loss(Value, frozen=True):
     """Something that could not be carried.
 
     `rule` names the reason in a word, `place` says where it stood (`messages[3].blocks[1]`, `temperature`), `what` says
@@ -38,49 +40,112 @@ class Loss(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ChatSwitches(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How one provider's chat dialect differs from the common one. Each switch is named for what it does.
-
-    `strip`, `rename`, `clamp` and `defaults` act on the finished body in that order. A clamp is a value that is forced
-    or a pair of bounds.
-    """
+    """How one provider's chat dialect differs from the common one. Each switch is named for what it does."""
 
     strip: tuple[str, ...] = ()
+    """Body fields that are left out, each with a `Loss` where it was asked for. The first act on the finished body."""
     rename: dict[str, str] = {}
+    """Body fields under another name: ours to the provider's. The second act."""
     clamp: dict[str, float | tuple[float, float]] = {}
+    """Body fields (by the provider's name) that are forced to a number, or into a pair of bounds. The third act."""
     defaults: dict[str, Any] = {}
+    """Body fields that are set where nobody set them. The last act."""
     max_tokens_field: str = "max_tokens"
+    """What the limit of tokens is called; a model's own word wins."""
     stream_options: bool = True
+    """Usage of a stream must be asked for, with `stream_options.include_usage`."""
     effort_field: Literal["reasoning_effort", "reasoning.effort", ""] = "reasoning_effort"
-    thinking_toggle: Literal["thinking.type", "enable_thinking", "reasoning.enabled", "template", ""] = ""
+    """Where the effort stands. Empty: there is no such field; the toggle says what can be said."""
+    effort_words: dict[str, str] = {}
+    """Efforts that this provider spells differently: ours to its own."""
+    thinking_toggle: Literal[
+        "thinking.type", "enable_thinking", "reasoning.enabled", "template", "disable_reasoning", ""
+    ] = ""
+    """How thinking is turned on and off; `template` is `chat_template_kwargs.enable_thinking`."""
+    budget_field: Literal["thinking_budget", "thinking.budget_tokens", "reasoning.max_tokens", ""] = ""
+    """Where a budget of thinking tokens stands."""
+    show_field: Literal["include_reasoning", "reasoning.exclude", ""] = ""
+    """How one asks for, or against, readable reasoning."""
+    one_thinking_field: bool = False
+    """Effort and toggle refuse each other: where both are asked for, only the effort goes out."""
+    with_thinking: dict[str, Any] = {}
+    """Body fields that go along whenever an effort or thinking is asked for and not turned off."""
     reasoning_field: Literal["reasoning_content", "reasoning", "reasoning_details", "content"] = "reasoning_content"
-    passback: Passback = "never"
+    """Where reasoning goes back to whose own field is not known; reasoning that came from here keeps its field."""
+    passback: Passback = "always"
+    """Which messages get their readable reasoning sent back; the model's traits win. Tokens always go back."""
+    empty_reasoning: bool = False
+    """Where reasoning is wanted back and a message with calls has none, an empty string stands for it."""
     think_tags: bool = False
+    """Reasoning may come as `<think>...</think>` at the start of the text."""
     call_id: Literal["free", "nine"] = "free"
+    """What a call's id may look like: anything, or exactly nine letters and digits."""
     call_id_max: int = 40
+    """How long a call's id may be; longer ones are shortened, the same way on the call and its result."""
     stop_as_list: bool = False
+    """Stop sequences are a list even when there is one."""
+    stop_max: int = 0
+    """How many stop sequences are taken; 0: any number."""
+    logprobs_as_number: bool = False
+    """`logprobs` is the number that others call `top_logprobs`."""
     required_word: str = "required"
+    """The word for "call some tool"."""
+    none_drops_tools: bool = False
+    """"Call no tool" is not obeyed, so the tools stay out."""
     strict_tools: bool = True
+    """Tool definitions may say `strict`."""
+    one_system: bool = False
+    """Only one system message is taken, the first: leading ones are joined."""
     developer_role: bool = False
+    """Instructions to a model that thinks have the role `developer`."""
+    image_urls: bool = True
+    """Pictures may be given by an address on the web."""
     images_in_results: bool = False
+    """A tool's answer may hold pictures."""
+    audio_as_uri: bool = False
+    """Sound goes out as a data URI instead of bare base64."""
+    file_parts: bool = True
+    """Documents may be given as `file` parts."""
+    cache_control: bool = False
+    """Parts of the prompt may carry `cache_control`; elsewhere caching is the provider's own affair."""
     null_content: bool = True
+    """An assistant's message without text has `content: null`; otherwise it is an empty string."""
     prefix_flag: str = ""
+    """The flag on a last assistant message that asks to continue it (`prefix`, `partial`); the model's traits win."""
     name_on_tool_message: bool = False
-    citations_on_text: bool = False
+    """A tool's answer names the tool."""
+    names: bool = True
+    """Messages may carry the speaker's `name`."""
     output_excludes_reasoning: bool = False
+    """`completion_tokens` do not contain the reasoning tokens."""
     json_schema: bool = True
-    replayed_fields: tuple[str, ...] = ("name", "audio", "function_call")
+    """`response_format` knows `json_schema`; otherwise `json_object` goes out, and the schema is a `Loss`."""
+    replayed_fields: tuple[str, ...] = ("name",)
+    """Fields of an assistant's message beside its blocks that are sent back; everything else is kept, not sent."""
 
 
 class ResponsesSwitches(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How one provider's Responses endpoint differs from the common one."""
+    """How one provider's Responses endpoint differs from the common one.
+
+    `store` lets the server keep replies unless the request says otherwise. `calls_last` moves the calls of a turn behind
+    its messages. `plain_reasoning` says that reasoning is taken back without a ciphertext. `call_id_max` is the longest
+    call id that is taken; 0 means any. `strip` names fields of the body that the endpoint refuses.
+    """
 
     store: bool = False
     calls_last: bool = False
+    plain_reasoning: bool = False
+    call_id_max: int = 64
     strip: tuple[str, ...] = ()
 
 
 class GeminiSwitches(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How one Gemini host differs: Vertex's shapes, the body of a function's answer, the dialect of schemas."""
+    """How one Gemini host differs from the common one.
+
+    `vertex` leaves off what only the Gemini API takes (`serviceTier`, `store`, `includeServerSideToolInvocations`).
+    `result_body` is the shape of a function's answer: `{"output": ...}` or `{"error": ...}`, or always both `content`
+    and `error`. Without `json_schema`, schemas go out in the upper-case OpenAPI dialect.
+    """
 
     vertex: bool = False
     result_body: Literal["output", "content"] = "output"
@@ -88,7 +153,13 @@ class GeminiSwitches(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class Provider(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One provider: a row. `chat_path` and friends are below `base_url`; `key_env` are tried in order."""
+    """One provider: a row.
+
+    Paths are below `base_url`, or below the entry of `base_urls` for the dialect; words in braces are the user's to
+    fill in. `key_env` and then `bearer_env` are tried in order; what the latter hold goes out as a bearer token. `auth`
+    `none` needs no key, and sends one as a bearer token if there is one. A row with a `hosts_others` model asks its
+    vendor's table. `retired` is the day (ISO) on which the service ended.
+    """
 
     name: str
     dialect: Dialect
@@ -98,6 +169,9 @@ class Provider(msgspec.Struct, frozen=True, omit_defaults=True):
     base_url_env: str = ""
     headers: dict[str, str] = {}
     aliases: tuple[str, ...] = ()
+    bearer_env: tuple[str, ...] = ()
+    base_urls: dict[Dialect, str] = {}
+    retired: str = ""
     chat: ChatSwitches = ChatSwitches()
     responses: ResponsesSwitches = ResponsesSwitches()
     gemini: GeminiSwitches = GeminiSwitches()
@@ -112,7 +186,11 @@ class ModelTraits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     `pattern` matches every id of the family. `thinking` lists the modes that are accepted (`adaptive`, `budget`,
     `disabled`, `between_tools`, `effort`, `level`, `toggle`, `always`, `none`); empty means unknown. `efforts` are the
-    values it takes, `effort_default` what the server assumes.
+    values it takes, `effort_default` what the server assumes. `budget` bounds a number of thinking tokens (0 may turn
+    it off as well), `effort_when_off` is the highest effort that goes with thinking turned off. `refuses` names
+    parameters of a request that are refused or without effect, `exclusive` those of which one at most may be given.
+    `chat_tools` says what Chat Completions makes of function tools. `prefix_bound` thinking is taken back only behind
+    the very messages it was given after. `retires` is the day (ISO) from which the model is not served.
     """
 
     known: bool = False
@@ -139,6 +217,13 @@ class ModelTraits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     continuity: str = ""
     interleaved_beta: bool = False
     max_tokens_field: str = ""
+    budget: tuple[int, int] | None = None
+    effort_when_off: str = ""
+    refuses: tuple[str, ...] = ()
+    exclusive: tuple[str, ...] = ()
+    chat_tools: Literal["ok", "effort_none", "rejected"] = "ok"
+    prefix_bound: bool = False
+    retires: str = ""
     source: str = ""
     as_of: str = ""
     confidence: str = ""

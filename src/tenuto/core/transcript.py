@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from tenuto.core.blocks import ToolUse
+from tenuto.core.blocks import ToolUse, Value
 from tenuto.core.messages import AssistantMessage, Message, ToolCallView, ToolResult, ToolResults, UserMessage
 
 __all__ = ["Sayable", "Transcript"]
@@ -18,14 +18,14 @@ __all__ = ["Sayable", "Transcript"]
 Sayable: TypeAlias = "str | Message | ToolResult | Sequence[ToolResult]"
 
 
-class Transcript(msgspec.Struct, frozen=True):
+class Transcript(Value, frozen=True):
     """Messages in order."""
 
     messages: tuple[Message, ...] = ()
 
     def __add__(self, said: Sayable) -> Transcript:
         """Append a user's words, a message, or the results of the open calls."""
-        return Transcript((*self.messages, _message(said)))
+        return msgspec.structs.replace(self, messages=(*self.messages, _message(said)))
 
     def __iter__(self) -> Iterator[Message]:
         return iter(self.messages)
@@ -37,10 +37,17 @@ class Transcript(msgspec.Struct, frozen=True):
         return self.messages[at]
 
     def open_calls(self) -> tuple[ToolCallView, ...]:
-        """Return the calls that no later result answers, in order."""
-        answered = {r.tool_use_id for m in self.messages if isinstance(m, ToolResults) for r in m.results}
-        calls = (call for m in self.messages if isinstance(m, AssistantMessage) for call in m.tool_calls())
-        return tuple(call for call in calls if call.id not in answered)
+        """Return the calls that no later result answers, in order; a result answers one call, the first of its id."""
+        left: list[ToolCallView] = []
+        for message in self.messages:
+            if isinstance(message, AssistantMessage):
+                left.extend(message.tool_calls())
+            elif isinstance(message, ToolResults):
+                for result in message.results:
+                    answered = next((at for at, call in enumerate(left) if call.id == result.tool_use_id), None)
+                    if answered is not None:
+                        del left[answered]
+        return tuple(left)
 
     def check(self) -> tuple[str, ...]:
         """Say what no provider would take: orphaned or doubled results, doubled calls, calls left open in between."""

@@ -42,6 +42,7 @@ class Draft:
         self.losses: list[Loss] = list(losses)
         self.body: dict[str, Any] = {}
         self.headers: dict[str, str] = {"content-type": "application/json"}
+        self._joined: dict[str, list[str]] = {}
 
     def lose(self, rule: str, place: str, what: str, remedy: str = "") -> None:
         """Record something that could not be carried."""
@@ -55,8 +56,12 @@ class Draft:
         """Record parameters of the request that this dialect has no word for, where they were given."""
         for name in names:
             value = getattr(self.request, name)
-            if value is not None and value != () and value != {}:
+            if value is not None and value not in ((), {}):
                 self.lose("unsupported-parameter", name, repr(value)[:200], remedy)
+
+    def join_header(self, name: str, value: str) -> None:
+        """Add a value to a header that holds a list; the row's and the caller's own values stay in it."""
+        self._joined.setdefault(name, []).append(value)
 
     def finish(self, path: str) -> WireRequest:
         """Merge what the caller adds for this provider, and write the bytes."""
@@ -65,7 +70,11 @@ class Draft:
             self.body.update(request.metadata.get(name, {}))
         self.body.update(request.extra_body)
         body = self._scrubbed(jsonio.encode(self.body))
-        headers = {**provider.headers, **self.headers, **{k.lower(): v for k, v in request.extra_headers.items()}}
+        given = {name.lower(): value for name, value in request.extra_headers.items()}
+        headers = {**provider.headers, **self.headers, **given}
+        for name, values in self._joined.items():
+            listed = [*values, *provider.headers.get(name, "").split(","), *given.get(name, "").split(",")]
+            headers[name] = ",".join(dict.fromkeys(value.strip() for value in listed if value.strip()))
         return WireRequest("POST", path, headers, body, tuple(self.losses))
 
     def _scrubbed(self, body: bytes) -> bytes:

@@ -90,11 +90,15 @@ _TOO_LONG = re.compile(
     r"|exceeds the maximum number of tokens|too many tokens in the prompt",
     re.IGNORECASE,
 )
-_OUT_OF_MONEY = re.compile(r"credit balance|insufficient (?:balance|funds|credits|quota)|exceeded your current quota", re.I)
+_OUT_OF_MONEY = re.compile(
+    r"credit balance|insufficient (?:balance|funds|credits|quota)|exceeded your current quota", re.IGNORECASE
+)
 _GENERAL = (BadRequest, RateLimited)
 
 
-def failure(raw: bytes | str, *, provider: str, status: int | None = None, headers: Mapping[str, str] | None = None) -> LLMError:
+def failure(
+    raw: bytes | str, *, provider: str, status: int | None = None, headers: Mapping[str, str] | None = None
+) -> LLMError:
     """Turn an error body, or an error object out of a stream, into its exception.
 
     `status` is the HTTP status, or None for an error inside a stream. The body may be anything: what cannot be read as

@@ -1,1 +1,1 @@
-
+"""The Anthropic Messages dialect."""

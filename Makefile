@@ -1,0 +1,42 @@
+# Everything starts from a fresh clone: `.venv` is made and filled by itself. Python 3.11 or newer as PYTHON.
+PYTHON ?= python3
+CORPUS ?= ../shared/corpus
+VENV := .venv
+BIN := $(VENV)/bin
+ifeq ($(OS),Windows_NT)
+BIN := $(VENV)/Scripts
+endif
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test check conformance bench format clean
+
+demo: $(STAMP)
+	$(BIN)/python -m examples.demo
+
+test: check
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term
+
+check: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+conformance: $(STAMP)
+	$(BIN)/python -m tests.conformance $(CORPUS)
+
+bench: $(STAMP)
+	$(BIN)/python -m bench $(CORPUS)
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -c "import sys; sys.exit(0 if sys.version_info >= (3, 11) else 'tenuto needs Python 3.11 or newer')"
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	$(BIN)/python -c "open('$(STAMP)', 'w').close()"
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .import_linter_cache

@@ -1,0 +1,118 @@
+"""The fixed streams of the benchmark: N deltas of text in each dialect, as bytes."""
+
+from __future__ import annotations
+
+import json
+
+DIALECTS = ("anthropic-messages", "openai-responses", "openai-chat", "gemini")
+
+
+def _text(at: int, size: int) -> str:
+    return (f"{at} the quick brown fox jumps over the lazy dog, " * 4)[:size]
+
+
+def _sse(events: list[tuple[str, dict[str, object]]]) -> bytes:
+    lines = []
+    for name, data in events:
+        head = f"event: {name}\n" if name else ""
+        lines.append(f"{head}data: {json.dumps(data, separators=(',', ':'))}\n\n")
+    return "".join(lines).encode()
+
+
+def anthropic(count: int, size: int) -> bytes:
+    usage = {"input_tokens": 10, "output_tokens": 1}
+    message = {
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-4-5", "content": [],
+        "stop_reason": None, "stop_sequence": None, "usage": usage,
+    }  # fmt: skip
+    start = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+    deltas = [
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": _text(at, size)}}
+        for at in range(count)
+    ]
+    stop = {"stop_reason": "end_turn", "stop_sequence": None}
+    rest = [
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": stop, "usage": {"output_tokens": count}},
+        {"type": "message_stop"},
+    ]
+    events = [{"type": "message_start", "message": message}, start, *deltas, *rest]
+    return _sse([(str(event["type"]), event) for event in events])
+
+
+def responses(count: int, size: int) -> bytes:
+    text = "".join(_text(at, size) for at in range(count))
+    part = {"type": "output_text", "annotations": [], "logprobs": [], "text": ""}
+    item = {"id": "msg_1", "type": "message", "status": "in_progress", "content": [], "role": "assistant"}
+    done = {**item, "status": "completed", "content": [{**part, "text": text}]}
+    reply = {"id": "resp_1", "object": "response", "status": "in_progress", "model": "gpt-5.2", "output": []}
+    usage = {"input_tokens": 10, "output_tokens": count, "total_tokens": 10 + count}
+    at_item = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
+    deltas = [
+        {
+            "type": "response.output_text.delta", **at_item, "delta": _text(at, size), "logprobs": [],
+            "obfuscation": "aB3dE6", "sequence_number": at + 4,
+        }
+        for at in range(count)
+    ]  # fmt: skip
+    events = [
+        {"type": "response.created", "response": reply, "sequence_number": 0},
+        {"type": "response.output_item.added", "output_index": 0, "item": item, "sequence_number": 2},
+        {"type": "response.content_part.added", **at_item, "part": part, "sequence_number": 3},
+        *deltas,
+        {"type": "response.output_text.done", **at_item, "text": text, "logprobs": [], "sequence_number": count + 4},
+        {"type": "response.output_item.done", "output_index": 0, "item": done, "sequence_number": count + 5},
+        {
+            "type": "response.completed",
+            "response": {**reply, "status": "completed", "output": [done], "usage": usage},
+            "sequence_number": count + 6,
+        },
+    ]
+    return _sse([(str(event["type"]), event) for event in events])
+
+
+def chat(count: int, size: int) -> bytes:
+    head = {
+        "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1_760_000_000, "model": "gpt-4o-2024-08-06",
+        "service_tier": "default", "system_fingerprint": "fp_1",
+    }  # fmt: skip
+
+    def chunk(delta: dict[str, object], finish: str | None = None) -> dict[str, object]:
+        return {**head, "choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}]}
+
+    events = [
+        chunk({"role": "assistant", "content": "", "refusal": None}),
+        *(chunk({"content": _text(at, size)}) for at in range(count)),
+        chunk({}, "stop"),
+        {**head, "choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": count, "total_tokens": 10 + count}},
+    ]
+    return _sse([("", event) for event in events]) + b"data: [DONE]\n\n"
+
+
+def gemini(count: int, size: int) -> bytes:
+    def chunk(at: int) -> dict[str, object]:
+        candidate: dict[str, object] = {"content": {"parts": [{"text": _text(at, size)}], "role": "model"}, "index": 0}
+        if at == count - 1:
+            candidate["finishReason"] = "STOP"
+        usage = {"promptTokenCount": 10, "candidatesTokenCount": at + 1, "totalTokenCount": at + 11}
+        return {
+            "candidates": [candidate],
+            "usageMetadata": usage,
+            "modelVersion": "gemini-3-flash-preview",
+            "responseId": "r1",
+        }
+
+    return _sse([("", chunk(at)) for at in range(count)])
+
+
+MAKERS = {
+    "anthropic-messages": anthropic,
+    "openai-responses": responses,
+    "openai-chat": chat,
+    "gemini": gemini,
+}
+
+
+def expected(count: int, size: int) -> str:
+    """The text that the stream spells."""
+    return "".join(_text(at, size) for at in range(count))

@@ -1,0 +1,119 @@
+"""tenuto: one interface to every language model, and transcripts that hold.
+
+The names below are loaded when they are first used: importing the package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tenuto.core.blocks import Audio as Audio
+    from tenuto.core.blocks import Document as Document
+    from tenuto.core.blocks import Image as Image
+    from tenuto.core.blocks import Reasoning as Reasoning
+    from tenuto.core.blocks import Text as Text
+    from tenuto.core.blocks import ToolUse as ToolUse
+    from tenuto.core.messages import AssistantMessage as AssistantMessage
+    from tenuto.core.messages import Origin as Origin
+    from tenuto.core.messages import SystemMessage as SystemMessage
+    from tenuto.core.messages import ToolCallView as ToolCallView
+    from tenuto.core.messages import ToolResult as ToolResult
+    from tenuto.core.messages import ToolResults as ToolResults
+    from tenuto.core.messages import Usage as Usage
+    from tenuto.core.messages import UserMessage as UserMessage
+    from tenuto.core.messages import user as user
+    from tenuto.core.request import ChatRequest as ChatRequest
+    from tenuto.core.request import JsonSchema as JsonSchema
+    from tenuto.core.request import NamedTool as NamedTool
+    from tenuto.core.request import ServerTool as ServerTool
+    from tenuto.core.request import Thinking as Thinking
+    from tenuto.core.request import ToolDefinition as ToolDefinition
+    from tenuto.core.response import ChatResponse as ChatResponse
+    from tenuto.core.response import Choice as Choice
+    from tenuto.core.target import Loss as Loss
+    from tenuto.core.target import Provider as Provider
+    from tenuto.core.target import Target as Target
+    from tenuto.core.target import WireRequest as WireRequest
+    from tenuto.core.transcript import Transcript as Transcript
+    from tenuto.errors import LLMError as LLMError
+    from tenuto.errors import TenutoError as TenutoError
+    from tenuto.plain import decode as decode
+    from tenuto.plain import encode as encode
+    from tenuto.providers import resolve as resolve
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "tenuto.core.blocks": ("Audio", "Document", "Image", "Reasoning", "Text", "ToolUse"),
+    "tenuto.core.messages": (
+        "AssistantMessage",
+        "Origin",
+        "SystemMessage",
+        "ToolCallView",
+        "ToolResult",
+        "ToolResults",
+        "Usage",
+        "UserMessage",
+        "user",
+    ),
+    "tenuto.core.request": ("ChatRequest", "JsonSchema", "NamedTool", "ServerTool", "Thinking", "ToolDefinition"),
+    "tenuto.core.response": ("ChatResponse", "Choice"),
+    "tenuto.core.target": ("Loss", "Provider", "Target", "WireRequest"),
+    "tenuto.core.transcript": ("Transcript",),
+    "tenuto.errors": ("LLMError", "TenutoError"),
+    "tenuto.plain": ("decode", "encode"),
+    "tenuto.providers": ("resolve",),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "AssistantMessage",
+    "Audio",
+    "ChatRequest",
+    "ChatResponse",
+    "Choice",
+    "Document",
+    "Image",
+    "JsonSchema",
+    "LLMError",
+    "Loss",
+    "NamedTool",
+    "Origin",
+    "Provider",
+    "Reasoning",
+    "ServerTool",
+    "SystemMessage",
+    "Target",
+    "TenutoError",
+    "Text",
+    "Thinking",
+    "ToolCallView",
+    "ToolDefinition",
+    "ToolResult",
+    "ToolResults",
+    "ToolUse",
+    "Transcript",
+    "Usage",
+    "UserMessage",
+    "WireRequest",
+    "decode",
+    "encode",
+    "resolve",
+    "user",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name from its home."""
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found: object = getattr(importlib.import_module(home), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

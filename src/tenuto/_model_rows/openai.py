@@ -1,0 +1,78 @@
+"""GPT and the o-series."""
+
+from __future__ import annotations
+
+__all__ = ["ROWS"]
+
+ROWS = r"""
+[openai] dialect=openai-responses window=1_050_000 output=128_000 thinking=effort default=yes efforts=none|low|medium*|high|xhigh|max sampling=only_without_reasoning prefill=no_effect system=native audio=no chat_tools=effort_none passback=always continuity=yes
+gpt-6-astra<date> | GPT-6 Astra | thinking=effort|always default=always efforts=low|medium*|high|xhigh|max sampling=rejected refuses=stop chat_tools=rejected | 10/50/1/12.5* | pa;ll;v;gp;sdk | high | double for input and half more for output from 272K tokens of prompt on; 922K tokens of input at most; modes standard and pro
+gpt-6\.1-sol<date> | GPT-6.1 Sol | thinking=effort|always default=always efforts=low|medium*|high|xhigh|max sampling=rejected refuses=stop chat_tools=rejected | 2/10/0.1/2.5* | pa;ll;v;gp;sdk | high | -
+gpt-6\.1-terra<date> | GPT-6.1 Terra | - | 1/5/0.05/1.25* | pa;v;gp;sdk | high | -
+gpt-6-sol<date> | GPT-6 Sol | - | 2/10/0.2/2.5* | pa;ll;v;gp;sdk | high | the refusal of tools on Chat Completions was seen live
+gpt-6-luna<date> | GPT-6 Luna | - | 0.1/0.5/0.01/0.125* | pa;ll;v;gp;sdk | high | -
+(?:gpt-5\.6(?:-sol)?|(?:gpt-)?daybreak-blue-latest)<date> | GPT-5.6 Sol, Daybreak Blue | - | 4/20/0.4/5* | pa;ll;v;gp;sdk | high | effort max on Responses only
+gpt-5\.6-terra<date> | GPT-5.6 Terra | - | 2/12/0.2/2.5* | pa;ll;v;gp;sdk | high | -
+gpt-5\.6-luna<date> | GPT-5.6 Luna | - | 0.2/1.2/0.02/0.25* | pa;ll;v;gp;sdk | high | -
+(?:gpt-5\.6-cyber|(?:gpt-)?daybreak-red-latest)<date> | GPT-5.6 Cyber, Daybreak Red | window=400_000 | 12.5/75/1.25/15.625 | ll;gp;sdk | medium | -
+gpt-5\.5<date> | GPT-5.5 | efforts=none|low|medium*|high|xhigh | 5/30/0.5* | pa;ll;v;gp;sdk | high | one source has a window of 1.0M
+gpt-5\.4<date> | GPT-5.4 | efforts=none*|low|medium|high|xhigh default=no | 2.5/15/0.25* | pa;ll;v;gp;sdk | high | -
+gpt-5\.4-mini<date> | GPT-5.4 mini | window=400_000 efforts=none*|low|medium|high|xhigh default=no | 0.75/4.5/0.075 | pa;ll;v;gp;sdk | high | -
+gpt-5\.4-nano<date> | GPT-5.4 nano | window=400_000 efforts=none*|low|medium|high|xhigh default=no retires=2027-04-01 | 0.2/1.25/0.02 | pa;ll;v;gp;sdk | high | no tool_search
+gpt-5\.3-codex<date> | GPT-5.3 Codex | window=400_000 efforts=none*|low|medium|high|xhigh default=no chat_tools=rejected retires=2027-04-01 | 1.75/14/0.175 | pa;ll;v;gp;sdk | high | Responses only; phase from here on
+gpt-5\.2<date> | GPT-5.2 | window=400_000 efforts=none*|low|medium|high|xhigh default=no chat_tools=ok | 1.75/14/0.175 | pa;ll;v;gp;sdk | high | -
+gpt-5\.1<date> | GPT-5.1 | window=400_000 efforts=none*|low|medium|high default=no chat_tools=ok continuity=no-encrypted-reasoning retires=2027-04-01 | 1.25/10/0.125 | pa;ll;v;gp;sdk | high | -
+
+[openai] dialect=openai-responses window=400_000 output=128_000 thinking=effort|always default=always efforts=medium|high|xhigh sampling=rejected refuses=stop prefill=no_effect system=native audio=no chat_tools=rejected passback=always continuity=yes
+gpt-5\.[45]-pro<date> | GPT-5.4 Pro, GPT-5.5 Pro | window=1_050_000 format=tool | 30/180* | pa;ll;v;gp;sdk | high | Responses only
+gpt-5\.2-pro<date> | GPT-5.2 Pro | - | 21/168 | pa;ll;v;gp;sdk | high | Responses only
+gpt-5-pro<date> | GPT-5 Pro | output=272_000 efforts=high continuity=no-encrypted-reasoning retires=2026-12-11 | 15/120 | pa;ll;v;gp;sdk | high | Responses only; output 128K in one source
+(?:gpt-)?chat-latest | the floating chat alias | thinking=always efforts=medium chat_tools=ok | 5/30/0.5 | ll;gp | low | the effort is taken to be fixed
+gpt-5\.2-codex<date> | GPT-5.2 Codex | thinking=always efforts=medium retires=2026-07-23 | - | pa;ll;v;gp | high | Responses only
+gpt-5\.[23]-chat-latest | GPT-5.2 and 5.3 chat | thinking=always efforts=medium chat_tools=ok retires=2026-08-10 | - | pa;ll;v;gp;sdk | high | -
+gpt-5\.1-(?:chat-latest|codex(?:-mini|-max)?<date>)|gpt-5-(?:codex|chat(?:-latest)?)<date> | GPT-5 and 5.1 chat and Codex | thinking=always efforts=medium chat_tools=ok continuity=no-encrypted-reasoning retires=2026-07-23 | - | pa;ll;v;gp;sdk | high | -
+gpt-5<date> | GPT-5 | efforts=minimal|low|medium*|high chat_tools=ok continuity=no-encrypted-reasoning retires=2026-12-11 | 1.25/10/0.125 | pa;ll;v;gp;sdk | high | -
+gpt-5-mini<date> | GPT-5 mini | efforts=minimal|low|medium*|high chat_tools=ok continuity=no-encrypted-reasoning retires=2026-12-11 | 0.25/2/0.025 | pa;ll;v;gp;sdk | high | -
+gpt-5-nano<date> | GPT-5 nano | efforts=minimal|low|medium*|high chat_tools=ok continuity=no-encrypted-reasoning retires=2026-12-11 | 0.05/0.4/0.005 | pa;ll;v;gp;sdk | high | -
+gpt-5-search-api<date> | GPT-5 search | dialect=openai-chat thinking=none default=no efforts=- chat_tools=ok passback=- continuity=chat-only | 1.25/10/0.125 | ll;gp | low | Chat Completions only
+gpt-6-rosalind<date>|gpt-rosalind-(?:research|discovery) | Rosalind | window=- output=- efforts=low|medium*|high|xhigh|max | 5/25/0.5 | sdk;ll | low | restricted; taken to be like Astra
+gpt-5\.5-cyber(?:-preview)?<date> | GPT-5.5 Cyber | window=- output=- efforts=low|medium*|high|xhigh|max | 12.5/75/1.25 | sdk;ll | low | restricted; taken to be like Astra
+gpt-6-cyber<date> | GPT-6 Cyber | window=- output=- efforts=low|medium*|high|xhigh|max | - | sdk;ll | low | restricted; taken to be like Astra
+
+[openai] dialect=openai-responses window=200_000 output=100_000 thinking=effort|always default=always efforts=low|medium*|high sampling=rejected refuses=stop prefill=no_effect system=native parallel=no audio=no passback=always continuity=no-encrypted-reasoning
+o3-pro<date> | o3-pro | chat_tools=rejected retires=2026-12-11 | 20/80 | pa;ll;v;gp;sdk | high | Responses only
+o3<date> | o3 | retires=2026-12-11 | 2/8/0.5 | pa;ll;v;gp;sdk | high | -
+o4-mini<date> | o4-mini | retires=2026-10-23 | 1.1/4.4/0.275 | pa;ll;v;gp;sdk | high | some remain on Azure
+o3-mini<date> | o3-mini | retires=2026-10-23 | 1.1/4.4/0.55 | pa;ll;v;gp;sdk | high | some remain on Azure
+o1<date> | o1 | retires=2026-10-23 | 15/60/7.5 | pa;ll;v;gp;sdk | high | some remain on Azure
+o1-pro<date> | o1-pro | chat_tools=rejected retires=2026-10-23 | 150/600 | pa;ll;v;gp;sdk | high | Responses only
+(?:o1-mini|o1-preview|o3-deep-research|o4-mini-deep-research)<date> | more of the o-series | retires=2026-10-23 | - | pa;ll;v;gp;sdk | high | retired on that day or before
+o[1-4]-.* | another model of the o-series | - | - | inf | low | -
+
+[openai] dialect=openai-chat window=128_000 output=16_384 thinking=none default=no efforts=- prefill=no_effect system=native audio=no continuity=no-reasoning
+gpt-4\.1<date> | GPT-4.1 | window=1_047_576 output=32_768 retires=2027-01-14 | 2/8/0.5 | pa;ll;v;gp;sdk | high | Responses takes it too
+gpt-4\.1-mini<date> | GPT-4.1 mini | window=1_047_576 output=32_768 retires=2027-01-14 | 0.4/1.6/0.1 | pa;ll;v;gp;sdk | high | Responses takes it too
+gpt-4o(?:-2024-(?:08-06|11-20))? | GPT-4o | retires=2027-01-14 | 2.5/10/1.25 | pa;ll;v;gp;sdk | high | Responses takes it too
+gpt-4o-mini<date> | GPT-4o mini | retires=2027-01-14 | 0.15/0.6/0.075 | pa;ll;v;gp;sdk | high | Responses takes it too
+gpt-audio-1\.5<date> | GPT audio 1.5 | format=tool images=no audio=yes documents=no | 2.5/10 | pa;ll;v;gp;sdk | high | Responses takes no audio
+gpt-audio<date> | GPT audio | format=tool images=no audio=yes documents=no retires=2027-01-20 | 2.5/10 | pa;ll;v;gp;sdk | high | Responses takes no audio
+gpt-audio-mini<date> | GPT audio mini | format=tool images=no audio=yes documents=no retires=2027-01-20 | 0.6/2.4 | pa;ll;v;gp;sdk | high | Responses takes no audio
+(?:openai/)?gpt-oss-(?:120b|20b).* | gpt-oss | window=131_072 output=32_768 thinking=effort|always default=always efforts=low|medium*|high forced=rejected images=no documents=no passback=tool_turns continuity=yes max_tokens=max_tokens | - | pa | medium | open weights; forced choice is unreliable, and the reasoning field's name depends on the server
+codex-mini-latest|computer-use-preview<date> | Codex mini, computer use | dialect=openai-responses window=- output=- format=tool retires=2026-10-23 | - | pa;ll;v;gp;sdk | high | Responses only; retired on that day or before
+gpt-4\.1-nano<date> | GPT-4.1 nano | window=1_047_576 output=32_768 format=tool retires=2026-10-23 | 0.1/0.4/0.025 | pa;ll;v;gp;sdk | high | -
+gpt-4o-2024-05-13 | GPT-4o of May 2024 | output=4096 format=tool retires=2026-10-23 | 5/15 | pa;ll;v;gp;sdk | high | -
+gpt-4o(?:-mini)?-audio-preview<date> | GPT-4o audio previews | format=tool images=no audio=yes documents=no retires=2026-05-07 | - | pa;ll;v;gp;sdk | medium | one source has 2027-01-20
+gpt-4o(?:-mini)?-search-preview<date>|chatgpt-4o-latest | GPT-4o search previews and ChatGPT | window=- output=- format=tool retires=2026-10-23 | - | pa;ll;v;gp;sdk | high | retired on that day or before
+gpt-4(?!o|\.1).*|gpt-3\.5-.* | GPT-4 and GPT-3.5 | window=- output=- format=tool retires=2026-10-23 | - | pa;ll;v;gp;sdk | high | retired on that day or before
+
+[openai] of=openai
+ft:(gpt-4o-mini[^:]*):.* | a fine-tuned GPT-4o mini | - | 0.3/1.2 | gp | medium | shut down with its base model
+ft:(gpt-4o[^:]*):.* | a fine-tuned GPT-4o | - | 3.75/15 | gp | medium | shut down with its base model
+ft:(gpt-3\.5-turbo[^:]*):.* | a fine-tuned GPT-3.5 | - | 3/6 | gp | medium | shut down with its base model
+ft:([^:]+)(?::.*)? | a fine-tuned model | - | - | ll | low | taken to be like its base model
+
+[openai] dialect=openai-responses window=1_050_000 output=128_000 thinking=effort|always default=always efforts=low|medium*|high|xhigh|max sampling=rejected refuses=stop prefill=no_effect system=native audio=no chat_tools=rejected passback=always continuity=yes
+gpt-5\.[01](?:-.*)? | another model of GPT-5 or 5.1 | efforts=low|medium*|high chat_tools=ok continuity=no-encrypted-reasoning | - | inf | low | -
+gpt-5-.* | another GPT-5 | efforts=low|medium*|high chat_tools=ok continuity=no-encrypted-reasoning | - | inf | low | -
+(?:gpt-(?:[5-9]|1\d)|o[5-9])(?:[.-].*)? | a later model of OpenAI's | - | - | v;inf | low | a rule for families to come: no sampling, no effort none or minimal
+"""

@@ -1,0 +1,321 @@
+"""What a model accepts, what it costs and when it ends: data with a date and a source, and the few questions put to it.
+
+The rows are text, one line a rule (`tenuto._model_rows`); they are read when a vendor is first asked for. Families are
+rules, exceptions are rows above them. Three things may surprise:
+
+* A model that no rule describes is `ModelTraits()`: nothing is known of it, so nothing is taken from its requests. The
+  rules for families to come (a later Claude, a later GPT) are narrow on purpose and send less.
+* A host that serves other vendors' models asks the vendor's row, and lays its own words over it. Wherever a model is
+  served, the group `[*]` says whether its reasoning is wanted back.
+* A price that is not known is None and never 0. Prices have days: `price()` wants to know on which.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import date
+from decimal import Decimal
+from functools import cache, lru_cache
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from tenuto._model_rows import AS_OF, TABLES
+from tenuto.core.target import Dialect, ModelTraits
+from tenuto.errors import UnsupportedModel
+
+__all__ = ["Price", "Rule", "check_continuity", "fitted", "owner", "price", "retirement", "rules", "traits", "vendors"]
+
+ANYWHERE = "*"
+_DATE = r"(?:[-@]\d{8}|-\d{4}-\d{2}-\d{2})?"
+_PARTS = 7
+_CONTINUITY = {
+    "yes": "yes",
+    "no-reasoning": "no: it returns no reasoning that could be handed back",
+    "no-interleaving": "no: interleaved thinking with signatures is relied on from Claude 4.5 on",
+    "no-encrypted-reasoning": "no: reasoning items with encrypted_content are relied on from GPT-5.2 on",
+    "no-thought-signatures": "no: thoughtSignature on calls and text is relied on from Gemini 3 on",
+    "chat-only": "no: it has no Responses API, and Chat Completions returns no reasoning",
+    "reasoning-rejected": "no: it refuses the reasoning of earlier turns",
+    "reasoning-ignored": "no: its server ignores the reasoning of earlier turns",
+    "think-tags": "no: its reasoning is part of its text",
+    "stateless-search": "no: each request is a search of its own",
+    "native-only": "no: its reasoning items exist in the vendor's native API only",
+}
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True):
+    """USD per million tokens on the standard tier; None where it is not known.
+
+    `since` is the day (ISO) the price began, if a change is on record. `tiered` prices rise with long prompts: this is
+    the lowest tier. `notes` may tell of peak hours or promotions.
+    """
+
+    input: Decimal | None = None
+    output: Decimal | None = None
+    cache_read: Decimal | None = None
+    cache_write: Decimal | None = None
+    since: str = ""
+    tiered: bool = False
+    source: str = ""
+    as_of: str = ""
+    notes: str = ""
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the tables.
+
+    `of` names the vendor whose row holds for the id in the pattern's group; `over` are the traits that this line itself
+    gives. `prices` come in the order of their days.
+    """
+
+    vendor: str
+    pattern: str
+    traits: ModelTraits
+    of: str = ""
+    over: dict[str, Any] = {}
+    prices: tuple[Price, ...] = ()
+
+    def match(self, model: str) -> re.Match[str] | None:
+        """Match a whole id. (`re` keeps what it compiles, so this is cheap from the second time on.)"""
+        return _compiled(self.pattern).fullmatch(model)
+
+
+class _Group(msgspec.Struct, frozen=True):
+    """The rules of one vendor; `others` and `price` as the first line of the group says."""
+
+    rules: tuple[Rule, ...] = ()
+    others: bool = True
+    price: Price | None = None
+
+
+# --- asking -----------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=2048)
+def traits(provider: str, model: str) -> ModelTraits:
+    """Return what `model` accepts at `provider` (a row's own name); `ModelTraits()` if no rule describes it."""
+    found = _find(provider, model)
+    return found[1] if found else ModelTraits()
+
+
+def fitted(model: ModelTraits, dialect: Dialect) -> ModelTraits:
+    """Return the traits as a dialect that is not the model's own can say them.
+
+    A vendor's modes of thinking are words of its dialect; in the chat dialect they come down to an effort, if the model
+    takes one. A budget has no common word there, so a model that takes only budgets is left alone.
+    """
+    if dialect != "openai-chat" or model.dialect == dialect or {"effort", "toggle"} & set(model.thinking):
+        return model
+    if model.efforts:
+        modes = ("effort", "always") if model.thinking_default == "always" else ("effort",)
+        return replace(model, thinking=modes)
+    return replace(model, thinking=(), efforts=None) if "budget" in model.thinking else model
+
+
+def price(provider: str, model: str, on: date) -> Price | None:
+    """Return what `model` costs at `provider` on a day; None if that is not known."""
+    found = _find(provider, model)
+    day = on.isoformat()[:10]
+    current = [candidate for candidate in (found[0].prices if found else ()) if candidate.since <= day]
+    return current[-1] if current else _group(provider).price
+
+
+def retirement(provider: str, model: str) -> date | None:
+    """Return the day from which the model is not served; None if no such day is known."""
+    known = traits(provider, model).retires
+    return date.fromisoformat(known) if known else None
+
+
+def check_continuity(provider: str, model: str) -> None:
+    """Raise `UnsupportedModel` unless the model's reasoning survives from turn to turn.
+
+    The reason names the missing feature. A model that no rule describes is refused too: nothing is declared for it.
+    """
+    known = traits(provider, model)
+    if known.continuity == "yes":
+        return
+    reason = known.continuity.removeprefix("no: ") or f"nothing is declared about its continuity at {provider}"
+    raise UnsupportedModel(model, reason)
+
+
+def owner(model: str) -> str | None:
+    """Return the one vendor whose own table holds this bare id; None if there is none, or more than one."""
+    makers = (name for name in vendors() if not _group(name).others)
+    owners = [name for name in makers if any(rule.match(model) for rule in rules(name))]
+    return owners[0] if len(owners) == 1 else None
+
+
+def vendors() -> tuple[str, ...]:
+    """Return the names that have a table of their own."""
+    return tuple(name for name in _lines() if name != ANYWHERE)
+
+
+def rules(vendor: str) -> tuple[Rule, ...]:
+    """Return the rules of a vendor, in the order in which they are tried."""
+    return _group(vendor).rules
+
+
+# --- finding ----------------------------------------------------------------------------------------------------------
+
+
+def _find(provider: str, model: str) -> tuple[Rule, ModelTraits] | None:
+    group = _group(provider)
+    for rule in (*group.rules, *(_group(ANYWHERE).rules if group.others else ())):
+        match = rule.match(model)
+        if match is None:
+            continue
+        if not rule.of:
+            return rule, rule.traits
+        known = _vendor_traits(rule.of, match.group(1))
+        if known.known:
+            return rule, _laid_over(known, rule, provider)
+    return None
+
+
+def _vendor_traits(vendor: str, model: str) -> ModelTraits:
+    # Hosts spell `4.6` where some vendors spell `4-6`.
+    known = traits(vendor, model)
+    return known if known.known else traits(vendor, model.replace(".", "-"))
+
+
+def _laid_over(vendor: ModelTraits, rule: Rule, provider: str) -> ModelTraits:
+    over = dict(rule.over)
+    if vendor.thinking_default == "always" and over.get("efforts"):
+        over["efforts"] = tuple(effort for effort in over["efforts"] if effort != "none")
+        over["thinking"] = ("effort", "always")
+    if rule.of != provider:
+        over.setdefault("retires", "")  # each platform has a calendar of its own
+    return replace(vendor, **over)
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _lines() -> dict[str, list[str]]:
+    """Sort the lines of all tables by vendor; a vendor's groups stay in their order."""
+    by_vendor: dict[str, list[str]] = {}
+    current: list[str] = []
+    for line in (line for table in TABLES for line in table.splitlines() if line):
+        if line.startswith("["):
+            current = by_vendor.setdefault(line[1 : line.index("]")], [])
+        current.append(line)
+    return by_vendor
+
+
+@cache
+def _group(vendor: str) -> _Group:
+    found: list[Rule] = []
+    common: dict[str, str] = {}
+    others, everywhere = vendor not in _lines(), None
+    for line in _lines().get(vendor, ()):
+        if line.startswith("["):
+            common = dict(_words(line.partition("]")[2]))
+            others = common.pop("others", "no") == "yes" or others
+            everywhere = _prices(common.pop("price", "-"), AS_OF, "") or everywhere
+        else:
+            found.append(_rule(vendor, line, common))
+    return _Group(tuple(found), others, everywhere[0] if everywhere else None)
+
+
+def _words(text: str) -> Iterator[tuple[str, str]]:
+    for word in text.split():
+        key, _, value = word.partition("=")
+        yield key, value
+
+
+def _rule(vendor: str, line: str, common: dict[str, str]) -> Rule:
+    pattern, family, given, cost, source, confidence, notes = line.split(" | ", _PARTS - 1)
+    words = {**common, **dict(_words(given.removeprefix("-")))}
+    of = words.pop("of", "")
+    pattern, notes = pattern.replace("<date>", _DATE), notes.removeprefix("-")
+    over: dict[str, Any] = {}
+    for key, value in words.items():
+        field, read = _FIELDS[key]
+        over[field] = read(value)
+        if key == "efforts":
+            over["effort_default"] = next((word[:-1] for word in value.split("|") if word.endswith("*")), "")
+    over |= {"pattern": pattern, "source": source, "as_of": AS_OF, "confidence": confidence}
+    over |= {"notes": notes} if notes else {}
+    return Rule(
+        vendor=vendor,
+        pattern=pattern,
+        traits=ModelTraits(known=True, family=family, **over),
+        of=of,
+        over=over,
+        prices=_prices(cost, source, notes),
+    )
+
+
+def _prices(text: str, source: str, notes: str) -> tuple[Price, ...]:
+    """Read `2/10/0.1*, 2026-12-01 4/20/0.2`; the first price has no first day."""
+    if text == "-":
+        return ()
+    found: list[Price] = []
+    for part in text.split(", "):
+        since, _, numbers = part.rpartition(" ")
+        values = [Decimal(number) if number else None for number in numbers.rstrip("*").split("/")]
+        named = dict(zip(("input", "output", "cache_read", "cache_write"), values, strict=False))
+        tiered = numbers.endswith("*")
+        found.append(Price(**named, since=since, tiered=tiered, source=source, as_of=AS_OF, notes=notes))
+    return tuple(found)
+
+
+def _flag(value: str) -> bool:
+    return value == "yes"
+
+
+def _number(value: str) -> int | None:
+    return None if value == "-" else int(value)
+
+
+def _word(default: str | None) -> Callable[[str], str | None]:
+    return lambda value: default if value == "-" else value
+
+
+def _list(separator: str) -> Callable[[str], tuple[str, ...]]:
+    return lambda value: () if value == "-" else tuple(word.rstrip("*") for word in value.split(separator))
+
+
+def _bounds(value: str) -> tuple[int, int]:
+    low, _, high = value.partition("-")
+    return int(low), int(high)
+
+
+_FIELDS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "dialect": ("dialect", _word(None)),
+    "window": ("context_window", _number),
+    "output": ("max_output", _number),
+    "thinking": ("thinking", _list("|")),
+    "efforts": ("efforts", _list("|")),
+    "default": ("thinking_default", _word("")),
+    "budget": ("budget", _bounds),
+    "off": ("effort_when_off", _word("")),
+    "sampling": ("sampling", _word("ok")),
+    "forced": ("forced_tool_choice", _word("ok")),
+    "prefill": ("prefill", _word("ok")),
+    "system": ("system_mid", _word("unverified")),
+    "format": ("structured_output", _word("native")),
+    "refuses": ("refuses", _list(",")),
+    "exclusive": ("exclusive", _list(",")),
+    "tools": ("tools", _flag),
+    "parallel": ("parallel_tools", _flag),
+    "images": ("images_in", _flag),
+    "audio": ("audio_in", _flag),
+    "documents": ("documents_in", _flag),
+    "chat_tools": ("chat_tools", _word("ok")),
+    "passback": ("passback", _word(None)),
+    "continuity": ("continuity", _CONTINUITY.__getitem__),
+    "interleaved": ("interleaved_beta", _flag),
+    "bound": ("prefix_bound", _flag),
+    "max_tokens": ("max_tokens_field", _word("")),
+    "retires": ("retires", _word("")),
+}

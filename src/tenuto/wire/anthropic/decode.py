@@ -1,0 +1,386 @@
+"""Anthropic Messages, from the wire: frames in, events out.
+
+Blocks are keyed by `index`; several may be open at once. `signature_delta` and `compaction_delta` set, the other deltas
+append, `message_delta` overwrites usage key by key. A second `message_start` voids what was assembled. A body that did
+not stream is a `message_start` that already carries its content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+from msgspec import Raw
+
+from tenuto.core import jsonio
+from tenuto.core.blocks import AnthropicMeta, Block, Marker, Reasoning, ServerToolUse, Text, ToolUse
+from tenuto.core.events import (
+    ArgumentsDelta,
+    CitationDelta,
+    ContentDelta,
+    MessageDelta,
+    MessageStart,
+    SignatureDelta,
+    TextDelta,
+    ThinkingDelta,
+    UsageUpdate,
+)
+from tenuto.core.messages import AssistantMessage, Usage
+from tenuto.core.response import ChatResponse, Choice
+from tenuto.core.target import Target
+from tenuto.errors import ProtocolError
+from tenuto.wire.anthropic import blocks as wire
+from tenuto.wire.anthropic.shapes import (
+    HOT,
+    STOP_REASONS,
+    STREAM_ONLY,
+    BlockDelta,
+    JsonPiece,
+    TextPiece,
+    ThinkingPiece,
+)
+from tenuto.wire.assembler import Slot
+from tenuto.wire.codec import Decoder, merge_fields
+from tenuto.wire.failures import failure
+
+__all__ = ["AnthropicDecoder"]
+
+Fields = dict[str, Raw]
+_HOT = HOT.decode
+_TAKES: dict[type[Block], type] = {
+    Text: TextPiece,
+    Reasoning: ThinkingPiece,
+    ToolUse: JsonPiece,
+    ServerToolUse: JsonPiece,
+}
+_CONSTANT = {"type": b'"message"', "role": b'"assistant"'}
+
+
+class AnthropicDecoder(Decoder):
+    """Reads one reply in the Anthropic Messages dialect."""
+
+    dialect = "anthropic-messages"
+
+    def __init__(self, target: Target, *, seed: str = "") -> None:
+        super().__init__(target, seed=seed)
+        self._frames: dict[str, Callable[[Fields], None]] = {
+            "message_start": self._on_message_start,
+            "content_block_start": self._on_block_start,
+            "content_block_delta": self._on_block_delta,
+            "content_block_stop": self._on_block_stop,
+            "message_delta": self._on_message_delta,
+            "message_stop": self._on_message_stop,
+            "ping": lambda _: None,
+        }
+        self._deltas: dict[str, Callable[[Slot, Fields], None]] = {
+            "text_delta": self._on_text,
+            "thinking_delta": self._on_thinking,
+            "input_json_delta": self._on_json,
+            "signature_delta": self._on_signature,
+            "citations_delta": self._on_citation,
+            "compaction_delta": self._on_compaction,
+        }
+        self._stopped = False
+        self._begun = False
+        self._clear()
+
+    def _clear(self) -> None:
+        self._parts = self.parts()
+        self._open: dict[int, tuple[Slot, type | None]] = {}
+        self._inputs: dict[int, str] = {}
+        self._id = ""
+        self._model = ""
+        self._raw_stop: str | None = None
+        self._usage: Fields = {}
+        self._fields: Fields = {}
+
+    # --- the door of the dialect --------------------------------------------------------------------------------------
+
+    def frame(self, name: bytes, data: bytes) -> None:
+        try:
+            hot = _HOT(data)
+        except msgspec.DecodeError:
+            self._cold(name, data)
+            return
+        found = self._open.get(hot.index)
+        delta = hot.delta
+        kind = type(delta)
+        if found is None or found[1] is not kind:
+            self._misplaced(hot)
+            return
+        slot = found[0]
+        if kind is TextPiece:
+            piece = delta.text  # type: ignore[union-attr]  # `kind` says which of the three it is
+            self.out.append(ContentDelta(0, slot.index, TextDelta(piece)))
+        elif kind is JsonPiece:
+            piece = delta.partial_json  # type: ignore[union-attr]  # as above
+            self.out.append(ContentDelta(0, slot.index, ArgumentsDelta(piece)))
+        else:
+            piece = delta.thinking  # type: ignore[union-attr]  # as above
+            self.out.append(ContentDelta(0, slot.index, ThinkingDelta(piece)))
+        slot.pieces.append(piece)
+
+    def body(self, data: bytes) -> None:
+        fields = jsonio.members(data)
+        kind = jsonio.text_of(fields.get("type"))
+        if kind == "error" or "error" in fields:
+            raise failure(data, provider=self.target.provider.name)
+        if "content" not in fields:
+            raise ProtocolError("the body holds no message", provider=self.target.provider.name, frame=data)
+        self._start(fields)
+        self._on_message_stop({})
+
+    def complete(self) -> bool:
+        return self._stopped
+
+    def response(self, *, partial: bool) -> ChatResponse:
+        assembler = self._parts.assembler
+        blocks = assembler.unfinished() if partial else assembler.finalize()
+        message = AssistantMessage(
+            tuple(blocks),
+            STOP_REASONS.get(self._raw_stop, "stop") if self._raw_stop else None,
+            self._raw_stop,
+            self.origin(self._model),
+            jsonio.object_text(self._fields),
+            incomplete=partial,
+        )
+        return ChatResponse(
+            self._id,
+            self.target.provider.name,
+            self._model,
+            (Choice(message),),
+            self._normalised(),
+            jsonio.object_text(self._usage),
+            losses=tuple(self.losses),
+        )
+
+    # --- frames -------------------------------------------------------------------------------------------------------
+
+    def _cold(self, name: bytes, data: bytes) -> None:
+        fields = jsonio.members(data)
+        kind = jsonio.text_of(fields.get("type"))
+        if kind == "error" or name == b"error":
+            raise failure(data, provider=self.target.provider.name)
+        read = self._frames.get(kind)
+        if read is None:
+            self.lose("unknown-event", "stream", f"{kind or name.decode('utf-8', 'replace')}: {data[:200]!r}")
+        elif self._begun or kind in ("message_start", "ping"):
+            read(fields)
+        else:
+            raise ProtocolError(f"{kind} before message_start", provider=self.target.provider.name, frame=data)
+
+    def _on_message_start(self, fields: Fields) -> None:
+        self._start(jsonio.members(fields["message"]))
+
+    def _start(self, message: Fields) -> None:
+        if self._begun:
+            self.lose("restarted", "stream", f"the provider began again: {self._id} is void")
+            self._clear()
+        self._begun = True
+        self._stopped = False
+        self._id = jsonio.text_of(message.pop("id", None))
+        self._model = jsonio.text_of(message.pop("model", None))
+        for name, constant in _CONSTANT.items():
+            if bytes(message.get(name, Raw(b""))) == constant:
+                del message[name]
+        content = message.pop("content", None)
+        self._take_usage(message.pop("usage", None))
+        self.out.append(MessageStart(self._id, self._model))
+        for index, raw in enumerate(jsonio.elements(content) if content is not None else ()):
+            self._begin(index, raw)
+            self._end(index)
+        self._take_stop(message)
+        merge_fields(self._fields, message.items())
+
+    def _on_block_start(self, fields: Fields) -> None:
+        index = jsonio.typed(fields["index"], int)
+        if index in self._open:
+            self.lose("duplicate-start", f"blocks[{index}]", jsonio.as_text(fields["content_block"])[:200])
+            return
+        self._begin(index, fields["content_block"])
+
+    def _on_block_stop(self, fields: Fields) -> None:
+        index = jsonio.typed(fields["index"], int)
+        if index in self._open:
+            self._end(index)
+        else:
+            self.lose("orphan-stop", f"blocks[{index}]", "a stop for a block that is not open")
+
+    def _begin(self, index: int, raw: Raw) -> None:
+        block = wire.read_block(raw)
+        if isinstance(block, ToolUse | ServerToolUse):
+            # The start frame holds a placeholder: pieces replace it, and it counts only where none come.
+            self._inputs[index] = block.args
+            block = msgspec.structs.replace(block, args="")
+        elif isinstance(block, Marker) and block.kind == "fallback":
+            self._fall_back(block)
+        elif isinstance(block, Reasoning | Text) and block.text:
+            self._open[index] = (self._grown(block), _TAKES[type(block)])
+            return
+        self._open[index] = (self._parts.start(block), _TAKES.get(type(block)))
+
+    def _grown(self, block: Text | Reasoning) -> Slot:
+        """Begin a block that comes with text, so that its deltas add up to it."""
+        slot = self._parts.start(msgspec.structs.replace(block, text=""))
+        delta = TextDelta(block.text) if isinstance(block, Text) else ThinkingDelta(block.text)
+        self._parts.grow(slot, block.text, delta)
+        return slot
+
+    def _end(self, index: int) -> None:
+        slot, _ = self._open.pop(index)
+        given = self._inputs.pop(index, "")
+        if given and not "".join(slot.pieces):
+            self._parts.grow(slot, given, ArgumentsDelta(given))
+        self._parts.done(slot)
+
+    def _fall_back(self, block: Marker) -> None:
+        to = jsonio.members(block.extra).get("to") if block.extra else None
+        model = jsonio.members(to).get("model") if to is not None else None
+        self._model = jsonio.text_of(model) or self._model
+
+    def _on_message_delta(self, fields: Fields) -> None:
+        del fields["type"]
+        self._take_usage(fields.pop("usage", None))
+        delta = fields.pop("delta", None)
+        if delta is not None and bytes(delta) != b"null":
+            changed = jsonio.members(delta)
+            self._take_stop(changed)
+            merge_fields(self._fields, changed.items())
+        merge_fields(self._fields, fields.items())
+
+    def _on_message_stop(self, _: Fields) -> None:
+        for index in list(self._open):
+            self._end(index)
+        self._stopped = True
+        reason = STOP_REASONS.get(self._raw_stop, "stop") if self._raw_stop else None
+        self.out.append(MessageDelta(0, reason, self._raw_stop))
+        self._check_usage()
+        if (usage := self._normalised()) is not None:
+            self.out.append(UsageUpdate(usage))
+
+    def _take_stop(self, fields: Fields) -> None:
+        word = fields.pop("stop_reason", None)
+        self._raw_stop = jsonio.text_of(word) or self._raw_stop
+
+    # --- deltas -------------------------------------------------------------------------------------------------------
+
+    def _misplaced(self, hot: BlockDelta) -> None:
+        raw = Raw(msgspec.json.encode(hot.delta))
+        if hot.index in self._open:
+            self._keep(self._open[hot.index][0], jsonio.members(raw))
+        else:
+            self.lose("orphan-delta", f"blocks[{hot.index}]", jsonio.as_text(raw)[:200])
+
+    def _on_block_delta(self, fields: Fields) -> None:
+        index = jsonio.typed(fields["index"], int)
+        delta = jsonio.members(fields["delta"])
+        if index not in self._open:
+            self.lose("orphan-delta", f"blocks[{index}]", jsonio.as_text(fields["delta"])[:200])
+            return
+        slot = self._open[index][0]
+        read = self._deltas.get(jsonio.text_of(delta.pop("type", None)))
+        if read is not None:
+            read(slot, delta)
+        self._keep(slot, delta)
+
+    def _keep(self, slot: Slot, delta: Fields) -> None:
+        """Whatever a delta says that nobody reads becomes part of the block's extra fields."""
+        rest = [(name, value) for name, value in delta.items() if name not in STREAM_ONLY and name != "type"]
+        if rest:
+            fields = jsonio.members(slot.block.extra) if slot.block.extra else {}
+            merge_fields(fields, rest)
+            slot.block = msgspec.structs.replace(slot.block, extra=jsonio.object_text(fields))
+
+    def _on_text(self, slot: Slot, delta: Fields) -> None:
+        if isinstance(slot.block, Text):
+            piece = jsonio.text_of(delta.pop("text", None))
+            self._parts.grow(slot, piece, TextDelta(piece))
+
+    def _on_thinking(self, slot: Slot, delta: Fields) -> None:
+        if isinstance(slot.block, Reasoning):
+            piece = jsonio.text_of(delta.pop("thinking", None))
+            self._parts.grow(slot, piece, ThinkingDelta(piece))
+
+    def _on_json(self, slot: Slot, delta: Fields) -> None:
+        if isinstance(slot.block, ToolUse | ServerToolUse):
+            piece = jsonio.text_of(delta.pop("partial_json", None))
+            self._parts.grow(slot, piece, ArgumentsDelta(piece))
+
+    def _on_signature(self, slot: Slot, delta: Fields) -> None:
+        signature = jsonio.text_of(delta.pop("signature", None))
+        if signature and isinstance(slot.block, Reasoning | Marker):
+            fields = jsonio.members(slot.block.extra) if slot.block.extra else {}
+            fields.pop("signature", None)  # the empty one that the start frame carried
+            slot.block = msgspec.structs.replace(
+                slot.block, meta=AnthropicMeta(signature), extra=jsonio.object_text(fields)
+            )
+            self._parts.tell(slot, SignatureDelta(signature))
+        elif signature:
+            delta["signature"] = Raw(jsonio.encode(signature))
+
+    def _on_citation(self, slot: Slot, delta: Fields) -> None:
+        if isinstance(slot.block, Text) and "citation" in delta:
+            citation = wire.citation(delta.pop("citation"))
+            fields = jsonio.members(slot.block.extra) if slot.block.extra else {}
+            fields.pop("citations", None)  # the empty list or null that the start frame carried
+            slot.block = msgspec.structs.replace(
+                slot.block, citations=(*slot.block.citations, citation), extra=jsonio.object_text(fields)
+            )
+            self._parts.tell(slot, CitationDelta(citation))
+
+    def _on_compaction(self, slot: Slot, delta: Fields) -> None:
+        if not isinstance(slot.block, Marker):
+            return
+        fields = jsonio.members(slot.block.extra) if slot.block.extra else {}
+        fields.update(delta)
+        written = Raw(jsonio.encode({"type": slot.block.kind, **fields}))
+        delta.clear()
+        block = wire.read_block(written)
+        if isinstance(block, Marker):
+            slot.block = block
+            if block.text:
+                self._parts.tell(slot, TextDelta(block.text))
+
+    # --- usage --------------------------------------------------------------------------------------------------------
+
+    def _take_usage(self, raw: Raw | None) -> None:
+        if raw is not None and bytes(raw) != b"null":
+            for name, value in jsonio.members(raw).items():
+                if bytes(value) != b"null" or name not in self._usage:
+                    self._usage[name] = value
+
+    def _normalised(self) -> Usage | None:
+        if not self._usage:
+            return None
+        counts = {name: self._count(name, self._usage) for name in _COUNTS}
+        details = self._usage.get("output_tokens_details")
+        thought = None
+        if details is not None and bytes(details)[:1] == b"{":
+            thought = self._count("thinking_tokens", jsonio.members(details))
+        output = counts["output_tokens"]
+        if thought is not None and output is not None:
+            output = max(output - thought, 0)
+        return Usage(
+            input_tokens=counts["input_tokens"],
+            cache_read_tokens=counts["cache_read_input_tokens"],
+            cache_write_tokens=counts["cache_creation_input_tokens"],
+            output_tokens=output,
+            reasoning_tokens=thought,
+        )
+
+    def _check_usage(self) -> None:
+        usage = self._normalised()
+        if usage is not None and usage.output_tokens == 0 and (usage.reasoning_tokens or 0) > (self._written() or 0):
+            self.lose("usage-contradiction", "usage", "more thinking tokens than output tokens; output counts as 0")
+
+    def _written(self) -> int | None:
+        return self._count("output_tokens", self._usage)
+
+    def _count(self, name: str, fields: Fields) -> int | None:
+        raw = fields.get(name)
+        if raw is None or bytes(raw) == b"null":
+            return None
+        return jsonio.typed(raw, int)
+
+
+_COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")

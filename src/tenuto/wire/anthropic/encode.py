@@ -1,0 +1,260 @@
+"""Anthropic Messages, to the wire: a request in, bytes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Raw
+
+from tenuto.core import jsonio
+from tenuto.core.blocks import (
+    AnthropicMeta,
+    AnthropicRedactedMeta,
+    Audio,
+    Block,
+    Document,
+    Image,
+    Opaque,
+    Reasoning,
+    Refusal,
+    Text,
+    ToolUse,
+)
+from tenuto.core.messages import (
+    AssistantMessage,
+    Content,
+    Message,
+    SystemMessage,
+    ToolResult,
+    ToolResults,
+    UserMessage,
+)
+from tenuto.core.request import ChatRequest, JsonSchema
+from tenuto.core.target import Loss, Target, WireRequest
+from tenuto.wire.anthropic import blocks as wire
+from tenuto.wire.anthropic.options import write_options
+from tenuto.wire.draft import Draft, extra_fields, raw_object
+
+__all__ = ["encode", "verbatim"]
+
+DIALECT = "anthropic-messages"
+Wire = dict[str, Any]
+
+
+def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) -> WireRequest:
+    """Write a request that is already adapted and fitted to its target. The same request gives the same bytes."""
+    draft = Draft(request, target, losses)
+    draft.put(model=target.model)
+    messages = _Messages(draft)
+    for at, message in enumerate(request.transcript):
+        messages.take(message, f"messages[{at}]")
+    system = messages.system(_format_notes(draft))
+    write_options(draft)
+    draft.put(system=system)
+    draft.body["messages"] = messages.written
+    _container(draft)
+    if "anthropic-version" not in target.provider.headers:
+        draft.headers["anthropic-version"] = "2023-06-01"
+    return draft.finish("/messages")
+
+
+def verbatim(message: AssistantMessage) -> list[Any]:
+    """Write the content blocks of a received message as they were received."""
+    return [wire.write_block(block) for block in message.blocks]
+
+
+def _format_notes(draft: Draft) -> list[str]:
+    """Ask in words for JSON where the model has no better way."""
+    wanted = draft.request.response_format
+    if wanted == "json_object":
+        return ["Respond with valid JSON only."]
+    if isinstance(wanted, JsonSchema) and draft.target.traits.structured_output != "native":
+        schema = jsonio.as_text(jsonio.encode(wanted.schema))
+        return [f"Respond with JSON matching this schema: {schema}"]
+    return []
+
+
+def _container(draft: Draft) -> None:
+    """Name the container of the last turn where provider-run tools go on in it."""
+    request = draft.request
+    if request.container is not None:
+        draft.body["container"] = request.container
+        return
+    last = next((m for m in reversed(request.transcript) if isinstance(m, AssistantMessage)), None)
+    held = extra_fields(last.extra).get("container") if last is not None else None
+    goes_on = any("type" in tool or "allowed_callers" in tool for tool in draft.body.get("tools", ()))
+    if held is not None and bytes(held)[:1] == b"{" and goes_on:
+        draft.put(container=jsonio.text_of(jsonio.members(held).get("id")) or None)
+
+
+def cache_mark(cache: str) -> Wire:
+    """Write the mark that asks to cache the prompt up to a block; `ephemeral` and an unknown word mean the default."""
+    ttl = {"ttl": cache} if cache in ("5m", "1h") else {}
+    return {"cache_control": {"type": "ephemeral", **ttl}} if cache else {}
+
+
+class _Messages:
+    """The messages as they are written: neighbours of one role share a message, results stand first in theirs."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._system: list[SystemMessage] = []
+        self.written: list[Wire] = []
+
+    def take(self, message: Message, place: str) -> None:
+        match message:
+            case SystemMessage():
+                self._instruct(message, place)
+            case UserMessage():
+                self._say("user", [part for p in message.parts if (part := self._part(p, place)) is not None])
+            case ToolResults():
+                self._say("user", [self._result(result, place) for result in message.results])
+            case AssistantMessage():
+                self._say("assistant", self._turn(message, place))
+
+    def system(self, notes: list[str]) -> str | list[Wire] | None:
+        """Write the instructions: a string, or blocks where a part of them is to be cached."""
+        parts: list[Text] = []
+        for message in self._system:
+            parts += [Text(message.content)] if isinstance(message.content, str) else message.content
+        parts += map(Text, notes)
+        if any(part.cache or part.extra for part in parts):
+            return [{"type": "text", "text": p.text, **cache_mark(p.cache), **extra_fields(p.extra)} for p in parts]
+        return "\n\n".join(part.text for part in parts if part.text) or None
+
+    def _instruct(self, message: SystemMessage, place: str) -> None:
+        if not self.written:
+            self._system.append(message)
+        elif self._draft.target.traits.system_mid == "native" and self.written[-1]["role"] == "user":
+            self.written.append({"role": "system", "content": str(message)})
+        else:
+            self._draft.lose("system-hoisted", place, "instructions in mid-conversation moved to the top")
+            self._system.append(message)
+
+    def _say(self, role: str, content: list[Any]) -> None:
+        if not content:
+            return
+        if self.written and self.written[-1]["role"] == role:
+            content = self.written.pop()["content"] + content
+        if role == "user":
+            content = [c for c in content if _is_result(c)] + [c for c in content if not _is_result(c)]
+        self.written.append({"role": role, "content": content})
+
+    # --- what is said to the model ------------------------------------------------------------------------------------
+
+    def _part(self, part: Content, place: str) -> Wire | Raw | None:
+        written: Wire | Raw | None = None
+        if isinstance(part, Opaque):
+            written = wire.write_block(part) if part.dialect == DIALECT else None
+        elif (write := _PARTS.get(type(part))) is not None:
+            written = write(part)
+        if written is None and not isinstance(part, Text):  # an empty text says nothing
+            kind = type(part).__name__.lower()
+            self._draft.lose("unsupported-content", place, kind, "send it in another form")
+        return written
+
+    def _result(self, result: ToolResult, place: str) -> Wire:
+        content: str | list[Any]
+        if isinstance(result.content, str):
+            content = result.content
+        else:
+            content = [part for p in result.content if (part := self._part(p, place)) is not None]
+        written: Wire = {"type": "tool_result", "tool_use_id": result.tool_use_id}
+        if content:
+            written["content"] = content
+        return {**written, "is_error": result.is_error, **extra_fields(result.extra)}
+
+    # --- what the model said ------------------------------------------------------------------------------------------
+
+    def _turn(self, message: AssistantMessage, place: str) -> list[Any]:
+        written = (self._block(block, f"{place}.blocks[{at}]") for at, block in enumerate(message.blocks))
+        return [block for block in written if block is not None]
+
+    def _block(self, block: Block, place: str) -> Wire | Raw | None:
+        match block:
+            case Text(text=""):
+                return None
+            case Reasoning():
+                return self._reasoning(block, place)
+            case ToolUse():
+                return self._call(block, place)
+            case Refusal(text=text):
+                return {"type": "text", "text": text} if text else None
+            case Text():
+                return {**_written(wire.write_block(block)), **cache_mark(block.cache)}
+            case Opaque() if block.dialect != DIALECT:
+                self._draft.lose("unreadable-block", place, "a block of another dialect or a later version")
+                return None
+        try:
+            return wire.write_block(block)
+        except KeyError:
+            self._draft.lose("unsupported-content", place, f"{type(block).__name__} in an assistant's turn")
+            return None
+
+    def _reasoning(self, block: Reasoning, place: str) -> Wire | Raw | None:
+        if isinstance(block.meta, AnthropicMeta | AnthropicRedactedMeta):
+            return wire.write_block(block)
+        if self._draft.request.foreign_reasoning == "inline" and block.text:
+            return {"type": "text", "text": f"[Reasoning: {block.text}]"}
+        self._draft.lose("unsigned-reasoning", place, "reasoning without a signature is left out")
+        return None
+
+    def _call(self, block: ToolUse, place: str) -> Wire:
+        found = raw_object(block.args) if block.args else Raw(b"{}")
+        if found is None:
+            self._draft.lose("arguments-not-an-object", place, block.broken or "wrapped for replay")
+            found = Raw(jsonio.encode({"INVALID_JSON": block.args}))
+        return {"type": "tool_use", "id": block.id, "name": block.name, "input": found, **extra_fields(block.extra)}
+
+
+def _written(block: Wire | Raw) -> Wire:
+    assert isinstance(block, dict)
+    return block
+
+
+def _is_result(content: Any) -> bool:
+    return isinstance(content, dict) and content.get("type") == "tool_result"
+
+
+def _source(part: Image | Document, default: str) -> Wire | None:
+    if part.data:
+        return {"type": "base64", "media_type": part.mime or default, "data": part.data}
+    if part.url.startswith("data:"):
+        head, _, data = part.url.partition(",")
+        return {"type": "base64", "media_type": head[5:].partition(";")[0] or default, "data": data}
+    if part.url:
+        return {"type": "url", "url": part.url}
+    if part.file_id:
+        return {"type": "file", "file_id": part.file_id}
+    return None
+
+
+def _write_text(part: Text) -> Wire | None:
+    return (
+        {"type": "text", "text": part.text, **cache_mark(part.cache), **extra_fields(part.extra)} if part.text else None
+    )
+
+
+def _write_image(part: Image) -> Wire | None:
+    source = _source(part, "image/png")
+    return {"type": "image", "source": source, **cache_mark(part.cache), **extra_fields(part.extra)} if source else None
+
+
+def _write_document(part: Document) -> Wire | None:
+    source = _source(part, "application/pdf")
+    if source is None:
+        source = {"type": "text", "media_type": part.mime or "text/plain", "data": part.text}
+    written: Wire = {"type": "document", "source": source}
+    written |= {name: value for name in ("title", "context") if (value := getattr(part, name))}
+    if part.citations:
+        written["citations"] = {"enabled": True}
+    return {**written, **cache_mark(part.cache), **extra_fields(part.extra)}
+
+
+_PARTS: dict[type[Block], Callable[[Any], Wire | None]] = {
+    Text: _write_text,
+    Image: _write_image,
+    Document: _write_document,
+}
+assert Audio not in _PARTS  # the dialect takes no sound: a `Loss` says so

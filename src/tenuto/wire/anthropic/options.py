@@ -1,0 +1,184 @@
+"""Everything of a request but what was said: tools, thinking, limits, and the words for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenuto.core.request import JsonSchema, NamedTool, ServerTool, ToolDefinition
+from tenuto.wire.anthropic.shapes import SERVER_TOOLS
+from tenuto.wire.draft import Draft
+
+__all__ = ["write_options"]
+
+DEFAULT_MAX_TOKENS = 4096
+RESERVE = 4096
+"""What is left for the answer when a thinking budget would fill the whole limit."""
+BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 24576, "max": 32768}
+INTERLEAVED = "interleaved-thinking-2025-05-14"
+_NO_WORD = ("seed", "frequency_penalty", "presence_penalty", "logprobs", "top_logprobs", "logit_bias", "verbosity")
+_NO_SOUND = ("modalities", "audio", "store")
+
+
+def write_options(draft: Draft) -> None:
+    """Write all parameters; what this dialect has no word for becomes a `Loss`."""
+    request = draft.request
+    _tools(draft)
+    _sampling(draft)
+    limit = request.max_tokens
+    draft.body["max_tokens"] = draft.target.traits.max_output or DEFAULT_MAX_TOKENS if limit is None else limit
+    _thinking(draft)
+    _output_config(draft)
+    if request.user is not None:
+        draft.body["metadata"] = {"user_id": request.user}
+    draft.put(service_tier=request.service_tier)
+    if request.cache is not None and request.cache != "off":
+        ttl = {"ttl": request.cache} if request.cache in ("5m", "1h") else {}
+        draft.body["cache_control"] = {"type": "ephemeral", **ttl}
+    if request.stream:
+        draft.body["stream"] = True
+    draft.unsupported(*_NO_WORD, *_NO_SOUND)
+    if request.n is not None and request.n != 1:
+        draft.lose("unsupported-parameter", "n", str(request.n), "ask several times")
+
+
+def _sampling(draft: Draft) -> None:
+    request = draft.request
+    if request.temperature is not None:
+        clamped = min(max(request.temperature, 0), 1)
+        if clamped != request.temperature:
+            draft.lose("clamped", "temperature", f"{request.temperature} became {clamped}")
+        draft.body["temperature"] = clamped
+    draft.put(top_p=request.top_p, top_k=request.top_k)
+    if request.stop is not None:
+        stops = [request.stop] if isinstance(request.stop, str) else list(request.stop)
+        draft.put(stop_sequences=stops or None)
+
+
+# --- tools ------------------------------------------------------------------------------------------------------------
+
+
+def _tools(draft: Draft) -> None:
+    request = draft.request
+    if request.tools:
+        draft.body["tools"] = [tool for t in request.tools if (tool := _tool(draft, t)) is not None]
+    choice = request.tool_choice
+    written: dict[str, Any] = {}
+    if isinstance(choice, NamedTool):
+        written = {"type": "tool", "name": choice.name}
+    elif choice is not None:
+        written = {"type": {"required": "any"}.get(choice, choice)}
+    if request.parallel_tool_calls is False and request.tools and choice != "none":
+        written = {"type": "auto", **written, "disable_parallel_tool_use": True}
+    if written and draft.body.get("tools"):
+        draft.body["tool_choice"] = written
+    elif choice not in (None, "auto", "none"):
+        draft.lose("unsupported-parameter", "tool_choice", repr(choice), "give the tools to choose from")
+
+
+def _tool(draft: Draft, tool: ToolDefinition | ServerTool) -> dict[str, Any] | None:
+    if isinstance(tool, ServerTool):
+        if tool.type:
+            known = SERVER_TOOLS.get(tool.kind)
+            return {"type": tool.type, **({"name": known[1]} if known else {}), **tool.options}
+        if tool.kind not in SERVER_TOOLS:
+            draft.lose("unsupported-tool", "tools", tool.kind, "give its exact `type`")
+            return None
+        type, name = SERVER_TOOLS[tool.kind]
+        return {"type": type, "name": name, **tool.options}
+    if tool.kind == "custom":
+        draft.lose("custom-tool", f"tools[{tool.name}]", "free text input became a string named `input`")
+        schema: dict[str, Any] = {
+            "type": "object",
+            "properties": {"input": {"type": "string"}},
+            "required": ["input"],
+        }
+    else:
+        schema = tool.parameters or {"type": "object", "properties": {}}
+    written: dict[str, Any] = {"name": tool.name, "input_schema": schema}
+    if tool.description:
+        written["description"] = tool.description
+    if tool.strict is not None:
+        written["strict"] = tool.strict
+    if tool.cache:
+        ttl = {"ttl": tool.cache} if tool.cache in ("5m", "1h") else {}
+        written["cache_control"] = {"type": "ephemeral", **ttl}
+    return {**written, **tool.options}
+
+
+# --- thinking ---------------------------------------------------------------------------------------------------------
+
+
+def _thinking(draft: Draft) -> None:
+    request, modes = draft.request, draft.target.traits.thinking
+    wanted = request.thinking
+    mode = wanted.mode if wanted is not None else None
+    if mode == "off" or (mode is None and request.effort == "none"):
+        _think_not(draft)
+    elif mode == "between_tools":
+        _think_as(draft, "between_tools", {"type": "between_tools"})
+    elif _by_budget(draft):
+        _think_by_budget(draft)
+    elif wanted is not None or (request.effort is not None and (not modes or "adaptive" in modes)):
+        _think_as(draft, "adaptive", {"type": "adaptive", **_display(draft)})
+
+
+def _by_budget(draft: Draft) -> bool:
+    """Tell whether thinking has to be asked for as a number of tokens."""
+    request, modes = draft.request, draft.target.traits.thinking
+    asked = request.thinking is not None or request.effort is not None
+    given = request.thinking is not None and request.thinking.budget is not None
+    if "budget" in modes:
+        return given or (asked and "adaptive" not in modes)
+    return given and not modes
+
+
+def _think_not(draft: Draft) -> None:
+    modes = draft.target.traits.thinking
+    if not modes or "disabled" in modes:
+        draft.body["thinking"] = {"type": "disabled"}
+    elif draft.target.traits.thinking_default != "no":
+        draft.lose("thinking-stays-on", "thinking", "this model always thinks", "ask for a lower effort")
+
+
+def _think_as(draft: Draft, mode: str, written: dict[str, Any]) -> None:
+    modes = draft.target.traits.thinking
+    if draft.request.thinking is not None and draft.request.thinking.budget is not None:
+        draft.lose("no-thinking-budget", "thinking.budget", "this model takes an effort instead of a budget")
+    if not modes or mode in modes or (mode == "adaptive" and "always" in modes):
+        draft.body["thinking"] = written
+    else:
+        draft.lose("no-such-thinking", "thinking", f"{mode} is not among {', '.join(modes)}")
+
+
+def _display(draft: Draft) -> dict[str, Any]:
+    show = draft.request.thinking.show if draft.request.thinking is not None else None
+    return {} if show is None else {"display": "summarized" if show else "omitted"}
+
+
+def _think_by_budget(draft: Draft) -> None:
+    request, traits = draft.request, draft.target.traits
+    budget = request.thinking.budget if request.thinking is not None else None
+    if budget is None:
+        budget = BUDGETS.get(request.effort or "medium", BUDGETS["medium"])
+    budget = max(budget, 1024)
+    limit = draft.body["max_tokens"]
+    if budget >= limit:
+        limit = budget + RESERVE
+        if traits.max_output is not None and limit > traits.max_output:
+            limit, budget = traits.max_output, max(traits.max_output - RESERVE, 1024)
+        draft.lose("max-tokens-raised", "max_tokens", f"became {limit}: it has to hold a thinking budget of {budget}")
+        draft.body["max_tokens"] = limit
+    draft.body["thinking"] = {"type": "enabled", "budget_tokens": budget, **_display(draft)}
+    if traits.interleaved_beta:
+        draft.join_header("anthropic-beta", INTERLEAVED)
+
+
+def _output_config(draft: Draft) -> None:
+    request, traits = draft.request, draft.target.traits
+    config: dict[str, Any] = {}
+    if request.effort not in (None, "none") and (traits.efforts is None or request.effort in traits.efforts):
+        config["effort"] = request.effort
+    wanted = request.response_format
+    if isinstance(wanted, JsonSchema) and traits.structured_output == "native":
+        config["format"] = {"type": "json_schema", "schema": wanted.schema}
+    draft.put(output_config=config or None)

@@ -1,0 +1,74 @@
+"""The wire of Anthropic Messages: the frames of the hot path as structs, and the words as tables."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tenuto.core.messages import StopReason
+
+__all__ = [
+    "CALLS",
+    "HOT",
+    "MARKERS",
+    "RESPONSE_ONLY",
+    "SERVER_TOOLS",
+    "STOP_REASONS",
+    "STREAM_ONLY",
+    "JsonPiece",
+    "TextPiece",
+    "ThinkingPiece",
+]
+
+
+class TextPiece(msgspec.Struct, tag="text_delta", tag_field="type", forbid_unknown_fields=True, gc=False):
+    text: str
+
+
+class ThinkingPiece(msgspec.Struct, tag="thinking_delta", tag_field="type", forbid_unknown_fields=True, gc=False):
+    thinking: str
+
+
+class JsonPiece(msgspec.Struct, tag="input_json_delta", tag_field="type", forbid_unknown_fields=True, gc=False):
+    partial_json: str
+
+
+class BlockDelta(msgspec.Struct, tag="content_block_delta", tag_field="type", forbid_unknown_fields=True):
+    index: int
+    delta: TextPiece | ThinkingPiece | JsonPiece
+
+
+HOT = msgspec.json.Decoder(BlockDelta)
+"""Reads the three deltas that make up nearly all of a stream; everything else falls through to the table of frames."""
+
+STOP_REASONS: dict[str, StopReason] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "tool_use": "tool_calls",
+    "pause_turn": "stop",
+    "refusal": "content_filter",
+    "model_context_window_exceeded": "length",
+    "compaction": "stop",
+}
+
+CALLS = ("server_tool_use", "mcp_tool_use")
+"""Calls that the provider makes by itself."""
+
+MARKERS = ("compaction", "fallback", "container_upload", "mcp_tool_listing", "connector_text")
+
+STREAM_ONLY: dict[str, str] = {"estimated_tokens": "counts a stream's progress; the finished block has no such field"}
+"""Fields of deltas that are no part of the block."""
+
+RESPONSE_ONLY: dict[str, str] = {}
+"""Fields of a received block that a request refuses. There are none: each block type is accepted as it was sent."""
+
+SERVER_TOOLS: dict[str, tuple[str, str]] = {
+    "web_search": ("web_search_20250305", "web_search"),
+    "web_fetch": ("web_fetch_20250910", "web_fetch"),
+    "code_execution": ("code_execution_20250825", "code_execution"),
+    "memory": ("memory_20250818", "memory"),
+    "bash": ("bash_20250124", "bash"),
+    "text_editor": ("text_editor_20250728", "str_replace_based_edit_tool"),
+    "tool_search": ("tool_search_tool_regex_20251119", "tool_search_tool_regex"),
+}
+"""Our word for a provider's tool, its type and its name here. A request may force another type."""

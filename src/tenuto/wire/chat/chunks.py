@@ -1,0 +1,116 @@
+"""The elements of a content list, and pictures: parts of a message that come as objects of their own."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Raw
+
+from tenuto.core import jsonio
+from tenuto.core.blocks import ChatMeta, Image, Opaque, Reasoning
+from tenuto.wire.codec import merge_fields
+from tenuto.wire.draft import extra_fields
+
+__all__ = ["Chunk", "ChunkDraft", "image_object", "image_of", "read", "thinking_object"]
+
+Fields: TypeAlias = dict[str, Raw]
+
+
+class Chunk(msgspec.Struct):
+    """One element: its text, its token, and every field that neither holds. `exact` means: nothing but plain text."""
+
+    kind: Literal["text", "thinking", ""]
+    text: str = ""
+    signature: str = ""
+    fields: Fields = {}
+    inner: Raw | None = None
+
+
+class ChunkDraft:
+    """What the open text and the open thought of a content list must remember beside their text."""
+
+    def __init__(self, said: Fields | None = None) -> None:
+        self.said: Fields = said or {}
+        self.thought: Fields = {}
+        self.signature = ""
+
+    def think(self, chunk: Chunk) -> None:
+        """Note the token and the other fields of a piece of thought."""
+        self.signature = chunk.signature or self.signature
+        merge_fields(self.thought, chunk.fields.items())
+        if chunk.inner is not None:
+            self.thought["thinking"] = chunk.inner
+
+
+def read(raw: Raw) -> Chunk:
+    """Read one element; what is neither text nor thought has no kind."""
+    if bytes(raw)[:1] != b"{":
+        return Chunk("")
+    fields = jsonio.members(raw)
+    kind = bytes(fields.pop("type", b"null"))
+    text = fields.get("text")
+    if kind == b'"text"' and text is not None and bytes(text)[:1] == b'"':
+        del fields["text"]
+        return Chunk("text", jsonio.text_of(text), fields=fields)
+    if kind == b'"thinking"' and "thinking" in fields:
+        return _thought(fields)
+    return Chunk("")
+
+
+def _thought(fields: Fields) -> Chunk:
+    """Read a thought: a list of texts, or a text. A list with anything else in it is kept beside its text."""
+    inner = fields.pop("thinking")
+    signature = jsonio.text_of(fields.pop("signature")) if _signed(fields) else ""
+    if bytes(inner)[:1] != b"[":
+        spelt = bytes(inner)[:1] == b'"'
+        return Chunk("thinking", jsonio.text_of(inner) if spelt else "", signature, fields, inner)
+    parts = [read(part) for part in jsonio.elements(inner)]
+    plain = len(parts) <= 1 and all(part.kind == "text" and not part.fields for part in parts)
+    text = "".join(part.text for part in parts if part.kind == "text")
+    return Chunk("thinking", text, signature, fields, None if plain else inner)
+
+
+def _signed(fields: Fields) -> bool:
+    signature = bytes(fields.get("signature", b""))
+    return signature[:1] == b'"' and len(signature) > 2
+
+
+def thinking_object(block: Reasoning) -> dict[str, Any]:
+    """Write a thought back as an element of a content list."""
+    signature = block.meta.signature if isinstance(block.meta, ChatMeta) else ""
+    return {
+        "type": "thinking",
+        "thinking": [{"type": "text", "text": block.text}] if block.text else [],
+        **({"signature": signature} if signature else {}),
+        **extra_fields(block.extra),
+    }
+
+
+# --- pictures ---------------------------------------------------------------------------------------------------------
+
+
+def image_of(raw: Raw) -> Image | Opaque:
+    """Read a picture that a model made: an address, or its bytes in a data URI."""
+    fields = jsonio.members(raw) if bytes(raw)[:1] == b"{" else {}
+    inner = fields.get("image_url")
+    found = jsonio.members(inner) if inner is not None and bytes(inner)[:1] == b"{" else {}
+    url = jsonio.text_of(found.pop("url")) if bytes(found.get("url", b""))[:1] == b'"' else ""
+    if bytes(fields.get("type", b"")) != b'"image_url"' or not url:
+        return Opaque("openai-chat", jsonio.as_text(raw), extra='{"in":"images"}')
+    del fields["type"], fields["image_url"]
+    if found:
+        fields["image_url"] = Raw(jsonio.encode(found))
+    extra = jsonio.object_text(fields)
+    head, _, data = url.partition(";base64,")
+    if head.startswith("data:") and data:
+        return Image(data=data, mime=head.removeprefix("data:"), extra=extra)
+    return Image(url=url, extra=extra)
+
+
+def image_object(block: Image) -> dict[str, Any]:
+    """Write a picture back the way a model's message holds it."""
+    fields = extra_fields(block.extra)
+    inner = jsonio.members(fields.pop("image_url")) if "image_url" in fields else {}
+    url = block.url or f"data:{block.mime};base64,{block.data}"
+    return {"type": "image_url", "image_url": {"url": url, **inner}, **fields}

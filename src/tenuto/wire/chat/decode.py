@@ -1,0 +1,330 @@
+"""Chat Completions, from the wire: frames in, events out.
+
+One codec reads every host. Choices are keyed by their `index`, calls by theirs; usage is taken wherever it stands, and
+the last one counts. An error is looked for before anything else. A reply is whole after `[DONE]`, or once every choice
+has a reason for having ended. A body that did not stream is one frame whose choices hold messages instead of deltas.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import TypeAlias
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from tenuto.core import jsonio
+from tenuto.core.events import (
+    ArgumentsDelta,
+    ContentDelta,
+    MessageStart,
+    TextDelta,
+    ThinkingDelta,
+    UsageUpdate,
+)
+from tenuto.core.messages import AssistantMessage, Usage
+from tenuto.core.response import ChatResponse, Choice
+from tenuto.core.target import Loss, Target
+from tenuto.errors import LLMError, ProtocolError
+from tenuto.wire.chat.choice import ChoiceState
+from tenuto.wire.chat.shapes import DONE, HOT, PADDING, ChunkDelta
+from tenuto.wire.chat.usage import usage_of
+from tenuto.wire.codec import Decoder, merge_fields, mint
+from tenuto.wire.failures import failure
+from tenuto.wire.think_tags import ThinkTags
+
+__all__ = ["ChatDecoder"]
+
+Fields: TypeAlias = dict[str, Raw]
+_HOT = HOT.decode
+_ENVELOPE: Callable[[object], tuple[object, ...]] = operator.attrgetter(
+    "id", "model", "system_fingerprint", "service_tier", "provider"
+)
+_NOTHING = (b"null", b"{}", b'""', b"[]", b"false", b"0")
+
+
+class ChatDecoder(Decoder):
+    """Reads one reply in the chat dialect. `audio_format` is what was asked for, if speech was."""
+
+    dialect = "openai-chat"
+
+    def __init__(self, target: Target, *, seed: str = "", audio_format: str = "") -> None:
+        super().__init__(target, seed=seed)
+        self._audio_format = audio_format
+        self._states: dict[int, ChoiceState] = {}
+        self._envelope: tuple[object, ...] | None = None
+        self._created: int | None = None
+        self._fields: Fields = {}
+        self._id = ""
+        self._model = ""
+        self._begun = False
+        self._done = False
+        self._usage: Usage | None = None
+        self._raw_usage: Raw | None = None
+        self._usage_losses: list[Loss] = []
+
+    # --- the door of the dialect --------------------------------------------------------------------------------------
+
+    def frame(self, name: bytes, data: bytes) -> None:
+        try:
+            chunk = _HOT(data)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            self._cold(name, data, None)
+            return
+        envelope = _ENVELOPE(chunk)
+        choice = chunk.choices[0]
+        state = self._states.get(choice.index)
+        if state is None or envelope != self._envelope:
+            self._cold(name, data, envelope)
+            return
+        self._created = chunk.created
+        delta = choice.delta
+        piece = delta.content
+        slot = state.said
+        if (
+            piece
+            and slot is not None
+            and delta.reasoning is UNSET
+            and delta.reasoning_content is UNSET
+            and delta.tool_calls is UNSET
+            and delta.reasoning_details is UNSET
+        ):
+            slot.pieces.append(piece)
+            self.out.append(ContentDelta(choice.index, slot.index, TextDelta(piece)))
+        elif delta.tool_calls and not state.calls.all_open(delta.tool_calls):
+            self._cold(name, data, envelope)
+        else:
+            self._warm(state, delta)
+
+    def _warm(self, state: ChoiceState, delta: ChunkDelta) -> None:
+        """Take a delta that fits, but is not just the next piece of open text."""
+        thought = delta.reasoning_content
+        slot = state.thought
+        if thought and slot is not None and state.field == "reasoning_content" and not delta.reasoning:
+            slot.pieces.append(thought)
+            self.out.append(ContentDelta(state.index, slot.index, ThinkingDelta(thought)))
+        elif thought is not UNSET or delta.reasoning is not UNSET or delta.reasoning_details is not UNSET:
+            self._reason(state, delta)
+        if delta.content:
+            state.say(delta.content)
+        elif delta.content is not UNSET:
+            state.shape(_spelt(delta.content))
+        for piece in delta.tool_calls or ():
+            call = state.calls.by_index[piece.index]
+            if piece.function.arguments:
+                self.out.append(ContentDelta(state.index, call.place, ArgumentsDelta(piece.function.arguments)))
+            call.grow(piece.function.arguments)
+
+    @staticmethod
+    def _reason(state: ChoiceState, delta: ChunkDelta) -> None:
+        texts: dict[str, str] = {}
+        for name, text in (("reasoning_content", delta.reasoning_content), ("reasoning", delta.reasoning)):
+            if text:
+                texts[name] = text
+            elif text is not UNSET:
+                state.note(name, _spelt(text))
+        if delta.reasoning_details:
+            state.details(delta.reasoning_details, texts)
+        elif delta.reasoning_details is not UNSET:
+            state.note("reasoning_details", Raw(b"[]"))
+        if texts:
+            state.think_one_of(texts)
+
+    def _cold(self, name: bytes, data: bytes, envelope: tuple[object, ...] | None) -> None:
+        """Read a frame field by field: the first of its kind, the last, or one that holds something rare."""
+        self._envelope = envelope
+        text = data.strip()
+        if text == DONE:
+            self._done = True
+            return
+        if not text:
+            return
+        try:
+            fields = jsonio.members(data)
+        except jsonio.JsonError as exc:
+            if not self._all_finished():
+                raise
+            self.lose("after-the-end", "stream", f"a frame behind the last word cannot be read: {exc}")
+            return
+        if name == b"error" and "error" not in fields:
+            raise failure(data, provider=self.target.provider.name)
+        self._read(fields, data, whole=False)
+
+    def body(self, data: bytes) -> None:
+        fields = jsonio.members(data)
+        if error := self._error(fields, data):
+            raise error
+        if bytes(fields.get("choices", b"null")) == b"null":
+            raise ProtocolError("the body holds no choices", provider=self.target.provider.name, frame=data)
+        self._read(fields, data, whole=True)
+        self._done = True
+
+    def complete(self) -> bool:
+        if not (self._done or self._all_finished()):
+            return False
+        for state in self._states.values():
+            state.close()
+        if not self._states:
+            self.lose("no-choices", "choices", "the reply holds no answer")
+        return True
+
+    def _all_finished(self) -> bool:
+        return bool(self._states) and all(state.finished for state in self._states.values())
+
+    def response(self, *, partial: bool) -> ChatResponse:
+        self._settle_created()
+        return ChatResponse(
+            self._id,
+            self.target.provider.name,
+            self._model,
+            tuple(self._choice(state, partial=partial) for _, state in sorted(self._states.items())),
+            self._usage,
+            jsonio.as_text(self._raw_usage) if self._raw_usage is not None else "",
+            jsonio.object_text(self._fields),
+            (*self.losses, *self._usage_losses),
+        )
+
+    def _choice(self, state: ChoiceState, *, partial: bool) -> Choice:
+        assembler = state.parts.assembler
+        blocks = assembler.unfinished() if partial else assembler.finalize()
+        message = AssistantMessage(
+            tuple(blocks),
+            state.stop_reason,
+            state.raw_stop,
+            self.origin(self._model),
+            state.extra(),
+            incomplete=partial,
+        )
+        return Choice(message, state.index, state.around())
+
+    # --- a frame, field by field --------------------------------------------------------------------------------------
+
+    def _read(self, fields: Fields, data: bytes, *, whole: bool) -> None:
+        error = self._error(fields, data)
+        choices = fields.pop("choices", Raw(b"null"))
+        usage = fields.pop("usage", None)
+        self._name(fields)
+        for name in PADDING:
+            fields.pop(name, None)
+        self._settle_created()
+        self._keep(self._fields, fields)
+        found = [jsonio.members(raw) for raw in jsonio.elements(choices)] if bytes(choices) != b"null" else []
+        self._count(usage, fields, found)
+        if not self._begun and (found or self._id):
+            self._begun = True
+            self.out.append(MessageStart(self._id, self._model))
+        for at, choice in enumerate(found):
+            self._read_choice(choice, at, whole=whole)
+        if error is not None:
+            raise error
+
+    def _error(self, fields: Fields, data: bytes) -> LLMError | None:
+        """Find an error wherever hosts put one; the frame may hold more, which is read before it is raised."""
+        provider = self.target.provider.name
+        if bytes(fields.get("error", b"null")) not in _NOTHING:
+            return failure(data, provider=provider)
+        inner = fields.get("x_groq")
+        told = jsonio.members(inner).get("error") if inner is not None and bytes(inner)[:1] == b"{" else None
+        if told is not None and bytes(told) not in _NOTHING:
+            return failure(jsonio.encode({"error": told}), provider=provider)
+        status = fields.get("base_resp")
+        code = jsonio.members(status).get("status_code") if status is not None and bytes(status)[:1] == b"{" else None
+        if code is not None and bytes(code) not in _NOTHING:
+            return failure(jsonio.encode({"error": {"message": jsonio.as_text(status or b"")}}), provider=provider)
+        return None
+
+    def _name(self, fields: Fields) -> None:
+        """Take the reply's id and model: the first that are given. What is no text stays among the other fields."""
+        for name in ("id", "model"):
+            raw = fields.get(name)
+            if raw is None or bytes(raw)[:1] != b'"':
+                continue
+            word = jsonio.text_of(fields.pop(name))
+            if name == "id":
+                self._id = self._id or word
+            else:
+                self._model = self._model or word
+
+    def _settle_created(self) -> None:
+        if self._created is not None:
+            self._fields["created"] = Raw(jsonio.encode(self._created))
+            self._created = None
+
+    @staticmethod
+    def _keep(kept: Fields, came: Fields) -> None:
+        merge_fields(kept, ((name, raw) for name, raw in came.items() if kept.get(name) != raw))
+
+    def _count(self, usage: Raw | None, fields: Fields, choices: list[Fields]) -> None:
+        """Take usage wherever it stands: beside the choices, in a host's own field, or inside a choice."""
+        inner = fields.get("x_groq")
+        places = [usage]
+        if inner is not None and bytes(inner)[:1] == b"{":
+            places.append(jsonio.members(inner).get("usage"))
+        places += [choice.get("usage") for choice in choices]
+        raw = next((raw for raw in places if raw is not None and bytes(raw) not in _NOTHING), None)
+        if raw is None:
+            return
+        excludes = self.target.provider.chat.output_excludes_reasoning
+        found, self._usage_losses = usage_of(raw, output_excludes_reasoning=excludes)
+        if found is not None:
+            self._usage, self._raw_usage = found, raw
+            self.out.append(UsageUpdate(found))
+
+    def _read_choice(self, choice: Fields, at: int, *, whole: bool) -> None:
+        state = self._state(_index(choice.pop("index", None), at))
+        finish = choice.pop("finish_reason", None)
+        if (logprobs := choice.pop("logprobs", None)) is not None:
+            state.probabilities(logprobs)
+        delta = self._delta(choice, whole=whole)
+        error = choice.get("error")
+        self._keep(state.beside, choice)
+        state.take(delta, whole=whole)
+        if finish is not None and bytes(finish) != b"null":
+            state.finish(finish)
+        if error is not None and bytes(error) not in _NOTHING:
+            raise failure(jsonio.encode({"error": error}), provider=self.target.provider.name)
+
+    @staticmethod
+    def _delta(choice: Fields, *, whole: bool) -> Fields:
+        """Pick the delta of a frame or the message of a body.
+
+        Some hosts repeat each delta as a message and as a text: of a repetition only that is kept which the delta lacks.
+        """
+        first, second = ("message", "delta") if whole else ("delta", "message")
+        name = first if bytes(choice.get(first, b""))[:1] == b"{" else second
+        if bytes(choice.get(name, b""))[:1] != b"{":
+            return {}
+        found = jsonio.members(choice.pop(name))
+        if not whole and name == first:
+            choice.pop("text", None)
+            again = choice.get(second)
+            if again is not None and bytes(again)[:1] == b"{":
+                del choice[second]
+                said = jsonio.members(again)
+                return {**{key: raw for key, raw in said.items() if key not in _SAID}, **found}
+        return found
+
+    def _state(self, index: int) -> ChoiceState:
+        state = self._states.get(index)
+        if state is None:
+            state = ChoiceState(
+                self.parts(index), self._fields, lambda ordinal: mint(self.seed, self._id, index, ordinal)
+            )
+            state.tags = ThinkTags() if self.target.provider.chat.think_tags else None
+            state.audio_format = self._audio_format
+            self._states[index] = state
+        return state
+
+
+_SAID = ("content", "role", "tool_calls", "function_call", "reasoning", "reasoning_content", "refusal", "audio")
+
+
+def _spelt(text: str | None) -> Raw:
+    return Raw(b"null" if text is None else b'""')
+
+
+def _index(raw: Raw | None, at: int) -> int:
+    """Return a choice's place; some hosts send it as text, or not at all."""
+    digits = bytes(raw).strip(b'"') if raw is not None else b""
+    return int(digits) if digits.isdigit() and len(digits) < 10 else at

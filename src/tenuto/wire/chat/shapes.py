@@ -1,0 +1,131 @@
+"""The chat dialect's shapes: the frames that make up nearly all of a stream, and the tables of its words.
+
+The structs are strict. A frame that does not fit one is read field by field instead, so nothing unknown is dropped.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from tenuto.core.messages import StopReason
+
+__all__ = [
+    "DONE",
+    "HOT",
+    "PADDING",
+    "RESPONSE_ONLY",
+    "STOP_REASONS",
+    "CallPiece",
+    "Chunk",
+    "ChunkChoice",
+    "ChunkDelta",
+    "FunctionPiece",
+]
+
+DONE = b"[DONE]"
+
+
+class FunctionPiece(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """More of a call's arguments, and nothing else."""
+
+    arguments: str
+    name: Literal[""] | UnsetType | None = UNSET
+
+
+class CallPiece(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """A piece of a call that has begun."""
+
+    index: int
+    function: FunctionPiece
+    id: Literal[""] | UnsetType | None = UNSET
+    type: Literal["function", ""] | UnsetType | None = UNSET
+
+
+class ChunkDelta(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """More text, reasoning or arguments."""
+
+    content: str | UnsetType | None = UNSET
+    reasoning_content: str | UnsetType | None = UNSET
+    reasoning: str | UnsetType | None = UNSET
+    reasoning_details: list[Raw] | UnsetType = UNSET
+    tool_calls: list[CallPiece] | UnsetType = UNSET
+    role: Literal["assistant"] | UnsetType = UNSET
+
+
+class ChunkChoice(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """A choice that goes on; a word that ends it does not fit here."""
+
+    index: int
+    delta: ChunkDelta
+    logprobs: UnsetType | None = UNSET
+    finish_reason: UnsetType | None = UNSET
+    native_finish_reason: UnsetType | None = UNSET
+
+
+class Chunk(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """A frame in the middle of a stream: one choice, no usage, no error."""
+
+    id: str
+    choices: tuple[ChunkChoice]
+    model: str = ""
+    object: Literal["chat.completion.chunk"] | UnsetType = UNSET
+    created: int | UnsetType = UNSET
+    system_fingerprint: str | UnsetType | None = UNSET
+    service_tier: str | UnsetType | None = UNSET
+    provider: str | UnsetType | None = UNSET
+    usage: UnsetType | None = UNSET
+    obfuscation: str | UnsetType = UNSET
+    p: str | UnsetType = UNSET
+
+
+HOT = msgspec.json.Decoder(Chunk)
+
+PADDING = {
+    "obfuscation": "padding against traffic analysis",
+    "p": "padding against traffic analysis",
+}
+"""Fields of a frame that say nothing about the reply, and are not kept."""
+
+STOP_REASONS: dict[str, StopReason] = {
+    "stop": "stop",
+    "eos": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "tool_calls": "tool_calls",
+    "tool_use": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "content_filter",
+    "sensitive": "content_filter",
+    "refusal": "content_filter",
+    "error": "error",
+    "insufficient_system_resource": "error",
+    "network_error": "error",
+    "COMPLETE": "stop",
+    "STOP_SEQUENCE": "stop",
+    "MAX_TOKENS": "length",
+    "TOOL_CALL": "tool_calls",
+    "ERROR": "error",
+    "TIMEOUT": "error",
+}
+"""Why a choice ended. A word that is not here counts as `stop`; the word itself is kept beside."""
+
+RESPONSE_ONLY: dict[str, str] = {
+    "annotations": "requests have no such field; the citations stand on the text",
+    "executed_tools": "what the provider ran by itself is told, not taken back",
+    "images": "pictures a model made are not taken back",
+    "index": "the place of a call in the list, not a part of it",
+    "audio.data": "speech goes back by its id",
+    "audio.transcript": "speech goes back by its id",
+    "audio.expires_at": "speech goes back by its id",
+    "reasoning (beside reasoning_details)": "a readable copy of what the details hold",
+}
+"""Fields of a message that are kept and shown, but not sent back, each with its reason.
+
+A field that no block holds goes back only where the provider's row lists it (`ChatSwitches.replayed_fields`).
+"""

@@ -1,0 +1,189 @@
+"""Fit a request to what its model accepts.
+
+What the model would refuse is left out or mapped to the nearest thing it takes, each with a `Loss`. A model that nobody
+knows gets the request untouched. Data decides (`ModelTraits`), never a model's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import msgspec
+
+from tenuto.core import jsonio
+from tenuto.core.blocks import Audio, Block, Document, Image, ServerToolResult, ServerToolUse, Text
+from tenuto.core.messages import AssistantMessage, Content, Message, SystemMessage, ToolResult, ToolResults, UserMessage
+from tenuto.core.request import ChatRequest, JsonSchema
+from tenuto.core.target import Loss, ModelTraits, Target
+
+__all__ = ["fit"]
+
+Change: TypeAlias = "tuple[dict[str, Any], Loss]"
+
+_SAMPLING = ("temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty", "logit_bias", "logprobs")
+_RANKS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+_TRANSLATED = ("budget", "toggle", "level", "disabled")
+"""Modes in which the encoder can express an effort that the model has no word for."""
+
+
+def fit(request: ChatRequest, target: Target) -> tuple[ChatRequest, tuple[Loss, ...]]:
+    """Return the request as the target's model takes it, and what was changed."""
+    traits = target.traits
+    if not traits.known:
+        return request, ()
+    losses: list[Loss] = []
+    for rule in (_effort, _sampling, _tools, _tool_choice, _limit, _format, _prefill, _media):
+        changes: dict[str, Any] = {}
+        for change, loss in rule(request, traits):
+            changes |= change
+            losses.append(loss)
+        if changes:
+            request = msgspec.structs.replace(request, **changes)
+    return request, tuple(losses)
+
+
+def thinks(request: ChatRequest, traits: ModelTraits) -> bool:
+    """Tell whether the model will reason before it answers this request."""
+    asked = request.thinking.mode if request.thinking is not None else None
+    if traits.thinking_default == "always":
+        return True
+    if asked == "off" or (asked is None and request.effort == "none"):
+        return False
+    if asked is not None or request.effort is not None or request.thinking is not None:
+        return traits.thinking != ("none",)
+    if traits.effort_default:
+        return traits.effort_default != "none" and traits.thinking_default != "no"
+    return traits.thinking_default == "yes"
+
+
+def _effort(request: ChatRequest, traits: ModelTraits) -> Iterator[Change]:
+    wanted, takes = request.effort, traits.efforts
+    if wanted is None or takes is None or wanted in takes:
+        return
+    if wanted == "none" and (traits.thinking_default == "no" or any(m in traits.thinking for m in _TRANSLATED)):
+        return  # off already, or said in another way
+    if not takes and any(mode in traits.thinking for mode in _TRANSLATED):
+        return
+    nearest = _nearest(wanted, takes)
+    what = f"{wanted} became {nearest}" if nearest else f"{wanted}: this model takes none"
+    yield {"effort": nearest}, Loss("effort-mapped", "effort", what, f"it takes {', '.join(takes) or 'nothing'}")
+
+
+def _nearest(wanted: str, takes: tuple[str, ...]) -> str | None:
+    rank = _RANKS.index(wanted)
+    known = [word for word in takes if word in _RANKS]
+    return min(known, key=lambda w: (abs(_RANKS.index(w) - rank), abs(_RANKS.index(w) - 4)), default=None)
+
+
+def _sampling(request: ChatRequest, traits: ModelTraits) -> Iterator[Change]:
+    refused = traits.sampling in ("rejected", "ignored") or (
+        traits.sampling == "only_without_reasoning" and thinks(request, traits)
+    )
+    for name in _SAMPLING if refused else ():
+        value = getattr(request, name)
+        if value is not None:
+            why = "has no effect on" if traits.sampling == "ignored" else "is refused by"
+            yield {name: None}, Loss("sampling-refused", name, f"{value!r} {why} this model", "leave it out")
+
+
+def _tools(request: ChatRequest, traits: ModelTraits) -> Iterator[Change]:
+    if request.tools and not traits.tools:
+        names = ", ".join(getattr(tool, "name", "") or getattr(tool, "kind", "") for tool in request.tools)
+        yield {"tools": (), "tool_choice": None}, Loss("no-tools", "tools", names, "choose a model that takes tools")
+    if request.parallel_tool_calls and not traits.parallel_tools:
+        yield {"parallel_tool_calls": None}, Loss("no-parallel-tools", "parallel_tool_calls", "one call at a time")
+
+
+def _tool_choice(request: ChatRequest, traits: ModelTraits) -> Iterator[Change]:
+    choice, rule = request.tool_choice, traits.forced_tool_choice
+    if choice in (None, "auto", "none") or rule == "ok":
+        return
+    if rule == "not_with_thinking" and not thinks(request, traits):
+        return
+    remedy = "switch thinking off to force a tool" if rule == "not_with_thinking" else "ask for it in words"
+    yield {"tool_choice": "auto"}, Loss("forced-choice-refused", "tool_choice", f"{choice!r} became auto", remedy)
+
+
+def _limit(request: ChatRequest, traits: ModelTraits) -> Iterator[Change]:
+    most = traits.max_output
+    if most is not None and request.max_tokens is not None and request.max_tokens > most:
+        yield {"max_tokens": most}, Loss("clamped", "max_tokens", f"{request.max_tokens} became {most}")
+
+
+def _format(request: ChatRequest, traits: ModelTraits) -> Iterator[Change]:
+    wanted, means = request.response_format, traits.structured_output
+    if wanted in (None, "text") or means == "native":
+        return
+    if not isinstance(wanted, JsonSchema):
+        if means == "none":
+            yield {"response_format": None}, Loss("no-structured-output", "response_format", "json_object")
+        return
+    schema = jsonio.as_text(jsonio.encode(wanted.schema))
+    note = SystemMessage(f"Respond with JSON matching this schema: {schema}")
+    changes = {
+        "response_format": None if means == "none" else "json_object",
+        "messages": (note, *request.transcript),
+    }
+    yield changes, Loss("no-structured-output", "response_format", "the schema went into the instructions")
+
+
+def _prefill(request: ChatRequest, traits: ModelTraits) -> Iterator[Change]:
+    messages = request.transcript
+    last = messages[-1] if messages else None
+    if traits.prefill != "rejected" or not isinstance(last, AssistantMessage) or _goes_on(last):
+        return
+    loss = Loss("prefill-refused", f"messages[{len(messages) - 1}]", str(last)[:200], "end with a user's message")
+    yield {"messages": messages[:-1]}, loss
+
+
+def _goes_on(message: AssistantMessage) -> bool:
+    """Tell whether a turn stopped in the middle, to be taken up by the provider as it stands."""
+    last = message.blocks[-1] if message.blocks else None
+    return message.raw_stop == "pause_turn" or isinstance(last, ServerToolUse | ServerToolResult)
+
+
+# --- what the model cannot see or hear --------------------------------------------------------------------------------
+
+
+def _media(request: ChatRequest, traits: ModelTraits) -> Iterator[Change]:
+    refused: tuple[type[Block], ...] = tuple(
+        kind
+        for kind, takes in ((Image, traits.images_in), (Audio, traits.audio_in), (Document, traits.documents_in))
+        if not takes
+    )
+    messages, losses = list(request.transcript), list[Loss]()
+    for at, message in enumerate(messages):
+        messages[at] = _without(message, refused, f"messages[{at}]", losses)
+    for loss in losses:
+        yield {"messages": tuple(messages)}, loss
+
+
+def _without(message: Message, refused: tuple[type[Block], ...], place: str, losses: list[Loss]) -> Message:
+    if isinstance(message, UserMessage) and not isinstance(message.content, str):
+        return msgspec.structs.replace(message, content=_kept(message.content, refused, place, losses))
+    if isinstance(message, ToolResults):
+        return msgspec.structs.replace(
+            message, results=tuple(_result_without(r, refused, place, losses) for r in message.results)
+        )
+    return message
+
+
+def _result_without(result: ToolResult, refused: tuple[type[Block], ...], place: str, losses: list[Loss]) -> ToolResult:
+    if isinstance(result.content, str):
+        return result
+    return msgspec.structs.replace(result, content=_kept(result.content, refused, place, losses))
+
+
+def _kept(
+    parts: tuple[Content, ...], refused: tuple[type[Block], ...], place: str, losses: list[Loss]
+) -> tuple[Content, ...]:
+    kept: list[Content] = []
+    for part in parts:
+        if not isinstance(part, refused):
+            kept.append(part)
+            continue
+        losses.append(Loss("content-refused", place, type(part).__name__.lower(), "choose a model that takes it"))
+        if isinstance(part, Document) and part.text:
+            kept.append(Text(part.text))
+    return tuple(kept)

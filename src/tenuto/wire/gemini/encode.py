@@ -1,0 +1,274 @@
+"""Gemini's generateContent, to the wire: a request in, bytes out."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from msgspec import Raw
+
+from tenuto.core import jsonio
+from tenuto.core.blocks import (
+    Audio,
+    Block,
+    Document,
+    GeminiMeta,
+    Image,
+    Opaque,
+    Reasoning,
+    Refusal,
+    ServerToolResult,
+    ServerToolUse,
+    Text,
+    ToolUse,
+)
+from tenuto.core.messages import (
+    AssistantMessage,
+    Content,
+    Message,
+    SystemMessage,
+    ToolResult,
+    ToolResults,
+    UserMessage,
+)
+from tenuto.core.request import ChatRequest
+from tenuto.core.target import Loss, Target, WireRequest
+from tenuto.wire.draft import Draft, extra_fields, raw_object
+from tenuto.wire.gemini.media import media_part
+from tenuto.wire.gemini.options import write_options
+from tenuto.wire.gemini.parts import write_part
+from tenuto.wire.gemini.shapes import DIALECT, RESPONSE_ONLY, SKIP_SIGNATURE
+from tenuto.wire.handoff import issued_by
+
+__all__ = ["encode", "verbatim"]
+
+Wire = dict[str, Any]
+_RESOLUTIONS = {"low": "MEDIA_RESOLUTION_LOW", "high": "MEDIA_RESOLUTION_HIGH"}
+
+
+def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) -> WireRequest:
+    """Write a request that is already adapted and fitted to its target. The same request gives the same bytes."""
+    draft = Draft(request, target, losses)
+    contents = _Contents(draft)
+    for at, message in enumerate(request.transcript):
+        contents.take(message, f"messages[{at}]")
+    if system := "\n\n".join(contents.system):
+        draft.body["systemInstruction"] = {"parts": [{"text": system}]}
+    draft.body["contents"] = contents.finish()
+    write_options(draft)
+    model = target.model if "/" in target.model else f"models/{target.model}"
+    verb = "streamGenerateContent?alt=sse" if request.stream else "generateContent"
+    return draft.finish(f"/{quote(model, safe='/:@-._~')}:{verb}")
+
+
+def verbatim(message: AssistantMessage) -> list[Any]:
+    """Write the parts of a received message as they were received; those of a stream as the decoder joined them."""
+    return [write_part(block) for block in message.blocks]
+
+
+class _Contents:
+    """The contents as they are written: neighbours of one role share one, answers to calls have one of their own."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._calls: dict[str, tuple[int, ToolUse]] = {}
+        self._answers: list[tuple[int, Wire]] = []
+        self._media: list[Wire] = []
+        self.system: list[str] = []
+        self._written: list[Wire] = []
+
+    def take(self, message: Message, place: str) -> None:
+        match message:
+            case SystemMessage():
+                self._instruct(message, place)
+            case UserMessage():
+                self._flush()
+                self._say("user", self._parts(message.parts, place))
+                if message.name:
+                    self._draft.lose("unsupported-parameter", f"{place}.name", message.name)
+            case ToolResults():
+                for at, result in enumerate(message.results):
+                    self._answer(result, f"{place}.results[{at}]")
+            case AssistantMessage():
+                self._flush()
+                self._say("model", self._turn(message, place))
+
+    def finish(self) -> list[Wire]:
+        """Return the contents; calls of the current turn that Gemini did not sign get the word that excuses it."""
+        self._flush()
+        if "level" in self._draft.target.traits.thinking:
+            self._excuse_unsigned_calls()
+        return self._written
+
+    def _instruct(self, message: SystemMessage, place: str) -> None:
+        if self._written or self._answers:
+            self._draft.lose("system-hoisted", place, "instructions in mid-conversation moved to the top")
+        if text := str(message):
+            self.system.append(text)
+
+    def _say(self, role: str, parts: list[Any]) -> None:
+        if not parts:
+            return
+        last = self._written[-1] if self._written else None
+        if last is not None and last["role"] == role and not _answers_calls(last):
+            last["parts"].extend(parts)
+        else:
+            self._written.append({"role": role, "parts": parts})
+
+    def _excuse_unsigned_calls(self) -> None:
+        asked = [at for at, said in enumerate(self._written) if said["role"] == "user" and not _answers_calls(said)]
+        start = asked[-1] + 1 if asked else 0
+        for at in range(start, len(self._written)):
+            calls = (part for part in self._written[at]["parts"] if isinstance(part, dict) and "functionCall" in part)
+            first = next(calls, None)
+            if first is not None and "thoughtSignature" not in first:
+                first["thoughtSignature"] = SKIP_SIGNATURE
+                name = first["functionCall"].get("name", "")
+                self._draft.lose("missing-signature", f"contents[{at}]", f"the call of {name} was not signed here")
+
+    # --- what is said to the model ------------------------------------------------------------------------------------
+
+    def _parts(self, parts: tuple[Content, ...], place: str) -> list[Any]:
+        written = (self._part(part, f"{place}.content[{at}]") for at, part in enumerate(parts))
+        return [part for part in written if part is not None]
+
+    def _part(self, part: Content, place: str) -> Wire | Raw | None:
+        extra = extra_fields(part.extra)
+        if isinstance(part, Opaque):
+            return self._opaque(part, place)
+        if not isinstance(part, Audio) and part.cache:
+            self._draft.lose("unsupported-parameter", f"{place}.cache", part.cache)
+        if isinstance(part, Text):
+            return {"text": part.text, **extra} if part.text else None
+        written: Wire | None = media_part(part)
+        if written is None and isinstance(part, Document) and part.text:
+            written = {"text": part.text}
+        if written is None:
+            self._draft.lose("unsupported-content", place, f"{type(part).__name__.lower()} without data")
+            return None
+        self._asides(part, written, place)
+        return {**written, **extra}
+
+    def _asides(self, part: Image | Audio | Document, written: Wire, place: str) -> None:
+        """Write, or lose, what stands beside a picture's or document's data."""
+        if isinstance(part, Image) and part.detail in _RESOLUTIONS:
+            if "level" in self._draft.target.traits.thinking:
+                written["mediaResolution"] = {"level": _RESOLUTIONS[part.detail]}
+            else:
+                self._draft.lose("unsupported-parameter", f"{place}.detail", part.detail)
+        for name in ("title", "context", "citations") if isinstance(part, Document) else ():
+            if value := getattr(part, name):
+                self._draft.lose("unsupported-parameter", f"{place}.{name}", repr(value)[:200])
+
+    def _opaque(self, block: Opaque, place: str) -> Raw | None:
+        if block.dialect != DIALECT or block.raw.strip() == "{}":
+            self._draft.lose("unreadable-block", place, "a block of another dialect, or one without any data")
+            return None
+        return Raw(block.raw.encode("utf-8", "surrogatepass"))
+
+    # --- what tools gave ----------------------------------------------------------------------------------------------
+
+    def _answer(self, result: ToolResult, place: str) -> None:
+        order, call = self._calls.get(result.tool_use_id, (len(self._calls), None))
+        written: Wire = {"name": call.name if call is not None else result.tool_use_id}
+        if call is not None and not call.minted:
+            written["id"] = call.id
+        content = (Text(result.content),) if isinstance(result.content, str) else result.content
+        text = "\n".join(part.text for part in content if isinstance(part, Text))
+        written["response"] = self._body(text, is_error=result.is_error)
+        media = self._parts(tuple(part for part in content if not isinstance(part, Text)), place)
+        traits = self._draft.target.traits
+        if media and traits.known and "level" not in traits.thinking:
+            self._draft.lose("media-moved", place, "what a tool showed stands in a content of its own")
+            self._media.extend(media)
+        elif media:
+            written["parts"] = media
+        self._answers.append((order, {"functionResponse": {**written, **extra_fields(result.extra)}}))
+
+    def _body(self, text: str, *, is_error: bool) -> Wire:
+        if self._draft.target.provider.gemini.result_body == "content":
+            return {"content": text, "error": is_error}
+        structured = text.lstrip()[:1] in ("{", "[") and not jsonio.problem(text)
+        said = Raw(text.strip().encode("utf-8", "surrogatepass")) if structured else text
+        return {"error" if is_error else "output": said}
+
+    def _flush(self) -> None:
+        """Write the answers that have gathered, in the order of their calls."""
+        if self._answers:
+            self._answers.sort(key=lambda answer: answer[0])
+            self._written.append({"role": "user", "parts": [answer for _, answer in self._answers]})
+            self._say("user", self._media)
+        self._answers, self._media = [], []
+
+    # --- what the model said ------------------------------------------------------------------------------------------
+
+    def _turn(self, message: AssistantMessage, place: str) -> list[Any]:
+        own = message.origin is not None and issued_by(message.origin, self._draft.target)
+        parts: list[Any] = []
+        for at, block in enumerate(message.blocks):
+            if isinstance(block, ToolUse):
+                self._calls.pop(block.id, None)
+                self._calls[block.id] = (len(self._calls) + at, block)
+            part = self._block(block, f"{place}.blocks[{at}]", own=own)
+            if part is not None:
+                parts.append(part)
+        return parts
+
+    def _block(self, block: Block, place: str, *, own: bool) -> Wire | Raw | None:
+        match block:
+            case Text(text="") if not isinstance(block.meta, GeminiMeta):
+                return None
+            case Opaque():
+                return self._opaque(block, place)
+            case Refusal(text=text):
+                return {"text": text} if text else None
+            case Reasoning():
+                return self._reasoning(block, place, own=own)
+            case ToolUse():
+                return self._call(block, place)
+            case ServerToolUse(kind=kind) | ServerToolResult(kind=kind) if kind not in ("toolCall", "toolResponse"):
+                self._draft.lose("unsupported-content", place, f"a provider's tool of another dialect: {kind}")
+                return None
+            case Image() | Audio() | Document() if not block.data and block.url.startswith("data:"):
+                return media_part(block)
+        try:
+            return _sendable(write_part(block))
+        except KeyError:
+            self._draft.lose("unsupported-content", place, f"{type(block).__name__} in an assistant's turn")
+            return None
+
+    def _reasoning(self, block: Reasoning, place: str, *, own: bool) -> Wire | Raw | None:
+        """Write a thought: signed ones and the target's own as thoughts, others as text if that was asked for."""
+        if isinstance(block.meta, GeminiMeta) or (own and block.text):
+            return _sendable(write_part(block))
+        if self._draft.request.foreign_reasoning == "inline" and block.text:
+            return {"text": f"[Reasoning: {block.text}]"}
+        self._draft.lose("unsigned-reasoning", place, "reasoning without a signature is left out")
+        return None
+
+    def _call(self, block: ToolUse, place: str) -> Wire | Raw:
+        written = _sendable(write_part(block))
+        call = written["functionCall"]
+        if "args" in call and not block.no_args and raw_object(block.args or "{}") is None:
+            self._draft.lose("arguments-not-an-object", place, block.broken or "wrapped for replay")
+            readable = block.kind == "function" and not jsonio.problem(block.args)
+            name = "value" if readable else "input" if block.kind == "custom" else "INVALID_JSON"
+            call["args"] = {name: call["args"] if readable else block.args}
+        return written
+
+
+def _answers_calls(content: Wire) -> bool:
+    return any(isinstance(part, dict) and "functionResponse" in part for part in content["parts"])
+
+
+def _sendable(part: Wire | Raw) -> Wire:
+    """Take off a part what a request refuses: fields of responses, and nulls. A signature alone goes as empty text."""
+    assert isinstance(part, dict)
+    kept = {
+        name: value
+        for name, value in part.items()
+        if name not in RESPONSE_ONLY and not (isinstance(value, Raw) and bytes(value) == b"null")
+    }
+    if "thoughtSignature" in kept and kept.keys() <= {"thoughtSignature", "thought"}:
+        kept["text"] = ""
+    return kept

@@ -1,0 +1,208 @@
+"""Everything of a request but what was said: tools, thinking, limits, and the words for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, ToolDefinition
+from tenuto.wire.draft import Draft
+from tenuto.wire.gemini.shapes import SERVER_TOOLS
+from tenuto.wire.schema import lower
+
+__all__ = ["write_options"]
+
+Wire = dict[str, Any]
+BUDGETS = {"minimal": 1024, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 24576, "max": 24576}
+"""Thinking tokens for models that take a budget instead of a level."""
+LEVELS = ("minimal", "low", "medium", "high")
+LEAST_BUDGET = 128
+"""The smallest budget of models that cannot stop thinking."""
+_MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
+_FREE_TEXT: Wire = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
+_SPEECH = ("voiceConfig", "multiSpeakerVoiceConfig", "languageCode")
+_NO_WORD = ("logit_bias", "user", "verbosity", "container")
+
+
+def write_options(draft: Draft) -> None:
+    """Write all parameters; what this dialect has no word for becomes a `Loss`."""
+    request = draft.request
+    _tools(draft)
+    config = {**_sampling(request), **_format(draft), **_speech(draft)}
+    if thinking := _thinking(draft):
+        config["thinkingConfig"] = thinking
+    draft.put(generationConfig=config or None)
+    if draft.target.provider.gemini.vertex:
+        draft.unsupported("service_tier", "store")
+    else:
+        draft.put(serviceTier=request.service_tier, store=request.store)
+    draft.unsupported(*_NO_WORD)
+    draft.unsupported("cache", remedy="name a `cachedContent` in `extra_body`; prefixes are cached without asking")
+    if request.parallel_tool_calls is False:
+        draft.lose("unsupported-parameter", "parallel_tool_calls", "False", "answer the first call, ask again")
+
+
+def _sampling(request: ChatRequest) -> Wire:
+    stops = [request.stop] if isinstance(request.stop, str) else list(request.stop or ())
+    named = {
+        "temperature": request.temperature,
+        "topP": request.top_p,
+        "topK": request.top_k,
+        "maxOutputTokens": request.max_tokens,
+        "stopSequences": stops or None,
+        "candidateCount": request.n,
+        "frequencyPenalty": request.frequency_penalty,
+        "presencePenalty": request.presence_penalty,
+        "seed": request.seed,
+        "responseLogprobs": request.logprobs,
+        "logprobs": request.top_logprobs,
+        "responseModalities": [word.upper() for word in request.modalities] if request.modalities else None,
+    }
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _format(draft: Draft) -> Wire:
+    wanted = draft.request.response_format
+    if wanted == "json_object":
+        return {"responseMimeType": "application/json"}
+    if not isinstance(wanted, JsonSchema):
+        return {}
+    schema = wanted.schema
+    if wanted.description and "description" not in schema:
+        schema = {**schema, "description": wanted.description}
+    if draft.target.provider.gemini.json_schema:
+        return {"responseMimeType": "application/json", "responseJsonSchema": schema}
+    lowered, losses = lower(schema, place="response_format")
+    draft.losses.extend(losses)
+    return {"responseMimeType": "application/json", "responseSchema": lowered}
+
+
+def _speech(draft: Draft) -> Wire:
+    """Write how to speak: this dialect's own fields as they are, a plain voice by its name."""
+    given = draft.request.audio
+    if given is None:
+        return {}
+    speech: Wire = {name: given[name] for name in _SPEECH if name in given}
+    if "voice" in given and "voiceConfig" not in speech:
+        speech["voiceConfig"] = {"prebuiltVoiceConfig": {"voiceName": given["voice"]}}
+    for name in given:
+        if name not in _SPEECH and name != "voice":
+            draft.lose("unsupported-parameter", f"audio.{name}", repr(given[name])[:200])
+    return {"speechConfig": speech} if speech else {}
+
+
+# --- tools ------------------------------------------------------------------------------------------------------------
+
+
+def _tools(draft: Draft) -> None:
+    request, traits = draft.request, draft.target.traits
+    functions = [_declared(draft, tool) for tool in request.tools if isinstance(tool, ToolDefinition)]
+    served = [_served(draft, tool) for tool in request.tools if isinstance(tool, ServerTool)]
+    built_in = [tool for tool in served if tool is not None]
+    tools: list[Wire] = [{"functionDeclarations": functions}] if functions else []
+    if tools or built_in:
+        draft.body["tools"] = [*tools, *built_in]
+    config: Wire = {}
+    choice = request.tool_choice
+    if functions and choice is not None:
+        named = isinstance(choice, NamedTool)
+        mode: Wire = {"mode": "ANY" if named else _MODES.get(choice, "AUTO")}  # type: ignore[call-overload]  # a word
+        config["functionCallingConfig"] = mode
+        if isinstance(choice, NamedTool):
+            mode["allowedFunctionNames"] = [choice.name]
+    elif choice not in (None, "auto", "none"):
+        draft.lose("unsupported-parameter", "tool_choice", repr(choice), "give the functions to choose from")
+    mixes = bool(functions and built_in)
+    if mixes and not draft.target.provider.gemini.vertex and (not traits.known or "level" in traits.thinking):
+        config["includeServerSideToolInvocations"] = True
+    draft.put(toolConfig=config or None)
+
+
+def _served(draft: Draft, tool: ServerTool) -> Wire | None:
+    field = tool.type or SERVER_TOOLS.get(tool.kind)
+    if field is None:
+        draft.lose("unsupported-tool", "tools", tool.kind, "give its exact field as `type`")
+        return None
+    return {field: [tool.options] if field == "mcpServers" else tool.options}
+
+
+def _declared(draft: Draft, tool: ToolDefinition) -> Wire:
+    place = f"tools[{tool.name}]"
+    declared: Wire = {"name": tool.name}
+    if tool.description:
+        declared["description"] = tool.description
+    schema = tool.parameters
+    if tool.kind == "custom":
+        draft.lose("custom-tool", place, "free text input became a string named `input`")
+        schema = _FREE_TEXT
+    if schema is not None:
+        declared |= _parameters(draft, schema, place)
+    if tool.strict:
+        draft.lose("unsupported-parameter", f"{place}.strict", "no schema is enforced", "choose the mode VALIDATED")
+    if tool.cache:
+        draft.lose("unsupported-parameter", f"{place}.cache", tool.cache)
+    return {**declared, **tool.options}
+
+
+def _parameters(draft: Draft, schema: Wire, place: str) -> Wire:
+    if draft.target.provider.gemini.json_schema:
+        return {"parametersJsonSchema": schema}
+    lowered, losses = lower(schema, place=f"{place}.parameters")
+    draft.losses.extend(losses)
+    empty = lowered.get("type") == "OBJECT" and not lowered.get("properties")  # refused there; none at all is not
+    return {} if empty else {"parameters": lowered}
+
+
+# --- thinking ---------------------------------------------------------------------------------------------------------
+
+
+def _thinking(draft: Draft) -> Wire:
+    request = draft.request
+    wanted, effort = request.thinking, request.effort
+    if wanted is None and effort is None:
+        return {}
+    mode = wanted.mode if wanted is not None else None
+    budget = wanted.budget if wanted is not None else None
+    if mode == "off" or (mode is None and budget is None and effort == "none"):
+        return _off(draft)
+    config = _depth(draft, effort if effort != "none" else None, budget)
+    show = wanted.show if wanted is not None else None
+    if show is None:
+        show = True if config or mode is not None else None
+    return config if show is None else {**config, "includeThoughts": show}
+
+
+def _depth(draft: Draft, effort: str | None, budget: int | None) -> Wire:
+    """Write how much to think: a level or a budget, never both. A model that nobody knows is taken for a recent one."""
+    modes = draft.target.traits.thinking
+    if budget is not None and ("budget" in modes or effort is None):
+        return {"thinkingBudget": budget}
+    if budget is not None:
+        draft.lose("no-thinking-budget", "thinking.budget", "the effort counts: both together are refused")
+    if effort is None:
+        return {}
+    if "budget" in modes:
+        return {"thinkingBudget": BUDGETS[effort]}
+    if modes and "level" not in modes:
+        draft.lose("no-such-thinking", "effort", f"{effort}: this model takes no level")
+        return {}
+    if effort not in LEVELS:
+        draft.lose("effort-mapped", "effort", f"{effort} became high")
+        effort = "high"
+    return {"thinkingLevel": effort.upper()}
+
+
+def _off(draft: Draft) -> Wire:
+    traits = draft.target.traits
+    modes = traits.thinking
+    if not modes or ("budget" in modes and "always" not in modes):
+        return {"thinkingBudget": 0}
+    if "level" in modes:
+        least = next((level for level in LEVELS if traits.efforts is None or level in traits.efforts), "low")
+        draft.lose("thinking-stays-on", "thinking", f"the least of this model is {least}")
+        return {"thinkingLevel": least.upper()}
+    if "budget" in modes:
+        draft.lose("thinking-stays-on", "thinking", f"the least of this model is a budget of {LEAST_BUDGET}")
+        return {"thinkingBudget": LEAST_BUDGET}
+    if traits.thinking_default != "no":
+        draft.lose("thinking-stays-on", "thinking", "this model cannot be told to think less")
+    return {}

@@ -1,0 +1,182 @@
+"""A request in the Responses dialect.
+
+Nothing is left on the server unless asked for (`store`), so the ciphertext of reasoning is always asked for. System
+messages stay where they are, as items. A conversation without any message becomes an empty question, since an empty
+`input` is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenuto.core.messages import AssistantMessage, SystemMessage, UserMessage
+from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, ToolDefinition
+from tenuto.core.target import Loss, Target, WireRequest
+from tenuto.wire.draft import Draft
+from tenuto.wire.responses.input import output_item, system_item, user_item
+from tenuto.wire.responses.items import groups, item_of
+from tenuto.wire.responses.turns import Turns
+
+__all__ = ["encode", "verbatim"]
+
+_ENCRYPTED = "reasoning.encrypted_content"
+_LOGPROBS = "message.output_text.logprobs"
+_SERVER_TOOLS = {"code_execution": "code_interpreter"}
+_FOREIGN_TOOLS = frozenset(
+    {"web_fetch", "url_context", "google_search", "google_maps", "memory", "bash", "text_editor"}
+)
+
+
+def verbatim(message: AssistantMessage) -> list[dict[str, Any]]:
+    """Return the items of a reply exactly as they were received. Speech belongs to none and is left out."""
+    return [item for group in groups(message.blocks) if (item := item_of(group))]
+
+
+def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) -> WireRequest:
+    """Write the request; what this dialect has no word for is a `Loss`."""
+    draft = Draft(request, target, losses)
+    switches = target.provider.responses
+    stored = switches.store if request.store is None else request.store
+    draft.put(model=target.model, input=_input(draft, stored=stored), store=stored, include=_include(request))
+    _tools(draft)
+    draft.put(
+        reasoning=_reasoning(draft),
+        text=_text(request),
+        max_output_tokens=request.max_tokens,
+        temperature=request.temperature,
+        top_p=request.top_p,
+        top_logprobs=request.top_logprobs,
+        safety_identifier=request.user,
+        service_tier=request.service_tier,
+        stream=request.stream or None,
+    )
+    _refused(draft)
+    for name in switches.strip:
+        if draft.body.pop(name, None) is not None and name not in ("include", "store", "reasoning"):
+            draft.lose("unsupported-parameter", name, "this endpoint refuses it")
+    return draft.finish("/responses")
+
+
+def _input(draft: Draft, *, stored: bool) -> list[dict[str, Any]]:
+    turns = Turns(draft, stored=stored)
+    items: list[dict[str, Any]] = []
+    for at, message in enumerate(draft.request.transcript):
+        place = f"messages[{at}]"
+        if isinstance(message, SystemMessage):
+            items.append(system_item(draft, message, place))
+        elif isinstance(message, UserMessage):
+            items.append(user_item(draft, message, place))
+        elif isinstance(message, AssistantMessage):
+            items += turns.items(message, place)
+        else:
+            items += [
+                output_item(draft, result, turns.kinds.get(result.tool_use_id, ""), f"{place}.results[{no}]")
+                for no, result in enumerate(message.results)
+            ]
+    return items or [{"type": "message", "role": "user", "content": ""}]
+
+
+def _include(request: ChatRequest) -> list[str]:
+    return [_ENCRYPTED, _LOGPROBS] if request.logprobs or request.top_logprobs else [_ENCRYPTED]
+
+
+def _reasoning(draft: Draft) -> dict[str, Any] | None:
+    """Say how hard to think. A model that is known to think gets `medium` and a summary unless told otherwise."""
+    request, traits = draft.request, draft.target.traits
+    thinking = request.thinking
+    thinks = bool(traits.thinking) and traits.thinking != ("none",)
+    effort: str | None = request.effort
+    if effort is None and thinking is not None and thinking.mode == "off":
+        effort = "none"
+    if effort is None and thinks:
+        effort = "medium" if traits.efforts is None or "medium" in traits.efforts else traits.effort_default or None
+    show = thinking.show if thinking is not None else None
+    if show is None:
+        show = thinks
+    fields = {"effort": effort, "summary": "auto" if show and effort != "none" else None}
+    return {name: value for name, value in fields.items() if value} or None
+
+
+def _text(request: ChatRequest) -> dict[str, Any] | None:
+    asked = request.response_format
+    fields: dict[str, Any] = {}
+    if isinstance(asked, JsonSchema):
+        schema: dict[str, Any] = {"type": "json_schema", "name": asked.name, "schema": asked.schema}
+        given = {"strict": asked.strict, "description": asked.description or None}
+        fields["format"] = schema | {name: value for name, value in given.items() if value is not None}
+    elif asked is not None:
+        fields["format"] = {"type": asked}
+    if request.verbosity is not None:
+        fields["verbosity"] = request.verbosity
+    return fields or None
+
+
+def _tools(draft: Draft) -> None:
+    request = draft.request
+    tools: list[dict[str, Any]] = []
+    for at, tool in enumerate(request.tools):
+        written = _defined(tool) if isinstance(tool, ToolDefinition) else _hosted(draft, tool, f"tools[{at}]")
+        if written is not None:
+            tools.append(written)
+    draft.put(tools=tools or None)
+    if tools:
+        draft.put(tool_choice=_choice(draft, tools), parallel_tool_calls=request.parallel_tool_calls)
+    else:
+        draft.unsupported("tool_choice", "parallel_tool_calls", remedy="give the request a tool")
+    if request.container is not None and not any(tool["type"] == "code_interpreter" for tool in tools):
+        draft.unsupported("container", remedy="ask for code_execution")
+
+
+def _defined(tool: ToolDefinition) -> dict[str, Any]:
+    """Write a tool that the caller runs. Strictness is the server's default here, so it is always said."""
+    fields: dict[str, Any] = {"type": tool.kind, "name": tool.name}
+    if tool.description:
+        fields["description"] = tool.description
+    if tool.kind == "function":
+        empty = {"type": "object", "properties": {}}
+        fields |= {"parameters": empty if tool.parameters is None else tool.parameters, "strict": bool(tool.strict)}
+    return fields | tool.options
+
+
+def _hosted(draft: Draft, tool: ServerTool, place: str) -> dict[str, Any] | None:
+    type = tool.type or _SERVER_TOOLS.get(tool.kind, tool.kind)
+    if not tool.type and type in _FOREIGN_TOOLS:
+        draft.lose("unsupported-tool", place, tool.kind, "give `type` to send it as it is")
+        return None
+    fields: dict[str, Any] = {"type": type}
+    if type == "code_interpreter":
+        fields["container"] = draft.request.container or {"type": "auto"}
+    return fields | tool.options
+
+
+def _choice(draft: Draft, tools: list[dict[str, Any]]) -> Any:
+    choice = draft.request.tool_choice
+    if not isinstance(choice, NamedTool):
+        return choice
+    type = _SERVER_TOOLS.get(choice.name, choice.name)
+    for tool in tools:
+        if tool.get("name") == choice.name:
+            return {"type": tool["type"], "name": choice.name}
+        if tool["type"] == type:
+            return {"type": type}
+    return {"type": "function", "name": choice.name}
+
+
+def _refused(draft: Draft) -> None:
+    """Record what was asked for and has no word here."""
+    request = draft.request
+    draft.unsupported("stop", "seed", "frequency_penalty", "presence_penalty", "logit_bias", "top_k", "audio")
+    if request.n != 1:
+        draft.unsupported("n")
+    if request.modalities != ("text",):
+        draft.unsupported("modalities")
+    if request.cache is not None:
+        draft.lose("implicit-cache", "cache", request.cache, "this dialect caches by itself")
+    thinking = request.thinking
+    if thinking is not None and thinking.budget is not None:
+        draft.lose("unsupported-parameter", "thinking.budget", str(thinking.budget), "use effort")
+    if thinking is not None and thinking.mode == "between_tools":
+        draft.lose("unsupported-parameter", "thinking.mode", thinking.mode, "use effort")
+    for at, tool in enumerate(request.tools):
+        if isinstance(tool, ToolDefinition) and tool.cache:
+            draft.lose("implicit-cache", f"tools[{at}]", tool.cache, "this dialect caches by itself")

@@ -1,0 +1,226 @@
+"""The output list of a reply on its way: which items have begun, which are finished, and what they became.
+
+An item is finished once, by its own event or by the list that the last event repeats. What a finished item says counts;
+where its pieces said otherwise, the difference is a `Loss`.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from tenuto.core import jsonio
+from tenuto.core.blocks import Block, OpenAiMeta, Reasoning, Refusal, ServerToolUse, Text, ToolUse
+from tenuto.core.events import ArgumentsDelta, CodeDelta, Delta, SignatureDelta, TextDelta, ThinkingDelta
+from tenuto.core.target import Loss
+from tenuto.wire.assembler import GROWS, Slot
+from tenuto.wire.codec import Parts
+from tenuto.wire.responses.items import blocks_of, emptied
+from tenuto.wire.responses.shapes import INPUTS
+
+__all__ = ["Output", "OutputItem"]
+
+_CODE = frozenset({"code_interpreter_call", "program"})
+_STREAMED = (Text, Refusal, Reasoning, ToolUse, ServerToolUse)
+
+
+class OutputItem:
+    """One item: what announced it, the parts it has begun, and the blocks it became. `line` is the last summary part."""
+
+    __slots__ = ("blocks", "done", "head", "index", "kind", "line", "names", "slots")
+
+    def __init__(self, index: int, kind: str) -> None:
+        self.index = index
+        self.kind = kind
+        self.head: dict[str, Raw] = {}
+        self.names: set[str] = set()
+        self.slots: dict[int, Slot] = {}
+        self.blocks: list[Block] = []
+        self.line = 0
+        self.done = False
+
+    def named(self, fields: dict[str, Raw]) -> None:
+        """Take note of the ids by which the item may be known again."""
+        self.names |= _names(fields)
+
+    def whole(self) -> Raw:
+        """Write the item as far as it is known, without the ciphertext that only a finished item has."""
+        fields = {name: value for name, value in self.head.items() if name != "encrypted_content"}
+        fields.setdefault("type", Raw(jsonio.encode(self.kind)))
+        texts = ["".join(self.slots[place].pieces) for place in sorted(self.slots)]
+        said: Any = None
+        if self.kind == "message":
+            said = ("content", [_said(self.slots[place]) for place in sorted(self.slots)])
+        elif self.kind == "reasoning":
+            said = ("summary", [{"type": "summary_text", "text": text} for text in texts if text])
+        elif self.kind in INPUTS and any(texts):
+            said = (INPUTS[self.kind][0], texts[0])
+        if said is not None:
+            fields[said[0]] = Raw(jsonio.encode(said[1]))
+        return Raw(jsonio.encode(fields))
+
+
+def _said(slot: Slot) -> dict[str, str]:
+    text = "".join(slot.pieces)
+    if isinstance(slot.block, Refusal):
+        return {"type": "refusal", "refusal": text}
+    return {"type": "output_text", "text": text}
+
+
+def _names(fields: dict[str, Raw]) -> set[str]:
+    values = (fields.get("id"), fields.get("call_id"))
+    return {bytes(value).decode("utf-8", "replace") for value in values if value is not None and len(bytes(value)) > 4}
+
+
+class Output:
+    """The items by index, and in order. `items` is never replaced, only filled."""
+
+    def __init__(self, parts: Parts, losses: list[Loss], mint: Callable[[int], str]) -> None:
+        self.items: dict[int, OutputItem] = {}
+        self._order: list[OutputItem] = []
+        self._parts = parts
+        self._losses = losses
+        self._mint = mint
+
+    def last(self) -> int:
+        """Return the index of the item that began last; 0 if none did."""
+        return next(reversed(self.items), 0)
+
+    def find(self, name: Raw | None) -> int | None:
+        """Return the index of the item that is known by this id."""
+        wanted = "" if name is None else bytes(name).decode("utf-8", "replace")
+        return next((index for index, item in self.items.items() if wanted in item.names), None)
+
+    def open(self, index: int, kind: str) -> OutputItem:
+        """Return the unfinished item at `index`; begin one there if need be."""
+        item = self.items.get(index)
+        if item is None or item.done:
+            item = self.items[index] = OutputItem(index, kind)
+            bisect.insort(self._order, item, key=lambda other: other.index)
+        return item
+
+    def announce(self, index: int, raw: Raw) -> None:
+        """Begin an item as it is announced. The parts of a message follow by themselves."""
+        fields = jsonio.members(raw)
+        item = self.open(index, jsonio.text_of(fields.get("type")))
+        item.kind = jsonio.text_of(fields.get("type")) or item.kind
+        item.head = fields
+        item.named(fields)
+        if item.kind != "message" and 0 not in item.slots:
+            fields.pop("encrypted_content", None)  # what is announced may carry another ciphertext than the finished
+            block = blocks_of(Raw(jsonio.encode(fields)), lambda: self._mint(index))[0]
+            item.slots[0] = self._parts.start(msgspec.structs.replace(emptied(block), meta=None))
+
+    def part(self, item: OutputItem, place: int, block: Block) -> Slot:
+        """Return the slot of one part; begin it as `block` if it is not there."""
+        slot = item.slots.get(place)
+        if slot is None:
+            slot = item.slots[place] = self._parts.start(block)
+        return slot
+
+    def conclude(self, index: int, raw: Raw) -> None:
+        """Take the finished form of the item at `index`. The same item a second time changes nothing."""
+        item = self.items.get(index)
+        fields = jsonio.members(raw)
+        if item is not None and item.done and (not _names(fields) or _names(fields) & item.names):
+            return
+        self._finish(self.open(index, jsonio.text_of(fields.get("type"))), raw, fields)
+
+    def backfill(self, raws: list[Raw]) -> None:
+        """Take from the repeated list what was not finished, each in its place."""
+        held = [jsonio.members(raw) for raw in raws]
+        place = 0
+        for at, known in enumerate(self._known(held)):
+            item = known or OutputItem(at, jsonio.text_of(held[at].get("type")))
+            if known is None:
+                self._order.insert(place, item)
+            if not item.done:
+                self._finish(item, raws[at], held[at])
+            place = self._order.index(item) + 1
+
+    def _known(self, held: list[dict[str, Raw]]) -> list[OutputItem | None]:
+        """Find each repeated item among those seen: by its ids, else by its place, else by its type, in order."""
+        found: list[OutputItem | None] = [None] * len(held)
+        left = list(self._order)
+        tests: tuple[Callable[[int, OutputItem], bool], ...] = (
+            lambda at, item: bool(_names(held[at]) & item.names),
+            lambda at, item: item.index == at,
+            lambda _at, _item: True,
+        )
+        for test in tests:
+            for at, fields in enumerate(held):
+                kind = jsonio.text_of(fields.get("type"))
+                fits = (item for item in left if found[at] is None and item.kind == kind and test(at, item))
+                if (item := next(fits, None)) is not None:
+                    found[at] = item
+                    left.remove(item)
+        return found
+
+    def close(self) -> None:
+        """The reply is over: an item that nobody finished is taken as far as it came."""
+        for item in self._order:
+            if not item.done:
+                self._lose("unfinished-item", item, f"{item.kind} was begun and never finished")
+                whole = item.whole()
+                self._finish(item, whole, jsonio.members(whole))
+
+    def blocks(self, *, partial: bool) -> tuple[Block, ...]:
+        """Return the blocks in order; those of unfinished items, where they are wanted, without their tokens."""
+        found: list[Block] = []
+        for item in self._order:
+            found += item.blocks
+            if partial and not item.done:
+                found += [
+                    msgspec.structs.replace(item.slots[place].joined(), meta=None) for place in sorted(item.slots)
+                ]
+        return tuple(found)
+
+    def settle(self, item: OutputItem, blocks: list[Block]) -> None:
+        """Finish an item with its blocks; what the pieces left unsaid is told as one more."""
+        slots = _matched(item, len(blocks))
+        for block, slot in zip(blocks, slots, strict=False):
+            place = slot or self._parts.start(msgspec.structs.replace(emptied(block)))
+            self._complete(item, place, block)
+            item.blocks.append(self._parts.done(place, block))
+        if len(slots) > len(blocks):
+            self._lose("stream-differs", item, f"{len(slots) - len(blocks)} parts are missing in the finished item")
+        item.done = True
+        item.slots = {}
+
+    def _finish(self, item: OutputItem, raw: Raw, fields: dict[str, Raw]) -> None:
+        item.named(fields)
+        item.kind = jsonio.text_of(fields.get("type")) or item.kind
+        self.settle(item, blocks_of(raw, lambda: self._mint(item.index)))
+
+    def _complete(self, item: OutputItem, slot: Slot, block: Block) -> None:
+        if isinstance(block, _STREAMED):
+            whole, had = getattr(block, GROWS[type(block)]), "".join(slot.pieces)
+            if not whole.startswith(had):
+                self._lose("stream-differs", item, f"the pieces said {had[:100]!r}, the finished item {whole[:100]!r}")
+            elif len(whole) > len(had):
+                self._parts.grow(slot, whole[len(had) :], _delta(block, whole[len(had) :]))
+        if isinstance(block, Reasoning) and isinstance(block.meta, OpenAiMeta) and block.meta.encrypted_content:
+            self._parts.tell(slot, SignatureDelta(block.meta.encrypted_content))
+
+    def _lose(self, rule: str, item: OutputItem, what: str) -> None:
+        self._losses.append(Loss(rule, f"output[{item.index}]", what))
+
+
+def _matched(item: OutputItem, count: int) -> list[Slot | None]:
+    """Line the parts that have begun up with those of the finished item: by index, or in order where indices skip."""
+    if all(place < count for place in item.slots):
+        return [item.slots.get(place) for place in range(count)]
+    begun: list[Slot | None] = [item.slots[place] for place in sorted(item.slots)]
+    return begun + [None] * (count - len(begun))
+
+
+def _delta(block: Block, text: str) -> Delta:
+    if isinstance(block, Text | Refusal):
+        return TextDelta(text)
+    if isinstance(block, Reasoning):
+        return ThinkingDelta(text)
+    return CodeDelta(text) if isinstance(block, ServerToolUse) and block.kind in _CODE else ArgumentsDelta(text)

@@ -1,0 +1,167 @@
+"""An assistant's turn as input items, under the rules of replay.
+
+The server pairs items by id: reasoning must be followed by what followed it, and a call or a message that carries its
+id wants its reasoning. So a turn keeps all its ids if each of its reasoning items has its ciphertext and its follower,
+and else none. Without an id nothing is looked up or paired.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Raw
+
+from tenuto.core import jsonio
+from tenuto.core.blocks import Block, Opaque, OpenAiMeta, Refusal, Text, ToolUse
+from tenuto.core.messages import AssistantMessage
+from tenuto.wire.draft import Draft
+from tenuto.wire.responses.input import call_id
+from tenuto.wire.responses.items import DIALECT, groups, item_of, kind_of
+from tenuto.wire.responses.shapes import CLIENT_CALLS, RESPONSE_ONLY
+
+__all__ = ["Turns"]
+
+_Item = dict[str, Any]
+
+
+class Turns:
+    """Writes the assistant's turns of one request. `kinds` tells which kind of call each call id names."""
+
+    def __init__(self, draft: Draft, *, stored: bool) -> None:
+        self.kinds: dict[str, str] = {}
+        self._draft = draft
+        self._stored = stored
+        self._switches = draft.target.provider.responses
+        self._ids: set[str] = set()
+
+    def items(self, message: AssistantMessage, place: str) -> list[_Item]:
+        """Return the items of one turn; what cannot be replayed is left out, with a `Loss`."""
+        written: list[tuple[str, _Item]] = []
+        at = 0
+        for group in groups(message.blocks):
+            item = self._item(group, f"{place}.blocks[{at}]")
+            if item is not None:
+                written.append((f"{place}.blocks[{at}]", item))
+            at += len(group)
+        kept = self._replayable(written)
+        if self._switches.calls_last:
+            kept = self._calls_last(kept, place)
+        return kept
+
+    def _item(self, group: list[Block], place: str) -> _Item | None:
+        first = group[0]
+        if isinstance(first, ToolUse):
+            return self._call(first)
+        if isinstance(first, Text | Refusal) and first.meta is None:
+            return _plain(first)
+        if isinstance(first, Opaque):
+            ours = first.dialect == DIALECT and first.raw.lstrip().startswith("{")
+        else:
+            ours = isinstance(first.meta, OpenAiMeta)
+        item = _sendable(item_of(group)) if ours else {}
+        if not item:
+            kind = type(first).__name__.lower()
+            self._draft.lose("foreign-block", place, f"{kind} that this dialect did not issue or cannot take back")
+            return None
+        return item
+
+    def _call(self, block: ToolUse) -> _Item:
+        item = _sendable(item_of([block]))
+        kind = self.kinds[block.id] = kind_of(block)
+        if kind == "mcp_approval_request":
+            return {**item, "id": block.id}
+        item["call_id"] = call_id(block.id, self._switches.call_id_max)
+        if kind == "function_call":
+            item |= {"name": block.name, "arguments": "{}" if block.no_args else block.args}
+        elif kind == "custom_tool_call":
+            item |= {"name": block.name, "input": block.args}
+        return item
+
+    def _replayable(self, written: list[tuple[str, _Item]]) -> list[_Item]:
+        last = max((at for at, (_, item) in enumerate(written) if not _is_reasoning(item)), default=-1)
+        whole = True
+        kept: list[_Item] = []
+        for at, (place, item) in enumerate(written):
+            if _is_reasoning(item):
+                reason = self._unfit(item, followed=at < last)
+                whole = whole and not reason
+                if reason:
+                    self._draft.lose("reasoning-left-out", place, reason, "the reply is complete without it")
+                    continue
+            kept.append(item)
+        whole = whole and self._may_keep_ids(kept)
+        if not whole:
+            kept = [bare for item in kept if (bare := _bare(item))]
+        self._ids |= {id for item in kept if (id := _id(item))}
+        return kept
+
+    def _unfit(self, item: _Item, *, followed: bool) -> str:
+        if not followed:
+            return "nothing of the same turn follows it"
+        if item.get("encrypted_content") or self._switches.plain_reasoning:
+            return ""
+        return "" if self._stored and _id(item) else "it came without its ciphertext, and nothing is stored"
+
+    def _may_keep_ids(self, items: list[_Item]) -> bool:
+        ids = [_id(item) for item in items]
+        limit = self._switches.call_id_max
+        if any(limit and len(id) > limit for id in ids):
+            return False
+        given = [id for id in ids if id]
+        if len({*given}) < len(given) or self._ids.intersection(given):
+            return False
+        return all(ids) or not any(map(_is_reasoning, items))
+
+    def _calls_last(self, items: list[_Item], place: str) -> list[_Item]:
+        calls = [item for item in items if item.get("type") in CLIENT_CALLS]
+        others = [item for item in items if item.get("type") not in CLIENT_CALLS]
+        if others + calls != items:
+            self._draft.lose("calls-last", place, f"{len(calls)} calls moved behind the rest of their turn")
+        return others + calls
+
+
+def _plain(block: Text | Refusal) -> _Item | None:
+    """Write text that has no wire form of its own; an empty one says nothing."""
+    if not block.text:
+        return None
+    content: Any = block.text
+    if isinstance(block, Refusal):
+        content = [{"type": "refusal", "refusal": block.text}]
+    return {"type": "message", "role": "assistant", "content": content}
+
+
+def _sendable(item: _Item) -> _Item:
+    """Take off what only replies hold; reasoning always has its summary, and no empty fields."""
+    kind = _kind(item)
+    item = {name: v for name, v in item.items() if name not in RESPONSE_ONLY and f"{kind}.{name}" not in RESPONSE_ONLY}
+    if kind == "reasoning":
+        held = {name: value for name, value in item.items() if value != Raw(b"null")}
+        return {"summary": [], **held}
+    return item
+
+
+def _kind(item: _Item) -> str:
+    kind = item.get("type")
+    return jsonio.text_of(kind) if isinstance(kind, Raw) else str(kind or "")
+
+
+def _is_reasoning(item: _Item) -> bool:
+    return _kind(item) == "reasoning"
+
+
+def _id(item: _Item) -> str:
+    id = item.get("id", "")
+    return id if isinstance(id, str) else jsonio.text_of(id)
+
+
+def _bare(item: _Item) -> _Item | None:
+    """Take an item's id off, and its status where only stored messages have one; an approval is answered by its id."""
+    kind = _kind(item)
+    if kind == "mcp_approval_request":
+        return item
+    off = ("id", "status") if kind == "message" else ("id",)
+    bare = {name: value for name, value in item.items() if name not in off}
+    # What was kept on the server alone is nothing without its id.
+    if kind == "reasoning" and not bare.get("encrypted_content") and not bare.get("content"):
+        return None
+    return None if kind == "item_reference" else bare

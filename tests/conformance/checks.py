@@ -1,0 +1,204 @@
+"""What is checked of one exchange on its own. Each check returns the faults it found: none means passed."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from tenuto.core.response import ChatResponse
+
+from conformance import cutting
+from conformance.corpus import READERS, Exchange
+from conformance.events import event_faults
+from conformance.jsontext import ABSENT, Number, load, plain, pruned
+from conformance.neutral_ours import neutral_message
+from conformance.neutral_wire import neutral_blocks
+from conformance.oracle import block_faults, coalesce, faults, shown
+from conformance.reading import Answer, Read
+from conformance.subject import Outcome, decode, kept, verbatim
+
+__all__ = ["Judged", "decoded", "difference", "rechunked", "stored", "streamed", "whole"]
+
+
+@dataclasses.dataclass
+class Judged:
+    """What came of one check: faults, or the rule that excludes the case, or that the oracle is at odds with its bytes."""
+
+    faults: list[str] = dataclasses.field(default_factory=list)
+    excluded: str = ""
+    contradicted: str = ""
+
+
+def difference(want: Any, have: Any, place: str = "") -> str:
+    """Name the first place where two JSON values differ, literals included; empty if they are equal."""
+    if isinstance(want, dict) and isinstance(have, dict):
+        for name in {**want, **have}:
+            if found := difference(want.get(name, ABSENT), have.get(name, ABSENT), f"{place}.{name}"):
+                return found
+        return ""
+    if isinstance(want, list) and isinstance(have, list):
+        if len(want) != len(have):
+            return f"{place or '.'}: {len(want)} elements expected, {len(have)} found"
+        pairs = enumerate(zip(want, have, strict=True))
+        return next((found for at, (w, h) in pairs if (found := difference(w, h, f"{place}[{at}]"))), "")
+    if type(want) is type(have) and want == have:
+        return ""
+    return f"{place or '.'}: {shown(want)} expected, {shown(have)} found"
+
+
+# --- decoded ----------------------------------------------------------------------------------------------------------
+
+
+def decoded(exchange: Exchange, outcome: Outcome) -> Judged:
+    """Blocks and their order, arguments, tokens, the raw stop word and the raw usage equal the oracle's."""
+    expected = exchange.expected
+    if expected.get("own_agrees") is False:
+        return Judged(excluded="own_agrees is false: the oracle's SDK and its own accumulation disagree")
+    judged = Judged()
+    said = outcome.said
+    if exchange.read.error is not None and outcome.error is None:
+        judged.faults.append("the bytes hold an error, and none was raised")
+    if exchange.read.error is None and outcome.error is not None:
+        judged.faults.append(f"raised {type(outcome.error).__name__}: {shown(str(outcome.error), 160)}")
+    answers = [neutral_message(exchange.dialect, choice.message) for choice in said.choices] if said else []
+    wanted = expected.get("choices") or [expected["blocks"]]
+    answers = answers or [[]]
+    if len(wanted) != len(answers):
+        judged.faults.append(f"{len(wanted)} choices expected, {len(answers)} found")
+    for at, (want, have) in enumerate(zip(wanted, answers, strict=False)):
+        _blocks(exchange, at, want, have, judged)
+    _stop(expected, said, judged)
+    _usage(expected, exchange.read, said, judged)
+    return judged
+
+
+def _blocks(exchange: Exchange, at: int, want: list[Any], have: list[Any], judged: Judged) -> None:
+    """Compare with the oracle. Where the bytes give a block in two forms, either will do; where the oracle is at odds
+    with both, the bytes win.
+    """
+    if exchange.dialect == "gemini":
+        have = coalesce(have)
+    if not (found := faults(want, have)):
+        return
+    forms = [_read_blocks(exchange, at, other=other) for other in (False, True)]
+    if len(want) != len(have) or not all(len(form) == len(want) for form in forms):
+        judged.faults += found
+        return
+    for place, (wanted, held) in enumerate(zip(want, have, strict=True)):
+        if not (odd := block_faults(wanted, held)):
+            continue
+        both = [form[place] for form in forms]
+        if not any(pruned(plain(held)) == pruned(one) for one in both):
+            judged.faults += [f"blocks[{place}].{fault}" for fault in odd]
+        elif all(block_faults(wanted, one) for one in both):
+            judged.contradicted = f"blocks[{place}].{odd[0]}"
+
+
+def _read_blocks(exchange: Exchange, at: int, *, other: bool) -> list[dict[str, Any]]:
+    read = exchange.read
+    blocks = list(read.answers[at].blocks) if at < len(read.answers) else []
+    if other:
+        blocks = [read.variants.get(place, block) for place, block in enumerate(blocks)]
+    found = neutral_blocks(exchange.dialect, blocks)
+    return coalesce(found) if exchange.dialect == "gemini" else found
+
+
+def _stop(expected: dict[str, Any], said: ChatResponse | None, judged: Judged) -> None:
+    want = expected.get("stop")
+    have = said.choices[0].message.raw_stop if said and said.choices else None
+    if (str(want) if want not in (None, "") else None) != (have or None):
+        judged.faults.append(f"stop: {want!r} expected, {have!r} found")
+
+
+def _usage(expected: dict[str, Any], read: Read, said: ChatResponse | None, judged: Judged) -> None:
+    have = load(said.raw_usage) if said and said.raw_usage else None
+    want = expected.get("usage")
+    if pruned(plain(have) or {}) != pruned(want or {}):
+        judged.faults.append(f"usage: {difference(pruned(want), pruned(plain(have)))}")
+    elif odd := difference(pruned(read.usage), pruned(have)):
+        judged.faults.append(f"usage as spelt: {odd}")
+
+
+# --- streamed, rechunked ----------------------------------------------------------------------------------------------
+
+
+def streamed(_: Exchange, outcome: Outcome) -> Judged:
+    """The deltas of each block, joined, equal the block."""
+    return Judged(event_faults(outcome.events, outcome.said, broken=outcome.error is not None))
+
+
+def rechunked(exchange: Exchange, outcome: Outcome, target: Any) -> Judged:
+    """Where the bytes are cut, how lines end, and comments make no difference."""
+    judged = Judged()
+    for name, pieces in cutting.variants(exchange.body, exchange.transport):
+        again = decode(exchange, target, pieces)
+        if again.sign != outcome.sign:
+            judged.faults.append(f"{name}: {_odd(outcome, again)}")
+    return judged
+
+
+def _odd(outcome: Outcome, again: Outcome) -> str:
+    for name, was, now in zip(("response", "error", "message", "partial"), outcome.sign, again.sign, strict=True):
+        if was != now:
+            return f"{name}: {shown(was, 120)} became {shown(now, 120)}"
+    return ""
+
+
+# --- stored, whole ----------------------------------------------------------------------------------------------------
+
+
+def stored(exchange: Exchange, outcome: Outcome) -> Judged:
+    """A response survives storing, and its blocks written back equal those in the bytes."""
+    said, judged = outcome.said, Judged()
+    if said is None:
+        return judged
+    again = kept(said)
+    if again != said:
+        judged.faults.append(f"stored and loaded: {shown(said, 120)} became {shown(again, 120)}")
+    if outcome.error is not None:
+        return judged  # what was cut off comes without its unconfirmed tokens
+    if len(again.choices) != max(len(exchange.read.answers), 1) and exchange.read.answers:
+        judged.faults.append(f"{len(exchange.read.answers)} choices in the bytes, {len(again.choices)} kept")
+    for choice, answer in zip(again.choices, exchange.read.answers, strict=False):
+        have = normal(exchange, verbatim(exchange.dialect, choice.message))
+        want = normal(exchange, answer.blocks)
+        if odd := difference(want, have):
+            judged.faults.append(f"choices[{choice.index}].blocks{odd}")
+    return judged
+
+
+def normal(exchange: Exchange, blocks: list[Any]) -> list[Any]:
+    """Bring wire blocks into the one form in which pieces of a stream are joined."""
+    return READERS[exchange.dialect].normal(blocks, streamed=exchange.streamed)
+
+
+def whole(exchange: Exchange, outcome: Outcome) -> Judged:
+    """Every field beside the blocks is kept: typed, or in an `extra`."""
+    said, read, judged = outcome.said, exchange.read, Judged()
+    if said is None or outcome.error is not None:
+        return judged
+    reader = READERS[exchange.dialect]
+    if (said.id or None) not in (read.ids or [None]):
+        judged.faults.append(f"id: one of {read.ids} expected, {said.id!r} found")
+    if (said.model or None) not in (read.models or [None]):
+        judged.faults.append(f"model: one of {read.models} expected, {said.model!r} found")
+    answers = read.answers or [Answer()]
+    for at, (choice, answer) in enumerate(zip(said.choices, answers, strict=False)):
+        beside = {} if at else load(said.extra or "{}")
+        have = {**beside, **load(choice.extra or "{}")}
+        if exchange.dialect != "openai-chat":  # there, the message's own fields are part of what `stored` compares
+            have |= load(choice.message.extra or "{}")
+        want = {**({} if at else read.fields), **answer.fields}
+        judged.faults += _fields(reader.IMPLIED, want, have, choice.index)
+    return judged
+
+
+def _fields(implied: dict[str, Any], want: dict[str, Any], have: dict[str, Any], index: int) -> list[str]:
+    found = []
+    for name in {**want, **have}:
+        wanted, had = want.get(name, ABSENT), have.get(name, ABSENT)
+        if had is ABSENT and (implied.get(name, ABSENT) == wanted or (name == "index" and wanted == Number(index))):
+            continue
+        if odd := difference(wanted, had, name):
+            found.append(odd)
+    return found

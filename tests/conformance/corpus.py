@@ -1,0 +1,86 @@
+"""The recorded exchanges: found by their folders, read where they lie."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from conformance import read_anthropic, read_chat, read_gemini, read_responses
+from conformance.reading import Read
+
+__all__ = ["DIALECTS", "READERS", "STREAMS", "Exchange", "exchanges"]
+
+READERS = {
+    "anthropic-messages": read_anthropic,
+    "openai-chat": read_chat,
+    "openai-responses": read_responses,
+    "gemini": read_gemini,
+}
+DIALECTS = tuple(READERS)
+STREAMS = ("sse", "json-array")
+
+
+class Exchange:
+    """One request and its reply, as recorded."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.about: dict[str, Any] = json.loads((folder / "exchange.json").read_bytes())
+
+    @property
+    def name(self) -> str:
+        """Dialect, provider and case."""
+        return "/".join(self.folder.parts[-3:])
+
+    @property
+    def dialect(self) -> str:
+        """The wire dialect, one of `DIALECTS`."""
+        return str(self.about["dialect"])
+
+    @property
+    def provider(self) -> str:
+        """The provider's folder; it may name a row, or none."""
+        return str(self.about["provider"])
+
+    @property
+    def transport(self) -> str:
+        """How the reply came: `sse`, `json`, `json-array`, ..."""
+        return str(self.about["transport"])
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the reply came in frames."""
+        return self.transport in STREAMS
+
+    @functools.cached_property
+    def body(self) -> bytes:
+        """The reply's bytes."""
+        return (self.folder / self.about["response_file"]).read_bytes()
+
+    @functools.cached_property
+    def expected(self) -> dict[str, Any]:
+        """What the oracle made of the reply."""
+        return json.loads((self.folder / "expected.json").read_bytes())  # type: ignore[no-any-return]
+
+    @functools.cached_property
+    def request(self) -> bytes | None:
+        """The request's bytes, where the source kept them."""
+        path = self.folder / "request.json"
+        return path.read_bytes() if path.exists() else None
+
+    @functools.cached_property
+    def read(self) -> Read:
+        """The reply as its bytes say."""
+        return READERS[self.dialect].read(self.body, streamed=self.streamed)
+
+
+def exchanges(root: Path) -> Iterator[Exchange]:
+    """Yield every exchange of the four dialects with status 200, in order of their names."""
+    for dialect in DIALECTS:
+        for path in sorted((root / dialect).glob("*/*/exchange.json")):
+            exchange = Exchange(path.parent)
+            if exchange.about.get("status") == 200:
+                yield exchange

@@ -1,0 +1,41 @@
+"""The same stream in other pieces and with other line ends: what must not matter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+__all__ = ["cut", "variants"]
+
+_EVENT = re.compile(rb"(?<=\n\n)")
+_DATA = re.compile(rb"^data:", re.MULTILINE)
+
+
+def cut(data: bytes, size: int) -> Iterator[bytes]:
+    """Cut into pieces of `size` bytes."""
+    for at in range(0, len(data), size):
+        yield data[at : at + size]
+
+
+def variants(data: bytes, transport: str) -> Iterator[tuple[str, Iterator[bytes]]]:
+    """Yield each way to cut and to write a stream, with its name. A JSON array has no lines to write otherwise."""
+    yield "cut at 1 byte", cut(data, 1)
+    yield "cut at 2 bytes", cut(data, 2)
+    yield "cut at 7 bytes", cut(data, 7)
+    if transport != "sse":
+        return
+    unix = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    yield "cut at every event", iter(_EVENT.split(unix))
+    yield "CRLF, cut at 3 bytes", cut(unix.replace(b"\n", b"\r\n"), 3)
+    yield "CR, cut at 5 bytes", cut(unix.replace(b"\n", b"\r"), 5)
+    yield "comments in between", iter(_commented(unix))
+
+
+def _commented(unix: bytes) -> list[bytes]:
+    """Put comments before the first event, between the lines of each, and between events."""
+    pieces = [b": keep-alive\n\n"]
+    for event in _EVENT.split(unix):
+        pieces.append(_DATA.sub(b": keep-alive\ndata:", event))
+        if event.endswith(b"\n\n"):
+            pieces.append(b":\n\n")
+    return pieces

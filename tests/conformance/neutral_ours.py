@@ -1,0 +1,138 @@
+"""From our blocks to the oracle's neutral blocks: the typed fields, read one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tenuto.core.blocks import (
+    AnthropicMeta,
+    AnthropicRedactedMeta,
+    Block,
+    ChatMeta,
+    GeminiMeta,
+    Image,
+    OpenAiMeta,
+    Reasoning,
+    Refusal,
+    Text,
+    ToolUse,
+)
+from tenuto.core.messages import AssistantMessage
+
+from conformance.jsontext import load, plain
+from conformance.neutral_wire import neutral_blocks
+from conformance.subject import verbatim
+
+__all__ = ["neutral_message"]
+
+
+def neutral_message(dialect: str, message: AssistantMessage) -> list[dict[str, Any]]:
+    """Return the neutral form of an assistant's turn as our values have it."""
+    found = [_neutral(dialect, block) for block in message.blocks]
+    return _tags_joined(found) if dialect == "openai-chat" else found
+
+
+def _neutral(dialect: str, block: Block) -> dict[str, Any]:
+    make = _MAKERS.get(type(block))
+    if make is None:
+        return _as_written(dialect, block)
+    return {**make(dialect, block), **_token(block)}
+
+
+def _token(block: Block) -> dict[str, Any]:
+    match block.meta:
+        case AnthropicMeta(signature=token) | ChatMeta(signature=token) | GeminiMeta(thought_signature=token):
+            return {"signature": token or None}
+        case OpenAiMeta(id=id, encrypted_content=token):
+            return {"item_id": id or None, "signature": token or None}
+    return {}
+
+
+def _extra(block: Block) -> dict[str, Any]:
+    return plain(load(block.extra)) if block.extra else {}  # type: ignore[no-any-return]
+
+
+def _as_written(dialect: str, block: Block) -> dict[str, Any]:
+    """What the provider ran by itself is compared whole: the block as it goes back to the wire."""
+    blocks = neutral_blocks(dialect, verbatim(dialect, AssistantMessage((block,))))
+    return blocks[0] if len(blocks) == 1 else {"type": f"{len(blocks)} blocks written for one"}
+
+
+def _text(dialect: str, block: Text) -> dict[str, Any]:
+    made: dict[str, Any] = {"type": "text", "text": block.text}
+    if dialect == "anthropic-messages":
+        made["citations"] = [plain(load(citation.raw)) for citation in block.citations] or None
+    if dialect == "openai-responses":
+        held = _extra(block)
+        cited = [plain(load(citation.raw)) for citation in block.citations if citation.raw]
+        made |= {"citations": cited or held.get("annotations") or None, "phase": held.get("phase")}
+    return made
+
+
+def _reasoning(dialect: str, block: Reasoning) -> dict[str, Any]:
+    if isinstance(block.meta, AnthropicRedactedMeta):
+        return {"type": "redacted", "data": block.meta.data}
+    made: dict[str, Any] = {"type": "reasoning", "text": block.text}
+    if dialect == "openai-responses":
+        written = _as_written(dialect, block)
+        made |= {"summary": written.get("summary"), "content": written.get("content"), "item_id": written.get("item_id")}
+    if isinstance(block.meta, ChatMeta):
+        field = block.meta.field
+        made["field"] = None if field == "content" else field or "reasoning"
+        made["details"] = plain(load(block.meta.details)) if block.meta.details else None
+    return made
+
+
+def _refusal(dialect: str, block: Refusal) -> dict[str, Any]:
+    phase = {"phase": _extra(block).get("phase")} if dialect == "openai-responses" else {}
+    return {"type": "refusal", "text": block.text, **phase}
+
+
+def _call(dialect: str, block: ToolUse) -> dict[str, Any]:
+    if block.kind not in ("function", "custom", "function_call"):
+        return _as_written(dialect, block)
+    named = {"id": None if block.minted else block.id, "name": block.name}
+    if block.kind == "custom":
+        return {"type": "custom_tool_call", **named, "input": block.args}
+    legacy = {"legacy_function_call": True} if block.kind == "function_call" or _legacy(dialect, block) else {}
+    made = {"type": "tool_call", **named, **legacy}
+    try:
+        return {**made, "arguments": plain(load(block.args)) if block.args.strip() else {}}
+    except ValueError:
+        return {**made, "arguments": None, "raw_arguments": block.args}
+
+
+def _legacy(dialect: str, block: ToolUse) -> bool:
+    if dialect != "openai-chat" or not block.minted:
+        return False
+    return "function_call" in verbatim(dialect, AssistantMessage((block,)))[0]
+
+
+def _image(_: str, block: Image) -> dict[str, Any]:
+    return {"type": "image", "mime": block.mime, "data_len": len(block.data)}
+
+
+_MAKERS: dict[type[Block], Callable[[str, Any], dict[str, Any]]] = {
+    Text: _text,
+    Reasoning: _reasoning,
+    Refusal: _refusal,
+    ToolUse: _call,
+    Image: _image,
+}
+
+
+def _tags_joined(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Put reasoning that came in `<think>` tags back into the text around it, as the oracle leaves it."""
+    found: list[dict[str, Any]] = []
+    tagged = False
+    for block in blocks:
+        inside = block["type"] == "reasoning" and block.get("field") == "think"
+        if inside:
+            block = {"type": "text", "text": f"<think>{block['text']}</think>"}
+        if found and block["type"] == found[-1]["type"] == "text" and (tagged or inside):
+            found[-1] = {**found[-1], "text": found[-1]["text"] + block["text"]}
+        else:
+            found.append(block)
+        tagged = inside or (tagged and block["type"] == "text")
+    return found

@@ -1,0 +1,132 @@
+"""From the wire blocks that a reader found to the oracle's neutral blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conformance.jsontext import load, plain
+
+__all__ = ["neutral_blocks"]
+
+
+def neutral_blocks(dialect: str, blocks: list[Any]) -> list[dict[str, Any]]:
+    """Return the neutral form of one choice's wire blocks, in order."""
+    return [block for wire in blocks for block in _TABLES[dialect](wire)]
+
+
+def _arguments(args: Any) -> dict[str, Any]:
+    if not isinstance(args, str):
+        return {"arguments": plain(args) if args is not None else {}}
+    try:
+        return {"arguments": plain(load(args)) if args.strip() else {}}
+    except ValueError:
+        return {"arguments": None, "raw_arguments": args}
+
+
+def _anthropic(block: dict[str, Any]) -> list[dict[str, Any]]:
+    kind = block.get("type")
+    if kind == "text":
+        return [{"type": "text", "text": block["text"], "citations": plain(block.get("citations")) or None}]
+    if kind == "thinking":
+        return [{"type": "reasoning", "text": block["thinking"], "signature": block.get("signature") or None}]
+    if kind == "redacted_thinking":
+        return [{"type": "redacted", "data": block["data"]}]
+    if kind == "tool_use":
+        return [{"type": "tool_call", "id": block["id"], "name": block["name"], **_arguments(block.get("input"))}]
+    return [{"type": "server", "kind": kind, "raw": plain(block)}]
+
+
+def _responses(item: dict[str, Any]) -> list[dict[str, Any]]:
+    kind = item.get("type")
+    if kind == "message":
+        return [_part(item, part) for part in item.get("content") or []]
+    if kind == "reasoning":
+        return [_reasoning(item)]
+    if kind == "function_call":
+        call = {"type": "tool_call", "id": item.get("call_id"), "item_id": item.get("id"), "name": item.get("name")}
+        return [{**call, **_arguments(item.get("arguments"))}]
+    if kind == "custom_tool_call":
+        named = {"type": kind, "id": item.get("call_id"), "item_id": item.get("id"), "name": item.get("name")}
+        return [{**named, "input": item.get("input")}]
+    return [{"type": "server", "kind": kind, "item_id": item.get("id"), "raw": plain(item)}]
+
+
+def _part(item: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
+    beside = {"item_id": item.get("id"), "phase": item.get("phase")}
+    if part.get("type") == "output_text":
+        return {"type": "text", "text": part["text"], "citations": plain(part.get("annotations")) or None, **beside}
+    if part.get("type") == "refusal":
+        return {"type": "refusal", "text": part["refusal"], **beside}
+    return {"type": "other", "kind": part.get("type"), "raw": plain(part), **beside}
+
+
+def _reasoning(item: dict[str, Any]) -> dict[str, Any]:
+    summary = [part.get("text", "") for part in item.get("summary") or []]
+    content = [part.get("text", "") for part in item.get("content") or []]
+    return {
+        "type": "reasoning",
+        "text": "\n\n".join(summary or content),
+        "summary": summary,
+        "content": content or None,
+        "item_id": item.get("id"),
+        "signature": item.get("encrypted_content") or None,
+    }
+
+
+def _chat(message: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    field = next((name for name in ("reasoning_content", "reasoning") if message.get(name)), "reasoning")
+    details = message.get("reasoning_details")
+    if message.get(field) or details:
+        text = message.get(field) or ""
+        found.append({"type": "reasoning", "text": text, "field": field, "details": plain(details) or None})
+    content = message.get("content")
+    for chunk in content if isinstance(content, list) else [{"type": "text", "text": content}] if content else []:
+        found.append(_chunk(chunk))
+    if message.get("refusal"):
+        found.append({"type": "refusal", "text": message["refusal"]})
+    for call in message.get("tool_calls") or []:
+        function = call.get("function") or {}
+        named = {"type": "tool_call", "id": call.get("id") or None, "name": function.get("name")}
+        found.append({**named, **_arguments(function.get("arguments"))})
+    legacy = message.get("function_call")
+    if isinstance(legacy, dict) and (legacy.get("name") or legacy.get("arguments")):
+        named = {"type": "tool_call", "id": None, "name": legacy.get("name"), "legacy_function_call": True}
+        found.append({**named, **_arguments(legacy.get("arguments"))})
+    return found
+
+
+def _chunk(chunk: dict[str, Any]) -> dict[str, Any]:
+    if chunk.get("type") == "thinking":
+        pieces = chunk.get("thinking")
+        text = pieces if isinstance(pieces, str) else "".join(piece.get("text", "") for piece in pieces or [])
+        return {"type": "reasoning", "text": text, "signature": chunk.get("signature")}
+    if chunk.get("type") == "text":
+        return {"type": "text", "text": chunk["text"]}
+    return {"type": "other", "kind": chunk.get("type"), "raw": plain(chunk)}
+
+
+def _gemini(part: dict[str, Any]) -> list[dict[str, Any]]:
+    signature = part.get("thoughtSignature")
+    if isinstance(part.get("text"), str):
+        kind = "reasoning" if part.get("thought") else "text"
+        return [{"type": kind, "text": part["text"], "signature": signature}]
+    if isinstance(call := part.get("functionCall"), dict):
+        named = {"type": "tool_call", "id": call.get("id"), "name": call.get("name"), "signature": signature}
+        return [{**named, **_arguments(call.get("args"))}]
+    if isinstance(media := part.get("inlineData"), dict):
+        held = {"mime": media.get("mimeType"), "data_len": len(media.get("data") or "")}
+        return [{"type": "image", "signature": signature, **held}]
+    for kind in ("executableCode", "codeExecutionResult"):
+        if kind in part:
+            return [{"type": "server", "kind": kind, "raw": plain(part[kind]), "signature": signature}]
+    kind = next((name for name in part if name not in ("thoughtSignature", "thought")), "empty")
+    return [{"type": "other", "kind": kind, "raw": plain(part), "signature": signature}]
+
+
+_TABLES = {
+    "anthropic-messages": _anthropic,
+    "openai-responses": _responses,
+    "openai-chat": _chat,
+    "gemini": _gemini,
+}

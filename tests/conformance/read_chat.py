@@ -1,0 +1,233 @@
+"""Read a Chat Completions reply from its bytes, without the codec under test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from conformance.jsontext import elements, load, members, text_at
+from conformance.reading import Answer, Call, Read, frames, merge, text_merge
+
+__all__ = ["FRAMING", "IMPLIED", "calls_in", "normal", "read"]
+
+IMPLIED = {"object": "chat.completion", "role": "assistant"}
+FRAMING = {
+    "object": "names the frame (chat.completion.chunk), not the reply",
+    "obfuscation": "padding against traffic analysis",
+    "p": "padding against traffic analysis",
+    "choices[].message": "some hosts repeat each delta as a message",
+    "choices[].text": "some hosts repeat each delta's content as text",
+    "choices[].delta.tool_calls[].index": "the place of a piece, not a part of the call",
+}
+"""Fields of a stream's frames that say nothing about the reply."""
+
+_TEXTS = ("content", "reasoning", "reasoning_content", "refusal")
+
+
+def normal(blocks: list[Any], *, streamed: bool) -> list[Any]:
+    """A message that came in pieces is compared without the places of its pieces, its content list joined."""
+    return [_unplaced(message) for message in blocks] if streamed else blocks
+
+
+def _unplaced(message: dict[str, Any]) -> dict[str, Any]:
+    found = dict(message)
+    if isinstance(calls := found.get("tool_calls"), list):
+        found["tool_calls"] = [{k: v for k, v in call.items() if k != "index"} for call in calls]
+    if isinstance(content := found.get("content"), list):
+        found["content"] = _joined(content)
+    return found
+
+
+def read(data: bytes, *, streamed: bool) -> Read:
+    """Return what the bytes say."""
+    return _stream(data) if streamed else _body(data.decode("utf-8-sig", "surrogatepass"))
+
+
+def _body(text: str) -> Read:
+    found = Read()
+    body = load(text)
+    if not isinstance(body, dict) or (body.get("error") and not body.get("choices")):
+        found.error = body.get("error") if isinstance(body, dict) else body
+        return found
+    spelt = elements(text_at(text, "choices"))
+    for at, choice in enumerate(body.get("choices") or []):
+        message = choice.get("message")
+        calls = calls_in(text_at(spelt[at], "message")) if isinstance(message, dict) else []
+        beside = {key: value for key, value in choice.items() if key not in ("message", "finish_reason")}
+        blocks = [message] if isinstance(message, dict) else []
+        found.answers.append(Answer(blocks, calls, choice.get("finish_reason"), beside))
+    _close(found, body)
+    return found
+
+
+def _close(found: Read, body: dict[str, Any]) -> None:
+    fields = {name: value for name, value in body.items() if name not in ("choices", "usage")}
+    found.named(fields.pop("id", None), fields.pop("model", None))
+    found.usage = body.get("usage") if found.usage is None else found.usage
+    found.fields = fields
+    found.error = found.error or fields.pop("error", None)
+
+
+def calls_in(message: str) -> list[Call]:
+    """Return the calls that a message's text holds."""
+    fields = members(message)
+    pieces = elements(fields.get("tool_calls", ""))
+    if "function_call" in fields:
+        pieces.append(f'{{"function":{fields["function_call"]}}}')
+    found = []
+    for piece in pieces:
+        call = load(piece)
+        function = call.get("function")
+        if isinstance(function, dict):
+            args = function.get("arguments")
+            exact = args if isinstance(args, str) else text_at(piece, "function", "arguments")
+            found.append(Call(call.get("id"), function.get("name"), None if args is None else exact))
+    return found
+
+
+# --- streams ----------------------------------------------------------------------------------------------------------
+
+
+class _Choice:
+    def __init__(self) -> None:
+        self.message: dict[str, Any] = {}
+        self.calls: dict[Any, dict[str, Any]] = {}
+        self.fields: dict[str, Any] = {}
+        self.stop: Any = None
+
+    def take(self, choice: dict[str, Any]) -> None:
+        beside = {k: v for k, v in choice.items() if k not in ("delta", "message", "text", "finish_reason")}
+        merge(self.fields, beside)
+        self.stop = choice.get("finish_reason") or self.stop
+        for name, value in (choice.get("delta") or {}).items():
+            self._field(name, value)
+
+    def _field(self, name: str, value: Any) -> None:
+        if name == "content" and (isinstance(value, list) or isinstance(self.message.get(name), list)):
+            self.message[name] = _joined([*_chunks(self.message.get(name)), *_chunks(value)])
+        elif name in _TEXTS:
+            text_merge(self.message, name, value)
+        elif name == "tool_calls" and isinstance(value, list):
+            for piece in value:
+                self._call(piece)
+            self.message[name] = list(self.calls.values())
+        elif name == "function_call" and isinstance(value, dict):
+            self.message[name] = self._function(self.message.get(name) or {}, value)
+        elif name == "reasoning_details" and isinstance(value, list):
+            self.message[name] = _details(self.message.get(name) or [], value)
+        elif name == "annotations" and isinstance(value, list):
+            self.message[name] = [*(self.message.get(name) or []), *value]
+        else:
+            merge(self.message, {name: value})
+
+    def _call(self, piece: dict[str, Any]) -> None:
+        key = piece.get("index")
+        if key is None:  # some hosts leave the index off: a piece with an id begins a call
+            key = ("new", len(self.calls)) if piece.get("id") or not self.calls else next(reversed(self.calls))
+        elif piece.get("id") and self.calls.get(key, {}).get("id") not in (None, "", piece["id"]):
+            key = ("again", key, piece["id"])  # some hosts give every call the index 0
+        call = self.calls.setdefault(key, {})
+        function = piece.get("function")
+        merge(call, {k: v for k, v in piece.items() if k not in ("function", "index") and (v != "" or not call.get(k))})
+        if isinstance(function, dict):
+            call["function"] = self._function(call.get("function") or {}, function)
+
+    @staticmethod
+    def _function(kept: dict[str, Any], came: dict[str, Any]) -> dict[str, Any]:
+        both = dict(kept)
+        merge(both, {name: value for name, value in came.items() if name not in ("arguments", "name")})
+        if came.get("name") or "name" not in both:
+            merge(both, {"name": came["name"]} if "name" in came else {})
+        if isinstance(came.get("arguments"), dict):
+            both["arguments"] = came["arguments"]
+        elif "arguments" in came:
+            text_merge(both, "arguments", came["arguments"])
+        return both
+
+
+def _chunks(content: Any) -> list[Any]:
+    if isinstance(content, list):
+        return content
+    return [{"type": "text", "text": content}] if content else []
+
+
+def _joined(chunks: list[Any]) -> list[Any]:
+    """Join neighbours of the same kind in a content list that came in pieces."""
+    found: list[Any] = []
+    for chunk in chunks:
+        last = found[-1] if found else None
+        kind = chunk.get("type") if isinstance(chunk, dict) else None
+        if kind not in ("text", "thinking") or not isinstance(last, dict) or last.get("type") != kind:
+            found.append(chunk)
+            continue
+        both = dict(last)
+        merge(both, {name: value for name, value in chunk.items() if name not in ("type", kind)})
+        both[kind] = _grown(last.get(kind), chunk.get(kind))
+        found[-1] = both
+    return found
+
+
+def _grown(old: Any, new: Any) -> Any:
+    if isinstance(old, list) and isinstance(new, list):
+        return _joined([*old, *new])
+    return (old or "") + (new or "") if isinstance(old or "", str) and isinstance(new or "", str) else new
+
+
+def _details(kept: list[Any], came: list[Any]) -> list[Any]:
+    found = list(kept)
+    for item in came:
+        at = _same_detail(found, item)
+        if at is None:
+            found.append(item)
+            continue
+        both = dict(found[at])
+        for name, value in item.items():
+            if name in ("text", "summary", "data"):
+                text_merge(both, name, value)
+            else:
+                merge(both, {name: value})
+        found[at] = both
+    return found
+
+
+def _same_detail(kept: list[Any], item: dict[str, Any]) -> int | None:
+    if item.get("index") is not None:
+        places = [at for at, old in enumerate(kept) if (old.get("index"), old.get("type")) == (item["index"], item.get("type"))]
+        return places[-1] if places else None
+    last = kept[-1] if kept else None
+    if last is not None and last.get("index") is None and (last.get("type"), last.get("id")) == (item.get("type"), item.get("id")):
+        return len(kept) - 1
+    return None
+
+
+def _stream(data: bytes) -> Read:
+    found = Read(ended=False)
+    choices: dict[Any, _Choice] = {}
+    top: dict[str, Any] = {}
+    for _, spelt in frames(data):
+        if spelt.strip() == "[DONE]":
+            found.ended = True
+            continue
+        chunk = load(spelt)
+        beside = {k: v for k, v in chunk.items() if k not in ("choices", "usage", "object", "obfuscation", "p", "id", "model")}
+        merge(top, beside)
+        found.named(chunk.get("id"), chunk.get("model"))
+        found.usage = _usage(chunk) or found.usage
+        for choice in chunk.get("choices") or []:
+            choices.setdefault(choice.get("index"), _Choice()).take(choice)
+    for _, choice in sorted(choices.items(), key=lambda pair: str(pair[0] or "")):
+        found.answers.append(Answer([choice.message], _spelt(choice.message), choice.stop, choice.fields))
+        found.ended = found.ended or choice.stop is not None
+    _close(found, top)
+    return found
+
+
+def _usage(chunk: dict[str, Any]) -> Any:
+    inner = chunk.get("x_groq")
+    return chunk.get("usage") or (inner.get("usage") if isinstance(inner, dict) else None)
+
+
+def _spelt(message: dict[str, Any]) -> list[Call]:
+    functions = [(call.get("id"), call.get("function")) for call in message.get("tool_calls") or []]
+    if isinstance(message.get("function_call"), dict):
+        functions.append((None, message["function_call"]))
+    return [Call(id, f.get("name"), f.get("arguments")) for id, f in functions if isinstance(f, dict)]

@@ -1,0 +1,101 @@
+"""The package under test, behind a few functions: everything the runner asks of the codecs goes through here."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from tenuto.core import stored
+from tenuto.core.events import Event, MessageDone
+from tenuto.core.messages import AssistantMessage
+from tenuto.core.response import ChatResponse
+from tenuto.core.target import Target
+from tenuto.errors import LLMError
+from tenuto.plain import target_of
+from tenuto.wire import dialects
+
+from conformance.corpus import Exchange
+from conformance.jsontext import load
+
+__all__ = ["Outcome", "asked_model", "decode", "kept", "response_only", "target_for", "verbatim", "write"]
+
+_FOLDERS = {"anthropic-messages": "anthropic", "openai-chat": "chat", "openai-responses": "responses", "gemini": "gemini"}
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What became of a reply's bytes: the response, or the error with what had come before it; and the events."""
+
+    response: ChatResponse | None
+    error: LLMError | None
+    events: list[Event]
+
+    @property
+    def said(self) -> ChatResponse | None:
+        """The response, whole or partial."""
+        return self.response if self.error is None else self.error.partial
+
+    @property
+    def sign(self) -> tuple[Any, ...]:
+        """What two readings of the same bytes must share."""
+        return (self.response, type(self.error), str(self.error) if self.error else "", self.said)
+
+
+def asked_model(exchange: Exchange) -> str:
+    """The model that the recorded request asked for; where no request was kept, the one that is noted."""
+    try:
+        request = json.loads(exchange.request or b"{}")
+    except ValueError:
+        request = {}
+    named = request.get("model") if isinstance(request, dict) else None
+    return str(named or exchange.about.get("model") or "")
+
+
+def target_for(exchange: Exchange) -> Target:
+    """Whom the exchange's request went to."""
+    return target_of(exchange.dialect, asked_model(exchange), exchange.provider)  # type: ignore[arg-type]
+
+
+def decode(exchange: Exchange, target: Target, pieces: Iterable[bytes] | None = None) -> Outcome:
+    """Read a reply with the codec under test; `pieces` are its bytes cut up, for a stream."""
+    decoder = dialects.DECODERS[target.dialect](target, seed=exchange.name)
+    events: list[Event] = []
+    if exchange.streamed:
+        for piece in pieces if pieces is not None else (exchange.body,):
+            events += decoder.feed(piece)
+    else:
+        events += decoder.whole(exchange.body)
+    try:
+        last = decoder.finish()
+    except LLMError as exc:
+        return Outcome(None, exc, events)
+    events += last
+    assert isinstance(last[-1], MessageDone)
+    return Outcome(last[-1].response, None, events)
+
+
+def kept(response: ChatResponse) -> ChatResponse:
+    """Store a response and load it again."""
+    return stored.load_response(stored.dump_response(response))
+
+
+def verbatim(dialect: str, message: AssistantMessage) -> list[Any]:
+    """Return an assistant's turn as the wire had it, read back with plain `json`."""
+    from tenuto.core import jsonio
+
+    written = load(jsonio.encode(dialects.VERBATIM[dialect](message)))  # type: ignore[index]
+    assert isinstance(written, list)
+    return written
+
+
+def write(request: Any, target: Target) -> Any:
+    """Encode a request the way the client does: adapt, fit, encode."""
+    return dialects.write(request, target)
+
+
+def response_only(dialect: str) -> dict[str, str]:
+    """The dialect's table of fields that are received and not sent, each with its reason."""
+    return dict(importlib.import_module(f"tenuto.wire.{_FOLDERS[dialect]}.shapes").RESPONSE_ONLY)

@@ -1,0 +1,320 @@
+"""What can be said, for Hypothesis: values of every kind, small enough to be quick and odd enough to hurt.
+
+Everything is built from four sorts of text: `words` (any characters), `broken_words` (with half characters, too),
+`tokens` (what providers sign with) and `objects` (the text of a JSON object).
+"""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+from hypothesis import strategies as st
+
+from tenuto.core import jsonio
+from tenuto.core.blocks import (
+    AnthropicMeta,
+    AnthropicRedactedMeta,
+    Audio,
+    ChatMeta,
+    CodeExecution,
+    CodeResult,
+    Document,
+    DocumentCitation,
+    GeminiMeta,
+    Image,
+    Marker,
+    Opaque,
+    OpenAiMeta,
+    OtherCitation,
+    PageCitation,
+    Reasoning,
+    Refusal,
+    ServerToolResult,
+    ServerToolUse,
+    Text,
+    ToolUse,
+    UrlCitation,
+)
+from tenuto.core.messages import (
+    AssistantMessage,
+    Origin,
+    SystemMessage,
+    ToolResult,
+    ToolResults,
+    Usage,
+    UserMessage,
+)
+from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, Thinking, ToolDefinition
+from tenuto.core.response import ChatResponse, Choice
+from tenuto.core.target import Loss
+from tenuto.core.transcript import Transcript
+
+DIALECTS = ("anthropic-messages", "openai-responses", "openai-chat", "gemini")
+
+# --- text -------------------------------------------------------------------------------------------------------------
+
+words = st.text(max_size=12)
+broken_words = st.text(st.characters(exclude_categories=()) | st.sampled_from('\ud800\udfff\x00"\\'), max_size=12).map(
+    jsonio.whole
+)
+tokens = st.text("abcdefghijklmnopqrstuvwxyzABCDEF0123456789+/=", min_size=1, max_size=60)
+names = st.text("abcdefghijklmnopqrstuvwxyz_", min_size=1, max_size=12)
+numbers = st.integers(0, 2**40)
+
+json_scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | words
+json_values = st.recursive(
+    json_scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
+    max_leaves=6,
+)
+documents = json_values.flatmap(
+    lambda value: st.sampled_from(
+        (json.dumps(value), json.dumps(value, separators=(",", ":"), ensure_ascii=False), json.dumps(value, indent=1))
+    )
+)
+"""JSON texts, in several spellings."""
+objects = st.dictionaries(words, json_values, max_size=3).flatmap(
+    lambda value: st.sampled_from((json.dumps(value), json.dumps(value, separators=(",", ":"), ensure_ascii=False)))
+)
+"""The texts of JSON objects."""
+extras = st.dictionaries(names, json_values, max_size=2).map(
+    lambda value: msgspec.json.encode(value).decode() if value else ""
+)
+"""What stands in `extra`: an object's text, or nothing."""
+unreads = st.dictionaries(names.map("later_{}".format), json_values, max_size=2).map(
+    lambda value: msgspec.json.encode(value).decode() if value else ""
+)
+"""What stands in `unread`: fields that no version so far has had."""
+
+
+def _seldom(strategy, otherwise):
+    return st.one_of(*[st.just(otherwise)] * 3, strategy)
+
+
+def _loaded(kind, fields, text):
+    """Build a `kind` from `fields`, each of which is a strategy, with `unread` now and then."""
+    return st.builds(kind, **fields, unread=_seldom(unreads, "")) if text is broken_words else st.builds(kind, **fields)
+
+
+# --- tokens and citations ---------------------------------------------------------------------------------------------
+
+
+def metas_of(text=words):
+    """Tokens of every kind. With `broken_words`, values may also hold half characters and unread fields."""
+    return st.one_of(
+        _loaded(AnthropicMeta, {"signature": tokens}, text),
+        _loaded(AnthropicRedactedMeta, {"data": tokens}, text),
+        _loaded(GeminiMeta, {"thought_signature": tokens}, text),
+        _loaded(OpenAiMeta, {"id": text, "encrypted_content": st.none() | tokens}, text),
+        _loaded(ChatMeta, {"field": names, "signature": st.just("") | tokens, "details": st.just("") | words}, text),
+    )
+
+
+def citations_of(text=words):
+    """Citations of every kind."""
+    document = {"document_index": numbers, "document_title": st.none() | text, "cited_text": st.none() | text}
+    raw = {"raw": st.just("") | objects}
+    return st.one_of(
+        _loaded(UrlCitation, {"url": text, "title": st.none() | text, "start_index": st.none() | numbers, **raw}, text),
+        _loaded(DocumentCitation, {**document, "start_char_index": st.none() | numbers, **raw}, text),
+        _loaded(PageCitation, {**document, "start_page": st.none() | numbers, **raw}, text),
+        _loaded(OtherCitation, {"raw": objects}, text),
+    )
+
+
+# --- blocks -----------------------------------------------------------------------------------------------------------
+
+
+def _block(kind, sort, /, **fields):
+    return _loaded(kind, {**fields, "meta": _seldom(metas_of(sort), None), "extra": _seldom(extras, "")}, sort)
+
+
+def contents_of(text=words):
+    """What may be said to a model."""
+    return st.one_of(
+        _block(Text, text, text=text, citations=st.lists(citations_of(text), max_size=2).map(tuple)),
+        _block(Image, text, data=tokens, mime=st.just("image/png"), url=st.just("") | text),
+        _block(Audio, text, data=tokens, mime=st.just("audio/wav"), transcript=st.none() | text, id=st.just("") | text),
+        _block(Document, text, data=tokens, mime=st.just("application/pdf"), title=text, citations=st.booleans()),
+        _block(Opaque, text, dialect=st.sampled_from(DIALECTS), raw=objects),
+    )
+
+
+def calls_of(text=words):
+    """Calls, a few of them custom, broken or with a minted id."""
+    return _block(
+        ToolUse,
+        text,
+        id=tokens,
+        name=names,
+        args=objects | text,
+        kind=_seldom(st.sampled_from(("custom", "local_shell_call")), "function"),
+        broken=_seldom(text, ""),
+        minted=st.booleans(),
+        no_args=st.booleans(),
+    )
+
+
+def blocks_of(text=words):
+    """Blocks of every kind."""
+    server = {"kind": st.sampled_from(("", "server_tool_use", "mcp_call"))}
+    return st.one_of(
+        contents_of(text),
+        calls_of(text),
+        _block(Reasoning, text, text=text),
+        _block(Refusal, text, text=text),
+        _block(CodeExecution, text, code=text, language=st.sampled_from(("", "PYTHON", "python")), id=text),
+        _block(CodeResult, text, outcome=st.sampled_from(("OUTCOME_OK", "OUTCOME_FAILED", "ok", "odd")), output=text),
+        _block(ServerToolUse, text, id=tokens, name=names, args=objects | text, **server),
+        _block(ServerToolResult, text, tool_use_id=tokens, content=documents | text, **server),
+        _block(Marker, text, kind=names, text=st.none() | text),
+    )
+
+
+# --- messages ---------------------------------------------------------------------------------------------------------
+
+stop_reasons = st.none() | st.sampled_from(("stop", "length", "tool_calls", "content_filter", "error"))
+
+
+def results_of(text=words, ids=tokens):
+    """Results of tools."""
+    content = text | st.lists(contents_of(text), max_size=2).map(tuple)
+    fields = {"tool_use_id": ids, "content": content, "is_error": st.booleans(), "extra": _seldom(extras, "")}
+    return _loaded(ToolResult, fields, text)
+
+
+def assistant_messages_of(text=words):
+    """Replies in any order of blocks."""
+    origin = _loaded(
+        Origin, {"provider": names, "dialect": st.sampled_from(DIALECTS), "model": text, "account": text}, text
+    )
+    fields = {
+        "blocks": st.lists(blocks_of(text), max_size=4).map(tuple),
+        "stop_reason": stop_reasons,
+        "raw_stop": st.none() | text,
+        "origin": st.none() | origin,
+        "extra": _seldom(extras, ""),
+        "incomplete": st.booleans(),
+    }
+    return _loaded(AssistantMessage, fields, text)
+
+
+def messages_of(text=words):
+    """Messages of every kind, in no relation to one another."""
+    texts = st.lists(_block(Text, text, text=text), max_size=2).map(tuple)
+    return st.one_of(
+        _loaded(SystemMessage, {"content": text | texts}, text),
+        _loaded(
+            UserMessage, {"content": text | st.lists(contents_of(text), max_size=3).map(tuple), "name": text}, text
+        ),
+        assistant_messages_of(text),
+        _loaded(ToolResults, {"results": st.lists(results_of(text), max_size=2).map(tuple)}, text),
+    )
+
+
+def transcripts_of(text=words):
+    """Any messages in any order."""
+    return _loaded(Transcript, {"messages": st.lists(messages_of(text), max_size=4).map(tuple)}, text)
+
+
+@st.composite
+def conversations(draw, text=words):
+    """Transcripts that a provider could have seen: each turn's calls are answered before anything else is said."""
+    said = [draw(st.builds(UserMessage, words.filter(str.strip)))]
+    for _ in range(draw(st.integers(0, 3))):
+        reply = draw(assistant_messages_of(text))
+        said.append(_with_own_ids(reply, len(said)))
+        calls = list(said[-1].tool_calls())
+        if calls:
+            said.append(ToolResults(tuple(draw(results_of(text, st.just(call.id))) for call in calls)))
+        else:
+            said.append(draw(st.builds(UserMessage, words.filter(str.strip))))
+    return Transcript(tuple(said))
+
+
+def _with_own_ids(message, turn):
+    blocks = tuple(
+        msgspec.structs.replace(block, id=f"call_{turn}_{at}") if isinstance(block, ToolUse) else block
+        for at, block in enumerate(message.blocks)
+    )
+    return msgspec.structs.replace(message, blocks=blocks)
+
+
+# --- requests and responses -------------------------------------------------------------------------------------------
+
+schemas = st.dictionaries(names, st.sampled_from(({"type": "string"}, {"type": "integer"})), max_size=2).map(
+    lambda properties: {"type": "object", "properties": properties}
+)
+tools = st.builds(ToolDefinition, name=names, description=words, parameters=st.none() | schemas) | st.builds(
+    ServerTool, kind=st.sampled_from(("web_search", "code_execution"))
+)
+
+
+def requests(models=None, messages=None):
+    """Questions, with any mix of parameters; a conversation each, if no other strategy is given."""
+    return st.builds(
+        ChatRequest,
+        model=models or st.just("some/model"),
+        messages=messages or conversations(),
+        tools=st.lists(tools, max_size=2).map(tuple),
+        tool_choice=st.none() | st.sampled_from(("auto", "required", "none")) | st.builds(NamedTool, names),
+        parallel_tool_calls=st.none() | st.booleans(),
+        response_format=st.none() | st.sampled_from(("text", "json_object")) | st.builds(JsonSchema, schemas),
+        effort=st.none() | st.sampled_from(("none", "minimal", "low", "medium", "high", "xhigh", "max")),
+        thinking=st.none()
+        | st.builds(Thinking, mode=st.none() | st.sampled_from(("on", "off")), budget=st.none() | st.integers(1, 9999)),
+        max_tokens=st.none() | st.integers(1, 99999),
+        temperature=st.none() | st.floats(0, 2),
+        top_p=st.none() | st.floats(0, 1),
+        top_k=st.none() | st.integers(1, 99),
+        stop=st.none() | words | st.lists(words, max_size=3).map(tuple),
+        seed=st.none() | numbers,
+        n=st.none() | st.integers(1, 3),
+        user=st.none() | words,
+        stream=st.booleans(),
+    )
+
+
+def usages_of(text=words):
+    """What a reply used."""
+    count = st.none() | numbers
+    shares = st.none() | st.dictionaries(names, numbers, max_size=2)
+    fields = {name: count for name in Usage.__struct_fields__ if name.endswith("_tokens")}
+    return _loaded(Usage, {**fields, "input_by_modality": shares, "output_by_modality": shares}, text)
+
+
+def losses_of(text=words):
+    """What could not be carried."""
+    return _loaded(Loss, {"rule": names, "place": text, "what": text, "remedy": st.just("") | text}, text)
+
+
+def responses_of(text=words):
+    """Replies, normalised, with the provider's own words beside."""
+    choice = _loaded(
+        Choice, {"message": assistant_messages_of(text), "index": st.integers(0, 3), "extra": _seldom(extras, "")}, text
+    )
+    fields = {
+        "id": text,
+        "provider": names,
+        "model": text,
+        "choices": st.lists(choice, max_size=2).map(tuple),
+        "usage": st.none() | usages_of(text),
+        "raw_usage": st.just("") | objects,
+        "extra": st.just("") | extras,
+        "losses": st.lists(losses_of(text), max_size=1).map(tuple),
+    }
+    return _loaded(ChatResponse, fields, text)
+
+
+metas = metas_of()
+citations = citations_of()
+contents = contents_of()
+calls = calls_of()
+blocks = blocks_of()
+assistant_messages = assistant_messages_of()
+messages = messages_of()
+transcripts = transcripts_of()
+usages = usages_of()
+losses = losses_of()
+responses = responses_of()

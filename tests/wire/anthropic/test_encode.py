@@ -1,0 +1,408 @@
+"""Writing the Anthropic dialect: one test per switch and parameter, and the SDK's types as judge."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from anthropic.types.beta.message_create_params import MessageCreateParams
+from pydantic import TypeAdapter
+
+from tenuto.core.blocks import (
+    AnthropicMeta,
+    AnthropicRedactedMeta,
+    Audio,
+    CodeResult,
+    Document,
+    Image,
+    Marker,
+    Opaque,
+    Reasoning,
+    Refusal,
+    Text,
+    ToolUse,
+)
+from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, ToolResults, UserMessage
+from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, Thinking, ToolDefinition
+from tenuto.core.target import ModelTraits, Provider, Target
+from tenuto.wire.anthropic.encode import encode
+from tenuto.wire.codec import read
+from wire.anthropic.cases import STREAMS
+from wire.anthropic.test_decode import decoder
+
+PARAMS = TypeAdapter(MessageCreateParams)
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+WEATHER = ToolDefinition("weather", "Current weather.", SCHEMA)
+
+
+def target(**traits) -> Target:
+    row = Provider("here", "anthropic-messages", "", headers={"anthropic-version": "2023-06-01"})
+    return Target(row, "claude-x", "anthropic-messages", ModelTraits(known=bool(traits), **traits))
+
+
+def wire(*messages, to: Target | None = None, **fields):
+    request = ChatRequest(model="claude-x", messages=messages or (UserMessage("Hi"),), **fields)
+    return encode(request, to or target())
+
+
+def body(*messages, to: Target | None = None, **fields) -> dict:
+    written = json.loads(wire(*messages, to=to, **fields).body)
+    PARAMS.validate_python(written)
+    return written
+
+
+def rules(*messages, to: Target | None = None, **fields) -> list[str]:
+    return [loss.rule for loss in wire(*messages, to=to, **fields).losses]
+
+
+def test_plain_question():
+    """The least there is."""
+    written = wire(UserMessage("Hi"))
+
+    assert (written.method, written.path) == ("POST", "/messages")
+    assert written.headers == {"anthropic-version": "2023-06-01", "content-type": "application/json"}
+    assert body(UserMessage("Hi")) == {
+        "model": "claude-x",
+        "max_tokens": 4096,
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}],
+    }
+    assert written.losses == ()
+
+
+def test_same_request_same_bytes():
+    """Encoding is a function."""
+    assert wire(UserMessage("Hi"), tools=(WEATHER,)).body == wire(UserMessage("Hi"), tools=(WEATHER,)).body
+
+
+def test_version_header_stands_even_where_the_row_has_none():
+    """A custom row needs no headers of its own."""
+    bare = Target(Provider("mine", "anthropic-messages", "http://x"), "m", "anthropic-messages")
+
+    assert wire(to=bare).headers["anthropic-version"] == "2023-06-01"
+
+
+def test_replayed_turn_is_the_received_one():
+    """P1, P2: the wire's own field names, in order, signatures and arguments byte for byte."""
+    reply = read(decoder(), [STREAMS["thinking, call"]])
+    raw = wire(UserMessage("?"), reply.message, ToolResults((ToolResult("toolu_1", "12 C"),))).body
+    turn = json.loads(raw)["messages"][1]["content"]
+
+    assert turn[0] == {"type": "thinking", "thinking": "Look it up.", "signature": "EqQB=="}
+    assert [part["type"] for part in turn] == ["thinking", "text", "tool_use"]
+    assert turn[2]["caller"] == {"type": "direct"}
+    assert b'"input":{"city": "Oslo", "n": 1.10}' in raw
+
+
+@pytest.mark.parametrize("name", ["search, citations", "redacted, interleaved", "compaction", "fallback"])
+def test_replayed_blocks_are_accepted_by_the_sdk(name):
+    """Server tools, redacted thinking, compaction and fallback blocks go back in place."""
+    reply = read(decoder(), [STREAMS[name]])
+    results = tuple(ToolResult(call.id, "ok") for call in reply.message.tool_calls())
+    written = body(UserMessage("?"), reply.message, ToolResults(results) if results else UserMessage("go on"))
+
+    assert len(written["messages"][1]["content"]) == len(reply.message.blocks)
+
+
+def test_results_come_first_and_neighbours_are_merged():
+    """C18: after the calls, one user message: results, then what the user adds."""
+    calls = AssistantMessage((ToolUse("t1", "f", "{}"), ToolUse("t2", "f", "")))
+    results = ToolResults(
+        (ToolResult("t1", "1"), ToolResult("t2", (Text("2"), Image(url="https://x/y.png")), is_error=True))
+    )
+    written = body(UserMessage("?"), calls, UserMessage("also this"), results, to=target())["messages"]
+
+    assert [m["role"] for m in written] == ["user", "assistant", "user"]
+    assert [p["type"] for p in written[2]["content"]] == ["tool_result", "tool_result", "text"]
+    assert written[2]["content"][0] == {"type": "tool_result", "tool_use_id": "t1", "content": "1", "is_error": False}
+    assert written[2]["content"][1]["is_error"] is True
+    assert written[1]["content"][1]["input"] == {}
+
+
+def test_empty_result_has_no_content():
+    """An empty list is refused; no content at all is fine."""
+    written = body(AssistantMessage((ToolUse("t", "f", "{}"),)), ToolResults((ToolResult("t", ()),)))
+
+    assert written["messages"][1]["content"] == [{"type": "tool_result", "tool_use_id": "t", "is_error": False}]
+
+
+def test_arguments_that_are_no_object_are_wrapped():
+    """`input` must be an object: what the model wrote stays readable in it."""
+    turn = AssistantMessage((ToolUse("t", "f", '{"a": ', broken="cut"), ToolUse("u", "f", "[1]")))
+    written = body(turn, ToolResults((ToolResult("t"), ToolResult("u"))))["messages"][0]["content"]
+
+    assert written[0]["input"] == {"INVALID_JSON": '{"a": '}
+    assert written[1]["input"] == {"INVALID_JSON": "[1]"}
+    assert rules(turn).count("arguments-not-an-object") == 2
+
+
+def test_reasoning_without_a_signature_is_left_out():
+    """It would be refused; it can be put into words on request."""
+    turn = AssistantMessage((Reasoning("Hm."), Text("Yes.")))
+
+    assert body(turn, UserMessage("?"))["messages"][0]["content"] == [{"type": "text", "text": "Yes."}]
+    assert rules(turn) == ["unsigned-reasoning"]
+    inline = body(turn, UserMessage("?"), foreign_reasoning="inline")["messages"][0]["content"]
+    assert inline[0] == {"type": "text", "text": "[Reasoning: Hm.]"}
+
+
+def test_a_turn_that_says_nothing_is_not_sent():
+    """Empty text is refused, and so is an empty message."""
+    written = body(UserMessage("a"), AssistantMessage((Text(""), Refusal(""))), UserMessage("b"))
+
+    assert written["messages"] == [
+        {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}
+    ]
+
+
+def test_blocks_without_a_word_here():
+    """Each is a loss; a refusal is what was said."""
+    turn = AssistantMessage(
+        (Refusal("No."), CodeResult("OK"), Opaque("gemini", "{}"), Opaque("anthropic-messages", '{"type":"x"}'))
+    )
+    written = wire(UserMessage("?"), turn)
+
+    assert json.loads(written.body)["messages"][1]["content"] == [{"type": "text", "text": "No."}, {"type": "x"}]
+    assert [loss.rule for loss in written.losses] == ["unsupported-content", "unreadable-block"]
+
+
+def test_system_messages_go_to_the_top():
+    """Leading ones as they are; later ones where the model takes them, else to the top with a loss."""
+    said = (SystemMessage("A"), SystemMessage("B"), UserMessage("Hi"), SystemMessage("C"))
+
+    assert body(*said)["system"] == "A\n\nB\n\nC"
+    assert rules(*said) == ["system-hoisted"]
+    native = body(*said, to=target(system_mid="native"))
+    assert native["system"] == "A\n\nB"
+    assert native["messages"][-1] == {"role": "system", "content": "C"}
+    assert rules(
+        UserMessage("a"), AssistantMessage((Text("b"),)), SystemMessage("c"), to=target(system_mid="native")
+    ) == ["system-hoisted"]
+
+
+def test_cache_marks():
+    """On instructions, parts, tools and the whole request."""
+    system = SystemMessage((Text("A", cache="1h"), Text("B")))
+    seen = UserMessage((Text("x", cache="5m"), Image(data="aGk=", mime="image/png", cache="yes")))
+    written = body(system, seen, tools=(ToolDefinition("f", cache="1h"),), cache="auto")
+
+    assert written["system"][0]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
+    assert written["messages"][0]["content"][0]["cache_control"] == {"type": "ephemeral", "ttl": "5m"}
+    assert written["messages"][0]["content"][1]["cache_control"] == {"type": "ephemeral"}
+    assert written["tools"][0]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
+    assert written["cache_control"] == {"type": "ephemeral"}
+    assert body(cache="1h")["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
+    assert "cache_control" not in body(cache="off")
+
+
+def test_images_and_documents():
+    """Each source in its form; sound has none."""
+    parts = (
+        Image(data="aGk=", mime="image/jpeg"),
+        Image(url="data:image/gif;base64,aGk="),
+        Image(url="https://x/y.png"),
+        Image(file_id="file_1"),
+        Document(data="aGk=", title="T", context="C", citations=True),
+        Document(text="plain"),
+        Document(url="https://x/y.pdf"),
+        Opaque("anthropic-messages", '{"type":"search_result","source":"s","title":"t","content":[]}'),
+    )
+    content = body(UserMessage(parts))["messages"][0]["content"]
+
+    assert [part.get("source", {}) if part["type"] != "search_result" else {} for part in content] == [
+        {"type": "base64", "media_type": "image/jpeg", "data": "aGk="},
+        {"type": "base64", "media_type": "image/gif", "data": "aGk="},
+        {"type": "url", "url": "https://x/y.png"},
+        {"type": "file", "file_id": "file_1"},
+        {"type": "base64", "media_type": "application/pdf", "data": "aGk="},
+        {"type": "text", "media_type": "text/plain", "data": "plain"},
+        {"type": "url", "url": "https://x/y.pdf"},
+        {},
+    ]
+    assert (content[4]["title"], content[4]["citations"]) == ("T", {"enabled": True})
+    assert rules(UserMessage((Text("a"), Audio(data="aGk="), Opaque("gemini", "{}")))) == ["unsupported-content"] * 2
+    assert body(UserMessage((Text("a"), Image(), Text(""))))["messages"][0]["content"] == [
+        {"type": "text", "text": "a"}
+    ]
+    assert rules(UserMessage((Text("a"), Image()))) == ["unsupported-content"]
+
+
+def test_tools_and_choices():
+    """Flat definitions; our words for the four choices; one call at a time by a flag."""
+    written = body(tools=(WEATHER, ToolDefinition("now", strict=True, options={"defer_loading": True})))
+
+    assert written["tools"][0] == {"name": "weather", "description": "Current weather.", "input_schema": SCHEMA}
+    assert written["tools"][1] == {
+        "name": "now", "input_schema": {"type": "object", "properties": {}}, "strict": True, "defer_loading": True,
+    }  # fmt: skip
+    for choice, form in [
+        ("auto", {"type": "auto"}), ("required", {"type": "any"}), ("none", {"type": "none"}),
+        (NamedTool("weather"), {"type": "tool", "name": "weather"}),
+    ]:  # fmt: skip
+        assert body(tools=(WEATHER,), tool_choice=choice)["tool_choice"] == form
+    assert body(tools=(WEATHER,), parallel_tool_calls=False)["tool_choice"] == {
+        "type": "auto", "disable_parallel_tool_use": True,
+    }  # fmt: skip
+    assert rules(tool_choice="required") == ["unsupported-parameter"]
+    assert "tool_choice" not in body(tool_choice="none")
+
+
+def test_custom_and_server_tools():
+    """Free text becomes one string; a provider's tool has its type and name; an unknown one is a loss."""
+    custom = ToolDefinition("shell", kind="custom")
+
+    assert body(tools=(custom,))["tools"][0]["input_schema"]["required"] == ["input"]
+    assert rules(tools=(custom,)) == ["custom-tool"]
+    assert body(tools=(ServerTool("web_search", options={"max_uses": 2}),))["tools"] == [
+        {"type": "web_search_20250305", "name": "web_search", "max_uses": 2}
+    ]
+    assert body(tools=(ServerTool("web_search", "web_search_20260209"),))["tools"][0]["type"] == "web_search_20260209"
+    assert (
+        body(tools=(ServerTool("mcp", "mcp_toolset", {"mcp_server_name": "s"}),))["tools"][0]["mcp_server_name"] == "s"
+    )
+    assert rules(tools=(ServerTool("telepathy"),)) == ["unsupported-tool"]
+
+
+def test_container_goes_on_with_server_tools():
+    """R22: the id alone, from the last turn, where provider-run tools go on; a given one wins."""
+    turn = AssistantMessage((Text("x"),), extra='{"container":{"id":"c1","expires_at":"2026"}}')
+    tools = (ServerTool("code_execution"),)
+
+    assert body(turn, UserMessage("?"), tools=tools)["container"] == "c1"
+    assert "container" not in body(turn, UserMessage("?"))
+    assert body(turn, UserMessage("?"), container="c2")["container"] == "c2"
+
+
+def test_parameters():
+    """Each has its word, or is a loss."""
+    written = body(
+        temperature=0.5, top_p=0.9, top_k=5, stop="END", user="u1", service_tier="auto", max_tokens=7, stream=True
+    )
+
+    assert written["metadata"] == {"user_id": "u1"}
+    assert written["stop_sequences"] == ["END"]
+    assert (written["temperature"], written["top_p"], written["top_k"], written["max_tokens"]) == (0.5, 0.9, 5, 7)
+    assert written["stream"] is True
+    assert body(temperature=1.7)["temperature"] == 1
+    assert rules(temperature=1.7) == ["clamped"]
+    assert body(stop=("a", "b"))["stop_sequences"] == ["a", "b"]
+    assert body(to=target(max_output=64000))["max_tokens"] == 64000
+    lost = wire(
+        seed=1, n=2, frequency_penalty=0.1, presence_penalty=0.1, logprobs=True, top_logprobs=2, logit_bias={"1": 1},
+        verbosity="low", modalities=("text",), audio={"voice": "x"}, store=True,
+    )  # fmt: skip
+    assert {loss.place for loss in lost.losses} == {
+        "seed", "n", "frequency_penalty", "presence_penalty", "logprobs", "top_logprobs", "logit_bias", "verbosity",
+        "modalities", "audio", "store",
+    }  # fmt: skip
+
+
+def test_extra_body_and_headers():
+    """What the caller adds goes out last; list headers are joined."""
+    to = target(thinking=("budget", "disabled"), interleaved_beta=True)
+    written = wire(
+        to=to, effort="low", extra_headers={"Anthropic-Beta": "a,b", "X-One": "1"}, extra_body={"speed": "fast"},
+        metadata={"here": {"inference_geo": "us"}, "there": {"no": 1}},
+    )  # fmt: skip
+
+    assert written.headers["anthropic-beta"] == "interleaved-thinking-2025-05-14,a,b"
+    assert written.headers["x-one"] == "1"
+    assert json.loads(written.body)["speed"] == "fast"
+    assert json.loads(written.body)["inference_geo"] == "us"
+    assert "no" not in json.loads(written.body)
+
+
+def test_structured_output():
+    """Native where the model has it, in words where not."""
+    wanted = JsonSchema(SCHEMA)
+
+    assert body(response_format=wanted)["output_config"] == {"format": {"type": "json_schema", "schema": SCHEMA}}
+    spoken = body(response_format=wanted, to=target(structured_output="prompt"))
+    assert spoken["system"].startswith("Respond with JSON matching this schema: {")
+    assert body(SystemMessage("S"), UserMessage("?"), response_format="json_object")["system"] == (
+        "S\n\nRespond with valid JSON only."
+    )
+
+
+ADAPTIVE = target(thinking=("adaptive", "disabled"), efforts=("low", "high"), thinking_default="no", max_output=128000)
+BUDGET = target(thinking=("budget", "disabled"), efforts=(), interleaved_beta=True, max_output=64000)
+ALWAYS = target(thinking=("always",), efforts=("low", "high"), thinking_default="always")
+
+
+def test_thinking_adaptive():
+    """Effort in its place, thinking switched on with it; off is off; a budget is a loss."""
+    written = body(effort="high", to=ADAPTIVE)
+
+    assert (written["thinking"], written["output_config"]) == ({"type": "adaptive"}, {"effort": "high"})
+    assert "anthropic-beta" not in wire(effort="high", to=ADAPTIVE).headers
+    assert body(effort="none", to=ADAPTIVE)["thinking"] == {"type": "disabled"}
+    assert body(thinking=Thinking("off"), to=ADAPTIVE)["thinking"] == {"type": "disabled"}
+    assert body(thinking=Thinking("on", show=True), to=ADAPTIVE)["thinking"] == {
+        "type": "adaptive",
+        "display": "summarized",
+    }
+    assert rules(thinking=Thinking("on", 5000), to=ADAPTIVE) == ["no-thinking-budget"]
+    assert rules(thinking=Thinking("between_tools"), to=ADAPTIVE) == ["no-such-thinking"]
+    assert body(thinking=Thinking("between_tools"))["thinking"] == {"type": "between_tools"}
+    assert "thinking" not in body(to=ADAPTIVE)
+
+
+def test_thinking_by_budget():
+    """P8: a budget always fits under the limit, and the interleaved header goes along."""
+    written = body(effort="medium", max_tokens=20000, to=BUDGET)
+
+    assert written["thinking"] == {"type": "enabled", "budget_tokens": 8192}
+    assert "output_config" not in written
+    assert wire(effort="medium", to=BUDGET).headers["anthropic-beta"] == "interleaved-thinking-2025-05-14"
+    raised = wire(thinking=Thinking("on", 43008), max_tokens=4096, to=BUDGET)
+    assert json.loads(raised.body)["max_tokens"] == 43008 + 4096
+    assert [loss.rule for loss in raised.losses] == ["max-tokens-raised"]
+    most = body(thinking=Thinking("on", 64000), to=BUDGET)
+    assert (most["max_tokens"], most["thinking"]["budget_tokens"]) == (64000, 64000 - 4096)
+    assert body(thinking=Thinking("on", 10), max_tokens=9000, to=BUDGET)["thinking"]["budget_tokens"] == 1024
+    assert body(thinking=Thinking("on", show=False), max_tokens=9000, to=BUDGET)["thinking"]["display"] == "omitted"
+
+
+def test_thinking_that_cannot_be_turned_off():
+    """It is said, not silently ignored; an effort needs no mode beside it."""
+    assert rules(effort="none", to=ALWAYS) == ["thinking-stays-on"]
+    assert "thinking" not in body(effort="low", to=ALWAYS)
+    assert body(thinking=Thinking("on"), to=ALWAYS)["thinking"] == {"type": "adaptive"}
+    assert "thinking" not in body(effort="none", to=target(thinking=("none",), thinking_default="no"))
+
+
+def test_thinking_of_an_unknown_model():
+    """Nobody knows what it takes: it gets what was asked for."""
+    assert body(effort="max") | {} == body(effort="max")
+    assert body(effort="max")["output_config"] == {"effort": "max"}
+    assert body(thinking=Thinking("on", 2000))["thinking"] == {"type": "enabled", "budget_tokens": 2000}
+    assert body(effort="none")["thinking"] == {"type": "disabled"}
+
+
+def test_markers_and_signed_text_go_back():
+    """A compaction block with its signature; a hand-made thinking block with its own."""
+    turn = AssistantMessage(
+        (
+            Marker("compaction", "So far.", meta=AnthropicMeta("sig"), extra='{"tool_changes":[]}'),
+            Reasoning("x", meta=AnthropicMeta("s")),
+            Reasoning(meta=AnthropicRedactedMeta("d")),
+            Text("y", cache="5m"),
+        )
+    )
+    content = body(turn, UserMessage("?"))["messages"][0]["content"]
+
+    assert content[0] == {"type": "compaction", "content": "So far.", "signature": "sig", "tool_changes": []}
+    assert content[1:3] == [
+        {"type": "thinking", "thinking": "x", "signature": "s"},
+        {"type": "redacted_thinking", "data": "d"},
+    ]
+    assert content[3]["cache_control"] == {"type": "ephemeral", "ttl": "5m"}
+
+
+def test_lone_surrogates_become_replacement_characters():
+    """UTF-8 cannot carry half a character: it is replaced, and said; a pair stays a pair."""
+    written = wire(UserMessage("a\ud800b"), AssistantMessage((ToolUse("t", "f", '{"x":"\\ud83d\\ude00 \\udc00"}'),)))
+
+    content = json.loads(written.body)["messages"]
+    assert content[0]["content"][0]["text"] == "a�b"
+    assert content[1]["content"][0]["input"] == {"x": "😀 �"}
+    assert [loss.rule for loss in written.losses] == ["lone-surrogate"]

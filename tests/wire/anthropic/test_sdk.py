@@ -1,0 +1,70 @@
+"""The official SDK as judge: it sees what we see, and takes what we send."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from anthropic.lib.streaming._beta_messages import accumulate_event
+from anthropic.types.beta import BetaMessage, BetaRawMessageStreamEvent
+from pydantic import TypeAdapter
+
+from tenuto.core import jsonio
+from tenuto.core.blocks import AnthropicMeta, AnthropicRedactedMeta, Reasoning, Text, ToolUse
+from tenuto.wire.anthropic.encode import verbatim
+from tenuto.wire.codec import read, read_whole
+from wire.anthropic.cases import STREAMS, WHOLE
+from wire.anthropic.test_decode import decoder
+
+EVENT = TypeAdapter(BetaRawMessageStreamEvent)
+MESSAGE = TypeAdapter(BetaMessage)
+
+
+def accumulated(body: bytes) -> dict:
+    """What the SDK makes of a stream."""
+    snapshot, buffers = None, {}
+    for line in body.decode().splitlines():
+        if line.startswith("data: ") and json.loads(line[6:])["type"] != "ping":
+            event = EVENT.validate_python(json.loads(line[6:]))
+            snapshot = accumulate_event(event=event, current_snapshot=snapshot, json_bufs=buffers, request_headers={})
+    return json.loads(snapshot.to_json())
+
+
+def plain(blocks: list) -> list:
+    """Null equals absent; citations `[]` too."""
+
+    def clean(value):
+        if isinstance(value, dict):
+            return {k: clean(v) for k, v in value.items() if v is not None and v != []}
+        return [clean(v) for v in value] if isinstance(value, list) else value
+
+    return clean(blocks)
+
+
+@pytest.mark.parametrize("name", sorted(STREAMS))
+def test_sdk_accumulates_the_same_blocks(name):
+    """Stream by stream, block by block."""
+    theirs = accumulated(STREAMS[name])
+    ours = read(decoder(), [STREAMS[name]])
+
+    assert plain(json.loads(jsonio.encode(verbatim(ours.message)))) == plain(theirs["content"])
+    assert (ours.message.raw_stop, ours.model) == (theirs["stop_reason"], theirs["model"])
+    assert plain(json.loads(ours.raw_usage)) == plain(theirs["usage"])
+
+
+@pytest.mark.parametrize("name", sorted(WHOLE))
+def test_sdk_reads_the_same_body(name):
+    """Text, thoughts and calls as the SDK's own types have them."""
+    theirs = MESSAGE.validate_json(WHOLE[name])
+    ours = read_whole(decoder(), WHOLE[name]).message.blocks
+
+    for block, their in zip(ours, theirs.content, strict=True):
+        match block:
+            case Text(text=said):
+                assert said == their.text
+            case Reasoning(meta=AnthropicRedactedMeta(data=data)):
+                assert data == their.data
+            case Reasoning(text=thought, meta=AnthropicMeta(signature=signature)):
+                assert (thought, signature) == (their.thinking, their.signature)
+            case ToolUse():
+                assert (block.id, block.name, json.loads(block.args)) == (their.id, their.name, their.input)

@@ -1,0 +1,160 @@
+"""Fitting a request to a model: what it would refuse is left out or mapped, and said."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tenuto.core.blocks import Audio, Document, Image, ServerToolResult, ServerToolUse, Text
+from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, ToolResults, UserMessage
+from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, Thinking, ToolDefinition
+from tenuto.core.target import ModelTraits, Provider, Target
+from tenuto.wire.fit import fit
+
+ROW = Provider("here", "openai-chat", "")
+
+
+def fitted(traits: ModelTraits, *messages, **fields):
+    request = ChatRequest(model="m", messages=messages or (UserMessage("Hi"),), **fields)
+    return fit(request, Target(ROW, "m", "openai-chat", traits))
+
+
+def traits(**fields) -> ModelTraits:
+    return ModelTraits(known=True, **fields)
+
+
+def rules(losses) -> list[str]:
+    return [loss.rule for loss in losses]
+
+
+def test_unknown_model_gets_the_request_untouched():
+    """Nobody knows better than the caller."""
+    request = ChatRequest(model="m", messages=(UserMessage("Hi"),), temperature=2.0, effort="max", max_tokens=10**9)
+
+    assert fit(request, Target(ROW, "m", "openai-chat")) == (request, ())
+
+
+@pytest.mark.parametrize("sampling, fields, kept", [
+    ("ok", {}, True), ("rejected", {}, False), ("ignored", {}, False),
+    ("only_without_reasoning", {"effort": "none"}, True), ("only_without_reasoning", {"effort": "low"}, False),
+    ("only_without_reasoning", {"thinking": Thinking("off")}, True), ("only_without_reasoning", {}, False),
+])  # fmt: skip
+def test_sampling(sampling, fields, kept):
+    """P10: sampling parameters go by capability."""
+    has = traits(
+        sampling=sampling, efforts=("none", "low"), effort_default="low", thinking_default="yes", thinking=("effort",)
+    )
+    request, losses = fitted(has, temperature=0.5, top_p=0.9, **fields)
+
+    assert (request.temperature, request.top_p) == ((0.5, 0.9) if kept else (None, None))
+    assert rules(losses) == ([] if kept else ["sampling-refused"] * 2)
+
+
+def test_default_effort_none_is_not_reasoning():
+    """A model that does not think unless asked takes sampling parameters by default."""
+    has = traits(
+        sampling="only_without_reasoning", efforts=("none", "low"), effort_default="none", thinking_default="no"
+    )
+
+    assert fitted(has, temperature=0.5)[0].temperature == 0.5
+    always = traits(sampling="only_without_reasoning", thinking_default="always")
+    assert fitted(always, temperature=0.5, effort="none")[0].temperature is None
+
+
+@pytest.mark.parametrize("wanted, takes, mapped", [
+    ("minimal", ("low", "high", "max"), "low"), ("medium", ("low", "high", "max"), "high"),
+    ("xhigh", ("low", "high", "max"), "high"), ("max", ("low", "medium", "high"), "high"),
+    ("none", ("low", "high"), "low"), ("high", ("low", "high"), "high"), ("low", ("medium",), "medium"),
+    ("low", (), None), ("low", ("default",), None),
+])  # fmt: skip
+def test_effort_is_mapped_to_the_nearest(wanted, takes, mapped):
+    """P9: efforts are per-model data."""
+    request, losses = fitted(traits(efforts=takes, thinking=("effort",), thinking_default="yes"), effort=wanted)
+
+    assert request.effort == mapped
+    assert rules(losses) == ([] if mapped == wanted else ["effort-mapped"])
+
+
+def test_effort_that_the_encoder_can_say_otherwise_stays():
+    """A budget or a toggle expresses it; a model that does not think anyway needs no `none`."""
+    assert fitted(traits(efforts=(), thinking=("budget",)), effort="low")[0].effort == "low"
+    assert fitted(traits(efforts=("low",), thinking=("toggle", "effort")), effort="none")[0].effort == "none"
+    assert fitted(traits(efforts=("low",), thinking_default="no"), effort="none")[1] == ()
+    assert fitted(traits(efforts=None), effort="max")[0].effort == "max"
+
+
+@pytest.mark.parametrize("rule, fields, kept", [
+    ("ok", {}, True), ("rejected", {}, False), ("ignored", {}, False),
+    ("not_with_thinking", {}, True), ("not_with_thinking", {"effort": "low"}, False),
+])  # fmt: skip
+@pytest.mark.parametrize("choice", ["required", NamedTool("f")])
+def test_forced_tool_choice(rule, fields, kept, choice):
+    """What cannot be forced becomes a free choice, and it is said."""
+    has = traits(forced_tool_choice=rule, thinking=("budget", "disabled"), thinking_default="no", efforts=())
+    request, losses = fitted(has, tools=(ToolDefinition("f"),), tool_choice=choice, **fields)
+
+    assert request.tool_choice == (choice if kept else "auto")
+    assert rules(losses) == ([] if kept else ["forced-choice-refused"])
+    assert fitted(has, tools=(ToolDefinition("f"),), tool_choice="none", **fields)[1] == ()
+
+
+def test_tools_of_a_model_without_tools():
+    """All of them, named."""
+    has = traits(tools=False, parallel_tools=False)
+    request, losses = fitted(has, tools=(ToolDefinition("f"), ToolDefinition("g")), parallel_tool_calls=True)
+
+    assert (request.tools, request.parallel_tool_calls) == ((), None)
+    assert losses[0].what == "f, g"
+    assert rules(losses) == ["no-tools", "no-parallel-tools"]
+
+
+def test_limit():
+    """More than the model can write is clamped."""
+    request, losses = fitted(traits(max_output=100), max_tokens=200)
+
+    assert (request.max_tokens, rules(losses)) == (100, ["clamped"])
+    assert fitted(traits(max_output=100), max_tokens=50)[1] == ()
+
+
+@pytest.mark.parametrize(
+    "means, form", [("native", "schema"), ("prompt", "json_object"), ("tool", "json_object"), ("none", None)]
+)
+def test_structured_output(means, form):
+    """Where the model has no schema of its own, it goes into the instructions."""
+    wanted = JsonSchema({"type": "object"})
+    request, losses = fitted(traits(structured_output=means), response_format=wanted)
+
+    assert request.response_format == (wanted if form == "schema" else form)
+    if form != "schema":
+        assert isinstance(request.transcript[0], SystemMessage)
+        assert json.loads(str(request.transcript[0]).partition(": ")[2]) == {"type": "object"}
+        assert rules(losses) == ["no-structured-output"]
+    assert fitted(traits(structured_output="none"), response_format="json_object")[0].response_format is None
+    assert fitted(traits(structured_output="prompt"), response_format="json_object")[1] == ()
+
+
+def test_prefill():
+    """A last word of the assistant is left out where it is refused, unless the provider itself paused there."""
+    said = AssistantMessage((Text("Once"),))
+    request, losses = fitted(traits(prefill="rejected"), UserMessage("?"), said)
+
+    assert (len(request.transcript), rules(losses)) == (1, ["prefill-refused"])
+    assert fitted(traits(prefill="ok"), UserMessage("?"), said)[1] == ()
+    paused = AssistantMessage((Text("x"),), raw_stop="pause_turn")
+    assert fitted(traits(prefill="rejected"), UserMessage("?"), paused)[1] == ()
+    for block in (ServerToolUse("1", "s"), ServerToolResult("1")):
+        assert fitted(traits(prefill="rejected"), UserMessage("?"), AssistantMessage((block,)))[1] == ()
+
+
+def test_media_that_the_model_cannot_take():
+    """Left out with a loss each; a document's own text stays as text."""
+    parts = (Text("a"), Image(url="u"), Audio(data="d"), Document(text="doc"), Document(data="d"))
+    results = ToolResults((ToolResult("t", (Image(url="u"), Text("b"))), ToolResult("u", "plain")))
+    has = traits(images_in=False, audio_in=False, documents_in=False)
+    request, losses = fitted(has, UserMessage(parts), UserMessage("x"), results)
+
+    assert request.transcript[0].content == (Text("a"), Text("doc"))
+    assert request.transcript[2].results == (ToolResult("t", (Text("b"),)), ToolResult("u", "plain"))
+    assert rules(losses) == ["content-refused"] * 5
+    assert fitted(traits(), UserMessage(parts), results)[1] == ()
