@@ -6,6 +6,7 @@ Everything is built from four sorts of text: `words` (any characters), `broken_w
 
 from __future__ import annotations
 
+import functools
 import json
 
 import msgspec
@@ -92,14 +93,34 @@ def _seldom(strategy, otherwise):
     return st.one_of(*[st.just(otherwise)] * 3, strategy)
 
 
+_WORDS = {"cache": st.sampled_from(("5m", "1h")), "detail": st.sampled_from(("auto", "low", "high"))}
+
+
 def _loaded(kind, fields, text):
-    """Build a `kind` from `fields`, each of which is a strategy, with `unread` now and then."""
-    return st.builds(kind, **fields, unread=_seldom(unreads, "")) if text is broken_words else st.builds(kind, **fields)
+    """Build a `kind`: `fields` are strategies, and every other field has its default or, seldom, any value it may have.
+
+    With `broken_words`, there are unread fields now and then.
+    """
+    unread = _seldom(unreads, "") if text is broken_words else st.just("")
+    any_of = {
+        str: text,
+        str | None: st.none() | text,
+        int: numbers,
+        int | None: st.none() | numbers,
+        bool: st.booleans(),
+    }
+    others = {
+        field.name: _seldom(_WORDS[field.name] if field.name in _WORDS else any_of[field.type], field.default)
+        for field in msgspec.structs.fields(kind)
+        if field.name not in fields and field.name != "unread"
+    }
+    return st.builds(kind, **fields, **others, unread=unread)
 
 
 # --- tokens and citations ---------------------------------------------------------------------------------------------
 
 
+@functools.cache
 def metas_of(text=words):
     """Tokens of every kind. With `broken_words`, values may also hold half characters and unread fields."""
     return st.one_of(
@@ -111,6 +132,7 @@ def metas_of(text=words):
     )
 
 
+@functools.cache
 def citations_of(text=words):
     """Citations of every kind."""
     document = {"document_index": numbers, "document_title": st.none() | text, "cited_text": st.none() | text}
@@ -130,6 +152,7 @@ def _block(kind, sort, /, **fields):
     return _loaded(kind, {**fields, "meta": _seldom(metas_of(sort), None), "extra": _seldom(extras, "")}, sort)
 
 
+@functools.cache
 def contents_of(text=words):
     """What may be said to a model."""
     return st.one_of(
@@ -141,6 +164,7 @@ def contents_of(text=words):
     )
 
 
+@functools.cache
 def calls_of(text=words):
     """Calls, a few of them custom, broken or with a minted id."""
     return _block(
@@ -156,6 +180,7 @@ def calls_of(text=words):
     )
 
 
+@functools.cache
 def blocks_of(text=words):
     """Blocks of every kind."""
     server = {"kind": st.sampled_from(("", "server_tool_use", "mcp_call"))}
@@ -177,13 +202,15 @@ def blocks_of(text=words):
 stop_reasons = st.none() | st.sampled_from(("stop", "length", "tool_calls", "content_filter", "error"))
 
 
-def results_of(text=words, ids=tokens):
+@functools.cache
+def results_of(text=words):
     """Results of tools."""
     content = text | st.lists(contents_of(text), max_size=2).map(tuple)
-    fields = {"tool_use_id": ids, "content": content, "is_error": st.booleans(), "extra": _seldom(extras, "")}
+    fields = {"tool_use_id": tokens, "content": content, "is_error": st.booleans(), "extra": _seldom(extras, "")}
     return _loaded(ToolResult, fields, text)
 
 
+@functools.cache
 def assistant_messages_of(text=words):
     """Replies in any order of blocks."""
     origin = _loaded(
@@ -200,9 +227,10 @@ def assistant_messages_of(text=words):
     return _loaded(AssistantMessage, fields, text)
 
 
+@functools.cache
 def messages_of(text=words):
     """Messages of every kind, in no relation to one another."""
-    texts = st.lists(_block(Text, text, text=text), max_size=2).map(tuple)
+    texts = st.lists(_block(Text, text, text=text, citations=st.just(())), max_size=2).map(tuple)
     return st.one_of(
         _loaded(SystemMessage, {"content": text | texts}, text),
         _loaded(
@@ -213,23 +241,28 @@ def messages_of(text=words):
     )
 
 
+@functools.cache
 def transcripts_of(text=words):
     """Any messages in any order."""
     return _loaded(Transcript, {"messages": st.lists(messages_of(text), max_size=4).map(tuple)}, text)
 
 
+_questions = st.builds(UserMessage, words.filter(str.strip))
+
+
 @st.composite
 def conversations(draw, text=words):
     """Transcripts that a provider could have seen: each turn's calls are answered before anything else is said."""
-    said = [draw(st.builds(UserMessage, words.filter(str.strip)))]
+    said = [draw(_questions)]
     for _ in range(draw(st.integers(0, 3))):
         reply = draw(assistant_messages_of(text))
         said.append(_with_own_ids(reply, len(said)))
         calls = list(said[-1].tool_calls())
         if calls:
-            said.append(ToolResults(tuple(draw(results_of(text, st.just(call.id))) for call in calls)))
+            results = [msgspec.structs.replace(draw(results_of(text)), tool_use_id=call.id) for call in calls]
+            said.append(ToolResults(tuple(results)))
         else:
-            said.append(draw(st.builds(UserMessage, words.filter(str.strip))))
+            said.append(draw(_questions))
     return Transcript(tuple(said))
 
 
@@ -255,8 +288,8 @@ def requests(models=None, messages=None):
     """Questions, with any mix of parameters; a conversation each, if no other strategy is given."""
     return st.builds(
         ChatRequest,
-        model=models or st.just("some/model"),
-        messages=messages or conversations(),
+        model=st.just("some/model") if models is None else models,
+        messages=conversations() if messages is None else messages,
         tools=st.lists(tools, max_size=2).map(tuple),
         tool_choice=st.none() | st.sampled_from(("auto", "required", "none")) | st.builds(NamedTool, names),
         parallel_tool_calls=st.none() | st.booleans(),
@@ -276,6 +309,7 @@ def requests(models=None, messages=None):
     )
 
 
+@functools.cache
 def usages_of(text=words):
     """What a reply used."""
     count = st.none() | numbers
@@ -284,11 +318,13 @@ def usages_of(text=words):
     return _loaded(Usage, {**fields, "input_by_modality": shares, "output_by_modality": shares}, text)
 
 
+@functools.cache
 def losses_of(text=words):
     """What could not be carried."""
     return _loaded(Loss, {"rule": names, "place": text, "what": text, "remedy": st.just("") | text}, text)
 
 
+@functools.cache
 def responses_of(text=words):
     """Replies, normalised, with the provider's own words beside."""
     choice = _loaded(

@@ -107,7 +107,7 @@ def fitted(model: ModelTraits, dialect: Dialect) -> ModelTraits:
     A vendor's modes of thinking are words of its dialect; in the chat dialect they come down to an effort, if the model
     takes one. A budget has no common word there, so a model that takes only budgets is left alone.
     """
-    if dialect != "openai-chat" or model.dialect == dialect or {"effort", "toggle"} & set(model.thinking):
+    if dialect != "openai-chat" or {"effort", "toggle"} & set(model.thinking):
         return model
     if model.efforts:
         modes = ("effort", "always") if model.thinking_default == "always" else ("effort",)
@@ -220,7 +220,7 @@ def _group(vendor: str) -> _Group:
         if line.startswith("["):
             common = dict(_words(line.partition("]")[2]))
             others = common.pop("others", "no") == "yes" or others
-            everywhere = _prices(common.pop("price", "-"), AS_OF, "") or everywhere
+            everywhere = _prices(common.pop("price", "-"), "doc", "one's own machine") or everywhere
         else:
             found.append(_rule(vendor, line, common))
     return _Group(tuple(found), others, everywhere[0] if everywhere else None)
@@ -262,7 +262,7 @@ def _prices(text: str, source: str, notes: str) -> tuple[Price, ...]:
     found: list[Price] = []
     for part in text.split(", "):
         since, _, numbers = part.rpartition(" ")
-        values = [Decimal(number) if number else None for number in numbers.rstrip("*").split("/")]
+        values = map(Decimal, numbers.rstrip("*").split("/"))
         named = dict(zip(("input", "output", "cache_read", "cache_write"), values, strict=False))
         tiered = numbers.endswith("*")
         found.append(Price(**named, since=since, tiered=tiered, source=source, as_of=AS_OF, notes=notes))

@@ -1,8 +1,8 @@
 """Every provider as a row, and the way from `provider/model` to a `Target`.
 
 A row says where a provider is, how it is paid, which dialect it speaks and in what it differs from that dialect's
-common form; nothing else in the package knows a provider by name. A row's `notes` say where it departs from the
-specification because the provider has moved on. `python -m tenuto.providers` prints the table as a page.
+common form (`tenuto._provider_rows`); nothing else in the package knows a provider by name.
+`python -m tenuto.providers` prints the table as the page `docs/providers.md`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from __future__ import annotations
 import difflib
 import hashlib
 import sys
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
 from tenuto import models
-from tenuto.core.target import ChatSwitches, Dialect, GeminiSwitches, Provider, Target
+from tenuto._provider_rows import ROWS
+from tenuto.core.target import Dialect, Provider, Target
 from tenuto.errors import LLMError, UnknownProvider
 
 __all__ = [
@@ -22,503 +24,144 @@ __all__ = [
     "base_url",
     "fingerprint",
     "is_row",
+    "page",
     "provider",
     "resolve",
     "row_or_default",
     "target",
 ]
 
-_AS_OF = "2026-11-15"
-_VERTEX = "https://{location}-aiplatform.googleapis.com/v1/projects/{project}/locations/{location}"
+_FORCED: dict[str, Dialect] = {"openai-chat": "openai-chat", "openai-responses": "openai-responses"}
+"""Names that are one row with its dialect nailed down. Replies and errors report the row."""
+_HOME: dict[Dialect, str] = {
+    "anthropic-messages": "anthropic",
+    "openai-responses": "openai",
+    "openai-chat": "openai",
+    "gemini": "google",
+}
+"""Whose dialect it is."""
 
-_ROWS = (
-    Provider(
-        "openai",
-        "openai-responses",
-        "https://api.openai.com/v1",
-        key_env=("OPENAI_API_KEY",),
-        base_url_env="OPENAI_BASE_URL",
-        aliases=("open_ai",),
-        chat=ChatSwitches(
-            max_tokens_field="max_completion_tokens",
-            developer_role=True,
-            stop_max=4,
-            replayed_fields=("name", "audio", "function_call"),
-        ),
-        source="sdk;pa;v",
-        as_of=_AS_OF,
-        notes="Responses for GPT-5, the o-series and later, Chat Completions for older models; openai-chat/ and "
-        "openai-responses/ force one. Chat Completions returns no reasoning.",
-    ),
-    Provider(
-        "anthropic",
-        "anthropic-messages",
-        "https://api.anthropic.com/v1",
-        auth="x-api-key",
-        key_env=("ANTHROPIC_API_KEY",),
-        bearer_env=("ANTHROPIC_AUTH_TOKEN",),
-        base_url_env="ANTHROPIC_BASE_URL",
-        headers={"anthropic-version": "2023-06-01"},
-        source="sdk;pa;v",
-        as_of=_AS_OF,
-        notes="max_tokens defaults to what the model can write, and to the specified 4096 where that is not known. The "
-        "SDK writes the base URL without /v1.",
-    ),
-    Provider(
-        "google",
-        "gemini",
-        "https://generativelanguage.googleapis.com/v1beta",
-        auth="x-goog-api-key",
-        key_env=("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"),
-        base_url_env="GOOGLE_GEMINI_BASE_URL",
-        aliases=("gemini",),
-        source="sdk;pa;v;doc",
-        as_of=_AS_OF,
-    ),
-    Provider(
-        "vertex",
-        "gemini",
-        f"{_VERTEX}/publishers/google",
-        bearer_env=("GOOGLE_VERTEX_ACCESS_TOKEN",),
-        base_url_env="GOOGLE_VERTEX_BASE_URL",
-        aliases=("google-vertex", "vertex_ai"),
-        base_urls={
-            "anthropic-messages": f"{_VERTEX}/publishers/anthropic",
-            "openai-chat": f"{_VERTEX}/endpoints/openapi",
-        },
-        gemini=GeminiSwitches(vertex=True),
-        hosts_others=True,
-        source="pa;doc",
-        as_of=_AS_OF,
-        notes="The token is an OAuth access token. The location global is at https://aiplatform.googleapis.com. Claude "
-        "is asked by :rawPredict with anthropic_version in the body.",
-    ),
-    Provider(
-        "azure",
-        "openai-responses",
-        "https://{resource}.openai.azure.com/openai/v1",
-        auth="api-key",
-        key_env=("AZURE_OPENAI_API_KEY",),
-        bearer_env=("AZURE_OPENAI_AD_TOKEN",),
-        base_url_env="AZURE_OPENAI_ENDPOINT",
-        chat=ChatSwitches(max_tokens_field="max_completion_tokens", stop_max=4, file_parts=False),
-        hosts_others=True,
-        source="pa;ll;sdk",
-        as_of=_AS_OF,
-        notes="The model is a deployment's name; one that reads like a model is taken for it. The role developer is "
-        "not sent, because other vendors' models refuse it and OpenAI's take system as well. Encrypted reasoning is "
-        "not exchangeable with the openai row.",
-    ),
-    Provider(
-        "groq",
-        "openai-chat",
-        "https://api.groq.com/openai/v1",
-        key_env=("GROQ_API_KEY",),
-        base_url_env="GROQ_BASE_URL",
-        chat=ChatSwitches(
-            strip=("frequency_penalty", "presence_penalty", "logprobs", "top_logprobs", "logit_bias", "store"),
-            clamp={"n": 1},
-            max_tokens_field="max_completion_tokens",
-            with_thinking={"reasoning_format": "parsed"},
-            reasoning_field="reasoning",
-            think_tags=True,
-            names=False,
-        ),
-        hosts_others=True,
-        source="sdk;pa;v",
-        as_of=_AS_OF,
-        notes="store is refused too. Reasoning goes back to models that think and to no others, which would refuse it.",
-    ),
-    Provider(
-        "together",
-        "openai-chat",
-        "https://api.together.ai/v1",
-        key_env=("TOGETHER_API_KEY",),
-        base_url_env="TOGETHER_BASE_URL",
-        aliases=("together_ai",),
-        chat=ChatSwitches(
-            strip=("user", "store", "parallel_tool_calls"),
-            stream_options=False,
-            thinking_toggle="reasoning.enabled",
-            reasoning_field="reasoning",
-            passback="tool_turns",
-            think_tags=True,
-            stop_as_list=True,
-            logprobs_as_number=True,
-        ),
-        hosts_others=True,
-        source="sdk;ll;doc",
-        as_of=_AS_OF,
-        notes="The SDK's address is .ai; the specified api.together.xyz is its older name.",
-    ),
-    Provider(
-        "mistral",
-        "openai-chat",
-        "https://api.mistral.ai/v1",
-        key_env=("MISTRAL_API_KEY",),
-        base_url_env="MISTRAL_API_BASE",
-        chat=ChatSwitches(
-            strip=("logit_bias", "user", "store", "top_k"),
-            rename={"seed": "random_seed"},
-            stream_options=False,
-            reasoning_field="content",
-            passback="always",
-            call_id="nine",
-            required_word="any",
-            prefix_flag="prefix",
-            name_on_tool_message=True,
-        ),
-        source="sdk;v;pa",
-        as_of=_AS_OF,
-        notes="The specified clamp of temperature to 0..1 is left off: nothing refuses higher values. Reasoning comes as "
-        "chunks of the content, not as the specified reasoning_content.",
-    ),
-    Provider(
-        "deepseek",
-        "openai-chat",
-        "https://api.deepseek.com",
-        key_env=("DEEPSEEK_API_KEY",),
-        base_url_env="DEEPSEEK_API_BASE",
-        base_urls={"anthropic-messages": "https://api.deepseek.com/anthropic/v1"},
-        chat=ChatSwitches(
-            strip=("n", "seed", "logit_bias", "top_k", "frequency_penalty", "presence_penalty"),
-            rename={"user": "user_id"},
-            thinking_toggle="thinking.type",
-            passback="tool_turns",
-            empty_reasoning=True,
-            json_schema=False,
-            prefix_flag="prefix",
-        ),
-        source="pa;v;ll;doc",
-        as_of=_AS_OF,
-        notes="user, specified to be stripped, has the name user_id. Reasoning, specified never to go back, is demanded "
-        "on turns with tool calls. prefix is taken at https://api.deepseek.com/beta only.",
-    ),
-    Provider(
-        "fireworks",
-        "openai-chat",
-        "https://api.fireworks.ai/inference/v1",
-        key_env=("FIREWORKS_API_KEY", "FIREWORKS_AI_API_KEY"),
-        base_url_env="FIREWORKS_API_BASE",
-        aliases=("fireworks_ai",),
-        chat=ChatSwitches(
-            thinking_toggle="thinking.type",
-            budget_field="thinking.budget_tokens",
-            one_thinking_field=True,
-            passback="tool_turns",
-            think_tags=True,
-        ),
-        hosts_others=True,
-        source="ll;pa",
-        as_of=_AS_OF,
-    ),
-    Provider(
-        "perplexity",
-        "openai-chat",
-        "https://api.perplexity.ai",
-        key_env=("PERPLEXITY_API_KEY", "PERPLEXITYAI_API_KEY"),
-        base_url_env="PERPLEXITY_API_BASE",
-        base_urls={"openai-responses": "https://api.perplexity.ai/v1"},
-        chat=ChatSwitches(
-            strip=(
-                *("tools", "tool_choice", "parallel_tool_calls", "logprobs", "top_logprobs"),
-                *("logit_bias", "seed", "n", "user"),
-            ),
-            stream_options=False,
-            think_tags=True,
-        ),
-        source="ll;v;doc",
-        as_of=_AS_OF,
-        notes="Penalties, specified to be stripped, are taken. Tools are typed in the SDK, but no Sonar model is known "
-        "to take them. Models of other vendors are served by the Agent API, which is Responses.",
-    ),
-    Provider(
-        "ollama",
-        "openai-chat",
-        "http://localhost:11434/v1",
-        auth="none",
-        key_env=("OLLAMA_API_KEY",),
-        base_url_env="OLLAMA_BASE_URL",
-        chat=ChatSwitches(
-            strip=("tool_choice", "logprobs", "top_logprobs", "logit_bias", "n", "user"),
-            reasoning_field="reasoning",
-            passback="tool_turns",
-            think_tags=True,
-            none_drops_tools=True,
-            strict_tools=False,
-            image_urls=False,
-        ),
-        hosts_others=True,
-        source="pa;doc",
-        as_of=_AS_OF,
-        notes="Its server takes tool_choice and does not obey it. The cloud is https://ollama.com/v1, with a key.",
-    ),
-    Provider(
-        "cohere",
-        "openai-chat",
-        "https://api.cohere.ai/compatibility/v1",
-        key_env=("CO_API_KEY", "COHERE_API_KEY"),
-        base_url_env="CO_API_URL",
-        chat=ChatSwitches(
-            strip=("logit_bias", "top_logprobs", "n", "user", "parallel_tool_calls", "store"),
-            clamp={"temperature": (0, 1)},
-            stream_options=False,
-        ),
-        source="doc;sdk;v;ll;pa",
-        as_of=_AS_OF,
-        notes="store is stripped as well. The range of temperature is as specified, and not verified.",
-    ),
-    Provider(
-        "openrouter",
-        "openai-chat",
-        "https://openrouter.ai/api/v1",
-        key_env=("OPENROUTER_API_KEY",),
-        base_url_env="OPENROUTER_BASE_URL",
-        chat=ChatSwitches(
-            effort_field="reasoning.effort",
-            thinking_toggle="reasoning.enabled",
-            budget_field="reasoning.max_tokens",
-            show_field="reasoning.exclude",
-            reasoning_field="reasoning_details",
-            passback="always",
-            cache_control=True,
-        ),
-        hosts_others=True,
-        source="pa;doc",
-        as_of=_AS_OF,
-        notes="Ids are vendor/model with dots (anthropic/claude-opus-4.6); the vendor's row says what a model takes.",
-    ),
-    Provider(
-        "xai",
-        "openai-responses",
-        "https://api.x.ai/v1",
-        key_env=("XAI_API_KEY",),
-        base_url_env="XAI_API_BASE",
-        aliases=("x-ai",),
-        chat=ChatSwitches(
-            max_tokens_field="max_completion_tokens",
-            passback="always",
-            file_parts=False,
-            output_excludes_reasoning=True,
-        ),
-        source="v;pa;ll;doc",
-        as_of=_AS_OF,
-        notes="Chat Completions is deprecated.",
-    ),
-    Provider(
-        "cerebras",
-        "openai-chat",
-        "https://api.cerebras.ai/v1",
-        key_env=("CEREBRAS_API_KEY",),
-        base_url_env="CEREBRAS_BASE_URL",
-        chat=ChatSwitches(
-            strip=("logit_bias", "frequency_penalty", "presence_penalty", "n", "parallel_tool_calls"),
-            max_tokens_field="max_completion_tokens",
-            thinking_toggle="disable_reasoning",
-            reasoning_field="reasoning",
-            think_tags=True,
-        ),
-        hosts_others=True,
-        source="sdk;pa;ll",
-        as_of=_AS_OF,
-    ),
-    Provider(
-        "moonshot",
-        "openai-chat",
-        "https://api.moonshot.ai/v1",
-        key_env=("MOONSHOT_API_KEY", "MOONSHOTAI_API_KEY"),
-        base_url_env="MOONSHOT_API_BASE",
-        aliases=("moonshotai", "kimi"),
-        chat=ChatSwitches(
-            strip=("seed", "top_k", "n", "frequency_penalty", "presence_penalty"),
-            max_tokens_field="max_completion_tokens",
-            thinking_toggle="thinking.type",
-            one_thinking_field=True,
-            passback="tool_turns",
-            empty_reasoning=True,
-            stop_max=5,
-            image_urls=False,
-            prefix_flag="partial",
-        ),
-        source="v;pa;ll;doc",
-        as_of=_AS_OF,
-        notes="In China: https://api.moonshot.cn/v1.",
-    ),
-    Provider(
-        "zai",
-        "openai-chat",
-        "https://api.z.ai/api/paas/v4",
-        key_env=("ZAI_API_KEY", "ZHIPUAI_API_KEY"),
-        base_url_env="ZAI_API_BASE",
-        aliases=("z-ai",),
-        chat=ChatSwitches(
-            strip=("frequency_penalty", "presence_penalty", "n", "seed", "logit_bias"),
-            clamp={"temperature": (0, 1)},
-            thinking_toggle="thinking.type",
-            passback="tool_turns",
-            none_drops_tools=True,
-            strict_tools=False,
-            names=False,
-            json_schema=False,
-        ),
-        source="pa;ll;doc",
-        as_of=_AS_OF,
-        notes="The range of temperature is inferred. The coding plan is at /api/coding/paas/v4; in China: "
-        "https://open.bigmodel.cn/api/paas/v4.",
-    ),
-    Provider(
-        "alibaba",
-        "openai-chat",
-        "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
-        key_env=("DASHSCOPE_API_KEY", "ALIBABA_API_KEY"),
-        base_url_env="DASHSCOPE_API_BASE",
-        aliases=("dashscope", "qwen"),
-        chat=ChatSwitches(
-            strip=("frequency_penalty", "logit_bias", "user"),
-            thinking_toggle="enable_thinking",
-            budget_field="thinking_budget",
-            audio_as_uri=True,
-            file_parts=False,
-        ),
-        source="v;pa;ll;doc",
-        as_of=_AS_OF,
-        notes="In China: https://dashscope.aliyuncs.com/compatible-mode/v1. Models that only think answer as a stream.",
-    ),
-    Provider(
-        "nvidia",
-        "openai-chat",
-        "https://integrate.api.nvidia.com/v1",
-        key_env=("NVIDIA_API_KEY", "NVIDIA_NIM_API_KEY"),
-        base_url_env="NVIDIA_NIM_API_BASE",
-        chat=ChatSwitches(
-            strip=("logit_bias", "user", "n", "logprobs", "top_logprobs"),
-            thinking_toggle="template",
-        ),
-        hosts_others=True,
-        source="ll;inf",
-        as_of=_AS_OF,
-    ),
-    Provider(
-        "huggingface",
-        "openai-chat",
-        "https://router.huggingface.co/v1",
-        key_env=("HF_TOKEN", "HUGGINGFACE_API_KEY"),
-        base_url_env="HF_API_BASE",
-        aliases=("hf",),
-        chat=ChatSwitches(passback="tool_turns"),
-        hosts_others=True,
-        source="pa;ll",
-        as_of=_AS_OF,
-        notes="A suffix :provider, :fastest or :cheapest picks who serves the model.",
-    ),
-    Provider(
-        "minimax",
-        "openai-chat",
-        "https://api.minimax.io/v1",
-        key_env=("MINIMAX_API_KEY",),
-        base_url_env="MINIMAX_API_BASE",
-        chat=ChatSwitches(
-            strip=("stop", "parallel_tool_calls", "frequency_penalty", "presence_penalty", "logit_bias", "n"),
-            clamp={"temperature": (0.01, 1)},
-            defaults={"reasoning_split": True},
-            thinking_toggle="thinking.type",
-            reasoning_field="reasoning_details",
-            passback="always",
-            think_tags=True,
-            none_drops_tools=True,
-        ),
-        source="doc;ll",
-        as_of=_AS_OF,
-        notes="The range of temperature is inferred. In China: https://api.minimaxi.com/v1.",
-    ),
-    Provider(
-        "sambanova",
-        "openai-chat",
-        "https://api.sambanova.ai/v1",
-        key_env=("SAMBANOVA_API_KEY",),
-        base_url_env="SAMBANOVA_BASE_URL",
-        chat=ChatSwitches(
-            strip=(
-                *("frequency_penalty", "presence_penalty", "logit_bias", "logprobs", "top_logprobs"),
-                *("n", "seed", "user"),
-            ),
-            reasoning_field="reasoning",
-            think_tags=True,
-        ),
-        hosts_others=True,
-        source="ll;pa",
-        as_of=_AS_OF,
-    ),
-    Provider(
-        "lmstudio",
-        "openai-chat",
-        "http://localhost:1234/v1",
-        auth="none",
-        key_env=("LM_STUDIO_API_KEY",),
-        base_url_env="LM_STUDIO_API_BASE",
-        aliases=("lm-studio",),
-        chat=ChatSwitches(
-            strip=("parallel_tool_calls", "logit_bias", "n", "user"),
-            passback="tool_turns",
-            think_tags=True,
-        ),
-        hosts_others=True,
-        source="ll;inf",
-        as_of=_AS_OF,
-    ),
-    Provider(
-        "vllm",
-        "openai-chat",
-        "http://localhost:8000/v1",
-        auth="none",
-        key_env=("VLLM_API_KEY", "HOSTED_VLLM_API_KEY"),
-        base_url_env="VLLM_BASE_URL",
-        chat=ChatSwitches(
-            thinking_toggle="template",
-            reasoning_field="reasoning",
-            passback="tool_turns",
-            think_tags=True,
-            strict_tools=False,
-            one_system=True,
-            file_parts=False,
-        ),
-        hosts_others=True,
-        source="pa;ll",
-        as_of=_AS_OF,
-        notes="Older versions call the reasoning field reasoning_content.",
-    ),
-    Provider(
-        "llamacpp",
-        "openai-chat",
-        "http://localhost:8080/v1",
-        auth="none",
-        key_env=("LLAMA_API_KEY",),
-        aliases=("llama-cpp",),
-        chat=ChatSwitches(thinking_toggle="template", passback="tool_turns", think_tags=True),
-        hosts_others=True,
-        source="inf",
-        as_of=_AS_OF,
-        notes="Tools want the server's --jinja.",
-    ),
-    Provider(
-        "meta",
-        "openai-responses",
-        "https://api.meta.ai/v1",
-        key_env=("MODEL_API_KEY", "META_API_KEY"),
-        base_url_env="META_API_BASE",
-        chat=ChatSwitches(strip=("stop",), none_drops_tools=True),
-        source="pa;ll;doc",
-        as_of=_AS_OF,
-    ),
-    Provider(
-        "github",
-        "openai-chat",
-        "https://models.github.ai/inference",
-        key_env=("GITHUB_TOKEN", "GITHUB_API_KEY"),
-        retired="2026-07-30",
-        hosts_others=True,
-        source="pa;doc",
-        as_of=_AS_OF,
-        notes="The service has ended; the row is kept so that transcripts from it can be read.",
-    ),
-)
+PROVIDERS: dict[str, Provider] = {row.name: row for row in ROWS}
+PROVIDERS |= {name: replace(PROVIDERS[_HOME[dialect]], dialect=dialect) for name, dialect in _FORCED.items()}
+_ALIASES = {alias: row.name for row in ROWS for alias in row.aliases}
+
+
+def is_row(name: str) -> bool:
+    """Tell whether a row has this name, or this alias."""
+    return name in PROVIDERS or name in _ALIASES
+
+
+def provider(name: str) -> Provider:
+    """Return a row by its name or an alias; raise `UnknownProvider`, with names that look like it, if there is none."""
+    row = PROVIDERS.get(_ALIASES.get(name, name))
+    if row is None:
+        raise UnknownProvider(name, tuple(difflib.get_close_matches(name.lower(), [*PROVIDERS, *_ALIASES], n=3)))
+    return row
+
+
+def row_or_default(name: str | None, dialect: Dialect) -> Provider:
+    """Return a row by its name; a name that is no row gets the dialect's common form, and keeps its name.
+
+    None is the row whose dialect it is.
+    """
+    if name is None:
+        name = _HOME[dialect]
+    if is_row(name):
+        return provider(name)
+    home = PROVIDERS[_HOME[dialect]]
+    return Provider(name, dialect, "", auth=home.auth, headers=home.headers, hosts_others=True)
+
+
+def resolve(model: str, *, default_provider: str | None = None, dialect: Dialect | None = None) -> Target:
+    """Find whom `provider/model` goes to. The split is at the first slash; without one, `default_provider` is asked.
+
+    Raise `UnknownProvider` for a name that is no row, `LLMError` if no provider is named at all.
+    """
+    name, slash, rest = model.partition("/")
+    if not slash:
+        name, rest = default_provider or "", model
+    if not name or not rest:
+        raise LLMError(f"{model!r} names no provider and model: write provider/model", provider="client")
+    return target(provider(name), rest, dialect or _FORCED.get(name))
+
+
+def target(row: Provider, model: str, dialect: Dialect | None = None) -> Target:
+    """Put a row and a model together. Without a dialect, the model's own word counts, then the row's."""
+    traits = models.traits(row.name, model)
+    chosen = dialect or traits.dialect or row.dialect
+    return Target(row, model, chosen, models.fitted(traits, chosen))
+
+
+def base_url(target: Target) -> str:
+    """Return the address below which the target's paths are; words in braces are the user's to fill in."""
+    return target.provider.base_urls.get(target.dialect, target.provider.base_url)
+
+
+def fingerprint(row: Provider | str, base_url: str, key: str) -> str:
+    """Return 16 hex digits that tell one account from another, and give neither the key nor the address away."""
+    name = row if isinstance(row, str) else row.name
+    return hashlib.sha256("\0".join((name, base_url.rstrip("/"), key)).encode()).hexdigest()[:16]
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+_INTRODUCTION = """\
+# Providers
+
+Made from the table by `python -m tenuto.providers`; a test holds that it is current. Change the rows, not this page.
+
+`provider/model` names a row and a model; the split is at the first slash. Where a row serves other vendors' models, the
+vendor's table says what a model takes. Any other name works too, with an address of its own: it gets the common form of
+its dialect. `openai-chat/` and `openai-responses/` are the row `openai` with its dialect nailed down.
+"""
+
+
+def page() -> str:
+    """Return the table as a page in Markdown."""
+    lines = [_INTRODUCTION, "| name | dialect | address | key |", "|---|---|---|---|"]
+    for row in ROWS:
+        keys = ", ".join(f"`{name}`" for name in (*row.key_env, *row.bearer_env)) or "none"
+        name = f"[{row.name}](#{row.name})" + (f" (ended {row.retired})" if row.retired else "")
+        lines.append(f"| {name} | {row.dialect} | `{row.base_url}` | {keys} |")
+    for row in ROWS:
+        lines += ["", f"## {row.name}", "", *(f"* {fact}" for fact in _facts(row))]
+    return "\n".join(lines) + "\n"
+
+
+def _facts(row: Provider) -> Iterator[str]:
+    if row.aliases:
+        yield f"also called {', '.join(f'`{name}`' for name in row.aliases)}"
+    yield f"authentication: {row.auth}" + (f"; address from `{row.base_url_env}`" if row.base_url_env else "")
+    for dialect, address in row.base_urls.items():
+        yield f"{dialect}: `{address}`"
+    for name, value in row.headers.items():
+        yield f"header `{name}: {value}`"
+    for part in (row.chat, row.responses, row.gemini):
+        common = type(part)()
+        for switch in part.__struct_fields__:
+            value = getattr(part, switch)
+            if value != getattr(common, switch):
+                yield f"{switch}: {_shown(value)}"
+    if row.hosts_others:
+        yield "serves models of other vendors"
+    if row.notes:
+        yield row.notes
+    yield f"sources: {row.source}, {row.as_of}"
+
+
+def _shown(value: object) -> str:
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case dict():
+            return ", ".join(f"`{name}` {_shown(setting)}" for name, setting in value.items())
+        case (int() | float() as low, int() | float() as high):
+            return f"{low} to {high}"
+        case tuple():
+            return ", ".join(f"`{name}`" for name in value)
+        case _:
+            return f"`{value}`"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

@@ -58,7 +58,7 @@ class Exchange:
     @functools.cached_property
     def body(self) -> bytes:
         """The reply's bytes."""
-        return (self.folder / self.about["response_file"]).read_bytes()
+        return (self.folder / str(self.about["response_file"])).read_bytes()
 
     @functools.cached_property
     def expected(self) -> dict[str, Any]:
@@ -74,7 +74,8 @@ class Exchange:
     @functools.cached_property
     def read(self) -> Read:
         """The reply as its bytes say."""
-        return READERS[self.dialect].read(self.body, streamed=self.streamed)
+        found: Read = READERS[self.dialect].read(self.body, streamed=self.streamed)
+        return found
 
 
 def exchanges(root: Path) -> Iterator[Exchange]:

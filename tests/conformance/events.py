@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from conformance.oracle import shown
 from tenuto.core.blocks import Audio, Block, CodeExecution, Image, Reasoning, Refusal, ServerToolUse, Text, ToolUse
 from tenuto.core.events import (
     ArgumentsDelta,
@@ -20,8 +21,6 @@ from tenuto.core.events import (
     ThinkingDelta,
 )
 from tenuto.core.response import ChatResponse
-
-from conformance.oracle import shown
 
 __all__ = ["event_faults"]
 
@@ -60,7 +59,9 @@ def event_faults(events: list[Event], said: ChatResponse | None, *, broken: bool
     for choice in said.choices if said else ():
         for at, block in enumerate(choice.message.blocks):
             part = parts.pop((choice.index, at), None)
-            found += [f"choices[{choice.index}].blocks[{at}]: {fault}" for fault in _part_faults(part, block, broken=broken)]
+            found += [
+                f"choices[{choice.index}].blocks[{at}]: {fault}" for fault in _part_faults(part, block, broken=broken)
+            ]
     found += [f"events of a part that is not in the response: {key}" for key in parts]
     return found
 

@@ -12,7 +12,18 @@ import json
 import re
 from typing import Any
 
-__all__ = ["ABSENT", "Number", "canonical_sha1", "elements", "load", "members", "plain", "pruned", "same_json", "text_at"]
+__all__ = [
+    "ABSENT",
+    "Number",
+    "canonical_sha1",
+    "elements",
+    "load",
+    "members",
+    "plain",
+    "pruned",
+    "same_json",
+    "text_at",
+]
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 

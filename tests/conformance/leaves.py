@@ -18,8 +18,26 @@ from conformance.reading import Call
 __all__ = ["CallLeaf", "Leaf", "held", "turn_leaves"]
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_TOKENS = {"signature", "thought_signature", "encrypted_content", "data", "encrypted_index", "encrypted_stdout", "fingerprint"}
-_KEYS = ("id", "call_id", "tool_use_id", "signature", "thought_signature", "encrypted_content", "data", "text", "summary")
+_TOKENS = {
+    "signature",
+    "thought_signature",
+    "encrypted_content",
+    "data",
+    "encrypted_index",
+    "encrypted_stdout",
+    "fingerprint",
+}
+_KEYS = (
+    "id",
+    "call_id",
+    "tool_use_id",
+    "signature",
+    "thought_signature",
+    "encrypted_content",
+    "data",
+    "text",
+    "summary",
+)
 _SKIPPED = {"type", "role", "index", "thought"}
 """Words that only say what kind of block this is, or where; the path has the kind."""
 
@@ -89,7 +107,9 @@ def _snake(name: str) -> str:
 def _fields(kind: str, block: dict[str, Any], skip: tuple[str, ...] = ()) -> list[Leaf | CallLeaf]:
     """Return the leaves of a block's fields. The block's own strings stand for themselves; all else is keyed by them."""
     fields = {_snake(name): value for name, value in block.items()}
-    key = next((str(_token(name, fields[name])) for name in _KEYS if isinstance(fields.get(name), str) and fields[name]), "")
+    key = next(
+        (str(_token(name, fields[name])) for name in _KEYS if isinstance(fields.get(name), str) and fields[name]), ""
+    )
     found: list[Leaf | CallLeaf] = []
     for name, value in sorted(fields.items()):
         if name in _SKIPPED or name in skip:
@@ -130,7 +150,9 @@ _ORDER = ("reasoning_details", "reasoning_content", "reasoning", "content", "ref
 
 def _chat(message: dict[str, Any], spelt: Iterator[CallLeaf]) -> list[Leaf | CallLeaf]:
     found: list[Leaf | CallLeaf] = []
-    for name, value in sorted(message.items(), key=lambda field: (_ORDER.index(field[0]) if field[0] in _ORDER else 9, field[0])):
+    for name, value in sorted(
+        message.items(), key=lambda field: (_ORDER.index(field[0]) if field[0] in _ORDER else 9, field[0])
+    ):
         if name == "content":
             chunks = [{"type": "text", "text": value}] if isinstance(value, str) else value or []
             found += [leaf for chunk in chunks for leaf in _chunk(chunk)]
@@ -147,7 +169,9 @@ def _chat(message: dict[str, Any], spelt: Iterator[CallLeaf]) -> list[Leaf | Cal
 
 def _chunk(chunk: dict[str, Any]) -> list[Leaf | CallLeaf]:
     if chunk.get("type") != "thinking":
-        return [leaf for leaf in _fields(str(chunk.get("type")), chunk) if not isinstance(leaf, Leaf) or leaf.value != ""]
+        return [
+            leaf for leaf in _fields(str(chunk.get("type")), chunk) if not isinstance(leaf, Leaf) or leaf.value != ""
+        ]
     pieces = chunk.get("thinking")
     text = pieces if isinstance(pieces, str) else "".join(str(piece.get("text") or "") for piece in pieces or [])
     return [Leaf(("thinking", "text"), text), *_fields("thinking", chunk, ("thinking", "closed"))]

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from conformance.jsontext import load, plain
+from conformance.neutral_wire import neutral_blocks
+from conformance.subject import verbatim
 from tenuto.core.blocks import (
     AnthropicMeta,
     AnthropicRedactedMeta,
@@ -20,17 +23,27 @@ from tenuto.core.blocks import (
 )
 from tenuto.core.messages import AssistantMessage
 
-from conformance.jsontext import load, plain
-from conformance.neutral_wire import neutral_blocks
-from conformance.subject import verbatim
-
 __all__ = ["neutral_message"]
 
 
 def neutral_message(dialect: str, message: AssistantMessage) -> list[dict[str, Any]]:
     """Return the neutral form of an assistant's turn as our values have it."""
     found = [_neutral(dialect, block) for block in message.blocks]
+    if dialect == "openai-responses":
+        _phased(message, found)
     return _tags_joined(found) if dialect == "openai-chat" else found
+
+
+def _phased(message: AssistantMessage, found: list[dict[str, Any]]) -> None:
+    """The phase stands on the item: its first block holds it for all its parts."""
+    item: dict[str, Any] = {}
+    last: object = None
+    for block, made in zip(message.blocks, found, strict=True):
+        held = _extra(block)
+        item = held.get("item", item if block.meta == last else {})
+        last = block.meta
+        if made["type"] in ("text", "refusal"):
+            made["phase"] = item.get("phase")
 
 
 def _neutral(dialect: str, block: Block) -> dict[str, Any]:
@@ -50,7 +63,7 @@ def _token(block: Block) -> dict[str, Any]:
 
 
 def _extra(block: Block) -> dict[str, Any]:
-    return plain(load(block.extra)) if block.extra else {}  # type: ignore[no-any-return]
+    return plain(load(block.extra)) if block.extra else {}
 
 
 def _as_written(dialect: str, block: Block) -> dict[str, Any]:
@@ -66,7 +79,7 @@ def _text(dialect: str, block: Text) -> dict[str, Any]:
     if dialect == "openai-responses":
         held = _extra(block)
         cited = [plain(load(citation.raw)) for citation in block.citations if citation.raw]
-        made |= {"citations": cited or held.get("annotations") or None, "phase": held.get("phase")}
+        made["citations"] = cited or held.get("annotations") or None
     return made
 
 
@@ -76,17 +89,20 @@ def _reasoning(dialect: str, block: Reasoning) -> dict[str, Any]:
     made: dict[str, Any] = {"type": "reasoning", "text": block.text}
     if dialect == "openai-responses":
         written = _as_written(dialect, block)
-        made |= {"summary": written.get("summary"), "content": written.get("content"), "item_id": written.get("item_id")}
+        made |= {
+            "summary": written.get("summary"),
+            "content": written.get("content"),
+            "item_id": written.get("item_id"),
+        }
     if isinstance(block.meta, ChatMeta):
         field = block.meta.field
-        made["field"] = None if field == "content" else field or "reasoning"
+        made["field"] = {"content": None, "reasoning_details": "reasoning", "": "reasoning"}.get(field, field)
         made["details"] = plain(load(block.meta.details)) if block.meta.details else None
     return made
 
 
-def _refusal(dialect: str, block: Refusal) -> dict[str, Any]:
-    phase = {"phase": _extra(block).get("phase")} if dialect == "openai-responses" else {}
-    return {"type": "refusal", "text": block.text, **phase}
+def _refusal(_: str, block: Refusal) -> dict[str, Any]:
+    return {"type": "refusal", "text": block.text}
 
 
 def _call(dialect: str, block: ToolUse) -> dict[str, Any]:
@@ -109,7 +125,9 @@ def _legacy(dialect: str, block: ToolUse) -> bool:
     return "function_call" in verbatim(dialect, AssistantMessage((block,)))[0]
 
 
-def _image(_: str, block: Image) -> dict[str, Any]:
+def _image(dialect: str, block: Image) -> dict[str, Any]:
+    if dialect == "openai-responses":
+        return _as_written(dialect, block)
     return {"type": "image", "mime": block.mime, "data_len": len(block.data)}
 
 

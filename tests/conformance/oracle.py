@@ -21,8 +21,6 @@ def coalesce(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for block in blocks:
         last = found[-1] if found else None
-        if last is not None and block["type"] in ("text", "reasoning") == (last["type"] in ("text", "reasoning")):
-            pass
         if (
             last is not None
             and block["type"] == last["type"]
@@ -52,7 +50,9 @@ def block_faults(want: dict[str, Any], have: dict[str, Any]) -> list[str]:
     named = {*want, *have} - skipped - {hashed[name] for name in hashed if name in want}
     for name in sorted(named):
         wanted, held = pruned(want.get(name)), pruned(have.get(name))
-        alternatives = [wanted, pruned(want["signature_alt"])] if name == "signature" and "signature_alt" in want else [wanted]
+        alternatives = (
+            [wanted, pruned(want["signature_alt"])] if name == "signature" and "signature_alt" in want else [wanted]
+        )
         if held not in alternatives:
             found.append(f"{name}: {shown(wanted)} expected, {shown(held)} found")
     for name, source in hashed.items():

@@ -9,7 +9,7 @@ from conformance.reading import Answer, Call, Read, frames, merge
 
 __all__ = ["FRAMING", "IMPLIED", "calls_in", "normal", "read"]
 
-IMPLIED = {"type": "message", "role": "assistant"}
+IMPLIED = {"type": ("message",), "role": ("assistant",)}
 FRAMING: dict[str, str] = {}
 
 _CALLS = ("tool_use",)

@@ -9,9 +9,8 @@ from conformance.reading import Answer, Call, Read, frames, merge, text_merge
 
 __all__ = ["FRAMING", "IMPLIED", "calls_in", "normal", "read"]
 
-IMPLIED = {"object": "chat.completion", "role": "assistant"}
+IMPLIED = {"object": ("chat.completion", "chat.completion.chunk")}
 FRAMING = {
-    "object": "names the frame (chat.completion.chunk), not the reply",
     "obfuscation": "padding against traffic analysis",
     "p": "padding against traffic analysis",
     "choices[].message": "some hosts repeat each delta as a message",
@@ -24,8 +23,12 @@ _TEXTS = ("content", "reasoning", "reasoning_content", "refusal")
 
 
 def normal(blocks: list[Any], *, streamed: bool) -> list[Any]:
-    """A message that came in pieces is compared without the places of its pieces, its content list joined."""
-    return [_unplaced(message) for message in blocks] if streamed else blocks
+    """A message that came in pieces is compared without the places of its pieces, its content list joined. That the
+    assistant speaks goes without saying.
+    """
+    spoken = [{"role": "assistant", **message} for message in blocks]
+    said = [message for message in spoken if message != {"role": "assistant"}]
+    return [_unplaced(message) for message in said] if streamed else said
 
 
 def _unplaced(message: dict[str, Any]) -> dict[str, Any]:
@@ -53,7 +56,7 @@ def _body(text: str) -> Read:
         message = choice.get("message")
         calls = calls_in(text_at(spelt[at], "message")) if isinstance(message, dict) else []
         beside = {key: value for key, value in choice.items() if key not in ("message", "finish_reason")}
-        blocks = [message] if isinstance(message, dict) else []
+        blocks = [message] if isinstance(message, dict) else [{}]
         found.answers.append(Answer(blocks, calls, choice.get("finish_reason"), beside))
     _close(found, body)
     return found
@@ -191,10 +194,18 @@ def _details(kept: list[Any], came: list[Any]) -> list[Any]:
 
 def _same_detail(kept: list[Any], item: dict[str, Any]) -> int | None:
     if item.get("index") is not None:
-        places = [at for at, old in enumerate(kept) if (old.get("index"), old.get("type")) == (item["index"], item.get("type"))]
+        places = [
+            at
+            for at, old in enumerate(kept)
+            if (old.get("index"), old.get("type")) == (item["index"], item.get("type"))
+        ]
         return places[-1] if places else None
     last = kept[-1] if kept else None
-    if last is not None and last.get("index") is None and (last.get("type"), last.get("id")) == (item.get("type"), item.get("id")):
+    if (
+        last is not None
+        and last.get("index") is None
+        and (last.get("type"), last.get("id")) == (item.get("type"), item.get("id"))
+    ):
         return len(kept) - 1
     return None
 
@@ -208,7 +219,7 @@ def _stream(data: bytes) -> Read:
             found.ended = True
             continue
         chunk = load(spelt)
-        beside = {k: v for k, v in chunk.items() if k not in ("choices", "usage", "object", "obfuscation", "p", "id", "model")}
+        beside = {k: v for k, v in chunk.items() if k not in ("choices", "usage", "obfuscation", "p", "id", "model")}
         merge(top, beside)
         found.named(chunk.get("id"), chunk.get("model"))
         found.usage = _usage(chunk) or found.usage

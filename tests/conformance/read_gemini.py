@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from typing import Any
@@ -11,7 +12,7 @@ from conformance.reading import Answer, Call, Read, frames, merge
 
 __all__ = ["FRAMING", "IMPLIED", "calls_in", "normal", "read"]
 
-IMPLIED = {"role": "model"}
+IMPLIED = {"role": ("model",)}
 FRAMING: dict[str, str] = {}
 
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
@@ -94,10 +95,10 @@ def _call(call: dict[str, Any], args: str | None) -> Call:
 
 def _set(args: dict[str, Any], piece: dict[str, Any]) -> dict[str, Any]:
     """Put one piece of streamed arguments where its path says; pieces of one string are joined."""
-    steps = [name if name else int(index) for name, index in _STEP.findall(piece["jsonPath"].removeprefix("$"))]
+    steps = [name or int(index) for name, index in _STEP.findall(piece["jsonPath"].removeprefix("$"))]
     value = next((piece[k] for k in ("stringValue", "numberValue", "boolValue") if k in piece), None)
     at: Any = args
-    for step, following in zip(steps, steps[1:], strict=False):
+    for step, following in itertools.pairwise(steps):
         at = _child(at, step, [] if isinstance(following, int) else {})
     last = steps[-1]
     old = at[last] if isinstance(last, int) and last < len(at) else at.get(last) if isinstance(at, dict) else None

@@ -11,7 +11,8 @@ __all__ = ["Answer", "Call", "Read", "frames", "merge", "text_merge"]
 @dataclasses.dataclass
 class Call:
     """A call as the bytes have it: `args` is the exact text, None where the provider sent no arguments. `composed`
-    arguments came as values for paths and have no text of their own: only what they say counts."""
+    arguments came as values for paths and have no text of their own: only what they say counts.
+    """
 
     id: str | None
     name: str | None
@@ -32,7 +33,7 @@ class Answer:
 @dataclasses.dataclass
 class Read:
     """One reply as its bytes say. `error` is the provider's own error object where one came; `ended` tells whether the
-    dialect's last word was there. `variants` holds, by place, the other form in which the same bytes give a block.
+    dialect's last word was there, `torn` whether the deltas of a block do not add up to the block that the bytes end with. `variants` holds, by place, the other form in which the same bytes give a block.
     """
 
     answers: list[Answer] = dataclasses.field(default_factory=list)
@@ -42,6 +43,7 @@ class Read:
     models: list[Any] = dataclasses.field(default_factory=list)
     error: Any = None
     ended: bool = True
+    torn: bool = False
     variants: dict[int, Any] = dataclasses.field(default_factory=dict)
 
     @property

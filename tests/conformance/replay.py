@@ -10,17 +10,16 @@ import collections
 import dataclasses
 from typing import Any
 
-from tenuto.core.blocks import Text, ToolUse
-from tenuto.core.messages import AssistantMessage, Message, SystemMessage, ToolResult, ToolResults, UserMessage
-from tenuto.core.request import ChatRequest
-
 from conformance.checks import Judged, difference, normal
 from conformance.corpus import Exchange
-from conformance.jsontext import same_json
+from conformance.jsontext import load
 from conformance.leaves import CallLeaf, Leaf, held, turn_leaves
 from conformance.oracle import shown
 from conformance.requests import Entry, Result, entries
 from conformance.subject import Outcome, asked_model, response_only, target_for, write
+from tenuto.core.blocks import Text, ToolUse
+from tenuto.core.messages import AssistantMessage, Message, SystemMessage, ToolResult, ToolResults, UserMessage
+from tenuto.core.request import ChatRequest
 
 __all__ = ["NOTHING_HELD", "Ancestor", "excluded", "replayed"]
 
@@ -58,16 +57,25 @@ def replayed(exchange: Exchange, ancestors: list[Ancestor]) -> Judged:
     """Compare the leaves that our rebuilt request hands back with those that the recorded one did."""
     dialect = exchange.dialect
     recorded = entries(dialect, exchange.request or b"{}")
+    _unnamed(recorded, ancestors)
     needed = _needed(dialect, recorded, ancestors)
     if not needed:
         return Judged(excluded=NOTHING_HELD)
     written = write(_rebuilt(exchange, recorded, ancestors), target_for(exchange))
-    ours = [entry for entry in entries(dialect, written.body) if entry.kind == "model"]
-    found = _missing(needed, [leaf for entry in ours for leaf in entry.leaves(dialect)])
-    parent = ancestors[-1]
+    ours = entries(dialect, written.body)
+    handed = [leaf for entry in ours if entry.kind == "model" for leaf in entry.leaves(dialect)]
+    found = _missing(needed, handed)
     if not found:
-        found = _turn_faults(parent, ours, losses=len(written.losses))
+        blocks = [entry.block for entry in ours if entry.block is not None]
+        found = _turn_faults(ancestors[-1], blocks, losses=len(written.losses))
     return Judged(found)
+
+
+def _unnamed(recorded: list[Entry], ancestors: list[Ancestor]) -> None:
+    """Take off the recorded calls those ids that no reply gave: a client made them up where the provider sent none."""
+    given = {call.id for ancestor in ancestors for call in ancestor.exchange.read.first.calls}
+    for call in (call for entry in recorded for call in entry.calls):
+        call.id = call.id if call.id in given else None
 
 
 # --- what is needed ---------------------------------------------------------------------------------------------------
@@ -103,7 +111,9 @@ def _missing(needed: list[Leaf | CallLeaf], ours: list[Leaf | CallLeaf]) -> list
 
 def _named(leaf: Leaf | CallLeaf, ours: list[Leaf | CallLeaf]) -> str:
     if isinstance(leaf, CallLeaf):
-        near = [other for other in ours if isinstance(other, CallLeaf) and (other.id, other.name) == (leaf.id, leaf.name)]
+        near = [
+            other for other in ours if isinstance(other, CallLeaf) and (other.id, other.name) == (leaf.id, leaf.name)
+        ]
         if near:
             return f"{shown(leaf, 140)}; ours is {shown(near[0], 140)}"
     return shown(leaf, 200)
@@ -112,14 +122,14 @@ def _named(leaf: Leaf | CallLeaf, ours: list[Leaf | CallLeaf]) -> str:
 # --- our turn ---------------------------------------------------------------------------------------------------------
 
 
-def _turn_faults(parent: Ancestor, ours: list[Entry], *, losses: int) -> list[str]:
+def _turn_faults(parent: Ancestor, ours: list[Any], *, losses: int) -> list[str]:
     """Our turn holds the parent's blocks, unaltered and in a row. What is left out is on the books as a loss."""
     exchange = parent.exchange
     only = response_only(exchange.dialect)
-    want = [_sent(block, only) for block in normal(exchange, exchange.read.first.blocks)]
-    have = [_sent(block, only) for block in normal(exchange, [entry.block for entry in ours])]
+    want = [_sent(block, only) for block in normal(exchange, exchange.read.first.blocks) if not _says_nothing(block)]
+    have = [_sent(block, only) for block in normal(exchange, ours)]
     if exchange.dialect == "openai-chat":
-        return _message_faults(want[0] if want else {}, have)
+        return _message_faults(_plain_calls(want[0] if want else {}), [_plain_calls(message) for message in have])
     places, at = [], 0
     for block in want:
         place = next((p for p in range(at, len(have)) if not difference(block, have[p])), None)
@@ -136,6 +146,11 @@ def _turn_faults(parent: Ancestor, ours: list[Entry], *, losses: int) -> list[st
     return []
 
 
+def _says_nothing(block: dict[str, Any]) -> bool:
+    """An empty text without a token is not sent: some servers refuse it."""
+    return block.get("text") == "" and not block.get("thoughtSignature") and block.get("type") in (None, "text")
+
+
 def _sent(block: Any, only: dict[str, str], path: str = "") -> Any:
     """Take off the fields that are received and never sent."""
     if isinstance(block, list):
@@ -150,15 +165,25 @@ def _sent(block: Any, only: dict[str, str], path: str = "") -> Any:
     }
 
 
+def _plain_calls(message: dict[str, Any]) -> dict[str, Any]:
+    """That a call is a function's goes without saying, and its place in the list is no part of it."""
+    calls = message.get("tool_calls")
+    if not isinstance(calls, list):
+        return message
+    spelt = [{"type": "function", **{k: v for k, v in call.items() if k != "index"}} for call in calls]
+    return {**message, "tool_calls": spelt}
+
+
 def _message_faults(want: dict[str, Any], messages: list[dict[str, Any]]) -> list[str]:
     """A chat message goes back by an allow-list: what is there is unaltered, and content and calls are always there."""
     faults = []
     for message in messages:
-        odd = next((name for name in message if difference(want.get(name), message[name])), None)
-        lacks = next((name for name in ("content", "tool_calls") if want.get(name) and name not in message), None)
-        if odd is None and lacks is None:
+        altered = [name for name in message if difference(want.get(name) or None, message[name] or None)]
+        lacking = [name for name in ("content", "tool_calls") if want.get(name) and name not in message]
+        if not altered and not lacking:
             return []
-        faults.append(f"{odd or lacks}: {shown(want.get(odd or lacks), 80)} expected, {shown(message.get(odd or lacks), 80)} found")
+        odd = [*altered, *lacking][0]
+        faults.append(f"{odd}: {shown(want.get(odd), 80)} expected, {shown(message.get(odd), 80)} found")
     return [f"our turn is not the parent's message: {faults[-1] if faults else 'absent'}"]
 
 
@@ -181,25 +206,35 @@ def _rebuilt(exchange: Exchange, recorded: list[Entry], ancestors: list[Ancestor
             _append_result(messages, entry.result)
         elif entry.kind != "model":
             messages.append(SystemMessage(entry.text) if entry.kind == "system" else UserMessage(entry.text))
-    return ChatRequest(model=asked_model(exchange), messages=tuple(messages))
+    return ChatRequest(model=asked_model(exchange), messages=tuple(messages), store=_stored(exchange))
+
+
+def _stored(exchange: Exchange) -> bool | None:
+    """Whether the recorded request let the provider keep the reply: then ids alone are enough to hand it back."""
+    request = load(exchange.request or b"{}")
+    return bool(request.get("store", True)) if exchange.dialect == "openai-responses" else None
 
 
 def _owners(dialect: str, recorded: list[Entry], ancestors: list[Ancestor]) -> list[int | None]:
     """Say for each entry which ancestor's reply it comes from: the first, in order, that shares a leaf with it."""
-    shared = [{held(leaf) for leaf in ancestor.leaves} for ancestor in ancestors]
+    shared = [collections.Counter(held(leaf) for leaf in ancestor.leaves) for ancestor in ancestors]
     owners: list[int | None] = []
     first = 0
     for entry in recorded:
-        mine = {held(leaf) for leaf in entry.leaves(dialect)} if entry.kind == "model" else set()
-        owner = next((at for at in range(first, len(shared)) if mine & shared[at]), None)
-        first = first if owner is None else owner
+        mine = [held(leaf) for leaf in entry.leaves(dialect)] if entry.kind == "model" else []
+        owner = next((at for at in range(first, len(shared)) if any(shared[at][leaf] > 0 for leaf in mine)), None)
+        if owner is not None:
+            first = owner
+            shared[owner].subtract(mine)
         owners.append(owner)
     return owners
 
 
 def _append_foreign(messages: list[Message], entry: Entry) -> None:
     """Put in a turn that no ancestor gave: its text and its calls, without tokens."""
-    blocks: list[Any] = [ToolUse(c.id or f"call_{len(messages)}_{at}", c.name or "", c.args or "{}") for at, c in enumerate(entry.calls)]
+    blocks: list[Any] = [
+        ToolUse(c.id or f"call_{len(messages)}_{at}", c.name or "", c.args or "{}") for at, c in enumerate(entry.calls)
+    ]
     text = entry.block.get("text") or entry.block.get("content")
     if isinstance(text, str) and text:
         blocks.insert(0, Text(text))

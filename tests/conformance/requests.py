@@ -102,12 +102,13 @@ def _responses(text: str) -> Iterator[Entry]:
     for spelt in elements(text_at(text, "input")):
         item = load(spelt)
         kind = item.get("type") or "message"
-        if kind in _INPUTS or kind.endswith("_call_output") and kind not in ("shell_call_output",):
+        if kind in _INPUTS or (kind.endswith("_call_output") and kind != "shell_call_output"):
             yield Entry("result", result=Result(item.get("call_id"), None, _text(item.get("output"))))
         elif kind in _OTHERS:
             continue
         elif kind == "message" and item.get("role") != "assistant":
-            yield _said(item.get("content"), "user" if item.get("role") == "user" else "system")
+            said = _said(item.get("content"), "user" if item.get("role") == "user" else "system")
+            yield dataclasses.replace(said, block=item)
         else:
             yield _model("openai-responses", spelt)
 
@@ -120,7 +121,9 @@ def _gemini(text: str) -> Iterator[Entry]:
             if content.get("role") == "model":
                 yield _model("gemini", exact)
             elif isinstance(answer, dict):
-                yield Entry("result", result=Result(answer.get("id"), answer.get("name"), str(plain(answer.get("response")))))
+                yield Entry(
+                    "result", result=Result(answer.get("id"), answer.get("name"), str(plain(answer.get("response"))))
+                )
             else:
                 yield _said(part.get("text"))
 

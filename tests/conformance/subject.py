@@ -8,6 +8,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from conformance.corpus import Exchange
+from conformance.jsontext import load
 from tenuto.core import stored
 from tenuto.core.events import Event, MessageDone
 from tenuto.core.messages import AssistantMessage
@@ -17,12 +19,14 @@ from tenuto.errors import LLMError
 from tenuto.plain import target_of
 from tenuto.wire import dialects
 
-from conformance.corpus import Exchange
-from conformance.jsontext import load
-
 __all__ = ["Outcome", "asked_model", "decode", "kept", "response_only", "target_for", "verbatim", "write"]
 
-_FOLDERS = {"anthropic-messages": "anthropic", "openai-chat": "chat", "openai-responses": "responses", "gemini": "gemini"}
+_FOLDERS = {
+    "anthropic-messages": "anthropic",
+    "openai-chat": "chat",
+    "openai-responses": "responses",
+    "gemini": "gemini",
+}
 
 
 @dataclasses.dataclass

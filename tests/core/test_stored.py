@@ -1,0 +1,473 @@
+from __future__ import annotations
+
+import json
+from typing import get_args
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from strategies import (
+    blocks_of,
+    broken_words,
+    json_values,
+    messages_of,
+    metas_of,
+    names,
+    objects,
+    responses_of,
+    transcripts_of,
+)
+from tenuto.core import jsonio, stored
+from tenuto.core.blocks import (
+    AnthropicMeta,
+    AnthropicRedactedMeta,
+    Block,
+    ChatMeta,
+    GeminiMeta,
+    Image,
+    Opaque,
+    OpaqueMeta,
+    OpenAiMeta,
+    OtherCitation,
+    Reasoning,
+    Refusal,
+    ServerToolResult,
+    ServerToolUse,
+    Text,
+    ToolUse,
+    UrlCitation,
+    Value,
+)
+from tenuto.core.jsonio import JsonError
+from tenuto.core.messages import (
+    AssistantMessage,
+    Message,
+    Origin,
+    SystemMessage,
+    ToolResult,
+    ToolResults,
+    Usage,
+    UserMessage,
+)
+from tenuto.core.response import ChatResponse, Choice
+from tenuto.core.stored import (
+    dump_block,
+    dump_message,
+    dump_meta,
+    dump_response,
+    dump_transcript,
+    load_block,
+    load_message,
+    load_meta,
+    load_response,
+    load_transcript,
+)
+from tenuto.core.target import Loss
+from tenuto.core.transcript import Transcript
+
+KINDS = {
+    "block": (blocks_of(broken_words), dump_block, load_block, stored._block),
+    "meta": (metas_of(broken_words), dump_meta, load_meta, stored._meta),
+    "message": (messages_of(broken_words), dump_message, load_message, stored._message),
+    "transcript": (transcripts_of(broken_words), dump_transcript, load_transcript, stored._reader(Transcript)),
+    "response": (responses_of(broken_words), dump_response, load_response, stored._reader(ChatResponse)),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data())
+def test_what_can_be_held_is_stored_and_read_back_identical(kind, data):
+    """Half characters, control characters, unread fields, tokens and odd JSON included, in bytes or as text."""
+    strategy, dump, load, careful = KINDS[kind]
+    value = data.draw(strategy)
+    written = dump(value)
+
+    assert load(written) == value
+    assert load(written.decode()) == value
+    assert careful(jsonio.check(written)) == value, "reading member by member gives the same value"
+    assert b'"unread":' not in written
+    json.loads(written)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data())
+def test_fields_of_a_later_version_come_back_where_they_stood(kind, data):
+    """Whatever object of a stored document has grown a field, loading and saving keeps it, exactly as spelt."""
+    strategy, dump, load, _ = KINDS[kind]
+    document = json.loads(dump(data.draw(strategy)))
+    places = list(_own_objects(document, kind))
+    place = data.draw(st.sampled_from(places))
+    place["later"] = data.draw(json_values)
+    saved = json.loads(dump(load(json.dumps(document))))
+
+    assert saved == document
+
+
+def _own_objects(document, kind):
+    """Find the objects in a stored document that are values of ours, not what a later version added."""
+    yield document
+    inside = {"meta": "meta", "origin": "plain", "message": "message"}
+    lists = {
+        "blocks": "block",
+        "citations": "citation",
+        "content": "block",
+        "results": "result",
+        "choices": "choice",
+        "losses": "plain",
+        "messages": "message",
+    }
+    if kind == "response" and isinstance(document.get("usage"), dict):
+        yield document["usage"]
+    for name, held in document.items():
+        if name in inside and isinstance(held, dict):
+            yield from _own_objects(held, inside[name])
+        if name in lists and isinstance(held, list):
+            for item in held:
+                yield from _own_objects(item, lists[name])
+
+
+# --- the form ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "block,expected",
+    [
+        (Text("Hi"), '{"block_type":"text","text":"Hi"}'),
+        (
+            Text("", meta=GeminiMeta("c2ln")),
+            '{"block_type":"text","text":"","meta":{"provider":"gemini","thoughtSignature":"c2ln"}}',
+        ),
+        (
+            Reasoning("Hm.", meta=AnthropicMeta("EqQB")),
+            '{"block_type":"reasoning","text":"Hm.","meta":{"provider":"anthropic","signature":"EqQB"}}',
+        ),
+        (
+            Reasoning(meta=OpenAiMeta("rs_1", "gAAA")),
+            '{"block_type":"reasoning","text":"","meta":{"provider":"open_ai","id":"rs_1","encrypted_content":"gAAA"}}',
+        ),
+        (
+            Reasoning(meta=OpenAiMeta("rs_1")),
+            '{"block_type":"reasoning","text":"","meta":{"provider":"open_ai","id":"rs_1"}}',
+        ),
+        (
+            Reasoning(meta=AnthropicRedactedMeta("EmwK")),
+            '{"block_type":"reasoning","text":"","meta":{"provider":"anthropic_redacted","data":"EmwK"}}',
+        ),
+        (
+            Reasoning("Hm.", meta=ChatMeta("reasoning_content")),
+            '{"block_type":"reasoning","text":"Hm.","meta":{"provider":"chat","field":"reasoning_content"}}',
+        ),
+        (
+            ToolUse("call_1", "weather", '{"n": 1.10}'),
+            '{"block_type":"tool_use","id":"call_1","name":"weather","args":"{\\"n\\": 1.10}"}',
+        ),
+    ],
+)
+def test_blocks_are_written_as_specified(block, expected):
+    assert dump_block(block).decode() == expected
+    assert load_block(expected) == block
+
+
+@pytest.mark.parametrize(
+    "message,expected",
+    [
+        (SystemMessage("Be brief."), '{"role":"system","content":"Be brief."}'),
+        (
+            UserMessage((Text("Hi"),)),
+            '{"role":"user","content":[{"block_type":"text","text":"Hi"}]}',
+        ),
+        (
+            AssistantMessage((Refusal("No"),), "stop", "end", Origin("a", "b")),
+            '{"role":"assistant","blocks":[{"block_type":"refusal","text":"No"}],"stop_reason":"stop","raw_stop":"end","origin":{"provider":"a","dialect":"b"}}',
+        ),
+        (
+            ToolResults((ToolResult("call_1", "4 °C", is_error=True),)),
+            '{"role":"tool","results":[{"tool_use_id":"call_1","content":"4 °C","is_error":true}]}',
+        ),
+    ],
+)
+def test_messages_are_written_as_specified(message, expected):
+    assert dump_message(message).decode() == expected
+    assert load_message(expected) == message
+
+
+def test_a_transcript_is_an_object_with_its_messages():
+    assert dump_transcript(Transcript() + "Hi") == b'{"messages":[{"role":"user","content":"Hi"}]}'
+    assert load_transcript("{}") == Transcript()
+
+
+def test_raw_json_can_be_loaded():
+    assert load_block(Raw(b'{"block_type":"text","text":"Hi"}')) == Text("Hi")
+
+
+# --- what a later version wrote ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"block_type":"video", "seconds": 1.10, "frames":[ ]}',
+        '{"block_type":"text"}',
+        '{"block_type":"text","text":5}',
+        '{"block_type":7}',
+        '{"type":"text","text":"Hi"}',
+        '{"block_type":"text","text":"\\ud800","citations":[4]}',
+        "{}",
+    ],
+)
+def test_a_block_that_is_not_known_is_written_back_word_for_word(text):
+    block = load_block(text)
+
+    assert jsonio.as_text(jsonio.check(dump_block(block))) == text
+    assert block == Opaque("", text) or isinstance(block, Text)
+
+
+def test_an_unknown_block_keeps_its_place_in_a_message():
+    text = '{"role":"assistant","blocks":[{"block_type":"text","text":"a"},{"block_type":"video", "n": 1e1},{"block_type":"text","text":"b"}]}'
+    message = load_message(text)
+
+    assert message.blocks == (Text("a"), Opaque("", '{"block_type":"video", "n": 1e1}'), Text("b"))
+    assert dump_message(message).decode() == text
+
+
+def test_an_opaque_block_of_a_dialect_is_stored_with_its_dialect():
+    block = Opaque("gemini", '{"videoMetadata":{}}')
+
+    assert dump_block(block) == b'{"block_type":"opaque","dialect":"gemini","raw":"{\\"videoMetadata\\":{}}"}'
+    assert load_block(dump_block(block)) == block
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        '{"block_type":"text","text":"Hi"}',
+        "not JSON",
+        "5",
+        '{"block_type":"video","a":"\ud800"}',
+        '{"block_type":"opaque","dialect":"","raw":"{}"}',
+        ' {"block_type":"video"}',
+    ],
+)
+def test_an_opaque_block_that_would_read_as_something_else_is_wrapped(raw):
+    """The text of a block in another place, or none at all, must not turn into that block on the way."""
+    for block in (Opaque("", raw), Opaque("", raw, extra="{}"), Opaque("", raw, meta=GeminiMeta("s"))):
+        assert load_block(dump_block(block)) == block
+        assert b'"opaque"' in dump_block(block)
+
+
+def test_a_block_that_cannot_be_said_to_a_model_stays_opaque_there():
+    text = '{"role":"user","content":[{"block_type":"reasoning","text":"Hm."}]}'
+    message = load_message(text)
+
+    assert message == UserMessage((Opaque("", '{"block_type":"reasoning","text":"Hm."}'),))
+    assert load_message(dump_message(message)) == message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"provider":"later", "token":"t", "n":1.10}',
+        '{"provider":"anthropic"}',
+        '{"provider":"gemini","thoughtSignature":5}',
+        '{"provider":5}',
+        '"words"',
+    ],
+)
+def test_a_token_that_is_not_known_is_written_back_word_for_word(text):
+    stored_block = f'{{"block_type":"reasoning","text":"Hm.","meta":{text}}}'
+    block = load_block(stored_block)
+
+    assert block == Reasoning("Hm.", meta=OpaqueMeta(text))
+    assert dump_block(block).decode() == stored_block
+    assert load_meta(dump_meta(OpaqueMeta(text))) == OpaqueMeta(text)
+
+
+@pytest.mark.parametrize("raw", ['{"provider":"gemini","thoughtSignature":"s"}', "not JSON"])
+def test_an_opaque_token_that_would_read_as_something_else_is_wrapped(raw):
+    block = Reasoning(meta=OpaqueMeta(raw))
+
+    assert load_block(dump_block(block)) == block
+
+
+@pytest.mark.parametrize(
+    "text,citation",
+    [
+        ('{"type":"video","at":1.10}', OtherCitation(unread='{"type":"video","at":1.10}')),
+        ('{"type":"url"}', OtherCitation(unread='{"type":"url"}')),
+        ('{"type":"url","url":"u","seen":1.10}', UrlCitation("u", unread='{"seen":1.10}')),
+        ('{"type":"other","raw":"{}"}', OtherCitation(raw="{}")),
+    ],
+)
+def test_a_citation_that_is_not_known_is_kept(text, citation):
+    stored_block = f'{{"block_type":"text","text":"Hi","citations":[{text}]}}'
+
+    assert load_block(stored_block) == Text("Hi", (citation,))
+    assert json.loads(dump_block(load_block(stored_block))) == json.loads(stored_block)
+
+
+@pytest.mark.parametrize(
+    "text,value",
+    [
+        (
+            '{"role":"assistant","blocks":[],"stop_reason":"paused"}',
+            AssistantMessage((), unread='{"stop_reason":"paused"}'),
+        ),
+        (
+            '{"role":"assistant","blocks":[],"origin":{"dialect":"gemini"}}',
+            AssistantMessage((), unread='{"origin":{"dialect":"gemini"}}'),
+        ),
+        ('{"role":"user","content":"Hi","name":null}', UserMessage("Hi", unread='{"name":null}')),
+        ('{"role":"user","content":"Hi","unread":"x"}', UserMessage("Hi", unread='{"unread":"x"}')),
+        ('{"role":"user","content":"Hi","\\u0075nread":"x"}', UserMessage("Hi", unread='{"unread":"x"}')),
+    ],
+)
+def test_an_optional_field_that_does_not_fit_is_kept_unread(text, value):
+    """A word that a later version has added must not cost the message, nor be forgotten when it is saved."""
+    assert load_message(text) == value
+    assert json.loads(dump_message(value)) == json.loads(text)
+
+
+def test_unknown_fields_are_kept_on_every_level_of_a_response():
+    response = ChatResponse(
+        "id",
+        "p",
+        "m",
+        (
+            Choice(
+                AssistantMessage((), origin=Origin("p", "d", unread='{"a":1.10}'), unread='{"b":2}'), unread='{"c":3}'
+            ),
+        ),
+        Usage(input_tokens=1, unread='{"d":4}'),
+        losses=(Loss("r", "p", "w", unread='{"e":5}'),),
+        unread='{"f":6}',
+    )
+    written = dump_response(response)
+
+    assert load_response(written) == response
+    assert b'"origin":{"provider":"p","dialect":"d","a":1.10}' in written
+    assert written.endswith(b'"losses":[{"rule":"r","place":"p","what":"w","e":5}],"f":6}')
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Text("Hi", unread='{"text":"Ho"}'),
+        Text("Hi", unread='{"block_type":"video"}'),
+        Text("Hi", unread='{"cache":"1h"}'),
+        Text("Hi", unread='{ "later" : 1 }'),
+        Text("Hi", unread="[]"),
+        Text("Hi", unread="words"),
+        Text("Hi", unread='{"deep":' + "[" * 199 + "]" * 199 + "}", meta=GeminiMeta("s", unread='{"a":[]}')),
+    ],
+)
+def test_an_unread_that_says_something_else_is_refused(value):
+    """Only a hand can have made it; to store it would be to change it."""
+    message = AssistantMessage((value,))
+
+    with pytest.raises(JsonError):
+        dump_message(message)
+
+
+# --- other spellings --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text,meta",
+    [
+        ('{"provider":"openai","id":"rs_1"}', OpenAiMeta("rs_1")),
+        ('{"provider":"open_ai","id":"rs_1"}', OpenAiMeta("rs_1")),
+        ('{"provider":"google","thoughtSignature":"s"}', GeminiMeta("s")),
+        ('{"provider":"gemini","thoughtSignature":"s"}', GeminiMeta("s")),
+        ('{"provider":"google","thoughtSignature":"s","n":1.10}', GeminiMeta("s", unread='{"n":1.10}')),
+    ],
+)
+def test_tokens_are_read_under_either_spelling_of_their_tag(text, meta):
+    assert load_meta(text) == meta
+    assert json.loads(dump_meta(meta))["provider"] == type(meta).__struct_config__.tag
+
+
+@given(blocks_of(broken_words))
+def test_blocks_are_read_with_their_fields_inside_data(block):
+    """Flat or with an object beside the tag: both are read, flat is written."""
+    flat = jsonio.members(dump_block(block))
+    adjacent = jsonio.encode({"block_type": flat.pop("block_type"), "data": flat})
+
+    assert load_block(adjacent) == block
+
+
+@pytest.mark.parametrize(
+    "text,block",
+    [
+        ('{"block_type":"image","data":"aGk=","mime":"image/png"}', Image("aGk=", "image/png")),
+        ('{"block_type":"text","text":"a","data":{"text":"b"}}', Text("a", unread='{"data":{"text":"b"}}')),
+        ('{"block_type":"refusal","data":{"text":"No."},"n":1}', Refusal("No.", unread='{"n":1}')),
+    ],
+)
+def test_data_is_taken_apart_only_where_nothing_gets_in_its_way(text, block):
+    assert load_block(text) == block
+
+
+@given(names, objects)
+def test_arguments_given_as_json_become_their_exact_text(name, args):
+    kept = args.strip()
+
+    assert load_block(f'{{"block_type":"tool_use","id":"1","name":"{name}","args": {args} }}') == ToolUse(
+        "1", name, kept
+    )
+    assert load_block(f'{{"block_type":"server_tool_use","id":"1","name":"{name}","args":{args}}}') == ServerToolUse(
+        "1", name, kept
+    )
+    assert load_block(f'{{"block_type":"server_tool_result","tool_use_id":"1","content":{args}}}') == ServerToolResult(
+        "1", kept
+    )
+
+
+# --- what cannot be read ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("load", [load_block, load_message, load_transcript, load_response])
+@pytest.mark.parametrize("text", ["", "{", "[]", "5", "null", '"words"', "[" * 300, b"\xff", '{"a":1}x'])
+def test_what_is_no_stored_value_is_one_kind_of_error(load, text):
+    with pytest.raises(JsonError):
+        load(text)
+
+
+@pytest.mark.parametrize(
+    "text,said",
+    [
+        ('{"role":"narrator","content":"Hi"}', "no message has the role 'narrator'"),
+        ('{"role":"user"}', "UserMessage has no content"),
+        ('{"role":"user","content":5}', "UserMessage.content"),
+        ('{"role":"assistant","blocks":[5]}', "AssistantMessage.blocks"),
+        ('{"role":"system","content":[{"block_type":"image"}]}', "SystemMessage.content: block_type is not 'text'"),
+        ('{"role":"tool","results":[{}]}', "ToolResults.results: ToolResult has no tool_use_id"),
+    ],
+)
+def test_a_message_that_lacks_what_it_needs_is_refused_with_the_place(text, said):
+    with pytest.raises(JsonError, match=said):
+        load_message(text)
+
+
+@given(st.binary(max_size=40) | st.text(max_size=40) | objects)
+def test_any_bytes_are_read_or_refused(data):
+    for load in (load_block, load_meta, load_message, load_transcript, load_response):
+        try:
+            value = load(data)
+        except JsonError:
+            continue
+        assert isinstance(value, Value)
+
+
+# --- the tables -------------------------------------------------------------------------------------------------------
+
+VALUES = [*get_args(Block), *get_args(Message), ToolResult, Origin, Usage, Loss, Choice, ChatResponse, Transcript]
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_every_field_that_holds_values_has_a_reader_of_its_own(kind):
+    """Without one, an unknown field inside would make the whole field unreadable."""
+    for field in msgspec.structs.fields(kind):
+        assert ("tenuto" in str(field.type)) == (field.type in stored._NESTED), f"{kind.__name__}.{field.name}"

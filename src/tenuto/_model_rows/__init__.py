@@ -28,7 +28,7 @@ a system message in mid-conversation, structured output |
 | `price` | in a group's line: what every model of this host costs, unless its row says otherwise |
 
 A price is `input/output/cache read/cache write` in USD per million tokens on the standard tier. `*` says that long
-prompts cost more than this. `2/10, 2026-12-01 4/20` is a price that changes on that day. An empty place is unknown.
+prompts cost more than this. `2/10, 2026-12-01 4/20` is a price that changes on that day. What is left off is unknown.
 
 Sources: `sdk` the vendor's SDK (anthropic 2.8.0, openai 3.49.0, google-genai 3.1.0, mistralai 3.7.0, ...), `doc` the
 vendor's documentation, `pa` pydantic-ai-slim 2.66.0, `ll` litellm 1.108.4, `v` the Vercel provider packages, `gp`

@@ -38,9 +38,10 @@ claude-3-5-sonnet(?:-latest|<date>) | Claude Sonnet 3.5 | retires=2025-10-28 | 3
 claude-3-opus(?:-latest|<date>) | Claude Opus 3 | output=4096 retires=2026-01-05 | 15/75/1.5/18.75 | sdk;gp | high | -
 claude-3-sonnet<date> | Claude Sonnet 3 | output=4096 retires=2025-07-21 | 3/15/0.3/3.75 | sdk;gp | high | -
 claude-3-haiku<date> | Claude Haiku 3 | output=4096 retires=2026-04-20 | 0.25/1.25/0.03/0.3 | gp;inf | medium | -
+claude-3[-.].* | another Claude 3 | output=4096 | - | inf | low | -
 claude-2(?:\.\d)? | Claude 2 | output=4096 tools=no images=no documents=no retires=2025-07-21 | - | sdk | high | -
 claude-(?:1(?:\.\d)?(?:-100k)?|instant-.*|v\d.*) | Claude 1 and Instant | output=4096 tools=no images=no documents=no retires=2024-11-06 | - | sdk | high | -
 
 [anthropic] dialect=anthropic-messages window=1_000_000 output=128_000 thinking=adaptive default=yes efforts=low|medium|high*|xhigh|max sampling=rejected forced=rejected prefill=rejected system=native audio=no passback=always continuity=yes
-claude-[a-z]+-(?:4-(?:[6-9]|\d\d)|[5-9]|\d\d)(?:[-@.].*)? | a later Claude | - | - | v;inf | low | a rule for families to come: no sampling, no prefill, no forced choice, no disabled; GET /v1/models knows better
+claude-[a-z]+-(?:4-(?:[6-9]|\d\d)|[5-9]|\d\d)(?:[-@].*)? | a later Claude | - | - | v;inf | low | a rule for families to come: no sampling, no prefill, no forced choice, no disabled; GET /v1/models knows better
 """

@@ -49,6 +49,9 @@ ROWS = r"""
 (?:models/)?gemma-4-.* | Gemma 4 | window=262_144 output=32_768 audio=no documents=no | - | pa;ll;v;gp | low | sources disagree on reasoning: no thinkingConfig is sent
 (?:models/)?gemma-.* | Gemma 3 and older | window=131_072 output=8192 system=rejected format=prompt audio=no documents=no | - | pa;ll;v;gp | medium | no systemInstruction: it goes in front of the first user turn
 
+[google] dialect=gemini system=top_only
+(?:models/)?gemini-(?:2.*|(?:flash|pro)-1\.5.*) | another Gemini 1 or 2 | continuity=no-thought-signatures | - | inf | low | nothing else is known of it
+
 [google] dialect=gemini window=1_048_576 output=65_536 thinking=level|always default=always efforts=low|medium*|high sampling=ignored refuses=frequency_penalty,presence_penalty prefill=rejected system=top_only passback=always continuity=yes
 (?:models/)?gemini-(?:3(?:\.\d+)?|[4-9](?:\.\d+)?|\d\d)(?:-.*)? | a later Gemini | - | - | inf | low | a rule for families to come
 """

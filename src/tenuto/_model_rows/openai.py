@@ -65,6 +65,9 @@ gpt-4o(?:-mini)?-audio-preview<date> | GPT-4o audio previews | format=tool image
 gpt-4o(?:-mini)?-search-preview<date>|chatgpt-4o-latest | GPT-4o search previews and ChatGPT | window=- output=- format=tool retires=2026-10-23 | - | pa;ll;v;gp;sdk | high | retired on that day or before
 gpt-4(?!o|\.1).*|gpt-3\.5-.* | GPT-4 and GPT-3.5 | window=- output=- format=tool retires=2026-10-23 | - | pa;ll;v;gp;sdk | high | retired on that day or before
 
+[openai] dialect=openai-chat system=native
+gpt-4o-.*|gpt-4\.1-.* | another GPT-4o or GPT-4.1 | continuity=no-reasoning | - | inf | low | nothing else is known of it
+
 [openai] of=openai
 ft:(gpt-4o-mini[^:]*):.* | a fine-tuned GPT-4o mini | - | 0.3/1.2 | gp | medium | shut down with its base model
 ft:(gpt-4o[^:]*):.* | a fine-tuned GPT-4o | - | 3.75/15 | gp | medium | shut down with its base model

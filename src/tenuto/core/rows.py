@@ -68,8 +68,10 @@ def _entries(raw: Raw | None) -> list[Row]:
 
 
 def _thought(entry: Row) -> Reasoning:
-    signature = jsonio.text_of(entry.get("signature"))
-    return Reasoning(jsonio.text_of(entry.get("text")), meta=AnthropicMeta(signature) if signature else _meta_of(entry))
+    signature = entry.get("signature")
+    signed = signature is not None and bytes(signature) != b"null"
+    meta = AnthropicMeta(jsonio.text_of(signature)) if signed else _meta_of(entry)
+    return Reasoning(jsonio.text_of(entry.get("text")), meta=meta)
 
 
 def _withheld(entry: Row) -> Reasoning:
@@ -77,5 +79,8 @@ def _withheld(entry: Row) -> Reasoning:
 
 
 def _call(row: Row) -> ToolUse:
-    id, name, args = (jsonio.text_of(row.get(key)) for key in ("tool_call_id", "tool_name", "tool_args"))
-    return ToolUse(id, name, args, meta=_meta_of(row))
+    args = row.get("tool_args", Raw(b'""'))
+    text = jsonio.text_of(args) if bytes(args)[:1] == b'"' else jsonio.as_text(args)  # some write the object itself
+    return ToolUse(
+        jsonio.text_of(row.get("tool_call_id")), jsonio.text_of(row.get("tool_name")), text, meta=_meta_of(row)
+    )

@@ -128,13 +128,15 @@ class ResponsesSwitches(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     """How one provider's Responses endpoint differs from the common one.
 
     `store` lets the server keep replies unless the request says otherwise. `calls_last` moves the calls of a turn behind
-    its messages. `plain_reasoning` says that reasoning is taken back without a ciphertext. `call_id_max` is the longest
-    call id that is taken; 0 means any. `strip` names fields of the body that the endpoint refuses.
+    its messages. `plain_reasoning` says that reasoning is taken back without a ciphertext, `reasoning_status` that it is
+    taken back with its status. `call_id_max` is the longest id that is taken; 0 means any. `strip` names fields of the
+    body that the endpoint refuses.
     """
 
     store: bool = False
     calls_last: bool = False
     plain_reasoning: bool = False
+    reasoning_status: bool = False
     call_id_max: int = 64
     strip: tuple[str, ...] = ()
 

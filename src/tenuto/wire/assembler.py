@@ -75,7 +75,8 @@ class Slot:
         if self.pieces:
             field = GROWS[type(self.block)]
             self.pieces = ["".join(self.pieces)]
-            return msgspec.structs.replace(self.block, **{field: getattr(self.block, field) + self.pieces[0]})
+            text = jsonio.whole(getattr(self.block, field) + self.pieces[0])
+            return msgspec.structs.replace(self.block, **{field: text})
         return self.block
 
 
@@ -125,7 +126,7 @@ class BlockAssembler:
         slot.done = True
 
     def on_reasoning_start(self) -> BlockKey:
-        """Begin reasoning. Reasoning that is still open stays open: it is finished in its turn, or by `finalize`."""
+        """Begin reasoning. Reasoning that is still open is finished where it stands, without a token."""
         for open_slot in self._thoughts:
             self.finish(open_slot)
         self._thoughts = [self.begin(Reasoning())]
@@ -172,7 +173,7 @@ class BlockAssembler:
         slot = self._tools.get(id)
         if slot is None:
             raise UnknownToolFinalize(id)
-        args = "".join(slot.pieces) or "{}"
+        args = jsonio.whole("".join(slot.pieces)) or "{}"
         if reason := jsonio.problem(args):
             raise InvalidArgsJson(id, reason)
         return args

@@ -33,14 +33,22 @@ from tenuto.core.events import (
 from tenuto.core.messages import Origin
 from tenuto.core.response import ChatResponse
 from tenuto.core.target import Dialect, Loss, Target
-from tenuto.errors import IncompleteResponse, LLMError, ProtocolError
+from tenuto.errors import IncompleteResponse, LLMError, ProtocolError, StreamAssemblyError
 from tenuto.wire.assembler import BlockAssembler, Slot
 from tenuto.wire.sse import FrameReader
 
 __all__ = ["Decoder", "Parts", "merge_fields", "mint", "read", "read_whole"]
 
 T = TypeVar("T")
-_FAULTS = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+_FAULTS = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    StreamAssemblyError,
+)
 """What reading malformed data can raise. msgspec's and our JSON errors are ValueErrors."""
 
 
@@ -208,23 +216,27 @@ class Decoder(ABC):
         Raise what was wrong with the stream, or `IncompleteResponse` if the dialect's last word never came.
         """
         self.out.clear()
-        if not self._ended:
-            self._ended = True
+        if not self._ended and self.error is None:
             self._drain()
+        self._ended = True
         if self.error is None and not self._guarded(self.complete, b"") and self.error is None:
             message = f"the reply ended before its last event ({self.dialect})"
             self._fail(IncompleteResponse(message, provider=self.target.provider.name))
+        response = self._guarded(functools.partial(self.response, partial=False), b"") if self.error is None else None
         if self.error is not None:
             raise self.error
-        self.out.append(MessageDone(self.response(partial=False)))
+        assert response is not None
+        self.out.append(MessageDone(response))
         return self.out.copy()
 
     def _drain(self) -> None:
-        for name, data in self._reader.close():
-            if self._reader.whole:
-                self._guarded(functools.partial(self.body, data), data)
-            else:
-                self._guarded(functools.partial(self.frame, name, data), data)
+        for name, data in self._guarded(self._reader.close, b"") or ():
+            read = (
+                functools.partial(self.body, data) if self._reader.whole else functools.partial(self.frame, name, data)
+            )
+            self._guarded(read, data)
+            if self.error is not None:
+                return
 
     def _guarded(self, act: Callable[[], T], data: bytes) -> T | None:
         try:

@@ -15,7 +15,7 @@ from tenuto.core import jsonio
 from tenuto.core.request import ChatRequest
 from tenuto.core.target import Loss, Target, WireRequest
 
-__all__ = ["Draft", "extra_fields", "raw_object"]
+__all__ = ["Draft", "extra_fields", "raw_object", "spliced"]
 
 _ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 
@@ -31,6 +31,11 @@ def raw_object(text: str) -> Raw | None:
     if not stripped.startswith("{") or jsonio.problem(stripped):
         return None
     return Raw(stripped.encode("utf-8", "surrogatepass"))
+
+
+def spliced(text: str) -> Raw | str:
+    """Return JSON text to splice in as it stands; text that is no JSON (hand-made, or broken) stays a string."""
+    return text if jsonio.problem(text) else Raw(text.encode("utf-8", "surrogatepass"))
 
 
 class Draft:
@@ -81,11 +86,11 @@ class Draft:
         if b"\\ud" not in body and b"\\uD" not in body:
             return body
         halves = _lone(body)
-        for start in reversed(halves):
-            body = body[:start] + b"\\ufffd" + body[start + 6 :]
-        if halves:
-            self.lose("lone-surrogate", "body", f"{len(halves)} half characters became U+FFFD")
-        return body
+        if not halves:
+            return body
+        self.lose("lone-surrogate", "body", f"{len(halves)} half characters became U+FFFD")
+        ends = [0, *(start + 6 for start in halves)]
+        return b"\\ufffd".join(body[end:start] for end, start in zip(ends, [*halves, len(body)], strict=True))
 
 
 def _lone(body: bytes) -> list[int]:

@@ -1,7 +1,8 @@
 """What a provider's error means: one classification for HTTP answers and for errors inside a stream.
 
-Inside a stream the status is 200 and says nothing, so the error's own type, code and status words decide; they also
-decide where they are more exact than an HTTP status (a 429 that no waiting cures, a 400 that means "too long").
+An HTTP status says what kind of failure it is and whether waiting helps. The error's own words (type, code, status,
+reason) only make it more exact: a 429 that no waiting cures, a 400 that means "too long" or "no such key". Inside a
+stream there is no such status, so the words decide, or the status that the error names itself.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ _WORDS: dict[str, type[LLMError]] = {
     "enforced_spend_limit_reached": QuotaExceeded,
     "ramp_limit_exceeded": QuotaExceeded,
     "compaction_unavailable": Unavailable,
+    "conflict_error": Unavailable,
     # OpenAI and its kin
     "insufficient_quota": QuotaExceeded,
     "billing_hard_limit_reached": QuotaExceeded,
@@ -59,6 +61,16 @@ _WORDS: dict[str, type[LLMError]] = {
     "invalid_encrypted_content": BadRequest,
     "tool_use_failed": BadRequest,
     "content_filter": BadRequest,
+    "credit_balance_exhausted": QuotaExceeded,
+    "slow_down": RateLimited,
+    "service_unavailable_error": Unavailable,
+    "server_is_overloaded": Unavailable,
+    "request_forbidden": AuthenticationFailed,
+    "rate_limit_reached_error": RateLimited,
+    "engine_overloaded_error": Unavailable,
+    "RateLimitReached": RateLimited,
+    "DeploymentNotFound": NotFound,
+    "TOO_MANY_TOKENS": ContextTooLong,
     # Google
     "INVALID_ARGUMENT": BadRequest,
     "FAILED_PRECONDITION": BadRequest,
@@ -71,6 +83,7 @@ _WORDS: dict[str, type[LLMError]] = {
     "UNAVAILABLE": Unavailable,
     "DEADLINE_EXCEEDED": TimedOut,
     "CANCELLED": Unavailable,
+    "API_KEY_INVALID": AuthenticationFailed,
 }
 _STATUS: dict[int, type[LLMError]] = {
     400: BadRequest,
@@ -80,20 +93,27 @@ _STATUS: dict[int, type[LLMError]] = {
     404: NotFound,
     408: TimedOut,
     409: Unavailable,
+    412: BadRequest,
     413: BadRequest,
     422: BadRequest,
     429: RateLimited,
     504: TimedOut,
 }
 _TOO_LONG = re.compile(
-    r"prompt is too long|maximum context length|context window|context_length|input is too long"
-    r"|exceeds the maximum number of tokens|too many tokens in the prompt",
+    r"prompt is too long|maximum (?:context|prompt) length|context (?:window|limit)|context_length|input is too long"
+    r"|exceeds the maximum number of tokens|too many tokens",
     re.IGNORECASE,
 )
-_OUT_OF_MONEY = re.compile(
-    r"credit balance|insufficient (?:balance|funds|credits|quota)|exceeded your current quota", re.IGNORECASE
-)
-_GENERAL = (BadRequest, RateLimited)
+_OUT_OF_MONEY = re.compile(r"credit balance|insufficient (?:balance|funds|credits|quota)", re.IGNORECASE)
+_GENERAL = (BadRequest, RateLimited, Unavailable)
+_MORE_EXACT: dict[type[LLMError], tuple[type[LLMError], ...]] = {
+    LLMError: (LLMError,),
+    BadRequest: (QuotaExceeded, ContextTooLong, AuthenticationFailed, NotFound, RateLimited),
+    RateLimited: (QuotaExceeded,),
+    AuthenticationFailed: (QuotaExceeded,),
+    Unavailable: (TimedOut,),
+}
+"""Which words are heard where an HTTP status has said its part: those that do not contradict it."""
 
 
 def failure(
@@ -110,13 +130,17 @@ def failure(
     except jsonio.JsonError:
         body = text
     inner = _inner(body)
+    status = _status(inner, status)
     message = message_of(body) or f"HTTP {status}"
+    held = {name.lower(): value for name, value in (headers or {}).items()}
     kind = _kind(inner, message, status)
-    error = kind(message, provider=provider, status=_status(inner, status), raw=text)
-    error.request_id = _request_id(body, headers)
-    error.retry_after = _retry_after(inner, headers)
+    error = kind(message, provider=provider, status=status, raw=text)
+    error.request_id = _request_id(body, held)
+    error.retry_after = _retry_after(inner, held)
     if kind is LLMError:
-        error.retryable = status is None or status >= 500  # an unknown failure inside a stream may pass
+        error.retryable = status is None  # an unknown failure inside a stream may pass
+    if held.get("x-should-retry") in ("true", "false"):
+        error.retryable = held["x-should-retry"] == "true"
     return error
 
 
@@ -124,15 +148,20 @@ def message_of(body: Any) -> str:
     """Find the sentence a person should read: the error's text, its message, else the error or body itself."""
     if isinstance(body, list) and body:
         body = body[0]  # some hosts answer an array stream with an array of errors
-    if isinstance(body, dict):
-        error = body.get("error", body.get("message", body.get("detail")))
-        if isinstance(error, dict):
-            inner = error.get("message")
-            return inner if isinstance(inner, str) and inner else jsonio.as_text(jsonio.encode(error))
-        if isinstance(error, str):
-            return error
-        return jsonio.as_text(jsonio.encode(body if error is None else error))
-    return body if isinstance(body, str) else jsonio.as_text(jsonio.encode(body))
+    if not isinstance(body, dict):
+        return body if isinstance(body, str) else _written(body)
+    for name in ("error", "message", "detail"):
+        told = body.get(name)
+        if isinstance(told, dict):
+            inner = told.get("message")
+            return inner if isinstance(inner, str) and inner else _written(told)
+        if told is not None:
+            return told if isinstance(told, str) else _written(told)
+    return message_of(body["response"]) if isinstance(body.get("response"), dict) else _written(body)
+
+
+def _written(body: Any) -> str:
+    return jsonio.as_text(jsonio.encode(body))
 
 
 def _inner(body: Any) -> dict[str, Any]:
@@ -141,13 +170,17 @@ def _inner(body: Any) -> dict[str, Any]:
     if not isinstance(body, dict):
         return {}
     error = body.get("error")
+    if error is None and isinstance(body.get("response"), dict):
+        return _inner(body["response"])
     return error if isinstance(error, dict) else body
 
 
 def _kind(inner: dict[str, Any], message: str, status: int | None) -> type[LLMError]:
     named = [_WORDS[word] for word in _words(inner) if word in _WORDS]
     exact = [kind for kind in named if kind not in _GENERAL]
-    kind = (exact or named or [_by_status(_status(inner, status))])[0]
+    kind = _by_status(status)
+    heard = _MORE_EXACT.get(kind, ())
+    kind = next((word for word in (*exact, *named) if LLMError in heard or word in heard), kind)
     if kind is BadRequest and _TOO_LONG.search(message):
         return ContextTooLong
     if kind in (BadRequest, RateLimited) and _OUT_OF_MONEY.search(message):
@@ -157,44 +190,57 @@ def _kind(inner: dict[str, Any], message: str, status: int | None) -> type[LLMEr
 
 def _words(inner: dict[str, Any]) -> list[str]:
     details = inner.get("details")
-    coded = details.get("error_code") if isinstance(details, dict) else None
     metadata = inner.get("metadata")
-    typed = metadata.get("error_type") if isinstance(metadata, dict) else None
-    found = (coded, inner.get("code"), inner.get("type"), inner.get("status"), typed)
-    return [word for word in found if isinstance(word, str)]
+    found = [
+        details.get("error_code") if isinstance(details, dict) else None,
+        *(detail.get("reason") for detail in _list(details)),
+        inner.get("code"),
+        inner.get("type"),
+        inner.get("status"),
+        inner.get("error_type"),
+        metadata.get("error_type") if isinstance(metadata, dict) else None,
+    ]
+    words = [word for word in found if isinstance(word, str)]
+    return ["insufficient_quota", *words] if _out_for_the_day(details) else words
+
+
+def _out_for_the_day(details: Any) -> bool:
+    """Google's quotas of a day look like any other, but for their names; waiting a minute does not help."""
+    violations = [found for detail in _list(details) for found in _list(detail.get("violations"))]
+    return any("PerDay" in str(found.get("quotaId")) for found in violations)
+
+
+def _list(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _status(inner: dict[str, Any], status: int | None) -> int | None:
-    if status is not None:
+    if status is not None and status >= 300:
         return status
     for word in (inner.get("code"), inner.get("status_code"), inner.get("status")):
-        if isinstance(word, int) and 100 <= word < 600:
-            return word
-        if isinstance(word, str) and word.isdecimal() and 100 <= int(word[:4]) < 600:
-            return int(word[:4])
+        number = int(word) if isinstance(word, str) and word.isdecimal() and len(word) == 3 else word
+        if isinstance(number, int) and 300 <= number < 600:
+            return number
     return None
 
 
 def _by_status(status: int | None) -> type[LLMError]:
     if status is None:
         return LLMError
-    return _STATUS.get(status) or (Unavailable if status >= 500 else BadRequest if status == 412 else LLMError)
+    return _STATUS.get(status) or (Unavailable if status >= 500 else LLMError)
 
 
-def _request_id(body: Any, headers: Mapping[str, str] | None) -> str | None:
-    held = {name.lower(): value for name, value in (headers or {}).items()}
+def _request_id(body: Any, held: Mapping[str, str]) -> str | None:
     named = body.get("request_id") if isinstance(body, dict) else None
     return held.get("request-id") or held.get("x-request-id") or (named if isinstance(named, str) else None)
 
 
-def _retry_after(inner: dict[str, Any], headers: Mapping[str, str] | None) -> float | None:
-    held = {name.lower(): value for name, value in (headers or {}).items()}
+def _retry_after(inner: dict[str, Any], held: Mapping[str, str]) -> float | None:
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         if (seconds := _number(held.get(name))) is not None:
             return seconds * unit
-    details = inner.get("details")
-    for detail in details if isinstance(details, list) else ():
-        delay = detail.get("retryDelay") if isinstance(detail, dict) else None
+    for detail in _list(inner.get("details")):
+        delay = detail.get("retryDelay")
         if isinstance(delay, str) and (seconds := _number(delay.removesuffix("s"))) is not None:
             return seconds
     return None

@@ -135,18 +135,22 @@ class _Foreign:
     def message(self, message: AssistantMessage, place: str) -> AssistantMessage:
         blocks = (self._block(block, f"{place}.blocks[{at}]") for at, block in enumerate(message.blocks))
         kept = tuple(block for block in blocks if block is not None)
-        if message.extra:
-            self._lose("foreign-fields", place, ", ".join(jsonio.members(message.extra)))
+        self._fields(message.extra, place)
         return msgspec.structs.replace(message, blocks=kept, extra="", origin=None)
 
     def _lose(self, rule: str, place: str, what: str) -> None:
         self._losses.append(Loss(rule, place, what, "going back to its issuer finds it in place"))
 
+    def _fields(self, extra: str, place: str) -> None:
+        fields = jsonio.members(extra) if extra else {}
+        said = [name for name, value in fields.items() if bytes(value) not in (b"null", b"[]")]
+        if said:
+            self._lose("foreign-fields", place, ", ".join(said))
+
     def _block(self, block: Block, place: str) -> Block | None:
         if block.meta is not None:
             self._losses.append(_token_loss(block, place))
-        if block.extra:
-            self._lose("foreign-fields", place, ", ".join(jsonio.members(block.extra)))
+        self._fields(block.extra, place)
         rule = self._rules.get(type(block))
         plain = msgspec.structs.replace(block, meta=None, extra="") if block.meta or block.extra else block
         return rule(plain, place) if rule is not None else plain
@@ -273,16 +277,17 @@ class _Answers:
         given: dict[str, ToolResult | None] = dict.fromkeys(c.id for c in call.tool_calls())
         late: list[ToolResult] = []
         for offset, message in enumerate(after, at + 1):
-            for result in message.results if isinstance(message, ToolResults) else ():
-                if self._taken(result, given, f"messages[{offset}]") and result.tool_use_id not in given:
-                    late.append(result)
-        self._later |= {id for id, result in given.items() if result is None and _answered_later(call, id)}
-        for id, result in given.items():
-            if result is None and id not in self._later:
+            came = message.results if isinstance(message, ToolResults) else ()
+            taken = [result for result in came if self._taken(result, given, f"messages[{offset}]")]
+            late += [result for result in taken if result.tool_use_id not in given]
+        open_ids = [id for id, answer in given.items() if answer is None]
+        self._later |= {id for id in open_ids if _answered_later(call, id)}
+        for id in open_ids:
+            if id not in self._later:
                 loss = Loss("open-call", f"messages[{at}]", id, "answer each call before the next question")
                 self._losses.append(loss)
                 given[id] = ToolResult(id, UNANSWERED, is_error=True)
-        results = (*(result for result in given.values() if result is not None), *late)
+        results = (*(answer for answer in given.values() if answer is not None), *late)
         first = after[0] if after else None
         if isinstance(first, ToolResults) and first.results == results:
             yield first

@@ -233,7 +233,7 @@ class _Detail:
     def whole(self) -> dict[str, Raw]:
         for name, pieces in self.pieces.items():
             if len(pieces) > 1 or bytes(self.fields[name]) == b"null":
-                self.pieces[name] = ["".join(pieces)]
+                self.pieces[name] = [jsonio.whole("".join(pieces))]
                 self.fields[name] = Raw(jsonio.encode(self.pieces[name][0]))
         return self.fields
 

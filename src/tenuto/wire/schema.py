@@ -37,6 +37,7 @@ _KEPT = (
 _FORMATS = frozenset(("enum", "date-time", "float", "double", "int32", "int64"))
 _SAYS_NOTHING = frozenset(("$schema", "$id", "$anchor", "$comment", "$defs", "definitions"))
 """Keywords that restrict no value: their absence is no loss."""
+MAX_DEPTH = 60
 MAX_NODES = 5000
 """How large a schema may become by writing out its references."""
 
@@ -53,8 +54,9 @@ class _Lowering:
     def __init__(self, root: Schema) -> None:
         self._root = root
         self._nodes = 0
+        self._depth = 0
         self.losses: list[Loss] = []
-        self._keywords: dict[str, Callable[[Schema, Schema, str, tuple[str, ...]], None]] = {
+        self._keywords: dict[str, Callable[[Any, Schema, str, tuple[str, ...]], None]] = {
             "type": self._type,
             "const": self._const,
             "enum": self._enum,
@@ -64,7 +66,6 @@ class _Lowering:
             "items": self._items,
             "anyOf": self._any_of,
             "oneOf": self._any_of,
-            "allOf": lambda *_: None,  # merged before
         }
 
     def _lose(self, place: str, what: str) -> None:
@@ -77,9 +78,15 @@ class _Lowering:
         if not isinstance(node, dict):
             self._lose(place, f"{node!r} is no schema")
             return {}
-        if self._nodes > MAX_NODES:
-            self._lose(place, f"cut off: written out, the schema has more than {MAX_NODES} parts")
+        if self._nodes > MAX_NODES or self._depth > MAX_DEPTH:
+            self._lose(place, f"cut off: more than {MAX_NODES} parts, or deeper than {MAX_DEPTH}")
             return {"type": "OBJECT"}
+        self._depth += 1
+        lowered = self._lowered(node, place, seen)
+        self._depth -= 1
+        return lowered
+
+    def _lowered(self, node: Schema, place: str, seen: tuple[str, ...]) -> Schema:
         node, seen, refused = self._resolved(node, place, seen)
         if refused:
             return {"type": "OBJECT"}
@@ -87,11 +94,22 @@ class _Lowering:
         lowered: Schema = {name: node[name] for name in _KEPT if name in node}
         for name, write in self._keywords.items():
             if name in node:
-                write(node, lowered, place, seen)
+                write(node[name], lowered, f"{place}.{name}", seen)
         for name in node:
             if name not in self._keywords and name not in _KEPT and name not in _SAYS_NOTHING:
                 self._lose(f"{place}.{name}", repr(node[name]))
-        return _completed(lowered)
+        return self._completed(lowered, place)
+
+    def _completed(self, lowered: Schema, place: str) -> Schema:
+        """Name the type that the other keywords imply, and what an array holds: the dialect insists on both."""
+        if "type" not in lowered and "anyOf" not in lowered:
+            for name, implied in (("properties", "OBJECT"), ("items", "ARRAY")):
+                if name in lowered:
+                    lowered["type"] = implied
+        if lowered.get("type") == "ARRAY" and not lowered.get("items"):
+            self._lose(f"{place}.items", "an array of anything became one of strings")
+            lowered["items"] = {"type": "STRING"}
+        return lowered
 
     # --- references ---------------------------------------------------------------------------------------------------
 
@@ -146,39 +164,37 @@ class _Lowering:
 
     # --- keywords -----------------------------------------------------------------------------------------------------
 
-    def _type(self, node: Schema, lowered: Schema, place: str, _: tuple[str, ...]) -> None:
-        given = node["type"]
+    def _type(self, given: Any, lowered: Schema, place: str, _: tuple[str, ...]) -> None:
         named = given if isinstance(given, list) else [given]
         types = [name for name in named if isinstance(name, str) and name.lower() in _TYPES]
         if len(types) < len(named):
-            self._lose(f"{place}.type", repr(given))
-        if len(named) > 1 and "null" in types:
+            self._lose(place, repr(given))
+        if len(types) > 1 and "null" in types:
             lowered["nullable"] = True
             types = [name for name in types if name != "null"]
         if len(types) == 1:
             lowered["type"] = types[0].upper()
         elif types:
-            lowered["anyOf"] = [_completed({"type": name.upper()}) for name in types]
+            lowered["anyOf"] = [self._completed({"type": name.upper()}, place) for name in types]
 
-    def _const(self, node: Schema, lowered: Schema, place: str, _: tuple[str, ...]) -> None:
-        value = node["const"]
+    def _const(self, value: Any, lowered: Schema, place: str, _: tuple[str, ...]) -> None:
         if isinstance(value, str):
             lowered["enum"] = [value]
             lowered.setdefault("type", "STRING")
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            lowered["minimum"] = lowered["maximum"] = value
-            lowered.setdefault("type", "INTEGER" if isinstance(value, int) else "NUMBER")
         elif value is None:
             lowered.setdefault("type", "NULL")
+        elif isinstance(value, bool):
+            self._lose(place, repr(value))
+            lowered.setdefault("type", "BOOLEAN")
+        elif isinstance(value, int | float):
+            lowered["minimum"] = lowered["maximum"] = value
+            lowered.setdefault("type", "INTEGER" if isinstance(value, int) else "NUMBER")
         else:
-            self._lose(f"{place}.const", repr(value))
-            if isinstance(value, bool):
-                lowered.setdefault("type", "BOOLEAN")
+            self._lose(place, repr(value))
 
-    def _enum(self, node: Schema, lowered: Schema, place: str, _: tuple[str, ...]) -> None:
-        values = node["enum"]
+    def _enum(self, values: Any, lowered: Schema, place: str, _: tuple[str, ...]) -> None:
         if not isinstance(values, list):
-            self._lose(f"{place}.enum", repr(values))
+            self._lose(place, repr(values))
             return
         if None in values:
             lowered["nullable"] = True
@@ -187,44 +203,39 @@ class _Lowering:
             lowered["enum"] = said
             lowered.setdefault("type", "STRING")
         elif said:
-            self._lose(f"{place}.enum", repr(values))
+            self._lose(place, repr(values))
             listed = f"One of: {', '.join(map(str, said))}."
             lowered["description"] = f"{lowered['description']} {listed}" if "description" in lowered else listed
 
-    def _format(self, node: Schema, lowered: Schema, place: str, _: tuple[str, ...]) -> None:
-        if node["format"] in _FORMATS:
-            lowered["format"] = node["format"]
+    def _format(self, given: Any, lowered: Schema, place: str, _: tuple[str, ...]) -> None:
+        if given in _FORMATS:
+            lowered["format"] = given
         else:
-            self._lose(f"{place}.format", repr(node["format"]))
+            self._lose(place, repr(given))
 
-    def _properties(self, node: Schema, lowered: Schema, place: str, seen: tuple[str, ...]) -> None:
-        held = node["properties"]
+    def _properties(self, held: Any, lowered: Schema, place: str, seen: tuple[str, ...]) -> None:
         if not isinstance(held, dict):
-            self._lose(f"{place}.properties", repr(held))
+            self._lose(place, repr(held))
         elif held:
-            lowered["properties"] = {
-                name: self.schema(value, f"{place}.properties.{name}", seen) for name, value in held.items()
-            }
+            lowered["properties"] = {name: self.schema(node, f"{place}.{name}", seen) for name, node in held.items()}
 
-    def _required(self, node: Schema, lowered: Schema, place: str, _: tuple[str, ...]) -> None:
+    def _required(self, given: Any, lowered: Schema, place: str, _: tuple[str, ...]) -> None:
         known = lowered.get("properties", {})
-        names = node["required"] if isinstance(node["required"], list) else []
-        kept = [name for name in names if name in known]
-        if len(kept) < len(names) or not isinstance(node["required"], list):
-            self._lose(f"{place}.required", repr(node["required"]))
+        kept = [name for name in given if name in known] if isinstance(given, list) else None
+        if kept != given:
+            self._lose(place, repr(given))
         if kept:
             lowered["required"] = kept
 
-    def _items(self, node: Schema, lowered: Schema, place: str, seen: tuple[str, ...]) -> None:
-        lowered["items"] = self.schema(node["items"], f"{place}.items", seen)
+    def _items(self, given: Any, lowered: Schema, place: str, seen: tuple[str, ...]) -> None:
+        lowered["items"] = self.schema(given, place, seen)
 
-    def _any_of(self, node: Schema, lowered: Schema, place: str, seen: tuple[str, ...]) -> None:
-        name = "anyOf" if "anyOf" in node else "oneOf"
+    def _any_of(self, given: Any, lowered: Schema, place: str, seen: tuple[str, ...]) -> None:
         if "anyOf" in lowered:
-            self._lose(f"{place}.oneOf", "stands beside another choice")
+            self._lose(place, "stands beside another choice")
             return
-        branches = node[name] if isinstance(node[name], list) else [node[name]]
-        written = [self.schema(branch, f"{place}.{name}[{at}]", seen) for at, branch in enumerate(branches)]
+        branches = given if isinstance(given, list) else [given]
+        written = [self.schema(branch, f"{place}[{at}]", seen) for at, branch in enumerate(branches)]
         said = [branch for branch in written if branch != {"type": "NULL"}]
         if len(said) < len(written):
             lowered["nullable"] = True
@@ -233,13 +244,3 @@ class _Lowering:
                 lowered.setdefault(key, value)
         elif said:
             lowered["anyOf"] = said
-
-
-def _completed(lowered: Schema) -> Schema:
-    """Name the type that the other keywords imply, and what an array holds: the dialect insists on both."""
-    if "type" not in lowered and "anyOf" not in lowered:
-        implied = {"properties": "OBJECT", "items": "ARRAY"}
-        lowered |= {"type": kind for name, kind in implied.items() if name in lowered}
-    if lowered.get("type") == "ARRAY" and not lowered.get("items"):
-        lowered["items"] = {"type": "STRING"}
-    return lowered

@@ -100,5 +100,6 @@ class ThinkTags:
 def retagged(text: str, extra: str) -> str:
     """Put the tags back around a thought: the inverse of reading it."""
     fields = jsonio.members(extra) if extra else {}
-    before = jsonio.text_of(fields.get("before"))
+    raw = fields.get("before")
+    before = jsonio.text_of(raw) if raw is not None and bytes(raw)[:1] == b'"' else ""
     return f"{before}{OPEN}{text}{'' if 'closed' in fields else CLOSE}"

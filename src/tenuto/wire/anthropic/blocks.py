@@ -27,7 +27,7 @@ from tenuto.core.blocks import (
     UrlCitation,
 )
 from tenuto.wire.anthropic.shapes import CALLS, MARKERS
-from tenuto.wire.draft import extra_fields, raw_object
+from tenuto.wire.draft import extra_fields, spliced
 
 __all__ = ["citation", "read_block", "write_block"]
 
@@ -163,15 +163,15 @@ def citation(raw: Raw) -> Citation:
 # --- back to the wire -------------------------------------------------------------------------------------------------
 
 
-def write_block(block: Block) -> dict[str, Any] | Raw:
+def write_block(block: Block) -> dict[str, Any] | Raw | str:
     """Write a block as it was received. Blocks that this dialect never sent are the encoder's business: KeyError."""
     if isinstance(block, Opaque):
-        return Raw(block.raw.encode("utf-8", "surrogatepass"))
+        return spliced(block.raw)
     return {**_WRITERS[type(block)](block), **extra_fields(block.extra)}
 
 
 def _write_text(block: Text) -> dict[str, Any]:
-    cited = [Raw(c.raw.encode("utf-8", "surrogatepass")) for c in block.citations if c.raw]
+    cited = [spliced(c.raw) for c in block.citations if c.raw]
     return {"type": "text", "text": block.text, **({"citations": cited} if cited else {})}
 
 
@@ -185,21 +185,20 @@ def _write_reasoning(block: Reasoning) -> dict[str, Any]:
             return {"type": "thinking", "thinking": block.text}
 
 
-def _spliced(args: str) -> dict[str, Any]:
-    found = raw_object(args)
-    return {"input": args if found is None else found} if args else {}
+def _input_of(args: str) -> dict[str, Any]:
+    return {"input": spliced(args)} if args else {}
 
 
 def _write_tool_use(block: ToolUse) -> dict[str, Any]:
-    return {"type": "tool_use", "id": block.id, "name": block.name, **_spliced(block.args)}
+    return {"type": "tool_use", "id": block.id, "name": block.name, **_input_of(block.args)}
 
 
 def _write_server_use(block: ServerToolUse) -> dict[str, Any]:
-    return {"type": block.kind, "id": block.id, "name": block.name, **_spliced(block.args)}
+    return {"type": block.kind, "id": block.id, "name": block.name, **_input_of(block.args)}
 
 
 def _write_result(block: ServerToolResult) -> dict[str, Any]:
-    content = {"content": Raw(block.content.encode("utf-8", "surrogatepass"))} if block.content else {}
+    content = {"content": spliced(block.content)} if block.content else {}
     return {"type": block.kind, "tool_use_id": block.tool_use_id, **content}
 
 

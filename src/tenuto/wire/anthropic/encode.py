@@ -143,8 +143,8 @@ class _Messages:
 
     # --- what is said to the model ------------------------------------------------------------------------------------
 
-    def _part(self, part: Content, place: str) -> Wire | Raw | None:
-        written: Wire | Raw | None = None
+    def _part(self, part: Content, place: str) -> Wire | Raw | str | None:
+        written: Wire | Raw | str | None = None
         if isinstance(part, Opaque):
             written = wire.write_block(part) if part.dialect == DIALECT else None
         elif (write := _PARTS.get(type(part))) is not None:
@@ -171,7 +171,7 @@ class _Messages:
         written = (self._block(block, f"{place}.blocks[{at}]") for at, block in enumerate(message.blocks))
         return [block for block in written if block is not None]
 
-    def _block(self, block: Block, place: str) -> Wire | Raw | None:
+    def _block(self, block: Block, place: str) -> Wire | Raw | str | None:
         match block:
             case Text(text=""):
                 return None
@@ -192,7 +192,7 @@ class _Messages:
             self._draft.lose("unsupported-content", place, f"{type(block).__name__} in an assistant's turn")
             return None
 
-    def _reasoning(self, block: Reasoning, place: str) -> Wire | Raw | None:
+    def _reasoning(self, block: Reasoning, place: str) -> Wire | Raw | str | None:
         if isinstance(block.meta, AnthropicMeta | AnthropicRedactedMeta):
             return wire.write_block(block)
         if self._draft.request.foreign_reasoning == "inline" and block.text:
@@ -208,7 +208,7 @@ class _Messages:
         return {"type": "tool_use", "id": block.id, "name": block.name, "input": found, **extra_fields(block.extra)}
 
 
-def _written(block: Wire | Raw) -> Wire:
+def _written(block: Wire | Raw | str) -> Wire:
     assert isinstance(block, dict)
     return block
 

@@ -117,7 +117,7 @@ class CallDraft:
         return ToolUse(
             self.id or minted,
             self.name,
-            "".join(self.slot.pieces),
+            jsonio.whole("".join(self.slot.pieces)),
             kind,
             minted=not self.id,
             no_args=sign in (b"", b"n"),
@@ -157,7 +157,7 @@ class Calls:
             draft = self._new()
         if key is not None:
             self.by_index[key] = draft
-        if raw_id is not None and not id:
+        if raw_id is not None and not id and not draft.id:
             merge_fields(draft.fields, (("id", raw_id),))
         elif id:
             draft.id = draft.id or id

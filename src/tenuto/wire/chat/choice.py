@@ -359,7 +359,7 @@ class ChoiceState:
         details, self._details = self._details, None
         chunk, self._chunk = self._chunk, chunks.ChunkDraft(said=self._chunk.said)
         meta = ChatMeta(
-            field=self.field or "reasoning_details",
+            field=self.field or "reasoning",  # nothing readable came: the field that would have held it
             signature=chunk.signature,
             details=details.raw() if details is not None else "",
         )
@@ -388,7 +388,7 @@ class ChoiceState:
         if bytes(fields.get("expires_at", b"")).isdigit():
             typed["expires_at"] = int(bytes(fields.pop("expires_at")))
         if self._transcript:
-            typed["transcript"] = "".join(self._transcript)
+            typed["transcript"] = jsonio.whole("".join(self._transcript))
             fields.pop("transcript", None)
             self._transcript = []
         if isinstance(block, Audio) and block.data:
@@ -422,7 +422,7 @@ class ChoiceState:
         if self._annotations:
             fields["annotations"] = Raw(jsonio.encode(self._annotations))
         for name, pieces in self._copies.items():
-            fields[name] = Raw(jsonio.encode("".join(pieces)))
+            fields[name] = Raw(jsonio.encode(jsonio.whole("".join(pieces))))
         return jsonio.object_text(fields)
 
     def around(self) -> str:

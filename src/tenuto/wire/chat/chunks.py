@@ -111,6 +111,7 @@ def image_of(raw: Raw) -> Image | Opaque:
 def image_object(block: Image) -> dict[str, Any]:
     """Write a picture back the way a model's message holds it."""
     fields = extra_fields(block.extra)
-    inner = jsonio.members(fields.pop("image_url")) if "image_url" in fields else {}
+    rest = fields.pop("image_url", None)
+    inner = jsonio.members(rest) if rest is not None and bytes(rest)[:1] == b"{" else {}
     url = block.url or f"data:{block.mime};base64,{block.data}"
     return {"type": "image_url", "image_url": {"url": url, **inner}, **fields}

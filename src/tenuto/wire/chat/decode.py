@@ -39,7 +39,7 @@ __all__ = ["ChatDecoder"]
 Fields: TypeAlias = dict[str, Raw]
 _HOT = HOT.decode
 _ENVELOPE: Callable[[object], tuple[object, ...]] = operator.attrgetter(
-    "id", "model", "system_fingerprint", "service_tier", "provider"
+    "system_fingerprint", "service_tier", "provider"
 )
 _NOTHING = (b"null", b"{}", b'""', b"[]", b"false", b"0")
 
@@ -58,6 +58,7 @@ class ChatDecoder(Decoder):
         self._fields: Fields = {}
         self._id = ""
         self._model = ""
+        self._named = False
         self._begun = False
         self._done = False
         self._usage: Usage | None = None
@@ -75,10 +76,10 @@ class ChatDecoder(Decoder):
         envelope = _ENVELOPE(chunk)
         choice = chunk.choices[0]
         state = self._states.get(choice.index)
-        if state is None or envelope != self._envelope:
+        if state is None or envelope != self._envelope or not self._named:
             self._cold(name, data, envelope)
             return
-        self._created = chunk.created
+        self._created = chunk.created or self._created
         delta = choice.delta
         piece = delta.content
         slot = state.said
@@ -245,6 +246,7 @@ class ChatDecoder(Decoder):
                 self._id = self._id or word
             else:
                 self._model = self._model or word
+        self._named = bool(self._id and self._model)
 
     def _settle_created(self) -> None:
         if self._created is not None:

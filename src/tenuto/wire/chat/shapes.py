@@ -72,7 +72,7 @@ class Chunk(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     choices: tuple[ChunkChoice]
     model: str = ""
     object: Literal["chat.completion.chunk"] | UnsetType = UNSET
-    created: int | UnsetType = UNSET
+    created: int | None = None
     system_fingerprint: str | UnsetType | None = UNSET
     service_tier: str | UnsetType | None = UNSET
     provider: str | UnsetType | None = UNSET

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
-from urllib.parse import quote
 
 from msgspec import Raw
 
@@ -36,13 +36,14 @@ from tenuto.core.target import Loss, Target, WireRequest
 from tenuto.wire.draft import Draft, extra_fields, raw_object
 from tenuto.wire.gemini.media import media_part
 from tenuto.wire.gemini.options import write_options
-from tenuto.wire.gemini.parts import write_part
+from tenuto.wire.gemini.parts import DATA, completed, write_part
 from tenuto.wire.gemini.shapes import DIALECT, RESPONSE_ONLY, SKIP_SIGNATURE
 from tenuto.wire.handoff import issued_by
 
 __all__ = ["encode", "verbatim"]
 
 Wire = dict[str, Any]
+_UNSAFE = re.compile(r"[^A-Za-z0-9/:@._~-]+")
 _RESOLUTIONS = {"low": "MEDIA_RESOLUTION_LOW", "high": "MEDIA_RESOLUTION_HIGH"}
 
 
@@ -56,9 +57,14 @@ def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) 
         draft.body["systemInstruction"] = {"parts": [{"text": system}]}
     draft.body["contents"] = contents.finish()
     write_options(draft)
-    model = target.model if "/" in target.model else f"models/{target.model}"
     verb = "streamGenerateContent?alt=sse" if request.stream else "generateContent"
-    return draft.finish(f"/{quote(model, safe='/:@-._~')}:{verb}")
+    return draft.finish(f"/{_path(target.model)}:{verb}")
+
+
+def _path(model: str) -> str:
+    """Write a model's place below the base URL; a name with a slash in it says its place by itself."""
+    place = model if "/" in model else f"models/{model}"
+    return _UNSAFE.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "replace")), place)
 
 
 def verbatim(message: AssistantMessage) -> list[Any]:
@@ -72,6 +78,7 @@ class _Contents:
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._calls: dict[str, tuple[int, ToolUse]] = {}
+        self._order = 0
         self._answers: list[tuple[int, Wire]] = []
         self._media: list[Wire] = []
         self.system: list[str] = []
@@ -133,13 +140,12 @@ class _Contents:
         return [part for part in written if part is not None]
 
     def _part(self, part: Content, place: str) -> Wire | Raw | None:
-        extra = extra_fields(part.extra)
         if isinstance(part, Opaque):
             return self._opaque(part, place)
         if not isinstance(part, Audio) and part.cache:
             self._draft.lose("unsupported-parameter", f"{place}.cache", part.cache)
         if isinstance(part, Text):
-            return {"text": part.text, **extra} if part.text else None
+            return completed(part, {"text": part.text}) if part.text else None
         written: Wire | None = media_part(part)
         if written is None and isinstance(part, Document) and part.text:
             written = {"text": part.text}
@@ -147,7 +153,7 @@ class _Contents:
             self._draft.lose("unsupported-content", place, f"{type(part).__name__.lower()} without data")
             return None
         self._asides(part, written, place)
-        return {**written, **extra}
+        return completed(part, written)
 
     def _asides(self, part: Image | Audio | Document, written: Wire, place: str) -> None:
         """Write, or lose, what stands beside a picture's or document's data."""
@@ -169,7 +175,7 @@ class _Contents:
     # --- what tools gave ----------------------------------------------------------------------------------------------
 
     def _answer(self, result: ToolResult, place: str) -> None:
-        order, call = self._calls.get(result.tool_use_id, (len(self._calls), None))
+        order, call = self._calls.get(result.tool_use_id, (self._order + 1, None))
         written: Wire = {"name": call.name if call is not None else result.tool_use_id}
         if call is not None and not call.minted:
             written["id"] = call.id
@@ -207,8 +213,8 @@ class _Contents:
         parts: list[Any] = []
         for at, block in enumerate(message.blocks):
             if isinstance(block, ToolUse):
-                self._calls.pop(block.id, None)
-                self._calls[block.id] = (len(self._calls) + at, block)
+                self._order += 1
+                self._calls[block.id] = (self._order, block)
             part = self._block(block, f"{place}.blocks[{at}]", own=own)
             if part is not None:
                 parts.append(part)
@@ -229,13 +235,23 @@ class _Contents:
             case ServerToolUse(kind=kind) | ServerToolResult(kind=kind) if kind not in ("toolCall", "toolResponse"):
                 self._draft.lose("unsupported-content", place, f"a provider's tool of another dialect: {kind}")
                 return None
-            case Image() | Audio() | Document() if not block.data and block.url.startswith("data:"):
-                return media_part(block)
+            case Image() | Audio() | Document() if not own:
+                return self._shown(block, place)
         try:
             return _sendable(write_part(block))
         except KeyError:
             self._draft.lose("unsupported-content", place, f"{type(block).__name__} in an assistant's turn")
             return None
+
+    def _shown(self, block: Image | Audio | Document, place: str) -> Wire | None:
+        """Write a picture, sound or document that another model made."""
+        written: Wire | None = media_part(block)
+        if written is None and isinstance(block, Audio) and block.transcript:
+            written = {"text": block.transcript}
+        if written is None:
+            self._draft.lose("unsupported-content", place, f"{type(block).__name__.lower()} without data")
+            return None
+        return _sendable(completed(block, written))
 
     def _reasoning(self, block: Reasoning, place: str, *, own: bool) -> Wire | Raw | None:
         """Write a thought: signed ones and the target's own as thoughts, others as text if that was asked for."""
@@ -264,11 +280,16 @@ def _answers_calls(content: Wire) -> bool:
 def _sendable(part: Wire | Raw) -> Wire:
     """Take off a part what a request refuses: fields of responses, and nulls. A signature alone goes as empty text."""
     assert isinstance(part, dict)
-    kept = {
+    kept = _without(part, "")
+    for name, value in kept.items():
+        if isinstance(value, dict):
+            kept[name] = _without(value, f"{name}.")
+    return kept if not DATA.isdisjoint(kept) else {**kept, "text": ""}
+
+
+def _without(fields: Wire, above: str) -> Wire:
+    return {
         name: value
-        for name, value in part.items()
-        if name not in RESPONSE_ONLY and not (isinstance(value, Raw) and bytes(value) == b"null")
+        for name, value in fields.items()
+        if f"{above}{name}" not in RESPONSE_ONLY and not (isinstance(value, Raw) and bytes(value) == b"null")
     }
-    if "thoughtSignature" in kept and kept.keys() <= {"thoughtSignature", "thought"}:
-        kept["text"] = ""
-    return kept

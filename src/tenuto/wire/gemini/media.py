@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
-from urllib.parse import unquote_to_bytes
+import re
 
 from tenuto.core.blocks import Audio, Document, Image
 
 __all__ = ["media_part"]
 
+_QUOTED = re.compile(rb"%([0-9a-fA-F]{2})")
 _SPELT = {"image/jpg": "image/jpeg", "audio/mpeg3": "audio/mpeg", "audio/x-wav": "audio/wav"}
 _STARTS = {
     "iVBORw0KGgo": "image/png",
@@ -59,7 +60,7 @@ def media_part(block: Image | Audio | Document) -> dict[str, dict[str, str]] | N
     if block.url.startswith("data:"):
         head, _, data = block.url[5:].partition(",")
         if not head.endswith(";base64"):
-            data = base64.b64encode(unquote_to_bytes(data)).decode()
+            data = base64.b64encode(_unquoted(data)).decode()
         return _inline(block, block.mime or head.partition(";")[0], data)
     address = block.url or block.file_id
     if not address:
@@ -71,6 +72,10 @@ def media_part(block: Image | Audio | Document) -> dict[str, dict[str, str]] | N
 def _inline(block: Image | Audio | Document, mime: str, data: str) -> dict[str, dict[str, str]]:
     mime = _spelt(mime) or _sniffed(data) or _DEFAULTS[type(block)]
     return {"inlineData": {"mimeType": mime, "data": data}}
+
+
+def _unquoted(data: str) -> bytes:
+    return _QUOTED.sub(lambda quoted: bytes.fromhex(quoted[1].decode()), data.encode("utf-8", "surrogatepass"))
 
 
 def _spelt(mime: str) -> str:

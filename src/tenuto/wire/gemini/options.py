@@ -53,7 +53,7 @@ def _sampling(request: ChatRequest) -> Wire:
         "frequencyPenalty": request.frequency_penalty,
         "presencePenalty": request.presence_penalty,
         "seed": request.seed,
-        "responseLogprobs": request.logprobs,
+        "responseLogprobs": True if request.logprobs is None and request.top_logprobs else request.logprobs,
         "logprobs": request.top_logprobs,
         "responseModalities": [word.upper() for word in request.modalities] if request.modalities else None,
     }
@@ -103,12 +103,10 @@ def _tools(draft: Draft) -> None:
         draft.body["tools"] = [*tools, *built_in]
     config: Wire = {}
     choice = request.tool_choice
-    if functions and choice is not None:
-        named = isinstance(choice, NamedTool)
-        mode: Wire = {"mode": "ANY" if named else _MODES.get(choice, "AUTO")}  # type: ignore[call-overload]  # a word
-        config["functionCallingConfig"] = mode
-        if isinstance(choice, NamedTool):
-            mode["allowedFunctionNames"] = [choice.name]
+    if functions and isinstance(choice, NamedTool):
+        config["functionCallingConfig"] = {"mode": "ANY", "allowedFunctionNames": [choice.name]}
+    elif functions and isinstance(choice, str):
+        config["functionCallingConfig"] = {"mode": _MODES[choice]}
     elif choice not in (None, "auto", "none"):
         draft.lose("unsupported-parameter", "tool_choice", repr(choice), "give the functions to choose from")
     mixes = bool(functions and built_in)
@@ -164,9 +162,12 @@ def _thinking(draft: Draft) -> Wire:
     budget = wanted.budget if wanted is not None else None
     if mode == "off" or (mode is None and budget is None and effort == "none"):
         return _off(draft)
+    if draft.target.traits.thinking == ("none",):
+        draft.lose("no-such-thinking", "thinking", "this model does not think")
+        return {}
     config = _depth(draft, effort if effort != "none" else None, budget)
     show = wanted.show if wanted is not None else None
-    if show is None:
+    if show is None and budget != 0:
         show = True if config or mode is not None else None
     return config if show is None else {**config, "includeThoughts": show}
 

@@ -33,7 +33,7 @@ from tenuto.core.blocks import (
 from tenuto.wire.draft import extra_fields
 from tenuto.wire.gemini.shapes import DIALECT, PART, Fields, camel
 
-__all__ = ["inner_of", "read_part", "signature_of", "write_part"]
+__all__ = ["DATA", "completed", "inner_of", "read_part", "signature_of", "write_part"]
 
 Wire = dict[str, Any]
 _NULL = Raw(b"null")
@@ -161,6 +161,10 @@ _READERS: dict[str, Callable[[Fields, Callable[[], str]], Block | None]] = {
 }
 
 
+DATA = frozenset(("text", *_READERS))
+"""The fields of which a part holds one."""
+
+
 # --- to the wire ------------------------------------------------------------------------------------------------------
 
 
@@ -168,7 +172,11 @@ def write_part(block: Block) -> Wire | Raw:
     """Write a block as the part it came as; raise `KeyError` for a block that has no form here."""
     if isinstance(block, Opaque):
         return Raw(block.raw.encode("utf-8", "surrogatepass"))
-    written: Wire = _WRITERS[type(block)](block)
+    return completed(block, _WRITERS[type(block)](block))
+
+
+def completed(block: Block, written: Wire) -> Wire:
+    """Lay a block's other fields and its signature over the data that `written` holds."""
     for name, value in extra_fields(block.extra).items():
         held = written.get(name)
         if isinstance(held, dict) and bytes(value)[:1] == b"{":

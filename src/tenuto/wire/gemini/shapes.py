@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -17,6 +17,7 @@ __all__ = [
     "DONE",
     "HOT",
     "MODALITIES",
+    "NOTHING",
     "PART",
     "RESPONSE_ONLY",
     "SERVER_TOOLS",
@@ -24,8 +25,10 @@ __all__ = [
     "STOP_NUMBERS",
     "STOP_NUMBERS_VERTEX",
     "STOP_REASONS",
+    "THOUGHT_FALSE",
     "USAGE",
     "Fields",
+    "HotPart",
     "camel",
 ]
 
@@ -33,12 +36,15 @@ DIALECT: Final = "gemini"
 Fields = dict[str, Raw]
 
 NOTHING = Raw(b"")
+"""What a raw field of a chunk holds that did not come."""
+THOUGHT_FALSE = '{"thought":false}'
+"""The other fields of a text that says of itself that it is no thought."""
 
 
 class HotPart(msgspec.Struct, forbid_unknown_fields=True, gc=False, rename="camel"):
     text: str
     thought: bool | UnsetType = UNSET
-    thought_signature: str = ""
+    thought_signature: Annotated[str, msgspec.Meta(min_length=1)] = ""  # an empty one that came has to be kept
 
 
 class HotContent(msgspec.Struct, forbid_unknown_fields=True):
@@ -135,6 +141,7 @@ MODALITIES = ("MODALITY_UNSPECIFIED", "TEXT", "IMAGE", "VIDEO", "AUDIO", "DOCUME
 
 RESPONSE_ONLY: dict[str, str] = {
     "audioTranscription": "output only: the transcription of a part that the model spoke",
+    "functionCall.willContinue": "frames a stream; a call that is sent back is whole",
 }
 """Fields of a received part that a request refuses, each with its reason."""
 

@@ -35,7 +35,7 @@ from tenuto.core.messages import AssistantMessage, StopReason, Usage
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.target import Target
 from tenuto.errors import LLMError, ProtocolError
-from tenuto.wire.codec import Decoder, mint
+from tenuto.wire.codec import Decoder, merge_fields, mint
 from tenuto.wire.failures import failure
 from tenuto.wire.responses.items import DIALECT, citation_of
 from tenuto.wire.responses.output import Output, OutputItem
@@ -75,7 +75,7 @@ _GROWTH: dict[type[Piece], tuple[str, Block, _Delta]] = {
     ),
 }
 """The item that a piece belongs to and the block it begins, where nothing announced them; the event it gives rise to."""
-_FLAT: dict[type[Piece], _Delta] = {kind: delta for kind, (item, _, delta) in _GROWTH.items() if item != "reasoning"}
+_DELTAS: dict[type[Piece], _Delta] = {kind: delta for kind, (_, _, delta) in _GROWTH.items()}
 _REPEATS: dict[str, tuple[type[Piece], str]] = {
     "response.output_text.done": (TextPiece, "text"),
     "response.refusal.done": (RefusalPiece, "refusal"),
@@ -144,13 +144,12 @@ class ResponsesDecoder(Decoder):
             self._event(name, data)
             return
         item = self._items.get(piece.output_index)
-        delta = _FLAT.get(type(piece))
-        if item is None or delta is None or (slot := item.slots.get(piece.content_index)) is None:
+        if item is None or piece.summary_index != item.line or (slot := item.slots.get(piece.content_index)) is None:
             self._grow(piece)
             return
         text = piece.delta
         slot.pieces.append(text)
-        self.out.append(ContentDelta(0, slot.index, delta(text)))
+        self.out.append(ContentDelta(0, slot.index, _DELTAS[type(piece)](text)))
 
     def _event(self, name: bytes, data: bytes) -> None:
         if data.strip() in (b"", b"[DONE]"):
@@ -296,10 +295,10 @@ class ResponsesDecoder(Decoder):
             self.out.append(MessageStart(self._id, self._model or self.target.model))
 
     def _note(self, response: _Fields) -> None:
-        """Take the fields of the response object; each later object counts more than those before it."""
+        """Take the fields of the response object, which several events carry."""
         self._id = jsonio.text_of(response.get("id")) or self._id
         self._model = jsonio.text_of(response.get("model")) or self._model
-        self._fields.update((name, value) for name, value in response.items() if name not in _OURS)
+        merge_fields(self._fields, ((name, value) for name, value in response.items() if name not in _OURS))
         self._begin()
 
     def _end(self, response: _Fields, word: str | None) -> None:
@@ -307,9 +306,10 @@ class ResponsesDecoder(Decoder):
         output = response.get("output")
         if output is not None and bytes(output) != b"null":
             self._output.backfill(jsonio.elements(output))
-        self._count(response.get("usage"))
         self._status = jsonio.text_of(response.get("status")) or word
         if "failed" in (word, self._status):
+            self._stop = "error"
+            self._count(response.get("usage"))
             raise self._failed(response)
         if self._audio is not None:
             self._close_audio(self._audio)
@@ -317,6 +317,7 @@ class ResponsesDecoder(Decoder):
         self._ended_well = True
         self._stop = self._reason()
         self.out.append(MessageDelta(0, self._stop, self._status))
+        self._count(response.get("usage"))
 
     def _close_audio(self, item: OutputItem) -> None:
         heard = item.slots[0].joined()

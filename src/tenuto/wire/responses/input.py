@@ -16,7 +16,7 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Document, Image, Opaque, Text
 from tenuto.core.messages import Content, SystemMessage, ToolResult, UserMessage
-from tenuto.wire.draft import Draft, extra_fields
+from tenuto.wire.draft import Draft, extra_fields, raw_object
 from tenuto.wire.responses.items import DIALECT
 
 __all__ = ["call_id", "output_item", "system_item", "user_item"]
@@ -60,17 +60,16 @@ def _content(draft: Draft, content: str | tuple[Content, ...], place: str) -> st
 
 def _part(draft: Draft, part: Content, place: str) -> Any:
     if isinstance(part, Opaque):
-        if part.dialect == DIALECT:
-            return Raw(part.raw.encode("utf-8", "surrogatepass"))
-        draft.lose("foreign-block", place, f"a part of {part.dialect or 'a later version'}")
-        return None
+        written = raw_object(part.raw) if part.dialect == DIALECT else None
+        if written is None:
+            draft.lose("unreadable-block", place, "a part of another dialect or a later version")
+        return written
     if isinstance(part, Audio):
         draft.lose("unsupported-content", place, f"audio {part.mime}".rstrip(), "send a transcript")
         return None
     if part.cache:
         draft.lose("implicit-cache", place, part.cache, "this dialect caches by itself")
-    extra = extra_fields(part.extra)
-    extra.pop("item", None)
+    extra = extra_fields(part.extra) if part.meta is None else {}  # a reply's extra fields are no input's
     if isinstance(part, Text):
         return {"type": "input_text", "text": part.text, **extra}
     if isinstance(part, Image):

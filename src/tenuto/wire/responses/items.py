@@ -36,7 +36,7 @@ from tenuto.core.target import Dialect
 from tenuto.wire.draft import extra_fields
 from tenuto.wire.responses.shapes import CLIENT_CALLS, HOSTED_CALLS, INPUTS, MARKERS, OUTPUTS
 
-__all__ = ["DIALECT", "blocks_of", "citation_of", "emptied", "groups", "item_of", "kind_of"]
+__all__ = ["DIALECT", "blocks_of", "citation_of", "emptied", "groups", "item_of", "kind_of", "type_of"]
 
 DIALECT: Dialect = "openai-responses"
 Mint = Callable[[], str]
@@ -70,6 +70,11 @@ def blocks_of(raw: Raw, mint: Mint) -> list[Block]:
     if kind in HOSTED_CALLS or kind.endswith("_call"):
         return [_hosted(kind, fields)]
     return [Opaque(DIALECT, jsonio.as_text(raw))]
+
+
+def type_of(fields: dict[str, Raw]) -> str:
+    """Return an item's type; empty if it has none that is a word."""
+    return jsonio.text_of(fields["type"]) if _is_string(fields, "type") else ""
 
 
 def _joined(parts: Raw | None) -> str:
@@ -120,7 +125,7 @@ def _marked(extra: dict[str, Raw], item: dict[str, Raw] | None) -> str:
 
 def _part(raw: Raw, meta: OpenAiMeta, item: dict[str, Raw] | None, *, said: bool) -> Block:
     fields = jsonio.members(raw) if bytes(raw)[:1] == b"{" else {}
-    kind = jsonio.text_of(fields.get("type"))
+    kind = type_of(fields)
     if not said and kind:
         del fields["type"]
         text = _taken(fields, "text")
@@ -322,8 +327,11 @@ def _head(block: Block) -> dict[str, Any]:
     return {}
 
 
-def _raw(text: str) -> Raw | None:
-    return Raw(text.encode("utf-8", "surrogatepass")) if text else None
+def _raw(text: str) -> Raw | str | None:
+    """Splice JSON in as it stands; what is no JSON can only have been put there by hand, and goes out as a string."""
+    if not text or jsonio.problem(text):
+        return text or None
+    return Raw(text.encode("utf-8", "surrogatepass"))
 
 
 def _written_call(block: ToolUse) -> dict[str, Any]:

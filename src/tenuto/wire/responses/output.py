@@ -19,7 +19,7 @@ from tenuto.core.events import ArgumentsDelta, CodeDelta, Delta, SignatureDelta,
 from tenuto.core.target import Loss
 from tenuto.wire.assembler import GROWS, Slot
 from tenuto.wire.codec import Parts
-from tenuto.wire.responses.items import blocks_of, emptied
+from tenuto.wire.responses.items import blocks_of, emptied, type_of
 from tenuto.wire.responses.shapes import INPUTS
 
 __all__ = ["Output", "OutputItem"]
@@ -72,8 +72,8 @@ def _said(slot: Slot) -> dict[str, str]:
 
 
 def _names(fields: dict[str, Raw]) -> set[str]:
-    values = (fields.get("id"), fields.get("call_id"))
-    return {bytes(value).decode("utf-8", "replace") for value in values if value is not None and len(bytes(value)) > 4}
+    values = (bytes(fields.get(name, b"")) for name in ("id", "call_id"))
+    return {value.decode("utf-8", "replace") for value in values if value[:1] == b'"' and len(value) > 2}
 
 
 class Output:
@@ -106,13 +106,13 @@ class Output:
     def announce(self, index: int, raw: Raw) -> None:
         """Begin an item as it is announced. The parts of a message follow by themselves."""
         fields = jsonio.members(raw)
-        item = self.open(index, jsonio.text_of(fields.get("type")))
-        item.kind = jsonio.text_of(fields.get("type")) or item.kind
+        item = self.open(index, type_of(fields))
+        item.kind = type_of(fields) or item.kind
         item.head = fields
         item.named(fields)
         if item.kind != "message" and 0 not in item.slots:
             fields.pop("encrypted_content", None)  # what is announced may carry another ciphertext than the finished
-            block = blocks_of(Raw(jsonio.encode(fields)), lambda: self._mint(index))[0]
+            block = self._read(item, Raw(jsonio.encode(fields)))[0]
             item.slots[0] = self._parts.start(msgspec.structs.replace(emptied(block), meta=None))
 
     def part(self, item: OutputItem, place: int, block: Block) -> Slot:
@@ -126,16 +126,16 @@ class Output:
         """Take the finished form of the item at `index`. The same item a second time changes nothing."""
         item = self.items.get(index)
         fields = jsonio.members(raw)
-        if item is not None and item.done and (not _names(fields) or _names(fields) & item.names):
+        if item is not None and item.done and (_names(fields) & item.names or self._read(item, raw) == item.blocks):
             return
-        self._finish(self.open(index, jsonio.text_of(fields.get("type"))), raw, fields)
+        self._finish(self.open(index, type_of(fields)), raw, fields)
 
     def backfill(self, raws: list[Raw]) -> None:
         """Take from the repeated list what was not finished, each in its place."""
         held = [jsonio.members(raw) for raw in raws]
         place = 0
         for at, known in enumerate(self._known(held)):
-            item = known or OutputItem(at, jsonio.text_of(held[at].get("type")))
+            item = known or OutputItem(at, type_of(held[at]))
             if known is None:
                 self._order.insert(place, item)
             if not item.done:
@@ -153,7 +153,7 @@ class Output:
         )
         for test in tests:
             for at, fields in enumerate(held):
-                kind = jsonio.text_of(fields.get("type"))
+                kind = type_of(fields)
                 fits = (item for item in left if found[at] is None and item.kind == kind and test(at, item))
                 if (item := next(fits, None)) is not None:
                     found[at] = item
@@ -183,9 +183,11 @@ class Output:
         """Finish an item with its blocks; what the pieces left unsaid is told as one more."""
         slots = _matched(item, len(blocks))
         for block, slot in zip(blocks, slots, strict=False):
-            place = slot or self._parts.start(msgspec.structs.replace(emptied(block)))
+            place = slot or self._parts.start(emptied(block))
             self._complete(item, place, block)
             item.blocks.append(self._parts.done(place, block))
+            if isinstance(block, ToolUse) and not block.name:
+                self._lose("nameless-call", item, f"{block.id} names no tool")
         if len(slots) > len(blocks):
             self._lose("stream-differs", item, f"{len(slots) - len(blocks)} parts are missing in the finished item")
         item.done = True
@@ -193,8 +195,11 @@ class Output:
 
     def _finish(self, item: OutputItem, raw: Raw, fields: dict[str, Raw]) -> None:
         item.named(fields)
-        item.kind = jsonio.text_of(fields.get("type")) or item.kind
-        self.settle(item, blocks_of(raw, lambda: self._mint(item.index)))
+        item.kind = type_of(fields) or item.kind
+        self.settle(item, self._read(item, raw))
+
+    def _read(self, item: OutputItem, raw: Raw) -> list[Block]:
+        return blocks_of(raw, lambda: self._mint(item.index))
 
     def _complete(self, item: OutputItem, slot: Slot, block: Block) -> None:
         if isinstance(block, _STREAMED):

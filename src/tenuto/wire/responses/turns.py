@@ -12,9 +12,9 @@ from typing import Any
 from msgspec import Raw
 
 from tenuto.core import jsonio
-from tenuto.core.blocks import Block, Opaque, OpenAiMeta, Refusal, Text, ToolUse
+from tenuto.core.blocks import Block, Opaque, OpenAiMeta, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.messages import AssistantMessage
-from tenuto.wire.draft import Draft
+from tenuto.wire.draft import Draft, raw_object
 from tenuto.wire.responses.input import call_id
 from tenuto.wire.responses.items import DIALECT, groups, item_of, kind_of
 from tenuto.wire.responses.shapes import CLIENT_CALLS, RESPONSE_ONLY
@@ -54,19 +54,40 @@ class Turns:
             return self._call(first)
         if isinstance(first, Text | Refusal) and first.meta is None:
             return _plain(first)
-        if isinstance(first, Opaque):
-            ours = first.dialect == DIALECT and first.raw.lstrip().startswith("{")
+        if isinstance(first, Opaque) and first.meta is None:
+            ours = first.dialect == DIALECT and raw_object(first.raw) is not None
         else:
             ours = isinstance(first.meta, OpenAiMeta)
-        item = _sendable(item_of(group)) if ours else {}
+        item = self._sendable(item_of(group)) if ours else {}
         if not item:
-            kind = type(first).__name__.lower()
-            self._draft.lose("foreign-block", place, f"{kind} that this dialect did not issue or cannot take back")
-            return None
+            return self._foreign(first, place)
         return item
 
+    def _foreign(self, block: Block, place: str) -> _Item | None:
+        if not isinstance(block, Reasoning):
+            kind = type(block).__name__
+            self._draft.lose(
+                "unsupported-content", place, f"{kind} in an assistant's turn that this dialect cannot hold"
+            )
+        elif block.text and self._draft.request.foreign_reasoning == "inline":
+            return _plain(Text(f"[Reasoning: {block.text}]"))
+        else:
+            self._draft.lose("unsigned-reasoning", place, "reasoning without a token is left out")
+        return None
+
+    def _sendable(self, item: _Item) -> _Item:
+        """Take off what only replies hold; reasoning always has its summary, and no empty fields."""
+        kind = _kind(item)
+        names = (name for name in item if name not in RESPONSE_ONLY and f"{kind}.{name}" not in RESPONSE_ONLY)
+        held = {name: item[name] for name in names}
+        if kind != "reasoning":
+            return held
+        if self._switches.reasoning_status and "status" in item:
+            held["status"] = item["status"]
+        return {"summary": [], **{name: value for name, value in held.items() if value != Raw(b"null")}}
+
     def _call(self, block: ToolUse) -> _Item:
-        item = _sendable(item_of([block]))
+        item = self._sendable(item_of([block]))
         kind = self.kinds[block.id] = kind_of(block)
         if kind == "mcp_approval_request":
             return {**item, "id": block.id}
@@ -79,21 +100,31 @@ class Turns:
 
     def _replayable(self, written: list[tuple[str, _Item]]) -> list[_Item]:
         last = max((at for at, (_, item) in enumerate(written) if not _is_reasoning(item)), default=-1)
-        whole = True
-        kept: list[_Item] = []
+        fit: list[tuple[str, _Item]] = []
         for at, (place, item) in enumerate(written):
-            if _is_reasoning(item):
-                reason = self._unfit(item, followed=at < last)
-                whole = whole and not reason
-                if reason:
-                    self._draft.lose("reasoning-left-out", place, reason, "the reply is complete without it")
-                    continue
-            kept.append(item)
-        whole = whole and self._may_keep_ids(kept)
-        if not whole:
-            kept = [bare for item in kept if (bare := _bare(item))]
+            reason = self._unfit(item, followed=at < last) if _is_reasoning(item) else ""
+            if reason:
+                self._draft.lose("reasoning-left-out", place, reason, "the turn goes out without it, and without ids")
+            else:
+                fit.append((place, item))
+        if len(fit) < len(written) or not self._may_keep_ids([item for _, item in fit]):
+            fit = [(place, bare) for place, item in fit if (bare := self._bare(item, place))]
+        kept = [item for _, item in fit]
         self._ids |= {id for item in kept if (id := _id(item))}
         return kept
+
+    def _bare(self, item: _Item, place: str) -> _Item | None:
+        """Take off an item's id, and the status that only messages with an id have; an approval is answered by its id."""
+        kind = _kind(item)
+        if kind == "mcp_approval_request" or not _id(item):
+            return item
+        self._draft.lose("id-left-out", place, _id(item))
+        off = ("id", "status") if kind == "message" else ("id",)
+        bare = {name: value for name, value in item.items() if name not in off}
+        # What was kept on the server alone is nothing without its id.
+        if kind == "reasoning" and not bare.get("encrypted_content") and not bare.get("content"):
+            return None
+        return None if kind == "item_reference" else bare
 
     def _unfit(self, item: _Item, *, followed: bool) -> str:
         if not followed:
@@ -107,8 +138,7 @@ class Turns:
         limit = self._switches.call_id_max
         if any(limit and len(id) > limit for id in ids):
             return False
-        given = [id for id in ids if id]
-        if len({*given}) < len(given) or self._ids.intersection(given):
+        if self._ids.intersection(filter(None, ids)):  # a repeated turn; one that repeats its own ids came so
             return False
         return all(ids) or not any(map(_is_reasoning, items))
 
@@ -130,16 +160,6 @@ def _plain(block: Text | Refusal) -> _Item | None:
     return {"type": "message", "role": "assistant", "content": content}
 
 
-def _sendable(item: _Item) -> _Item:
-    """Take off what only replies hold; reasoning always has its summary, and no empty fields."""
-    kind = _kind(item)
-    item = {name: v for name, v in item.items() if name not in RESPONSE_ONLY and f"{kind}.{name}" not in RESPONSE_ONLY}
-    if kind == "reasoning":
-        held = {name: value for name, value in item.items() if value != Raw(b"null")}
-        return {"summary": [], **held}
-    return item
-
-
 def _kind(item: _Item) -> str:
     kind = item.get("type")
     return jsonio.text_of(kind) if isinstance(kind, Raw) else str(kind or "")
@@ -152,16 +172,3 @@ def _is_reasoning(item: _Item) -> bool:
 def _id(item: _Item) -> str:
     id = item.get("id", "")
     return id if isinstance(id, str) else jsonio.text_of(id)
-
-
-def _bare(item: _Item) -> _Item | None:
-    """Take an item's id off, and its status where only stored messages have one; an approval is answered by its id."""
-    kind = _kind(item)
-    if kind == "mcp_approval_request":
-        return item
-    off = ("id", "status") if kind == "message" else ("id",)
-    bare = {name: value for name, value in item.items() if name not in off}
-    # What was kept on the server alone is nothing without its id.
-    if kind == "reasoning" and not bare.get("encrypted_content") and not bare.get("content"):
-        return None
-    return None if kind == "item_reference" else bare

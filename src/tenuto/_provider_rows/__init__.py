@@ -1,0 +1,13 @@
+"""The providers' rows: where each is, how it is paid, and in what it differs from its dialect's common form.
+
+`source` uses the words of `tenuto._model_rows`. `notes` say where a row departs from the specification because the
+provider has moved on.
+"""
+
+from __future__ import annotations
+
+from tenuto._provider_rows import hosts, makers
+
+__all__ = ["ROWS"]
+
+ROWS = (*makers.ROWS, *hosts.ROWS)

@@ -1,0 +1,90 @@
+"""Chat Completions, to the wire: one request in, bytes out, with whatever could not be said as losses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
+from tenuto.core.target import Loss, Target, WireRequest
+from tenuto.wire import switches as switch
+from tenuto.wire.chat.assistant import verbatim
+from tenuto.wire.chat.prompt import Prompt
+from tenuto.wire.draft import Draft
+
+__all__ = ["encode", "verbatim"]
+
+PATH = "/chat/completions"
+_NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
+
+
+def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) -> WireRequest:
+    """Write a request that is already adapted to its target and fitted to its model."""
+    draft = Draft(request, target, losses)
+    switches = target.provider.chat
+    draft.body["model"] = target.model
+    draft.body["messages"] = Prompt(draft).messages()
+    if tools := [written for tool in request.tools if (written := _tool(draft, tool)) is not None]:
+        draft.body["tools"] = tools
+    switch.tool_choice(draft, switches)
+    switch.response_format(draft, switches)
+    switch.think(draft, switches)
+    switch.limit(draft, switches)
+    switch.stop_sequences(draft, switches)
+    switch.log_probabilities(draft, switches)
+    _parameters(draft)
+    switch.usage_of_stream(draft, switches)
+    switch.strip(draft, switches.strip)
+    switch.rename(draft, switches.rename)
+    switch.clamp(draft, switches.clamp)
+    switch.defaults(draft, switches.defaults)
+    return draft.finish(PATH)
+
+
+def _parameters(draft: Draft) -> None:
+    request = draft.request
+    draft.put(
+        temperature=request.temperature,
+        top_p=request.top_p,
+        top_k=request.top_k,
+        n=request.n,
+        seed=request.seed,
+        frequency_penalty=request.frequency_penalty,
+        presence_penalty=request.presence_penalty,
+        logit_bias=request.logit_bias,
+        user=request.user,
+        verbosity=request.verbosity,
+        service_tier=request.service_tier,
+        modalities=request.modalities,
+        audio=request.audio,
+        store=request.store,
+    )
+    draft.unsupported("container")
+    if request.cache:
+        draft.body.update(_hint(draft, request.cache, "cache"))
+
+
+def _hint(draft: Draft, cache: str, place: str) -> dict[str, Any]:
+    if draft.target.provider.chat.cache_control:
+        return {"cache_control": switch.cache_control(cache)}
+    draft.lose("cache-hint", place, cache, "this provider caches by itself")
+    return {}
+
+
+def _tool(draft: Draft, tool: ToolDefinition | ServerTool) -> dict[str, Any] | None:
+    if isinstance(tool, ServerTool):
+        if tool.type:
+            return {"type": tool.type, **tool.options}
+        draft.lose("unsupported-tool", "tools", tool.kind, "give `type` and `options` as this provider spells them")
+        return None
+    inner: dict[str, Any] = {"name": tool.name}
+    if tool.description:
+        inner["description"] = tool.description
+    if tool.kind == "function":
+        inner["parameters"] = tool.parameters if tool.parameters is not None else _NO_PARAMETERS
+        if tool.strict is not None and draft.target.provider.chat.strict_tools:
+            inner["strict"] = tool.strict
+        elif tool.strict is not None:
+            draft.lose("unsupported-parameter", f"tools.{tool.name}.strict", str(tool.strict))
+    options = {**(_hint(draft, tool.cache, f"tools.{tool.name}") if tool.cache else {}), **tool.options}
+    nested = options.pop(tool.kind, None)
+    return {"type": tool.kind, tool.kind: {**inner, **(nested if isinstance(nested, dict) else {})}, **options}

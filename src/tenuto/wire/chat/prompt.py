@@ -1,0 +1,239 @@
+"""Everything that is said to a model in the chat dialect: instructions, a user's words and things, tools' answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Raw
+
+from tenuto.core.blocks import Audio, Document, Image, Opaque, Text, ToolUse
+from tenuto.core.messages import (
+    AssistantMessage,
+    Content,
+    Message,
+    SystemMessage,
+    ToolResult,
+    ToolResults,
+    UserMessage,
+)
+from tenuto.wire.chat.assistant import assistant_object, is_legacy
+from tenuto.wire.draft import Draft, extra_fields
+from tenuto.wire.switches import CallIds, cache_control
+
+__all__ = ["Prompt"]
+
+_SOUNDS = {"audio/mpeg": "mp3", "audio/mp3": "mp3", "audio/wav": "wav", "audio/x-wav": "wav", "audio/wave": "wav"}
+_HOISTED = ("rejected", "top_only", "ignored")
+Fields = dict[str, Any]
+
+
+class Prompt:
+    """The messages of one request, being written. Reads the transcript once, in order."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        self.switches = draft.target.provider.chat
+        self._ids = CallIds(self.switches)
+        self._names: dict[str, str] = {}
+        self._legacy: dict[str, str] = {}
+        self._write: dict[type, Callable[[Any, str], list[Fields]]] = {
+            SystemMessage: self._system,
+            UserMessage: self._user,
+            AssistantMessage: self._assistant,
+            ToolResults: self._results,
+        }
+
+    def messages(self) -> list[Fields]:
+        """Return the messages for the wire."""
+        said = self.draft.request.transcript
+        order = self._order(said)
+        found = [obj for at in order for obj in self._write[type(said[at])](said[at], f"messages[{at}]")]
+        if self.switches.one_system:
+            found = _one_system(found)
+        flag = self._flag()
+        if flag and said and isinstance(said[-1], AssistantMessage) and found and not found[-1].get("tool_calls"):
+            found[-1][flag] = True
+        return found
+
+    def _flag(self) -> str:
+        """Name the flag that asks to go on with the last assistant's message."""
+        return self.draft.target.traits.prefill.partition("flag:")[2] or self.switches.prefix_flag
+
+    def _order(self, said: tuple[Message, ...]) -> list[int]:
+        """Move instructions to the top for a model that takes them nowhere else."""
+        places = list(range(len(said)))
+        if self.draft.target.traits.system_mid not in _HOISTED:
+            return places
+        first = next((at for at in places if not isinstance(said[at], SystemMessage)), len(said))
+        late = [at for at in places[first:] if isinstance(said[at], SystemMessage)]
+        for at in late:
+            self.draft.lose(
+                "moved-instructions", f"messages[{at}]", "moved to the top: this model takes them there only"
+            )
+        return [*places[:first], *late, *(at for at in places[first:] if at not in late)]
+
+    # --- instructions and questions -----------------------------------------------------------------------------------
+
+    def _system(self, message: SystemMessage, place: str) -> list[Fields]:
+        modes = self.draft.target.traits.thinking
+        thinks = bool(modes) and "none" not in modes
+        role = "developer" if self.switches.developer_role and thinks else "system"
+        if isinstance(message.content, str):
+            return [{"role": role, "content": message.content}]
+        hinted = any(part.cache for part in message.content)
+        if not (hinted and self.switches.cache_control):
+            self._unhinted(message.content, place)
+            return [{"role": role, "content": str(message)}]
+        return [{"role": role, "content": self._parts(message.content, place)}]
+
+    def _user(self, message: UserMessage, place: str) -> list[Fields]:
+        found: Fields = {"role": "user", "content": self._content(message.content, place)}
+        if message.name and self.switches.names:
+            found["name"] = message.name
+        elif message.name:
+            self.draft.lose("unsupported-parameter", f"{place}.name", message.name)
+        return [found]
+
+    def _content(self, content: str | tuple[Content, ...], place: str) -> str | list[Any]:
+        if isinstance(content, str):
+            return content
+        parts = self._parts(content, place)
+        plain = len(parts) == 1 and isinstance(parts[0], dict) and parts[0].keys() == {"type", "text"}
+        return str(parts[0]["text"]) if plain else parts or ""
+
+    def _unhinted(self, parts: tuple[Content, ...], place: str) -> None:
+        for at, part in enumerate(parts):
+            if isinstance(part, Text | Image) and part.cache and not self.switches.cache_control:
+                self.draft.lose("cache-hint", f"{place}.content[{at}]", part.cache, "this provider caches by itself")
+
+    def _parts(self, content: tuple[Content, ...], place: str) -> list[Any]:
+        self._unhinted(content, place)
+        found: list[Any] = []
+        for at, part in enumerate(content):
+            written = self._part(part, f"{place}.content[{at}]")
+            if written is not None:
+                found.append(written)
+        return found
+
+    def _part(self, part: Content, place: str) -> Fields | Raw | None:
+        if isinstance(part, Opaque):
+            if part.dialect == "openai-chat":
+                return Raw(part.raw.encode("utf-8", "surrogatepass"))
+            self.draft.lose("foreign-block", place, f"a block of {part.dialect or 'a later version'}")
+            return None
+        written = self._written(part)
+        if written is None:
+            self.draft.lose("unsupported-content", place, _described(part), "give its bytes instead")
+            return None
+        hint: Fields = {}
+        if isinstance(part, Text | Image) and part.cache and self.switches.cache_control:
+            hint = {"cache_control": cache_control(part.cache)}
+        return {**written, **hint, **extra_fields(part.extra)}
+
+    def _written(self, part: Text | Image | Audio | Document) -> Fields | None:
+        if isinstance(part, Text):
+            return {"type": "text", "text": part.text}
+        if isinstance(part, Image):
+            return self._image(part)
+        if isinstance(part, Audio):
+            return self._audio(part)
+        return self._document(part)
+
+    def _image(self, part: Image) -> Fields | None:
+        if part.data:
+            url = f"data:{part.mime};base64,{part.data}"
+        elif part.url and self.switches.image_urls:
+            url = part.url
+        else:
+            return None
+        return {"type": "image_url", "image_url": {"url": url, **({"detail": part.detail} if part.detail else {})}}
+
+    def _audio(self, part: Audio) -> Fields | None:
+        if not part.data:
+            return None
+        kind = _SOUNDS.get(part.mime, part.mime.partition("/")[2])
+        data = f"data:{part.mime};base64,{part.data}" if self.switches.audio_as_uri else part.data
+        return {"type": "input_audio", "input_audio": {"data": data, "format": kind}}
+
+    def _document(self, part: Document) -> Fields | None:
+        if part.text:
+            return {"type": "text", "text": part.text}
+        if not self.switches.file_parts:
+            return None
+        if part.file_id:
+            return {"type": "file", "file": {"file_id": part.file_id}}
+        if not part.data:
+            return None
+        named = {"filename": part.title} if part.title else {}
+        return {"type": "file", "file": {"file_data": f"data:{part.mime};base64,{part.data}", **named}}
+
+    # --- turns --------------------------------------------------------------------------------------------------------
+
+    def _assistant(self, message: AssistantMessage, place: str) -> list[Fields]:
+        origin, target = message.origin, self.draft.target
+        own = (
+            origin is not None
+            and (origin.provider, origin.dialect) == (target.provider.name, target.dialect)
+            and origin.model == target.model
+        )
+        self._ids.next_turn()
+        for block in message.blocks:
+            if isinstance(block, ToolUse):
+                self._names[block.id] = block.name
+                self._legacy.pop(block.id, None)
+                if is_legacy(block):
+                    self._legacy[block.id] = block.name
+        found = assistant_object(message, self.draft, place, lambda block: self._call_id(block, place, own=own))
+        return [found] if found is not None else []
+
+    def _call_id(self, block: ToolUse, place: str, *, own: bool) -> str:
+        id = self._ids.call(block, own=own)
+        if id != block.id:
+            self.draft.lose("call-id-mapped", place, f"{block.id[:80]} became {id}")
+        return id
+
+    def _results(self, message: ToolResults, place: str) -> list[Fields]:
+        return [self._result(result, f"{place}.results[{at}]") for at, result in enumerate(message.results)]
+
+    def _result(self, result: ToolResult, place: str) -> Fields:
+        content = self._answer(result, place)
+        id = result.tool_use_id
+        if id in self._legacy:
+            return {"role": "function", "name": self._legacy[id], "content": content, **extra_fields(result.extra)}
+        found: Fields = {"role": "tool", "tool_call_id": self._ids.answer(id), "content": content}
+        if self.switches.name_on_tool_message and id in self._names:
+            found["name"] = self._names[id]
+        return {**found, **extra_fields(result.extra)}
+
+    def _answer(self, result: ToolResult, place: str) -> str | list[Any]:
+        """Write a tool's answer: as text, or as parts where pictures are taken. An error says so in its text."""
+        if isinstance(result.content, str):
+            return _told(result.content, is_error=result.is_error)
+        if self.switches.images_in_results and any(isinstance(part, Image) for part in result.content):
+            return self._parts(result.content, place)
+        texts = []
+        for at, part in enumerate(result.content):
+            if isinstance(part, Text | Document) and part.text:
+                texts.append(part.text)
+            elif not isinstance(part, Text):
+                self.draft.lose("unsupported-content", f"{place}.content[{at}]", _described(part), "say it in words")
+        return _told("\n".join(texts), is_error=result.is_error)
+
+
+def _told(text: str, *, is_error: bool) -> str:
+    return f"Error: {text}" if is_error and not text.lower().startswith("error") else text
+
+
+def _described(part: Content) -> str:
+    where = next((name for name in ("url", "file_id", "data") if getattr(part, name, "")), "")
+    return f"{type(part).__name__} by {where}" if where else type(part).__name__
+
+
+def _one_system(found: list[Fields]) -> list[Fields]:
+    """Join the leading instructions into one message."""
+    lead = next((at for at, obj in enumerate(found) if obj["role"] not in ("system", "developer")), len(found))
+    texts = [obj["content"] for obj in found[:lead]]
+    if lead < 2 or not all(isinstance(text, str) for text in texts):
+        return found
+    return [{**found[0], "content": "\n\n".join(texts)}, *found[lead:]]

@@ -1,0 +1,310 @@
+"""The switches of the chat dialect, one function each: what a provider's row says, done to a request.
+
+The last four acts work on the finished body, in this order: strip, rename, clamp, defaults. Whatever was asked for and
+does not go out as it was asked for is a `Loss`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import deque
+from typing import Any
+
+from tenuto.core.blocks import ToolUse
+from tenuto.core.request import JsonSchema, NamedTool
+from tenuto.core.target import ChatSwitches
+from tenuto.wire.draft import Draft
+
+__all__ = [
+    "CallIds",
+    "cache_control",
+    "clamp",
+    "defaults",
+    "limit",
+    "log_probabilities",
+    "rename",
+    "response_format",
+    "stop_sequences",
+    "strip",
+    "think",
+    "tool_choice",
+    "usage_of_stream",
+]
+
+_LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_NINE = re.compile(r"[0-9A-Za-z]{9}")
+_OURS = ("stream_options",)
+"""Body fields that nobody asked for: leaving them out loses nothing."""
+
+
+# --- the finished body ------------------------------------------------------------------------------------------------
+
+
+def strip(draft: Draft, names: tuple[str, ...]) -> None:
+    """Leave out what the provider refuses."""
+    for name in names:
+        value = draft.body.pop(name, None)
+        if value is not None and name not in _OURS:
+            draft.lose("stripped-parameter", name, repr(value)[:200], "this provider does not take it")
+
+
+def rename(draft: Draft, names: dict[str, str]) -> None:
+    """Call fields what the provider calls them."""
+    draft.body = {names.get(name, name): value for name, value in draft.body.items()}
+
+
+def clamp(draft: Draft, bounds: dict[str, float | tuple[float, float]]) -> None:
+    """Force a number, or force it into its bounds; what was not asked for stays absent."""
+    for name, bound in bounds.items():
+        value = draft.body.get(name)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        forced = bound if isinstance(bound, int | float) else min(max(value, bound[0]), bound[1])
+        if forced != value:
+            draft.body[name] = forced
+            draft.lose("clamped-parameter", name, f"{value} became {forced}")
+
+
+def defaults(draft: Draft, values: dict[str, Any]) -> None:
+    """Set what nobody set."""
+    for name, value in values.items():
+        if draft.body.get(name) is None:
+            draft.body[name] = value
+
+
+# --- thinking ---------------------------------------------------------------------------------------------------------
+
+
+class _Thinking:
+    """What is asked for, and which of the row's fields this model takes."""
+
+    def __init__(self, draft: Draft, switches: ChatSwitches) -> None:
+        request, modes = draft.request, draft.target.traits.thinking
+        self.draft = draft
+        self.switches = switches
+        self.effort: str | None = request.effort
+        self.mode = request.thinking.mode if request.thinking is not None else None
+        self.on = None if self.mode is None else self.mode != "off"
+        self.effort_field = switches.effort_field if not modes or "effort" in modes else ""
+        self.toggle = switches.thinking_toggle if not modes or "toggle" in modes else ""
+        self.efforts = draft.target.traits.efforts
+
+    def weigh(self) -> None:
+        """Say with the toggle what the effort cannot say, and the other way round."""
+        if self.effort == "none" and self.toggle and "none" not in (self.efforts or ()):
+            self.on, self.effort = False, None
+        elif self.effort not in (None, "none") and not self.effort_field and self.toggle:
+            self.draft.lose("effort-degree", "effort", f"{self.effort} became on: this model knows on and off only")
+            self.on, self.effort = True, None
+        elif self.on is False and self.effort is None and self._none_is_an_effort():
+            self.on, self.effort = None, "none"
+
+    def _none_is_an_effort(self) -> bool:
+        return not self.toggle and self.effort_field != "" and (self.efforts is None or "none" in self.efforts)
+
+    def write(self) -> None:
+        """Put both where the row says they stand."""
+        sent = self.effort is not None and self.effort_field != ""
+        if sent and self.effort is not None:
+            _place(self.draft.body, self.effort_field, self.switches.effort_words.get(self.effort, self.effort))
+        elif self.effort is not None:
+            self.draft.unsupported("effort")
+        if self.on is None:
+            return
+        if self.toggle and not (sent and self.switches.one_thinking_field):
+            _turn(self.draft.body, self.toggle, on=self.on)
+        elif not (self.on and sent):
+            self.draft.lose(
+                "unsupported-parameter", "thinking.mode", self.mode or "", "ask by effort where it is known"
+            )
+
+
+def think(draft: Draft, switches: ChatSwitches) -> None:
+    """Ask for effort, thinking on or off, a budget, and readable reasoning, each where this provider wants it."""
+    asked = _Thinking(draft, switches)
+    asked.weigh()
+    asked.write()
+    wanted = draft.request.thinking
+    if wanted is not None:
+        if asked.mode == "between_tools":
+            draft.lose("unsupported-parameter", "thinking.mode", "between_tools became on")
+        if wanted.budget is not None:
+            _budget(draft, switches.budget_field, wanted.budget)
+        if wanted.show is not None:
+            _show(draft, switches.show_field, show=wanted.show)
+    if (asked.on or asked.effort not in (None, "none")) and asked.on is not False:
+        defaults(draft, switches.with_thinking)
+
+
+def _budget(draft: Draft, field: str, budget: int) -> None:
+    if field:
+        _place(draft.body, field, budget)
+    else:
+        draft.lose("unsupported-parameter", "thinking.budget", str(budget), "ask by effort where it is known")
+
+
+def _show(draft: Draft, field: str, *, show: bool) -> None:
+    if field:
+        _place(draft.body, field, not show if field.endswith("exclude") else show)
+    else:
+        draft.lose("unsupported-parameter", "thinking.show", str(show))
+
+
+def _turn(body: dict[str, Any], toggle: str, *, on: bool) -> None:
+    if toggle == "thinking.type":
+        _place(body, toggle, "enabled" if on else "disabled")
+    elif toggle == "template":
+        _place(body, "chat_template_kwargs.enable_thinking", on)
+    else:
+        _place(body, toggle, not on if toggle == "disable_reasoning" else on)
+
+
+def _place(body: dict[str, Any], path: str, value: Any) -> None:
+    """Set a field, or a field of a field, beside what stands there already."""
+    name, _, inner = path.partition(".")
+    body[name] = {**body.get(name, {}), inner: value} if inner else value
+
+
+# --- single parameters ------------------------------------------------------------------------------------------------
+
+
+def limit(draft: Draft, switches: ChatSwitches) -> None:
+    """Limit the tokens of the answer, under the name that the model, or else the provider, knows."""
+    named = draft.target.traits.max_tokens_field
+    field = named if named in ("max_tokens", "max_completion_tokens") else switches.max_tokens_field
+    if draft.request.max_tokens is not None:
+        draft.body[field] = draft.request.max_tokens
+
+
+def stop_sequences(draft: Draft, switches: ChatSwitches) -> None:
+    """Send stop sequences: one as it is, or as a list; no more than are taken."""
+    stop = draft.request.stop
+    if stop is None:
+        return
+    if isinstance(stop, str):
+        draft.body["stop"] = [stop] if switches.stop_as_list else stop
+        return
+    most = switches.stop_max or len(stop)
+    for at, word in enumerate(stop[most:], most):
+        draft.lose("too-many-stops", f"stop[{at}]", repr(word), f"this provider takes {most}")
+    draft.body["stop"] = list(stop[:most])
+
+
+def log_probabilities(draft: Draft, switches: ChatSwitches) -> None:
+    """Ask for log probabilities: a flag and a number, or one number for both."""
+    request = draft.request
+    if not switches.logprobs_as_number:
+        draft.put(logprobs=request.logprobs, top_logprobs=request.top_logprobs)
+    elif request.logprobs:
+        draft.body["logprobs"] = request.top_logprobs if request.top_logprobs is not None else 1
+
+
+def tool_choice(draft: Draft, switches: ChatSwitches) -> None:
+    """Say which tool to call. Without tools there is nothing to choose, and providers refuse the field."""
+    request = draft.request
+    choice = request.tool_choice
+    if not draft.body.get("tools"):
+        if choice not in (None, "auto", "none"):
+            draft.lose("unsupported-parameter", "tool_choice", repr(choice), "there are no tools to choose from")
+        return
+    if choice == "none" and switches.none_drops_tools:
+        del draft.body["tools"]
+        draft.lose("dropped-tools", "tools", "tool_choice none is not obeyed here, so the tools stay out")
+        return
+    if isinstance(choice, NamedTool):
+        kinds = {getattr(tool, "name", ""): getattr(tool, "kind", "") for tool in request.tools}
+        kind = "custom" if kinds.get(choice.name) == "custom" else "function"
+        draft.body["tool_choice"] = {"type": kind, kind: {"name": choice.name}}
+    elif choice is not None:
+        draft.body["tool_choice"] = switches.required_word if choice == "required" else choice
+    draft.put(parallel_tool_calls=request.parallel_tool_calls)
+
+
+def response_format(draft: Draft, switches: ChatSwitches) -> None:
+    """Ask for text, JSON, or JSON of a schema; where schemas are not known, for JSON."""
+    asked, known = draft.request.response_format, draft.target.traits.structured_output
+    if asked is None:
+        return
+    if not isinstance(asked, JsonSchema):
+        draft.body["response_format"] = {"type": asked}
+    elif known == "none":
+        draft.lose("unsupported-parameter", "response_format", asked.name, "ask for JSON in the prompt")
+    elif not switches.json_schema or known != "native":
+        draft.body["response_format"] = {"type": "json_object"}
+        draft.lose("dropped-schema", "response_format", asked.name, "say in the prompt what the JSON should look like")
+    else:
+        optional: dict[str, Any] = {"strict": asked.strict, "description": asked.description or None}
+        schema: dict[str, Any] = {"name": asked.name, "schema": asked.schema}
+        schema.update({name: value for name, value in optional.items() if value is not None})
+        draft.body["response_format"] = {"type": "json_schema", "json_schema": schema}
+
+
+def cache_control(cache: str) -> dict[str, str]:
+    """Write a hint to cache the prompt up to here; five minutes go without saying."""
+    return {"type": "ephemeral", **({"ttl": cache} if cache != "5m" else {})}
+
+
+def usage_of_stream(draft: Draft, switches: ChatSwitches) -> None:
+    """Ask for a stream, and for its usage where that must be asked for."""
+    draft.body["stream"] = draft.request.stream
+    if draft.request.stream and switches.stream_options:
+        draft.body["stream_options"] = {"include_usage": True}
+
+
+# --- ids of calls -----------------------------------------------------------------------------------------------------
+
+
+class CallIds:
+    """One map for both sides: a call and its answer always get the same id, and no id is used twice.
+
+    The map depends on nothing but the transcript, so the same transcript gives the same ids. An id that the model asked
+    issued itself goes back as it is.
+    """
+
+    def __init__(self, switches: ChatSwitches) -> None:
+        self._form = switches.call_id
+        self._longest = switches.call_id_max
+        self._used: set[str] = set()
+        self._open: dict[str, deque[str]] = {}
+        self._answered: dict[str, str] = {}
+
+    def next_turn(self) -> None:
+        """A new assistant's message: answers from here on belong to its calls."""
+        self._open.clear()
+
+    def call(self, block: ToolUse, *, own: bool) -> str:
+        """Return the id for a call; `own` tells that the model asked issued it."""
+        wire = block.id if own else self._fitting(block.id, 0)
+        again = 0
+        while wire in self._used:
+            again += 1
+            wire = self._fitting(f"{block.id}\x00{again}", again)
+        self._used.add(wire)
+        self._open.setdefault(block.id, deque()).append(wire)
+        return wire
+
+    def answer(self, id: str) -> str:
+        """Return the id for the next answer to a call."""
+        waiting = self._open.get(id)
+        if waiting:
+            self._answered[id] = waiting.popleft()
+        return self._answered.get(id) or self._fitting(id, 0)
+
+    def _fitting(self, id: str, again: int) -> str:
+        digest = hashlib.sha256(id.encode("utf-8", "surrogatepass")).digest()
+        if self._form == "nine":
+            return id if _NINE.fullmatch(id) and not again else _spelt(digest, 9)
+        if not again and id and len(id) <= self._longest:
+            return id
+        tail = _spelt(digest, 12)
+        return f"{id.partition(chr(0))[0][: max(self._longest - 13, 0)]}_{tail}"[-self._longest :]
+
+
+def _spelt(digest: bytes, length: int) -> str:
+    number = int.from_bytes(digest, "big")
+    letters = []
+    for _ in range(length):
+        number, at = divmod(number, len(_LETTERS))
+        letters.append(_LETTERS[at])
+    return "".join(letters)

@@ -1,0 +1,213 @@
+"""Codecs with a fault put in: each must make the runner fail.
+
+A mutant takes hold where the fault would lie: on a block as it is finished, on the assembled message, on what is sent,
+on the written bytes, on the frames, on the events, or on what is stored. `caught_by` is the check that has to notice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from conformance.jsontext import load, plain
+from tenuto.core import stored
+from tenuto.core.blocks import Block
+from tenuto.core.events import ContentDelta, Event
+from tenuto.core.messages import AssistantMessage
+from tenuto.core.response import ChatResponse
+from tenuto.core.target import Target, WireRequest
+from tenuto.wire import codec, dialects, sse
+
+__all__ = [
+    "Mutant",
+    "fields",
+    "on_block",
+    "on_bytes",
+    "on_events",
+    "on_fields",
+    "on_frames",
+    "on_lines",
+    "on_message",
+    "on_request",
+    "on_response",
+    "on_store",
+    "on_verbatim",
+    "respelt",
+]
+
+Patch = Callable[[pytest.MonkeyPatch, Any], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutant:
+    """One fault: the dialect it lies in, what it does, and which check must notice it."""
+
+    name: str
+    dialect: str
+    caught_by: str
+    patch: Patch
+
+    def __str__(self) -> str:
+        return f"{self.dialect}: {self.name}"
+
+
+def respelt(text: str) -> str:
+    """Write JSON again, as a careless encoder would."""
+    return json.dumps(plain(load(text)), ensure_ascii=False, separators=(",", ":"))
+
+
+def fields(extra: str, *, without: tuple[str, ...] = (), **changed: Any) -> str:
+    """Return the text of an object without some fields, and with others changed."""
+    held = {**plain(load(extra or "{}")), **changed}
+    kept = {name: value for name, value in held.items() if name not in without}
+    return json.dumps(kept, ensure_ascii=False) if kept else ""
+
+
+# --- where a fault may lie --------------------------------------------------------------------------------------------
+
+
+def on_block(kind: type[Block], change: Callable[[Any], Block]) -> Patch:
+    """Change every block of a kind as it is finished."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch, _: Any) -> None:
+        done = codec.Parts.done
+
+        def mutated(self: codec.Parts, slot: Any, block: Block | None = None) -> Block:
+            whole = block if block is not None else slot.joined()
+            return done(self, slot, change(whole) if isinstance(whole, kind) else whole)
+
+        monkeypatch.setattr(codec.Parts, "done", mutated)
+
+    return patch
+
+
+def on_response(change: Callable[[ChatResponse], ChatResponse]) -> Patch:
+    """Change the assembled response."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch, dialect: Any) -> None:
+        decoder = dialects.DECODERS[dialect]
+        assembled = decoder.response
+
+        def mutated(self: Any, *, partial: bool) -> ChatResponse:
+            return change(assembled(self, partial=partial))
+
+        monkeypatch.setattr(decoder, "response", mutated)
+
+    return patch
+
+
+def on_message(change: Callable[[AssistantMessage], AssistantMessage]) -> Patch:
+    """Change the message of every choice."""
+
+    def changed(response: ChatResponse) -> ChatResponse:
+        choices = (msgspec.structs.replace(c, message=change(c.message)) for c in response.choices)
+        return msgspec.structs.replace(response, choices=tuple(choices))
+
+    return on_response(changed)
+
+
+def on_request(change: Callable[[AssistantMessage], AssistantMessage]) -> Patch:
+    """Change the assistant's turns before they are encoded."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch, dialect: Any) -> None:
+        encode = dialects.ENCODERS[dialect]
+
+        def mutated(request: Any, target: Target, losses: tuple[Any, ...] = ()) -> WireRequest:
+            turns = tuple(change(m) if isinstance(m, AssistantMessage) else m for m in request.transcript)
+            return encode(msgspec.structs.replace(request, messages=turns), target, losses)
+
+        monkeypatch.setitem(dialects.ENCODERS, dialect, mutated)
+
+    return patch
+
+
+def on_bytes(pattern: bytes, put: bytes) -> Patch:
+    """Change the bytes of a request after they were written."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch, dialect: Any) -> None:
+        encode = dialects.ENCODERS[dialect]
+
+        def mutated(request: Any, target: Target, losses: tuple[Any, ...] = ()) -> WireRequest:
+            written = encode(request, target, losses)
+            return msgspec.structs.replace(written, body=re.sub(pattern, put, written.body))
+
+        monkeypatch.setitem(dialects.ENCODERS, dialect, mutated)
+
+    return patch
+
+
+def on_verbatim(change: Callable[[list[Any]], list[Any]]) -> Patch:
+    """Change the wire form of a turn."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch, dialect: Any) -> None:
+        write = dialects.VERBATIM[dialect]
+        monkeypatch.setitem(dialects.VERBATIM, dialect, lambda message: change(write(message)))
+
+    return patch
+
+
+def on_store(change: Callable[[bytes], bytes]) -> Patch:
+    """Change what is stored."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch, _: Any) -> None:
+        dump = stored.dump_response
+        monkeypatch.setattr(stored, "dump_response", lambda response: change(dump(response)))
+
+    return patch
+
+
+def on_frames(change: Callable[[bytes, bytes], list[tuple[bytes, bytes]]]) -> Patch:
+    """Change the frames before the dialect reads them."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch, dialect: Any) -> None:
+        decoder = dialects.DECODERS[dialect]
+        read = decoder.frame
+
+        def mutated(self: Any, name: bytes, data: bytes) -> None:
+            for frame in change(name, data):
+                read(self, *frame)
+
+        monkeypatch.setattr(decoder, "frame", mutated)
+
+    return patch
+
+
+def on_lines(change: Callable[[bytes], bytes]) -> Patch:
+    """Change each piece of a stream as it comes in."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch, _: Any) -> None:
+        feed = sse.SseDecoder.feed
+        monkeypatch.setattr(sse.SseDecoder, "feed", lambda self, piece: feed(self, change(piece)))
+
+    return patch
+
+
+def on_events(change: Callable[[Event], list[Event]], kind: type[Event] = ContentDelta) -> Patch:
+    """Change the events of a kind on their way to the caller."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch, _: Any) -> None:
+        feed = codec.Decoder.feed
+
+        def mutated(self: codec.Decoder, piece: bytes) -> list[Event]:
+            told = feed(self, piece)
+            return [other for event in told for other in (change(event) if isinstance(event, kind) else [event])]
+
+        monkeypatch.setattr(codec.Decoder, "feed", mutated)
+
+    return patch
+
+
+def on_fields(put: Callable[..., None]) -> Patch:
+    """Replace the rule by which unknown fields merge, wherever a dialect uses it."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch, dialect: Any) -> None:
+        module = __import__(dialects.DECODERS[dialect].__module__, fromlist=["merge_fields"])
+        monkeypatch.setattr(module, "merge_fields", put)
+
+    return patch

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import get_args
+
+import msgspec
+import pytest
+from hypothesis import given
+from rich.pretty import pretty_repr
+
+from strategies import blocks, blocks_of, broken_words, citations, metas
+from tenuto.core.blocks import (
+    AnthropicMeta,
+    AnthropicRedactedMeta,
+    Block,
+    ChatMeta,
+    Citation,
+    GeminiMeta,
+    Image,
+    Opaque,
+    OpaqueMeta,
+    OpenAiMeta,
+    OtherCitation,
+    ProviderMeta,
+    Reasoning,
+    ServerToolResult,
+    Text,
+    ToolUse,
+    UrlCitation,
+    shortened,
+)
+
+TOKEN = "EqQBCgIYAhIM1gbcDa9GJwZA2b3hGgxBdjrkzLoky3dl1pkiMOYds"
+
+
+@given(blocks_of(broken_words))
+def test_a_block_equals_its_copies_and_hashes_like_them(block):
+    """A deep copy holds the same text and tokens, and shares no state that one could change."""
+    for twin in (copy.copy(block), copy.deepcopy(block), pickle.loads(pickle.dumps(block))):
+        assert twin == block
+        assert hash(twin) == hash(block)
+        assert type(twin) is type(block)
+
+
+@given(metas)
+def test_a_token_equals_its_copies_and_hashes_like_them(meta):
+    assert copy.deepcopy(meta) == meta
+    assert hash(copy.deepcopy(meta)) == hash(meta)
+
+
+@given(citations)
+def test_a_citation_equals_its_copies_and_hashes_like_them(citation):
+    assert copy.deepcopy(citation) == citation
+    assert hash(copy.deepcopy(citation)) == hash(citation)
+
+
+@given(blocks)
+def test_a_block_cannot_be_changed(block):
+    with pytest.raises(AttributeError):
+        block.extra = "{}"
+
+
+def test_a_changed_copy_leaves_the_original_alone():
+    thought = Reasoning("Hm.", meta=AnthropicMeta("sig"))
+    other = msgspec.structs.replace(thought, meta=None)
+
+    assert thought == Reasoning("Hm.", meta=AnthropicMeta("sig"))
+    assert other == Reasoning("Hm.")
+
+
+def test_blocks_of_different_kinds_are_never_equal():
+    assert Text("a") != Reasoning("a")
+    assert AnthropicMeta("a") != AnthropicRedactedMeta("a")
+
+
+@pytest.mark.parametrize("kind", [*get_args(Block), *get_args(ProviderMeta), *get_args(Citation)])
+def test_every_kind_refuses_unknown_fields_and_carries_unread_ones(kind):
+    """A struct that drops what it does not know would lose data without a word."""
+    assert kind.__struct_config__.forbid_unknown_fields
+    assert kind.__struct_config__.frozen
+    assert "unread" in kind.__struct_fields__
+
+
+# --- repr -------------------------------------------------------------------------------------------------------------
+
+
+def test_repr_shows_what_is_not_at_its_default():
+    call = ToolUse("call_1", "weather", '{"city": "Oslo"}', minted=True)
+
+    assert repr(call) == """ToolUse(id='call_1', name='weather', args='{"city": "Oslo"}', minted=True)"""
+    assert repr(Text("Hi", (UrlCitation("https://x"),))) == "Text(text='Hi', citations=(UrlCitation(url='https://x'),))"
+    assert repr(Reasoning()) == "Reasoning(text='')"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        AnthropicMeta(TOKEN),
+        AnthropicRedactedMeta(TOKEN),
+        GeminiMeta(TOKEN),
+        OpenAiMeta("rs_1", TOKEN),
+        ChatMeta("reasoning", TOKEN),
+        ChatMeta("reasoning_details", details=f'[{{"data":"{TOKEN}"}}]'),
+        OpaqueMeta(f'{{"provider":"later","token":"{TOKEN}"}}'),
+        Opaque("gemini", f'{{"thoughtSignature":"{TOKEN}"}}'),
+        Image(TOKEN, "image/png"),
+        Reasoning("Hm.", meta=AnthropicMeta(TOKEN)),
+        Text("Hi", (OtherCitation(raw=f'{{"encrypted_index":"{TOKEN}"}}'),)),
+        Text("Hi", extra=f'{{"signature":"{TOKEN}"}}', unread=f'{{"token":"{TOKEN}"}}'),
+        ServerToolResult("srv_1", f'[{{"encrypted_content":"{TOKEN}"}}]'),
+    ],
+)
+def test_no_token_is_shown_whole(value):
+    """What is printed ends up in logs and reports; a token does not belong there."""
+    assert TOKEN not in repr(value)
+    assert TOKEN not in pretty_repr(value)
+
+
+def test_two_tokens_can_be_told_apart():
+    assert shortened(TOKEN) == "EqQBCgIY…OYds(53)"
+    assert shortened("short") == "short"
+    assert repr(GeminiMeta(TOKEN)) != repr(GeminiMeta(TOKEN[:-1] + "x"))

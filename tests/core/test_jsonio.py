@@ -1,0 +1,289 @@
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from strategies import broken_words, documents, json_values, words
+from tenuto.core import jsonio
+from tenuto.core.blocks import Text
+from tenuto.core.jsonio import JsonError
+
+NOT_JSON = [
+    "",
+    " ",
+    "nul",
+    "tru",
+    "-",
+    "01",
+    "1.",
+    "1e",
+    "NaN",
+    "Infinity",
+    "-Infinity",
+    "[1,]",
+    "[1 2]",
+    '{"a":1,}',
+    '{"a" 1}',
+    "{a:1}",
+    '{"a":1}x',
+    '["a]',
+    '"\x01"',
+    '"\\q"',
+    '"\\ud8"',
+    "'a'",
+]
+HALVES = '{"a":"\\ud800"}'
+MANY_DIGITS = "1" + "2" * 4999
+
+
+def nested(depth, opening="[", closing="]"):
+    return opening * depth + closing * depth
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+@given(st.dictionaries(broken_words, documents, max_size=3))
+def test_members_are_the_exact_texts_that_stood_there(fields):
+    """A value travels as its own text: spacing, key order and number literals are not ours to change."""
+    text = "{" + ", ".join(f"{json.dumps(name)} : {value}" for name, value in fields.items()) + " }"
+
+    assert {name: jsonio.as_text(value) for name, value in jsonio.members(text).items()} == fields
+
+
+@given(st.lists(documents, max_size=4))
+def test_elements_are_the_exact_texts_that_stood_there(items):
+    text = "[" + " , ".join(items) + "\n]"
+
+    assert [jsonio.as_text(item) for item in jsonio.elements(text)] == items
+
+
+@given(st.lists(documents, max_size=3))
+def test_half_characters_change_nothing_about_the_other_elements(items):
+    """Where msgspec gives up, the standard library finds the same ends of values."""
+    text = "[" + ",".join([HALVES, *items]) + "]"
+
+    assert [jsonio.as_text(item) for item in jsonio.elements(text)] == [HALVES, *items]
+    assert jsonio.as_text(jsonio.members(f'{{"x": {text} }}')["x"]) == text
+
+
+@pytest.mark.parametrize("text", [*NOT_JSON, '{"a":"\\ud800",}', '["\\ud800" 1]', '{"\\ud800" 1}', '{"\\ud800":1 2}'])
+def test_what_is_not_json_is_one_kind_of_error(text):
+    for read in (jsonio.members, jsonio.elements, jsonio.check, jsonio.parse):
+        with pytest.raises(JsonError):
+            read(text)
+    assert jsonio.problem(text)
+
+
+@pytest.mark.parametrize("text", ["[]", '"{}"', "1", "null", '["\\ud800"]', '"\\ud800"'])
+def test_only_an_object_has_members(text):
+    with pytest.raises(JsonError, match="object"):
+        jsonio.members(text)
+
+
+@pytest.mark.parametrize("text", ["{}", '"[]"', "1", "null", '{"a":"\\ud800"}'])
+def test_only_an_array_has_elements(text):
+    with pytest.raises(JsonError, match="array"):
+        jsonio.elements(text)
+
+
+@pytest.mark.parametrize("text", ['{"\\ud800":1}', '{ "a" : "\\ud800" , "b" : 1.10 }', "{}", " { } "])
+def test_the_careful_way_reads_members_like_the_quick_one(text):
+    assert {name: bytes(raw) for name, raw in jsonio._slow_members(text).items()} == {
+        name: bytes(raw) for name, raw in jsonio.members(text).items()
+    }
+
+
+@pytest.mark.parametrize("text", ["[]", " [ ] ", '[ "\\ud800" , 1.10 ]'])
+def test_the_careful_way_reads_elements_like_the_quick_one(text):
+    assert [bytes(raw) for raw in jsonio._slow_elements(text)] == [bytes(raw) for raw in jsonio.elements(text)]
+
+
+def test_the_last_of_several_equal_keys_counts():
+    assert bytes(jsonio.members('{"a":1,"a":2}')["a"]) == b"2"
+    assert bytes(jsonio.members('{"a":"\\ud800","a":2}')["a"]) == b"2"
+
+
+@given(documents)
+def test_check_returns_the_document_without_the_space_around_it(text):
+    assert jsonio.as_text(jsonio.check(f" \n{text}\t")) == text
+
+
+def test_check_trims_what_the_careful_way_read():
+    assert jsonio.as_text(jsonio.check(f" {HALVES}\n")) == HALVES
+
+
+@pytest.mark.parametrize("data", [b'{"a":"\xff"}', b'"\xc3"', b"\xff"])
+def test_bytes_that_are_no_utf_8_are_refused_with_the_place(data):
+    with pytest.raises(JsonError):
+        jsonio.check(data)
+    with pytest.raises(JsonError):
+        jsonio.parse(data)
+
+
+def test_half_characters_that_came_as_bytes_are_read():
+    """Some servers write them so; they are no UTF-8, but there is only one thing they can mean."""
+    assert jsonio.parse(b'{"a":"\xed\xa0\x80"}') == {"a": "\ud800"}
+
+
+# --- limits -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("opening,closing", [("[", "]"), ('{"a":', "}")])
+def test_two_hundred_levels_are_read_and_one_more_is_refused(opening, closing):
+    inner = "1" if opening != "[" else ""
+    text = opening * 200 + inner + closing * 200
+
+    assert jsonio.problem(text) == ""
+    assert jsonio.problem(opening + text + closing) == "nested deeper than 200 levels"
+
+
+def test_brackets_inside_strings_are_no_nesting():
+    text = '["' + "[{" * 300 + '\\"' + "[" * 300 + '"]'
+
+    assert jsonio.problem(text) == ""
+
+
+@pytest.mark.parametrize("end", ['\\"' * 50_000, "\\", '"' * 101])
+def test_a_string_that_never_ends_is_refused_in_one_pass(end):
+    """Were each quote inside tried anew, half a megabyte would take minutes."""
+    assert jsonio.problem("[" * 150 + "{" * 60 + '"' + end)
+    assert jsonio.problem("[" * 150 + '"' + "{" * 60 + end)
+
+
+def test_numbers_of_five_thousand_digits_are_kept():
+    assert bytes(jsonio.members(f'{{"a":{MANY_DIGITS}}}')["a"]) == MANY_DIGITS.encode()
+    assert bytes(jsonio.members(f'{{"a":{MANY_DIGITS},"b":"\\ud800"}}')["a"]) == MANY_DIGITS.encode()
+    assert bytes(jsonio.check(MANY_DIGITS)) == MANY_DIGITS.encode()
+
+
+@pytest.mark.parametrize("text", [MANY_DIGITS, "1e999", '{"a":-1e999,"b":"\\ud800"}'])
+def test_numbers_that_python_cannot_hold_are_not_read_as_something_else(text):
+    with pytest.raises(JsonError):
+        jsonio.parse(text)
+
+
+def test_numbers_beyond_64_bits_are_read_and_written():
+    assert jsonio.parse(jsonio.encode(2**70)) == 2**70
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+@given(json_values)
+def test_parse_undoes_encode(value):
+    assert jsonio.parse(jsonio.encode(value)) == value
+
+
+@given(broken_words)
+def test_half_characters_survive(text):
+    assert jsonio.parse(jsonio.encode({text: [text]})) == {text: [text]}
+    assert jsonio.text_of(Raw(jsonio.encode(text))) == text
+
+
+@given(words, documents)
+def test_spliced_text_keeps_its_spelling_beside_half_characters(text, document):
+    """One odd string somewhere must not re-spell what stands next to it."""
+    written = jsonio.encode({"odd": "\ud800", "said": text, "raw": Raw(document.encode())})
+
+    assert jsonio.as_text(jsonio.members(written)["raw"]) == document
+    assert jsonio.parse(written)["said"] == text
+
+
+def test_spliced_half_characters_become_escapes():
+    """Raw text that arrived as bytes which are no UTF-8 leaves as UTF-8."""
+    written = jsonio.encode({"é": Raw('"\ud800é"'.encode("utf-8", "surrogatepass"))})
+
+    assert written == '{"é":"\\ud800é"}'.encode()
+
+
+def test_spliced_bytes_that_are_no_text_are_refused():
+    with pytest.raises(JsonError, match="UTF-8"):
+        jsonio.encode({"a": Raw(b'"\xff"')})
+
+
+@pytest.mark.parametrize("value", [{1: "\ud800"}, {"a": (1, ["\ud800", None, True])}, [{}, [], "\ud800"]])
+def test_the_careful_way_writes_what_the_quick_one_would(value):
+    assert jsonio.encode(value) == jsonio.encode(json.loads(json.dumps(value).replace("\\ud800", "x"))).replace(
+        b"x", b"\\ud800"
+    )
+
+
+def test_structs_are_written_with_half_characters():
+    assert jsonio.encode(Text("\ud800")) == b'{"block_type":"text","text":"\\ud800"}'
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
+def test_numbers_that_json_has_no_word_for_are_refused(number):
+    for value in (number, [number], {"a": (1, {"b": number})}, ["\ud800", number], Text(number)):
+        with pytest.raises(JsonError, match="is not JSON"):
+            jsonio.encode(value)
+
+
+def test_null_is_written():
+    assert jsonio.encode({"a": None, "b": Text("null")}) == b'{"a":null,"b":{"block_type":"text","text":"null"}}'
+
+
+@pytest.mark.parametrize("word", ["x", "\ud800"])
+def test_nesting_without_end_is_refused(word):
+    endless = [word]
+    endless.append(endless)
+
+    with pytest.raises(JsonError, match="nested"):
+        jsonio.encode(endless)
+
+
+def test_whole_joins_halves_and_leaves_lone_ones():
+    assert jsonio.whole("\ud83d" + "\ude00 \ud83d é") == "😀 \ud83d é"
+    assert jsonio.whole("plain") == "plain"
+    assert jsonio.lone_surrogates("\udc00")
+    assert not jsonio.lone_surrogates("é")
+
+
+@pytest.mark.parametrize("raw,expected", [(None, "-"), (Raw(b"null"), "-"), (Raw(b'"a"'), "a"), (Raw(b'""'), "")])
+def test_text_of_a_string_or_of_nothing(raw, expected):
+    assert jsonio.text_of(raw, "-") == expected
+
+
+@pytest.mark.parametrize("raw", [b"1", b"{}", b'["\\ud800"]'])
+def test_text_of_anything_else_is_refused(raw):
+    with pytest.raises(JsonError, match="str"):
+        jsonio.text_of(Raw(raw))
+
+
+def test_object_text_has_one_spelling_for_nothing():
+    assert jsonio.object_text({}) == ""
+    assert jsonio.object_text({"a": Raw(b"1.10")}) == '{"a":1.10}'
+
+
+# --- typed ------------------------------------------------------------------------------------------------------------
+
+
+class Point(msgspec.Struct):
+    x: int
+    label: str = ""
+
+
+@pytest.mark.parametrize("text,label", [('{"x":1}', ""), ('{"x":1,"label":"\\ud800"}', "\ud800")])
+def test_typed_decodes(text, label):
+    assert jsonio.typed(text, Point) == Point(1, label)
+
+
+@pytest.mark.parametrize(
+    "text,said",
+    [
+        ("{}", "missing required field `x`"),
+        ('{"x":"1"}', "Expected `int`"),
+        ('{"x":[],"label":"\\ud800"}', "Expected `int`"),
+        ('{"x":"\\ud800"}', "half a character"),
+        ("{", "truncated"),
+    ],
+)
+def test_typed_says_what_does_not_fit(text, said):
+    with pytest.raises(JsonError, match=said):
+        jsonio.typed(text, Point)

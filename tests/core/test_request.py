@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import copy
+
+import msgspec
+from hypothesis import given
+
+from strategies import requests
+from tenuto.core.messages import UserMessage
+from tenuto.core.request import ChatRequest, ToolDefinition
+from tenuto.core.target import Loss, ModelTraits
+from tenuto.core.transcript import Transcript
+
+
+def test_messages_may_be_given_either_way():
+    said = (UserMessage("Hi"),)
+
+    assert ChatRequest(model="a/b", messages=said).transcript == said
+    assert ChatRequest(model="a/b", messages=Transcript(said)).transcript == said
+
+
+@given(requests())
+def test_a_request_equals_its_deep_copy(request):
+    assert copy.deepcopy(request) == request
+
+
+def test_requests_share_no_state():
+    first, second = (ChatRequest(model="a/b", messages=()) for _ in range(2))
+
+    assert first.metadata is not second.metadata
+    assert ToolDefinition("f").options is not ToolDefinition("f").options
+
+
+def test_what_was_not_asked_for_is_not_there():
+    assert msgspec.to_builtins(ChatRequest(model="a/b", messages=())) == {"model": "a/b", "messages": ()}
+
+
+def test_a_model_that_nobody_knows_passes_untouched():
+    traits = ModelTraits()
+
+    assert not traits.known
+    assert (traits.sampling, traits.forced_tool_choice, traits.prefill) == ("ok", "ok", "ok")
+    assert traits.efforts is None
+
+
+def test_a_loss_says_what_stood_where():
+    assert repr(Loss("rule", "messages[0]", "a token")) == "Loss(rule='rule', place='messages[0]', what='a token')"

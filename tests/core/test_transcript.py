@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import copy
+
+import pytest
+from hypothesis import given
+
+from strategies import conversations, transcripts
+from tenuto.core.blocks import Text, ToolUse
+from tenuto.core.messages import AssistantMessage, SystemMessage, ToolCallView, ToolResult, ToolResults, UserMessage
+from tenuto.core.transcript import Transcript
+
+ASKS = AssistantMessage((ToolUse("a", "weather", "{}"), ToolUse("b", "time", "{}")), "tool_calls")
+
+
+def test_a_transcript_grows_by_whatever_can_be_said():
+    said = Transcript() + "Hi" + SystemMessage("Be brief.") + ASKS + ToolResult("a", "4 °C") + [ToolResult("b", "noon")]
+
+    assert list(said) == [
+        UserMessage("Hi"),
+        SystemMessage("Be brief."),
+        ASKS,
+        ToolResults((ToolResult("a", "4 °C"),)),
+        ToolResults((ToolResult("b", "noon"),)),
+    ]
+    assert len(said) == 5
+    assert said[0] == UserMessage("Hi")
+
+
+def test_adding_makes_a_new_transcript():
+    before = Transcript((UserMessage("Hi"),), unread='{"later":1}')
+    after = before + "Still there?"
+
+    assert len(before) == 1
+    assert after == Transcript((UserMessage("Hi"), UserMessage("Still there?")), unread='{"later":1}')
+
+
+@pytest.mark.parametrize("said", [[Text("Hi")], ["Hi"], [ToolResult("a"), "b"]])
+def test_a_transcript_refuses_what_is_no_message(said):
+    with pytest.raises(TypeError, match="a transcript grows by"):
+        Transcript() + said
+
+
+@given(transcripts)
+def test_transcripts_are_equal_when_their_content_is(transcript):
+    assert copy.deepcopy(transcript) == transcript
+    assert hash(copy.deepcopy(transcript)) == hash(transcript)
+    assert transcript != transcript + "more"
+
+
+def test_open_calls_are_those_without_a_later_result():
+    said = Transcript() + "Hi" + ASKS
+
+    assert [call.id for call in said.open_calls()] == ["a", "b"]
+    assert (said + ToolResult("a", "4 °C")).open_calls() == (ToolCallView("b", "time", "{}"),)
+    assert (said + ToolResults((ToolResult("b"), ToolResult("a")))).open_calls() == ()
+
+
+def test_a_result_answers_one_call_even_if_ids_are_used_again():
+    """Some servers number their calls anew in each reply."""
+    again = AssistantMessage((ToolUse("a", "weather", '{"day":2}'),), "tool_calls")
+    said = Transcript() + "Hi" + ASKS + [ToolResult("a"), ToolResult("b")] + again
+
+    assert said.open_calls() == (ToolCallView("a", "weather", '{"day":2}'),)
+
+
+def test_a_result_before_its_call_answers_nothing():
+    said = Transcript() + ToolResult("a", "4 °C") + ASKS
+
+    assert [call.id for call in said.open_calls()] == ["a", "b"]
+
+
+@given(conversations())
+def test_a_conversation_has_nothing_to_complain_of(conversation):
+    assert conversation.check() == ()
+    assert conversation.open_calls() == ()
+
+
+@pytest.mark.parametrize(
+    "said,fault",
+    [
+        (Transcript() + ASKS, "message 0: call 'a' is not answered"),
+        (Transcript() + ASKS + "Hi", "message 0: call 'a' is not answered before message 1"),
+        (Transcript() + ToolResult("x"), "message 0: result for 'x' answers no open call"),
+        (Transcript() + ASKS + [ToolResult("a"), ToolResult("a")], "message 1: result for 'a' answers no open call"),
+        (Transcript() + AssistantMessage((ToolUse("a", "t", ""),) * 2), "message 0: call id 'a' occurs twice"),
+    ],
+)
+def test_check_names_what_no_provider_would_take(said, fault):
+    assert fault in said.check()

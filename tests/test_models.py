@@ -1,0 +1,538 @@
+"""The models' table: every line can be read, families are what they are known to be, and the unknown is left alone."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import typing
+from datetime import date
+from decimal import Decimal
+
+import anthropic.types.model
+import msgspec
+import openai.types.shared.chat_model
+import openai.types.shared.responses_model
+import pytest
+
+from tenuto import models
+from tenuto.core.request import ChatRequest
+from tenuto.core.target import ModelTraits
+from tenuto.errors import UnsupportedModel
+
+TODAY = date(2026, 11, 15)
+RULES = [rule for vendor in (*models.vendors(), models.ANYWHERE) for rule in models.rules(vendor)]
+
+
+def literals(tp) -> set[str]:
+    """The strings of a Literal, wherever it stands in a union."""
+    if typing.get_origin(tp) is typing.Literal:
+        return set(typing.get_args(tp))
+    return set().union(*(literals(arg) for arg in typing.get_args(tp)))
+
+
+# --- the table itself -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.vendor}: {rule.traits.family}")
+def test_every_rule_can_be_read(rule):
+    """The pattern compiles, each value is one that its field may hold, and the row says whence and when."""
+    pattern = re.compile(rule.pattern)
+
+    msgspec.convert(msgspec.to_builtins(rule.traits), ModelTraits, strict=False)
+    assert rule.traits.family
+    assert rule.traits.source
+    assert rule.traits.as_of == "2026-11-15"
+    assert rule.traits.confidence in ("high", "medium", "low")
+    assert pattern.groups == (1 if rule.of else 0), "a row of another vendor's names the id in its one group"
+    assert rule.of == "" or rule.of in models.vendors()
+    assert set(rule.traits.refuses) | set(rule.traits.exclusive) <= set(ChatRequest.__struct_fields__)
+    assert rule.traits.effort_default in ("", *(rule.traits.efforts or ()))
+    assert rule.traits.effort_when_off in ("", *(rule.traits.efforts or ()))
+    if rule.traits.retires:
+        date.fromisoformat(rule.traits.retires)
+
+
+def test_no_rule_is_hidden_by_the_one_before():
+    """Two lines of one vendor never have the same pattern."""
+    seen = [(rule.vendor, rule.pattern) for rule in RULES]
+
+    assert len(seen) == len(set(seen))
+
+
+@pytest.mark.parametrize("model", sorted(literals(anthropic.types.model.Model)))
+def test_every_id_of_the_anthropic_sdk_has_a_rule_of_its_own(model):
+    """None is left to the rule for later families."""
+    known = models.traits("anthropic", model)
+
+    assert known.known
+    assert known.family != "a later Claude"
+    assert known.dialect == "anthropic-messages"
+
+
+OPENAI = literals(openai.types.shared.chat_model.ChatModel) | literals(
+    openai.types.shared.responses_model.ResponsesModel
+)
+
+
+@pytest.mark.parametrize("model", sorted(OPENAI))
+def test_every_id_of_the_openai_sdk_has_a_rule_of_its_own(model):
+    """None is left to the rules for later families, save one that was never served."""
+    known = models.traits("openai", model)
+
+    assert known.known
+    assert known.dialect in ("openai-responses", "openai-chat")
+    assert not known.family.startswith(("a later", "another")) or model == "gpt-5.1-mini"
+
+
+def test_parsing_waits_until_somebody_asks():
+    """Importing the tables compiles no pattern and reads no line."""
+    script = (
+        "import re\n"
+        "compiled = []\n"
+        "original = re.compile\n"
+        "re.compile = lambda *args, **kwargs: (compiled.append(args), original(*args, **kwargs))[1]\n"
+        "from tenuto import models, providers\n"
+        "assert models._lines.cache_info().currsize == 0\n"
+        "assert models._compiled.cache_info().currsize == 0\n"
+        "assert not any('claude' in str(pattern) for pattern, *_ in compiled)\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=30)
+
+
+# --- what is known of families ----------------------------------------------------------------------------------------
+
+CLAUDE = [
+    # model, thinking, efforts, sampling, forced choice, prefill, system in mid-conversation, output
+    ("claude-fable-5-1", ("always",), "low medium high xhigh max", "rejected", "rejected", "rejected", "native", 128_000),
+    ("claude-opus-5-5", ("always",), "low medium high xhigh max", "rejected", "rejected", "rejected", "native", 128_000),
+    ("claude-sonnet-5-5", ("adaptive", "between_tools"), "low medium high xhigh max", "rejected", "rejected", "rejected", "native", 128_000),
+    ("claude-haiku-5-5", ("adaptive", "disabled"), "low medium high xhigh max", "rejected", "ok", "rejected", "native", 128_000),
+    ("claude-opus-5", ("adaptive", "disabled"), "low medium high xhigh max", "rejected", "ok", "rejected", "native", 128_000),
+    ("claude-sonnet-5", ("adaptive", "disabled"), "low medium high xhigh max", "rejected", "ok", "rejected", "ignored", 128_000),
+    ("claude-fable-5", ("always",), "low medium high xhigh max", "rejected", "ok", "rejected", "native", 128_000),
+    ("claude-opus-4-8", ("adaptive", "disabled"), "low medium high xhigh max", "rejected", "ok", "rejected", "native", 128_000),
+    ("claude-opus-4-7", ("adaptive", "disabled"), "low medium high xhigh max", "rejected", "ok", "rejected", "rejected", 128_000),
+    ("claude-opus-4-6", ("adaptive", "budget", "disabled"), "low medium high max", "ok", "not_with_thinking", "rejected", "rejected", 128_000),
+    ("claude-sonnet-4-6", ("adaptive", "budget", "disabled"), "low medium high max", "ok", "not_with_thinking", "rejected", "rejected", 128_000),
+    ("claude-opus-4-5-20251101", ("budget", "disabled"), "low medium high", "ok", "not_with_thinking", "ok", "rejected", 64_000),
+    ("claude-sonnet-4-5@20250929", ("budget", "disabled"), "", "ok", "not_with_thinking", "ok", "rejected", 64_000),
+    ("claude-haiku-4-5", ("budget", "disabled"), "", "ok", "not_with_thinking", "ok", "rejected", 64_000),
+    ("claude-opus-4-20250514", ("budget", "disabled"), "", "ok", "not_with_thinking", "ok", "rejected", 32_000),
+    ("claude-3-5-haiku-latest", ("none",), "", "ok", "ok", "ok", "rejected", 8192),
+    ("claude-lyra-7-1", ("adaptive",), "low medium high xhigh max", "rejected", "rejected", "rejected", "native", 128_000),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CLAUDE, ids=lambda case: case[0])
+def test_claude(case):
+    """Each generation refuses other things."""
+    model, thinking, efforts, *rest = case
+    known = models.traits("anthropic", model)
+
+    assert known.thinking == thinking
+    assert known.efforts == tuple(efforts.split())
+    assert rest == [known.sampling, known.forced_tool_choice, known.prefill, known.system_mid, known.max_output]
+
+
+GPT = [
+    # model, dialect, efforts, default effort, sampling, tools on Chat Completions, output
+    ("gpt-6-astra", "openai-responses", "low medium high xhigh max", "medium", "rejected", "rejected", 128_000),
+    ("gpt-6.1-sol", "openai-responses", "low medium high xhigh max", "medium", "rejected", "rejected", 128_000),
+    ("gpt-6-sol", "openai-responses", "none low medium high xhigh max", "medium", "only_without_reasoning", "effort_none", 128_000),
+    ("gpt-5.6", "openai-responses", "none low medium high xhigh max", "medium", "only_without_reasoning", "effort_none", 128_000),
+    ("gpt-5.5-2026-04-23", "openai-responses", "none low medium high xhigh", "medium", "only_without_reasoning", "effort_none", 128_000),
+    ("gpt-5.5-pro", "openai-responses", "medium high xhigh", "", "rejected", "rejected", 128_000),
+    ("gpt-5.4-mini", "openai-responses", "none low medium high xhigh", "none", "only_without_reasoning", "effort_none", 128_000),
+    ("gpt-5.2", "openai-responses", "none low medium high xhigh", "none", "only_without_reasoning", "ok", 128_000),
+    ("gpt-5.1", "openai-responses", "none low medium high", "none", "only_without_reasoning", "ok", 128_000),
+    ("gpt-5-mini", "openai-responses", "minimal low medium high", "medium", "rejected", "ok", 128_000),
+    ("o3", "openai-responses", "low medium high", "medium", "rejected", "ok", 100_000),
+    ("gpt-5-search-api", "openai-chat", "", "", "rejected", "ok", 128_000),
+    ("gpt-4.1-2025-04-14", "openai-chat", "", "", "ok", "ok", 32_768),
+    ("gpt-4o", "openai-chat", "", "", "ok", "ok", 16_384),
+    ("gpt-audio", "openai-chat", "", "", "ok", "ok", 16_384),
+    ("gpt-8-nova", "openai-responses", "low medium high xhigh max", "medium", "rejected", "rejected", 128_000),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", GPT, ids=lambda case: case[0])
+def test_gpt(case):
+    """Responses from GPT-5 on and for the o-series; Chat Completions before."""
+    model, dialect, efforts, *rest = case
+    known = models.traits("openai", model)
+
+    assert known.dialect == dialect
+    assert known.efforts == tuple(efforts.split())
+    assert rest == [known.effort_default, known.sampling, known.chat_tools, known.max_output]
+
+
+GEMINI = [
+    ("gemini-4-argon", ("level", "always"), "low medium high", "ignored", "rejected"),
+    ("gemini-4-carbon-preview-11-2026", ("level", "always"), "low medium high", "ignored", "rejected"),
+    ("gemini-3.8-flash", ("level",), "low medium high", "ignored", "rejected"),
+    ("gemini-flash-latest", ("level",), "low medium high", "ignored", "rejected"),
+    ("models/gemini-3.6-flash", ("level",), "minimal low medium high", "ignored", "rejected"),
+    ("gemini-3.5-flash", ("level",), "minimal low medium high", "ok", "ok"),
+    ("gemini-3.1-pro-preview", ("level", "always"), "low medium high", "ok", "ok"),
+    ("gemini-3-pro-preview", ("level", "always"), "low high", "ok", "ok"),
+    ("gemini-3-flash-preview", ("level",), "minimal low medium high", "ok", "ok"),
+    ("gemini-2.5-pro", ("budget", "always"), "", "ok", "ok"),
+    ("gemini-2.5-flash", ("budget",), "", "ok", "ok"),
+    ("gemini-2.0-flash", ("none",), "", "ok", "ok"),
+    ("gemini-5-neon", ("level", "always"), "low medium high", "ignored", "rejected"),
+]
+
+
+@pytest.mark.parametrize("model, thinking, efforts, sampling, prefill", GEMINI)
+def test_gemini(model, thinking, efforts, sampling, prefill):
+    """Levels from 3 on, budgets before; sampling is without effect from 3.6 on."""
+    known = models.traits("google", model)
+
+    assert known.thinking == thinking
+    assert known.efforts == tuple(efforts.split())
+    assert (known.sampling, known.prefill) == (sampling, prefill)
+    assert known.system_mid == "top_only"
+
+
+def test_facts_that_one_word_cannot_say():
+    """Bounds of budgets, efforts with thinking off, refused parameters, bound thinking."""
+    assert models.traits("google", "gemini-2.5-pro").budget == (128, 32_768)
+    assert models.traits("anthropic", "claude-opus-4-5").budget == (1024, 63_999)
+    assert models.traits("anthropic", "claude-opus-5").effort_when_off == "high"
+    assert models.traits("anthropic", "claude-haiku-4-5").exclusive == ("temperature", "top_p")
+    assert models.traits("google", "gemini-3.7-flash").refuses == ("frequency_penalty", "presence_penalty")
+    assert models.traits("xai", "grok-4.7").refuses == ("frequency_penalty", "presence_penalty", "stop")
+    assert models.traits("anthropic", "claude-fable-5-1").prefix_bound
+    assert not models.traits("anthropic", "claude-mythos-5-1").prefix_bound
+    assert models.traits("anthropic", "claude-sonnet-4-5").interleaved_beta
+    assert not models.traits("anthropic", "claude-opus-4-6").interleaved_beta
+
+
+@pytest.mark.parametrize(
+    "provider, model, passback",
+    [
+        ("deepseek", "deepseek-flash", "tool_turns"),
+        ("deepseek", "deepseek-reasoner", "never"),
+        ("moonshot", "kimi-k3", "tool_turns"),
+        ("zai", "glm-5.3", "tool_turns"),
+        ("minimax", "MiniMax-M2.7", "always"),
+        ("mistral", "mistral-medium-latest", "always"),
+        ("alibaba", "qwen3.8-max", "never"),
+        ("groq", "openai/gpt-oss-120b", "tool_turns"),
+        ("groq", "llama-3.3-70b-versatile", "never"),
+        ("huggingface", "deepseek-ai/DeepSeek-V4-Pro", "tool_turns"),
+        ("nvidia", "moonshotai/kimi-k2.6", "tool_turns"),
+        ("a host of one's own", "zai-org/GLM-5.3", "tool_turns"),
+        ("a host of one's own", "deepseek-ai/DeepSeek-R1", "never"),
+        ("a host of one's own", "minimax-m3", "always"),
+    ],
+)
+def test_reasoning_goes_back_as_the_model_wants_it(provider, model, passback):
+    """Wherever it is served."""
+    assert models.traits(provider, model).passback == passback
+
+
+def test_what_kimi_and_deepseek_and_mistral_want_of_a_last_assistant_message():
+    """A flag, spelt differently."""
+    assert models.traits("deepseek", "deepseek-v4-pro").prefill == "flag:prefix"
+    assert models.traits("mistral", "mistral-large-latest").prefill == "flag:prefix"
+    assert models.traits("moonshot", "kimi-k3.1-pro").prefill == "flag:partial"
+
+
+# --- the unknown ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "provider, model",
+    [
+        ("nobody", "some-model"),
+        ("openai", "babbage-002"),
+        ("anthropic", "claude-next"),
+        ("google", "gemini-embedding-2"),
+        ("mistral", "brand-new"),
+        ("groq", "whisper-large-v3"),
+        ("together", "Gryphe/MythoMax-L2-13b"),
+        ("openrouter", "mistralai/mixtral-8x7b"),
+        ("azure", "my-deployment"),
+        ("ollama", "my-model:7b"),
+        ("vllm", "anything"),
+        ("openai", ""),
+    ],
+)
+def test_a_model_nobody_knows_is_left_alone(provider, model):
+    """It has no traits at all, so nothing is taken from its requests."""
+    assert models.traits(provider, model) == ModelTraits()
+
+
+# --- hosts of other vendors' models -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", ["anthropic/claude-opus-4.6", "~anthropic/claude-opus-4.6", "anthropic/claude-opus-4.6:thinking"])  # fmt: skip
+def test_openrouter_takes_the_vendors_word_and_its_own_form(model):
+    """The prefix comes off, dots become dashes; effort and system messages are said OpenRouter's way."""
+    known, own = models.traits("openrouter", model), models.traits("anthropic", "claude-opus-4-6")
+
+    assert known.family == own.family
+    assert (known.sampling, known.prefill, known.max_output) == (own.sampling, own.prefill, own.max_output)
+    assert known.dialect == "openai-chat"
+    assert known.thinking == ("effort",)
+    assert "none" in known.efforts
+    assert known.system_mid == "native"
+    assert known.passback == "always"
+
+
+def test_openrouter_cannot_turn_off_what_is_always_on():
+    """Where the vendor's model always thinks, no effort none is offered."""
+    known = models.traits("openrouter", "anthropic/claude-fable-5.1")
+
+    assert known.efforts == ("minimal", "low", "medium", "high", "xhigh", "max")
+    assert known.thinking == ("effort", "always")
+    assert known.forced_tool_choice == "rejected"
+    assert known.prefix_bound
+
+
+def test_a_deployment_that_reads_like_a_model_is_taken_for_it():
+    """Azure: any other name says nothing. Its calendar is its own."""
+    assert models.traits("azure", "gpt-5.2").family == "GPT-5.2"
+    assert models.traits("azure", "gpt-4o").dialect == "openai-chat"
+    assert models.traits("azure", "o3").retires == ""
+    assert "max" not in (models.traits("azure", "gpt-6-astra").efforts or ())
+
+
+def test_vertex_asks_both_vendors():
+    """Gemini and Claude, with the publisher's path or without."""
+    assert models.traits("vertex", "gemini-3.5-flash").dialect == "gemini"
+    assert models.traits("vertex", "publishers/google/models/gemini-3.5-flash").family == "Gemini 3.5 Flash"
+    assert models.traits("vertex", "claude-opus-4-5@20251101").dialect == "anthropic-messages"
+    assert models.traits("vertex", "gemini-2.5-pro").refuses == ()
+    assert models.traits("vertex", "llama-4-maas").dialect == "openai-chat"
+
+
+def test_a_fine_tuned_model_is_like_its_base():
+    """And costs what fine-tuned models cost."""
+    model = "ft:gpt-4o-mini-2024-07-18:acme::abc123"
+
+    assert models.traits("openai", model).family == "GPT-4o mini"
+    assert models.traits("openai", model).retires == "2027-01-14"
+    assert models.traits("openai", "ft:gpt-4.1-2025-04-14:acme:x:y").family == "GPT-4.1"
+    assert models.price("openai", model, TODAY).input == Decimal("0.3")
+    assert models.price("openai", "ft:gpt-4.1:acme::1", TODAY) is None
+
+
+def test_behind_a_gateway_the_vendors_refusals_hold():
+    """A host that has no table serves known models too; which dialect it speaks is its own affair."""
+    known = models.traits("my-gateway", "anthropic/claude-opus-4.8")
+
+    assert known.family == "Claude Opus 4.8"
+    assert known.sampling == "rejected"
+    assert known.dialect is None
+
+
+def test_modes_of_thinking_come_down_to_an_effort_in_the_chat_dialect():
+    """Adaptive and level are words of other dialects; a budget has no common word."""
+    claude, budget = models.traits("gw", "claude-opus-4-8"), models.traits("gw", "claude-haiku-4-5")
+
+    assert models.fitted(claude, "openai-chat").thinking == ("effort",)
+    assert models.fitted(models.traits("gw", "claude-fable-5"), "openai-chat").thinking == ("effort", "always")
+    assert models.fitted(budget, "openai-chat").efforts is None
+    assert models.fitted(claude, "anthropic-messages") is claude
+    grok = models.traits("xai", "grok-4.20")
+    assert models.fitted(grok, "openai-chat") is grok
+    qwen = models.traits("alibaba", "qwen3.8-flash")
+    assert models.fitted(qwen, "openai-chat") is qwen
+
+
+# --- prices -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "model, before, after, day",
+    [
+        ("gemini-4-argon", "2 10 0.1", "4 20 0.2", date(2026, 12, 1)),
+        ("gemini-4-carbon", "2 10 0.1", "4 20 0.2", date(2026, 12, 1)),
+        ("gemini-3.8-flash", "0.75 3.75 0.075", "1.5 7.5 0.15", date(2027, 1, 1)),
+        ("gemini-3.7-flash", "0.75 3.75 0.075", "1.5 7.5 0.15", date(2027, 1, 1)),
+        ("gemini-3.6-flash", "0.75 3.75 0.075", "1.5 7.5 0.15", date(2027, 1, 1)),
+    ],
+)
+def test_a_price_changes_on_its_day(model, before, after, day):
+    """The day before, the day itself, and long after."""
+
+    def on(when: date) -> str:
+        found = models.price("google", model, when)
+        return f"{found.input} {found.output} {found.cache_read}"
+
+    assert on(TODAY) == before
+    assert on(day.replace(year=day.year - 1)) == before
+    assert on(date.fromordinal(day.toordinal() - 1)) == before
+    assert on(day) == after
+    assert on(day.replace(year=day.year + 3)) == after
+
+
+def test_a_launch_price_ends():
+    """Mistral Large 4."""
+    assert models.price("mistral", "mistral-large-4", date(2026, 10, 19)).input == Decimal("0.68")
+    assert models.price("mistral", "mistral-large-4", date(2026, 10, 20)).output == Decimal("4.18")
+
+
+def test_unknown_is_none_and_free_is_nought():
+    """A budget must be able to tell the two apart."""
+    assert models.price("anthropic", "claude-fable-5-2", TODAY) is None
+    assert models.price("nobody", "some-model", TODAY) is None
+    assert models.price("openrouter", "anthropic/claude-opus-4.6", TODAY) is None
+    assert models.price("zai", "glm-4.7-flash", TODAY).input == 0
+    assert models.price("ollama", "any-model", TODAY).output == 0
+    assert models.price("vllm", "any-model", TODAY).output == 0
+    pro = models.price("openai", "gpt-5.5-pro", TODAY)
+    assert (pro.cache_read, pro.cache_write) == (None, None)
+
+
+def test_prices_are_exact_and_say_whether_they_rise():
+    """Decimals, with all four places where they are known."""
+    known = models.price("anthropic", "claude-haiku-5-5", TODAY)
+
+    assert (known.input, known.output) == (Decimal("0.1"), Decimal("0.5"))
+    assert (known.cache_read, known.cache_write) == (Decimal("0.01"), Decimal("0.125"))
+    assert known.tiered
+    assert not models.price("anthropic", "claude-opus-4-8", TODAY).tiered
+    assert models.price("minimax", "MiniMax-M2.7-highspeed", TODAY).input == Decimal("0.6")
+
+
+# --- ends -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "provider, model, day",
+    [
+        ("google", "gemini-2.5-pro-preview-tts", date(2026, 11, 17)),
+        ("anthropic", "claude-sonnet-4-5-20250929", date(2026, 11, 30)),
+        ("openai", "gpt-5", date(2026, 12, 11)),
+        ("openai", "gpt-5-mini", date(2026, 12, 11)),
+        ("openai", "gpt-5-nano", date(2026, 12, 11)),
+        ("openai", "gpt-5-pro", date(2026, 12, 11)),
+        ("openai", "o3", date(2026, 12, 11)),
+        ("openai", "o3-pro", date(2026, 12, 11)),
+        ("moonshot", "kimi-k2.6", date(2026, 12, 31)),
+        ("openai", "gpt-4o", date(2027, 1, 14)),
+        ("openai", "gpt-4o-mini", date(2027, 1, 14)),
+        ("openai", "gpt-4.1", date(2027, 1, 14)),
+        ("openai", "gpt-4.1-mini", date(2027, 1, 14)),
+        ("openai", "gpt-audio", date(2027, 1, 20)),
+        ("openai", "gpt-audio-mini", date(2027, 1, 20)),
+        ("openai", "gpt-audio-1.5", None),
+        ("openai", "gpt-5.1", date(2027, 4, 1)),
+        ("openai", "gpt-5.3-codex", date(2027, 4, 1)),
+        ("openai", "gpt-5.4-nano", date(2027, 4, 1)),
+        ("google", "gemini-3.1-flash-lite", date(2027, 5, 7)),
+        ("anthropic", "claude-opus-4-0", date(2026, 6, 15)),
+        ("anthropic", "claude-opus-5-5", None),
+        ("nobody", "some-model", None),
+    ],
+)
+def test_the_calendar_is_data(provider, model, day):
+    """A model has a last day, or none that is known."""
+    assert models.retirement(provider, model) == day
+
+
+# --- continuity -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "provider, model",
+    [
+        ("anthropic", "claude-sonnet-4-5"),
+        ("anthropic", "claude-opus-4-5"),
+        ("anthropic", "claude-opus-4-6"),
+        ("openai", "gpt-5.2"),
+        ("openai", "gpt-5.2-pro"),
+        ("openai", "gpt-5.2-codex"),
+        ("google", "gemini-3-pro-preview"),
+        ("google", "gemini-3-flash-preview"),
+    ],
+)
+def test_the_specified_models_are_accepted(provider, model):
+    """The allowlist of the specification, although some have been retired since."""
+    models.check_continuity(provider, model)
+
+
+@pytest.mark.parametrize(
+    "provider, model",
+    [
+        ("anthropic", "claude-haiku-5-5"),
+        ("anthropic", "claude-opus-9"),
+        ("openai", "gpt-6.1-sol"),
+        ("openai", "gpt-7"),
+        ("google", "gemini-4-argon"),
+        ("google", "gemini-9-xenon"),
+        ("deepseek", "deepseek-v4-pro"),
+        ("groq", "openai/gpt-oss-120b"),
+        ("openrouter", "anthropic/claude-opus-5.5"),
+    ],
+)
+def test_newer_families_and_declared_models_are_accepted(provider, model):
+    """By rule, and by what their rows declare."""
+    models.check_continuity(provider, model)
+
+
+@pytest.mark.parametrize(
+    "provider, model, feature",
+    [
+        ("anthropic", "claude-3-5-sonnet-20241022", "reasoning"),
+        ("anthropic", "claude-3-opus-20240229", "reasoning"),
+        ("anthropic", "claude-3-7-sonnet-latest", "interleaved thinking"),
+        ("anthropic", "claude-3-unheard-of", "reasoning"),
+        ("anthropic", "claude-sonnet-4-20250514", "interleaved thinking"),
+        ("anthropic", "claude-opus-4-0", "interleaved thinking"),
+        ("openai", "gpt-4o", "reasoning"),
+        ("openai", "gpt-4o-mini", "reasoning"),
+        ("openai", "gpt-4.1", "reasoning"),
+        ("openai", "gpt-5.1", "encrypted_content"),
+        ("openai", "gpt-5.1-codex-max", "encrypted_content"),
+        ("openai", "gpt-5.1-mini", "encrypted_content"),
+        ("openai", "gpt-5", "encrypted_content"),
+        ("openai", "o1", "encrypted_content"),
+        ("openai", "o3", "encrypted_content"),
+        ("openai", "o3-mini", "encrypted_content"),
+        ("google", "gemini-1.5-pro", "thoughtSignature"),
+        ("google", "gemini-2.0-flash", "thoughtSignature"),
+        ("google", "gemini-2.5-pro", "thoughtSignature"),
+        ("deepseek", "deepseek-chat", "reasoning"),
+        ("alibaba", "qwen3.8-max", "ignores"),
+        ("perplexity", "sonar-reasoning-pro", "text"),
+        ("openrouter", "openai/gpt-4o", "reasoning"),
+        ("mistral", "brand-new", "declared"),
+        ("nobody", "some-model", "declared"),
+    ],
+)
+def test_models_without_continuity_are_refused_with_the_missing_feature(provider, model, feature):
+    """The error carries the model and a reason that one can act on."""
+    with pytest.raises(UnsupportedModel) as caught:
+        models.check_continuity(provider, model)
+
+    assert caught.value.model == model
+    assert feature in caught.value.reason
+
+
+@pytest.mark.parametrize(
+    "model, vendor",
+    [
+        ("claude-sonnet-4-5", "anthropic"),
+        ("gpt-5.2", "openai"),
+        ("gemini-3-flash-preview", "google"),
+        ("grok-4.7", "xai"),
+        ("kimi-k3", "moonshot"),
+        ("some-model", None),
+        ("llama-3.3-70b", None),
+    ],
+)
+def test_a_bare_name_has_the_owner_whose_table_holds_it(model, vendor):
+    """Hosts own nothing."""
+    assert models.owner(model) == vendor
+
+
+def test_a_bare_name_that_two_tables_hold_has_no_owner(monkeypatch):
+    """Nothing is guessed."""
+    monkeypatch.setattr(models, "rules", lambda vendor: models._group("anthropic").rules)
+
+    assert models.owner("claude-sonnet-4-5") is None

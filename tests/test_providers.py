@@ -1,0 +1,317 @@
+"""The providers' table: the rows are as specified or say why not, and `provider/model` leads where it should."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tenuto import models, providers
+from tenuto.core.target import Provider
+from tenuto.errors import LLMError, UnknownProvider
+
+ROOT = Path(__file__).parent.parent
+NAMES = sorted(providers.PROVIDERS)
+PENALTIES = "frequency_penalty presence_penalty"
+
+SPECIFIED = {
+    "openai": ("https://api.openai.com/v1", "bearer"),
+    "groq": ("https://api.groq.com/openai/v1", "bearer"),
+    "mistral": ("https://api.mistral.ai/v1", "bearer"),
+    "deepseek": ("https://api.deepseek.com", "bearer"),
+    "fireworks": ("https://api.fireworks.ai/inference/v1", "bearer"),
+    "perplexity": ("https://api.perplexity.ai", "bearer"),
+    "ollama": ("http://localhost:11434/v1", "none"),
+    "cohere": ("https://api.cohere.ai/compatibility/v1", "bearer"),
+    "anthropic": ("https://api.anthropic.com/v1", "x-api-key"),
+    "google": ("https://generativelanguage.googleapis.com/v1beta", "x-goog-api-key"),
+}
+
+
+# --- the rows ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_row_can_be_read(name):
+    """Each value is one that its field may hold, and the row says whence and when."""
+    row = providers.PROVIDERS[name]
+
+    assert msgspec.convert(msgspec.to_builtins(row), Provider) == row
+    assert row.source
+    assert row.as_of == "2026-11-15"
+    assert row.base_url.startswith(("https://", "http://localhost:"))
+    assert not row.base_url.endswith("/")
+    assert row.auth == "none" or row.key_env
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_hosts_are_hosts_in_both_tables(name):
+    """A row that serves other vendors' models looks into their tables."""
+    row = providers.PROVIDERS[name]
+
+    assert row.name in models.vendors()
+    assert row.hosts_others == models.traits(row.name, "x/gpt-oss-120b:free").known
+
+
+def test_the_rows_that_were_asked_for_are_there():
+    """And no alias is another row's name."""
+    wanted = (
+        "openai openai-chat openai-responses anthropic google vertex azure groq together mistral deepseek fireworks "
+        "perplexity ollama cohere openrouter xai cerebras moonshot zai alibaba nvidia huggingface minimax sambanova "
+        "lmstudio vllm llamacpp meta github"
+    )
+    aliases = [
+        alias for row in {row.name: row for row in providers.PROVIDERS.values()}.values() for alias in row.aliases
+    ]
+
+    assert set(wanted.split()) == set(providers.PROVIDERS)
+    assert len(aliases) == len(set(aliases))
+    assert not set(aliases) & set(providers.PROVIDERS)
+
+
+@pytest.mark.parametrize("name, address, auth", [(name, *rest) for name, rest in SPECIFIED.items()])
+def test_address_and_authentication_are_as_specified(name, address, auth):
+    """Together alone has moved."""
+    row = providers.provider(name)
+
+    assert (row.base_url, row.auth) == (address, auth)
+
+
+def test_together_has_moved():
+    """The address of its SDK; the specified one is in the notes."""
+    row = providers.provider("together")
+
+    assert row.base_url == "https://api.together.ai/v1"
+    assert "api.together.xyz" in row.notes
+
+
+@pytest.mark.parametrize(
+    "name, specified, beyond, kept",
+    [
+        ("groq", f"{PENALTIES} logprobs top_logprobs logit_bias", "store", ""),
+        ("deepseek", "n seed user logit_bias", f"top_k {PENALTIES}", "user"),
+        (
+            "perplexity",
+            "tools tool_choice parallel_tool_calls logprobs top_logprobs logit_bias seed n user " + PENALTIES,
+            "",
+            PENALTIES,
+        ),
+        ("ollama", "tool_choice logprobs top_logprobs logit_bias n user", "", ""),
+        ("cohere", "logit_bias top_logprobs n user parallel_tool_calls", "store", ""),
+    ],
+)
+def test_what_is_stripped_is_as_specified_save_for_what_the_notes_say(name, specified, beyond, kept):
+    """A provider that has learnt a parameter gets it; one that refuses another does not."""
+    row = providers.provider(name)
+
+    assert set(row.chat.strip) == (set(specified.split()) | set(beyond.split())) - set(kept.split())
+    assert row.notes or not (beyond or kept)
+
+
+def test_renames_clamps_defaults_and_headers():
+    """As specified: n, seed, temperature, the version header. As today: user_id, no clamp where nothing refuses."""
+    assert providers.provider("groq").chat.clamp == {"n": 1}
+    assert providers.provider("mistral").chat.rename == {"seed": "random_seed"}
+    assert providers.provider("mistral").chat.clamp == {}
+    assert "clamp" in providers.provider("mistral").notes
+    assert providers.provider("cohere").chat.clamp == {"temperature": (0, 1)}
+    assert providers.provider("deepseek").chat.rename == {"user": "user_id"}
+    assert "user_id" in providers.provider("deepseek").notes
+    assert providers.provider("anthropic").headers == {"anthropic-version": "2023-06-01"}
+    assert "4096" in providers.provider("anthropic").notes
+    for name in ("openai", "together", "fireworks"):
+        chat = providers.provider(name).chat
+        assert (chat.rename, chat.clamp, chat.defaults) == ({}, {}, {})
+
+
+def test_peculiarities_are_switches():
+    """One each; the codec's own cases show what they do."""
+    chat = {name: row.chat for name, row in providers.PROVIDERS.items()}
+
+    assert {name for name in chat if chat[name].max_tokens_field == "max_completion_tokens"} == {
+        *("openai", "openai-chat", "openai-responses", "azure", "groq", "xai", "cerebras", "moonshot")
+    }
+    assert {name for name in chat if not chat[name].stream_options} == {"together", "mistral", "perplexity", "cohere"}
+    assert {name for name in chat if chat[name].empty_reasoning} == {"deepseek", "moonshot"}
+    assert {name for name in chat if chat[name].call_id == "nine"} == {"mistral"}
+    assert chat["mistral"].required_word == "any"
+    assert chat["openrouter"].reasoning_field == "reasoning_details"
+    assert chat["xai"].output_excludes_reasoning
+    assert chat["minimax"].defaults == {"reasoning_split": True}
+    assert providers.provider("vertex").gemini.vertex
+
+
+# --- finding a row ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "alias, name", [("gemini", "google"), ("open_ai", "openai"), ("x-ai", "xai"), ("moonshotai", "moonshot")]
+)
+def test_an_alias_is_reported_as_its_row(alias, name):
+    """Replies and errors speak of the canonical name."""
+    assert providers.provider(alias).name == name
+    assert providers.is_row(alias)
+
+
+@pytest.mark.parametrize("wrong, near", [("antropic", "anthropic"), ("open-ai", "openai"), ("GROQ", "groq")])
+def test_a_wrong_name_is_answered_with_those_that_look_like_it(wrong, near):
+    """The error says what may have been meant."""
+    with pytest.raises(UnknownProvider) as caught:
+        providers.provider(wrong)
+
+    assert caught.value.name == wrong
+    assert near in caught.value.near
+    assert repr(near) in str(caught.value)
+
+
+def test_a_name_like_none_gets_no_hint():
+    """Nothing is guessed."""
+    with pytest.raises(UnknownProvider) as caught:
+        providers.provider("qqqqqq")
+
+    assert caught.value.near == ()
+
+
+def test_a_name_that_is_no_row_keeps_its_name_and_gets_the_common_form():
+    """So that errors and tokens are reported under it."""
+    row = providers.row_or_default("my-gateway", "openai-chat")
+
+    assert (row.name, row.dialect, row.base_url) == ("my-gateway", "openai-chat", "")
+    assert row.chat == type(row.chat)()
+    assert row.hosts_others
+    assert not providers.is_row("my-gateway")
+    claude = providers.row_or_default("my-gateway", "anthropic-messages")
+    assert (claude.auth, claude.headers) == ("x-api-key", {"anthropic-version": "2023-06-01"})
+
+
+@pytest.mark.parametrize(
+    "dialect, name",
+    [
+        ("anthropic-messages", "anthropic"),
+        ("openai-responses", "openai"),
+        ("openai-chat", "openai"),
+        ("gemini", "google"),
+    ],
+)
+def test_no_name_at_all_is_the_row_whose_dialect_it_is(dialect, name):
+    """And a row that is named is that row, whatever the dialect."""
+    assert providers.row_or_default(None, dialect).name == name
+    assert providers.row_or_default("groq", dialect) is providers.PROVIDERS["groq"]
+
+
+# --- provider/model ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "given, name, model, dialect",
+    [
+        ("groq/llama-3.3-70b", "groq", "llama-3.3-70b", "openai-chat"),
+        ("groq/openai/gpt-oss-120b", "groq", "openai/gpt-oss-120b", "openai-chat"),
+        ("openrouter/anthropic/claude-opus-4.6", "openrouter", "anthropic/claude-opus-4.6", "openai-chat"),
+        ("google/gemini-3-flash-preview", "google", "gemini-3-flash-preview", "gemini"),
+        ("gemini/gemini-3-flash-preview", "google", "gemini-3-flash-preview", "gemini"),
+        ("google/models/gemini-3.5-flash", "google", "models/gemini-3.5-flash", "gemini"),
+        ("anthropic/claude-sonnet-4-5-20250929", "anthropic", "claude-sonnet-4-5-20250929", "anthropic-messages"),
+        ("openai/gpt-5.2", "openai", "gpt-5.2", "openai-responses"),
+        ("openai/gpt-6.1-sol", "openai", "gpt-6.1-sol", "openai-responses"),
+        ("openai/o3", "openai", "o3", "openai-responses"),
+        ("openai/gpt-4o", "openai", "gpt-4o", "openai-chat"),
+        ("openai/gpt-4.1-mini-2025-04-14", "openai", "gpt-4.1-mini-2025-04-14", "openai-chat"),
+        ("openai/gpt-3.5-turbo", "openai", "gpt-3.5-turbo", "openai-chat"),
+        ("openai/ft:gpt-4o-mini-2024-07-18:acme::1", "openai", "ft:gpt-4o-mini-2024-07-18:acme::1", "openai-chat"),
+        ("openai-chat/gpt-5.2", "openai", "gpt-5.2", "openai-chat"),
+        ("openai-responses/gpt-4o", "openai", "gpt-4o", "openai-responses"),
+        ("azure/my-deployment", "azure", "my-deployment", "openai-responses"),
+        ("azure/gpt-4o", "azure", "gpt-4o", "openai-chat"),
+        ("vertex/claude-opus-4-5@20251101", "vertex", "claude-opus-4-5@20251101", "anthropic-messages"),
+        ("xai/grok-4.7", "xai", "grok-4.7", "openai-responses"),
+        ("perplexity/sonar", "perplexity", "sonar", "openai-chat"),
+        ("perplexity/openai/gpt-5.2", "perplexity", "openai/gpt-5.2", "openai-responses"),
+        ("deepseek/brand-new", "deepseek", "brand-new", "openai-chat"),
+    ],
+)
+def test_provider_and_model_lead_to_a_target(given, name, model, dialect):
+    """The split is at the first slash; the model's own word on the dialect counts before the row's."""
+    target = providers.resolve(given)
+
+    assert (target.provider.name, target.model, target.dialect) == (name, model, dialect)
+    assert target.traits.known == models.traits(name, model).known
+
+
+def test_a_bare_model_goes_to_the_default_provider():
+    """A slash always names a provider."""
+    assert providers.resolve("gpt-4o", default_provider="openai").provider.name == "openai"
+    assert providers.resolve("gpt-5.2", default_provider="openai-chat").dialect == "openai-chat"
+    with pytest.raises(UnknownProvider):
+        providers.resolve("meta-llama/llama-3.3-70b", default_provider="groq")
+
+
+@pytest.mark.parametrize("given", ["gpt-4o", "", "/gpt-4o", "openai/"])
+def test_without_a_provider_and_a_model_there_is_no_target(given):
+    """The error is the client's, not a provider's."""
+    with pytest.raises(LLMError) as caught:
+        providers.resolve(given)
+
+    assert caught.value.provider == "client"
+
+
+def test_the_caller_may_choose_the_dialect():
+    """And gets the address that goes with it."""
+    target = providers.resolve("deepseek/deepseek-v4-pro", dialect="anthropic-messages")
+
+    assert target.dialect == "anthropic-messages"
+    assert providers.base_url(target) == "https://api.deepseek.com/anthropic/v1"
+    assert providers.base_url(providers.resolve("deepseek/deepseek-v4-pro")) == "https://api.deepseek.com"
+    assert providers.base_url(providers.resolve("perplexity/openai/gpt-5.2")) == "https://api.perplexity.ai/v1"
+
+
+def test_the_model_decides_where_a_host_serves_other_vendors():
+    """Traits come from the vendor, the form from the host; a gateway without a row is such a host too."""
+    hosted = providers.resolve("openrouter/openai/gpt-5.5")
+    own = providers.target(providers.row_or_default("my-gateway", "openai-chat"), "claude-opus-4-8", "openai-chat")
+
+    assert hosted.traits.sampling == "only_without_reasoning"
+    assert own.traits.sampling == "rejected"
+    assert own.traits.thinking == ("effort",)
+    unknown = providers.target(providers.row_or_default("my-gateway", "openai-chat"), "my-model", "openai-chat")
+    assert not unknown.traits.known
+
+
+# --- accounts ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_fingerprint_tells_accounts_apart_and_gives_nothing_away():
+    """16 hex digits of sha256 over row, address and key."""
+    row = providers.provider("openai")
+    known = providers.fingerprint(row, row.base_url, "sk-one")
+
+    assert known == hashlib.sha256(b"openai\0https://api.openai.com/v1\0sk-one").hexdigest()[:16]
+    assert known == providers.fingerprint("openai", f"{row.base_url}/", "sk-one")
+    others = [
+        providers.fingerprint("openai", row.base_url, "sk-two"),
+        providers.fingerprint("openai", "https://proxy.example/v1", "sk-one"),
+        providers.fingerprint("azure", row.base_url, "sk-one"),
+    ]
+    assert len({known, *others}) == 4
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_is_current():
+    """`python -m tenuto.providers > docs/providers.md` makes it so."""
+    assert (ROOT / "docs" / "providers.md").read_text("utf-8") == providers.page()
+
+
+def test_the_page_is_printed():
+    """By the command that it names."""
+    ran = subprocess.run([sys.executable, "-m", "tenuto.providers"], capture_output=True, check=True, timeout=30)
+
+    assert ran.stdout.decode() == providers.page()
+    assert "| [groq](#groq) | openai-chat |" in providers.page()
+    assert "* clamp: `temperature` 0 to 1" in providers.page()
+    assert "* clamp: `n` `1`" in providers.page()

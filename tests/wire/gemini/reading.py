@@ -1,0 +1,34 @@
+"""Ways to read a case, for these tests."""
+
+from __future__ import annotations
+
+from tenuto.core.blocks import GeminiMeta
+from tenuto.core.target import GeminiSwitches, Provider, Target
+from tenuto.wire.codec import read, read_whole
+from tenuto.wire.gemini.decode import GeminiDecoder
+from wire.gemini.cases import sse, written
+
+TARGET = Target(Provider("here", "gemini", ""), "gemini-3-pro", "gemini")
+VERTEX = Target(Provider("there", "gemini", "", gemini=GeminiSwitches(vertex=True)), "gemini-3-pro", "gemini")
+SIGNED = GeminiMeta("c2ln")
+
+
+def decoder(target: Target = TARGET, seed: str = "") -> GeminiDecoder:
+    return GeminiDecoder(target, seed=seed)
+
+
+def stream(*chunks: dict, target: Target = TARGET):
+    return read(decoder(target), [sse(*chunks)])
+
+
+def whole(body: dict, target: Target = TARGET):
+    return read_whole(decoder(target), written(body))
+
+
+def blocks(*chunks: dict):
+    return stream(*chunks).message.blocks
+
+
+def events(body: bytes) -> list:
+    reading = decoder()
+    return [*reading.feed(body), *reading.finish()]

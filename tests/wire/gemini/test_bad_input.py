@@ -1,0 +1,185 @@
+"""Bad bytes give clear errors, an error inside a stream is typed, and what had come is handed out."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tenuto.core import jsonio
+from tenuto.core.blocks import Text
+from tenuto.core.events import Failure
+from tenuto.errors import BadRequest, IncompleteResponse, LLMError, ProtocolError, RateLimited, Unavailable
+from tenuto.wire.codec import read, read_whole
+from tenuto.wire.gemini.encode import verbatim
+from wire.gemini.cases import PARTS, array, call, chunk, sse, text, written
+from wire.gemini.reading import SIGNED, decoder, stream, whole
+
+BUSY = {"error": {"code": 503, "message": "overloaded", "status": "UNAVAILABLE"}}
+QUOTA = {
+    "error": {
+        "code": 429,
+        "message": "slow down",
+        "status": "RESOURCE_EXHAUSTED",
+        "details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "15s"}],
+    }
+}
+
+
+@pytest.mark.parametrize("body", [sse(chunk(text("Hi")), BUSY), array(chunk(text("Hi")), BUSY)], ids=["sse", "array"])
+def test_an_error_in_a_stream_is_typed_and_keeps_what_came(body):
+    reading = decoder()
+    told = reading.feed(body)
+    with pytest.raises(Unavailable) as caught:
+        reading.finish()
+
+    assert isinstance(told[-1], Failure)
+    assert str(caught.value) == "overloaded"
+    assert caught.value.provider == "here"
+    assert caught.value.partial.message.blocks == (Text("Hi"),)
+
+
+@pytest.mark.parametrize(
+    "body", [written(QUOTA), b"[" + written(QUOTA) + b"]", sse(QUOTA)], ids=["body", "array", "sse"]
+)
+def test_an_error_is_the_same_in_every_wrapping(body):
+    with pytest.raises(RateLimited) as caught:
+        read(decoder(), [body])
+
+    assert caught.value.retry_after == 15.0
+
+
+@pytest.mark.parametrize("body", [written(QUOTA), b"[" + written(QUOTA) + b"]"], ids=["body", "array"])
+def test_an_error_may_be_the_body(body):
+    with pytest.raises(RateLimited):
+        read_whole(decoder(), body)
+
+
+def test_a_refused_request_is_no_reply():
+    with pytest.raises(BadRequest):
+        whole({"error": {"code": 400, "message": "Unknown name", "status": "INVALID_ARGUMENT"}})
+
+
+@pytest.mark.parametrize("body", [sse(chunk(text("Hi"))), sse(), b"", array(chunk(text("Hi"))), sse({"foo": 1})])
+def test_a_stream_without_its_end_is_incomplete(body):
+    with pytest.raises(IncompleteResponse) as caught:
+        read(decoder(), [body])
+
+    assert caught.value.partial.text == ("Hi" if b"Hi" in body else "")
+
+
+def test_a_body_without_a_finish_reason_is_incomplete():
+    with pytest.raises(IncompleteResponse):
+        whole(chunk(text("Hi")))
+
+
+def test_what_was_finished_before_the_break_keeps_its_tokens():
+    with pytest.raises(IncompleteResponse) as caught:
+        read(decoder(), [sse(chunk(call("f", {}, thoughtSignature="c2ln"), text("and th")))])
+    done, cut = caught.value.partial.message.blocks
+
+    assert (done.meta, cut) == (SIGNED, Text("and th"))
+    assert caught.value.partial.message.incomplete
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"{",
+        b"nonsense",
+        b"3",
+        b'"text"',
+        b"null",
+        b'{"candidates":3}',
+        b'{"candidates":[3]}',
+        b'{"candidates":[{"index":"0"}]}',
+        b'{"candidates":[{"index":true}]}',
+        b'{"candidates":[{"content":3}]}',
+        b'{"candidates":[{"content":{"parts":3}}]}',
+        b'{"candidates":[{"content":{"parts":["Hi"]}}]}',
+        b'{"candidates":[{"content":{"parts":[{"text":3}]}}]}',
+        b'{"candidates":[{"finishReason":["STOP"]}]}',
+        b'{"candidates":[{"content":{"parts":[{"text":"\xff"}]}}]}',
+        b'{"responseId":3}',
+        b'{"modelVersion":{}}',
+        b'{"usageMetadata":[],"candidates":[{"finishReason":"STOP"}]}',
+        b'{"a":' + b"[" * 300 + b"]" * 300 + b"}",
+        b'{"candidates":[{"content":{"parts":[{"functionCall":{"name":3,"willContinue":true}}]}}]}',
+        b'{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","partialArgs":3}}]}}]}',
+    ],
+)
+def test_nonsense_is_a_protocol_error_that_shows_the_frame(data):
+    with pytest.raises(ProtocolError) as caught:
+        read(decoder(), [b"data: " + data + b"\n\n"])
+
+    assert caught.value.frame in (data, b"")
+
+
+def test_odd_characters_survive():
+    """Half characters and NUL are kept as they came."""
+    for escape in ("\\ud83d", "\\u0000", "\\udc00x"):
+        body = b'data: {"candidates":[{"content":{"parts":[{"text":"a%s"}],"role":"model"},"finishReason":"STOP"}]}\n\n'
+        block = read(decoder(), [body % escape.encode()]).message.blocks[0]
+        assert block.text == "a" + json.loads(f'"{escape}"')
+
+
+def test_huge_numbers_survive():
+    """In arguments and usage, as text; counts that are no counts count nothing."""
+    digits = b"9" * 5000
+    body = (
+        b'{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":{"n":%s}}}]},"finishReason":"STOP"}]}'
+    )
+    response = read_whole(decoder(), body % digits)
+
+    assert response.message.blocks[0].args == f'{{"n":{digits.decode()}}}'
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=8,
+)
+NAMES = [
+    "text",
+    "thought",
+    "thoughtSignature",
+    "functionCall",
+    "inlineData",
+    "toolCall",
+    "executableCode",
+    "name",
+    "args",
+]
+NAMES += ["partialArgs", "willContinue", "jsonPath", "stringValue", "data", "mimeType", "id", "code"]
+PART = st.dictionaries(
+    st.sampled_from(NAMES), JSON | st.dictionaries(st.sampled_from(NAMES), JSON, max_size=3), max_size=3
+)
+
+
+@given(st.lists(st.binary(max_size=60), max_size=4))
+def test_arbitrary_bytes_raise_nothing_but_our_errors(pieces):
+    with pytest.raises(LLMError):
+        read(decoder(), pieces)
+
+
+@given(st.lists(PART | st.sampled_from([part for parts in PARTS.values() for part in parts]), max_size=5), JSON)
+def test_arbitrary_parts_are_read_or_refused(parts, field):
+    """Never another exception; what is read comes back the same."""
+    with contextlib.suppress(LLMError):
+        message = whole(
+            chunk(*parts, reason="STOP", candidate={"groundingMetadata": field}, usageMetadata=field)
+        ).message
+        written_back = json.loads(jsonio.encode(verbatim(message)))
+        assert [_plain(part) for part in written_back] == [_plain(part) for part in parts]
+    with contextlib.suppress(LLMError):
+        stream(*map(chunk, parts), chunk(reason="STOP", candidate={"groundingMetadata": field}, usageMetadata=field))
+
+
+def _plain(value):
+    """Null equals absent."""
+    if isinstance(value, dict):
+        return {name: _plain(held) for name, held in value.items() if held is not None}
+    return [_plain(held) for held in value] if isinstance(value, list) else value

@@ -1,0 +1,283 @@
+"""Reading the Gemini dialect: nothing is lost, nothing moves, signatures stay on their parts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tenuto.core import jsonio
+from tenuto.core.blocks import (
+    Audio,
+    CodeExecution,
+    CodeResult,
+    Document,
+    GeminiMeta,
+    Image,
+    Opaque,
+    Reasoning,
+    ServerToolResult,
+    ServerToolUse,
+    Text,
+    ToolUse,
+)
+from tenuto.core.events import (
+    ArgumentsDelta,
+    ContentDelta,
+    ContentDone,
+    ContentStart,
+    ImageDelta,
+    MessageDelta,
+    MessageDone,
+    MessageStart,
+    SignatureDelta,
+    TextDelta,
+    ThinkingDelta,
+    UsageUpdate,
+)
+from tenuto.wire.codec import read, read_whole
+from tenuto.wire.gemini.encode import verbatim
+from wire.gemini.cases import PARTS, PICTURE, TYPED, call, chunk, sse, text, thought
+from wire.gemini.reading import SIGNED, blocks, decoder, events, stream, whole
+
+# --- text -------------------------------------------------------------------------------------------------------------
+
+
+def test_chunks_of_text_are_pieces_of_one_block():
+    """A chunk holds the next fragment, and a repeated one is a repetition, not a correction."""
+    said = blocks(chunk(text("Ha")), chunk(text("Ha")), chunk(text(""), reason="STOP"))
+
+    assert said == (Text("HaHa"),)
+
+
+def test_a_stream_tells_each_piece_once():
+    """start, deltas, done, then why it ended, what it used, and the whole."""
+    told = events(sse(chunk(text("He")), chunk(text("llo"), reason="STOP", usageMetadata={"totalTokenCount": 3})))
+    response = told[-1].response
+
+    assert told[:-1] == [
+        MessageStart("resp_1", "gemini-3-pro"),
+        ContentStart(0, 0, Text("")),
+        ContentDelta(0, 0, TextDelta("He")),
+        ContentDelta(0, 0, TextDelta("llo")),
+        ContentDone(0, 0, Text("Hello")),
+        MessageDelta(0, "stop", "STOP"),
+        UsageUpdate(response.usage),
+    ]
+    assert isinstance(told[-1], MessageDone)
+    assert (response.id, response.model, response.provider) == ("resp_1", "gemini-3-pro", "here")
+    assert response.message.origin.dialect == "gemini"
+
+
+def test_thoughts_are_reasoning_and_never_text():
+    """`thought: true` decides, in a channel of its own, however often the two alternate."""
+    told = events(sse(chunk(thought("a"), thought("b")), chunk(text("c")), chunk(thought("d")), chunk(reason="STOP")))
+
+    assert told[-1].response.message.blocks == (Reasoning("ab"), Text("c"), Reasoning("d"))
+    assert [e.delta for e in told if isinstance(e, ContentDelta)] == [
+        ThinkingDelta("a"),
+        ThinkingDelta("b"),
+        TextDelta("c"),
+        ThinkingDelta("d"),
+    ]
+
+
+def test_a_signature_closes_its_part():
+    """Signed text is never grown, and never grows what came before."""
+    said = blocks(
+        chunk(text("Hel")), chunk(text("lo", thoughtSignature="c2ln")), chunk(text(" you")), chunk(reason="STOP")
+    )
+
+    assert said == (Text("Hel"), Text("lo", meta=SIGNED), Text(" you"))
+
+
+def test_a_signature_on_empty_text_stays():
+    """The last chunk of an answer often holds nothing but its signature."""
+    told = events(sse(chunk(text("Hi")), chunk(text("", thoughtSignature="c2ln"), reason="STOP")))
+
+    assert told[-1].response.message.blocks == (Text("Hi"), Text("", meta=SIGNED))
+    assert ContentDelta(0, 1, SignatureDelta("c2ln")) in told
+
+
+def test_a_signature_alone_is_a_part_of_its_own():
+    """It is not carried over to the call of the next frame: each signature stays where it came."""
+    said = blocks(chunk({"thoughtSignature": "c2ln"}), chunk(call("f", {})), chunk(reason="STOP"))
+
+    assert said[0] == Text("", meta=SIGNED, extra='{"text":null}')
+    assert (said[1].name, said[1].meta) == ("f", None)
+
+
+def test_a_signature_makes_no_reasoning():
+    """Text and calls with a signature are text and calls."""
+    said = blocks(
+        chunk(text("Hi", thoughtSignature="c2ln"), call("f", {}, thoughtSignature="Yg==")), chunk(reason="STOP")
+    )
+
+    assert [type(block) for block in said] == [Text, ToolUse]
+
+
+def test_text_with_other_fields_joins_only_its_like():
+    """What else a part says is kept, so parts that say different things stay apart."""
+    speaker = {"speechMetadata": {"speaker": "a"}}
+    said = blocks(
+        chunk(text("a", **speaker)),
+        chunk(text("b", **speaker)),
+        chunk(text("c")),
+        chunk(text("d", thought=False)),
+        chunk(text("e", thought=False)),
+        chunk(thought("f", **speaker)),
+        chunk(thought("g", **speaker)),
+        chunk(reason="STOP"),
+    )
+
+    assert [block.text for block in said] == ["ab", "c", "de", "fg"]
+    assert [block.extra for block in said] == [
+        '{"speechMetadata":{"speaker":"a"}}',
+        "",
+        '{"thought":false}',
+        '{"speechMetadata":{"speaker":"a"}}',
+    ]
+
+
+def test_a_body_keeps_its_parts_apart():
+    """Two texts in one body are two parts of the model's own making."""
+    assert whole(chunk(text("one"), text("two"), reason="STOP")).message.blocks == (Text("one"), Text("two"))
+    assert blocks(chunk(text("one"), text("two"), reason="STOP")) == (Text("onetwo"),)
+
+
+# --- every part there and back ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(PARTS))
+def test_parts_are_written_back_as_they_came(name):
+    """Field for field, in a body; null counts as absent in one place only: a part without data has no text."""
+    message = whole(chunk(*PARTS[name], reason="STOP")).message
+
+    assert json.loads(jsonio.encode(verbatim(message))) == PARTS[name]
+
+
+@pytest.mark.parametrize("name", sorted(PARTS))
+def test_streamed_parts_are_written_back_joined(name):
+    """One part per chunk: the same parts, neighbouring bare texts joined."""
+    message = stream(*(chunk(part) for part in PARTS[name]), chunk(reason="STOP")).message
+    expected = [text("onetwo")] if name == "several_texts" else PARTS[name]
+
+    assert json.loads(jsonio.encode(verbatim(message))) == expected
+
+
+@pytest.mark.parametrize("name", sorted(TYPED))
+def test_named_parts_are_read(name):
+    """`Opaque` is for what nobody knows."""
+    assert not any(isinstance(block, Opaque) for block in whole(chunk(*PARTS[name], reason="STOP")).message.blocks)
+
+
+@pytest.mark.parametrize("name", sorted(PARTS))
+def test_deltas_add_up_to_the_block(name):
+    """Joined, they are its text, arguments, code or data; the last word on a block is what the reply holds."""
+    told = events(sse(*(chunk(part) for part in PARTS[name]), chunk(reason="STOP")))
+    fields = {Text: "text", Reasoning: "text", ToolUse: "args", ServerToolUse: "args", CodeExecution: "code"}
+    fields |= {Image: "data", Audio: "data"}
+    for at, block in enumerate(told[-1].response.message.blocks):
+        deltas = [e.delta for e in told if isinstance(e, ContentDelta) and e.part_index == at]
+        pieces = [getattr(d, d.__struct_fields__[0]) for d in deltas if not isinstance(d, SignatureDelta)]
+        if type(block) in fields:
+            assert "".join(pieces) == getattr(block, fields[type(block)])
+        assert [e.part for e in told if isinstance(e, ContentDone) and e.part_index == at] == [block]
+
+
+def test_number_literals_survive():
+    """`1.10` stays `1.10`, in arguments, in other fields and in usage."""
+    part = b'{"functionCall":{"name":"f","args":{"a": 1.10}},"partMetadata":{"k":1e2}}'
+    body = (
+        b'{"candidates":[{"content":{"parts":[%s],"role":"model"},"finishReason":"STOP","avgLogprobs":-0.50}],' % part
+    )
+    response = read_whole(decoder(), body + b'"usageMetadata":{"totalTokenCount":1.0}}')
+    (block,) = response.message.blocks
+
+    assert (block.args, block.extra) == ('{"a": 1.10}', '{"partMetadata":{"k":1e2}}')
+    assert (response.message.extra, response.raw_usage) == ('{"avgLogprobs":-0.50}', '{"totalTokenCount":1.0}')
+
+
+def test_media_become_what_they_are():
+    """By their type: pictures, sounds, and documents for everything else."""
+    said = whole(chunk(*PARTS["image"], *PARTS["audio"], *PARTS["video"], *PARTS["image_file"], reason="STOP"))
+
+    assert said.message.blocks[1:] == (
+        Image("iVBORw0KGgo=", "image/png", meta=SIGNED),
+        Audio("AAAA", "audio/L16;rate=24000"),
+        Document("AAAA", "video/mp4", extra='{"videoMetadata":{"fps":2}}'),
+        Image(mime="image/webp", url="https://a.example/x"),
+    )
+
+
+def test_a_picture_is_told_as_one_delta():
+    told = events(sse(chunk(PICTURE, reason="STOP")))
+
+    assert told[1:4] == [
+        ContentStart(0, 0, Image("", "image/png")),
+        ContentDelta(0, 0, ImageDelta("iVBORw0KGgo=")),
+        ContentDone(0, 0, Image("iVBORw0KGgo=", "image/png")),
+    ]
+
+
+def test_what_the_provider_ran_keeps_its_own_words():
+    said = whole(chunk(*PARTS["code"], *PARTS["server_tool"], reason="STOP")).message.blocks
+
+    assert said == (
+        CodeExecution("print(1)", "PYTHON", "c1", meta=SIGNED),
+        CodeResult("OUTCOME_OK", "1\n", "c1"),
+        ServerToolUse("t1", "GOOGLE_SEARCH_WEB", '{"queries":["x"]}', "toolCall", meta=GeminiMeta("YQ==")),
+        ServerToolResult(
+            "t1",
+            '{"n":1.1}',
+            "toolResponse",
+            meta=GeminiMeta("Yg=="),
+            extra='{"toolResponse":{"toolType":"GOOGLE_SEARCH_WEB"}}',
+        ),
+    )
+
+
+# --- calls ------------------------------------------------------------------------------------------------------------
+
+
+def test_parallel_calls_keep_the_signatures_they_came_with():
+    """Usually only the first has one; nobody guesses."""
+    said = blocks(*(chunk(part) for part in PARTS["parallel_calls"]), chunk(reason="STOP"))
+
+    assert [block.meta for block in said] == [SIGNED, None, None]
+    assert stream(chunk(*PARTS["parallel_calls"], reason="STOP")).message.stop_reason == "tool_calls"
+
+
+def test_a_call_that_comes_whole_is_told_whole():
+    told = events(sse(chunk(call("f", {"a": 1}, thoughtSignature="c2ln"), reason="STOP")))
+    (block,) = told[-1].response.message.blocks
+
+    assert told[2:5] == [
+        ContentDelta(0, 0, ArgumentsDelta('{"a":1}')),
+        ContentDelta(0, 0, SignatureDelta("c2ln")),
+        ContentDone(0, 0, block),
+    ]
+
+
+def test_absent_arguments_are_not_empty_ones():
+    said = whole(chunk(call("f"), call("f", {}), reason="STOP")).message.blocks
+
+    assert [(block.args, block.no_args) for block in said] == [("", True), ("{}", False)]
+
+
+def test_minted_ids_are_unique_and_repeatable():
+    """Same bytes and seed, same ids; no two calls of one reply, and no two replies, share one."""
+    body = sse(chunk(call("f", {}), call("f", {})), chunk(call("f", {}), reason="STOP"))
+    other = sse(chunk(call("f", {}), reason="STOP", candidate={"index": 1}))
+    ids = [block.id for block in read(decoder(seed="s"), [body]).message.blocks]
+
+    assert ids == [block.id for block in read(decoder(seed="s"), [body]).message.blocks]
+    assert len({*ids, *(b.id for b in read(decoder(seed="t"), [body]).message.blocks)}) == 6
+    assert read(decoder(seed="s"), [other]).message.blocks[0].id not in ids
+    assert all(block.minted for block in read(decoder(), [body]).message.blocks)
+
+
+def test_a_received_id_is_kept():
+    (block,) = whole(chunk(*PARTS["call_with_id"], reason="STOP")).message.blocks
+
+    assert (block.id, block.minted) == ("fc_1", False)

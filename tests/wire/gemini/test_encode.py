@@ -1,0 +1,405 @@
+"""Writing what was said in the Gemini dialect: every part where it belongs, every signature on its part."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+
+from tenuto.core.blocks import (
+    AnthropicMeta,
+    Audio,
+    CodeExecution,
+    Document,
+    GeminiMeta,
+    Image,
+    Marker,
+    Opaque,
+    Reasoning,
+    Refusal,
+    ServerToolUse,
+    Text,
+    ToolUse,
+)
+from tenuto.core.messages import AssistantMessage, Origin, SystemMessage, ToolResult, ToolResults, UserMessage
+from wire.gemini.cases import PARTS, chunk
+from wire.gemini.reading import whole
+from wire.gemini.writing import BUDGET, LEVEL, SIGNED, body, contents, rules, target, write
+
+OWN = Origin("here", "gemini", "gemini-3-pro")
+
+
+def said(*blocks) -> AssistantMessage:
+    return AssistantMessage(blocks)
+
+
+def parts(*blocks, to=None, **fields) -> list:
+    """The parts of one assistant's turn between two of the user's."""
+    turns = contents("Hi", said(*blocks), "Go on", to=to, **fields)
+    return turns[1]["parts"] if len(turns) > 2 else []
+
+
+# --- the frame --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("model", "stream", "path"),
+    [
+        ("gemini-3-pro", False, "/models/gemini-3-pro:generateContent"),
+        ("gemini-3-pro", True, "/models/gemini-3-pro:streamGenerateContent?alt=sse"),
+        ("models/gemini-3-pro", False, "/models/gemini-3-pro:generateContent"),
+        ("tunedModels/mine", False, "/tunedModels/mine:generateContent"),
+        ("a b?", False, "/models/a%20b%3F:generateContent"),
+    ],
+)
+def test_the_path_names_the_model(model, stream, path):
+    request = write("Hi", to=target(model=model), stream=stream)
+
+    assert (request.method, request.path) == ("POST", path)
+    assert "stream" not in json.loads(request.body)
+
+
+def test_instructions_stand_apart():
+    """All of them, joined; those in mid-conversation are moved, and told."""
+    messages = (SystemMessage("Be kind."), "Hi", SystemMessage((Text("Be "), Text("brief."))))
+
+    assert body(*messages)["systemInstruction"] == {"parts": [{"text": "Be kind.\n\nBe brief."}]}
+    assert [c["role"] for c in contents(*messages)] == ["user"]
+    assert rules(*messages) == [("system-hoisted", "messages[2]")]
+    assert rules(SystemMessage("a"), SystemMessage("b"), "Hi") == []
+    assert "systemInstruction" not in body(SystemMessage(""), "Hi")
+
+
+def test_neighbours_of_one_role_share_a_content():
+    turns = contents("a", UserMessage("b"), said(Text("c")), said(Text("d")), "e")
+
+    assert [(c["role"], [p["text"] for p in c["parts"]]) for c in turns] == [
+        ("user", ["a", "b"]),
+        ("model", ["c", "d"]),
+        ("user", ["e"]),
+    ]
+
+
+def test_what_says_nothing_is_left_out():
+    """Nothing said and no token: no part, and no content for it."""
+    assert contents("Hi", said(Text("")), UserMessage((Text(""),)), "there") == [
+        {"role": "user", "parts": [{"text": "Hi"}, {"text": "there"}]}
+    ]
+
+
+def test_the_callers_own_fields_win():
+    written = body("Hi", extra_body={"cachedContent": "cachedContents/1"}, metadata={"here": {"labels": {"a": "b"}}})
+
+    assert (written["cachedContent"], written["labels"]) == ("cachedContents/1", {"a": "b"})
+
+
+# --- what the model said ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(PARTS))
+def test_received_parts_go_back_as_they_came(name):
+    """To their issuer, signatures in place; save what says nothing, and what the dialect refuses."""
+    message = whole(chunk(*PARTS[name], reason="STOP")).message
+    turns = contents("Hi", message, "Go on")
+    back = turns[1]["parts"] if len(turns) > 2 else []
+
+    changed = {
+        "signature_alone": [{"text": "", "thoughtSignature": "c2ln"}, {"text": "Hi"}],
+        "signature_and_thought_alone": [{"text": "", "thought": True, "thoughtSignature": "c2ln"}],
+        "call_with_null_args": [{"functionCall": {"name": "f"}}],
+        "call_that_goes_on": [{"functionCall": {"name": "f", "args": {}}}],
+        "empty": [],
+    }
+    assert back == changed.get(name, PARTS[name])
+
+
+def test_signed_empty_text_goes_back():
+    assert parts(Text("Hi"), Text("", meta=SIGNED)) == [{"text": "Hi"}, {"text": "", "thoughtSignature": "c2ln"}]
+
+
+def test_signed_thoughts_go_back_as_thoughts():
+    assert parts(Reasoning("Hm.", meta=SIGNED), Text("Hi"))[0] == {
+        "text": "Hm.",
+        "thought": True,
+        "thoughtSignature": "c2ln",
+    }
+
+
+def test_the_targets_own_thoughts_go_back_unsigned():
+    """They came unsigned, beside signed parts: a turn goes back whole."""
+    message = AssistantMessage((Reasoning("Hm."), Text("Hi", meta=SIGNED)), origin=OWN)
+
+    assert contents("Hi", message, "Go on")[1]["parts"][0] == {"text": "Hm.", "thought": True}
+    assert rules("Hi", message, "Go on") == []
+
+
+def test_other_unsigned_thoughts_are_left_out_and_told():
+    assert parts(Reasoning("Hm."), Text("Hi")) == [{"text": "Hi"}]
+    assert rules("Hi", said(Reasoning("Hm."), Text("Hi")), "Go on") == [("unsigned-reasoning", "messages[1].blocks[0]")]
+
+
+def test_other_thoughts_may_be_asked_for_as_text():
+    assert parts(Reasoning("Hm."), foreign_reasoning="inline") == [{"text": "[Reasoning: Hm.]"}]
+
+
+def test_what_has_no_word_here_is_told():
+    blocks = (
+        Marker("compaction"),
+        Opaque("openai-chat", "{}"),
+        ServerToolUse("s", "web_search", "{}", "server_tool_use"),
+    )
+
+    assert parts(*blocks, Refusal("I will not."), Text("", meta=AnthropicMeta("x"))) == [{"text": "I will not."}]
+    assert [rule for rule, _ in rules("Hi", said(*blocks, Image(), Audio()), "Go on")] == [
+        "unsupported-content",
+        "unreadable-block",
+        "unsupported-content",
+        "unsupported-content",
+        "unsupported-content",
+    ]
+
+
+def test_pictures_and_sounds_of_other_models_go_along():
+    blocks = (Image(url="data:image/png;base64,AAAA"), Audio(id="a", transcript="Hello"), CodeExecution("1", "PYTHON"))
+
+    assert parts(*blocks, Image("/9j/4AAQ")) == [
+        {"inlineData": {"mimeType": "image/png", "data": "AAAA"}},
+        {"text": "Hello"},
+        {"executableCode": {"language": "PYTHON", "code": "1"}},
+        {"inlineData": {"mimeType": "image/jpeg", "data": "/9j/4AAQ"}},
+    ]
+
+
+# --- calls and their answers ------------------------------------------------------------------------------------------
+
+
+def call(id: str, name: str = "f", args: str = "{}", **fields) -> ToolUse:
+    return ToolUse(id, name, args, **fields)
+
+
+def test_arguments_go_out_as_they_were_written():
+    written = write("Hi", said(call("c1", args='{"b": 1.10,  "a":1}', meta=SIGNED)), ToolResults((ToolResult("c1"),)))
+
+    assert b'"args":{"b": 1.10,  "a":1}},"thoughtSignature":"c2ln"' in written.body
+
+
+@pytest.mark.parametrize(
+    ("block", "args"),
+    [
+        (call("c", args="[1.10]"), {"value": [1.10]}),
+        (call("c", args="3"), {"value": 3}),
+        (call("c", args='{"a":', broken="cut off"), {"INVALID_JSON": '{"a":'}),
+        (call("c", args="free text", kind="custom"), {"input": "free text"}),
+    ],
+)
+def test_arguments_that_are_no_object_are_wrapped_and_told(block, args):
+    assert parts(block)[0]["functionCall"]["args"] == args
+    assert rules("Hi", said(block), "Go on") == [("arguments-not-an-object", "messages[1].blocks[0]")]
+
+
+def test_no_arguments_stay_no_arguments():
+    assert parts(call("c", args="", no_args=True), call("d", args="")) == [
+        {"functionCall": {"id": "c", "name": "f"}},
+        {"functionCall": {"id": "d", "name": "f", "args": {}}},
+    ]
+
+
+def answered(*results: ToolResult, **fields) -> list:
+    """The content that answers two calls, the first with a minted id."""
+    turn = said(call("c1", "f", minted=True), call("c2", "g"))
+    return contents("Hi", turn, ToolResults(results), **fields)[2]["parts"]
+
+
+def test_answers_to_one_turn_share_one_content_in_call_order():
+    """Named after their calls; an id is echoed where one came; no answer is signed."""
+    assert answered(ToolResult("c2", "two"), ToolResult("c1", "one")) == [
+        {"functionResponse": {"name": "f", "response": {"output": "one"}}},
+        {"functionResponse": {"name": "g", "id": "c2", "response": {"output": "two"}}},
+    ]
+
+
+def test_answers_in_several_messages_share_one_content():
+    turn = said(call("c1"), call("c2", "g"))
+    turns = contents("Hi", turn, ToolResults((ToolResult("c2", "2"),)), ToolResults((ToolResult("c1", "1"),)), "And?")
+
+    assert [[*p][0] for p in turns[2]["parts"]] == ["functionResponse", "functionResponse"]
+    assert [p["functionResponse"]["name"] for p in turns[2]["parts"]] == ["f", "g"]
+    assert turns[3] == {"role": "user", "parts": [{"text": "And?"}]}
+
+
+def test_an_answer_is_named_by_the_latest_call_of_its_id():
+    """Over the whole history; without a call, by the id itself."""
+    one = (said(call("c", "f")), ToolResults((ToolResult("c", "1"),)))
+    two = (said(call("c", "g")), ToolResults((ToolResult("c", "2"),)))
+    lone = ToolResults((ToolResult("zzz", "3"),))
+    turns = contents("Hi", *one, *two, "And?", lone)
+
+    names = [p["functionResponse"]["name"] for c in turns for p in c["parts"] if "functionResponse" in p]
+    assert names == ["f", "g", "zzz"]
+
+
+@pytest.mark.parametrize(
+    ("result", "response"),
+    [
+        (ToolResult("c1", "sunny"), {"output": "sunny"}),
+        (ToolResult("c1", ""), {"output": ""}),
+        (ToolResult("c1", "no such city", is_error=True), {"error": "no such city"}),
+        (ToolResult("c1", ' {"t": 20} '), {"output": {"t": 20}}),
+        (ToolResult("c1", "[1]", is_error=True), {"error": [1]}),
+        (ToolResult("c1", "{oops"), {"output": "{oops"}),
+        (ToolResult("c1", (Text("a"), Text("b"))), {"output": "a\nb"}),
+    ],
+)
+def test_an_answers_body(result, response):
+    assert answered(result)[0]["functionResponse"]["response"] == response
+
+
+def test_an_answers_body_in_the_older_shape():
+    to = target(result_body="content")
+
+    assert answered(ToolResult("c1", '{"a":1}'), to=to)[0]["functionResponse"]["response"] == {
+        "content": '{"a":1}',
+        "error": False,
+    }
+    assert answered(ToolResult("c1", "no", is_error=True), to=to)[0]["functionResponse"]["response"]["error"] is True
+
+
+def test_other_fields_of_an_answer_go_along():
+    assert (
+        answered(ToolResult("c1", "a", extra='{"scheduling":"SILENT"}'))[0]["functionResponse"]["scheduling"]
+        == "SILENT"
+    )
+
+
+def test_a_picture_in_an_answer_rides_on_it():
+    result = ToolResult("c1", (Text("Look"), Image("AAAA", "image/png")))
+    picture = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
+
+    assert answered(result)[0]["functionResponse"] == {"name": "f", "response": {"output": "Look"}, "parts": [picture]}
+    older = contents("Hi", said(call("c1")), ToolResults((result,)), "And?", to=target(BUDGET))
+    assert "parts" not in older[2]["parts"][0]["functionResponse"]
+    assert older[3] == {"role": "user", "parts": [picture, {"text": "And?"}]}
+
+
+# --- calls that Gemini did not sign -----------------------------------------------------------------------------------
+
+SKIP = "skip_thought_signature_validator"
+
+
+def signatures(*messages, to) -> list:
+    return [
+        [p.get("thoughtSignature") for p in c["parts"] if "functionCall" in p]
+        for c in contents(*messages, to=to)
+        if c["role"] == "model"
+    ]
+
+
+def step(id: str, *metas) -> tuple:
+    ids = [f"{id}{at}" for at in range(len(metas))]
+    calls = (call(i, meta=meta) for i, meta in zip(ids, metas, strict=True))
+    return said(*calls), ToolResults(tuple(ToolResult(i, "ok") for i in ids))
+
+
+def test_unsigned_first_calls_of_the_current_turn_are_excused():
+    """The first call of each step since the user last spoke, and no other; each is told."""
+    old, first, second, third = step("a", None), step("b", None, None), step("c", SIGNED, None), step("d", None)
+    messages = ("Hi", *old, "Next", *first, *second, *third)
+
+    assert signatures(*messages, to=target(LEVEL)) == [[None], [SKIP, None], ["c2ln", None], [SKIP]]
+    assert [rule for rule, _ in rules(*messages, to=target(LEVEL))] == ["missing-signature"] * 2
+
+
+@pytest.mark.parametrize("traits", [None, BUDGET])
+def test_models_that_do_not_insist_get_no_excuse(traits):
+    assert signatures("Hi", *step("a", None), to=target(traits)) == [[None]]
+
+
+def test_a_signature_stands_beside_the_call():
+    (part,) = parts(call("c", meta=SIGNED))
+
+    assert part.keys() == {"functionCall", "thoughtSignature"}
+
+
+# --- what is said to the model ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [
+        (Text("Hi"), {"text": "Hi"}),
+        (Image("AAAA", "image/webp"), {"inlineData": {"mimeType": "image/webp", "data": "AAAA"}}),
+        (Image("AAAA", "image/jpg"), {"inlineData": {"mimeType": "image/jpeg", "data": "AAAA"}}),
+        (Image("iVBORw0KGgoAAAA"), {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgoAAAA"}}),
+        (Image("UklGRiQAAABXRUJQ"), {"inlineData": {"mimeType": "image/webp", "data": "UklGRiQAAABXRUJQ"}}),
+        (Audio("UklGRv////9XQVZF"), {"inlineData": {"mimeType": "audio/wav", "data": "UklGRv////9XQVZF"}}),
+        (Image("zzzz"), {"inlineData": {"mimeType": "image/png", "data": "zzzz"}}),
+        (Image(url="data:image/gif;base64,R0lG"), {"inlineData": {"mimeType": "image/gif", "data": "R0lG"}}),
+        (
+            Image(url="https://a.example/b.PNG?x=1"),
+            {"fileData": {"mimeType": "image/png", "fileUri": "https://a.example/b.PNG?x=1"}},
+        ),
+        (Image(url="https://a.example/b"), {"fileData": {"fileUri": "https://a.example/b"}}),
+        (Document(file_id="files/1", mime="video/mp4"), {"fileData": {"mimeType": "video/mp4", "fileUri": "files/1"}}),
+        (Document("JVBERi0x"), {"inlineData": {"mimeType": "application/pdf", "data": "JVBERi0x"}}),
+        (Document(text="Once upon a time"), {"text": "Once upon a time"}),
+        (Audio("SUQzAAAA"), {"inlineData": {"mimeType": "audio/mpeg", "data": "SUQzAAAA"}}),
+        (Opaque("gemini", '{"text": "raw"}'), {"text": "raw"}),
+        (
+            Document("AAAA", "video/mp4", extra='{"videoMetadata":{"fps":1},"inlineData":{"displayName":"v"}}'),
+            {
+                "inlineData": {"mimeType": "video/mp4", "data": "AAAA", "displayName": "v"},
+                "videoMetadata": {"fps": 1},
+            },
+        ),
+    ],
+)
+def test_each_kind_of_content_has_its_part(content, part):
+    """Bytes inline, addresses as files; a type is read off what is there and never made up for an address."""
+    assert contents(UserMessage((content,)))[0]["parts"] == [part]
+    assert rules(UserMessage((content,))) == []
+
+
+def test_a_data_url_may_be_plain_text():
+    (part,) = contents(UserMessage((Document(url="data:text/plain,a%20b"),)))[0]["parts"]
+
+    assert part["inlineData"] == {"mimeType": "text/plain", "data": base64.b64encode(b"a b").decode()}
+
+
+@pytest.mark.parametrize("detail", ["low", "high"])
+def test_detail_is_a_resolution_where_models_take_one(detail):
+    message = UserMessage((Image("AAAA", "image/png", detail=detail),))
+
+    assert contents(message, to=target(LEVEL))[0]["parts"][0]["mediaResolution"] == {
+        "level": f"MEDIA_RESOLUTION_{detail.upper()}"
+    }
+    assert rules(message) == [("unsupported-parameter", "messages[0].content[0].detail")]
+
+
+def test_what_content_cannot_say_here_is_told():
+    document = Document(text="t", title="T", context="C", citations=True, cache="5m")
+    message = UserMessage((document, Image(), Opaque("openai-chat", "{}"), Text("Hi", cache="1h")), name="ann")
+
+    assert [place for _, place in rules(message)] == [
+        "messages[0].content[0].cache",
+        "messages[0].content[0].title",
+        "messages[0].content[0].context",
+        "messages[0].content[0].citations",
+        "messages[0].content[1]",
+        "messages[0].content[2]",
+        "messages[0].content[3].cache",
+        "messages[0].name",
+    ]
+
+
+def test_half_characters_are_told():
+    assert rules("a\ud83d") == [("lone-surrogate", "body")]
+
+
+def test_the_same_request_gives_the_same_bytes():
+    turn = said(Text("a", meta=GeminiMeta("x")), call("c"))
+
+    assert (
+        write("Hi", turn, ToolResults((ToolResult("c"),))).body
+        == write("Hi", turn, ToolResults((ToolResult("c"),))).body
+    )

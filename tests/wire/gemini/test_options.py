@@ -1,0 +1,254 @@
+"""Writing parameters and tools in the Gemini dialect: one case per parameter and per switch."""
+
+from __future__ import annotations
+
+import pytest
+
+from tenuto.core.request import JsonSchema, NamedTool, ServerTool, Thinking, ToolDefinition
+from tenuto.core.target import ModelTraits
+from wire.gemini.writing import BUDGET, LEVEL, body, rules, target
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "additionalProperties": False}
+WEATHER = ToolDefinition("weather", "Tells the weather", SCHEMA)
+ALWAYS = ModelTraits(known=True, thinking=("level", "always"), efforts=("low", "high"))
+PRO = ModelTraits(known=True, thinking=("budget", "always"))
+NEVER = ModelTraits(known=True, thinking=("none",), thinking_default="no")
+FIXED = ModelTraits(known=True, thinking=("always",))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "written"),
+    [
+        ("temperature", 0.5, {"temperature": 0.5}),
+        ("top_p", 0.9, {"topP": 0.9}),
+        ("top_k", 40, {"topK": 40}),
+        ("max_tokens", 100, {"maxOutputTokens": 100}),
+        ("stop", "END", {"stopSequences": ["END"]}),
+        ("stop", ("a", "b"), {"stopSequences": ["a", "b"]}),
+        ("n", 2, {"candidateCount": 2}),
+        ("frequency_penalty", 0.1, {"frequencyPenalty": 0.1}),
+        ("presence_penalty", 0.2, {"presencePenalty": 0.2}),
+        ("seed", 7, {"seed": 7}),
+        ("logprobs", True, {"responseLogprobs": True}),
+        ("top_logprobs", 3, {"responseLogprobs": True, "logprobs": 3}),
+        ("modalities", ("text", "image"), {"responseModalities": ["TEXT", "IMAGE"]}),
+        ("response_format", "json_object", {"responseMimeType": "application/json"}),
+        ("audio", {"voice": "Kore"}, {"speechConfig": {"voiceConfig": {"prebuiltVoiceConfig": {"voiceName": "Kore"}}}}),
+        ("audio", {"languageCode": "de-DE"}, {"speechConfig": {"languageCode": "de-DE"}}),
+    ],
+)
+def test_parameters_have_their_names(field, value, written):
+    assert body(**{field: value})["generationConfig"] == written
+    assert rules(**{field: value}) == []
+
+
+def test_nothing_asked_for_is_nothing_sent():
+    assert body().keys() == {"contents"}
+    assert body(stop=(), response_format="text", modalities=()).keys() == {"contents"}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("logit_bias", {"1": 2.0}),
+        ("user", "ann"),
+        ("verbosity", "low"),
+        ("container", "c"),
+        ("cache", "5m"),
+        ("parallel_tool_calls", False),
+    ],
+)
+def test_what_has_no_word_here_is_told(field, value):
+    assert body(**{field: value}).keys() == {"contents"}
+    assert rules(**{field: value}) == [("unsupported-parameter", field)]
+
+
+def test_the_rest_of_how_to_speak_is_told():
+    assert rules(audio={"voice": "Kore", "format": "wav"}) == [("unsupported-parameter", "audio.format")]
+    assert body(audio={"format": "wav"}).keys() == {"contents"}
+
+
+def test_the_hosts_differ_in_what_they_take():
+    """Tier and logging are the Gemini API's."""
+    assert body(service_tier="flex", store=False) == {**body(), "serviceTier": "flex", "store": False}
+    assert body(service_tier="flex", store=False, to=target(vertex=True)).keys() == {"contents"}
+    assert [place for _, place in rules(service_tier="flex", store=False, to=target(vertex=True))] == [
+        "service_tier",
+        "store",
+    ]
+
+
+# --- answers in a shape -----------------------------------------------------------------------------------------------
+
+
+def test_a_schema_for_the_answer():
+    wanted = JsonSchema(SCHEMA, description="A place")
+
+    assert body(response_format=wanted)["generationConfig"] == {
+        "responseMimeType": "application/json",
+        "responseJsonSchema": {**SCHEMA, "description": "A place"},
+    }
+
+
+def test_a_schema_for_the_answer_where_only_the_subset_is_known():
+    to = target(json_schema=False)
+
+    assert body(response_format=JsonSchema(SCHEMA), to=to)["generationConfig"] == {
+        "responseMimeType": "application/json",
+        "responseSchema": {"type": "OBJECT", "properties": {"city": {"type": "STRING"}}},
+    }
+    assert rules(response_format=JsonSchema(SCHEMA), to=to) == [
+        ("schema-lowered", "response_format.additionalProperties")
+    ]
+
+
+# --- tools ------------------------------------------------------------------------------------------------------------
+
+
+def test_functions_are_declared_with_their_schema_as_it_is():
+    assert body(tools=(WEATHER, ToolDefinition("now")))["tools"] == [
+        {
+            "functionDeclarations": [
+                {"name": "weather", "description": "Tells the weather", "parametersJsonSchema": SCHEMA},
+                {"name": "now"},
+            ]
+        }
+    ]
+
+
+def test_functions_where_only_the_subset_is_known():
+    """Upper-case types; a function without parameters declares none."""
+    to, empty = target(json_schema=False), ToolDefinition("now", parameters={"type": "object", "properties": {}})
+
+    assert body(tools=(WEATHER, empty), to=to)["tools"][0]["functionDeclarations"] == [
+        {
+            "name": "weather",
+            "description": "Tells the weather",
+            "parameters": {"type": "OBJECT", "properties": {"city": {"type": "STRING"}}},
+        },
+        {"name": "now"},
+    ]
+    assert rules(tools=(WEATHER,), to=to) == [("schema-lowered", "tools[weather].parameters.additionalProperties")]
+
+
+def test_what_a_declaration_cannot_say_is_told():
+    tool = ToolDefinition("f", strict=True, cache="5m", options={"behavior": "NON_BLOCKING"})
+
+    assert body(tools=(tool,))["tools"] == [{"functionDeclarations": [{"name": "f", "behavior": "NON_BLOCKING"}]}]
+    assert [place for _, place in rules(tools=(tool,))] == ["tools[f].strict", "tools[f].cache"]
+
+
+def test_free_text_becomes_one_string():
+    declared = body(tools=(ToolDefinition("sh", kind="custom"),))["tools"][0]["functionDeclarations"][0]
+
+    assert declared["parametersJsonSchema"]["properties"] == {"input": {"type": "string"}}
+    assert rules(tools=(ToolDefinition("sh", kind="custom"),)) == [("custom-tool", "tools[sh]")]
+
+
+@pytest.mark.parametrize(
+    ("tool", "written"),
+    [
+        (ServerTool("web_search"), {"googleSearch": {}}),
+        (ServerTool("web_fetch"), {"urlContext": {}}),
+        (ServerTool("url_context"), {"urlContext": {}}),
+        (ServerTool("code_execution"), {"codeExecution": {}}),
+        (ServerTool("google_maps", options={"enableWidget": True}), {"googleMaps": {"enableWidget": True}}),
+        (
+            ServerTool("file_search", options={"fileSearchStoreNames": ["a"]}),
+            {"fileSearch": {"fileSearchStoreNames": ["a"]}},
+        ),
+        (ServerTool("mcp", options={"name": "m"}), {"mcpServers": [{"name": "m"}]}),
+        (ServerTool("web_search", type="enterpriseWebSearch"), {"enterpriseWebSearch": {}}),
+    ],
+)
+def test_the_providers_own_tools(tool, written):
+    assert body(tools=(tool,))["tools"] == [written]
+
+
+def test_a_tool_nobody_knows_is_told():
+    assert "tools" not in body(tools=(ServerTool("teleport"),))
+    assert rules(tools=(ServerTool("teleport"),)) == [("unsupported-tool", "tools")]
+
+
+@pytest.mark.parametrize(
+    ("choice", "config"),
+    [
+        ("auto", {"mode": "AUTO"}),
+        ("required", {"mode": "ANY"}),
+        ("none", {"mode": "NONE"}),
+        (NamedTool("weather"), {"mode": "ANY", "allowedFunctionNames": ["weather"]}),
+    ],
+)
+def test_the_choice_of_tools(choice, config):
+    assert body(tools=(WEATHER,), tool_choice=choice)["toolConfig"] == {"functionCallingConfig": config}
+
+
+@pytest.mark.parametrize(("choice", "told"), [("auto", 0), ("none", 0), ("required", 1), (NamedTool("f"), 1)])
+def test_a_choice_without_functions_is_no_choice(choice, told):
+    assert "toolConfig" not in body(tools=(ServerTool("web_search"),), tool_choice=choice)
+    assert len(rules(tools=(ServerTool("web_search"),), tool_choice=choice)) == told
+
+
+@pytest.mark.parametrize(
+    ("to", "asked"),
+    [(target(), True), (target(LEVEL), True), (target(BUDGET), False), (target(LEVEL, vertex=True), False)],
+)
+def test_mixed_tools_ask_to_see_the_providers_own_calls(to, asked):
+    written = body(tools=(WEATHER, ServerTool("web_search")), to=to)
+
+    assert written.get("toolConfig", {}).get("includeServerSideToolInvocations", False) is asked
+    assert len(written["tools"]) == 2
+
+
+# --- thinking ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("traits", "effort", "thinking", "config"),
+    [
+        (None, "low", None, {"thinkingLevel": "LOW", "includeThoughts": True}),
+        (None, None, Thinking(budget=500), {"thinkingBudget": 500, "includeThoughts": True}),
+        (None, "none", None, {"thinkingBudget": 0}),
+        (None, None, Thinking("on"), {"includeThoughts": True}),
+        (None, None, Thinking(show=False), {"includeThoughts": False}),
+        (None, None, Thinking(), None),
+        (LEVEL, "minimal", None, {"thinkingLevel": "MINIMAL", "includeThoughts": True}),
+        (LEVEL, "high", Thinking(show=False), {"thinkingLevel": "HIGH", "includeThoughts": False}),
+        (LEVEL, None, Thinking(budget=500), {"thinkingBudget": 500, "includeThoughts": True}),
+        (BUDGET, "minimal", None, {"thinkingBudget": 1024, "includeThoughts": True}),
+        (BUDGET, "medium", None, {"thinkingBudget": 8192, "includeThoughts": True}),
+        (BUDGET, "max", None, {"thinkingBudget": 24576, "includeThoughts": True}),
+        (BUDGET, "low", Thinking(budget=500), {"thinkingBudget": 500, "includeThoughts": True}),
+        (BUDGET, "none", None, {"thinkingBudget": 0}),
+        (BUDGET, None, Thinking("off"), {"thinkingBudget": 0}),
+        (BUDGET, None, Thinking(budget=0), {"thinkingBudget": 0}),
+        (BUDGET, "none", Thinking("on"), {"includeThoughts": True}),
+        (NEVER, "none", None, None),
+    ],
+)
+def test_how_much_to_think(traits, effort, thinking, config):
+    """A level or a budget, whichever the model takes, and never both."""
+    written = body(effort=effort, thinking=thinking, to=target(traits))
+
+    assert written.get("generationConfig", {}).get("thinkingConfig") == config
+    assert rules(effort=effort, thinking=thinking, to=target(traits)) == []
+
+
+@pytest.mark.parametrize(
+    ("traits", "effort", "thinking", "config", "rule"),
+    [
+        (LEVEL, "xhigh", None, {"thinkingLevel": "HIGH", "includeThoughts": True}, "effort-mapped"),
+        (LEVEL, "low", Thinking(budget=9), {"thinkingLevel": "LOW", "includeThoughts": True}, "no-thinking-budget"),
+        (LEVEL, "none", None, {"thinkingLevel": "MINIMAL"}, "thinking-stays-on"),
+        (ALWAYS, None, Thinking("off"), {"thinkingLevel": "LOW"}, "thinking-stays-on"),
+        (PRO, "none", None, {"thinkingBudget": 128}, "thinking-stays-on"),
+        (FIXED, "none", None, None, "thinking-stays-on"),
+        (FIXED, "high", None, None, "no-such-thinking"),
+        (NEVER, "high", None, None, "no-such-thinking"),
+    ],
+)
+def test_thinking_that_a_model_cannot_do_is_told(traits, effort, thinking, config, rule):
+    written = body(effort=effort, thinking=thinking, to=target(traits))
+
+    assert written.get("generationConfig", {}).get("thinkingConfig") == config
+    assert [r for r, _ in rules(effort=effort, thinking=thinking, to=target(traits))] == [rule]

@@ -1,0 +1,349 @@
+"""What a Gemini reply says besides its parts: why it ended, what grounds it, who else answered, how it came."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tenuto.core.blocks import (
+    Image,
+    Reasoning,
+    Text,
+    ToolUse,
+    UrlCitation,
+)
+from tenuto.core.events import (
+    CitationDelta,
+    ContentDelta,
+    ContentDone,
+)
+from tenuto.wire.codec import read, read_whole
+from tenuto.wire.gemini.shapes import STOP_NUMBERS, STOP_NUMBERS_VERTEX, STOP_REASONS
+from wire.gemini.cases import GROUNDING, PICTURE, array, call, chunk, sse, text, thought, written
+from wire.gemini.reading import SIGNED, TARGET, VERTEX, blocks, decoder, events, stream, whole
+
+# --- why it ended -----------------------------------------------------------------------------------------------------
+
+
+MEANINGS = {
+    "stop": ["STOP", "OTHER", "FINISH_REASON_UNSPECIFIED", "SOMETHING_NEW"],
+    "length": ["MAX_TOKENS", "CONTINUATION"],
+    "content_filter": [
+        "SAFETY",
+        "RECITATION",
+        "LANGUAGE",
+        "BLOCKLIST",
+        "PROHIBITED_CONTENT",
+        "SPII",
+        "MODEL_ARMOR",
+        "IMAGE_SAFETY",
+        "IMAGE_PROHIBITED_CONTENT",
+        "IMAGE_RECITATION",
+    ],
+    "error": [
+        "MALFORMED_FUNCTION_CALL",
+        "UNEXPECTED_TOOL_CALL",
+        "TOO_MANY_TOOL_CALLS",
+        "MALFORMED_RESPONSE",
+        "MISSING_THOUGHT_SIGNATURE",
+        "IMAGE_OTHER",
+        "NO_IMAGE",
+    ],
+}
+
+
+@pytest.mark.parametrize(("reason", "word"), [(reason, word) for reason, words in MEANINGS.items() for word in words])
+def test_every_finish_reason_is_read(reason, word):
+    """In our words, with the provider's own beside it; one that nobody knows is an end like any other."""
+    for message in (whole(chunk(text("Hi"), reason=word)).message, stream(chunk(text("Hi"), reason=word)).message):
+        assert (message.raw_stop, message.stop_reason) == (word, reason)
+
+
+@pytest.mark.parametrize(
+    ("word", "reason"),
+    [
+        ("STOP", "tool_calls"),
+        ("OTHER", "tool_calls"),
+        ("MAX_TOKENS", "length"),
+        ("MALFORMED_FUNCTION_CALL", "error"),
+        ("SAFETY", "content_filter"),
+    ],
+)
+def test_calls_override_a_plain_stop_and_hide_nothing_else(word, reason):
+    assert stream(chunk(call("f", {}), reason=word)).message.stop_reason == reason
+
+
+@pytest.mark.parametrize(("target", "numbers"), [(TARGET, STOP_NUMBERS), (VERTEX, STOP_NUMBERS_VERTEX)])
+def test_finish_reasons_may_be_numbers(target, numbers):
+    """The enumeration's value, as some hosts send it; the raw word is its text."""
+    for number, word in enumerate(numbers[1:], 1):
+        message = whole(chunk(text("Hi"), reason=number), target).message
+        assert (message.raw_stop, message.stop_reason) == (str(number), STOP_REASONS[word])
+    assert whole(chunk(text("Hi"), reason=99), target).message.raw_stop == "99"
+
+
+def test_the_enumerations_zero_is_no_reason():
+    assert stream(chunk(text("a"), reason=0), chunk(text("b"), reason=1)).message.blocks == (Text("ab"),)
+
+
+def test_a_blocked_prompt_is_a_reply_without_blocks():
+    """No candidate comes at all; the reason stands with the response."""
+    blocked = {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"trafficType": "ON_DEMAND"}}
+    for response in (whole(blocked), stream(blocked)):
+        assert (response.message.blocks, response.message.stop_reason) == ((), "content_filter")
+        assert response.message.raw_stop is None
+        assert response.field("promptFeedback") == {"blockReason": "SAFETY"}
+        assert (response.usage, response.raw_usage) == (None, '{"trafficType":"ON_DEMAND"}')
+
+
+def test_a_prompt_blocked_in_mid_answer_says_so():
+    response = stream(chunk(text("Hi")), {"promptFeedback": {"blockReason": "OTHER"}})
+
+    assert (response.text, response.message.stop_reason) == ("Hi", "content_filter")
+
+
+def test_text_after_a_finish_reason_is_kept():
+    """Some hosts repeat the reason in every chunk."""
+    message = stream(chunk(text("a"), reason="STOP"), chunk(text("b"), reason="MAX_TOKENS")).message
+
+    assert (str(message), message.raw_stop) == ("ab", "MAX_TOKENS")
+
+
+# --- several candidates, other fields ---------------------------------------------------------------------------------
+
+
+def test_candidates_grow_side_by_side():
+    def piece(index: int, said: str, **fields: object) -> dict:
+        return {"content": {"parts": [{"text": said}], "role": "model"}, "index": index, **fields}
+
+    response = stream(
+        {"candidates": [piece(1, "b1"), piece(0, "a1")]},
+        {"candidates": [piece(0, "a2", finishReason="STOP")]},
+        {"candidates": [piece(1, "b2", finishReason="MAX_TOKENS", tokenCount=3)]},
+    )
+
+    assert [(c.index, c.text, c.raw_finish_reason) for c in response.choices] == [
+        (0, "a1a2", "STOP"),
+        (1, "b1b2", "MAX_TOKENS"),
+    ]
+    assert response.choices[1].message.extra == '{"tokenCount":3}'
+    assert response.id == ""
+
+
+def test_fields_of_candidate_and_response_are_kept():
+    """Merged over the chunks by the one rule; what stands beside the parts too."""
+    response = stream(
+        chunk(
+            text("a"), candidate={"safetyRatings": [{"category": "X"}], "urlContextMetadata": {"a": 1}}, createTime="t1"
+        ),
+        chunk(text("b"), candidate={"urlContextMetadata": {"b": 2}, "finishMessage": None}, createTime="t2"),
+        chunk(
+            reason="STOP", candidate={"content": {"role": "robot", "tempo": 2}, "finishMessage": "done"}, modelStatus={}
+        ),
+    )
+
+    assert json.loads(response.message.extra) == {
+        "safetyRatings": [{"category": "X"}],
+        "urlContextMetadata": {"a": 1, "b": 2},
+        "finishMessage": "done",
+        "content": {"role": "robot", "tempo": 2},
+    }
+    assert json.loads(response.extra) == {"createTime": "t2", "modelStatus": {}}
+    assert response.text == "ab"
+
+
+def test_hot_and_cold_chunks_grow_the_same_block():
+    """A field more in one chunk changes the path it takes, and nothing else."""
+    said = blocks(
+        chunk(text("a")), chunk(text("b"), candidate={"tokenCount": 1}), chunk(text("c")), chunk(reason="STOP")
+    )
+
+    assert said == (Text("abc"),)
+
+
+def test_a_changed_id_or_model_is_told():
+    first, second = chunk(text("a")), chunk(text("b"), reason="STOP", responseId="resp_2", modelVersion="other")
+    response = stream(first, second)
+
+    assert (response.id, response.model, response.text) == ("resp_1", "gemini-3-pro", "ab")
+    assert [loss.rule for loss in response.losses] == ["changed-field", "changed-field"]
+
+
+# --- grounding --------------------------------------------------------------------------------------------------------
+
+CITED = (
+    UrlCitation("https://a.example", "a.example", "Größe", 0, 7),
+    UrlCitation("doc://b", "B", "Größe", 0, 7),
+    UrlCitation("doc://b", "B", "330m", 8, 12),
+)
+
+
+def test_grounding_cites_the_text_it_grounds():
+    """Each support times each of its chunks; offsets are the provider's bytes; the raw object stays."""
+    grounded = {"groundingMetadata": GROUNDING}
+    bodies = (
+        whole(chunk(text("Größe 330m"), reason="STOP", candidate=grounded)),
+        stream(chunk(text("Größe")), chunk(text(" 330m"), reason="STOP", candidate=grounded)),
+        stream(
+            chunk(text("Größe 330m"), candidate={"groundingMetadata": {}}),
+            chunk(PICTURE, candidate=grounded, reason="STOP"),
+        ),
+    )
+    for response in bodies:
+        assert response.message.blocks[0] == Text("Größe 330m", CITED)
+        assert json.loads(response.message.extra) == grounded
+        assert response.losses == ()
+
+
+def test_grounding_is_told_before_the_last_word_on_the_text():
+    told = events(
+        sse(
+            chunk(
+                text("Größe 330m"),
+                text("", thoughtSignature="c2ln"),
+                reason="STOP",
+                candidate={"groundingMetadata": GROUNDING},
+            )
+        )
+    )
+    done = [e.part for e in told if isinstance(e, ContentDone)]
+
+    assert [
+        e.delta.citation for e in told if isinstance(e, ContentDelta) and isinstance(e.delta, CitationDelta)
+    ] == list(CITED)
+    assert done == list(told[-1].response.message.blocks) == [Text("Größe 330m", CITED), Text("", meta=SIGNED)]
+
+
+def test_grounding_of_a_finished_text_is_told_as_a_loss():
+    """Its last word was said; the grounding itself stays with the message."""
+    response = stream(
+        chunk(text("Größe 330m")), chunk(PICTURE), chunk(reason="STOP", candidate={"groundingMetadata": GROUNDING})
+    )
+
+    assert response.message.blocks[0] == Text("Größe 330m")
+    assert [loss.rule for loss in response.losses] == ["late-citations"]
+    assert "groundingSupports" in response.message.extra
+
+
+@pytest.mark.parametrize(("part", "home"), [(2, 2), (None, 0), (9, 0)])
+def test_words_decide_where_a_segment_lies(part, home):
+    """Offsets and part numbers may be missing or wrong."""
+    segment = {"text": "same", "startIndex": 1} | ({} if part is None else {"partIndex": part})
+    grounding = {
+        "groundingChunks": [{"web": {"uri": "u"}}],
+        "groundingSupports": [{"segment": segment, "groundingChunkIndices": [0]}],
+    }
+    said = whole(
+        chunk(text("<same>"), thought("?"), text("(same)"), reason="STOP", candidate={"groundingMetadata": grounding})
+    ).message.blocks
+
+    assert [at for at, block in enumerate(said) if isinstance(block, Text) and block.citations] == [home]
+
+
+@pytest.mark.parametrize(
+    "grounding",
+    [
+        [],
+        "x",
+        {"groundingSupports": 3},
+        {
+            "groundingSupports": [
+                3,
+                {"segment": 3},
+                {"segment": {"text": 1, "endIndex": "x"}, "groundingChunkIndices": [0]},
+            ]
+        },
+        {
+            "groundingSupports": [{"segment": {"text": "zzz"}, "groundingChunkIndices": [0, "1", 7]}],
+            "groundingChunks": [3],
+        },
+    ],
+)
+def test_odd_grounding_cites_nothing_and_is_kept(grounding):
+    response = whole(chunk(text("Hi"), reason="STOP", candidate={"groundingMetadata": grounding}))
+
+    assert response.message.blocks == (Text("Hi"),)
+    assert json.loads(response.message.extra) == {"groundingMetadata": grounding}
+
+
+def test_where_words_are_not_found_the_last_text_is_cited():
+    grounding = {
+        "grounding_chunks": [{"retrievedContext": {"fileSearchStore": "stores/1"}}],
+        "grounding_supports": [{"segment": {"part_index": 5, "end_index": 2}, "grounding_chunk_indices": [0]}],
+    }
+    said = whole(chunk(text("a"), text("b"), reason="STOP", candidate={"groundingMetadata": grounding})).message.blocks
+
+    assert said == (Text("a"), Text("b", (UrlCitation("stores/1", None, None, 0, 2),)))
+
+
+# --- transports -------------------------------------------------------------------------------------------------------
+
+REPLY = (
+    chunk(thought("Hm."), usageMetadata={"trafficType": "ON_DEMAND"}),
+    chunk(text("Grüße, ")),
+    chunk(text("Welt 🌍"), usageMetadata={"totalTokenCount": 3}),
+    chunk(call("f", {"q": "a\nb"}, thoughtSignature="c2ln"), reason="STOP", usageMetadata={"trafficType": "X"}),
+)
+
+
+@pytest.mark.parametrize("body", [sse(*REPLY), array(*REPLY)], ids=["sse", "array"])
+@pytest.mark.parametrize("size", [1, 2, 7, 64])
+def test_where_the_bytes_are_cut_does_not_matter(body, size):
+    pieces = [body[i : i + size] for i in range(0, len(body), size)]
+    response = read(decoder(), pieces)
+
+    assert response == read(decoder(), [body])
+    assert response.message.blocks[:2] == (Reasoning("Hm."), Text("Grüße, Welt 🌍"))
+    assert json.loads(response.raw_usage) == {"totalTokenCount": 3}
+
+
+@pytest.mark.parametrize("eol", [b"\r\n", b"\r"])
+def test_line_ends_and_comments_do_not_matter(eol):
+    body = b": hello\n\n" + sse(*REPLY).replace(b"\n\n", b"\n\n: ping\n\n") + b"data: [DONE]\n\ndata:\n\n"
+
+    assert read(decoder(), [body.replace(b"\n", eol)]) == read(decoder(), [sse(*REPLY)])
+
+
+def test_a_body_where_a_stream_was_asked_for_is_read_as_one():
+    assert read(decoder(), [written(REPLY[3])]).message.blocks[0].name == "f"
+
+
+def test_an_array_read_as_a_body_is_a_stream():
+    assert read_whole(decoder(), array(chunk(text("a")), chunk(text("b"), reason="STOP"))).message.blocks == (
+        Text("ab"),
+    )
+
+
+def test_snake_case_is_read():
+    """As dumps of the vendor's SDKs and some proxies spell it, nulls and all."""
+    body = {
+        "response_id": "r",
+        "model_version": "m",
+        "candidates": [
+            {
+                "content": {
+                    "parts": [
+                        {"text": "Hm.", "thought": True, "function_call": None},
+                        {
+                            "function_call": {"name": "f", "args": {}, "id": None},
+                            "thought_signature": "c2ln",
+                            "text": None,
+                        },
+                        {"inline_data": {"mime_type": "image/png", "data": "AAAA"}},
+                    ],
+                    "role": "model",
+                },
+                "finish_reason": "STOP",
+                "grounding_metadata": {"x": 1},
+            }
+        ],
+        "usage_metadata": {"prompt_token_count": 3, "total_token_count": 4, "candidates_token_count": 1},
+    }
+    response = whole(body)
+
+    assert [type(block) for block in response.message.blocks] == [Reasoning, ToolUse, Image]
+    assert (response.id, response.model, response.message.raw_stop) == ("r", "m", "STOP")
+    assert response.message.blocks[1].meta == SIGNED
+    assert json.loads(response.message.extra) == {"groundingMetadata": {"x": 1}}
+    assert (response.usage.input_tokens, response.usage.total_tokens) == (3, 4)

@@ -1,0 +1,78 @@
+"""What a reply used: buckets that do not overlap, and the provider's own object beside."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tenuto.core.messages import Usage
+from wire.gemini.cases import USAGE, chunk, text
+from wire.gemini.reading import stream, whole
+
+
+def used(**counts: object):
+    return whole(chunk(text("Hi"), reason="STOP", usageMetadata=counts))
+
+
+def test_buckets_do_not_overlap():
+    """The prompt's count includes the cache and excludes what tools brought in; the answer's excludes thoughts."""
+    response = used(**USAGE)
+
+    assert response.usage == Usage(
+        input_tokens=20 - 8 + 5,
+        cache_read_tokens=8,
+        output_tokens=7,
+        reasoning_tokens=10,
+        total_tokens=42,
+        audio_input_tokens=4,
+        input_by_modality={"TEXT": 16, "AUDIO": 4},
+        output_by_modality={"TEXT": 7},
+    )
+    assert response.usage.prompt_tokens + response.usage.completion_tokens == response.usage.total_tokens
+    assert json.loads(response.raw_usage) == USAGE
+
+
+def test_the_last_object_with_a_total_counts():
+    """Some chunks only say what kind of traffic they are."""
+    traffic, counted = {"trafficType": "X"}, {"totalTokenCount": 3, "promptTokenCount": 2}
+    chunks = [traffic, {"totalTokenCount": 2}, counted, traffic]
+    response = stream(*(chunk(text("a"), usageMetadata=u) for u in chunks), chunk(reason="STOP", usageMetadata=traffic))
+
+    assert (json.loads(response.raw_usage), response.usage.total_tokens) == (counted, 3)
+
+
+def test_without_any_total_the_last_object_is_kept():
+    response = stream(
+        chunk(text("a"), usageMetadata={"x": 1}), chunk(reason="STOP", usageMetadata={"trafficType": "X"})
+    )
+
+    assert (response.raw_usage, response.usage) == ('{"trafficType":"X"}', None)
+
+
+def test_no_usage_is_none():
+    response = whole(chunk(text("Hi"), reason="STOP"))
+
+    assert (response.raw_usage, response.usage) == ("", None)
+
+
+def test_counts_that_contradict_each_other_are_clamped_and_told():
+    response = used(promptTokenCount=3, cachedContentTokenCount=5)
+
+    assert (response.usage.input_tokens, response.usage.cache_read_tokens) == (0, 3)
+    assert [loss.rule for loss in response.losses] == ["contradicting-usage"]
+
+
+@pytest.mark.parametrize("odd", [None, "many", -1, 1.5, True, [3], "9" * 30])
+def test_what_is_no_count_counts_nothing(odd):
+    assert used(promptTokenCount=odd, candidatesTokenCount="12").usage == Usage(output_tokens=12)
+
+
+def test_modalities_may_be_numbers():
+    response = used(promptTokensDetails=[{"modality": 1, "tokenCount": 3}, {"modality": 4}, {"modality": 77}, 5])
+
+    assert response.usage.input_by_modality == {"TEXT": 3, "AUDIO": 0, "77": 0}
+
+
+def test_tokens_from_tools_alone_are_input():
+    assert used(toolUsePromptTokenCount=4, cachedContentTokenCount=2).usage.input_tokens == 4

@@ -1,0 +1,41 @@
+"""How these tests read a reply."""
+
+from __future__ import annotations
+
+import json
+
+from tenuto.core import jsonio
+from tenuto.core.response import ChatResponse
+from tenuto.core.target import Provider, Target
+from tenuto.wire.codec import read, read_whole
+from tenuto.wire.responses.decode import ResponsesDecoder
+from tenuto.wire.responses.encode import verbatim
+from wire.responses.cases import body, sse
+
+TARGET = Target(Provider("here", "openai-responses", ""), "gpt-5.6-sol", "openai-responses")
+
+
+def decoder() -> ResponsesDecoder:
+    return ResponsesDecoder(TARGET, seed="s")
+
+
+def stream(*events: dict) -> ChatResponse:
+    return read(decoder(), [sse(*events)])
+
+
+def whole(*items: dict, **fields: object) -> ChatResponse:
+    return read_whole(decoder(), body(*items, **fields))
+
+
+def events_of(data: bytes) -> list:
+    reader = decoder()
+    return [*reader.feed(data), *reader.finish()]
+
+
+def written(response: ChatResponse) -> list:
+    """The items of a reply, written back."""
+    return json.loads(jsonio.encode(verbatim(response.message)))
+
+
+def rules(response: ChatResponse) -> list[str]:
+    return [loss.rule for loss in response.losses]

@@ -1,0 +1,247 @@
+"""What goes wrong: errors inside a stream, streams that break off, bytes that make no sense, things nobody knows."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tenuto.core.blocks import Text, ToolUse
+from tenuto.core.events import Failure
+from tenuto.errors import (
+    BadRequest,
+    ContextTooLong,
+    IncompleteResponse,
+    LLMError,
+    ProtocolError,
+    QuotaExceeded,
+    RateLimited,
+    Unavailable,
+)
+from tenuto.wire.codec import read, read_whole
+from tenuto.wire.responses.shapes import PROGRESS
+from wire.responses.cases import (
+    added,
+    body,
+    call,
+    completed,
+    created,
+    done,
+    message,
+    piece,
+    reasoning,
+    response,
+    said,
+    sse,
+    text,
+)
+from wire.responses.reading import decoder, rules, stream
+
+QUOTA = {
+    "type": "insufficient_quota",
+    "code": "insufficient_quota",
+    "message": "You exceeded your current quota",
+    "param": None,
+}
+
+
+def failed(**error: object) -> dict:
+    return {"type": "response.failed", "response": response(status="failed", error=error or None)}
+
+
+@pytest.mark.parametrize(
+    "event, kind",
+    [
+        ({"type": "error", "sequence_number": 2, "error": QUOTA}, QuotaExceeded),
+        ({"type": "error", **{k: v for k, v in QUOTA.items() if k != "type"}}, QuotaExceeded),
+        ({"type": "error", "code": "rate_limit_exceeded", "message": "slow down", "param": None}, RateLimited),
+        ({"type": "error", "error": {"code": "context_length_exceeded", "message": "too long"}}, ContextTooLong),
+        (failed(code="server_error", message="oops"), Unavailable),
+        (failed(code="rate_limit_exceeded", message="slow"), RateLimited),
+        (failed(code="invalid_prompt", message="no"), BadRequest),
+        (failed(code="bio_policy", message="no"), BadRequest),
+        (failed(code="vector_store_timeout", message="later"), Unavailable),
+        (failed(), LLMError),
+    ],
+)
+def test_an_error_in_a_stream_is_the_error_it_would_be_as_an_answer(event, kind):
+    with pytest.raises(kind) as caught:
+        stream(created(), event)
+
+    assert type(caught.value) is kind
+    assert caught.value.provider == "here"
+
+
+def test_an_error_and_the_failure_that_follows_it_are_one_error_with_the_blocks_so_far():
+    reader = decoder()
+    events = reader.feed(
+        sse(
+            created(),
+            done(0, message(text("One."))),
+            added(1, message(id="msg_2")),
+            said(1, "Tw"),
+            {"type": "error", "error": QUOTA},
+            failed(**QUOTA),
+        )
+    )
+    with pytest.raises(QuotaExceeded) as caught:
+        reader.finish()
+    finished, cut = caught.value.partial.message.blocks
+
+    assert [type(event) for event in events].count(Failure) == 1
+    assert (finished.text, finished.meta.id) == ("One.", "msg_1")
+    assert (cut.text, cut.meta) == ("Tw", None)
+    assert caught.value.partial.message.incomplete
+
+
+def test_a_failure_keeps_what_its_output_holds():
+    event = failed(code="server_error", message="oops")
+    event["response"]["output"] = [message(text("One."))]
+    with pytest.raises(Unavailable) as caught:
+        stream(created(), event)
+
+    assert str(caught.value) == "oops"
+    assert caught.value.partial.text == "One."
+    assert (caught.value.partial.message.raw_stop, caught.value.partial.message.stop_reason) == ("failed", "error")
+    assert caught.value.partial.usage is not None
+    assert json.loads(caught.value.raw)["status"] == "failed"
+
+
+def test_a_body_that_failed_is_the_same_error():
+    with pytest.raises(RateLimited, match="slow"):
+        read_whole(decoder(), body(status="failed", error={"code": "rate_limit_exceeded", "message": "slow"}))
+
+
+@pytest.mark.parametrize("data", [{"error": QUOTA}, {"type": None, "error": QUOTA}])
+def test_an_error_object_is_an_error_wherever_it_comes(data):
+    with pytest.raises(QuotaExceeded):
+        read_whole(decoder(), json.dumps(data).encode())
+    with pytest.raises(QuotaExceeded):
+        read(decoder(), [f"data: {json.dumps(data)}\n\n".encode()])
+    with pytest.raises(QuotaExceeded):
+        read(decoder(), [f"event: error\ndata: {json.dumps(data)}\n\n".encode()])
+
+
+# --- streams that break off -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("last", [b"", b"data: [DONE]\n\n", b"data: \n\n", b": end\n\n"])
+def test_a_stream_without_its_last_event_is_incomplete(last):
+    """`[DONE]` is no last event."""
+    data = sse(created(), done(0, reasoning("Hm.")), added(1, message()), said(1, "Hi"), added(2, call(""))) + last
+    with pytest.raises(IncompleteResponse) as caught:
+        read(decoder(), [data])
+    thought, words, wanted = caught.value.partial.message.blocks
+
+    assert thought.meta.encrypted_content == "gAAA-done"
+    assert (words, wanted) == (Text("Hi"), ToolUse("call_1", "weather", ""))
+
+
+def test_an_empty_stream_is_incomplete():
+    with pytest.raises(IncompleteResponse):
+        read(decoder(), [])
+
+
+def test_done_after_the_last_event_is_fine():
+    assert read(decoder(), [sse(created(), completed()) + b"data: [DONE]\n\n"]).message.raw_stop == "completed"
+
+
+# --- bytes that make no sense -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"{",
+        b"nonsense",
+        b"[1]",
+        b'"text"',
+        b"null",
+        b'{"type":7}',
+        b'{"type":"response.output_item.added","output_index":0}',
+        b'{"type":"response.output_item.added","output_index":0,"item":[]}',
+        b'{"type":"response.output_item.done","output_index":0,"item":null}',
+        b'{"type":"response.output_item.done","output_index":1,"item":{"type":"message","role":7,"content":[{}]}}',
+        b'{"type":"response.content_part.added","output_index":0}',
+        b'{"type":"response.output_text.delta","output_index":0,"delta":7}',
+        b'{"type":"response.output_text.delta","output_index":0,"delta":"\xff"}',
+        b'{"type":"response.completed"}',
+        b'{"type":"response.completed","response":null}',
+        b'{"type":"response.completed","response":{"output":{}}}',
+        b'{"type":"response.completed","response":{"output":[7]}}',
+        b'{"type":"response.created","response":{"id":7}}',
+        b'{"type":"x","deep":' + b"[" * 300 + b"]" * 300 + b"}",
+        b'{"type":"response.output_text.delta","output_index":0,"delta":"a","logprobs":' + b"[" * 9999 + b"}",
+    ],
+)
+def test_nonsense_is_a_protocol_error_that_carries_the_frame(frame):
+    with pytest.raises(ProtocolError) as caught:
+        read(decoder(), [sse(created(), done(0, message(text("One.")))) + b"data: " + frame + b"\n\n"])
+
+    assert caught.value.frame == frame
+    assert caught.value.partial.text == "One."
+
+
+@pytest.mark.parametrize("data", [b"{}", b"[]", b"", b"{", b'{"id":"resp_1"}', b"\xff\xfe", b'{"output":7}'])
+def test_a_body_of_nonsense_is_a_protocol_error(data):
+    with pytest.raises(ProtocolError):
+        read_whole(decoder(), data)
+
+
+def test_half_characters_and_nul_in_pieces_survive():
+    data = (
+        b'data: {"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":"a\\ud83d\\u0000"}\n\n'
+    )
+
+    assert read(decoder(), [data + sse(completed())]).text == "a\ud83d\x00"
+
+
+def test_huge_numbers_are_kept():
+    data = b'{"status":"completed","output":[],"odd":1e999,"odder":' + b"9" * 5000 + b"}"
+
+    assert ("9" * 5000) in read_whole(decoder(), data).extra
+
+
+# --- things nobody knows ----------------------------------------------------------------------------------------------
+
+
+def test_unknown_events_are_recorded_once_a_kind():
+    odd = {"type": "response.dream.delta", "delta": "sheep", "sequence_number": 7}
+    reply = stream(created(), odd, odd, {"type": "response.dream.done"}, completed())
+
+    assert [(loss.rule, loss.place) for loss in reply.losses] == [
+        ("unknown-event", "response.dream.delta"),
+        ("unknown-event", "response.dream.done"),
+    ]
+    assert "sheep" in reply.losses[0].what
+
+
+def test_unknown_fields_of_pieces_are_recorded_and_the_piece_is_read():
+    new = said(0, "Hi") | {"mood": "blue"}
+    reply = stream(created(), added(0, message()), new, new, completed())
+
+    assert reply.text == "Hi" * 2
+    assert [loss.place for loss in reply.losses if loss.rule == "unknown-field"] == ["mood"]
+
+
+@pytest.mark.parametrize("kind", sorted(PROGRESS))
+def test_progress_is_no_loss(kind):
+    """The finished item says all that these say."""
+    event = {"type": kind, "sequence_number": 4, "item_id": "x", "output_index": 0, "delta": "x", "command_index": 0}
+
+    assert stream(created(), event, completed()).losses == ()
+
+
+def test_an_event_without_a_type_goes_by_its_name():
+    data = b'event: response.output_text.delta\ndata: {"output_index":0,"delta":"Hi"}\n\n'
+
+    assert read(decoder(), [data + sse(completed())]).text == "Hi"
+
+
+def test_broken_arguments_are_kept_with_the_reason():
+    reply = stream(
+        created(), added(0, call("")), piece("function_call_arguments", 0, '{"a'), done(0, call('{"a')), completed()
+    )
+
+    assert (reply.message.blocks[0].args, bool(reply.message.blocks[0].broken)) == ('{"a', True)
+    assert rules(reply) == ["broken-arguments"]

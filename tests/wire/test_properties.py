@@ -1,0 +1,274 @@
+"""What must hold for any input in every dialect: encoding never fails, bytes raise only our errors, the books balance."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+import pytest
+from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+import strategies as say
+from tenuto import plain, providers
+from tenuto.core.blocks import (
+    AnthropicMeta,
+    AnthropicRedactedMeta,
+    ChatMeta,
+    GeminiMeta,
+    Opaque,
+    OpenAiMeta,
+    Reasoning,
+    Text,
+    ToolUse,
+)
+from tenuto.core.messages import AssistantMessage, Origin, ToolResult, ToolResults, UserMessage
+from tenuto.core.request import ChatRequest
+from tenuto.core.target import Loss, Target
+from tenuto.errors import LLMError
+from tenuto.wire.codec import read_whole
+from tenuto.wire.dialects import DECODERS, write
+from tenuto.wire.handoff import adapt
+from wire.anthropic.cases import STREAMS as ANTHROPIC
+
+DIALECTS = tuple(DECODERS)
+PHASES = (Phase.explicit, Phase.generate)
+QUICK = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
+THOROUGH = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
+MODELS = {
+    "anthropic-messages": ("anthropic/claude-opus-4-6", "anthropic/claude-sonnet-4-5", "anthropic/claude-fable-5-1"),
+    "openai-responses": ("openai/gpt-5.2", "xai/grok-4.5", "openai/gpt-6.1-sol"),
+    "openai-chat": ("mistral/mistral-large-4", "deepseek/deepseek-v4-pro", "groq/qwen/qwen3-32b", "perplexity/sonar"),
+    "gemini": ("google/gemini-3-pro-preview", "google/gemini-2.5-flash", "vertex/gemini-3-flash-preview"),
+}
+TARGETS = [
+    *(pytest.param(plain.target_of(dialect, "m", "custom"), id=f"{dialect}-unknown") for dialect in DIALECTS),
+    *(pytest.param(providers.resolve(model), id=model) for models in MODELS.values() for model in models),
+]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@QUICK
+@given(said=say.transcripts_of(say.words) | say.conversations(), request=say.requests())
+def test_any_transcript_adapts_and_encodes(target, said, request):
+    """No transcript and no parameter makes encoding fail, and the same request gives the same bytes."""
+    asked = replace(request, messages=said)
+    written = write(asked, target)
+
+    assert isinstance(json.loads(written.body), dict)
+    assert all(isinstance(loss, Loss) for loss in written.losses)
+    assert write(asked, target) == written
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@QUICK
+@given(said=say.transcripts_of(say.broken_words))
+def test_half_characters_never_reach_a_provider(dialect, said):
+    """Lone surrogates, NUL and the like: the body is UTF-8 and holds no half character."""
+    body = write(ChatRequest(model="m", messages=said), plain.target_of(dialect, "m", "custom")).body
+
+    json.dumps(json.loads(body), ensure_ascii=False).encode("utf-8")
+
+
+# --- tokens -----------------------------------------------------------------------------------------------------------
+
+OWN = {
+    "anthropic-messages": lambda n: AnthropicMeta(f"token{n}") if n % 2 else AnthropicRedactedMeta(f"token{n}"),
+    "openai-responses": lambda n: OpenAiMeta(f"rs_{n}", f"token{n}"),
+    "openai-chat": lambda n: ChatMeta("reasoning_details", details=f'[{{"type":"reasoning.text","text":"","signature":"token{n}"}}]'),
+    "gemini": lambda n: GeminiMeta(f"token{n}"),
+}  # fmt: skip
+
+
+@st.composite
+def signed_turns(draw, dialect: str):
+    """A turn of thoughts, words and calls, with a token of this dialect on every thought, and each call answered."""
+    kinds = draw(st.lists(st.sampled_from("rtc"), min_size=1, max_size=6))
+    blocks = []
+    for at, kind in enumerate(kinds):
+        if kind == "r":
+            meta = OWN[dialect](at)
+            hidden = isinstance(meta, AnthropicRedactedMeta)
+            blocks.append(Reasoning("" if hidden else f"thought {at}", meta=meta))
+        elif kind == "t":
+            blocks.append(Text(f"words {at}"))
+        else:
+            blocks.append(ToolUse(f"call_{at}", "f", draw(say.objects)))
+    calls = tuple(ToolResult(block.id, "ok") for block in blocks if isinstance(block, ToolUse))
+    turn = AssistantMessage(tuple(blocks), origin=Origin("custom", dialect, "m"))
+    return (UserMessage("?"), turn, ToolResults(calls) if calls else UserMessage("go on"))
+
+
+@pytest.mark.parametrize("to", DIALECTS)
+@pytest.mark.parametrize("home", DIALECTS)
+@QUICK
+@given(data=st.data())
+def test_tokens_in_are_tokens_out_plus_losses(home, to, data):
+    """The books balance: each token is in the body, or one loss says that it is not."""
+    said = data.draw(signed_turns(home))
+    written = write(ChatRequest(model="m", messages=said), plain.target_of(to, "m", "custom"))
+    given_tokens = [f"token{at}" for at, block in enumerate(said[1].blocks) if isinstance(block, Reasoning)]
+    sent = [token for token in given_tokens if written.body.decode().count(f'{token}"') == 1]
+    rules = (
+        "foreign-token",
+        "unsigned-reasoning",
+        "reasoning-without-follower",
+        "unpaired-reasoning",
+        "lost-reasoning",
+    )
+    lost = [loss for loss in written.losses if loss.rule in rules or "reasoning" in loss.rule]
+
+    if home != to:
+        assert sent == []
+        assert len([loss for loss in lost if loss.rule == "foreign-token"]) == len(given_tokens)
+    else:
+        assert len(sent) + len(lost) == len(given_tokens)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@THOROUGH
+@given(data=st.data())
+def test_there_and_back(dialect, data):
+    """Handing a transcript over changes nothing in it: the way back finds every token in place."""
+    said = data.draw(signed_turns(dialect))
+    for other in DIALECTS:
+        adapt(said, plain.target_of(other, "m", "custom"))
+    back = adapt(said, plain.target_of(dialect, "m", "custom"))
+
+    assert back.messages is said
+    assert back.losses == ()
+
+
+# --- decode(encode) ---------------------------------------------------------------------------------------------------
+
+
+def _answer(dialect: str, body: dict) -> bytes:
+    """Take the assistant's turn out of a request and dress it as a reply of the same dialect."""
+    match dialect:
+        case "anthropic-messages":
+            turn = [m for m in body["messages"] if m["role"] == "assistant"]
+            return json.dumps({"id": "i", "model": "m", "content": turn[0]["content"] if turn else []}).encode()
+        case "openai-responses":
+            turn = [i for i in body["input"] if i.get("role") != "user" and not i["type"].endswith("_output")]
+            return json.dumps({"id": "i", "model": "m", "status": "completed", "output": turn}).encode()
+        case "openai-chat":
+            turn = [m for m in body["messages"] if m["role"] == "assistant"]
+            choices = [{"index": 0, "message": m, "finish_reason": "stop"} for m in turn[:1]]
+            return json.dumps({"id": "i", "model": "m", "choices": choices}).encode()
+        case _:
+            turn = [c for c in body["contents"] if c["role"] == "model"]
+            candidates = [{"content": c, "finishReason": "STOP"} for c in turn[:1]]
+            return json.dumps({"responseId": "i", "modelVersion": "m", "candidates": candidates}).encode()
+
+
+def _said(message: AssistantMessage) -> tuple[str, list, list]:
+    calls = [(c.name, json.loads(c.args or "{}")) for c in message.tool_calls()]
+    thoughts = [(b.text, b.meta) for b in message.blocks if isinstance(b, Reasoning)]
+    return str(message), calls, thoughts
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@THOROUGH
+@given(data=st.data())
+def test_decoding_what_was_encoded_gives_it_back(dialect, data):
+    """Text, calls and thoughts survive the way out and in, save for what a loss says."""
+    said = data.draw(signed_turns(dialect))
+    target = plain.target_of(dialect, "m", "custom")
+    written = write(ChatRequest(model="m", messages=said), target)
+    answer = _answer(dialect, json.loads(written.body))
+    back = read_whole(DECODERS[dialect](target), answer).message
+    text, calls, thoughts = _said(said[1])
+
+    assert _said(back)[:2] == (text, calls)
+    if not written.losses:
+        tokens = [_token(meta) for _, meta in thoughts]
+        assert _listed(_token(meta) for _, meta in _said(back)[2]) == _listed(tokens)
+
+
+def _token(meta: object) -> str:
+    fields = ("signature", "data", "encrypted_content", "thought_signature", "details")
+    found = [value for name in fields if (value := getattr(meta, name, None))]
+    return found[0] if found else ""
+
+
+def _listed(tokens) -> list[str]:
+    """Tokens in order; the chat dialect has one list of details a message, which counts item by item."""
+    found = []
+    for token in filter(None, tokens):
+        found += [json.dumps(item) for item in json.loads(token)] if token.startswith("[") else [token]
+    return found
+
+
+# --- bytes ------------------------------------------------------------------------------------------------------------
+
+
+def _only_ours(dialect: str, body: bytes, *, stream: bool) -> None:
+    with contextlib.suppress(LLMError):
+        assert plain.decode(dialect, body, stream=stream, provider="custom").provider == "custom"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@THOROUGH
+@given(body=st.binary(max_size=200), stream=st.booleans())
+@example(body=b"", stream=True)
+@example(body=b"", stream=False)
+@example(body=b"\xef\xbb\xbf", stream=True)
+@example(body=b"[" * 50_000, stream=True)
+@example(body=b'{"a":' * 50_000, stream=False)
+@example(body=b"data: " + b"9" * 10_000 + b"\n\n", stream=True)
+@example(body=b"null", stream=False)
+@example(body=b'"\\ud800"', stream=False)
+def test_any_bytes_raise_nothing_but_our_errors(dialect, body, stream):
+    """Noise is a `ProtocolError` or an `IncompleteResponse`, never an exception of another kind."""
+    _only_ours(dialect, body, stream=stream)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@THOROUGH
+@given(events=st.lists(say.json_values | st.dictionaries(st.sampled_from(
+    ("type", "choices", "candidates", "message", "delta", "index", "item", "output", "response", "content", "parts", "usage",
+     "error", "object", "output_index", "tool_calls", "finish_reason", "content_block", "usageMetadata", "status")), say.json_values,
+    max_size=5), max_size=4), named=st.booleans())  # fmt: skip
+def test_any_frames_raise_nothing_but_our_errors(dialect, events, named):
+    """Frames with the right words in the wrong places."""
+    lines = [f"{'event: x' + chr(10) if named else ''}data: {json.dumps(event)}\n\n".encode() for event in events]
+    _only_ours(dialect, b"".join(lines), stream=True)
+    for event in events:
+        _only_ours(dialect, json.dumps(event).encode(), stream=False)
+
+
+@st.composite
+def damaged(draw, bodies):
+    """A good stream with one thing wrong: a byte changed, a piece cut out, or a value of another type."""
+    body = draw(st.sampled_from(sorted(bodies.values())))
+    at = draw(st.integers(0, len(body) - 1))
+    how = draw(st.sampled_from(("byte", "cut", "swap", "end")))
+    if how == "byte":
+        return body[:at] + bytes([draw(st.integers(0, 255))]) + body[at + 1 :]
+    if how == "cut":
+        return body[:at] + body[at + draw(st.integers(1, 60)) :]
+    if how == "end":
+        return body[:at]
+    old = draw(st.sampled_from((b'"', b"{}", b"0", b"null", b"[", b"text")))
+    return body.replace(old, draw(st.sampled_from((b"5", b"null", b"[]", b'"x"', b"{}"))), 1)
+
+
+@THOROUGH
+@given(body=damaged(ANTHROPIC))
+def test_damaged_streams_raise_nothing_but_our_errors(body):
+    """Whatever happened on the way, it is told as ours."""
+    _only_ours("anthropic-messages", body, stream=True)
+
+
+@QUICK
+@given(message=say.assistant_messages_of(say.words))
+def test_a_block_of_another_dialect_is_never_sent(message):
+    """An opaque block goes to its own dialect only."""
+    opaque = [b.raw for b in message.blocks if isinstance(b, Opaque) and b.dialect == "gemini" and len(b.raw) > 8]
+    body = write(
+        ChatRequest(model="m", messages=(UserMessage("?"), message)),
+        Target(providers.row_or_default("custom", "anthropic-messages"), "m", "anthropic-messages"),
+    ).body.decode()
+
+    assert not any(raw in body for raw in opaque)

@@ -1,0 +1,79 @@
+"""Thought inside text: tags that are cut anywhere, prose that only looks like a tag, and the way back."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tenuto.wire.think_tags import CLOSE, OPEN, ThinkTags, retagged
+
+WHOLE = {
+    "thought and answer": ("<think>Look.</think>It rains.", "Look.", "It rains."),
+    "blanks stay": (" \n<think>\nLook.\n</think>\n\nIt rains.", "\nLook.\n", "\n\nIt rains."),
+    "empty thought": ("<think></think>It rains.", "", "It rains."),
+    "never closed": ("<think>Look", "Look", ""),
+    "almost closed": ("<think>Look</thin", "Look</thin", ""),
+    "no tag": ("It rains.", None, "It rains."),
+    "a tag in prose": ("Write <think> first, then </think>.", None, "Write <think> first, then </think>."),
+    "a tag after the thought": ("<think>a</think>b <think>c</think>", "a", "b <think>c</think>"),
+    "another tag": ("<thinking>a</thinking>", None, "<thinking>a</thinking>"),
+    "the start of a tag": ("<thi", None, "<thi"),
+    "blanks only": ("  \n", None, "  \n"),
+    "angle in thought": ("<think>a < b </ c</think>d", "a < b </ c", "d"),
+    "twice opened": ("<think><think>a</think>b", "<think>a", "b"),
+}
+
+
+def split(pieces: list[str]) -> tuple[ThinkTags, str | None, str]:
+    tags = ThinkTags()
+    found = [*map(tags.feed, pieces), tags.flush()]
+    thought = "".join(pair[0] for pair in found)
+    return tags, thought if tags.opened else None, "".join(pair[1] for pair in found)
+
+
+@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 100])
+def test_tags_are_found_wherever_the_text_is_cut(name, size):
+    text, thought, said = WHOLE[name]
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+
+    assert split(pieces)[1:] == (thought, said)
+
+
+def test_thought_is_told_as_soon_as_it_is_certain():
+    tags = ThinkTags()
+
+    assert tags.feed("<th") == ("", "")
+    assert tags.feed("ink>Look at </thi") == ("Look at ", "")
+    assert tags.feed("s: ") == ("</this: ", "")
+    assert tags.feed("ok</think>Yes") == ("ok", "Yes")
+    assert tags.feed("<think>") == ("", "<think>")
+
+
+def test_nothing_is_pending_before_anything_came_or_after_the_decision():
+    tags = ThinkTags()
+    assert not tags.pending
+    tags.feed(" ")
+    assert tags.pending
+    tags.feed("x")
+    assert not tags.pending
+    assert tags.flush() == ("", "")
+
+
+@given(
+    st.lists(
+        st.sampled_from([OPEN, CLOSE, "<", "</", "thi", "nk>", " ", "\n", "word", "é"]) | st.text(max_size=5),
+        max_size=12,
+    )
+)
+def test_the_very_text_can_be_put_together_again(pieces):
+    tags, thought, said = split(pieces)
+
+    back = said if thought is None else retagged(thought, tags.extra()) + said
+
+    assert back == "".join(pieces)
+
+
+def test_an_extra_field_of_another_kind_does_not_harm():
+    assert retagged("a", '{"before":5}') == "<think>a</think>"
