@@ -217,7 +217,7 @@ def assistant_messages_of(text=words):
         Origin, {"provider": names, "dialect": st.sampled_from(DIALECTS), "model": text, "account": text}, text
     )
     fields = {
-        "blocks": st.lists(blocks_of(text), max_size=4).map(tuple),
+        "blocks": st.lists(blocks_of(text), max_size=3).map(tuple),
         "stop_reason": stop_reasons,
         "raw_stop": st.none() | text,
         "origin": st.none() | origin,
@@ -244,7 +244,7 @@ def messages_of(text=words):
 @functools.cache
 def transcripts_of(text=words):
     """Any messages in any order."""
-    return _loaded(Transcript, {"messages": st.lists(messages_of(text), max_size=4).map(tuple)}, text)
+    return _loaded(Transcript, {"messages": st.lists(messages_of(text), max_size=3).map(tuple)}, text)
 
 
 _questions = st.builds(UserMessage, words.filter(str.strip))
@@ -254,7 +254,7 @@ _questions = st.builds(UserMessage, words.filter(str.strip))
 def conversations(draw, text=words):
     """Transcripts that a provider could have seen: each turn's calls are answered before anything else is said."""
     said = [draw(_questions)]
-    for _ in range(draw(st.integers(0, 3))):
+    for _ in range(draw(st.integers(0, 2))):
         reply = draw(assistant_messages_of(text))
         said.append(_with_own_ids(reply, len(said)))
         calls = list(said[-1].tool_calls())

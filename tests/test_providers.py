@@ -145,6 +145,27 @@ def test_peculiarities_are_switches():
     assert providers.provider("vertex").gemini.vertex
 
 
+def test_reasoning_goes_back_where_it_is_taken():
+    """The model's own word counts first; this is for models that nobody knows."""
+    by_policy: dict[str, set[str]] = {}
+    for name, row in providers.PROVIDERS.items():
+        by_policy.setdefault(row.chat.passback, set()).add(name)
+
+    never = "openai openai-chat openai-responses azure perplexity cohere alibaba"
+    assert by_policy["never"] == set(never.split())
+    assert by_policy["always"] >= {"openrouter", "mistral", "minimax", "xai"}
+    assert by_policy["tool_turns"] >= {"deepseek", "moonshot", "zai", "groq", "together", "fireworks", "vllm"}
+
+
+def test_responses_endpoints_differ_too():
+    """DeepSeek's order of calls, reasoning without a ciphertext, long ids."""
+    assert providers.provider("deepseek").responses.calls_last
+    assert providers.provider("deepseek").responses.plain_reasoning
+    assert providers.provider("lmstudio").responses.plain_reasoning
+    assert not providers.provider("openai").responses.plain_reasoning
+    assert providers.provider("xai").responses.call_id_max == 0
+
+
 # --- finding a row ----------------------------------------------------------------------------------------------------
 
 

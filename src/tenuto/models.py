@@ -79,7 +79,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     prices: tuple[Price, ...] = ()
 
     def match(self, model: str) -> re.Match[str] | None:
-        """Match a whole id. (`re` keeps what it compiles, so this is cheap from the second time on.)"""
+        """Match a whole id. A pattern is compiled when it is first asked for."""
         return _compiled(self.pattern).fullmatch(model)
 
 

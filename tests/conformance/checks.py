@@ -13,7 +13,7 @@ from conformance.neutral_ours import neutral_message
 from conformance.neutral_wire import neutral_blocks
 from conformance.oracle import block_faults, coalesce, faults, shown
 from conformance.reading import Answer, Read
-from conformance.subject import Outcome, asked_model, decode, kept, verbatim
+from conformance.subject import Outcome, asked_model, decode_pieces, kept, verbatim
 from tenuto.core.response import ChatResponse
 
 __all__ = ["Judged", "decoded", "difference", "rechunked", "stored", "streamed", "whole"]
@@ -55,10 +55,7 @@ def decoded(exchange: Exchange, outcome: Outcome) -> Judged:
         return Judged(excluded="own_agrees is false: the oracle's SDK and its own accumulation disagree")
     judged = Judged()
     said = outcome.said
-    if exchange.read.error is not None and outcome.error is None:
-        judged.faults.append("the bytes hold an error, and none was raised")
-    if exchange.read.error is None and outcome.error is not None:
-        judged.faults.append(f"raised {type(outcome.error).__name__}: {shown(str(outcome.error), 160)}")
+    judged.faults += _error(exchange.read.error, outcome)
     answers = [neutral_message(exchange.dialect, choice.message) for choice in said.choices] if said else []
     wanted = expected.get("choices") or [expected["blocks"]]
     answers = answers or [[]]
@@ -71,6 +68,17 @@ def decoded(exchange: Exchange, outcome: Outcome) -> Judged:
     _stop(expected, said, judged)
     _usage(expected, exchange.read, said, judged)
     return judged
+
+
+def _error(given: Any, outcome: Outcome) -> list[str]:
+    """An error in the bytes is raised, in the provider's own words; nothing else is."""
+    error = outcome.error
+    if given is None:
+        return [f"raised {type(error).__name__}: {shown(str(error), 160)}"] if error is not None else []
+    words = given.get("message") if isinstance(given, dict) else given
+    if error is None or str(words) not in str(error):
+        return [f"the bytes say {shown(words)}, and {shown(error)} was raised"]
+    return []
 
 
 def _untokened(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -138,7 +146,7 @@ def rechunked(exchange: Exchange, outcome: Outcome, target: Any) -> Judged:
     """Where the bytes are cut, how lines end, and comments make no difference."""
     judged = Judged()
     for name, pieces in cutting.variants(exchange.body, exchange.transport):
-        again = decode(exchange, target, pieces)
+        again = decode_pieces(exchange, target, pieces)
         if again.sign != outcome.sign:
             judged.faults.append(f"{name}: {_odd(outcome, again)}")
     return judged

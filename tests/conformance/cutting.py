@@ -26,8 +26,8 @@ def variants(data: bytes, transport: str) -> Iterator[tuple[str, Iterator[bytes]
         return
     unix = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     yield "cut at every event", iter(_EVENT.split(unix))
-    yield "CRLF, cut at 3 bytes", cut(unix.replace(b"\n", b"\r\n"), 3)
-    yield "CR, cut at 5 bytes", cut(unix.replace(b"\n", b"\r"), 5)
+    yield "CRLF, cut at 7 bytes", cut(unix.replace(b"\n", b"\r\n"), 7)
+    yield "CR, cut at 7 bytes", cut(unix.replace(b"\n", b"\r"), 7)
     yield "comments in between", iter(_commented(unix))
 
 

@@ -163,7 +163,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "caller dropped on the way out",
         ANTHROPIC,
         "replayed",
-        on_bytes(rb',"caller":\{"type":"code_execution_20260120"[^}]*\}', b""),
+        on_bytes(rb',"caller":\s*\{[^}]*code_execution[^}]*\}', b""),
     ),
     Mutant("signatures dropped", ANTHROPIC, "decoded", on_block(Reasoning, _untokened)),
     Mutant("signatures clipped", ANTHROPIC, "replayed", on_block(Reasoning, _clipped)),
@@ -283,7 +283,12 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("the second choice dropped", CHAT, "decoded", on_response(lambda r: put(r, choices=r.choices[:1]))),
     Mutant("a refusal read as text", CHAT, "decoded", on_block(Refusal, lambda b: Text(b.text))),
     Mutant("a minted id taken for a real one", CHAT, "decoded", on_block(ToolUse, _ids_sent)),
-    Mutant("a delta swallowed", CHAT, "streamed", on_events(lambda event: [] if event.part_index else [event])),
+    Mutant(
+        "a delta swallowed",
+        CHAT,
+        "streamed",
+        on_events(lambda event: [] if getattr(event, "part_index", 0) else [event]),
+    ),
     # Responses
     Mutant("summaries joined into one", RESPONSES, "stored", on_block(Reasoning, _summaries_joined)),
     Mutant("the phase lost", RESPONSES, "decoded", on_block(Text, _phase_lost)),

@@ -18,8 +18,19 @@ from tenuto.core.target import Target
 from tenuto.errors import LLMError
 from tenuto.plain import target_of
 from tenuto.wire import dialects
+from tenuto.wire.codec import Decoder
 
-__all__ = ["Outcome", "asked_model", "decode", "kept", "response_only", "target_for", "verbatim", "write"]
+__all__ = [
+    "Outcome",
+    "asked_model",
+    "decode",
+    "decode_pieces",
+    "kept",
+    "response_only",
+    "target_for",
+    "verbatim",
+    "write",
+]
 
 _FOLDERS = {
     "anthropic-messages": "anthropic",
@@ -63,15 +74,22 @@ def target_for(exchange: Exchange) -> Target:
     return target_of(exchange.dialect, asked_model(exchange), exchange.provider)  # type: ignore[arg-type]
 
 
-def decode(exchange: Exchange, target: Target, pieces: Iterable[bytes] | None = None) -> Outcome:
-    """Read a reply with the codec under test; `pieces` are its bytes cut up, for a stream."""
+def decode(exchange: Exchange, target: Target) -> Outcome:
+    """Read a reply with the codec under test."""
     decoder = dialects.DECODERS[target.dialect](target, seed=exchange.name)
-    events: list[Event] = []
-    if exchange.streamed:
-        for piece in pieces if pieces is not None else (exchange.body,):
-            events += decoder.feed(piece)
-    else:
-        events += decoder.whole(exchange.body)
+    return _finished(decoder, (decoder.feed if exchange.streamed else decoder.whole)(exchange.body))
+
+
+def decode_pieces(exchange: Exchange, target: Target, pieces: Iterable[bytes]) -> Outcome:
+    """Read a stream that comes in pieces; its events are not kept, for there may be millions of pieces."""
+    decoder = dialects.DECODERS[target.dialect](target, seed=exchange.name)
+    feed = decoder.feed
+    for piece in pieces:
+        feed(piece)
+    return _finished(decoder, [])
+
+
+def _finished(decoder: Decoder, events: list[Event]) -> Outcome:
     try:
         last = decoder.finish()
     except LLMError as exc:

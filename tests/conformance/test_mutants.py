@@ -23,14 +23,16 @@ def failed_checks(dialect: str) -> set[str]:
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
-def test_a_fault_in_a_codec_is_caught_by_the_check_that_is_there_for_it(mutant: Mutant, monkeypatch):
+def test_a_fault_in_a_codec_is_caught_by_the_check_that_is_there_for_it(
+    mutant: Mutant, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A check that no fault can fail proves nothing."""
     mutant.patch(monkeypatch, mutant.dialect)
 
     assert mutant.caught_by in failed_checks(mutant.dialect)
 
 
-def test_there_are_faults_enough_in_every_dialect_and_for_every_check():
+def test_there_are_faults_enough_in_every_dialect_and_for_every_check() -> None:
     """Each dialect and each check has faults of its own."""
     assert len(MUTANTS) >= 30
     assert min(sum(m.dialect == d for m in MUTANTS) for d in {m.dialect for m in MUTANTS}) >= 5

@@ -4,7 +4,7 @@ import copy
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from strategies import broken_words, messages_of, usages
 from tenuto.core.blocks import AnthropicMeta, Image, Reasoning, Refusal, Text, ToolUse
@@ -37,6 +37,7 @@ class City(msgspec.Struct):
     city: str
 
 
+@settings(max_examples=25)
 @given(messages_of(broken_words))
 def test_a_message_equals_its_deep_copy_and_hashes_like_it(message):
     twin = copy.deepcopy(message)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import copy
 
 import msgspec
-from hypothesis import given
+from hypothesis import given, settings
 
 from strategies import requests
 from tenuto.core.messages import UserMessage
@@ -19,6 +19,7 @@ def test_messages_may_be_given_either_way():
     assert ChatRequest(model="a/b", messages=Transcript(said)).transcript == said
 
 
+@settings(max_examples=25)
 @given(requests())
 def test_a_request_equals_its_deep_copy(request):
     assert copy.deepcopy(request) == request

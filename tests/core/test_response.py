@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import copy
 
-from hypothesis import given
+from hypothesis import given, settings
 
 from strategies import broken_words, responses_of
 from tenuto.core.blocks import (
@@ -78,6 +78,7 @@ def test_a_response_without_choices_says_nothing():
     assert response.field("any") is None
 
 
+@settings(max_examples=25)
 @given(responses_of(broken_words))
 def test_a_response_equals_its_deep_copy_and_hashes_like_it(response):
     assert copy.deepcopy(response) == response

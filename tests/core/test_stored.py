@@ -5,7 +5,7 @@ from typing import get_args
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
@@ -78,6 +78,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_what_can_be_held_is_stored_and_read_back_identical(kind, data):
     """Half characters, control characters, unread fields, tokens and odd JSON included, in bytes or as text."""
@@ -93,6 +94,7 @@ def test_what_can_be_held_is_stored_and_read_back_identical(kind, data):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_fields_of_a_later_version_come_back_where_they_stood(kind, data):
     """Whatever object of a stored document has grown a field, loading and saving keeps it, exactly as spelt."""

@@ -3,7 +3,7 @@ from __future__ import annotations
 import copy
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from strategies import conversations, transcripts
 from tenuto.core.blocks import Text, ToolUse
@@ -41,6 +41,7 @@ def test_a_transcript_refuses_what_is_no_message(said):
         Transcript() + said
 
 
+@settings(max_examples=25)
 @given(transcripts)
 def test_transcripts_are_equal_when_their_content_is(transcript):
     assert copy.deepcopy(transcript) == transcript
@@ -70,6 +71,7 @@ def test_a_result_before_its_call_answers_nothing():
     assert [call.id for call in said.open_calls()] == ["a", "b"]
 
 
+@settings(max_examples=25)
 @given(conversations())
 def test_a_conversation_has_nothing_to_complain_of(conversation):
     assert conversation.check() == ()

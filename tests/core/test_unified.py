@@ -5,7 +5,7 @@ from typing import get_args
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from strategies import blocks_of, broken_words, responses_of, usages_of
 from tenuto.core.blocks import (
@@ -197,6 +197,7 @@ def response(*blocks, **fields):
 # --- back and forth ---------------------------------------------------------------------------------------------------
 
 
+@settings(max_examples=40)
 @given(responses_of(broken_words))
 def test_reading_a_document_gives_the_reply_it_was_written_from(reply):
     document = to_unified(reply)

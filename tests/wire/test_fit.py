@@ -15,9 +15,9 @@ from tenuto.wire.fit import fit
 ROW = Provider("here", "openai-chat", "")
 
 
-def fitted(traits: ModelTraits, *messages, **fields):
+def fitted(traits: ModelTraits, *messages, dialect="openai-chat", **fields):
     request = ChatRequest(model="m", messages=messages or (UserMessage("Hi"),), **fields)
-    return fit(request, Target(ROW, "m", "openai-chat", traits))
+    return fit(request, Target(ROW, "m", dialect, traits))
 
 
 def traits(**fields) -> ModelTraits:
@@ -158,3 +158,59 @@ def test_media_that_the_model_cannot_take():
     assert request.transcript[2].results == (ToolResult("t", (Text("b"),)), ToolResult("u", "plain"))
     assert rules(losses) == ["content-refused"] * 5
     assert fitted(traits(), UserMessage(parts), results)[1] == ()
+
+
+def test_forced_choice_goes_with_adaptive_thinking():
+    """Where a model takes both, only a budget stands in the way."""
+    has = traits(
+        forced_tool_choice="not_with_thinking",
+        thinking=("adaptive", "budget"),
+        thinking_default="no",
+        efforts=("high",),
+    )
+    tools = (ToolDefinition("f"),)
+
+    assert fitted(has, tools=tools, tool_choice="required", effort="high")[1] == ()
+    assert rules(fitted(has, tools=tools, tool_choice="required", thinking=Thinking("on", 2000))[1]) == [
+        "forced-choice-refused"
+    ]
+
+
+def test_tools_in_the_chat_dialect():
+    """Some models take them there only without reasoning, some never; other dialects are not concerned."""
+    tools = (ToolDefinition("f"),)
+    off = traits(chat_tools="effort_none", efforts=("none", "low"), effort_default="low", thinking_default="yes")
+    request, losses = fitted(off, tools=tools, effort="low")
+
+    assert (request.effort, rules(losses)) == ("none", ["effort-mapped"])
+    assert fitted(off, tools=tools)[0].effort == "none"
+    assert fitted(off, tools=tools, effort="none")[1] == ()
+    assert fitted(off, effort="low")[1] == ()
+    assert fitted(off, tools=tools, effort="low", dialect="openai-responses")[1] == ()
+    request, losses = fitted(traits(chat_tools="rejected"), tools=tools, tool_choice="required")
+    assert (request.tools, request.tool_choice, rules(losses)) == ((), None, ["no-tools"])
+
+
+def test_parameters_that_a_model_refuses_by_name():
+    """Each is left out; of those that exclude each other, the first stays."""
+    request, losses = fitted(
+        traits(refuses=("stop", "seed"), exclusive=("temperature", "top_p")), stop="x", temperature=1.0, top_p=0.5
+    )
+
+    assert (request.stop, request.temperature, request.top_p) == (None, 1.0, None)
+    assert [loss.place for loss in losses] == ["stop", "top_p"]
+
+
+def test_thinking_budget_and_effort_when_off():
+    """A budget stays in its bounds (0 means off); an effort stays under what goes with thinking turned off."""
+    bounds = traits(budget=(128, 24576), thinking=("budget",))
+
+    assert fitted(bounds, thinking=Thinking("on", 10))[0].thinking.budget == 128
+    assert fitted(bounds, thinking=Thinking("on", 99999))[0].thinking.budget == 24576
+    assert fitted(bounds, thinking=Thinking("on", 0))[1] == ()
+    assert fitted(bounds, thinking=Thinking("on", 1000))[1] == ()
+    off = traits(effort_when_off="high", efforts=("low", "high", "max"), thinking=("adaptive", "disabled"))
+    request, losses = fitted(off, thinking=Thinking("off"), effort="max")
+    assert (request.effort, rules(losses)) == ("high", ["effort-mapped"])
+    assert fitted(off, thinking=Thinking("on"), effort="max")[1] == ()
+    assert fitted(off, thinking=Thinking("off"), effort="low")[1] == ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tenuto.core.target import ChatSwitches, GeminiSwitches, Provider
+from tenuto.core.target import ChatSwitches, GeminiSwitches, Provider, ResponsesSwitches
 
 __all__ = ["ROWS"]
 
@@ -36,7 +36,7 @@ ROWS = (
         key_env=("AZURE_OPENAI_API_KEY",),
         bearer_env=("AZURE_OPENAI_AD_TOKEN",),
         base_url_env="AZURE_OPENAI_ENDPOINT",
-        chat=ChatSwitches(max_tokens_field="max_completion_tokens", stop_max=4, file_parts=False),
+        chat=ChatSwitches(max_tokens_field="max_completion_tokens", passback="never", stop_max=4, file_parts=False),
         hosts_others=True,
         source="pa;ll;sdk",
         as_of=AS_OF,
@@ -56,6 +56,7 @@ ROWS = (
             max_tokens_field="max_completion_tokens",
             with_thinking={"reasoning_format": "parsed"},
             reasoning_field="reasoning",
+            passback="tool_turns",
             think_tags=True,
             names=False,
         ),
@@ -120,6 +121,7 @@ ROWS = (
             strict_tools=False,
             image_urls=False,
         ),
+        responses=ResponsesSwitches(plain_reasoning=True),
         hosts_others=True,
         source="pa;doc",
         as_of=AS_OF,
@@ -156,6 +158,7 @@ ROWS = (
             max_tokens_field="max_completion_tokens",
             thinking_toggle="disable_reasoning",
             reasoning_field="reasoning",
+            passback="tool_turns",
             think_tags=True,
         ),
         hosts_others=True,
@@ -171,6 +174,7 @@ ROWS = (
         chat=ChatSwitches(
             strip=("logit_bias", "user", "n", "logprobs", "top_logprobs"),
             thinking_toggle="template",
+            passback="tool_turns",
         ),
         hosts_others=True,
         source="ll;inf",
@@ -201,6 +205,7 @@ ROWS = (
                 *("n", "seed", "user"),
             ),
             reasoning_field="reasoning",
+            passback="tool_turns",
             think_tags=True,
         ),
         hosts_others=True,
@@ -220,6 +225,7 @@ ROWS = (
             passback="tool_turns",
             think_tags=True,
         ),
+        responses=ResponsesSwitches(plain_reasoning=True),
         hosts_others=True,
         source="ll;inf",
         as_of=AS_OF,
@@ -240,6 +246,7 @@ ROWS = (
             one_system=True,
             file_parts=False,
         ),
+        responses=ResponsesSwitches(plain_reasoning=True),
         hosts_others=True,
         source="pa;ll",
         as_of=AS_OF,

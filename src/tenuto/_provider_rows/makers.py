@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tenuto.core.target import ChatSwitches, Provider
+from tenuto.core.target import ChatSwitches, Provider, ResponsesSwitches
 
 __all__ = ["ROWS"]
 
@@ -18,6 +18,7 @@ ROWS = (
         aliases=("open_ai",),
         chat=ChatSwitches(
             max_tokens_field="max_completion_tokens",
+            passback="never",
             developer_role=True,
             stop_max=4,
             replayed_fields=("name", "audio", "function_call"),
@@ -65,9 +66,10 @@ ROWS = (
             file_parts=False,
             output_excludes_reasoning=True,
         ),
+        responses=ResponsesSwitches(reasoning_status=True, plain_reasoning=True, call_id_max=0),
         source="v;pa;ll;doc",
         as_of=AS_OF,
-        notes="Chat Completions is deprecated.",
+        notes="Chat Completions is deprecated. Reasoning goes back with its id or its ciphertext; either will do.",
     ),
     Provider(
         "mistral",
@@ -107,6 +109,7 @@ ROWS = (
             json_schema=False,
             prefix_flag="prefix",
         ),
+        responses=ResponsesSwitches(calls_last=True, plain_reasoning=True),
         source="pa;v;ll;doc",
         as_of=AS_OF,
         notes="user, specified to be stripped, has the name user_id; top_k and the penalties do nothing and are stripped "
@@ -168,6 +171,7 @@ ROWS = (
             strip=("frequency_penalty", "logit_bias", "user"),
             thinking_toggle="enable_thinking",
             budget_field="thinking_budget",
+            passback="never",
             audio_as_uri=True,
             file_parts=False,
         ),
@@ -205,6 +209,7 @@ ROWS = (
             strip=("logit_bias", "top_logprobs", "n", "user", "parallel_tool_calls", "store"),
             clamp={"temperature": (0, 1)},
             stream_options=False,
+            passback="never",
         ),
         source="doc;sdk;v;ll;pa",
         as_of=AS_OF,
@@ -223,6 +228,7 @@ ROWS = (
                 *("logit_bias", "seed", "n", "user"),
             ),
             stream_options=False,
+            passback="never",
             think_tags=True,
         ),
         source="ll;v;doc",

@@ -235,8 +235,6 @@ class Decoder(ABC):
                 functools.partial(self.body, data) if self._reader.whole else functools.partial(self.frame, name, data)
             )
             self._guarded(read, data)
-            if self.error is not None:
-                return
 
     def _guarded(self, act: Callable[[], T], data: bytes) -> T | None:
         try:

@@ -107,13 +107,13 @@ _TOO_LONG = re.compile(
 _OUT_OF_MONEY = re.compile(r"credit balance|insufficient (?:balance|funds|credits|quota)", re.IGNORECASE)
 _GENERAL = (BadRequest, RateLimited, Unavailable)
 _MORE_EXACT: dict[type[LLMError], tuple[type[LLMError], ...]] = {
-    LLMError: (LLMError,),
-    BadRequest: (QuotaExceeded, ContextTooLong, AuthenticationFailed, NotFound, RateLimited),
+    LLMError: (QuotaExceeded, ContextTooLong, AuthenticationFailed, NotFound, BadRequest),
+    BadRequest: (QuotaExceeded, ContextTooLong, AuthenticationFailed, NotFound),
     RateLimited: (QuotaExceeded,),
     AuthenticationFailed: (QuotaExceeded,),
     Unavailable: (TimedOut,),
 }
-"""Which words are heard where an HTTP status has said its part: those that do not contradict it."""
+"""Which words are heard where a status has said its part: those that do not contradict it."""
 
 
 def failure(
@@ -180,7 +180,7 @@ def _kind(inner: dict[str, Any], message: str, status: int | None) -> type[LLMEr
     exact = [kind for kind in named if kind not in _GENERAL]
     kind = _by_status(status)
     heard = _MORE_EXACT.get(kind, ())
-    kind = next((word for word in (*exact, *named) if LLMError in heard or word in heard), kind)
+    kind = next((word for word in (*exact, *named) if status is None or word in heard), kind)
     if kind is BadRequest and _TOO_LONG.search(message):
         return ContextTooLong
     if kind in (BadRequest, RateLimited) and _OUT_OF_MONEY.search(message):

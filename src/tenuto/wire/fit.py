@@ -33,9 +33,9 @@ def fit(request: ChatRequest, target: Target) -> tuple[ChatRequest, tuple[Loss, 
     if not traits.known:
         return request, ()
     losses: list[Loss] = []
-    for rule in (_effort, _sampling, _tools, _tool_choice, _limit, _format, _prefill, _media):
+    for rule in _RULES:
         changes: dict[str, Any] = {}
-        for change, loss in rule(request, traits):
+        for change, loss in rule(request, target):
             changes |= change
             losses.append(loss)
         if changes:
@@ -57,7 +57,8 @@ def thinks(request: ChatRequest, traits: ModelTraits) -> bool:
     return traits.thinking_default == "yes"
 
 
-def _effort(request: ChatRequest, traits: ModelTraits) -> Iterator[Change]:
+def _effort(request: ChatRequest, target: Target) -> Iterator[Change]:
+    traits = target.traits
     wanted, takes = request.effort, traits.efforts
     if wanted is None or takes is None or wanted in takes:
         return
@@ -76,7 +77,8 @@ def _nearest(wanted: str, takes: tuple[str, ...]) -> str | None:
     return min(known, key=lambda w: (abs(_RANKS.index(w) - rank), abs(_RANKS.index(w) - 4)), default=None)
 
 
-def _sampling(request: ChatRequest, traits: ModelTraits) -> Iterator[Change]:
+def _sampling(request: ChatRequest, target: Target) -> Iterator[Change]:
+    traits = target.traits
     refused = traits.sampling in ("rejected", "ignored") or (
         traits.sampling == "only_without_reasoning" and thinks(request, traits)
     )
@@ -87,7 +89,8 @@ def _sampling(request: ChatRequest, traits: ModelTraits) -> Iterator[Change]:
             yield {name: None}, Loss("sampling-refused", name, f"{value!r} {why} this model", "leave it out")
 
 
-def _tools(request: ChatRequest, traits: ModelTraits) -> Iterator[Change]:
+def _tools(request: ChatRequest, target: Target) -> Iterator[Change]:
+    traits = target.traits
     if request.tools and not traits.tools:
         names = ", ".join(getattr(tool, "name", "") or getattr(tool, "kind", "") for tool in request.tools)
         yield {"tools": (), "tool_choice": None}, Loss("no-tools", "tools", names, "choose a model that takes tools")
@@ -95,23 +98,64 @@ def _tools(request: ChatRequest, traits: ModelTraits) -> Iterator[Change]:
         yield {"parallel_tool_calls": None}, Loss("no-parallel-tools", "parallel_tool_calls", "one call at a time")
 
 
-def _tool_choice(request: ChatRequest, traits: ModelTraits) -> Iterator[Change]:
+def _tool_choice(request: ChatRequest, target: Target) -> Iterator[Change]:
+    traits = target.traits
     choice, rule = request.tool_choice, traits.forced_tool_choice
     if choice in (None, "auto", "none") or rule == "ok":
         return
-    if rule == "not_with_thinking" and not thinks(request, traits):
+    budget = request.thinking is not None and request.thinking.budget is not None
+    if rule == "not_with_thinking" and (not thinks(request, traits) or ("adaptive" in traits.thinking and not budget)):
         return
     remedy = "switch thinking off to force a tool" if rule == "not_with_thinking" else "ask for it in words"
     yield {"tool_choice": "auto"}, Loss("forced-choice-refused", "tool_choice", f"{choice!r} became auto", remedy)
 
 
-def _limit(request: ChatRequest, traits: ModelTraits) -> Iterator[Change]:
+def _chat_tools(request: ChatRequest, target: Target) -> Iterator[Change]:
+    """Chat Completions refuses function tools beside reasoning: on some models unless it is off, on some always."""
+    rule = target.traits.chat_tools
+    if target.dialect != "openai-chat" or rule == "ok" or not request.tools:
+        return
+    remedy = "ask in the Responses dialect"
+    if rule == "rejected":
+        yield {"tools": (), "tool_choice": None}, Loss("no-tools", "tools", "not in the chat dialect", remedy)
+    elif request.effort != "none":
+        what = f"{request.effort or target.traits.effort_default} became none: tools are refused beside reasoning"
+        yield {"effort": "none", "thinking": None}, Loss("effort-mapped", "effort", what, remedy)
+
+
+def _refused(request: ChatRequest, target: Target) -> Iterator[Change]:
+    traits = target.traits
+    for name in traits.refuses:
+        if getattr(request, name, None) is not None:
+            yield {name: None}, Loss("parameter-refused", name, f"{getattr(request, name)!r}", "leave it out")
+    given = [name for name in traits.exclusive if getattr(request, name, None) is not None]
+    for name in given[1:]:
+        yield {name: None}, Loss("parameter-refused", name, f"not beside {given[0]}", "give one of them")
+
+
+def _thinking(request: ChatRequest, target: Target) -> Iterator[Change]:
+    """Keep a budget in its bounds, and an effort under what goes with thinking turned off."""
+    traits, wanted = target.traits, request.thinking
+    if wanted is not None and wanted.budget is not None and traits.budget is not None:
+        low, high = traits.budget
+        fits = min(max(wanted.budget, low), high)
+        if wanted.budget not in (0, fits):
+            changed = {"thinking": msgspec.structs.replace(wanted, budget=fits)}
+            yield changed, Loss("clamped", "thinking.budget", f"{wanted.budget} became {fits}")
+    most = traits.effort_when_off
+    if most and wanted is not None and wanted.mode == "off" and request.effort in _RANKS[_RANKS.index(most) + 1 :]:
+        yield {"effort": most}, Loss("effort-mapped", "effort", f"{request.effort} became {most}: thinking is off")
+
+
+def _limit(request: ChatRequest, target: Target) -> Iterator[Change]:
+    traits = target.traits
     most = traits.max_output
     if most is not None and request.max_tokens is not None and request.max_tokens > most:
         yield {"max_tokens": most}, Loss("clamped", "max_tokens", f"{request.max_tokens} became {most}")
 
 
-def _format(request: ChatRequest, traits: ModelTraits) -> Iterator[Change]:
+def _format(request: ChatRequest, target: Target) -> Iterator[Change]:
+    traits = target.traits
     wanted, means = request.response_format, traits.structured_output
     if wanted in (None, "text") or means == "native":
         return
@@ -128,7 +172,8 @@ def _format(request: ChatRequest, traits: ModelTraits) -> Iterator[Change]:
     yield changes, Loss("no-structured-output", "response_format", "the schema went into the instructions")
 
 
-def _prefill(request: ChatRequest, traits: ModelTraits) -> Iterator[Change]:
+def _prefill(request: ChatRequest, target: Target) -> Iterator[Change]:
+    traits = target.traits
     messages = request.transcript
     last = messages[-1] if messages else None
     if traits.prefill != "rejected" or not isinstance(last, AssistantMessage) or _goes_on(last):
@@ -146,7 +191,8 @@ def _goes_on(message: AssistantMessage) -> bool:
 # --- what the model cannot see or hear --------------------------------------------------------------------------------
 
 
-def _media(request: ChatRequest, traits: ModelTraits) -> Iterator[Change]:
+def _media(request: ChatRequest, target: Target) -> Iterator[Change]:
+    traits = target.traits
     refused: tuple[type[Block], ...] = tuple(
         kind
         for kind, takes in ((Image, traits.images_in), (Audio, traits.audio_in), (Document, traits.documents_in))
@@ -187,3 +233,18 @@ def _kept(
         if isinstance(part, Document) and part.text:
             kept.append(Text(part.text))
     return tuple(kept)
+
+
+_RULES = (
+    _tools,
+    _chat_tools,
+    _effort,
+    _thinking,
+    _sampling,
+    _refused,
+    _tool_choice,
+    _limit,
+    _format,
+    _prefill,
+    _media,
+)

@@ -128,8 +128,8 @@ STREAMS: dict[str, bytes] = {
     ),
     "log probabilities": sse(
         FIRST,
-        {**HEAD, "choices": [{"index": 0, "delta": {"content": "a"}, "logprobs": {"content": [{"token": "a", "logprob": -0.10}], "refusal": None}, "finish_reason": None}]},
-        {**HEAD, "choices": [{"index": 0, "delta": {"content": "b"}, "logprobs": {"content": [{"token": "b", "logprob": -1}], "refusal": None}, "finish_reason": None}]},
+        {**HEAD, "choices": [{"index": 0, "delta": {"content": "a"}, "logprobs": {"content": [{"token": "a", "logprob": -0.10, "bytes": [97], "top_logprobs": []}], "refusal": None}, "finish_reason": None}]},
+        {**HEAD, "choices": [{"index": 0, "delta": {"content": "b"}, "logprobs": {"content": [{"token": "b", "logprob": -1, "bytes": [98], "top_logprobs": []}], "refusal": None}, "finish_reason": None}]},
         chunk({}, "stop"),
     ),
     "speech": sse(

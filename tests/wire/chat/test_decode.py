@@ -213,7 +213,10 @@ def test_log_probabilities_go_on_from_frame_to_frame():
     extra = stream(STREAMS["log probabilities"]).choices[0].extra
 
     assert json.loads(extra)["logprobs"] == {
-        "content": [{"token": "a", "logprob": -0.1}, {"token": "b", "logprob": -1}],
+        "content": [
+            {"token": "a", "logprob": -0.1, "bytes": [97], "top_logprobs": []},
+            {"token": "b", "logprob": -1, "bytes": [98], "top_logprobs": []},
+        ],
         "refusal": None,
     }
 
@@ -221,7 +224,7 @@ def test_log_probabilities_go_on_from_frame_to_frame():
 def test_several_choices_are_kept_apart():
     response = stream(STREAMS["several choices"])
 
-    assert [(c.index, c.text, c.finish_reason) for c in response.choices] == [(0, "one", "stop"), (1, "two", "length")]
+    assert [(c.index, c.text, c.finish_reason) for c in response.choices] == [(0, "one", "length"), (1, "two", "stop")]
 
 
 def test_a_choice_may_name_its_place_as_text_or_not_at_all():
@@ -231,11 +234,12 @@ def test_a_choice_may_name_its_place_as_text_or_not_at_all():
 
 
 def test_a_message_that_repeats_the_delta_is_not_read_twice():
-    frames = [FIRST, text("Hel"), text("lo"), chunk({}, "stop")]
-    for frame, so_far in zip(frames, ("", "Hel", "Hello", "Hello"), strict=True):
-        frame = frame["choices"][0]
-        frame["message"] = {"role": "assistant", "content": so_far, "graph_data": {"sources": [so_far]}}
-        frame["text"] = so_far
+    deltas = ({"role": "assistant"}, {"content": "Hel"}, {"content": "lo"}, {})
+    frames = []
+    for delta, so_far in zip(deltas, ("", "Hel", "Hello", "Hello"), strict=True):
+        repeated = {"role": "assistant", "content": so_far, "graph_data": {"sources": [so_far]}}
+        choice = {"index": 0, "delta": delta, "message": repeated, "text": so_far, "logprobs": None}
+        frames.append({**HEAD, "choices": [{**choice, "finish_reason": None if delta else "stop"}]})
     response = stream(sse(*frames))
 
     assert response.message.blocks == (Text("Hello"),)

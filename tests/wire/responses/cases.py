@@ -223,6 +223,10 @@ HOSTED: dict[str, dict] = {
 }
 """Calls that the provider makes by itself."""
 
+ELSEWHERE = ("x_search_call", "web_search_call of another host")
+THEIRS = [HOSTED[name] for name in ELSEWHERE]
+OURS = [item for name, item in HOSTED.items() if name not in ELSEWHERE]
+
 RESULTS: dict[str, dict] = {
     "tool_search_output": {
         "id": "tso_1",
@@ -410,8 +414,13 @@ STREAMS: dict[str, bytes] = {
     ),
     "hosted": sse(
         created(),
-        *(event for at, item in enumerate(HOSTED.values()) for event in (added(at, item), done(at, item))),
-        completed(*HOSTED.values()),
+        *(event for at, item in enumerate(OURS) for event in (added(at, item), done(at, item))),
+        completed(*OURS),
+    ),
+    "hosted elsewhere": sse(
+        created(),
+        *(event for at, item in enumerate(THEIRS) for event in (added(at, item), done(at, item))),
+        completed(*THEIRS),
     ),
     "image and compaction": sse(
         created(),

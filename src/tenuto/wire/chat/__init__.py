@@ -1,1 +1,1 @@
-
+"""The OpenAI chat dialect, and the switches by which its providers differ."""

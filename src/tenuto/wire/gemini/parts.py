@@ -38,6 +38,18 @@ __all__ = ["DATA", "completed", "inner_of", "read_part", "signature_of", "write_
 Wire = dict[str, Any]
 _NULL = Raw(b"null")
 _TRUE = b"true"
+_FLAGS = frozenset(
+    (
+        "thought",
+        "mediaResolution",
+        "videoMetadata",
+        "partMetadata",
+        "mediaProcessing",
+        "audioTranscription",
+        "speechMetadata",
+    )
+)
+"""Fields that stand beside a part's data."""
 
 
 # --- from the wire ----------------------------------------------------------------------------------------------------
@@ -58,7 +70,7 @@ def read_part(raw: Raw, fields: Fields, new_id: Callable[[], str]) -> Block:
             _keep(fields, name, inner)
             return msgspec.structs.replace(block, meta=meta, extra=jsonio.object_text(fields))
     else:
-        if "text" in fields or meta is not None:
+        if bytes(fields.get("text", _NULL)) != b"null" or (meta is not None and _only_flags(fields)):
             return _text(fields, meta)
     return Opaque(DIALECT, jsonio.as_text(raw))
 
@@ -80,6 +92,11 @@ def _keep(fields: Fields, name: str, inner: Fields) -> None:
     del fields[name]
     if inner:
         fields[name] = Raw(jsonio.encode(inner))
+
+
+def _only_flags(fields: Fields) -> bool:
+    """Tell whether a part holds no data, not even of a kind that nobody knows."""
+    return all(name in _FLAGS or bytes(value) == b"null" for name, value in fields.items())
 
 
 def _take(fields: Fields, name: str) -> str:

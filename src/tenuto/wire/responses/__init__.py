@@ -1,1 +1,1 @@
-
+"""The OpenAI Responses dialect."""

@@ -1,0 +1,153 @@
+"""What the pages say is true: every promise has its place, every name and test exists, every example runs."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tenuto
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs" / "specifications.md").read_text("utf-8")
+DEVIATIONS = PAGE[PAGE.index("\n## Deviations") : PAGE.index("\n## S0:")]
+TABLES = PAGE[PAGE.index("\n## S0:") :]
+LAST = {"S0-": 150, "S1-": 27, "S2-": 48, "S3-": 155, "S4-": 20, "C": 66}
+PROMISES = [f"{head}{number}" for head, last in LAST.items() for number in range(1, last + 1)]
+EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.name != "__init__.py")
+
+
+def rows(text: str) -> list[list[str]]:
+    """The rows of all tables, as cells; without their heads."""
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    return [
+        cells for line in lines if (cells := [cell.strip() for cell in line.strip("|").split("|")]) and _numbered(cells)
+    ]
+
+
+def _numbered(cells: list[str]) -> bool:
+    return re.match(r"(S\d-|C)\d", cells[0]) is not None
+
+
+def numbers(cell: str) -> list[str]:
+    """The numbers in a cell, ranges written out: `S0-25 to S0-28, S0-30`."""
+    found: list[str] = []
+    for head, first, _, last in re.findall(r"(S\d-|C)(\d+)(?: ≠)?(?: to (S\d-|C)(\d+))?", cell):
+        found += [f"{head}{number}" for number in range(int(first), int(last or first) + 1)]
+    return found
+
+
+PLACED = [number for cells in rows(TABLES) for number in numbers(cells[0])]
+
+
+def test_every_promise_has_its_place():
+    """None is missing, none is made up."""
+    assert [] == sorted(set(PROMISES) - set(PLACED))
+    assert [] == sorted(set(PLACED) - set(PROMISES))
+
+
+def test_every_row_says_where_or_when():
+    """A promise is kept by a module, proven by a test, or belongs to a part that is named; or it needs neither."""
+    neither = {"C8", "C66", "S4-20"}
+    bare = [
+        cells[0]
+        for cells in rows(TABLES)
+        if not re.search(r"\.py|\.md|\*\*later\*\*", " ".join(cells[2:])) and not set(numbers(cells[0])) <= neither
+    ]
+
+    assert [] == bare
+
+
+def test_what_is_kept_in_another_way_is_marked_and_explained():
+    """A mark without an explanation is a riddle; an explanation without a mark is not found."""
+    explained = {number for cells in rows(DEVIATIONS) for number in numbers(cells[0])}
+    marked = [numbers(cells[0]) for cells in rows(TABLES) if "≠" in cells[0]]
+
+    assert [] == sorted(explained - {number for row in marked for number in row})
+    assert [] == [row for row in marked if explained.isdisjoint(row)]
+    assert all(len(cells) == 4 and all(cells) for cells in rows(DEVIATIONS))
+
+
+@functools.cache
+def functions_in(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text("utf-8")) if path.is_file() else ast.Module([], [])
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+def test_every_test_exists():
+    """By its file and its name."""
+    named = sorted(set(re.findall(r"`([\w/]+\.py)::(\w+)`", PAGE)))
+
+    assert named
+    assert [] == [f"{path}::{name}" for path, name in named if name not in functions_in(ROOT / "tests" / path)]
+
+
+def test_every_module_and_name_exists():
+    """A module below the package with the name in it, or a file of the project."""
+    named = sorted(set(re.findall(r"`([\w/]+\.py)(?::([\w.]+))?`", PAGE)))
+
+    assert named
+    assert [] == [f"{path}:{name}" for path, name in named if not _exists(path, name)]
+
+
+def _exists(path: str, name: str) -> bool:
+    if path.startswith("tests/"):
+        return (ROOT / path).is_file()
+    if not (ROOT / "src" / "tenuto" / path).is_file():
+        return False
+    found: object = importlib.import_module(
+        ".".join(["tenuto", *Path(path).with_suffix("").parts]).removesuffix(".__init__")
+    )
+    for step in name.split(".") if name else ():
+        found = getattr(found, step, None)
+    return found is not None
+
+
+@pytest.mark.parametrize("page", [*sorted(ROOT.glob("docs/**/*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+def test_every_page_that_is_named_exists(page):
+    """In links and in prose."""
+    named = set(re.findall(r"`(docs/[\w./-]+\.md)`", page.read_text("utf-8")))
+
+    assert [] == sorted(name for name in named if not (ROOT / name).is_file())
+
+
+# --- examples ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_readme_runs(capsys):
+    """Its first example, on the stream that is bundled: blocks in order, the turn as it came, losses as values."""
+    code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    assert code is not None
+    said = {"recorded_bytes": (ROOT / "examples" / "demo.sse").read_bytes()}
+    exec(code[1], said)
+
+    shown = capsys.readouterr().out
+    assert [line.partition("(")[0] for line in shown.splitlines()] == ["Reasoning", "Text", "ToolUse"]
+    request = said["request"]
+    assert isinstance(request, tenuto.ChatRequest)
+    assert b'{"city": "Oslo", "days": 1.0}' in tenuto.encode("anthropic-messages", request).body
+    assert tenuto.encode("gemini", request).losses
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_is_short(example):
+    """At most 40 lines."""
+    assert len(example.read_text("utf-8").splitlines()) <= 40
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_runs(example):
+    """As a user would run it."""
+    done = subprocess.run(
+        [sys.executable, example], capture_output=True, text=True, encoding="utf-8", cwd=ROOT, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    if example.name == "demo.py":
+        assert all(kind in done.stdout for kind in ("Reasoning(", "Text(", "ToolUse("))

@@ -1,0 +1,106 @@
+"""Usage: many spellings, buckets that do not overlap, and sums that hold."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from msgspec import Raw
+
+from tenuto.core.messages import Usage
+from tenuto.core.target import ChatSwitches
+from tenuto.wire.chat.usage import usage_of
+from wire.chat.cases import body, said, whole
+
+
+def read(fields: object, **options) -> tuple[Usage | None, list[str]]:
+    usage, losses = usage_of(Raw(json.dumps(fields).encode()), **options)
+    return usage, [loss.place for loss in losses]
+
+
+BASE = {"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 150}
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, {"input_tokens": 100, "output_tokens": 50}),
+        (
+            {"prompt_tokens_details": {"cached_tokens": 30, "cache_write_tokens": 10}},
+            {"input_tokens": 60, "cache_read_tokens": 30, "cache_write_tokens": 10, "output_tokens": 50},
+        ),
+        (
+            {"prompt_token_details": {"cached_tokens": 30}},
+            {"input_tokens": 70, "cache_read_tokens": 30, "output_tokens": 50},
+        ),
+        ({"prompt_cache_hit_tokens": 30}, {"input_tokens": 70, "cache_read_tokens": 30, "output_tokens": 50}),
+        ({"num_cached_tokens": 30}, {"input_tokens": 70, "cache_read_tokens": 30, "output_tokens": 50}),
+        ({"cached_tokens": 30}, {"input_tokens": 70, "cache_read_tokens": 30, "output_tokens": 50}),
+        (
+            {"completion_tokens_details": {"reasoning_tokens": 20}},
+            {"input_tokens": 100, "output_tokens": 30, "reasoning_tokens": 20},
+        ),
+        ({"reasoning_tokens": 20}, {"input_tokens": 100, "output_tokens": 30, "reasoning_tokens": 20}),
+        (
+            {"prompt_tokens_details": None, "completion_tokens_details": None},
+            {"input_tokens": 100, "output_tokens": 50},
+        ),
+        (
+            {"prompt_tokens_details": {"audio_tokens": 5, "text_tokens": 90, "image_tokens": 5}},
+            {
+                "input_tokens": 100,
+                "output_tokens": 50,
+                "audio_input_tokens": 5,
+                "input_by_modality": {"text": 90, "image": 5, "audio": 5},
+            },
+        ),
+        (
+            {"completion_tokens_details": {"audio_tokens": 7}},
+            {"input_tokens": 100, "output_tokens": 50, "audio_output_tokens": 7, "output_by_modality": {"audio": 7}},
+        ),
+    ],
+)
+def test_every_spelling_is_read(fields, expected):
+    assert read({**BASE, **fields}) == (Usage(total_tokens=150, **expected), [])
+
+
+def test_what_nobody_said_is_not_zero():
+    assert read({}) == (Usage(), [])
+    assert read({"prompt_tokens": "many", "completion_tokens": -5, "total_tokens": True})[0] == Usage()
+    assert read({"prompt_tokens": 7.0})[0] == Usage(input_tokens=7)
+
+
+def test_buckets_that_contradict_their_sum_are_cut_down_to_it():
+    usage, places = read(
+        {
+            **BASE,
+            "prompt_tokens_details": {"cached_tokens": 90, "cache_write_tokens": 20},
+            "completion_tokens_details": {"reasoning_tokens": 51},
+        }
+    )
+
+    assert (usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens) == (0, 90, 10)
+    assert (usage.output_tokens, usage.reasoning_tokens) == (0, 50)
+    assert (usage.prompt_tokens, usage.completion_tokens) == (100, 50)
+    assert places == ["usage.cache_write_tokens", "usage.reasoning_tokens"]
+
+
+def test_the_loss_is_on_the_reply_once():
+    data = body(said(), usage={**BASE, "completion_tokens_details": {"reasoning_tokens": 51}})
+
+    assert [loss.rule for loss in whole(data).losses] == ["contradicting-usage"]
+
+
+def test_reasoning_may_come_on_top_of_the_completion():
+    fields = {**BASE, "completion_tokens_details": {"reasoning_tokens": 200}}
+
+    assert read(fields, output_excludes_reasoning=True)[0].completion_tokens == 250
+    data = body(said(), usage=fields)
+    assert whole(data, ChatSwitches(output_excludes_reasoning=True)).usage.output_tokens == 50
+
+
+def test_usage_that_is_no_object_is_a_loss():
+    response = whole(body(said(), usage=[5]))
+
+    assert response.usage is None
+    assert [loss.rule for loss in response.losses] == ["unreadable-usage"]

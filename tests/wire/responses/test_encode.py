@@ -1,0 +1,355 @@
+"""Writing a Responses request: one case per parameter, per kind of content, per kind of result."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+
+from tenuto.core.blocks import Audio, Document, Image, Opaque, OpenAiMeta, Text, ToolUse
+from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, ToolResults, UserMessage, user
+from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, Thinking, ToolDefinition
+from tenuto.core.target import ModelTraits, Provider, ResponsesSwitches, Target
+from tenuto.wire.responses.encode import encode
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+WEATHER = ToolDefinition("weather", "Tells the weather.", SCHEMA)
+THINKS = ModelTraits(known=True, thinking=("effort",))
+
+
+UNKNOWN = ModelTraits()
+COMMON = ResponsesSwitches()
+
+
+def wire(*messages, traits: ModelTraits = UNKNOWN, switches: ResponsesSwitches = COMMON, **fields):
+    provider = Provider("here", "openai-responses", "", responses=switches)
+    target = Target(provider, "gpt-5.6-sol", "openai-responses", traits)
+    return encode(ChatRequest(model="here/gpt-5.6-sol", messages=messages or (user("Hi."),), **fields), target)
+
+
+def sent(*messages, **fields) -> dict:
+    return json.loads(wire(*messages, **fields).body)
+
+
+def lost(*messages, **fields) -> list[tuple[str, str]]:
+    return [(loss.rule, loss.place) for loss in wire(*messages, **fields).losses]
+
+
+def test_a_plain_request():
+    """Nothing is stored, and ciphertext is always asked for."""
+    assert sent() == {
+        "model": "gpt-5.6-sol",
+        "input": [{"type": "message", "role": "user", "content": "Hi."}],
+        "store": False,
+        "include": ["reasoning.encrypted_content"],
+    }
+    assert (wire().method, wire().path, wire().losses) == ("POST", "/responses", ())
+
+
+@pytest.mark.parametrize(
+    "asked, body",
+    [
+        ({"max_tokens": 9}, {"max_output_tokens": 9}),
+        ({"temperature": 0.0}, {"temperature": 0.0}),
+        ({"top_p": 0.5}, {"top_p": 0.5}),
+        (
+            {"top_logprobs": 2},
+            {"top_logprobs": 2, "include": ["reasoning.encrypted_content", "message.output_text.logprobs"]},
+        ),
+        ({"logprobs": True}, {"include": ["reasoning.encrypted_content", "message.output_text.logprobs"]}),
+        ({"user": "u1"}, {"safety_identifier": "u1"}),
+        ({"service_tier": "flex"}, {"service_tier": "flex"}),
+        ({"stream": True}, {"stream": True}),
+        ({"store": True}, {"store": True}),
+        ({"verbosity": "low"}, {"text": {"verbosity": "low"}}),
+        ({"response_format": "json_object"}, {"text": {"format": {"type": "json_object"}}}),
+        ({"response_format": "text"}, {"text": {"format": {"type": "text"}}}),
+        (
+            {"response_format": JsonSchema(SCHEMA, "city", strict=True, description="d")},
+            {
+                "text": {
+                    "format": {
+                        "type": "json_schema",
+                        "name": "city",
+                        "schema": SCHEMA,
+                        "strict": True,
+                        "description": "d",
+                    }
+                }
+            },
+        ),
+        (
+            {"response_format": JsonSchema(SCHEMA), "verbosity": "high"},
+            {"text": {"format": {"type": "json_schema", "name": "response", "schema": SCHEMA}, "verbosity": "high"}},
+        ),
+        ({"effort": "high"}, {"reasoning": {"effort": "high"}}),
+        ({"effort": "none", "thinking": Thinking(show=True)}, {"reasoning": {"effort": "none"}}),
+        ({"thinking": Thinking(show=True)}, {"reasoning": {"summary": "auto"}}),
+        ({"thinking": Thinking(mode="off")}, {"reasoning": {"effort": "none"}}),
+        ({"metadata": {"here": {"truncation": "auto"}, "there": {"x": 1}}}, {"truncation": "auto"}),
+        ({"extra_body": {"background": True, "store": True}}, {"background": True, "store": True}),
+        ({"n": 1, "modalities": ("text",)}, {}),
+    ],
+)
+def test_each_parameter_has_its_word(asked, body):
+    assert sent(**asked) == {**sent(), **body}
+    assert lost(**asked) == []
+
+
+@pytest.mark.parametrize(
+    "asked, place",
+    [
+        ({"stop": "x"}, "stop"),
+        ({"seed": 1}, "seed"),
+        ({"n": 2}, "n"),
+        ({"frequency_penalty": 0.5}, "frequency_penalty"),
+        ({"presence_penalty": 0.5}, "presence_penalty"),
+        ({"logit_bias": {"1": 2.0}}, "logit_bias"),
+        ({"top_k": 3}, "top_k"),
+        ({"modalities": ("text", "audio")}, "modalities"),
+        ({"audio": {"voice": "ash"}}, "audio"),
+        ({"container": "c"}, "container"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"parallel_tool_calls": False}, "parallel_tool_calls"),
+        ({"thinking": Thinking(budget=9)}, "thinking.budget"),
+        ({"thinking": Thinking(mode="between_tools")}, "thinking.mode"),
+    ],
+)
+def test_what_has_no_word_is_a_loss(asked, place):
+    assert lost(**asked) == [("unsupported-parameter", place)]
+    assert sent(**asked) == sent()
+
+
+@pytest.mark.parametrize(
+    "traits, asked, reasoning",
+    [
+        (THINKS, {}, {"effort": "medium", "summary": "auto"}),
+        (THINKS, {"effort": "low"}, {"effort": "low", "summary": "auto"}),
+        (THINKS, {"thinking": Thinking(show=False)}, {"effort": "medium"}),
+        (THINKS, {"effort": "none"}, {"effort": "none"}),
+        (
+            ModelTraits(thinking=("effort",), efforts=("high",), effort_default="high"),
+            {},
+            {"effort": "high", "summary": "auto"},
+        ),
+        (ModelTraits(thinking=("always",), efforts=()), {}, {"summary": "auto"}),
+        (ModelTraits(thinking=("none",)), {}, None),
+        (ModelTraits(), {}, None),
+    ],
+)
+def test_a_model_that_thinks_is_asked_to_think_in_the_middle_and_to_show_it(traits, asked, reasoning):
+    assert sent(traits=traits, **asked).get("reasoning") == reasoning
+
+
+def test_an_endpoint_may_refuse_fields():
+    switches = ResponsesSwitches(strip=("temperature", "include", "nothing"))
+    body = sent(switches=switches, temperature=1.0)
+
+    assert not {"temperature", "include"} & body.keys()
+    assert lost(switches=switches, temperature=1.0) == [("unsupported-parameter", "temperature")]
+
+
+# --- tools ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "tool, form",
+    [
+        (WEATHER, {"type": "function", "name": "weather", "description": "Tells the weather.", "parameters": SCHEMA, "strict": False}),
+        (ToolDefinition("f", strict=True), {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}, "strict": True}),
+        (ToolDefinition("f", parameters=SCHEMA, options={"defer_loading": True}), {"type": "function", "name": "f", "parameters": SCHEMA, "strict": False, "defer_loading": True}),
+        (ToolDefinition("sql", "d", kind="custom", options={"format": {"type": "text"}}), {"type": "custom", "name": "sql", "description": "d", "format": {"type": "text"}}),
+        (ServerTool("web_search", options={"search_context_size": "low"}), {"type": "web_search", "search_context_size": "low"}),
+        (ServerTool("web_search", type="web_search_preview"), {"type": "web_search_preview"}),
+        (ServerTool("code_execution"), {"type": "code_interpreter", "container": {"type": "auto"}}),
+        (ServerTool("file_search", options={"vector_store_ids": ["v"]}), {"type": "file_search", "vector_store_ids": ["v"]}),
+        (ServerTool("image_generation"), {"type": "image_generation"}),
+        (ServerTool("mcp", options={"server_label": "d", "server_url": "u"}), {"type": "mcp", "server_label": "d", "server_url": "u"}),
+        (ServerTool("web_fetch", type="web_fetch"), {"type": "web_fetch"}),
+    ],
+)  # fmt: skip
+def test_each_kind_of_tool(tool, form):
+    assert sent(tools=(tool,))["tools"] == [form]
+
+
+def test_a_tool_of_another_dialect_is_a_loss():
+    assert lost(tools=(ServerTool("web_fetch"),)) == [("unsupported-tool", "tools[0]")]
+    assert "tools" not in sent(tools=(ServerTool("web_fetch"),))
+
+
+def test_a_container_goes_to_the_tool_that_runs_code():
+    request = {"tools": (ServerTool("code_execution"),), "container": "cntr_1"}
+
+    assert sent(**request)["tools"] == [{"type": "code_interpreter", "container": "cntr_1"}]
+    assert lost(**request) == []
+
+
+@pytest.mark.parametrize(
+    "choice, form",
+    [
+        ("auto", "auto"),
+        ("required", "required"),
+        ("none", "none"),
+        (NamedTool("weather"), {"type": "function", "name": "weather"}),
+        (NamedTool("sql"), {"type": "custom", "name": "sql"}),
+        (NamedTool("code_execution"), {"type": "code_interpreter"}),
+        (NamedTool("web_search"), {"type": "web_search"}),
+        (NamedTool("unheard_of"), {"type": "function", "name": "unheard_of"}),
+    ],
+)
+def test_each_choice_of_tools(choice, form):
+    tools = (WEATHER, ToolDefinition("sql", kind="custom"), ServerTool("code_execution"), ServerTool("web_search"))
+    body = sent(tools=tools, tool_choice=choice, parallel_tool_calls=False)
+
+    assert (body["tool_choice"], body["parallel_tool_calls"]) == (form, False)
+
+
+# --- what is said -----------------------------------------------------------------------------------------------------
+
+
+def test_instructions_stay_where_they_are():
+    body = sent(SystemMessage("Be brief."), user("Hi."), SystemMessage((Text("Be"), Text("nice."))))
+
+    assert body["input"] == [
+        {"type": "message", "role": "system", "content": "Be brief."},
+        {"type": "message", "role": "user", "content": "Hi."},
+        {
+            "type": "message",
+            "role": "system",
+            "content": [{"type": "input_text", "text": "Be"}, {"type": "input_text", "text": "nice."}],
+        },
+    ]
+
+
+def test_no_message_is_an_empty_question():
+    body = json.loads(
+        encode(
+            ChatRequest(model="m", messages=()), Target(Provider("h", "openai-responses", ""), "m", "openai-responses")
+        ).body
+    )
+
+    assert body["input"] == [{"type": "message", "role": "user", "content": ""}]
+
+
+@pytest.mark.parametrize(
+    "part, form",
+    [
+        (Text("Hi."), {"type": "input_text", "text": "Hi."}),
+        (Text("Hi.", extra='{"mark":1}'), {"type": "input_text", "text": "Hi.", "mark": 1}),
+        (Text("Hi.", meta=OpenAiMeta(id="m"), extra='{"annotations":[]}'), {"type": "input_text", "text": "Hi."}),
+        (Image(data="AA==", mime="image/jpeg"), {"type": "input_image", "detail": "auto", "image_url": "data:image/jpeg;base64,AA=="}),
+        (Image(data="AA=="), {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,AA=="}),
+        (Image(url="https://x/y.png", detail="high"), {"type": "input_image", "detail": "high", "image_url": "https://x/y.png"}),
+        (Image(file_id="file_1"), {"type": "input_image", "detail": "auto", "file_id": "file_1"}),
+        (Document(data="AA==", mime="application/pdf"), {"type": "input_file", "filename": "document.pdf", "file_data": "data:application/pdf;base64,AA=="}),
+        (Document(data="AA==", mime="x/y", title="a.y"), {"type": "input_file", "filename": "a.y", "file_data": "data:x/y;base64,AA=="}),
+        (Document(text="wörd"), {"type": "input_file", "filename": "document.txt", "file_data": "data:text/plain;base64," + base64.b64encode("wörd".encode()).decode()}),
+        (Document(url="https://x/y.pdf"), {"type": "input_file", "file_url": "https://x/y.pdf"}),
+        (Document(file_id="file_1"), {"type": "input_file", "file_id": "file_1"}),
+        (Opaque("openai-responses", '{"type":"input_smell"}'), {"type": "input_smell"}),
+    ],
+)  # fmt: skip
+def test_each_kind_of_content(part, form):
+    assert sent(UserMessage((part,)))["input"][0]["content"] == [form]
+    assert lost(UserMessage((part,))) == []
+
+
+@pytest.mark.parametrize(
+    "message, loss",
+    [
+        (UserMessage((Audio(data="AA==", mime="audio/wav"),)), ("unsupported-content", "messages[0].content[0]")),
+        (UserMessage((Opaque("gemini", "{}"),)), ("unreadable-block", "messages[0].content[0]")),
+        (UserMessage((Opaque("openai-responses", "{"),)), ("unreadable-block", "messages[0].content[0]")),
+        (UserMessage((Text("Hi.", cache="5m"),)), ("implicit-cache", "messages[0].content[0]")),
+        (UserMessage((Document(url="u", context="c"),)), ("unsupported-field", "messages[0].content[0].context")),
+        (UserMessage((Document(url="u", citations=True),)), ("unsupported-field", "messages[0].content[0].citations")),
+        (UserMessage("Hi.", name="ann"), ("unsupported-field", "messages[0].name")),
+    ],
+)
+def test_content_that_cannot_be_carried_is_a_loss(message, loss):
+    assert lost(message) == [loss]
+
+
+def test_cache_marks_of_the_request_are_losses():
+    assert lost(cache="5m", tools=(ToolDefinition("f", cache="1h"),)) == [
+        ("implicit-cache", "cache"),
+        ("implicit-cache", "tools[0]"),
+    ]
+
+
+def test_a_question_of_which_nothing_is_left_is_empty():
+    assert sent(UserMessage((Audio(data="AA=="),)))["input"] == [{"type": "message", "role": "user", "content": ""}]
+
+
+# --- what tools gave --------------------------------------------------------------------------------------------------
+
+
+def answered(kind: str, result: ToolResult):
+    """The output item for a call of this kind, and the losses."""
+    call = AssistantMessage((ToolUse("c", "f", "{}", kind=kind),))
+    made = wire(call, ToolResults((result,)))
+    return json.loads(made.body)["input"][1], [(loss.rule, loss.place) for loss in made.losses]
+
+
+SCREEN = Image(url="https://x/y.png")
+EXIT = {"type": "exit", "exit_code": 0}
+
+
+@pytest.mark.parametrize(
+    "kind, result, form",
+    [
+        ("function", ToolResult("c", "rain"), {"type": "function_call_output", "output": "rain"}),
+        ("function", ToolResult("c", "no", is_error=True), {"type": "function_call_output", "output": "no"}),
+        ("function", ToolResult("c", (Text("a"), SCREEN)), {"type": "function_call_output", "output": [{"type": "input_text", "text": "a"}, {"type": "input_image", "detail": "auto", "image_url": "https://x/y.png"}]}),
+        ("function", ToolResult("c", "rain", extra='{"status":"completed"}'), {"type": "function_call_output", "output": "rain", "status": "completed"}),
+        ("custom", ToolResult("c", "1"), {"type": "custom_tool_call_output", "output": "1"}),
+        ("local_shell_call", ToolResult("c", "a"), {"type": "local_shell_call_output", "output": "a", "id": "c"}),
+        ("shell_call", ToolResult("c", "a"), {"type": "shell_call_output", "output": [{"stdout": "a", "stderr": "", "outcome": EXIT}]}),
+        ("shell_call", ToolResult("c", "a", is_error=True), {"type": "shell_call_output", "output": [{"stdout": "a", "stderr": "", "outcome": {"type": "exit", "exit_code": 1}}]}),
+        ("shell_call", ToolResult("c", '[{"stdout":"","stderr":"e","outcome":{"type":"timeout"}}]'), {"type": "shell_call_output", "output": [{"stdout": "", "stderr": "e", "outcome": {"type": "timeout"}}]}),
+        ("apply_patch_call", ToolResult("c", "ok"), {"type": "apply_patch_call_output", "status": "completed", "output": "ok"}),
+        ("apply_patch_call", ToolResult("c", "no", is_error=True), {"type": "apply_patch_call_output", "status": "failed", "output": "no"}),
+        ("computer_call", ToolResult("c", (SCREEN,)), {"type": "computer_call_output", "output": {"type": "computer_screenshot", "image_url": "https://x/y.png"}}),
+        ("tool_search_call", ToolResult("c", '[{"type":"web_search"}]'), {"type": "tool_search_output", "execution": "client", "status": "completed", "tools": [{"type": "web_search"}]}),
+    ],
+)  # fmt: skip
+def test_a_result_has_the_form_that_its_call_asks_for(kind, result, form):
+    assert answered(kind, result) == ({**form, "call_id": "c"}, [])
+
+
+@pytest.mark.parametrize(
+    "result, form",
+    [
+        (ToolResult("c", ""), {"approve": True}),
+        (ToolResult("c", "never", is_error=True), {"approve": False, "reason": "never"}),
+    ],
+)
+def test_an_approval_is_a_result_that_is_no_error(result, form):
+    item, losses = answered("mcp_approval_request", result)
+
+    assert item == {"type": "mcp_approval_response", "approval_request_id": "c", **form}
+    assert losses == []
+
+
+@pytest.mark.parametrize(
+    "kind, result, place",
+    [
+        ("apply_patch_call", ToolResult("c", (Text("a"), SCREEN)), "messages[1].results[0].content[1]"),
+        ("computer_call", ToolResult("c", "I saw it"), "messages[1].results[0]"),
+        ("tool_search_call", ToolResult("c", "nothing"), "messages[1].results[0]"),
+    ],
+)
+def test_a_result_that_does_not_fit_its_call_is_a_loss(kind, result, place):
+    assert answered(kind, result)[1] == [("unsupported-content", place)]
+
+
+def test_a_result_without_its_call_answers_a_function():
+    assert sent(ToolResults((ToolResult("c", "rain"),)))["input"] == [
+        {"type": "function_call_output", "call_id": "c", "output": "rain"}
+    ]
+
+
+def test_half_characters_do_not_go_out():
+    assert sent(user("a\ud83d"))["input"][0]["content"] == "a\ufffd"
+    assert lost(user("a\ud83d")) == [("lone-surrogate", "body")]

@@ -1,0 +1,130 @@
+"""The official SDK as judge: it sees what we see, and takes what we send."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from openai.types.responses import Response, ResponseStreamEvent
+from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
+from openai.types.responses.response_input_param import ResponseInputParam
+from pydantic import TypeAdapter
+
+from tenuto.core.blocks import Document, Image, Reasoning, Refusal, Text, ToolUse
+from tenuto.core.messages import SystemMessage, ToolResult, ToolResults, user
+from tenuto.core.request import JsonSchema, NamedTool, ServerTool, ToolDefinition
+from tenuto.core.target import ModelTraits
+from tenuto.wire.codec import read
+from wire.responses.cases import CLIENT, IMAGE, MARKED, OURS, RESULTS, STREAMS, body, call, message, reasoning, text
+from wire.responses.reading import decoder, whole, written
+from wire.responses.test_encode import SCHEMA, wire
+
+EVENT = TypeAdapter(ResponseStreamEvent)
+REQUEST = TypeAdapter(ResponseCreateParamsNonStreaming)
+INPUT = TypeAdapter(ResponseInputParam)
+SHELL = {"type": "local_shell_call_output", "id": "call_4", "output": "a"}
+KNOWN = [
+    *(CLIENT[kind] for kind in CLIENT),
+    *OURS,
+    *(RESULTS[kind] for kind in RESULTS if kind != "local_shell_call_output"),
+    *MARKED.values(),
+    IMAGE,
+    message(text("Hi."), {"type": "refusal", "refusal": "No."}, phase="commentary"),
+    reasoning("Hm.", content=[{"type": "reasoning_text", "text": "Hm."}], status="completed"),
+]
+
+
+@pytest.mark.parametrize("item", KNOWN, ids=lambda item: f"{item['type']}-{item['id']}")
+def test_our_cases_are_items_of_the_sdk_and_come_out_the_same(item):
+    """Every typed field of the SDK has the value that we write back."""
+    (theirs,) = Response.model_validate_json(body(item)).output
+
+    assert theirs.type == item["type"]
+    assert type(theirs).model_fields["type"].annotation is not str
+    assert theirs.to_dict(mode="json") == written(whole(item))[0]
+
+
+@pytest.mark.parametrize("name", sorted(STREAMS.keys() - {"hosted elsewhere"}))
+def test_the_sdk_reads_the_same_stream(name):
+    lines = [line.removeprefix("data: ") for line in STREAMS[name].decode().splitlines() if line.startswith("data: ")]
+    last = [EVENT.validate_json(line) for line in lines][-1].response
+    ours = read(decoder(), [STREAMS[name]])
+
+    assert last.output_text == "".join(b.text for b in ours.message.blocks if isinstance(b, Text))
+    assert [item.to_dict(mode="json") for item in last.output] == written(ours)
+    assert last.usage.to_dict(mode="json") == json.loads(ours.raw_usage)
+    assert (last.status, last.id, last.model) == (ours.message.raw_stop, ours.id, ours.model)
+
+
+def test_blocks_say_what_the_sdks_types_say():
+    items = [reasoning("A.", "B."), message(text("Hi."), {"type": "refusal", "refusal": "No."}), call()]
+    thought, said, wanted = Response.model_validate_json(body(*items)).output
+    ours = whole(*items).message.blocks
+
+    assert isinstance(ours[0], Reasoning)
+    assert ours[0].text == "\n".join(part.text for part in thought.summary)
+    assert ours[0].meta.encrypted_content == thought.encrypted_content
+    assert (type(ours[1]), ours[1].text) == (Text, said.content[0].text)
+    assert (type(ours[2]), ours[2].text) == (Refusal, said.content[1].refusal)
+    assert isinstance(ours[3], ToolUse)
+    assert (ours[3].id, ours[3].name, ours[3].args) == (wanted.call_id, wanted.name, wanted.arguments)
+
+
+def accepted(*messages, **fields) -> dict:
+    """Encode a request and hold it against the SDK's parameter types; their checks of iterables are lazy."""
+    made = json.loads(wire(*messages, **fields).body)
+    INPUT.validate_python(made["input"])
+    REQUEST.validate_python(made)
+    for item in made["input"]:
+        list(INPUT.validate_python([item]))
+    return made
+
+
+def test_the_sdk_takes_our_parameters():
+    accepted(
+        SystemMessage("Be brief."),
+        user("Hi.", Image(data="AA=="), Document(text="a"), Document(url="u"), Document(file_id="f")),
+        tools=(
+            ToolDefinition("f", "d", SCHEMA),
+            ToolDefinition("sql", kind="custom"),
+            ServerTool("web_search"),
+            ServerTool("code_execution"),
+            ServerTool("file_search", options={"vector_store_ids": ["v"]}),
+            ServerTool("mcp", options={"server_label": "d"}),
+            ServerTool("image_generation"),
+        ),
+        tool_choice=NamedTool("f"),
+        parallel_tool_calls=True,
+        response_format=JsonSchema(SCHEMA, strict=True),
+        effort="high",
+        max_tokens=9,
+        temperature=0.5,
+        top_p=0.5,
+        top_logprobs=1,
+        user="u",
+        verbosity="low",
+        service_tier="flex",
+        traits=ModelTraits(thinking=("effort",)),
+    )
+
+
+@pytest.mark.parametrize("item", KNOWN, ids=lambda item: f"{item['type']}-{item['id']}")
+def test_the_sdk_takes_our_replay(item):
+    reply = whole(item, message(text("So."), id="msg_9")).message
+
+    assert len(accepted(reply, store=True)["input"]) == 2
+
+
+@pytest.mark.parametrize("kind", sorted(CLIENT))
+def test_the_sdk_takes_our_results(kind):
+    call_made = whole(CLIENT[kind]).message
+    content = {"computer_call": (Image(url="https://x/y.png"),), "tool_search_call": "[]"}.get(kind, "done")
+    made = accepted(call_made, ToolResults((ToolResult(call_made.blocks[0].id, content),)))
+
+    assert len(made["input"]) == 2
+
+
+def test_the_sdks_types_are_no_rubber_stamp():
+    with pytest.raises(ValueError, match="validation error"):
+        INPUT.validate_python([{"type": "function_call_output", "call_id": "c"}])
+    assert INPUT.validate_python([SHELL])

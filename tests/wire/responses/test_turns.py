@@ -1,0 +1,312 @@
+"""An assistant's turn on its way back: everything in order, ids all or none, reasoning whole or not at all."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tenuto.core.blocks import (
+    AnthropicMeta,
+    Audio,
+    CodeExecution,
+    Image,
+    Marker,
+    Opaque,
+    OpenAiMeta,
+    Reasoning,
+    Refusal,
+    ServerToolUse,
+    Text,
+    ToolUse,
+)
+from tenuto.core.messages import AssistantMessage, ToolResult, ToolResults
+from tenuto.core.request import ChatRequest
+from tenuto.core.target import Provider, ResponsesSwitches, Target
+from tenuto.wire.responses.encode import encode
+from tenuto.wire.responses.shapes import RESPONSE_ONLY
+from wire.responses.cases import CLIENT, HOSTED, IMAGE, ITEMS, MARKED, RESULTS, call, message, reasoning, text
+from wire.responses.reading import whole
+
+COMMON = ResponsesSwitches()
+
+
+def sent(*messages, switches: ResponsesSwitches = COMMON, **fields):
+    """The input of a request with these messages, and its losses as (rule, place)."""
+    target = Target(Provider("here", "openai-responses", "", responses=switches), "gpt-5.6-sol", "openai-responses")
+    wire = encode(ChatRequest(model="m", messages=messages, **fields), target)
+    return json.loads(wire.body)["input"], [(loss.rule, loss.place) for loss in wire.losses]
+
+
+def turn(*items: dict, **fields):
+    return sent(whole(*items).message, **fields)
+
+
+def without(item: dict, *names: str) -> dict:
+    return {name: value for name, value in item.items() if name not in names}
+
+
+@pytest.mark.parametrize("name", sorted(ITEMS))
+def test_every_item_goes_back_but_for_what_only_replies_hold(name):
+    """Reasoning needs a follower, so each item gets one."""
+    item = ITEMS[name]
+    items, _ = turn(item, message(text("So."), id="msg_9"), store=True)
+    want = {key: value for key, value in item.items() if key not in RESPONSE_ONLY}
+    if item["type"] == "reasoning":
+        want = without(want, "status")
+
+    assert items == [want, message(text("So."), id="msg_9")]
+
+
+def test_a_whole_turn_goes_back_in_order():
+    items = [
+        reasoning("Hm."),
+        message(text("A."), phase="commentary"),
+        HOSTED["web_search_call"],
+        call(),
+        CLIENT["shell_call"],
+    ]
+
+    assert turn(*items) == (items, [])
+
+
+def test_response_only_fields_are_told_with_a_reason():
+    assert all(RESPONSE_ONLY.values())
+    assert turn(RESULTS["apply_patch_call_output"])[0] == [without(RESULTS["apply_patch_call_output"], "created_by")]
+
+
+# --- reasoning and ids ------------------------------------------------------------------------------------------------
+
+
+def test_reasoning_without_its_ciphertext_is_left_out_and_takes_the_ids_along():
+    items, losses = turn(reasoning("Hm.", token=None), message(text("A.")), call())
+
+    assert items == [without(message(text("A.")), "id", "status"), without(call(), "id")]
+    assert losses == [
+        ("reasoning-left-out", "messages[0].blocks[0]"),
+        ("id-left-out", "messages[0].blocks[1]"),
+        ("id-left-out", "messages[0].blocks[2]"),
+    ]
+
+
+def test_a_stored_turn_needs_no_ciphertext():
+    items = [reasoning("Hm.", token=None), call()]
+
+    assert turn(*items, store=True) == (items, [])
+    assert turn(*items, switches=ResponsesSwitches(store=True)) == (items, [])
+
+
+def test_a_host_may_take_plain_reasoning():
+    items = [reasoning(token=None, content=[{"type": "reasoning_text", "text": "Hm."}]), call()]
+
+    assert turn(*items, switches=ResponsesSwitches(plain_reasoning=True)) == (items, [])
+
+
+@pytest.mark.parametrize("tail", [1, 2])
+def test_reasoning_that_nothing_follows_is_left_out(tail):
+    """A stream that was cut leaves such turns; so does a server that reasons twice in a row at the end."""
+    trailing = [reasoning("Hm.", id=f"rs_{at}") for at in range(2, 2 + tail)]
+    items, losses = turn(reasoning("A."), call(), *trailing)
+
+    assert items == [without(reasoning("A."), "id"), without(call(), "id")]
+    assert [rule for rule, _ in losses] == ["reasoning-left-out"] * tail + ["id-left-out"] * 2
+
+
+def test_leading_reasoning_in_a_row_is_legal():
+    items = [reasoning("A.", id="rs_1"), reasoning("B.", id="rs_2"), call()]
+
+    assert turn(*items) == (items, [])
+
+
+def test_stored_reasoning_is_nothing_without_its_id():
+    items, losses = turn(reasoning("A.", token=None), call(), reasoning("B.", id="rs_2"), store=True)
+
+    assert items == [without(call(), "id")]
+    assert len(losses) == 3
+
+
+def test_a_follower_without_an_id_takes_the_ids_of_the_turn():
+    items, losses = turn(reasoning("A."), without(call(), "id"))
+
+    assert items == [without(reasoning("A."), "id"), without(call(), "id")]
+    assert losses == [("id-left-out", "messages[0].blocks[0]")]
+
+
+def test_a_turn_that_is_repeated_keeps_its_ids_once():
+    reply = whole(reasoning("A."), call()).message
+    items, _ = sent(reply, reply)
+
+    assert items[:2] == [reasoning("A."), call()]
+    assert items[2:] == [without(reasoning("A."), "id"), without(call(), "id")]
+
+
+def test_a_turn_that_repeats_its_own_ids_is_sent_as_it_came():
+    items = [reasoning("A."), HOSTED["web_search_call"], reasoning("B."), message(text("C."))]
+
+    assert turn(*items) == (items, [])
+
+
+def test_an_id_that_is_too_long_takes_the_ids_of_the_turn():
+    items = [reasoning("A.", id="rs_" + "1" * 70), call()]
+
+    assert turn(*items)[0] == [without(item, "id") for item in items]
+    assert turn(*items, switches=ResponsesSwitches(call_id_max=0)) == (items, [])
+
+
+def test_an_approval_keeps_the_id_it_is_answered_by():
+    asked = CLIENT["mcp_approval_request"]
+    items, _ = sent(whole(reasoning("A.", token=None), asked).message, ToolResults((ToolResult("mcpr_1", "yes"),)))
+
+    assert items == [
+        asked,
+        {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True, "reason": "yes"},
+    ]
+
+
+def test_reasoning_always_has_a_summary_and_no_nulls():
+    """`summary` is required, also when it is empty; `content: null` is refused by some."""
+    bare = {"type": "reasoning", "id": "rs_1", "encrypted_content": "gAAA", "content": None, "status": "completed"}
+    items, _ = turn(bare, call())
+
+    assert items[0] == {"type": "reasoning", "id": "rs_1", "encrypted_content": "gAAA", "summary": []}
+    items, _ = turn(bare, call(), switches=ResponsesSwitches(reasoning_status=True))
+    assert items[0]["status"] == "completed"
+
+
+def test_reasoning_made_by_hand_goes_out_as_a_summary():
+    sealed = OpenAiMeta(id="rs_1", encrypted_content="gAAA")
+    call_made = ToolUse("call_1", "f", "{}", meta=OpenAiMeta(id="fc_1"))
+    items, _ = sent(AssistantMessage((Reasoning("Hm.", meta=sealed), call_made)))
+
+    assert items[0] == {
+        "type": "reasoning",
+        "id": "rs_1",
+        "encrypted_content": "gAAA",
+        "summary": [{"type": "summary_text", "text": "Hm."}],
+    }
+
+
+@pytest.mark.parametrize("meta", [None, AnthropicMeta(signature="s")])
+def test_reasoning_of_others_is_left_out(meta):
+    said = AssistantMessage((Reasoning("Hm.", meta=meta), Text("A.")))
+
+    assert sent(said) == (
+        [{"type": "message", "role": "assistant", "content": "A."}],
+        [("unsigned-reasoning", "messages[0].blocks[0]")],
+    )
+    assert sent(said, foreign_reasoning="inline")[0][0]["content"] == "[Reasoning: Hm.]"
+
+
+# --- calls ------------------------------------------------------------------------------------------------------------
+
+
+def test_arguments_are_the_exact_text():
+    assert turn(call('{"n":1.10 }'))[0][0]["arguments"] == '{"n":1.10 }'
+    assert turn(call() | {"arguments": {"a": 1}})[0][0]["arguments"] == '{"a": 1}'
+    assert turn(without(call(), "arguments"))[0][0]["arguments"] == "{}"
+    assert turn(call("{broken"))[0][0]["arguments"] == "{broken"
+
+
+def test_a_minted_id_pairs_the_call_with_its_result():
+    """A call without an id is refused here."""
+    reply = whole(without(call(), "call_id")).message
+    items, _ = sent(reply, ToolResults((ToolResult(reply.blocks[0].id, "rain"),)))
+
+    assert items[0]["call_id"] == items[1]["call_id"] == reply.blocks[0].id
+
+
+@pytest.mark.parametrize("id", ["x" * 65, "y" * 446, ""])
+def test_call_ids_that_are_refused_are_mapped_on_both_sides(id):
+    said = AssistantMessage((ToolUse(id, "f", "{}"), ToolUse(id + "z", "f", "{}")))
+    items, _ = sent(said, ToolResults((ToolResult(id, "1"), ToolResult(id + "z", "2"))))
+
+    assert [item["call_id"] for item in items[:2]] == [item["call_id"] for item in items[2:]]
+    assert items[0]["call_id"] != items[1]["call_id"]
+    assert all(0 < len(item["call_id"]) <= 64 for item in items)
+
+
+def test_a_host_without_a_limit_gets_long_ids():
+    items, _ = sent(AssistantMessage((ToolUse("x" * 83, "f", "{}"),)), switches=ResponsesSwitches(call_id_max=0))
+
+    assert items[0]["call_id"] == "x" * 83
+
+
+def test_a_call_of_another_dialects_kind_is_a_function_call():
+    items, _ = sent(AssistantMessage((ToolUse("c", "bash", '{"command": "ls"}', kind="bash_20250124"),)))
+
+    assert items == [{"type": "function_call", "call_id": "c", "name": "bash", "arguments": '{"command": "ls"}'}]
+
+
+def test_calls_move_behind_the_rest_where_a_host_wants_it():
+    items = [call(), message(text("A.")), CLIENT["custom_tool_call"], message(text("B."), id="msg_2")]
+    got, losses = turn(*items, switches=ResponsesSwitches(calls_last=True))
+
+    assert got == [items[1], items[3], items[0], items[2]]
+    assert losses == [("calls-last", "messages[0]")]
+    assert turn(items[1], items[0], switches=ResponsesSwitches(calls_last=True))[1] == []
+
+
+# --- text and everything else -----------------------------------------------------------------------------------------
+
+
+def test_text_made_by_hand_is_a_plain_message():
+    items, losses = sent(AssistantMessage((Text("A."), Text(""), Text("B."), Refusal("No."))))
+
+    assert items == [
+        {"type": "message", "role": "assistant", "content": "A."},
+        {"type": "message", "role": "assistant", "content": "B."},
+        {"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]},
+    ]
+    assert losses == []
+
+
+def test_a_message_that_loses_its_id_keeps_its_parts_together():
+    said = message(text("A."), text("B."), phase="commentary")
+    items, _ = turn(reasoning(token=None), said)
+
+    assert items == [without(said, "id", "status")]
+
+
+def test_opaque_items_go_back_word_for_word_and_lose_their_id_with_the_rest():
+    odd = {"type": "divination", "id": "d_1", "omen": 1}
+
+    assert turn(odd)[0] == [odd]
+    assert turn(odd, reasoning())[0] == [without(odd, "id")]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        Image(data="AAAA"),
+        Audio(data="AAAA"),
+        CodeExecution("1"),
+        ServerToolUse("s", "web_search", "{}", kind="server_tool_use"),
+        Marker("fallback"),
+        Opaque("gemini", "{}"),
+        Opaque("openai-responses", "no json"),
+        Opaque("", "{}"),
+    ],
+)
+def test_blocks_that_this_dialect_did_not_issue_are_a_loss(block):
+    items, losses = sent(AssistantMessage((block, Text("A."))))
+
+    assert items == [{"type": "message", "role": "assistant", "content": "A."}]
+    assert losses == [("unsupported-content", "messages[0].blocks[0]")]
+
+
+def test_pictures_and_compaction_go_back():
+    items = [IMAGE, MARKED["compaction"]]
+
+    assert turn(*items)[0] == [IMAGE, without(MARKED["compaction"], "created_by")]
+
+
+def test_what_is_no_json_in_a_block_made_by_hand_goes_out_as_a_string():
+    block = ServerToolUse("s", "web_search", "{broken", kind="web_search_call", meta=OpenAiMeta(id="ws_1"))
+
+    assert sent(AssistantMessage((block,)))[0][0]["action"] == "{broken"
+
+
+def test_a_reference_is_nothing_without_its_id():
+    assert turn({"type": "item_reference", "id": "msg_7"}, reasoning(), store=True)[0] == [
+        {"type": "message", "role": "user", "content": ""}
+    ]

@@ -1,0 +1,395 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from strategies import extras, json_values, names
+from tenuto.core import jsonio
+from tenuto.core.blocks import AnthropicMeta, Reasoning, Text, ToolUse
+from tenuto.core.events import (
+    ArgumentsDelta,
+    ContentDelta,
+    ContentDone,
+    ContentStart,
+    Failure,
+    MessageDone,
+    MessageStart,
+    SignatureDelta,
+    TextDelta,
+)
+from tenuto.core.messages import AssistantMessage, Origin
+from tenuto.core.response import ChatResponse, Choice
+from tenuto.core.target import Loss, Provider, Target
+from tenuto.errors import IncompleteResponse, LLMError, OrphanedReasoningDelta, ProtocolError, Unavailable
+from tenuto.wire.codec import Decoder, merge_fields, mint, read, read_whole
+from tenuto.wire.failures import failure
+
+TARGET = Target(Provider("row", "gemini", "https://example.org"), "model-1", "gemini", account="acc")
+
+
+class Toy(Decoder):
+    """A dialect of one word a frame: text to say, or a thing to go wrong."""
+
+    dialect = "gemini"
+
+    def __init__(self, target=TARGET, **options):
+        super().__init__(target, **options)
+        self._parts = self.parts()
+        self._slot = None
+        self._ended_well = False
+
+    def frame(self, name, data):
+        if name == b"error":
+            raise failure(data, provider="")
+        word = json.loads(data)
+        if word == "end":
+            self._parts.done(self._slot)
+            self._ended_well = True
+        elif word == "orphan":
+            self._parts.assembler.on_reasoning_delta("x")
+        elif self._slot is None:
+            self.out.append(MessageStart("id", "model-1"))
+            self._slot = self._parts.start(Text("", meta=AnthropicMeta("s")))
+        if word not in ("end", "orphan"):
+            self._parts.grow(self._slot, word, TextDelta(word))
+
+    def body(self, data):
+        for word in json.loads(data)["words"]:
+            self.frame(b"", jsonio.encode(word))
+
+    def complete(self):
+        return self._ended_well
+
+    def response(self, *, partial):
+        assembler = self._parts.assembler
+        blocks = tuple(assembler.unfinished() if partial else assembler.finalize())
+        message = AssistantMessage(blocks, origin=self.origin("other"), incomplete=partial)
+        return ChatResponse("id", "row", "model-1", (Choice(message),), losses=tuple(self.losses))
+
+
+def frames(*words, name=b""):
+    head = b"event: " + name + b"\n" if name else b""
+    return b"".join(head + b"data: " + jsonio.encode(word) + b"\n\n" for word in words)
+
+
+SAID = Text("Hello", meta=AnthropicMeta("s"))
+GOOD = frames("Hel", "lo", "end")
+
+
+# --- a reply ----------------------------------------------------------------------------------------------------------
+
+
+def test_events_come_as_their_bytes_do_and_the_last_carries_the_reply():
+    decoder = Toy()
+
+    assert decoder.feed(GOOD[:-1]) == [
+        MessageStart("id", "model-1"),
+        ContentStart(0, 0, Text("", meta=AnthropicMeta("s"))),
+        ContentDelta(0, 0, TextDelta("Hel")),
+        ContentDelta(0, 0, TextDelta("lo")),
+    ]
+    last = decoder.finish()
+    assert last[0] == ContentDone(0, 0, SAID)
+    assert isinstance(last[1], MessageDone)
+    assert last[1].response.message.blocks == (SAID,)
+
+
+def test_events_stay_what_they_were():
+    """A list that was handed out must not fill up with later events."""
+    decoder = Toy()
+    first = decoder.feed(frames("Hel"))
+    decoder.feed(frames("lo"))
+
+    assert first[-1] == ContentDelta(0, 0, TextDelta("Hel"))
+    assert len(first) == 3
+
+
+def test_a_body_that_did_not_stream_gives_the_same_reply():
+    body = b'{"words":["Hel","lo","end"]}'
+
+    assert read_whole(Toy(), body) == read(Toy(), [GOOD])
+    assert read(Toy(), [body[:5], body[5:]]) == read(Toy(), [GOOD]), "also where a stream was asked for"
+
+
+def test_finishing_twice_gives_the_reply_twice():
+    decoder = Toy()
+    decoder.feed(GOOD)
+
+    assert decoder.finish()[-1] == decoder.finish()[-1]
+
+
+def test_the_origin_names_whom_the_tokens_go_back_to():
+    assert Toy().origin("other") == Origin("row", "gemini", "model-1", "acc")
+    assert Toy(Target(TARGET.provider, "", "gemini")).origin("other") == Origin("row", "gemini", "other")
+
+
+def test_losses_are_on_the_reply():
+    decoder = Toy()
+    decoder.lose("unknown-event", "stream", "ping")
+    decoder.feed(GOOD)
+
+    assert decoder.finish()[-1].response.losses == (Loss("unknown-event", "stream", "ping"),)
+
+
+# --- faults -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_fault_is_told_after_what_came_before_it():
+    decoder = Toy()
+    events = decoder.feed(frames("Hel") + b"data: {broken\n\n" + frames("lo", "end"))
+
+    assert events[-2] == ContentDelta(0, 0, TextDelta("Hel"))
+    assert isinstance(events[-1], Failure)
+    assert events[-1].raw == "{broken"
+    assert decoder.feed(frames("more")) == [], "nothing more is read"
+    with pytest.raises(ProtocolError, match="unreadable frame") as caught:
+        decoder.finish()
+    assert caught.value.frame == b"{broken"
+    assert caught.value.provider == "row"
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
+def test_what_was_assembled_is_on_the_error_without_unconfirmed_tokens():
+    with pytest.raises(ProtocolError) as caught:
+        read(Toy(), [frames("Hel") + b"data: {\n\n", b"never read"])
+
+    assert caught.value.partial.message == AssistantMessage((Text("Hel"),), origin=Toy().origin(""), incomplete=True)
+
+
+@pytest.mark.parametrize(
+    "exception", [ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, RecursionError]
+)
+def test_whatever_malformed_data_raises_becomes_one_error(exception):
+    class Faulty(Toy):
+        def frame(self, name, data):
+            raise exception("odd")
+
+        def body(self, data):
+            raise exception("odd")
+
+    for act in (lambda: read(Faulty(), [GOOD]), lambda: read_whole(Faulty(), b"{}"), lambda: read(Faulty(), [b"{}"])):
+        with pytest.raises(ProtocolError, match="odd"):
+            act()
+
+
+def test_events_that_make_no_block_become_the_same_error():
+    with pytest.raises(ProtocolError, match="delta for unknown reasoning block") as caught:
+        read(Toy(), [frames("orphan")])
+
+    assert isinstance(caught.value.__cause__, OrphanedReasoningDelta)
+
+
+def test_a_fault_in_our_own_code_is_not_hidden():
+    class Faulty(Toy):
+        def frame(self, name, data):
+            raise NotImplementedError
+
+    with pytest.raises(NotImplementedError):
+        Faulty().feed(GOOD)
+
+
+def test_an_error_inside_the_stream_is_raised_as_what_it_is():
+    error = frames({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, name=b"error")
+    with pytest.raises(Unavailable, match="Overloaded") as caught:
+        read(Toy(), [frames("Hel"), error])
+
+    assert caught.value.provider == "row"
+    assert caught.value.partial.text == "Hel"
+
+
+def test_a_stream_without_its_last_word_is_incomplete():
+    with pytest.raises(IncompleteResponse, match="before its last event") as caught:
+        read(Toy(), [frames("Hel")])
+
+    assert caught.value.retryable
+    assert caught.value.partial.text == "Hel"
+
+
+def test_a_last_frame_without_newline_is_read_and_judged():
+    assert read(Toy(), [GOOD.rstrip()]).text == "Hello"
+    with pytest.raises(ProtocolError, match="unreadable"):
+        read(Toy(), [frames("Hel") + b"data: {"])
+
+
+def test_an_event_that_is_too_large_is_an_error_with_what_came_before():
+    decoder = Toy()
+    decoder._reader._limit = 20
+    with pytest.raises(ProtocolError, match="larger than 20 bytes") as caught:
+        read(decoder, [frames("Hel", "lo") + b"data: " + b"x" * 30])
+
+    assert caught.value.partial.text == "Hello"
+
+
+def test_the_first_of_several_faults_counts():
+    decoder = Toy()
+    decoder.feed(b"data: {first\n\ndata: {second")
+    with pytest.raises(ProtocolError) as caught:
+        decoder.finish()
+
+    assert caught.value.frame == b"{first"
+
+
+def test_a_reply_that_cannot_be_assembled_is_an_error_too():
+    class Faulty(Toy):
+        def response(self, *, partial):
+            raise KeyError("blocks")
+
+    with pytest.raises(ProtocolError, match="blocks") as caught:
+        read(Faulty(), [GOOD])
+
+    assert caught.value.partial is None
+
+
+def test_a_fault_while_closing_is_an_error_too():
+    class Faulty(Toy):
+        def complete(self):
+            raise TypeError("odd")
+
+    with pytest.raises(ProtocolError, match="odd"):
+        read(Faulty(), [GOOD])
+
+
+@given(st.lists(st.binary(max_size=30), max_size=4))
+def test_any_bytes_raise_nothing_but_our_errors(pieces):
+    with pytest.raises(LLMError):
+        read(Toy(), pieces)
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------
+
+
+def told(act):
+    decoder = Toy()
+    result = act(decoder._parts)
+    return result, decoder.out, decoder.losses
+
+
+def test_a_part_that_came_whole_is_started_grown_and_done():
+    block, events, _ = told(lambda parts: parts.add(Text("Hi"), TextDelta("Hi")))
+
+    assert block == Text("Hi")
+    assert events == [
+        ContentStart(0, 0, Text("Hi")),
+        ContentDelta(0, 0, TextDelta("Hi")),
+        ContentDone(0, 0, Text("Hi")),
+    ]
+    assert told(lambda parts: parts.add(Reasoning()))[1] == [
+        ContentStart(0, 0, Reasoning()),
+        ContentDone(0, 0, Reasoning()),
+    ]
+
+
+def test_a_call_that_came_whole_tells_its_arguments_once():
+    call = ToolUse("a", "f", '{"x":1}')
+    block, events, losses = told(lambda parts: parts.call(call))
+
+    assert block == call
+    assert events == [
+        ContentStart(0, 0, ToolUse("a", "f", "")),
+        ContentDelta(0, 0, ArgumentsDelta('{"x":1}')),
+        ContentDone(0, 0, call),
+    ]
+    assert losses == []
+
+
+def test_arguments_that_are_not_json_are_kept_with_the_reason_and_a_loss():
+    block, events, losses = told(lambda parts: parts.call(ToolUse("a", "f", '{"x":')))
+
+    assert block.args == '{"x":'
+    assert block.broken
+    assert events[-1] == ContentDone(0, 0, block)
+    assert losses == [
+        Loss("broken-arguments", "choices[0].blocks[0].args", f"f: {block.broken}", "answer the call with an error")
+    ]
+
+
+@pytest.mark.parametrize(
+    "call", [ToolUse("a", "f", "select 1", "custom"), ToolUse("a", "f", ""), ToolUse("a", "f", "{", broken="known")]
+)
+def test_free_text_and_absent_arguments_are_not_broken(call):
+    assert told(lambda parts: parts.call(call))[0] == call
+
+
+def test_what_is_no_piece_of_a_part_is_told_without_growing_it():
+    def act(parts):
+        slot = parts.start(Reasoning())
+        parts.tell(slot, SignatureDelta("s"))
+        return parts.done(slot)
+
+    block, events, _ = told(act)
+
+    assert block == Reasoning()
+    assert ContentDelta(0, 0, SignatureDelta("s")) in events
+
+
+# --- ids --------------------------------------------------------------------------------------------------------------
+
+
+def test_minted_ids_are_the_same_for_the_same_bytes_and_differ_otherwise():
+    ids = {
+        mint(*args) for args in (("", "r", 0, 0), ("s", "r", 0, 0), ("", "r", 1, 0), ("", "r", 0, 1), ("", "", 0, 0))
+    }
+
+    assert len(ids) == 5
+    assert mint("s", "r", 0, 1) == mint("s", "r", 0, 1)
+    assert mint("\ud800", "r", 0, 0).startswith("tnt_")
+    assert all(len(id) <= 40 and id.replace("_", "").isalnum() for id in ids)
+
+
+# --- merging ----------------------------------------------------------------------------------------------------------
+
+
+def merged(*pieces):
+    kept = {}
+    for piece in pieces:
+        merge_fields(kept, jsonio.members(piece).items())
+    return jsonio.object_text(kept)
+
+
+@pytest.mark.parametrize(
+    "pieces,expected",
+    [
+        (['{"a":1}', '{"b":1.10}'], '{"a":1,"b":1.10}'),
+        (['{"a":1}', '{"a":2}'], '{"a":2}'),
+        (['{"a":1}', '{"a":null}'], '{"a":1}'),
+        (['{"a":null}', '{"a":1}'], '{"a":1}'),
+        (['{"a":null}', '{"a":null}'], '{"a":null}'),
+        (['{"a":{"x":1,"y":2}}', '{"a":{"y":3,"z":1.10}}'], '{"a":{"x":1,"y":3,"z":1.10}}'),
+        (['{"a":{"x":1}}', '{"a":[]}'], '{"a":[]}'),
+        (['{"a":[1]}', '{"a":[2]}'], '{"a":[2]}'),
+        (['{"a":[{"n":1}]}', '{"a":[{"n":2}]}'], '{"a":[{"n":2}]}'),
+        (['{"a":[]}', '{"a":[{"index":0}]}'], '{"a":[{"index":0}]}'),
+        (
+            ['{"a":[{"index":0,"x":1}]}', '{"a":[{"index":1,"x":2},{"index":0,"y":3}]}'],
+            '{"a":[{"index":0,"x":1,"y":3},{"index":1,"x":2}]}',
+        ),
+    ],
+)
+def test_fields_in_pieces_merge_by_one_rule(pieces, expected):
+    assert merged(*pieces) == expected
+
+
+@given(extras)
+def test_merging_the_same_fields_again_changes_nothing(text):
+    fields = text or "{}"
+
+    assert merged(fields, fields) == merged(fields)
+
+
+@given(st.lists(st.dictionaries(names, json_values, max_size=3), max_size=3))
+def test_no_field_disappears(pieces):
+    fields = jsonio.members(merged(*[json.dumps(piece) for piece in pieces]) or "{}")
+
+    assert set(fields) == {name for piece in pieces for name in piece}
+
+
+def test_merging_leaves_the_pieces_alone():
+    old = {"a": Raw(b'{"x":1}')}
+    kept = dict(old)
+    merge_fields(kept, [("a", Raw(b'{"y":2}'))])
+
+    assert bytes(old["a"]) == b'{"x":1}'

@@ -1,0 +1,300 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strategies import documents, json_values
+from tenuto import errors
+from tenuto.errors import (
+    AuthenticationFailed,
+    BadRequest,
+    ContextTooLong,
+    LLMError,
+    NotFound,
+    QuotaExceeded,
+    RateLimited,
+    TimedOut,
+    Unavailable,
+)
+from tenuto.wire.failures import failure, message_of
+
+
+def anthropic(type, message="said", **more):
+    return {"type": "error", "error": {"type": type, "message": message, **more}, "request_id": "req_1"}
+
+
+def openai(message="said", type=None, code=None, param=None):
+    return {"error": {"message": message, "type": type, "param": param, "code": code}}
+
+
+def google(code, status, message="said", *details):
+    return {"error": {"code": code, "message": message, "status": status, "details": list(details)}}
+
+
+RETRY_INFO = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.4s"}
+BAD_KEY = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID", "domain": "googleapis.com"}
+PER_DAY = {
+    "@type": "type.googleapis.com/google.rpc.QuotaFailure",
+    "violations": [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}],
+}
+CASES = [
+    # Anthropic
+    (400, anthropic("invalid_request_error"), BadRequest),
+    (400, anthropic("invalid_request_error", "prompt is too long: 3333404 tokens > 200000 maximum"), ContextTooLong),
+    (400, anthropic("invalid_request_error", "Your credit balance is too low"), QuotaExceeded),
+    (401, anthropic("authentication_error", "invalid x-api-key"), AuthenticationFailed),
+    (402, anthropic("billing_error"), QuotaExceeded),
+    (403, anthropic("permission_error"), AuthenticationFailed),
+    (404, anthropic("not_found_error", "model: there-is-no-such-model"), NotFound),
+    (408, anthropic("timeout_error"), TimedOut),
+    (409, anthropic("conflict_error"), Unavailable),
+    (412, anthropic("invalid_request_error"), BadRequest),
+    (413, anthropic("request_too_large", "Request exceeds the maximum size"), BadRequest),
+    (429, anthropic("rate_limit_error"), RateLimited),
+    (429, anthropic("rate_limit_error", details={"error_code": "enforced_spend_limit_reached"}), QuotaExceeded),
+    (429, anthropic("rate_limit_error", details={"error_code": "ramp_limit_exceeded"}), QuotaExceeded),
+    (500, anthropic("api_error"), Unavailable),
+    (504, anthropic("timeout_error"), TimedOut),
+    (529, anthropic("overloaded_error"), Unavailable),
+    # OpenAI, both dialects
+    (400, openai(type="invalid_request_error", code="context_length_exceeded"), ContextTooLong),
+    (400, openai("Your input exceeds the context window of this model."), ContextTooLong),
+    (400, openai("The requested model 'x' does not exist.", "invalid_request_error", "model_not_found"), NotFound),
+    (401, openai("Incorrect API key", "invalid_request_error", "invalid_api_key"), AuthenticationFailed),
+    (403, openai(type="request_forbidden", code="unsupported_country_region_territory"), AuthenticationFailed),
+    (404, openai(type="invalid_request_error", code="model_not_found"), NotFound),
+    (429, openai(type="tokens", code="rate_limit_exceeded"), RateLimited),
+    (429, openai(type="insufficient_quota", code="insufficient_quota"), QuotaExceeded),
+    (429, openai(type="rate_limit_error", code="slow_down"), RateLimited),
+    (500, openai(type="server_error"), Unavailable),
+    (503, openai(type="service_unavailable_error", code="server_is_overloaded"), Unavailable),
+    # kin
+    (
+        401,
+        {"error": {"message": "Unauthorized", "type": "api_error", "param": None, "code": None}},
+        AuthenticationFailed,
+    ),
+    (401, {"error": {"code": "401", "message": "Access denied"}}, AuthenticationFailed),
+    (404, {"error": {"code": "DeploymentNotFound", "message": "said"}}, NotFound),
+    (429, {"error": {"code": "RateLimitReached", "message": "said", "details": "later"}}, RateLimited),
+    (402, {"error": {"message": "Insufficient Balance", "type": "unknown_error"}}, QuotaExceeded),
+    (400, {"error": {"message": "insufficient credits", "code": 400}}, QuotaExceeded),
+    (422, {"detail": [{"loc": ["body"], "msg": "field required"}]}, BadRequest),
+    (401, {"detail": "Invalid API Key"}, AuthenticationFailed),
+    (400, {"object": "error", "message": "said", "type": "invalid_request_message_order", "code": "3230"}, BadRequest),
+    (400, {"code": "invalid-argument", "error": "This model's maximum prompt length is 131072"}, ContextTooLong),
+    (400, {"id": "1", "message": "said", "error_type": "TOO_MANY_TOKENS"}, ContextTooLong),
+    (429, {"error": {"message": "said", "type": "engine_overloaded_error"}}, RateLimited),
+    (400, {"error": {"message": "said", "type": "invalid_request_error", "code": "tool_use_failed"}}, BadRequest),
+    # Google
+    (400, google(400, "INVALID_ARGUMENT"), BadRequest),
+    (400, google(400, "INVALID_ARGUMENT", "API key not valid.", BAD_KEY), AuthenticationFailed),
+    (
+        400,
+        google(400, "INVALID_ARGUMENT", "The input token count exceeds the maximum number of tokens"),
+        ContextTooLong,
+    ),
+    (400, google(400, "FAILED_PRECONDITION"), BadRequest),
+    (403, google(403, "PERMISSION_DENIED"), AuthenticationFailed),
+    (404, google(404, "NOT_FOUND"), NotFound),
+    (429, google(429, "RESOURCE_EXHAUSTED", "You exceeded your current quota", RETRY_INFO), RateLimited),
+    (429, google(429, "RESOURCE_EXHAUSTED", "You exceeded your current quota", PER_DAY, RETRY_INFO), QuotaExceeded),
+    (500, google(500, "INTERNAL"), Unavailable),
+    (503, google(503, "UNAVAILABLE"), Unavailable),
+    (504, google(504, "DEADLINE_EXCEEDED"), TimedOut),
+    (400, [google(400, "INVALID_ARGUMENT")], BadRequest),
+]
+IN_STREAM = [
+    (anthropic("overloaded_error"), Unavailable, None),
+    (anthropic("rate_limit_error"), RateLimited, None),
+    (anthropic("invalid_request_error", "prompt is too long: 9 > 8"), ContextTooLong, None),
+    ({"type": "error", "code": "server_error", "message": "said", "param": None}, Unavailable, None),
+    ({"type": "error", "error": {"type": "insufficient_quota", "code": "insufficient_quota"}}, QuotaExceeded, None),
+    (
+        {"type": "response.failed", "response": {"error": {"code": "rate_limit_exceeded", "message": "said"}}},
+        RateLimited,
+        None,
+    ),
+    ({"type": "response.failed", "response": {"error": {"code": "invalid_prompt"}}}, BadRequest, None),
+    ({"error": {"message": "said", "code": 502, "metadata": {"error_type": "provider_unavailable"}}}, Unavailable, 502),
+    ({"error": {"message": "Token limit reached", "code": 400}}, BadRequest, 400),
+    ({"error": {"message": "said", "code": "429"}}, RateLimited, 429),
+    ({"error": {"message": "said", "code": "tool_use_failed", "status_code": 400}}, BadRequest, 400),
+    ({"error": {"message": "said", "metadata": {"error_type": "timeout_error"}}}, TimedOut, None),
+    (google(503, "UNAVAILABLE"), Unavailable, 503),
+    (google(429, "RESOURCE_EXHAUSTED"), RateLimited, 429),
+    ({"error": {"code": "1214", "message": "said"}}, LLMError, None),
+    ({"error": "words"}, LLMError, None),
+]
+RETRYABLE = {RateLimited, Unavailable, TimedOut}
+
+
+@pytest.mark.parametrize("status,body,kind", CASES)
+def test_an_http_error_becomes_its_kind(status, body, kind):
+    error = failure(json.dumps(body).encode(), provider="row", status=status)
+
+    assert type(error) is kind
+    assert error.retryable == (kind in RETRYABLE)
+    assert (error.provider, error.status) == ("row", status)
+    assert json.loads(error.raw) == body
+
+
+@pytest.mark.parametrize("body,kind,status", IN_STREAM)
+def test_an_error_inside_a_stream_becomes_the_same_kind(body, kind, status):
+    """HTTP said 200: the error's own words decide, or the status that it names."""
+    for given_status in (None, 200):
+        error = failure(json.dumps(body), provider="row", status=given_status)
+
+        assert type(error) is kind
+        assert error.status == status
+        assert error.retryable == (kind in RETRYABLE or kind is LLMError)
+
+
+@pytest.mark.parametrize(
+    "status,retryable",
+    [
+        *[(status, False) for status in (400, 401, 403, 404, 422, 418, 431, 451, 499)],
+        *[(status, True) for status in (429, 500, 502, 503, 520, 599)],
+    ],
+)
+@pytest.mark.parametrize("body", ["", "<html>Bad gateway</html>", "{}", "[]", "null", '{"error":{"type":"odd"}}'])
+def test_whether_to_try_again_goes_by_the_status(status, retryable, body):
+    assert failure(body, provider="row", status=status).retryable == retryable
+
+
+@pytest.mark.parametrize("word", ["api_error", "overloaded_error", "timeout_error", "rate_limit_error"])
+def test_words_do_not_contradict_a_status_that_says_no(word):
+    for status in (400, 401, 403, 404, 418, 422, 499):
+        assert not failure(json.dumps(anthropic(word)), provider="row", status=status).retryable
+
+
+@pytest.mark.parametrize(
+    "body,message",
+    [
+        ({"error": "words"}, "words"),
+        ({"error": {"message": "words", "code": 1}}, "words"),
+        ({"error": {"code": 1}}, '{"code":1}'),
+        ({"error": {"message": "", "code": 1}}, '{"message":"","code":1}'),
+        ({"error": {"message": 5}}, '{"message":5}'),
+        ({"error": None, "message": "words"}, "words"),
+        ({"error": ["a"]}, '["a"]'),
+        ({"message": "words"}, "words"),
+        ({"detail": "words"}, "words"),
+        ({"detail": [{"msg": "a"}]}, '[{"msg":"a"}]'),
+        ({"response": {"error": {"message": "words"}}}, "words"),
+        ({"other": 1}, '{"other":1}'),
+        ([{"error": {"message": "words"}}], "words"),
+        ([], "[]"),
+        ("words", "words"),
+        (5, "5"),
+        (None, "null"),
+    ],
+)
+def test_the_message_is_what_a_person_should_read(body, message):
+    assert message_of(body) == message
+
+
+def test_an_empty_body_leaves_the_status():
+    assert failure(b"", provider="row", status=503).message == "HTTP 503"
+
+
+def test_a_body_that_is_no_json_is_the_message():
+    error = failure(b"<html>\xff</html>", provider="row", status=502)
+
+    assert error.message == error.raw == "<html>\ufffd</html>"
+    assert isinstance(error, Unavailable)
+
+
+@pytest.mark.parametrize(
+    "headers,body,seconds",
+    [
+        ({"Retry-After": "7"}, {}, 7.0),
+        ({"retry-after": "0.5"}, {}, 0.5),
+        ({"retry-after-ms": "1500", "retry-after": "7"}, {}, 1.5),
+        ({"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}, {}, None),
+        ({"retry-after": "-1"}, {}, None),
+        ({"retry-after": "nan"}, {}, None),
+        ({"retry-after": "inf"}, {}, None),
+        ({}, google(429, "RESOURCE_EXHAUSTED", "said", BAD_KEY, RETRY_INFO), 34.4),
+        ({}, google(429, "RESOURCE_EXHAUSTED", "said", {"retryDelay": "soon"}), None),
+        ({"retry-after": "2"}, google(429, "RESOURCE_EXHAUSTED", "said", RETRY_INFO), 2.0),
+        (None, {}, None),
+    ],
+)
+def test_when_to_try_again_is_in_seconds(headers, body, seconds):
+    assert failure(json.dumps(body), provider="row", status=429, headers=headers).retry_after == seconds
+
+
+@pytest.mark.parametrize(
+    "headers,body,id",
+    [
+        ({"request-id": "req_h"}, anthropic("api_error"), "req_h"),
+        ({"X-Request-Id": "req_h"}, {}, "req_h"),
+        ({}, anthropic("api_error"), "req_1"),
+        ({}, {"request_id": 5}, None),
+        ({}, [], None),
+    ],
+)
+def test_the_request_can_be_named_in_a_report(headers, body, id):
+    assert failure(json.dumps(body), provider="row", status=500, headers=headers).request_id == id
+
+
+@pytest.mark.parametrize("word,retryable", [("true", True), ("false", False)])
+def test_a_server_that_says_whether_to_try_again_is_believed(word, retryable):
+    for status in (400, 500):
+        error = failure("{}", provider="row", status=status, headers={"X-Should-Retry": word})
+
+        assert error.retryable is retryable
+    assert failure("{}", provider="row", status=500, headers={"x-should-retry": "maybe"}).retryable
+
+
+@given(st.binary(max_size=30) | documents | json_values.map(json.dumps), st.none() | st.integers(100, 599))
+def test_any_body_becomes_an_error_and_none_is_raised(body, status):
+    error = failure(body, provider="row", status=status, headers={"retry-after": "x"})
+
+    assert isinstance(error, LLMError)
+    assert error.message
+
+
+@given(st.dictionaries(st.sampled_from(("error", "message", "detail", "response", "request_id")), json_values))
+def test_any_shape_of_error_is_read(body):
+    assert failure(json.dumps({**body, "error": {"details": [body], "code": body}}), provider="row").message
+    assert failure(json.dumps(body), provider="row").message
+
+
+# --- the tree ---------------------------------------------------------------------------------------------------------
+
+
+def test_every_error_stands_in_the_drawing_of_the_tree():
+    for name in errors.__all__:
+        assert name in errors.__doc__, name
+        assert issubclass(getattr(errors, name), errors.TenutoError)
+
+
+def test_an_error_carries_what_one_needs_to_act():
+    error = LLMError("said", provider="row", status=500, raw="{}", retryable=True)
+
+    assert (str(error), error.message, error.provider, error.status, error.raw) == ("said", "said", "row", 500, "{}")
+    assert error.retryable
+    assert (error.request_id, error.retry_after, error.partial) == (None, None, None)
+    assert not LLMError("said").retryable
+
+
+@pytest.mark.parametrize(
+    "error,said",
+    [
+        (errors.UnsupportedModel("m", "no thinking"), "unsupported model 'm': no thinking"),
+        (errors.UnknownProvider("opnai", ("one", "two")), "unknown provider 'opnai'; did you mean 'one' or 'two'?"),
+        (errors.UnknownProvider("x"), "unknown provider 'x'"),
+        (errors.MissingKey("row", ("ROW_KEY",)), "no API key for 'row': set ROW_KEY, or pass keys={'row': ...}"),
+        (errors.MissingKey("row"), "no API key for 'row'"),
+        (errors.MissingTool("f"), "no tool named 'f'"),
+        (errors.LimitReached("turns"), "limit reached: turns"),
+        (errors.SchemaMismatch("does not fit", text="x"), "does not fit"),
+    ],
+)
+def test_errors_say_what_to_do(error, said):
+    assert str(error) == said

@@ -1,0 +1,339 @@
+"""The switches of the chat dialect: one case each, and what is not done as asked is a loss."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tenuto.core.blocks import ToolUse
+from tenuto.core.messages import UserMessage
+from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, Thinking, ToolDefinition
+from tenuto.core.target import ChatSwitches, ModelTraits, Provider, Target
+from tenuto.wire.chat.encode import encode
+from tenuto.wire.switches import CallIds
+
+ASKED = {"model": "m", "messages": (UserMessage("Hi"),)}
+TOOLS = (ToolDefinition("f"), ToolDefinition("sql", kind="custom"))
+
+
+def sent(request: dict, switches: dict | None = None, **traits) -> tuple[dict, list[tuple[str, str]]]:
+    """The body without what is always there, and the losses."""
+    row = Provider("here", "openai-chat", "", chat=ChatSwitches(**switches or {}))
+    wire = encode(ChatRequest(**ASKED, **request), Target(row, "m", "openai-chat", ModelTraits(**traits)))
+    body = json.loads(wire.body)
+    assert (body.pop("model"), body.pop("messages")) == ("m", [{"role": "user", "content": "Hi"}])
+    if body.get("stream") is False:
+        del body["stream"]
+    return body, [(loss.rule, loss.place) for loss in wire.losses]
+
+
+# --- the finished body ------------------------------------------------------------------------------------------------
+
+
+def test_stripped_fields_stay_out_each_with_a_loss():
+    body, losses = sent({"seed": 1, "top_p": 0.5, "stream": True}, {"strip": ("seed", "n", "stream_options")})
+
+    assert body == {"top_p": 0.5, "stream": True}
+    assert losses == [("stripped-parameter", "seed")]
+
+
+def test_renamed_fields_go_under_the_other_name_when_they_are_there():
+    switches = {"rename": {"seed": "random_seed", "user": "user_id"}}
+
+    assert sent({"seed": 1}, switches) == ({"random_seed": 1}, [])
+
+
+def test_clamps_force_a_number_or_bounds_only_where_one_was_given():
+    switches = {"clamp": {"n": 1, "temperature": (0, 1), "top_p": (0.1, 1)}}
+
+    assert sent({"n": 3, "temperature": 1.5, "top_p": 0.05}, switches) == (
+        {"n": 1, "temperature": 1, "top_p": 0.1},
+        [("clamped-parameter", "n"), ("clamped-parameter", "temperature"), ("clamped-parameter", "top_p")],
+    )
+    assert sent({"n": 1, "temperature": 0.5}, switches) == ({"n": 1, "temperature": 0.5}, [])
+    assert sent({"logprobs": True}, {"clamp": {"logprobs": 0}}) == ({"logprobs": True}, [])
+
+
+def test_defaults_are_set_where_nobody_set_them():
+    switches = {"defaults": {"max_tokens": 4096, "reasoning_split": True}}
+
+    assert sent({"max_tokens": 5}, switches) == ({"max_tokens": 5, "reasoning_split": True}, [])
+
+
+def test_the_order_is_strip_rename_clamp_defaults():
+    switches = {
+        "strip": ("user",),
+        "rename": {"seed": "random_seed"},
+        "clamp": {"random_seed": (0, 9)},
+        "defaults": {"user": "x", "random_seed": 3},
+    }
+
+    assert sent({"seed": 11, "user": "me"}, switches)[0] == {"random_seed": 9, "user": "x"}
+
+
+def test_what_the_caller_adds_for_this_provider_comes_last_and_the_rest_of_metadata_stays_out():
+    request = {
+        "seed": 1,
+        "metadata": {"here": {"seed": 2, "safe": True}, "there": {"x": 1}},
+        "extra_body": {"safe": False},
+    }
+
+    assert sent(request, {"strip": ("seed",)})[0] == {"seed": 2, "safe": False}
+
+
+# --- thinking ---------------------------------------------------------------------------------------------------------
+
+ON, OFF = Thinking("on"), Thinking("off")
+
+
+@pytest.mark.parametrize(
+    ("request_", "switches", "body"),
+    [
+        ({"effort": "low"}, {}, {"reasoning_effort": "low"}),
+        ({"effort": "none"}, {}, {"reasoning_effort": "none"}),
+        ({"effort": "low"}, {"effort_field": "reasoning.effort"}, {"reasoning": {"effort": "low"}}),
+        ({"effort": "minimal"}, {"effort_words": {"minimal": "tiny"}}, {"reasoning_effort": "tiny"}),
+        ({"thinking": ON}, {"thinking_toggle": "thinking.type"}, {"thinking": {"type": "enabled"}}),
+        ({"thinking": OFF}, {"thinking_toggle": "thinking.type"}, {"thinking": {"type": "disabled"}}),
+        ({"thinking": OFF}, {"thinking_toggle": "enable_thinking"}, {"enable_thinking": False}),
+        ({"thinking": ON}, {"thinking_toggle": "reasoning.enabled"}, {"reasoning": {"enabled": True}}),
+        ({"thinking": OFF}, {"thinking_toggle": "template"}, {"chat_template_kwargs": {"enable_thinking": False}}),
+        ({"thinking": OFF}, {"thinking_toggle": "disable_reasoning"}, {"disable_reasoning": True}),
+        ({"thinking": OFF}, {}, {"reasoning_effort": "none"}),
+        ({"effort": "none"}, {"thinking_toggle": "enable_thinking"}, {"enable_thinking": False}),
+        (
+            {"effort": "high", "thinking": ON},
+            {"thinking_toggle": "thinking.type"},
+            {"reasoning_effort": "high", "thinking": {"type": "enabled"}},
+        ),
+        ({"effort": "high", "thinking": ON}, {"thinking_toggle": "thinking.type", "one_thinking_field": True}, {"reasoning_effort": "high"}),
+        ({"effort": "high"}, {"with_thinking": {"reasoning_format": "parsed"}}, {"reasoning_effort": "high", "reasoning_format": "parsed"}),
+        ({"effort": "none"}, {"with_thinking": {"reasoning_format": "parsed"}}, {"reasoning_effort": "none"}),
+        (
+            {"thinking": Thinking("on", budget=2000)},
+            {"thinking_toggle": "thinking.type", "budget_field": "thinking.budget_tokens"},
+            {"thinking": {"type": "enabled", "budget_tokens": 2000}},
+        ),
+        ({"thinking": Thinking(budget=2000)}, {"budget_field": "thinking_budget"}, {"thinking_budget": 2000}),
+        ({"thinking": Thinking(show=True)}, {"show_field": "include_reasoning"}, {"include_reasoning": True}),
+        ({"thinking": Thinking(show=True)}, {"show_field": "reasoning.exclude"}, {"reasoning": {"exclude": False}}),
+    ],
+)  # fmt: skip
+def test_thinking_is_asked_for_where_the_provider_wants_it(request_, switches, body):
+    assert sent(request_, switches) == (body, [])
+
+
+def test_a_model_that_only_knows_on_and_off_gets_on_for_any_effort():
+    assert sent({"effort": "high"}, {"effort_field": "", "thinking_toggle": "enable_thinking"}) == (
+        {"enable_thinking": True},
+        [("effort-degree", "effort")],
+    )
+    assert sent({"effort": "high"}, {"thinking_toggle": "enable_thinking"}, thinking=("toggle",))[0] == {
+        "enable_thinking": True
+    }
+
+
+def test_a_model_that_only_knows_efforts_gets_no_toggle():
+    switches = {"thinking_toggle": "thinking.type"}
+
+    assert sent({"effort": "low"}, switches, thinking=("effort",), efforts=("low", "high")) == (
+        {"reasoning_effort": "low"},
+        [],
+    )
+    assert sent({"thinking": OFF}, switches, thinking=("effort",), efforts=("none", "high")) == (
+        {"reasoning_effort": "none"},
+        [],
+    )
+    assert sent({"thinking": OFF}, switches, thinking=("effort", "always"), efforts=("low",))[1] == [
+        ("unsupported-parameter", "thinking.mode")
+    ]
+
+
+def test_a_model_that_takes_the_effort_none_gets_it():
+    switches = {"thinking_toggle": "enable_thinking"}
+
+    assert sent({"effort": "none"}, switches, efforts=("none", "high")) == ({"reasoning_effort": "none"}, [])
+
+
+@pytest.mark.parametrize(
+    ("request_", "switches", "place"),
+    [
+        ({"effort": "low"}, {"effort_field": ""}, "effort"),
+        ({"thinking": ON}, {}, "thinking.mode"),
+        ({"thinking": Thinking("between_tools")}, {"thinking_toggle": "enable_thinking"}, "thinking.mode"),
+        ({"thinking": Thinking(budget=5)}, {}, "thinking.budget"),
+        ({"thinking": Thinking(show=False)}, {}, "thinking.show"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_a_loss(request_, switches, place):
+    assert sent(request_, switches)[1] == [("unsupported-parameter", place)]
+
+
+# --- single parameters ------------------------------------------------------------------------------------------------
+
+
+def test_the_limit_goes_under_the_name_the_model_or_else_the_provider_knows():
+    completion = {"max_tokens_field": "max_completion_tokens"}
+
+    assert sent({"max_tokens": 5})[0] == {"max_tokens": 5}
+    assert sent({"max_tokens": 5}, completion)[0] == {"max_completion_tokens": 5}
+    assert sent({"max_tokens": 5}, completion, max_tokens_field="max_tokens")[0] == {"max_tokens": 5}
+    assert sent({"max_tokens": 5}, completion, max_tokens_field="max_output_tokens")[0] == {"max_completion_tokens": 5}
+
+
+def test_stop_sequences():
+    assert sent({"stop": "END"})[0] == {"stop": "END"}
+    assert sent({"stop": "END"}, {"stop_as_list": True})[0] == {"stop": ["END"]}
+    assert sent({"stop": ("a", "b", "c")}, {"stop_max": 2}) == ({"stop": ["a", "b"]}, [("too-many-stops", "stop[2]")])
+
+
+def test_log_probabilities_as_a_flag_and_a_number_or_as_one_number():
+    asked = {"logprobs": True, "top_logprobs": 3}
+
+    assert sent(asked)[0] == asked
+    assert sent(asked, {"logprobs_as_number": True})[0] == {"logprobs": 3}
+    assert sent({"logprobs": True}, {"logprobs_as_number": True})[0] == {"logprobs": 1}
+    assert sent({"logprobs": False}, {"logprobs_as_number": True})[0] == {}
+
+
+def test_tool_choice():
+    def choice(asked, **switches):
+        return sent({"tools": TOOLS, "tool_choice": asked}, switches)[0].get("tool_choice")
+
+    assert choice("auto") == "auto"
+    assert choice("required") == "required"
+    assert choice("required", required_word="any") == "any"
+    assert choice(NamedTool("f")) == {"type": "function", "function": {"name": "f"}}
+    assert choice(NamedTool("sql")) == {"type": "custom", "custom": {"name": "sql"}}
+    assert choice("none") == "none"
+
+
+def test_tools_stay_out_where_none_is_not_obeyed():
+    assert sent({"tools": TOOLS, "tool_choice": "none"}, {"none_drops_tools": True}) == (
+        {},
+        [("dropped-tools", "tools")],
+    )
+
+
+def test_without_tools_there_is_nothing_to_choose():
+    assert sent({"tool_choice": "required", "parallel_tool_calls": False}) == (
+        {},
+        [("unsupported-parameter", "tool_choice")],
+    )
+    assert sent({"tool_choice": "auto"}) == ({}, [])
+
+
+def test_parallel_calls_may_be_refused():
+    assert sent({"tools": TOOLS, "parallel_tool_calls": False})[0]["parallel_tool_calls"] is False
+
+
+SCHEMA = JsonSchema({"type": "object"}, name="city", strict=True, description="A city.")
+
+
+def test_response_formats():
+    assert sent({"response_format": "json_object"})[0] == {"response_format": {"type": "json_object"}}
+    assert sent({"response_format": SCHEMA})[0] == {
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "city", "schema": {"type": "object"}, "strict": True, "description": "A city."},
+        }
+    }
+    assert sent({"response_format": SCHEMA}, {"json_schema": False}) == (
+        {"response_format": {"type": "json_object"}},
+        [("dropped-schema", "response_format")],
+    )
+    assert sent({"response_format": SCHEMA}, structured_output="none") == (
+        {},
+        [("unsupported-parameter", "response_format")],
+    )
+
+
+def test_the_usage_of_a_stream_is_asked_for_where_it_must_be():
+    assert sent({"stream": True})[0] == {"stream": True, "stream_options": {"include_usage": True}}
+    assert sent({"stream": True}, {"stream_options": False})[0] == {"stream": True}
+
+
+def test_hints_to_cache_go_out_where_they_are_taken():
+    assert sent({"cache": "5m"}, {"cache_control": True}) == ({"cache_control": {"type": "ephemeral"}}, [])
+    assert sent({"cache": "1h"}, {"cache_control": True})[0] == {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+    assert sent({"cache": "1h"}) == ({}, [("cache-hint", "cache")])
+    tool = ToolDefinition("f", cache="5m")
+    assert sent({"tools": (tool,)}, {"cache_control": True})[0]["tools"][0]["cache_control"] == {"type": "ephemeral"}
+    assert sent({"tools": (tool,)})[1] == [("cache-hint", "tools.f")]
+
+
+def test_strict_tools():
+    tools = {"tools": (ToolDefinition("f", strict=True),)}
+
+    assert sent(tools)[0]["tools"][0]["function"]["strict"] is True
+    body, losses = sent(tools, {"strict_tools": False})
+    assert "strict" not in body["tools"][0]["function"]
+    assert losses == [("unsupported-parameter", "tools.f.strict")]
+
+
+# --- ids of calls -----------------------------------------------------------------------------------------------------
+
+
+def ids(*, form: str = "free", longest: int = 40) -> CallIds:
+    return CallIds(ChatSwitches(call_id=form, call_id_max=longest))
+
+
+def call(id: str) -> ToolUse:
+    return ToolUse(id, "f", "{}")
+
+
+@pytest.mark.parametrize("id", ["toolu_01A09q90qw90lq917835lq9", "x", "", "é" * 50, "abc-def-9"])
+def test_nine_letters_and_digits_on_both_sides(id):
+    one, two = ids(form="nine"), ids(form="nine")
+    wire = one.call(call(id), own=False)
+
+    assert len(wire) == 9
+    assert wire.isascii()
+    assert wire.isalnum()
+    assert one.answer(id) == wire == two.call(call(id), own=False)
+
+
+def test_an_id_that_fits_goes_as_it_is():
+    assert ids(form="nine").call(call("Ah0BFgzqX"), own=False) == "Ah0BFgzqX"
+    assert ids().call(call("call_1"), own=False) == "call_1"
+
+
+def test_an_id_that_the_model_issued_itself_goes_as_it_is():
+    one = ids(form="nine")
+
+    assert one.call(call("chatcmpl-tool-9f149c74c42f265b"), own=True) == "chatcmpl-tool-9f149c74c42f265b"
+    assert one.answer("chatcmpl-tool-9f149c74c42f265b") == "chatcmpl-tool-9f149c74c42f265b"
+
+
+def test_long_ids_are_shortened_without_meeting():
+    long = ["x" * 39 + "ab", "x" * 39 + "ac", "x" * 446]
+    found = [ids().call(call(id), own=False) for id in long]
+
+    assert all(len(id) <= 40 for id in found)
+    assert len(set(found)) == 3
+    assert len(ids(longest=8).call(call("y" * 20), own=False)) == 8
+
+
+def test_an_id_that_comes_again_in_a_later_turn_gets_another_name_and_its_answer_too():
+    one = ids()
+    first = one.call(call("0"), own=True)
+    answered = one.answer("0")
+    one.next_turn()
+    second = one.call(call("0"), own=True)
+
+    assert (first, answered) == ("0", "0")
+    assert second != "0"
+    assert one.answer("0") == second
+
+
+def test_the_same_id_twice_in_one_turn_is_answered_in_order():
+    one = ids()
+    first, second = one.call(call("0"), own=False), one.call(call("0"), own=False)
+
+    assert first != second
+    assert [one.answer("0"), one.answer("0"), one.answer("0")] == [first, second, second]
+
+
+def test_an_answer_to_no_call_still_fits():
+    assert len(ids(form="nine").answer("nobody asked")) == 9
