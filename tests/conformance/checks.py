@@ -27,6 +27,13 @@ class Judged:
     excluded: str = ""
     contradicted: str = ""
 
+    def settle(self, fault: str, *, bytes_agree: bool) -> None:
+        """Note that we differ from the oracle: a fault, unless the bytes themselves say what we say."""
+        if bytes_agree:
+            self.contradicted = fault
+        else:
+            self.faults.append(fault)
+
 
 def difference(want: Any, have: Any, place: str = "") -> str:
     """Name the first place where two JSON values differ, literals included; empty if they are equal."""
@@ -65,7 +72,7 @@ def decoded(exchange: Exchange, outcome: Outcome) -> Judged:
         if outcome.error is not None:  # what was cut off comes without its unconfirmed tokens
             want, have = _untokened(want), _untokened(have)
         _blocks(exchange, at, want, have, judged)
-    _stop(expected, said, judged)
+    _stop(expected, exchange.read, said, judged)
     _usage(expected, exchange.read, said, judged)
     return judged
 
@@ -95,7 +102,7 @@ def _blocks(exchange: Exchange, at: int, want: list[Any], have: list[Any], judge
         return
     forms = [_read_blocks(exchange, at, other=other) for other in (False, True)]
     if len(want) != len(have) or not all(len(form) == len(want) for form in forms):
-        judged.faults += found
+        judged.settle(found[0], bytes_agree=pruned(plain(have)) in map(pruned, forms))
         return
     for place, (wanted, held) in enumerate(zip(want, have, strict=True)):
         if not (odd := block_faults(wanted, held)):
@@ -116,20 +123,21 @@ def _read_blocks(exchange: Exchange, at: int, *, other: bool) -> list[dict[str, 
     return coalesce(found) if exchange.dialect == "gemini" else found
 
 
-def _stop(expected: dict[str, Any], said: ChatResponse | None, judged: Judged) -> None:
-    want = expected.get("stop")
-    have = said.choices[0].message.raw_stop if said and said.choices else None
-    if (str(want) if want not in (None, "") else None) != (have or None):
-        judged.faults.append(f"stop: {want!r} expected, {have!r} found")
+def _stop(expected: dict[str, Any], read: Read, said: ChatResponse | None, judged: Judged) -> None:
+    want, spelt = (str(word) if word not in (None, "") else None for word in (expected.get("stop"), read.first.stop))
+    have = (said.choices[0].message.raw_stop if said and said.choices else None) or None
+    if want != have:
+        fault = f"stop: {want!r} expected, {have!r} found"
+        judged.settle(fault, bytes_agree=spelt == have)
 
 
 def _usage(expected: dict[str, Any], read: Read, said: ChatResponse | None, judged: Judged) -> None:
     have = load(said.raw_usage) if said and said.raw_usage else None
     want = expected.get("usage")
-    if pruned(plain(have) or {}) != pruned(want or {}):
-        judged.faults.append(f"usage: {difference(pruned(want), pruned(plain(have)))}")
-    elif odd := difference(pruned(read.usage), pruned(have)):
+    if odd := difference(pruned(read.usage or {}), pruned(have or {})):
         judged.faults.append(f"usage as spelt: {odd}")
+    elif pruned(plain(have) or {}) != pruned(want or {}):
+        judged.contradicted = f"usage: {difference(pruned(want), pruned(plain(have)))}"
 
 
 # --- streamed, rechunked ----------------------------------------------------------------------------------------------

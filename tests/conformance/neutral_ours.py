@@ -88,17 +88,20 @@ def _reasoning(dialect: str, block: Reasoning) -> dict[str, Any]:
         return {"type": "redacted", "data": block.meta.data}
     made: dict[str, Any] = {"type": "reasoning", "text": block.text}
     if dialect == "openai-responses":
-        written = _as_written(dialect, block)
-        made |= {
-            "summary": written.get("summary"),
-            "content": written.get("content"),
-            "item_id": written.get("item_id"),
-        }
+        made |= _summarised(block)
     if isinstance(block.meta, ChatMeta):
         field = block.meta.field
         made["field"] = {"content": None, "reasoning_details": "reasoning", "": "reasoning"}.get(field, field)
         made["details"] = plain(load(block.meta.details)) if block.meta.details else None
     return made
+
+
+def _summarised(block: Reasoning) -> dict[str, Any]:
+    """Our text joins the parts of a summary by a line end, the oracle's by a blank line; the parts are compared too."""
+    written = _as_written("openai-responses", block)
+    parts = written.get("summary") or written.get("content") or []
+    text = "\n\n".join(parts) if block.text == "\n".join(parts) else block.text
+    return {"text": text, **{name: written.get(name) for name in ("summary", "content", "item_id")}}
 
 
 def _refusal(_: str, block: Refusal) -> dict[str, Any]:

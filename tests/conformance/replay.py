@@ -39,6 +39,22 @@ class Ancestor:
         answer = self.exchange.read.first
         return turn_leaves(self.exchange.dialect, answer.blocks, answer.calls)
 
+    @property
+    def twins(self) -> dict[Leaf, Leaf]:
+        """Tokens that the bytes give twice and differently, the terminal event's by the finished item's: either may be
+        handed back, and ours is the finished item's.
+        """
+        read, dialect = self.exchange.read, self.exchange.dialect
+        found: dict[Leaf, Leaf] = {}
+        for place, other in read.variants.items():
+            if read.first.blocks[place].get("type") in ("function_call", "custom_tool_call"):
+                continue
+            done, last = (turn_leaves(dialect, [block], []) for block in (read.first.blocks[place], other))
+            for one, twin in zip(done, last, strict=False):
+                if isinstance(one, Leaf) and isinstance(twin, Leaf) and one.path == twin.path and one != twin:
+                    found[twin] = one
+        return found
+
 
 def excluded(exchange: Exchange, parent: Exchange | None) -> str:
     """Name the rule by which a replay cannot be judged; empty if it can."""
@@ -61,13 +77,14 @@ def replayed(exchange: Exchange, ancestors: list[Ancestor]) -> Judged:
     needed = _needed(dialect, recorded, ancestors)
     if not needed:
         return Judged(excluded=NOTHING_HELD)
-    written = write(_rebuilt(exchange, recorded, ancestors), target_for(exchange))
+    request, place = _rebuilt(exchange, recorded, ancestors)
+    written = write(request, target_for(exchange))
     ours = entries(dialect, written.body)
     handed = [leaf for entry in ours if entry.kind == "model" for leaf in entry.leaves(dialect)]
     found = _missing(needed, handed)
     if not found:
         blocks = [entry.block for entry in ours if entry.block is not None]
-        found = _turn_faults(ancestors[-1], blocks, losses=len(written.losses))
+        found = _turn_faults(ancestors[-1], blocks, losses=sum(loss.place.startswith(place) for loss in written.losses))
     return Judged(found)
 
 
@@ -83,7 +100,8 @@ def _unnamed(recorded: list[Entry], ancestors: list[Ancestor]) -> None:
 
 def _needed(dialect: str, recorded: list[Entry], ancestors: list[Ancestor]) -> list[Leaf | CallLeaf]:
     handed = [leaf for entry in recorded if entry.kind == "model" for leaf in entry.leaves(dialect)]
-    left = collections.Counter(held(leaf) for leaf in handed)
+    same = {other: held(leaf) for ancestor in ancestors for other, leaf in ancestor.twins.items()}
+    left = collections.Counter(same.get(held(leaf), held(leaf)) for leaf in handed)
     needed = []
     for leaf in (leaf for ancestor in ancestors for leaf in ancestor.leaves):
         if left[held(leaf)] > 0:
@@ -190,14 +208,16 @@ def _message_faults(want: dict[str, Any], messages: list[dict[str, Any]]) -> lis
 # --- rebuilding -------------------------------------------------------------------------------------------------------
 
 
-def _rebuilt(exchange: Exchange, recorded: list[Entry], ancestors: list[Ancestor]) -> ChatRequest:
-    """Make our request: the recorded conversation, with each turn that an ancestor gave as we decoded it."""
+def _rebuilt(exchange: Exchange, recorded: list[Entry], ancestors: list[Ancestor]) -> tuple[ChatRequest, str]:
+    """Make our request: the recorded conversation, with each turn that an ancestor gave as we decoded it. Say also
+    where the last of these turns stands.
+    """
     owners = _owners(exchange.dialect, recorded, ancestors)
     messages: list[Message] = []
-    placed: set[int] = set()
+    placed: dict[int, int] = {}
     for entry, owner in zip(recorded, owners, strict=True):
         if owner is not None and owner not in placed:
-            placed.add(owner)
+            placed[owner] = len(messages)
             said = ancestors[owner].outcome.said
             messages.append(said.message if said is not None else AssistantMessage(()))
         elif entry.kind == "model" and owner is None:
@@ -206,7 +226,8 @@ def _rebuilt(exchange: Exchange, recorded: list[Entry], ancestors: list[Ancestor
             _append_result(messages, entry.result)
         elif entry.kind != "model":
             messages.append(SystemMessage(entry.text) if entry.kind == "system" else UserMessage(entry.text))
-    return ChatRequest(model=asked_model(exchange), messages=tuple(messages), store=_stored(exchange))
+    request = ChatRequest(model=asked_model(exchange), messages=tuple(messages), store=_stored(exchange))
+    return request, f"messages[{max(placed.values())}]"
 
 
 def _stored(exchange: Exchange) -> bool | None:

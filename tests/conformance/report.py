@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 from collections.abc import Iterator
 
+from conformance.checks import Judged
 from conformance.corpus import DIALECTS, READERS
 from conformance.judge import CHECKS, Case
 from conformance.named_types import NAMED
@@ -42,12 +43,16 @@ class Report:
     def _limits(self) -> Iterator[tuple[str, str, list[str]]]:
         left_out, nothing = self._shares()
         if left_out > EXCLUDED_LIMIT:
-            yield "all", "excluded", [f"{left_out:.1%} of the exchanges are excluded, more than {EXCLUDED_LIMIT:.0%}"]
+            yield (
+                "all",
+                "excluded",
+                [f"{left_out:.1%} of the exchanges are excluded or at odds, more than {EXCLUDED_LIMIT:.0%}"],
+            )
         if nothing > NOTHING_LIMIT:
             yield "all", "nothing held", [f"{nothing:.1%} of the replays, more than {NOTHING_LIMIT:.0%}"]
 
     def _shares(self) -> tuple[float, float]:
-        ruled = [c for c in self.cases if any(j.excluded not in ("", NOTHING_HELD) for j in c.judged.values())]
+        ruled = [c for c in self.cases if any(_left_out(j) for j in c.judged.values())]
         replays = [c.judged["replayed"] for c in self.cases if "replayed" in c.judged]
         nothing = [judged for judged in replays if judged.excluded == NOTHING_HELD]
         return len(ruled) / max(len(self.cases), 1), len(nothing) / max(len(replays), 1)
@@ -136,7 +141,11 @@ def _share(cases: list[Case], check: str) -> str:
     return f"{sum(not j.faults for j in judged)}/{len(judged)}" if judged else "-"
 
 
+def _left_out(judged: Judged) -> bool:
+    return bool(judged.contradicted) or judged.excluded not in ("", NOTHING_HELD)
+
+
 def _rule(contradicted: str) -> str:
     if contradicted.endswith("sha1 differs"):
         return "its hash is not that of the block in the bytes (its SDK adds fields that are null)"
-    return "its field is not that of the block in the bytes, neither as finished nor in the terminal event"
+    return "it says what the bytes do not say, neither as finished nor in the terminal event"

@@ -250,16 +250,23 @@ class Details:
         self._keyed: dict[tuple[bytes, bytes], _Detail] = {}
         self._last: tuple[bytes, bytes] | None = None
 
-    def add(self, fragments: Iterable[Raw]) -> str:
-        """Take the fragments of one frame; return what of them can be read."""
-        return "".join(map(self._add, fragments))
+    def add(self, fragments: Iterable[Raw], *, whole: bool = False) -> str:
+        """Take the fragments of one frame, or the items of a whole array; return what of them can be read."""
+        return "".join([self._add(fragment, whole=whole) for fragment in fragments])
 
-    def _add(self, fragment: Raw) -> str:
+    def _add(self, fragment: Raw, *, whole: bool) -> str:
         if bytes(fragment)[:1] != b"{":
             self._items.append(fragment)
             self._last = None
             return ""
         fields = jsonio.members(fragment)
+        if whole:
+            self._items.append(fragment)
+        else:
+            self._merge(fields)
+        return "".join(jsonio.text_of(fields[n]) for n in ("text", "summary") if bytes(fields.get(n, b""))[:1] == b'"')
+
+    def _merge(self, fields: dict[str, Raw]) -> None:
         index, kind = bytes(fields.get("index", b"null")), bytes(fields.get("type", b"null"))
         if index != b"null":
             self._last = None
@@ -270,7 +277,6 @@ class Details:
             detail = last if self._last == key and isinstance(last, _Detail) else self._new()
             self._last = key
         detail.take(fields)
-        return "".join(jsonio.text_of(fields[n]) for n in ("text", "summary") if bytes(fields.get(n, b""))[:1] == b'"')
 
     def _new(self) -> _Detail:
         detail = _Detail()

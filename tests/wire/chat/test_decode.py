@@ -149,6 +149,10 @@ def test_padding_is_not_kept():
     assert "obfuscation" not in stream(STREAMS["padded"]).extra
 
 
+def test_empty_frames_say_nothing():
+    assert stream(sse(FIRST, "", text("Hi"), " ", chunk({}, "stop"))).text == "Hi"
+
+
 def test_the_first_frame_may_be_empty_of_everything():
     azure = {"id": "", "object": "", "created": 0, "model": "", "choices": [], "prompt_filter_results": [{"index": 0}]}
     data = sse(azure, chunk(None), FIRST, text("Hi"), chunk({}, "stop"))
@@ -424,6 +428,12 @@ def test_a_call_whose_object_comes_later_begins_then():
     pieces = [chunk({"tool_calls": [{"index": 0, "id": "a", "type": "function"}]}), call(0, "{}", name="f")]
 
     assert blocks(sse(CALLED, *pieces, chunk({}, "tool_calls"))) == (ToolUse("a", "f", "{}"),)
+
+
+def test_a_call_that_begins_without_an_id_is_named():
+    response = stream(sse(CALLED, call(0, "", id="a", name="f"), call(1, "{}"), call(0, "[]"), chunk({}, "stop")))
+
+    assert [(b.name, b.args, b.minted) for b in response.message.blocks] == [("f", "[]", False), ("", "{}", True)]
 
 
 def test_broken_arguments_are_kept_with_the_reason():
@@ -728,6 +738,30 @@ def test_a_signed_thought_does_not_grow():
     frames = [chunk({"content": [thinking("a", signature="Er=")]}), chunk({"content": [thinking("b")]})]
 
     assert [b.text for b in blocks(sse(FIRST, *frames, chunk({}, "stop")))] == ["a", "b"]
+
+
+def test_a_thought_that_comes_in_pieces_keeps_what_is_no_text_in_it():
+    odd = {"type": "reference", "ids": [1]}
+    pieces = (
+        [{"type": "text", "text": "Lo"}],
+        [],
+        [{"type": "text", "text": "ok"}, odd],
+        [{"type": "text", "text": "."}],
+    )
+    frames = [chunk({"content": [{"type": "thinking", "thinking": piece}]}) for piece in pieces]
+    response = stream(sse(FIRST, *frames, chunk({}, "stop")))
+    inner = [{"type": "text", "text": "Look"}, odd, {"type": "text", "text": "."}]
+
+    assert response.choices[0].thinking == "Look."
+    assert back(response)["content"] == [{"type": "thinking", "thinking": inner}]
+
+
+def test_a_thought_may_be_a_text():
+    frames = [chunk({"content": [{"type": "thinking", "thinking": piece}]}) for piece in ("Lo", "ok.")]
+    response = stream(sse(FIRST, *frames, chunk({}, "stop")))
+
+    assert response.choices[0].thinking == "Look."
+    assert back(response)["content"] == [{"type": "thinking", "thinking": "Look."}]
 
 
 def test_unknown_elements_of_a_streamed_list_stay_in_their_place():

@@ -287,10 +287,21 @@ def test_parts_that_the_finished_item_does_not_have_are_a_loss():
 
 
 def test_pieces_after_the_end_of_their_item_are_a_loss_once():
-    reply = stream(created(), done(0, message(text("a"))), said(0, "b"), said(0, "c"), completed())
+    events = events_of(
+        sse(
+            created(),
+            added(0, message()),
+            said(0, "a"),
+            done(0, message(text("a"))),
+            said(0, "b"),
+            said(0, "c"),
+            completed(),
+        )
+    )
 
-    assert reply.text == "a"
-    assert rules(reply) == ["late-piece"]
+    assert [event.delta.text for event in events if isinstance(event, ContentDelta)] == ["a"]
+    assert events[-1].response.text == "a"
+    assert rules(events[-1].response) == ["late-piece"]
 
 
 @pytest.mark.parametrize(
@@ -373,6 +384,24 @@ def test_a_repeated_item_is_not_counted_twice():
     )
 
     assert written(reply) == [reasoning("Hm."), message(text("Hi.")), call()]
+
+
+def test_a_repeated_item_is_known_by_its_place():
+    """Ids changed, and the first of two was never seen."""
+    reply = stream(
+        created(),
+        done(1, message(text("Two."), id="msg_2")),
+        completed(message(text("One."), id="msg_8"), message(text("Two."), id="msg_9")),
+    )
+
+    assert written(reply) == [message(text("One."), id="msg_8"), message(text("Two."), id="msg_2")]
+
+
+def test_an_announced_ciphertext_is_never_shown():
+    events = events_of(STREAMS["image and compaction"])
+    begun_parts = [event.part for event in events if isinstance(event, ContentStart)]
+
+    assert [part.meta for part in begun_parts] == [None, None]
 
 
 def test_an_item_that_nobody_finished_is_taken_as_far_as_it_came():

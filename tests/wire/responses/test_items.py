@@ -293,6 +293,7 @@ def test_reasoning_without_a_summary_shows_its_content():
     [
         {"type": "reasoning", "encrypted_content": "gAAA", "summary": []},
         {"type": "reasoning", "id": "rs_1"},
+        {"type": "reasoning", "id": "rs_1", "content": [{"type": "reasoning_text", "text": "Hm."}]},
         {"type": "reasoning", "id": "", "summary": None, "encrypted_content": None, "content": None},
     ],
 )

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tenuto.core.events import MessageStart
+from tenuto.core.events import ContentDone, MessageDelta, MessageDone, MessageStart
 from tenuto.core.messages import Usage
 from tenuto.wire.codec import read, read_whole
 from wire.responses.cases import added, body, call, completed, created, done, message, response, said, sse, text
@@ -45,6 +45,12 @@ def test_an_incomplete_stream_is_a_reply():
 
     assert (reply.message.stop_reason, reply.message.raw_stop, reply.text) == ("length", "incomplete", "Hi")
     assert not reply.message.incomplete
+
+
+def test_a_reply_ends_once():
+    kinds = [type(event) for event in events_of(sse(created(), completed(call()), completed(call())))]
+
+    assert (kinds.count(MessageDelta), kinds.count(MessageDone), kinds.count(ContentDone)) == (1, 1, 1)
 
 
 def test_a_last_event_without_a_status_names_it_itself():

@@ -218,8 +218,9 @@ def test_a_minted_id_pairs_the_call_with_its_result():
 @pytest.mark.parametrize("id", ["x" * 65, "y" * 446, ""])
 def test_call_ids_that_are_refused_are_mapped_on_both_sides(id):
     said = AssistantMessage((ToolUse(id, "f", "{}"), ToolUse(id + "z", "f", "{}")))
-    items, _ = sent(said, ToolResults((ToolResult(id, "1"), ToolResult(id + "z", "2"))))
+    items, losses = sent(said, ToolResults((ToolResult(id, "1"), ToolResult(id + "z", "2"))))
 
+    assert ("call-id-mapped", "messages[0].blocks[0]") in losses
     assert [item["call_id"] for item in items[:2]] == [item["call_id"] for item in items[2:]]
     assert items[0]["call_id"] != items[1]["call_id"]
     assert all(0 < len(item["call_id"]) <= 64 for item in items)

@@ -60,6 +60,7 @@ class ChoiceState:
         self.beside: Fields = {}
         self.raw_stop: str | None = None
         self.finished = False
+        self.nulls: tuple[object, ...] = ()
         self.tags: ThinkTags | None = None
         self.audio_format = ""
         self._sources = sources
@@ -74,7 +75,6 @@ class ChoiceState:
         self._annotations: list[Raw] = []
         self._logprobs: dict[str, list[Raw]] = {}
         self._held: set[str] = set()
-        self._assistant = False
         self._spoken = False
         self._whole = False
 
@@ -103,11 +103,10 @@ class ChoiceState:
     def _take_role(self, raw: Raw | None) -> None:
         """`assistant` goes without saying; a role that is missing from a whole message is remembered as null."""
         if raw is not None and bytes(raw) == b'"assistant"':
-            self._assistant = True
             self.fields.pop("role", None)
-        elif raw is not None and (bytes(raw) != _NULL or not self._assistant):
+        elif raw is not None and bytes(raw) != _NULL:
             self.fields["role"] = raw
-        elif raw is None and self._whole:
+        elif self._whole:
             self.fields["role"] = Raw(_NULL)
 
     def _take_reasoning(self, delta: Fields) -> None:
@@ -264,7 +263,7 @@ class ChoiceState:
         if self._details is None:
             self._details = Details()
         self._held.add("reasoning_details")
-        text = self._details.add(found)
+        text = self._details.add(found, whole=self._whole)
         if text and not texts and self.field in ("", "reasoning_details"):
             self.field = "reasoning_details"
             self.parts.grow(slot, text, ThinkingDelta(text))
@@ -363,7 +362,7 @@ class ChoiceState:
             signature=chunk.signature,
             details=details.raw() if details is not None else "",
         )
-        extra = extra or jsonio.object_text(chunk.thought)
+        extra = extra or chunk.thought()
         self.field = ""
         self.parts.done(slot, msgspec.structs.replace(slot.joined(), meta=meta, extra=extra))
 

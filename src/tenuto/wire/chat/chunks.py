@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -18,13 +19,17 @@ Fields: TypeAlias = dict[str, Raw]
 
 
 class Chunk(msgspec.Struct):
-    """One element: its text, its token, and every field that neither holds. `exact` means: nothing but plain text."""
+    """One element: its text, its token, and every field that neither holds.
+
+    `inner` is a thought as it came, `parts` what its list holds: texts, and whatever is no plain text.
+    """
 
     kind: Literal["text", "thinking", ""]
     text: str = ""
     signature: str = ""
     fields: Fields = {}
-    inner: Raw | None = None
+    inner: Raw = Raw(b"[]")
+    parts: list[str | Raw] = []
 
 
 class ChunkDraft:
@@ -32,15 +37,44 @@ class ChunkDraft:
 
     def __init__(self, said: Fields | None = None) -> None:
         self.said: Fields = said or {}
-        self.thought: Fields = {}
         self.signature = ""
+        self._fields: Fields = {}
+        self._inner: Raw | None = None
+        self._parts: list[str | Raw] = []
+        self._pieces = 0
 
     def think(self, chunk: Chunk) -> None:
-        """Note the token and the other fields of a piece of thought."""
+        """Note a thought, or the next piece of one."""
         self.signature = chunk.signature or self.signature
-        merge_fields(self.thought, chunk.fields.items())
-        if chunk.inner is not None:
-            self.thought["thinking"] = chunk.inner
+        merge_fields(self._fields, chunk.fields.items())
+        self._inner = chunk.inner
+        self._parts += chunk.parts
+        self._pieces += 1
+
+    def thought(self) -> str:
+        """Return the fields that the text of the thought does not tell, as the text of an object."""
+        inner = self._inner
+        if inner is not None and self._pieces > 1:
+            inner = self._joined(as_list=bytes(inner)[:1] == b"[")
+        if inner is not None and jsonio.parse(inner) != _plain(_text(self._parts)):
+            return jsonio.object_text({**self._fields, "thinking": inner})
+        return jsonio.object_text(self._fields)
+
+    def _joined(self, *, as_list: bool) -> Raw:
+        """Put a thought that came in pieces together: neighbouring texts are one."""
+        listed: list[object] = []
+        for is_text, group in itertools.groupby(self._parts, lambda part: isinstance(part, str)):
+            parts = list(group)
+            listed += _plain(_text(parts)) if is_text else parts
+        return Raw(jsonio.encode(listed if as_list else _text(self._parts)))
+
+
+def _text(parts: list[str | Raw]) -> str:
+    return jsonio.whole("".join(part for part in parts if isinstance(part, str)))
+
+
+def _plain(text: str) -> list[dict[str, str]]:
+    return [{"type": "text", "text": text}] if text else []
 
 
 def read(raw: Raw) -> Chunk:
@@ -59,16 +93,18 @@ def read(raw: Raw) -> Chunk:
 
 
 def _thought(fields: Fields) -> Chunk:
-    """Read a thought: a list of texts, or a text. A list with anything else in it is kept beside its text."""
+    """Read a thought: a list, of which the texts can be read, or a text."""
     inner = fields.pop("thinking")
     signature = jsonio.text_of(fields.pop("signature")) if _signed(fields) else ""
     if bytes(inner)[:1] != b"[":
-        spelt = bytes(inner)[:1] == b'"'
-        return Chunk("thinking", jsonio.text_of(inner) if spelt else "", signature, fields, inner)
-    parts = [read(part) for part in jsonio.elements(inner)]
-    plain = len(parts) <= 1 and all(part.kind == "text" and not part.fields for part in parts)
-    text = "".join(part.text for part in parts if part.kind == "text")
-    return Chunk("thinking", text, signature, fields, None if plain else inner)
+        text = jsonio.text_of(inner) if bytes(inner)[:1] == b'"' else ""
+        return Chunk("thinking", text, signature, fields, inner, [text])
+    text, parts = "", list[str | Raw]()
+    for element in jsonio.elements(inner):
+        part = read(element)
+        text += part.text if part.kind == "text" else ""
+        parts.append(part.text if part.kind == "text" and not part.fields else element)
+    return Chunk("thinking", text, signature, fields, inner, parts)
 
 
 def _signed(fields: Fields) -> bool:
@@ -81,7 +117,7 @@ def thinking_object(block: Reasoning) -> dict[str, Any]:
     signature = block.meta.signature if isinstance(block.meta, ChatMeta) else ""
     return {
         "type": "thinking",
-        "thinking": [{"type": "text", "text": block.text}] if block.text else [],
+        "thinking": _plain(block.text),
         **({"signature": signature} if signature else {}),
         **extra_fields(block.extra),
     }

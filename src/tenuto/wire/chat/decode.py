@@ -76,8 +76,11 @@ class ChatDecoder(Decoder):
         envelope = _ENVELOPE(chunk)
         choice = chunk.choices[0]
         state = self._states.get(choice.index)
-        if state is None or envelope != self._envelope or not self._named:
+        beside = (choice.logprobs, choice.native_finish_reason)
+        if state is None or envelope != self._envelope or beside != state.nulls or not self._named:
             self._cold(name, data, envelope)
+            if (state := self._states.get(choice.index)) is not None:
+                state.nulls = beside
             return
         self._created = chunk.created or self._created
         delta = choice.delta

@@ -337,7 +337,7 @@ def _raw(text: str) -> Raw | str | None:
 def _written_call(block: ToolUse) -> dict[str, Any]:
     type = kind_of(block)
     fields: dict[str, Any] = {"type": type}
-    if type != "mcp_approval_request" and True:
+    if type != "mcp_approval_request" and not block.minted:
         fields["call_id"] = block.id
     if type in _NAMED and block.name:
         fields["name"] = block.name

@@ -111,9 +111,8 @@ class Output:
         item.head = fields
         item.named(fields)
         if item.kind != "message" and 0 not in item.slots:
-            fields.pop("encrypted_content", None)  # what is announced may carry another ciphertext than the finished
-            block = self._read(item, Raw(jsonio.encode(fields)))[0]
-            item.slots[0] = self._parts.start(msgspec.structs.replace(emptied(block), meta=None))
+            block = emptied(self._read(item, raw)[0])  # its ciphertext may be another than the finished item's
+            item.slots[0] = self._parts.start(msgspec.structs.replace(block, meta=None))
 
     def part(self, item: OutputItem, place: int, block: Block) -> Slot:
         """Return the slot of one part; begin it as `block` if it is not there."""

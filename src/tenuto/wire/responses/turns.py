@@ -51,7 +51,7 @@ class Turns:
     def _item(self, group: list[Block], place: str) -> _Item | None:
         first = group[0]
         if isinstance(first, ToolUse):
-            return self._call(first)
+            return self._call(first, place)
         if isinstance(first, Text | Refusal) and first.meta is None:
             return _plain(first)
         if isinstance(first, Opaque) and first.meta is None:
@@ -86,12 +86,14 @@ class Turns:
             held["status"] = item["status"]
         return {"summary": [], **{name: value for name, value in held.items() if value != Raw(b"null")}}
 
-    def _call(self, block: ToolUse) -> _Item:
+    def _call(self, block: ToolUse, place: str) -> _Item:
         item = self._sendable(item_of([block]))
         kind = self.kinds[block.id] = kind_of(block)
         if kind == "mcp_approval_request":
             return {**item, "id": block.id}
         item["call_id"] = call_id(block.id, self._switches.call_id_max)
+        if item["call_id"] != block.id:
+            self._draft.lose("call-id-mapped", place, f"{block.id[:80]} became {item['call_id']}")
         if kind == "function_call":
             item |= {"name": block.name, "arguments": "{}" if block.no_args else block.args}
         elif kind == "custom_tool_call":

@@ -1,0 +1,282 @@
+"""The readers and comparators, each on what it promises."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance import cutting, read_anthropic, read_chat, read_gemini, read_responses
+from conformance.checks import difference
+from conformance.jsontext import Number, canonical_sha1, elements, load, members, plain, pruned, text_at
+from conformance.leaves import CallLeaf, Leaf, held, turn_leaves
+from conformance.oracle import block_faults, coalesce, faults
+from conformance.reading import Call, frames, merge
+from conformance.requests import entries
+
+HERE = Path(__file__).parent
+INDEPENDENT = (
+    *("jsontext", "reading", "read_anthropic", "read_chat", "read_responses", "read_gemini"),
+    *("corpus", "cutting", "neutral_wire", "oracle", "leaves", "requests", "named_types"),
+)
+
+
+@pytest.mark.parametrize("module", INDEPENDENT)
+def test_readers_share_no_code_with_the_codecs(module: str) -> None:
+    """What judges the codecs must not repeat their mistakes."""
+    tree = ast.parse((HERE / f"{module}.py").read_text())
+    named = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    named += [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+
+    assert [name for name in named if name.partition(".")[0] in ("tenuto", "msgspec")] == []
+    inside = [name.removeprefix("conformance.") for name in named if name.startswith("conformance.")]
+    assert [name for name in inside if name not in INDEPENDENT] == []
+
+
+# --- JSON -------------------------------------------------------------------------------------------------------------
+
+
+def test_numbers_are_equal_only_if_they_are_spelt_alike() -> None:
+    """1.10 that comes back as 1.1 is a change."""
+    assert load("1.10") == Number("1.10")
+    assert load("1.10") != load("1.1")
+    assert load("1") != "1"
+    assert plain(load('{"a": [1, 2.50, "x"]}')) == {"a": [1, 2.5, "x"]}
+
+
+def test_texts_are_split_without_changing_a_character() -> None:
+    """Arguments are compared as they were written."""
+    text = ' {"a" : {"b":1.10 ,"c": [ 1,2 ]} , "d":"\\u00e5"} '
+
+    assert members(text) == {"a": '{"b":1.10 ,"c": [ 1,2 ]}', "d": '"\\u00e5"'}
+    assert text_at(text, "a", "c") == "[ 1,2 ]"
+    assert elements("[ 1,2 , {} ]") == ["1", "2", "{}"]
+    assert members("[]") == {}
+    assert elements("{}") == []
+    assert text_at(text, "x", "y") == ""
+
+
+def test_hashes_and_nulls_are_the_oracles() -> None:
+    """Sorted keys, compact, non-ASCII kept; null equals absent."""
+    assert canonical_sha1({"b": 1, "a": "å"}) == "4ddfe307dfa20eb71dd4d754c9ffb800b9296b21"
+    assert canonical_sha1({"b": 1, "a": 2}) == canonical_sha1({"a": 2, "b": 1})
+    assert pruned({"a": None, "b": [{"c": None, "d": 1}]}) == {"b": [{"d": 1}]}
+
+
+@pytest.mark.parametrize(
+    ("want", "have", "place"),
+    [
+        ('{"a": 1.0}', '{"a": 1}', ".a"),
+        ('{"a": null}', "{}", ".a"),
+        ('[{"x": [1, 2]}]', '[{"x": [2, 1]}]', "[0].x[0]"),
+        ("[1, 2]", "[1]", "."),
+        ('{"a": "1"}', '{"a": 1}', ".a"),
+        ('{"a": true}', '{"a": 1}', ".a"),
+    ],
+)
+def test_a_difference_is_named_by_its_place(want: str, have: str, place: str) -> None:
+    """Literals, nulls, order and types all count."""
+    assert difference(load(want), load(have)).startswith(f"{place}: ")
+    assert difference(load(want), load(want)) == ""
+
+
+def test_fields_in_pieces_merge_by_the_one_rule() -> None:
+    """Null never replaces, objects merge, indexed lists merge by index, anything else is replaced."""
+    kept: dict[str, Any] = {}
+    merge(kept, {"a": None, "b": {"x": 1}, "c": [{"index": 0, "t": "p"}], "d": [1]})
+    merge(kept, {"a": 2, "b": {"y": 2}, "c": [{"index": 1, "t": "q"}, {"index": 0, "u": "r"}], "d": [2]})
+    merge(kept, {"a": None, "b": None})
+
+    both = [{"index": 0, "t": "p", "u": "r"}, {"index": 1, "t": "q"}]
+    assert kept == {"a": 2, "b": {"x": 1, "y": 2}, "c": both, "d": [2]}
+
+
+def test_frames_have_names_and_joined_lines() -> None:
+    """Comments are no frames; a last event without its blank line is one."""
+    data = b": hi\r\n\r\nevent: a\r\ndata: 1\r\ndata:2\r\n\r\ndata: {}"
+
+    assert frames(data) == [("a", "1\n2"), ("", "{}")]
+
+
+# --- streams ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_stream_is_the_same_in_every_variant() -> None:
+    """What is cut and written otherwise must still be the same stream."""
+    stream = "event: a\ndata: å\n\ndata: 2\ndata: 3".encode()
+    found = {name: frames(b"".join(pieces)) for name, pieces in cutting.variants(stream, "sse")}
+
+    assert set(map(repr, found.values())) == {repr([("a", "å"), ("", "2\n3")])}
+    assert len(found) == 7
+    assert len(list(cutting.variants(b"[1]", "json-array"))) == 3
+
+
+def test_calls_of_a_chat_stream_are_told_apart() -> None:
+    """By index; by id where hosts give every call the same index or none; names are not doubled."""
+    pieces = [
+        '{"index":0,"id":"a","function":{"name":"f","arguments":""}}',
+        '{"index":0,"id":"","function":{"name":"f","arguments":"{}"}}',
+        '{"index":0,"id":"b","function":{"name":"g","arguments":"{}"}}',
+        '{"id":"c","function":{"name":"h","arguments":{"x":1.0}}}',
+    ]
+    lines = [f'data: {{"choices":[{{"index":0,"delta":{{"tool_calls":[{piece}]}}}}]}}\n\n' for piece in pieces]
+    read = read_chat.read("".join(lines).encode(), streamed=True)
+
+    assert [(call.id, call.name) for call in read.first.calls] == [("a", "f"), ("b", "g"), ("c", "h")]
+    assert not read.ended
+
+
+def test_streamed_content_lists_are_joined() -> None:
+    """A thought that comes in many chunks is one chunk; text that switches form stays in order."""
+    deltas = [
+        '""',
+        '[{"type":"thinking","thinking":[{"type":"text","text":"a"}]}]',
+        '[{"type":"thinking","thinking":[{"type":"text","text":"b"}],"closed":true}]',
+        '"c"',
+        '[{"type":"text","text":"d"}]',
+    ]
+    lines = [f'data: {{"choices":[{{"index":0,"delta":{{"content":{delta}}}}}]}}\n\n' for delta in deltas]
+    read = read_chat.read(("".join(lines) + "data: [DONE]\n\n").encode(), streamed=True)
+
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "ab"}], "closed": True}
+    assert read.first.blocks[0]["content"] == [thought, {"type": "text", "text": "cd"}]
+    assert read.ended
+
+
+def test_streamed_arguments_of_gemini_are_put_where_their_paths_say() -> None:
+    """Strings grow, lists fill up, and what has no text of its own is compared by what it says."""
+    parts = [
+        '{"functionCall":{"name":"f","willContinue":true},"thoughtSignature":"s"}',
+        '{"functionCall":{"partialArgs":[{"jsonPath":"$.a","stringValue":"x","willContinue":true}],"willContinue":true}}',
+        '{"functionCall":{"partialArgs":[{"jsonPath":"$.a","stringValue":"y"},{"jsonPath":"$.b[0].c","numberValue":2}],"willContinue":true}}',
+        '{"functionCall":{}}',
+        '{"text":"z"}',
+    ]
+    chunks = [f'{{"candidates":[{{"content":{{"parts":[{part}]}}}}]}}' for part in parts]
+    read = read_gemini.read(f"[{','.join(chunks)}]".encode(), streamed=True)
+
+    call, text = plain(read.first.blocks)
+    assert call == {"functionCall": {"name": "f", "args": {"a": "xy", "b": [{"c": 2}]}}, "thoughtSignature": "s"}
+    assert text == {"text": "z"}
+    assert read.first.calls[0].composed
+
+
+def test_an_item_that_never_finished_is_taken_from_the_terminal_event() -> None:
+    """And one that finished keeps its own form, with the other beside it."""
+    last = [
+        '{"id":"a","type":"message","content":[1]}',
+        '{"id":"b","type":"program","code":"2"}',
+        '{"id":"c","type":"program"}',
+    ]
+    events = [
+        '{"type":"response.output_item.added","output_index":0,"item":{"id":"a","type":"message","content":[]}}',
+        '{"type":"response.output_item.done","output_index":1,"item":{"id":"b","type":"program","code":"1"}}',
+        f'{{"type":"response.completed","response":{{"output":[{",".join(last)}]}}}}',
+    ]
+    read = read_responses.read("".join(f"data: {event}\n\n" for event in events).encode(), streamed=True)
+
+    assert [block["id"] for block in read.first.blocks] == ["a", "b", "c"]
+    assert plain(read.first.blocks[0]["content"]) == [1]
+    assert read.first.blocks[1]["code"] == "1"
+    assert read.variants[1]["code"] == "2"
+
+
+def test_arguments_that_are_no_json_stay_text() -> None:
+    """A model may be cut off in the middle of a call."""
+    events = [
+        '{"type":"message_start","message":{"content":[]}}',
+        '{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"f","input":{}}}',
+        '{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\\"x\\":"}}',
+    ]
+    read = read_anthropic.read("".join(f"data: {event}\n\n" for event in events).encode(), streamed=True)
+
+    assert read.first.blocks[0]["input"] == '{"x":'
+    assert read.first.calls == [Call("a", "f", '{"x":')]
+    assert not read.ended
+
+
+# --- the oracle -------------------------------------------------------------------------------------------------------
+
+
+def test_either_ciphertext_of_a_block_will_do() -> None:
+    """The finished item's and the terminal event's may both be replayed."""
+    want = {"type": "reasoning", "text": "", "signature": "a", "signature_alt": "b"}
+
+    assert block_faults(want, {"type": "reasoning", "text": "", "signature": "b"}) == []
+    assert block_faults(want, {"type": "reasoning", "text": "", "signature": "c"}) != []
+    assert block_faults({"type": "text", "text": "x"}, {"type": "text", "text": "x", "signature": "made up"}) != []
+
+
+def test_big_payloads_are_compared_by_their_hash() -> None:
+    """With their nulls or without."""
+    raw = {"type": "x", "a": None, "b": 1}
+    want = {"type": "server", "kind": "x", "raw_sha1": canonical_sha1({"type": "x", "b": 1}), "raw_ids": {}}
+
+    assert block_faults(want, {"type": "server", "kind": "x", "raw": raw}) == []
+    assert block_faults(want, {"type": "server", "kind": "x", "raw": {**raw, "b": 2}}) == ["raw: raw_sha1 differs"]
+
+
+def test_gemini_text_is_coalesced_by_the_oracles_rule() -> None:
+    """A signed text ends what is joined; order and number of blocks count."""
+    parts = [
+        {"type": "text", "text": "a"},
+        {"type": "text", "text": "b", "signature": "s"},
+        {"type": "text", "text": "c"},
+    ]
+
+    assert coalesce(parts) == [{"type": "text", "text": "ab", "signature": "s"}, {"type": "text", "text": "c"}]
+    assert faults([{"type": "text", "text": "a"}], []) == ["blocks: ['text'] expected, [] found"]
+
+
+# --- leaves -----------------------------------------------------------------------------------------------------------
+
+
+def test_tokens_are_compared_in_one_alphabet_and_names_in_one_case() -> None:
+    """Clients re-encode base64 and spell fields in snake_case; the token is the same."""
+    sent = turn_leaves("gemini", [{"text": "a", "thought_signature": "x-_w=="}], [])
+    came = turn_leaves("gemini", [{"text": "a", "thoughtSignature": "x+/w"}], [])
+
+    assert sent == came == [Leaf(("text", "text"), "a"), Leaf(("text", "thought_signature"), "x+/w")]
+
+
+def test_a_call_is_one_leaf_with_its_exact_arguments() -> None:
+    """Spelt otherwise it is held, but it is not the same leaf."""
+    block = {"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1}, "caller": {"type": "direct"}}
+    leaves = turn_leaves("anthropic-messages", [block], [Call("t", "f", '{"a": 1}')])
+    other = CallLeaf("t", "f", '{"a":1}')
+
+    assert leaves == [CallLeaf("t", "f", '{"a": 1}'), Leaf(("tool_use", "#t", "caller", "type"), "direct")]
+    assert other != leaves[0]
+    assert held(other) == held(leaves[0])
+
+
+def test_fields_count_only_on_the_block_they_belong_to() -> None:
+    """A signature that moves to another block changes its leaf's path or order."""
+    here = turn_leaves("anthropic-messages", [{"type": "thinking", "thinking": "a", "signature": "s"}], [])
+    there = turn_leaves("anthropic-messages", [{"type": "text", "text": "a", "signature": "s"}], [])
+
+    assert {leaf.path for leaf in here if isinstance(leaf, Leaf)} == {
+        ("thinking", "#s", "thinking"),
+        ("thinking", "signature"),
+    }
+    assert not set(here) & set(there)
+
+
+def test_requests_are_split_into_turns_answers_and_the_rest() -> None:
+    """In order, whatever the dialect."""
+    anthropic = (
+        b'{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"},'
+        b'{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"r"}]}]}]}'
+    )
+    responses = (
+        b'{"input":[{"role":"user","content":"q"},{"type":"reasoning","id":"r"},{"role":"assistant","content":"a"},'
+        b'{"type":"function_call_output","call_id":"c","output":"r"},{"type":"compaction_trigger"}]}'
+    )
+    chat = b'{"messages":[{"role":"developer","content":"s"},{"role":"tool","tool_call_id":"t","content":"r"}]}'
+
+    assert [entry.kind for entry in entries("anthropic-messages", anthropic)] == ["user", "model", "result"]
+    assert [entry.kind for entry in entries("openai-responses", responses)] == ["user", "model", "model", "result"]
+    assert [entry.kind for entry in entries("openai-chat", chat)] == ["system", "result"]
+    assert [entry.text for entry in entries("openai-responses", b'{"input":"hello"}')] == ["hello"]

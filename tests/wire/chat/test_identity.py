@@ -1,0 +1,128 @@
+"""What comes goes back: arbitrary messages, whole and in pieces, are read and written again without a change."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tenuto.core.messages import UserMessage
+from tenuto.core.request import ChatRequest
+from tenuto.core.target import ChatSwitches
+from tenuto.errors import LLMError
+from tenuto.wire.chat.decode import ChatDecoder
+from tenuto.wire.chat.encode import encode
+from wire.chat.cases import STREAMS, back, body, chunk, sse, stream, target, whole
+
+words = st.text(max_size=8) | st.sampled_from(["<think>", "</think>", "<thi", "nk>a", " \n", "\ud800", "\x00"])
+scalars = st.none() | st.booleans() | st.integers() | st.just("") | words
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(words, inner, max_size=2), max_leaves=4
+)
+args = st.sampled_from(["{}", "", '{"n": 1.10}', '{"a":', "[1]"]) | words
+functions = st.fixed_dictionaries(
+    {"name": words}, optional={"arguments": args | st.none() | st.dictionaries(words, values), "x": values}
+)
+calls = st.fixed_dictionaries(
+    {"function": functions},
+    optional={
+        "id": words | st.none(),
+        "type": st.sampled_from(["function", "builtin_function", ""]),
+        "index": st.integers(0, 3) | st.none(),
+        "extra_content": values,
+    },
+) | st.fixed_dictionaries(
+    {"type": st.just("custom"), "custom": st.fixed_dictionaries({"name": words, "input": words})},
+    optional={"id": words},
+)
+chunks = (
+    st.fixed_dictionaries({"type": st.just("text"), "text": words}, optional={"n": values})
+    | st.fixed_dictionaries(
+        {
+            "type": st.just("thinking"),
+            "thinking": st.lists(st.fixed_dictionaries({"type": st.just("text"), "text": words}), max_size=2) | words,
+        },
+        optional={"signature": st.sampled_from(["Er=", "x"]), "closed": st.booleans()},
+    )
+    | st.fixed_dictionaries({"type": st.sampled_from(["reference", "image"])}, optional={"n": values})
+)
+details = st.fixed_dictionaries(
+    {"type": st.sampled_from(["reasoning.text", "reasoning.encrypted", "odd"])},
+    optional={"text": words, "data": words, "index": st.integers(0, 2) | st.none(), "n": values},
+)
+messages = st.fixed_dictionaries(
+    {"role": st.just("assistant")},
+    optional={
+        "content": words | st.none() | st.lists(chunks, max_size=3),
+        "reasoning": words | st.none(),
+        "reasoning_content": words | st.none(),
+        "reasoning_details": st.lists(details, max_size=3) | st.none(),
+        "tool_calls": st.lists(calls, max_size=3) | st.none(),
+        "function_call": functions | st.none(),
+        "refusal": words | st.none(),
+        "audio": st.none() | st.fixed_dictionaries({"id": words}, optional={"data": words, "expires_at": values}),
+        "images": st.lists(values, max_size=2) | st.none(),
+        "annotations": st.lists(values, max_size=2) | st.none(),
+        "novel": values,
+    },
+)
+rows = st.builds(
+    ChatSwitches,
+    think_tags=st.booleans(),
+    passback=st.sampled_from(["never", "tool_turns", "always"]),
+    call_id=st.sampled_from(["free", "nine"]),
+    empty_reasoning=st.booleans(),
+    reasoning_field=st.sampled_from(["reasoning_content", "reasoning", "reasoning_details", "content"]),
+)
+
+
+@given(messages, rows)
+def test_whatever_a_message_holds_goes_back_as_it_came(message, row):
+    response = whole(body(message), row)
+
+    assert back(response) == json.loads(json.dumps(message))
+    wire = encode(ChatRequest(model="m", messages=(UserMessage("Hi"), response.message)), target(row))
+    assert json.loads(wire.body)["messages"]
+
+
+@st.composite
+def cut_up(draw):
+    """A message, and deltas that say it in pieces."""
+    fields = {name: draw(st.lists(words, max_size=4)) for name in ("reasoning_content", "content", "refusal")}
+    deltas = [{name: piece} for name, pieces in fields.items() for piece in pieces]
+    order = draw(st.permutations(deltas)) if draw(st.booleans()) else deltas
+    said = {name: "".join(d[name] for d in order if name in d) for name, pieces in fields.items() if pieces}
+    names = draw(st.lists(st.sampled_from(["f", "g", "h"]), max_size=2))
+    calls = [
+        {"id": f"c{at}", "type": "function", "function": {"name": n, "arguments": ""}} for at, n in enumerate(names)
+    ]
+    begun = json.loads(json.dumps(calls))
+    order = [*order, *({"tool_calls": [{**call, "index": at}]} for at, call in enumerate(begun))]
+    for at in draw(st.lists(st.integers(0, len(calls) - 1), max_size=4)) if calls else ():
+        piece = draw(args)
+        order.append({"tool_calls": [{"index": at, "function": {"arguments": piece}}]})
+        calls[at]["function"]["arguments"] += piece
+    return order, {"role": "assistant", **said, **({"tool_calls": calls} if calls else {})}
+
+
+@given(cut_up(), st.booleans())
+def test_whatever_comes_in_pieces_goes_back_as_one(case, tags):
+    deltas, message = case
+    frames = [chunk({"role": "assistant"}), *map(chunk, deltas), chunk({}, "stop")]
+    found = back(stream(sse(*frames), ChatSwitches(think_tags=tags)))
+
+    assert found == json.loads(json.dumps(message))  # which joins the halves of a character that stood in two pieces
+
+
+@given(st.data())
+def test_damaged_frames_raise_nothing_but_our_errors(data):
+    frames = [line for line in STREAMS[data.draw(st.sampled_from(sorted(STREAMS)))].split(b"\n\n") if line]
+    at = data.draw(st.integers(0, len(frames) - 1))
+    start, end = sorted(data.draw(st.tuples(*[st.integers(0, len(frames[at]))] * 2)))
+    frames[at] = frames[at][:start] + data.draw(st.binary(max_size=6)) + frames[at][end:]
+    decoder = ChatDecoder(target())
+    decoder.feed(b"\n\n".join((*frames, b"")))
+    with contextlib.suppress(LLMError):
+        decoder.finish()
