@@ -50,9 +50,10 @@ class Ancestor:
             if read.first.blocks[place].get("type") in ("function_call", "custom_tool_call"):
                 continue
             done, last = (turn_leaves(dialect, [block], []) for block in (read.first.blocks[place], other))
-            for one, twin in zip(done, last, strict=False):
-                if isinstance(one, Leaf) and isinstance(twin, Leaf) and one.path == twin.path and one != twin:
-                    found[twin] = one
+            pairs = zip(done, last, strict=False)
+            found |= {
+                b: a for a, b in pairs if isinstance(a, Leaf) and isinstance(b, Leaf) and a.path == b.path and a != b
+            }
         return found
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from conformance.corpus import DIALECTS
+from conformance.corpus import DIALECTS, exchanges
 from conformance.judge import Case, judge
 from conformance.report import Report
 
@@ -66,8 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run, print, and return the exit code: 0 all passed, 1 something failed, 2 nothing to run, 130 interrupted."""
     options = _options(arguments)
     groups = conversations(options.corpus) if options.corpus.is_dir() else []
-    names = ["/".join(folder.parts[-3:]) for folders in groups for folder in folders]
-    wanted = frozenset(name for name in names if _chosen(name, options))
+    wanted = frozenset(exchange.name for exchange in exchanges(options.corpus) if _chosen(exchange.name, options))
     groups = [folders for folders in groups if any("/".join(f.parts[-3:]) in wanted for f in folders)]
     if not groups:
         print(f"conformance: no exchanges of {', '.join(DIALECTS)} in {options.corpus}", file=sys.stderr)

@@ -23,7 +23,7 @@ from tenuto.core.blocks import (
     UrlCitation,
 )
 from tenuto.core.messages import AssistantMessage, Origin, SystemMessage, ToolResult, ToolResults, UserMessage
-from tenuto.core.target import ChatSwitches, ModelTraits, Provider, Target
+from tenuto.core.target import ChatSwitches, ModelTraits, Provider, ResponsesSwitches, Target
 from tenuto.wire.handoff import UNANSWERED, adapt, issued_by
 
 HERE = Target(Provider("here", "anthropic-messages", ""), "claude-opus-4-6", "anthropic-messages")
@@ -176,6 +176,8 @@ def test_chat_rows_say_how_long_an_id_may_be():
     messages = (AssistantMessage((ToolUse("c" * 41, "f", "{}"),)), ToolResults((ToolResult("c" * 41),)))
 
     assert rules(adapt(messages, Target(row, "m", "openai-chat"))) == ["call-id-mapped"]
+    any_length = Provider("x", "openai-responses", "", responses=ResponsesSwitches(call_id_max=0))
+    assert adapt(messages, Target(any_length, "m", "openai-responses")).messages is messages
 
 
 def test_an_id_used_again_in_a_later_turn_is_renamed():

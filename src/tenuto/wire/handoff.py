@@ -48,6 +48,7 @@ METAS: dict[Dialect, tuple[type, ...]] = {
 _DATED = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|\d{3,4}|latest|preview(?:-\d{2}-\d{2,4})?)$")
 _SAFE_ID = re.compile(r"[a-zA-Z0-9_-]+")
 _ID_LIMIT = 64
+_ANY_LENGTH = 10**9
 
 
 class Adapted(msgspec.Struct, frozen=True):
@@ -185,7 +186,7 @@ class _Foreign:
 
 def _renamed(messages: list[Message], target: Target, losses: list[Loss]) -> list[Message]:
     """Rewrite the call ids that the target would refuse, and later uses of an id that is taken; results follow."""
-    limit = target.provider.chat.call_id_max if target.dialect == "openai-chat" else _ID_LIMIT
+    limit = _id_limit(target)
     taken: set[str] = set()
     names: dict[str, str] = {}
     renamed: list[Message] = []
@@ -198,6 +199,12 @@ def _renamed(messages: list[Message], target: Target, losses: list[Loss]) -> lis
         else:
             renamed.append(message)
     return renamed
+
+
+def _id_limit(target: Target) -> int:
+    row = target.provider
+    limits = {"openai-chat": row.chat.call_id_max, "openai-responses": row.responses.call_id_max}
+    return limits.get(target.dialect, _ID_LIMIT) or _ANY_LENGTH
 
 
 def _with_result_ids(message: ToolResults, names: dict[str, str]) -> ToolResults:

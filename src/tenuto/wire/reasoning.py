@@ -61,6 +61,10 @@ class ReasoningFormat(enum.Enum):
         return self.value
 
     @classmethod
+    def _missing_(cls, _: object) -> ReasoningFormat:
+        return cls.UNKNOWN
+
+    @classmethod
     def from_wire(cls, word: object) -> ReasoningFormat:
         """Read the word on the wire; whatever is not known is `UNKNOWN`."""
         return _FORMATS.get(word, cls.UNKNOWN) if isinstance(word, str) else cls.UNKNOWN

@@ -362,12 +362,24 @@ def test_thinking_by_budget():
     assert body(thinking=Thinking("on", show=False), max_tokens=9000, to=BUDGET)["thinking"]["display"] == "omitted"
 
 
+def test_sampling_beside_a_budget():
+    """A budget goes with the default temperature only."""
+    written = wire(effort="low", temperature=0.3, top_k=5, top_p=0.96, to=BUDGET)
+
+    assert not {"temperature", "top_k"} & set(json.loads(written.body))
+    assert [loss.rule for loss in written.losses] == ["sampling-refused"] * 2
+    assert body(effort="low", temperature=1.0, to=BUDGET)["temperature"] == 1
+
+
 def test_thinking_that_cannot_be_turned_off():
     """It is said, not silently ignored; an effort needs no mode beside it."""
     assert rules(effort="none", to=ALWAYS) == ["thinking-stays-on"]
     assert "thinking" not in body(effort="low", to=ALWAYS)
     assert body(thinking=Thinking("on"), to=ALWAYS)["thinking"] == {"type": "adaptive"}
     assert "thinking" not in body(effort="none", to=target(thinking=("none",), thinking_default="no"))
+    less = target(thinking=("adaptive", "between_tools"), thinking_default="yes")
+    assert body(thinking=Thinking("off"), to=less)["thinking"] == {"type": "between_tools"}
+    assert rules(thinking=Thinking("off"), to=less) == ["thinking-stays-on"]
 
 
 def test_thinking_of_an_unknown_model():

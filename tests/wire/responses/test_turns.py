@@ -197,6 +197,14 @@ def test_reasoning_of_others_is_left_out(meta):
     assert sent(said, foreign_reasoning="inline")[0][0]["content"] == "[Reasoning: Hm.]"
 
 
+def test_reasoning_that_lost_its_token_takes_the_ids_of_its_turn():
+    """A call that carries its id wants its reasoning."""
+    reply = whole(reasoning("Hm."), call()).message
+    cut = AssistantMessage((Reasoning("Hm."), *reply.blocks[1:]))
+
+    assert sent(cut)[0] == [without(call(), "id")]
+
+
 # --- calls ------------------------------------------------------------------------------------------------------------
 
 

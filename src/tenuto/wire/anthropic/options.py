@@ -136,6 +136,9 @@ def _think_not(draft: Draft) -> None:
     modes = draft.target.traits.thinking
     if not modes or "disabled" in modes:
         draft.body["thinking"] = {"type": "disabled"}
+    elif "between_tools" in modes:
+        draft.body["thinking"] = {"type": "between_tools"}
+        draft.lose("thinking-stays-on", "thinking", "this model thinks between tools even so")
     elif draft.target.traits.thinking_default != "no":
         draft.lose("thinking-stays-on", "thinking", "this model always thinks", "ask for a lower effort")
 
@@ -169,6 +172,10 @@ def _think_by_budget(draft: Draft) -> None:
         draft.lose("max-tokens-raised", "max_tokens", f"became {limit}: it has to hold a thinking budget of {budget}")
         draft.body["max_tokens"] = limit
     draft.body["thinking"] = {"type": "enabled", "budget_tokens": budget, **_display(draft)}
+    for name in ("temperature", "top_k"):
+        if draft.body.get(name, 1) != 1:
+            value = draft.body.pop(name)
+            draft.lose("sampling-refused", name, f"{value!r} is refused beside a thinking budget", "leave it out")
     if traits.interleaved_beta:
         draft.join_header("anthropic-beta", INTERLEAVED)
 

@@ -141,7 +141,7 @@ class Turn:
         """The candidate ended: `raw` is what the provider said, `word` the finish reason that it names."""
         self.end()
         self.raw_stop = raw
-        self.stop_reason = STOP_REASONS.get(word, "stop")
+        self.stop_reason = STOP_REASONS.get(word, "error" if word.startswith("MALFORMED_") else "stop")
         if self._calls and self.stop_reason == "stop":  # a turn that calls tools ends as any other
             self.stop_reason = "tool_calls"
         self._parts.out.append(MessageDelta(self.index, self.stop_reason, raw))

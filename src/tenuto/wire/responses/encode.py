@@ -88,13 +88,20 @@ def _reasoning(draft: Draft) -> dict[str, Any] | None:
     effort: str | None = request.effort
     if effort is None and thinking is not None and thinking.mode == "off":
         effort = "none"
-    if effort is None and thinks:
+    if effort is None and thinks and not _samples(draft):
         effort = "medium" if traits.efforts is None or "medium" in traits.efforts else traits.effort_default or None
     show = thinking.show if thinking is not None else None
     if show is None:
         show = thinks
     fields = {"effort": effort, "summary": "auto" if show and effort != "none" else None}
     return {name: value for name, value in fields.items() if value} or None
+
+
+def _samples(draft: Draft) -> bool:
+    """Tell whether the request samples where that goes only without reasoning: then no effort is put in its way."""
+    request = draft.request
+    sampled = (request.temperature, request.top_p, request.top_logprobs)
+    return draft.target.traits.sampling == "only_without_reasoning" and any(value is not None for value in sampled)
 
 
 def _text(request: ChatRequest) -> dict[str, Any] | None:

@@ -43,7 +43,8 @@ class Turns:
             if item is not None:
                 written.append((f"{place}.blocks[{at}]", item))
             at += len(group)
-        kept = self._replayable(written)
+        thoughts = sum(isinstance(block, Reasoning) for block in message.blocks)
+        kept = self._replayable(written, thoughts)
         if self._switches.calls_last:
             kept = self._calls_last(kept, place)
         return kept
@@ -100,7 +101,8 @@ class Turns:
             item |= {"name": block.name, "input": block.args}
         return item
 
-    def _replayable(self, written: list[tuple[str, _Item]]) -> list[_Item]:
+    def _replayable(self, written: list[tuple[str, _Item]], thoughts: int) -> list[_Item]:
+        """Leave out reasoning that would be refused, and the ids with it, also where it was lost on the way here."""
         last = max((at for at, (_, item) in enumerate(written) if not _is_reasoning(item)), default=-1)
         fit: list[tuple[str, _Item]] = []
         for at, (place, item) in enumerate(written):
@@ -109,7 +111,8 @@ class Turns:
                 self._draft.lose("reasoning-left-out", place, reason, "the turn goes out without it, and without ids")
             else:
                 fit.append((place, item))
-        if len(fit) < len(written) or not self._may_keep_ids([item for _, item in fit]):
+        whole = thoughts == sum(_is_reasoning(item) for _, item in fit)
+        if not whole or not self._may_keep_ids([item for _, item in fit]):
             fit = [(place, bare) for place, item in fit if (bare := self._bare(item, place))]
         kept = [item for _, item in fit]
         self._ids |= {id for item in kept if (id := _id(item))}
