@@ -8,13 +8,15 @@ from collections.abc import Iterator
 __all__ = ["cut", "variants"]
 
 _EVENT = re.compile(rb"(?<=\n\n)")
+_BYTES = [bytes([value]) for value in range(256)]
 _DATA = re.compile(rb"^data:", re.MULTILINE)
 
 
 def cut(data: bytes, size: int) -> Iterator[bytes]:
-    """Cut into pieces of `size` bytes."""
-    for at in range(0, len(data), size):
-        yield data[at : at + size]
+    """Cut into pieces of `size` bytes. Single bytes come from a table: there are millions of them."""
+    if size == 1:
+        return map(_BYTES.__getitem__, data)
+    return (data[at : at + size] for at in range(0, len(data), size))
 
 
 def variants(data: bytes, transport: str) -> Iterator[tuple[str, Iterator[bytes]]]:

@@ -40,7 +40,8 @@ def run(groups: list[list[Path]], *, jobs: int = 1, wanted: frozenset[str] | Non
         for folders in groups:
             yield judge(folders, wanted)
         return
-    with multiprocessing.Pool(jobs, initializer=_quiet) as pool:
+    fresh = multiprocessing.get_context("spawn")  # a fork would copy whatever threads the caller runs
+    with fresh.Pool(jobs, initializer=_quiet) as pool:
         yield from pool.imap_unordered(_judge, [(folders, wanted) for folders in groups], chunksize=2)
 
 

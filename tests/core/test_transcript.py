@@ -65,6 +65,12 @@ def test_a_result_answers_one_call_even_if_ids_are_used_again():
     assert said.open_calls() == (ToolCallView("a", "weather", '{"day":2}'),)
 
 
+def test_one_result_does_not_answer_two_calls():
+    twice = AssistantMessage((ToolUse("a", "f", "1"), ToolUse("a", "f", "2")))
+
+    assert (Transcript() + twice + ToolResult("a")).open_calls() == (ToolCallView("a", "f", "2"),)
+
+
 def test_a_result_before_its_call_answers_nothing():
     said = Transcript() + ToolResult("a", "4 °C") + ASKS
 

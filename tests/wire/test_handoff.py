@@ -180,6 +180,17 @@ def test_chat_rows_say_how_long_an_id_may_be():
     assert adapt(messages, Target(any_length, "m", "openai-responses")).messages is messages
 
 
+def test_ids_that_must_be_echoed_are_left_alone():
+    """One dialect takes any id and wants it back as it was; an empty one is no id."""
+    echo = Target(Provider("x", "gemini", ""), "m", "gemini")
+    odd = (AssistantMessage((ToolUse("a.b:c" * 30, "f", "{}"),)), ToolResults((ToolResult("a.b:c" * 30),)))
+
+    assert adapt(odd, echo).messages is odd
+    assert rules(adapt((AssistantMessage((ToolUse("", "f", "{}"),)), ToolResults((ToolResult(""),))), echo)) == [
+        "call-id-mapped"
+    ]
+
+
 def test_an_id_used_again_in_a_later_turn_is_renamed():
     """P51: some providers refuse the second one; its result follows, the first stays."""
     turn = (AssistantMessage((ToolUse("t", "f", "{}"),)), ToolResults((ToolResult("t", "1"),)))

@@ -70,6 +70,7 @@ def test_the_order_is_strip_rename_clamp_defaults():
     }
 
     assert sent({"seed": 11, "user": "me"}, switches)[0] == {"random_seed": 9, "user": "x"}
+    assert sent({"seed": 11, "user": "me"}, {"strip": ("seed",), "rename": {"user": "seed"}})[0] == {"seed": "me"}
 
 
 def test_what_the_caller_adds_for_this_provider_comes_last_and_the_rest_of_metadata_stays_out():

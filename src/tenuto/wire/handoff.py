@@ -46,9 +46,7 @@ METAS: dict[Dialect, tuple[type, ...]] = {
     "gemini": (GeminiMeta,),
 }
 _DATED = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|\d{3,4}|latest|preview(?:-\d{2}-\d{2,4})?)$")
-_SAFE_ID = re.compile(r"[a-zA-Z0-9_-]+")
-_ID_LIMIT = 64
-_ANY_LENGTH = 10**9
+_SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 class Adapted(msgspec.Struct, frozen=True):
@@ -186,13 +184,13 @@ class _Foreign:
 
 def _renamed(messages: list[Message], target: Target, losses: list[Loss]) -> list[Message]:
     """Rewrite the call ids that the target would refuse, and later uses of an id that is taken; results follow."""
-    limit = _id_limit(target)
+    takes = _id_rule(target)
     taken: set[str] = set()
     names: dict[str, str] = {}
     renamed: list[Message] = []
     for at, message in enumerate(messages):
         if isinstance(message, AssistantMessage):
-            names = _names(message, at, limit, taken, losses)
+            names = _names(message, at, takes, taken, losses)
             renamed.append(_with_ids(message, names) if names else message)
         elif isinstance(message, ToolResults) and any(r.tool_use_id in names for r in message.results):
             renamed.append(_with_result_ids(message, names))
@@ -201,10 +199,14 @@ def _renamed(messages: list[Message], target: Target, losses: list[Loss]) -> lis
     return renamed
 
 
-def _id_limit(target: Target) -> int:
+def _id_rule(target: Target) -> Callable[[str], bool]:
+    """Tell which call ids the target takes: by their letters, by their length, or any."""
     row = target.provider
     limits = {"openai-chat": row.chat.call_id_max, "openai-responses": row.responses.call_id_max}
-    return limits.get(target.dialect, _ID_LIMIT) or _ANY_LENGTH
+    limit = limits.get(target.dialect, 0)
+    if target.dialect == "anthropic-messages":
+        return lambda name: _SAFE_ID.fullmatch(name) is not None
+    return lambda name: bool(name) and (not limit or len(name) <= limit)
 
 
 def _with_result_ids(message: ToolResults, names: dict[str, str]) -> ToolResults:
@@ -212,13 +214,14 @@ def _with_result_ids(message: ToolResults, names: dict[str, str]) -> ToolResults
     return msgspec.structs.replace(message, results=tuple(results))
 
 
-def _names(message: AssistantMessage, at: int, limit: int, taken: set[str], losses: list[Loss]) -> dict[str, str]:
+def _names(
+    message: AssistantMessage, at: int, takes: Callable[[str], bool], taken: set[str], losses: list[Loss]
+) -> dict[str, str]:
     names: dict[str, str] = {}
     for block in message.blocks:
         if not isinstance(block, ToolUse):
             continue
-        fits = len(block.id) <= limit and _SAFE_ID.fullmatch(block.id) is not None
-        if not fits or block.id in taken:
+        if block.id in taken or not takes(block.id):
             digest = hashlib.sha256(f"{at}\x00{block.id}".encode("utf-8", "surrogatepass")).hexdigest()
             names[block.id] = f"call_{digest[:24]}"
             losses.append(Loss("call-id-mapped", f"messages[{at}]", f"{block.id[:80]} became {names[block.id]}"))

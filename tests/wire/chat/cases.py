@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 
 from tenuto.core import jsonio
+from tenuto.core.blocks import Block
+from tenuto.core.messages import Message
+from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
 from tenuto.core.target import ChatSwitches, ModelTraits, Provider, Target
 from tenuto.wire.chat.decode import ChatDecoder
-from tenuto.wire.chat.encode import verbatim
+from tenuto.wire.chat.encode import encode, verbatim
 from tenuto.wire.codec import read, read_whole
 
 HEAD = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1700000000, "model": "gpt-x"}
@@ -65,6 +68,25 @@ def whole(data: bytes, switches: ChatSwitches | None = None) -> ChatResponse:
 def back(response: ChatResponse, choice: int = 0) -> dict:
     """The message as it would stand on the wire again."""
     return json.loads(jsonio.encode(verbatim(response.choices[choice].message)))[0]
+
+
+def blocks(data: bytes, switches: ChatSwitches | None = None) -> tuple[Block, ...]:
+    return stream(data, switches).message.blocks
+
+
+def sent(
+    *messages: Message, switches: ChatSwitches | None = None, request: dict | None = None, **traits: object
+) -> tuple[list[dict], list[tuple[str, str]]]:
+    """The messages on the wire, and the losses."""
+    wire = encode(ChatRequest(model="gpt-x", messages=messages, **request or {}), target(switches, **traits))
+    return json.loads(wire.body)["messages"], [(loss.rule, loss.place) for loss in wire.losses]
+
+
+def only(*messages: Message, **options) -> list[dict]:
+    """The messages on the wire, where nothing may be lost."""
+    found, losses = sent(*messages, **options)
+    assert losses == []
+    return found
 
 
 WEATHER = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "weather", "arguments": ""}}

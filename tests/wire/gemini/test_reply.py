@@ -241,6 +241,15 @@ def test_words_decide_where_a_segment_lies(part, home):
     assert [at for at, block in enumerate(said) if isinstance(block, Text) and block.citations] == [home]
 
 
+def test_offsets_decide_between_texts_that_hold_the_words():
+    """The first text holds them too, elsewhere."""
+    support = {"segment": {"endIndex": 4, "text": "same"}, "groundingChunkIndices": [0]}
+    grounding = {"groundingChunks": [{"web": {"uri": "u"}}], "groundingSupports": [support]}
+    said = whole(chunk(text("the same"), text("same"), reason="STOP", candidate={"groundingMetadata": grounding}))
+
+    assert [bool(block.citations) for block in said.message.blocks] == [False, True]
+
+
 @pytest.mark.parametrize(
     "grounding",
     [

@@ -96,7 +96,7 @@ def _content(blocks: tuple[Block, ...], *, listed: bool) -> str | list[Any] | No
             found.append(chunks.thinking_object(block))
         elif isinstance(block, Opaque) and _home(block) == "content":
             found.append(_raw(block))
-    if listed or any(not isinstance(part, str) for part in found):
+    if any(not isinstance(part, str) for part in found):
         return [{"type": "text", "text": part} if isinstance(part, str) else part for part in found]
     return "".join(part for part in found if isinstance(part, str)) if found else None
 

@@ -1,0 +1,389 @@
+"""Turns sent back by rule: calls, reasoning, answers of tools."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from msgspec.structs import replace
+
+from tenuto.core import jsonio
+from tenuto.core.blocks import (
+    AnthropicMeta,
+    Audio,
+    ChatMeta,
+    Document,
+    Image,
+    Marker,
+    Opaque,
+    Reasoning,
+    Refusal,
+    ServerToolUse,
+    Text,
+    ToolUse,
+)
+from tenuto.core.messages import (
+    AssistantMessage,
+    Origin,
+    ToolResult,
+    ToolResults,
+    UserMessage,
+)
+from tenuto.core.request import ChatRequest
+from tenuto.core.target import ChatSwitches
+from tenuto.wire.chat.encode import encode, verbatim
+from tenuto.wire.chat.shapes import RESPONSE_ONLY
+from wire.chat.cases import STREAMS, back, body, only, said, sent, stream, target, whole
+
+HI = UserMessage("Hi")
+
+
+# --- turns sent back --------------------------------------------------------------------------------------------------
+
+CALL = ToolUse("call_1", "f", '{"n": 1.10}')
+WIRED = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": '{"n": 1.10}'}}
+RESULT = ToolResults((ToolResult("call_1", "ok"),))
+THOUGHT = Reasoning("Look.", meta=ChatMeta(field="reasoning_content"))
+
+
+def turn(*blocks, **fields) -> AssistantMessage:
+    return AssistantMessage(blocks, **fields)
+
+
+def test_text_and_calls():
+    assert only(HI, turn(Text("A "), Text("moment."), CALL), RESULT)[1:] == [
+        {"role": "assistant", "content": "A moment.", "tool_calls": [WIRED]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "ok"},
+    ]
+
+
+def test_content_without_text_is_null_or_empty():
+    assert only(turn(CALL), RESULT)[0]["content"] is None
+    assert only(turn(CALL), RESULT, switches=ChatSwitches(null_content=False))[0]["content"] == ""
+
+
+@pytest.mark.parametrize("args", ['{"a":', "", "[1]", "null"])
+def test_arguments_go_back_exactly_whatever_they_are(args):
+    block = ToolUse("call_1", "f", args, broken="x" if args == '{"a":' else "")
+
+    assert only(turn(block), RESULT)[0]["tool_calls"][0]["function"]["arguments"] == args
+
+
+def test_a_call_that_came_without_arguments_or_with_an_object_goes_back_as_a_string():
+    for function in ({"name": "f", "arguments": None}, {"name": "f"}, {"name": "f", "arguments": {"n": 1}}):
+        message = whole(
+            body(said(None, tool_calls=[{"id": "call_1", "type": "function", "function": function}]))
+        ).message
+        expected = '{"n": 1}' if function.get("arguments") else "{}"
+        assert only(message, RESULT)[0]["tool_calls"][0]["function"] == {"name": "f", "arguments": expected}
+
+
+def test_tokens_on_a_call_go_back_and_its_place_does_not():
+    call = {**WIRED, "index": 0, "extra_content": {"google": {"thought_signature": "Eg=="}}}
+    message = whole(body(said(None, tool_calls=[call]))).message
+
+    assert only(message, RESULT)[0]["tool_calls"] == [{k: v for k, v in call.items() if k != "index"}]
+    assert "index" in RESPONSE_ONLY
+
+
+def test_made_up_ids_go_out_on_both_sides():
+    message = whole(body(said(None, tool_calls=[{"function": {"name": "f", "arguments": "{}"}}]))).message
+    id = message.blocks[0].id
+    found = only(message, ToolResults((ToolResult(id, "ok"),)))
+
+    assert found[0]["tool_calls"][0]["id"] == found[1]["tool_call_id"] == id
+
+
+def test_ids_are_mapped_to_what_the_provider_takes_on_both_sides():
+    found, losses = sent(turn(CALL), RESULT, switches=ChatSwitches(call_id="nine"))
+
+    assert found[0]["tool_calls"][0]["id"] == found[1]["tool_call_id"]
+    assert len(found[1]["tool_call_id"]) == 9
+    assert losses == [("call-id-mapped", "messages[0]")]
+
+
+def test_ids_of_the_model_that_is_asked_stay_as_they_are():
+    message = turn(CALL, origin=Origin("here", "openai-chat", "gpt-x"))
+
+    assert only(message, RESULT, switches=ChatSwitches(call_id="nine"))[1]["tool_call_id"] == "call_1"
+
+
+def test_ids_that_come_again_get_another_name():
+    found, losses = sent(turn(CALL), RESULT, turn(CALL), RESULT)
+    ids = [m["tool_calls"][0]["id"] if "tool_calls" in m else m["tool_call_id"] for m in found]
+
+    assert ids[0] == ids[1] == "call_1"
+    assert ids[2] == ids[3] != "call_1"
+    assert losses == [("call-id-mapped", "messages[2]")]
+
+
+def test_an_answer_belongs_to_the_call_right_before_it():
+    found, _ = sent(turn(CALL), HI, turn(CALL), RESULT)
+
+    assert found[3]["tool_call_id"] == found[2]["tool_calls"][0]["id"] != "call_1"
+
+
+def test_custom_and_built_in_calls_keep_their_kind():
+    calls = turn(ToolUse("a", "sql", "select 1", "custom"), ToolUse("b", "$web_search", "{}", "builtin_function"))
+    found = only(calls, ToolResults((ToolResult("a", "1"), ToolResult("b", "2"))))
+
+    assert found[0]["tool_calls"] == [
+        {"id": "a", "type": "custom", "custom": {"name": "sql", "input": "select 1"}},
+        {"id": "b", "type": "builtin_function", "function": {"name": "$web_search", "arguments": "{}"}},
+    ]
+
+
+def test_the_older_function_call_goes_back_in_its_form_with_its_answer():
+    message = stream(STREAMS["function call"]).message
+    found = only(message, ToolResults((ToolResult(message.blocks[0].id, "ok"),)))
+
+    assert found == [
+        {"role": "assistant", "content": None, "function_call": {"name": "weather", "arguments": '{"city":"Oslo"}'}},
+        {"role": "function", "name": "weather", "content": "ok"},
+    ]
+
+
+def test_refusals_go_back_as_refusals_and_speech_by_its_id():
+    assert only(turn(Refusal("No.")))[0] == {"role": "assistant", "content": None, "refusal": "No."}
+    assert only(turn(Audio(data="AAAA", id="audio_1", transcript="Hi")))[0]["audio"] == {"id": "audio_1"}
+
+
+def test_blocks_without_a_place_here_are_losses():
+    blocks = (
+        Image(url="x"),
+        ServerToolUse("s", "search"),
+        Marker("compaction"),
+        Opaque("gemini", "{}"),
+        Audio(data="A"),
+    )
+    found, losses = sent(turn(Text("a"), *blocks))
+
+    assert found == [{"role": "assistant", "content": "a"}]
+    assert losses == [("unsupported-block", f"messages[0].blocks[{at}]") for at in range(1, 6)]
+
+
+def test_a_turn_with_nothing_to_send_is_left_out():
+    found, losses = sent(HI, turn(Text("")), HI)
+
+    assert [m["role"] for m in found] == ["user", "user"]
+    assert losses == [("empty-message", "messages[1]")]
+
+
+def test_fields_beside_the_blocks_go_back_only_where_the_row_lists_them():
+    message = turn(Text("a"), extra='{"name":"Kim","annotations":[],"executed_tools":[1],"role":"x"}')
+
+    assert only(message) == [{"role": "assistant", "content": "a", "name": "Kim"}]
+    assert only(message, switches=ChatSwitches(replayed_fields=("executed_tools", "content"))) == [
+        {"role": "assistant", "content": "a", "executed_tools": [1]}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("flag", "options"),
+    [
+        ("prefix", {"switches": ChatSwitches(prefix_flag="prefix")}),
+        ("partial", {"prefill": "flag:partial"}),
+        ("partial", {"prefill": "flag:partial", "switches": ChatSwitches(prefix_flag="prefix")}),
+    ],
+)
+def test_a_last_turn_is_marked_to_be_continued(flag, options):
+    found = only(HI, turn(Text("a")), HI, turn(Text("It ra")), **options)
+
+    assert found[3] == {"role": "assistant", "content": "It ra", flag: True}
+    assert flag not in found[1]
+    assert all(flag not in m for m in only(turn(Text("a")), HI, **options))
+
+
+# --- reasoning sent back ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("policy", "plain", "called"),
+    [("never", False, False), ("tool_turns", False, True), ("always", True, True)],
+)
+@pytest.mark.parametrize("by", ["row", "model"])
+def test_reasoning_goes_back_by_policy(policy, plain, called, by):
+    other = {"never": "always", "tool_turns": "never", "always": "never"}[policy]
+    options = (
+        {"switches": ChatSwitches(passback=policy)}
+        if by == "row"
+        else {"switches": ChatSwitches(passback=other), "passback": policy}
+    )
+    found, losses = sent(turn(THOUGHT, Text("a")), HI, turn(THOUGHT, CALL), RESULT, **options)
+
+    assert ("reasoning_content" in found[0], "reasoning_content" in found[2]) == (plain, called)
+    withheld = [("reasoning-withheld", f"messages[{at}]") for at, kept in ((0, plain), (2, called)) if not kept]
+    assert losses == withheld
+
+
+def test_reasoning_goes_back_in_the_field_it_came_in():
+    for field in ("reasoning", "reasoning_content"):
+        block = Reasoning("Look.", meta=ChatMeta(field=field))
+        assert only(turn(block, Text("a")))[0][field] == "Look."
+
+
+@pytest.mark.parametrize(
+    ("home", "expected"),
+    [
+        ("reasoning_content", {"content": "a", "reasoning_content": "Look."}),
+        ("reasoning", {"content": "a", "reasoning": "Look."}),
+        ("reasoning_details", {"content": "a", "reasoning": "Look."}),
+        ("content", {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "Look."}]}, {"type": "text", "text": "a"}]}),
+    ],
+)  # fmt: skip
+def test_reasoning_whose_field_is_not_known_goes_where_the_row_says(home, expected):
+    found = only(turn(Reasoning("Look."), Text("a")), switches=ChatSwitches(reasoning_field=home))
+
+    assert found == [{"role": "assistant", **expected}]
+
+
+def test_an_empty_string_stands_for_reasoning_that_is_missing_from_a_turn_with_calls():
+    deepseek = ChatSwitches(passback="tool_turns", empty_reasoning=True)
+    found = only(turn(Text("a")), HI, turn(CALL), RESULT, switches=deepseek)
+
+    assert "reasoning_content" not in found[0]
+    assert found[2]["reasoning_content"] == ""
+    assert "reasoning_content" not in only(turn(CALL), RESULT, switches=deepseek, passback="never")[0]
+    assert (
+        only(turn(CALL), RESULT, switches=replace(deepseek, reasoning_field="reasoning_details"))[0]["reasoning"] == ""
+    )
+    kept = replace(THOUGHT, meta=ChatMeta(field="reasoning"))
+    assert "reasoning_content" not in only(turn(kept, CALL), RESULT, switches=deepseek)[0]
+
+
+DETAILS = '[{"type":"reasoning.text","text":"Look.","signature":"Er=","cost":1.10},{"type":"odd","id":null}]'
+
+
+def test_details_always_go_back_word_for_word_and_without_their_copy():
+    block = Reasoning("Look.", meta=ChatMeta(field="reasoning", details=DETAILS))
+    wire = encode(ChatRequest(model="m", messages=(turn(block, CALL), RESULT)), target(ChatSwitches(passback="never")))
+
+    assert f'"reasoning_details":{DETAILS}'.encode() in wire.body
+    assert "reasoning" not in json.loads(wire.body)["messages"][0]
+    assert wire.losses == ()
+
+
+def test_several_thoughts_with_details_go_back_as_one_array_in_order():
+    thoughts = [Reasoning(meta=ChatMeta(field="reasoning", details=f'[{{"index":{n}}}]')) for n in (0, 1)]
+
+    assert only(turn(thoughts[0], Text("a"), thoughts[1]))[0]["reasoning_details"] == [{"index": 0}, {"index": 1}]
+
+
+def test_signed_thoughts_of_a_content_list_always_go_back_and_unsigned_ones_by_policy():
+    content = [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "a"}], "signature": "Er=", "closed": True},
+        {"type": "thinking", "thinking": [{"type": "text", "text": "b"}]},
+        {"type": "text", "text": "c"},
+    ]
+    message = whole(body(said(content))).message
+
+    assert only(message)[0]["content"] == content
+    found, losses = sent(message, switches=ChatSwitches(passback="never"))
+    assert found[0]["content"] == [content[0], content[2]]
+    assert losses == [("reasoning-withheld", "messages[0]")]
+
+
+def test_tags_go_back_in_their_original_form_or_not_at_all():
+    tagged = "\n<think>Look.</think>\nIt rains."
+    message = whole(body(said(tagged)), ChatSwitches(think_tags=True)).message
+
+    assert only(message)[0]["content"] == tagged
+    assert sent(message, switches=ChatSwitches(passback="never"))[0][0]["content"] == "\nIt rains."
+
+
+def test_foreign_reasoning_is_told_as_text_where_that_was_asked_for():
+    found = only(turn(Reasoning("Look."), Text("a")), request={"foreign_reasoning": "inline"})
+
+    assert found == [{"role": "assistant", "content": "[Reasoning: Look.]a"}]
+
+
+@pytest.mark.parametrize("meta", [ChatMeta(field="reasoning", details="no list"), ChatMeta(field="x", signature="Er=")])
+def test_a_stored_token_that_makes_no_sense_is_a_loss(meta):
+    assert ("unreadable-token", "messages[0].blocks[0]") in sent(turn(Reasoning("a", meta=meta), Text("b")))[1]
+
+
+def test_a_token_of_another_dialect_is_no_token_here():
+    found, _ = sent(turn(Reasoning("a", meta=AnthropicMeta("Er=")), Text("b")))
+
+    assert b"Er=" not in json.dumps(found).encode()
+
+
+# --- answers of tools -------------------------------------------------------------------------------------------------
+
+
+def answer(result: ToolResult, **options):
+    found, losses = sent(turn(CALL), ToolResults((result,)), **options)
+    return found[1], losses
+
+
+def test_each_answer_is_a_message():
+    calls = turn(CALL, replace(CALL, id="call_2"))
+    results = ToolResults((ToolResult("call_1", "a"), ToolResult("call_2", "b")))
+
+    assert [(m["tool_call_id"], m["content"]) for m in only(calls, results)[1:]] == [("call_1", "a"), ("call_2", "b")]
+
+
+def test_an_error_says_so():
+    assert answer(ToolResult("call_1", "no disk", is_error=True))[0]["content"] == "Error: no disk"
+    assert answer(ToolResult("call_1", "error: no disk", is_error=True))[0]["content"] == "error: no disk"
+    assert answer(ToolResult("call_1", (Text("no disk"),), is_error=True))[0]["content"] == "Error: no disk"
+
+
+def test_texts_are_joined_and_pictures_are_losses_unless_they_are_taken():
+    picture = Image(data="AAAA", mime="image/png")
+    result = ToolResult("call_1", (Text("a"), Document(text="b"), picture))
+
+    assert answer(result) == (
+        {"role": "tool", "tool_call_id": "call_1", "content": "a\nb"},
+        [("unsupported-content", "messages[1].results[0].content[2]")],
+    )
+    found, losses = answer(result, switches=ChatSwitches(images_in_results=True))
+    assert [part["type"] for part in found["content"]] == ["text", "text", "image_url"]
+    assert losses == []
+
+
+def test_an_answer_names_its_tool_where_that_is_wanted_and_keeps_its_own_fields():
+    named = ChatSwitches(name_on_tool_message=True)
+
+    assert answer(ToolResult("call_1", "ok", extra='{"x":1}'), switches=named)[0] == {
+        "role": "tool",
+        "tool_call_id": "call_1",
+        "content": "ok",
+        "name": "f",
+        "x": 1,
+    }
+
+
+# --- what may not break it --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "extra",
+    ['{"function":5}', '{"function_call":5}', '{"type":5}', '{"in":5}', '{"before":5,"closed":5}', '{"image_url":5}'],
+)
+def test_extra_fields_of_another_kind_do_not_harm(extra):
+    blocks = (
+        replace(CALL, extra=extra),
+        Reasoning("a", meta=ChatMeta(field="think"), extra=extra),
+        Opaque("openai-chat", "{}", extra=extra),
+        Image(url="x", extra=extra),
+    )
+    message = turn(*blocks, extra=extra)
+
+    jsonio.encode(verbatim(message))
+    assert sent(message, RESULT)[0]
+
+
+def test_half_characters_become_replacement_marks_with_a_loss():
+    wire = encode(ChatRequest(model="m", messages=(UserMessage("a\ud800"),)), target())
+
+    assert json.loads(wire.body)["messages"][0]["content"] == "a\ufffd"
+    assert [loss.rule for loss in wire.losses] == ["lone-surrogate"]
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_what_came_can_be_stored_and_goes_back_the_same(name):
+    for at, choice in enumerate(stream(STREAMS[name]).choices):
+        assert back(stream(STREAMS[name]), at)["role"] == "assistant"
+        wire = encode(ChatRequest(model="m", messages=(HI, choice.message)), target())
+        assert json.loads(wire.body)["messages"][1]["role"] == "assistant"
