@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
+import operator
 import re
 import subprocess
 import sys
@@ -229,7 +230,7 @@ def test_exported_names():
     for name in tenuto.__all__:
         assert getattr(tenuto, name).__module__.startswith("tenuto.")
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        getattr(tenuto, "nothing")
+        operator.attrgetter("nothing")(tenuto)
     assert set(tenuto.__all__) <= set(dir(tenuto))
 
 

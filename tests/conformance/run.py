@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from concurrent import futures
 from pathlib import Path
 from typing import Any
 
@@ -41,16 +42,16 @@ def run(groups: list[list[Path]], *, jobs: int = 1, wanted: frozenset[str] | Non
             yield judge(folders, wanted)
         return
     fresh = multiprocessing.get_context("spawn")  # a fork would copy whatever threads the caller runs
-    with fresh.Pool(jobs, initializer=_quiet) as pool:
-        yield from pool.imap_unordered(_judge, [(folders, wanted) for folders in groups], chunksize=2)
-
-
-def _judge(work: tuple[list[Path], frozenset[str] | None]) -> list[Case]:
-    return judge(*work)
+    workers = futures.ProcessPoolExecutor(jobs, mp_context=fresh, initializer=_quiet)
+    try:
+        for done in futures.as_completed([workers.submit(judge, folders, wanted) for folders in groups]):
+            yield done.result()
+    finally:
+        workers.shutdown(cancel_futures=True)
 
 
 def _quiet() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C and ends its workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C and starts nothing more
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:

@@ -8,6 +8,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from conformance.corpus import Exchange
 from conformance.jsontext import load
 from tenuto.core import stored
@@ -114,8 +116,13 @@ def verbatim(dialect: str, message: AssistantMessage) -> list[Any]:
 
 
 def write(request: Any, target: Target) -> Any:
-    """Encode a request the way the client does: adapt, fit, encode."""
-    return dialects.write(request, target)
+    """Encode a request the way the client does: adapt, fit, encode.
+
+    Reasoning that is plain text is asked back on every turn: which turns a row or a model sends is its own policy, held
+    by the tests of the rows, and no part of what a recorded client did.
+    """
+    asked = msgspec.structs.replace(target.traits, passback="always")
+    return dialects.write(request, msgspec.structs.replace(target, traits=asked))
 
 
 def response_only(dialect: str) -> dict[str, str]:

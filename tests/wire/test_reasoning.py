@@ -310,3 +310,12 @@ def test_always_means_without_tools_too():
     audit = audit_replay([UNSIGNED], ReplayContract.ALWAYS_REQUIRED, next_turn_carries_tools=False)
 
     assert audit.violation is not None
+
+
+def test_a_signed_fragment_does_not_grow():
+    """Two signatures in a row, without an index: two items, both tokens kept."""
+    details = Details()
+    for token in ("s1", "s2"):
+        details.add([Raw(f'{{"type":"reasoning.text","text":"a","signature":"{token}"}}'.encode())])
+
+    assert details.raw().count('"signature"') == 2

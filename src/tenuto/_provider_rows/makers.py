@@ -17,11 +17,11 @@ ROWS = (
         base_url_env="OPENAI_BASE_URL",
         aliases=("open_ai",),
         chat=ChatSwitches(
+            strip=("top_k",),
             max_tokens_field="max_completion_tokens",
             passback="never",
             developer_role=True,
             stop_max=4,
-            replayed_fields=("name", "audio", "function_call"),
         ),
         source="sdk;pa;v",
         as_of=AS_OF,

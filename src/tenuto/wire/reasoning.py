@@ -234,6 +234,11 @@ class _Detail:
             else:
                 merge_fields(self.fields, ((name, value),))
 
+    @property
+    def signed(self) -> bool:
+        """What is signed does not grow."""
+        return bytes(self.fields.get("signature", b"null")) not in (b"null", b'""')
+
     def whole(self) -> dict[str, Raw]:
         for name, pieces in self.pieces.items():
             if len(pieces) > 1 or bytes(self.fields[name]) == b"null":
@@ -246,7 +251,7 @@ class Details:
     """The array on its way: fragments that belong together are joined, in the order in which each item first came.
 
     Fragments with an `index` belong together when index and type agree; without one, when they follow each other and
-    type and id agree. `text`, `summary` and `data` grow; of everything else the last value that is not null counts.
+    type and id agree and no signature stands between. `text`, `summary` and `data` grow; of everything else the last value that is not null counts.
     """
 
     def __init__(self) -> None:
@@ -278,7 +283,8 @@ class Details:
         else:
             key = (kind, bytes(fields.get("id", b"null")))
             last = self._items[-1] if self._items else None
-            detail = last if self._last == key and isinstance(last, _Detail) else self._new()
+            follows = self._last == key and isinstance(last, _Detail) and not last.signed
+            detail = last if follows and isinstance(last, _Detail) else self._new()
             self._last = key
         detail.take(fields)
 

@@ -323,6 +323,23 @@ def test_streamed_annotations_are_collected_before_and_after_the_text():
     assert back(response)["annotations"] == [ANNOTATION, later]
 
 
+def test_annotations_beside_calls_are_citations_of_the_text():
+    """What ends the text in the same message does not cut them off, and no text is given another's."""
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    response = whole(body(said("Hello.", annotations=[ANNOTATION], tool_calls=[call])))
+
+    assert [c.url for c in response.choices[0].content[0].citations] == ["https://a.example"]
+
+
+def test_annotations_after_their_text_are_a_loss():
+    """The text is done and told; they stay beside it, and it is said."""
+    response = stream(sse(FIRST, text("Hello."), chunk({}, "stop"), chunk({"annotations": [ANNOTATION]})))
+
+    assert response.choices[0].citations == []
+    assert [loss.rule for loss in response.losses] == ["late-citations"]
+    assert back(response)["annotations"] == [ANNOTATION]
+
+
 def test_sources_beside_the_choices_become_citations_and_stay_beside():
     sources = {
         "citations": ["https://a.example", "https://b.example"],

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Raw
 
 from tenuto.core import jsonio
-from tenuto.core.blocks import Audio, Block, ChatMeta, Image, Opaque, Reasoning, Refusal, Text
+from tenuto.core.blocks import Audio, Block, ChatMeta, Image, Opaque, Reasoning, Refusal, Text, UrlCitation
 from tenuto.core.events import (
     AudioDelta,
     CitationDelta,
@@ -73,6 +73,8 @@ class ChoiceState:
         self._heard: Fields = {}
         self._transcript: list[str] = []
         self._annotations: list[Raw] = []
+        self._cited = 0
+        self._sourced = False
         self._logprobs: dict[str, list[Raw]] = {}
         self._held: set[str] = set()
         self._spoken = False
@@ -88,12 +90,12 @@ class ChoiceState:
         if (content := delta.pop("content", None)) is not None:
             self._take_content(content)
         for name, act in (
+            ("annotations", self._take_annotations),  # before whatever ends the text that they are about
             ("images", self._take_images),
             ("tool_calls", self._take_calls),
             ("function_call", self._take_function_call),
             ("audio", self._take_audio),
             ("refusal", self._take_refusal),
-            ("annotations", self._take_annotations),
         ):
             raw = delta.pop(name, None)
             if raw is not None and not act(raw):
@@ -339,11 +341,18 @@ class ChoiceState:
             return
         slot, self.said = self.said, None
         block = slot.joined()
-        citations = (*from_annotations(self._annotations), *from_sources(self._sources))
+        citations = self._citations()
         for citation in citations:
             self.parts.tell(slot, CitationDelta(citation))
         extra, self._chunk.said = jsonio.object_text(self._chunk.said), {}
         self.parts.done(slot, msgspec.structs.replace(block, citations=citations, extra=extra))
+
+    def _citations(self) -> tuple[UrlCitation, ...]:
+        """Take the citations that have come since the text before; sources beside the choices count once."""
+        fresh, self._cited = self._annotations[self._cited :], len(self._annotations)
+        sources = [] if self._sourced else from_sources(self._sources)
+        self._sourced = self._sourced or bool(sources)
+        return (*from_annotations(fresh), *sources)
 
     def _settle(self) -> None:
         """Look for tags no longer; what was held back for them is settled."""
@@ -365,6 +374,12 @@ class ChoiceState:
         extra = extra or chunk.thought()
         self.field = ""
         self.parts.done(slot, msgspec.structs.replace(slot.joined(), meta=meta, extra=extra))
+
+    def late(self) -> None:
+        """The stream has ended: say so where citations came after the text they are about was done."""
+        if found := self._citations():
+            place, what = f"choices[{self.index}].message", f"{len(found)} citations after the text was done"
+            self.parts.losses.append(Loss("late-citations", place, what, "they are in the fields beside the blocks"))
 
     def close(self) -> None:
         """End everything that is open."""

@@ -169,6 +169,7 @@ class ChatDecoder(Decoder):
             return False
         for state in self._states.values():
             state.close()
+            state.late()
         if not self._states:
             self.lose("no-choices", "choices", "the reply holds no answer")
         return True
