@@ -23,7 +23,7 @@ check: $(STAMP)
 	$(BIN)/lint-imports
 
 conformance: $(STAMP)
-	$(BIN)/python -m tests.conformance $(CORPUS)
+	$(BIN)/python tests/conformance $(CORPUS)
 
 bench: $(STAMP)
 	$(BIN)/python -m bench $(CORPUS)

@@ -91,6 +91,7 @@ class Report:
         yield f"Excluded ({left_out:.1%} of the exchanges, nothing held in {nothing:.1%} of the replays):"
         for (check, rule), count in sorted(counted.items()) or [(("", "nothing"), 0)]:
             yield f"  {count:>5}  {check:<10} {rule}"
+        yield "Replays ask for readable reasoning on every turn: which turns a row sends it on is policy, tested elsewhere."
 
     def _contradictions(self) -> Iterator[str]:
         odd = collections.defaultdict(list)

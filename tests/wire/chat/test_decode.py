@@ -331,6 +331,18 @@ def test_annotations_beside_calls_are_citations_of_the_text():
     assert [c.url for c in response.choices[0].content[0].citations] == ["https://a.example"]
 
 
+def test_a_reply_that_changes_its_name_is_told_once():
+    """The first id and model count; the change is a loss, however often it is repeated."""
+    other = {"id": "other", "model": "other"}
+    response = stream(sse(FIRST, text("a", **other), text("b", **other), chunk({}, "stop", **other)))
+
+    assert [(loss.rule, loss.place) for loss in response.losses] == [
+        ("changed-field", "id"),
+        ("changed-field", "model"),
+    ]
+    assert response.id != "other"
+
+
 def test_annotations_after_their_text_are_a_loss():
     """The text is done and told; they stay beside it, and it is said."""
     response = stream(sse(FIRST, text("Hello."), chunk({}, "stop"), chunk({"annotations": [ANNOTATION]})))

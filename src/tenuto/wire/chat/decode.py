@@ -59,6 +59,7 @@ class ChatDecoder(Decoder):
         self._id = ""
         self._model = ""
         self._named = False
+        self._changed: set[str] = set()
         self._begun = False
         self._done = False
         self._usage: Usage | None = None
@@ -246,10 +247,14 @@ class ChatDecoder(Decoder):
             if raw is None or bytes(raw)[:1] != b'"':
                 continue
             word = jsonio.text_of(fields.pop(name))
-            if name == "id":
-                self._id = self._id or word
+            held = self._id if name == "id" else self._model
+            if held and word and word != held and name not in self._changed:
+                self._changed.add(name)
+                self.lose("changed-field", name, f"{held} became {word} within one reply")
+            elif name == "id":
+                self._id = held or word
             else:
-                self._model = self._model or word
+                self._model = held or word
         self._named = bool(self._id and self._model)
 
     def _settle_created(self) -> None:
