@@ -356,3 +356,10 @@ def test_snake_case_is_read():
     assert response.message.blocks[1].meta == SIGNED
     assert json.loads(response.message.extra) == {"groundingMetadata": {"x": 1}}
     assert (response.usage.input_tokens, response.usage.total_tokens) == (3, 4)
+
+
+def test_an_unknown_malformation_is_an_error():
+    """A word that begins like the known ones means the same, and is kept as it came."""
+    response = whole({"candidates": [{"content": {"parts": []}, "finishReason": "MALFORMED_SONNET"}]})
+
+    assert (response.message.raw_stop, response.message.stop_reason) == ("MALFORMED_SONNET", "error")
