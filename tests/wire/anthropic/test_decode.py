@@ -207,6 +207,24 @@ def test_known_delta_with_an_unknown_field():
     assert said == Text("ab", extra='{"shade":"dark"}')
 
 
+def test_every_known_delta_may_carry_an_unknown_field():
+    """Thoughts, arguments and a compaction's words too; a compaction for another block is kept beside it."""
+    call = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
+    odd = [
+        *block(0, {"type": "thinking", "thinking": ""}, {**thought("a"), "x": 1}),
+        *block(1, call, {**args("{}"), "x": 2}),
+        *block(2, {"type": "text", "text": ""}, {"type": "compaction_delta", "content": "c"}),
+        *block(3, {"type": "compaction", "content": None, "signature": "s"}),
+    ]
+
+    assert stream(sse(start(), *odd, *end())).message.blocks == (
+        Reasoning("a", extra='{"x":1}'),
+        ToolUse("t", "f", "{}", extra='{"x":2}'),
+        Text("", extra='{"content":"c"}'),
+        Marker("compaction", meta=AnthropicMeta("s"), extra='{"content":null}'),
+    )
+
+
 def test_delta_in_the_wrong_block_is_not_mixed_in():
     """Text that arrives for a thinking block is kept beside it, not inside."""
     deltas = [thought("a"), text("b"), args("{"), {"type": "signature_delta", "signature": "s", "n": 1}]

@@ -281,3 +281,10 @@ def test_a_received_id_is_kept():
     (block,) = whole(chunk(*PARTS["call_with_id"], reason="STOP")).message.blocks
 
     assert (block.id, block.minted) == ("fc_1", False)
+
+
+def test_the_time_of_a_chunk_is_kept():
+    """Some hosts date every chunk; the last date counts."""
+    dated = [chunk(text(word), createTime=word) for word in ("a", "b")]
+
+    assert stream(sse(*dated, chunk(text("c"), reason="STOP"))).field("createTime") == "b"

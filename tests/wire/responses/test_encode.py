@@ -142,6 +142,16 @@ def test_a_model_that_thinks_is_asked_to_think_in_the_middle_and_to_show_it(trai
     assert sent(traits=traits, **asked).get("reasoning") == reasoning
 
 
+def test_no_effort_is_put_in_the_way_of_sampling():
+    """A model that samples only without reasoning is not told to reason where sampling was asked for."""
+    traits = ModelTraits(
+        known=True, thinking=("effort",), efforts=("none", "medium"), sampling="only_without_reasoning"
+    )
+
+    assert sent(traits=traits)["reasoning"]["effort"] == "medium"
+    assert "effort" not in sent(traits=traits, temperature=0.3)["reasoning"]
+
+
 def test_an_endpoint_may_refuse_fields():
     switches = ResponsesSwitches(strip=("temperature", "include", "nothing"))
     body = sent(switches=switches, temperature=1.0)
