@@ -57,6 +57,8 @@ CASES = [
     (429, anthropic("rate_limit_error", details={"error_code": "enforced_spend_limit_reached"}), QuotaExceeded),
     (429, anthropic("rate_limit_error", details={"error_code": "ramp_limit_exceeded"}), QuotaExceeded),
     (500, anthropic("api_error"), Unavailable),
+    (500, anthropic("timeout_error"), TimedOut),
+    (500, anthropic("invalid_request_error"), Unavailable),
     (504, anthropic("timeout_error"), TimedOut),
     (529, anthropic("overloaded_error"), Unavailable),
     # OpenAI, both dialects

@@ -183,6 +183,7 @@ def test_each_object_of_an_array_comes_as_soon_as_it_is_whole():
         (b'["words"]', [b'["words"]']),
         (b"[[1],[2]]", [b"[1]", b"[2]"]),
         (b"[]]]", []),
+        (b'[{"a":1}]]{"b":2}', [b'{"a":1}', b']]{"b":2}']),
     ],
 )
 def test_what_is_no_object_is_handed_on_to_be_refused(text, expected, size):

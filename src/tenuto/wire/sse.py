@@ -155,7 +155,7 @@ class JsonArrayReader:
                     self._add(piece[start : mark.start()], frames)
                     start = mark.start()
             elif sign in b"}]":
-                self._depth = max(self._depth - 1, 0)
+                self._depth -= 1
                 if self._depth == 1:
                     self._add(piece[start : mark.end()], frames)
                     start = mark.end()

@@ -287,4 +287,4 @@ def test_the_time_of_a_chunk_is_kept():
     """Some hosts date every chunk; the last date counts."""
     dated = [chunk(text(word), createTime=word) for word in ("a", "b")]
 
-    assert stream(sse(*dated, chunk(text("c"), reason="STOP"))).field("createTime") == "b"
+    assert read(decoder(), [sse(*dated, chunk(text("c"), reason="STOP"))]).field("createTime") == "b"
