@@ -14,7 +14,8 @@ demo: $(STAMP)
 	$(BIN)/python -m examples.demo
 
 test: check
-	$(BIN)/python -m pytest -n 2 --cov --cov-report=term
+	$(BIN)/python -m pytest -n 2 tests/core tests/wire --cov --cov-report=term
+	$(BIN)/python -m pytest -n 2 tests --ignore tests/core --ignore tests/wire
 
 check: $(STAMP)
 	$(BIN)/ruff check .

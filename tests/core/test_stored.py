@@ -78,7 +78,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_what_can_be_held_is_stored_and_read_back_identical(kind, data):
     """Half characters, control characters, unread fields, tokens and odd JSON included, in bytes or as text."""
@@ -94,7 +94,7 @@ def test_what_can_be_held_is_stored_and_read_back_identical(kind, data):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_fields_of_a_later_version_come_back_where_they_stood(kind, data):
     """Whatever object of a stored document has grown a field, loading and saving keeps it, exactly as spelt."""

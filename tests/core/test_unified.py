@@ -197,7 +197,7 @@ def response(*blocks, **fields):
 # --- back and forth ---------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(responses_of(broken_words))
 def test_reading_a_document_gives_the_reply_it_was_written_from(reply):
     document = to_unified(reply)

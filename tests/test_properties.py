@@ -34,8 +34,8 @@ from wire.anthropic.cases import STREAMS as ANTHROPIC
 
 DIALECTS = tuple(DECODERS)
 PHASES = (Phase.explicit, Phase.generate)
-QUICK = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
-THOROUGH = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
+QUICK = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
+THOROUGH = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
 MODELS = {
     "anthropic-messages": ("anthropic/claude-opus-4-6", "anthropic/claude-sonnet-4-5", "anthropic/claude-fable-5-1"),
     "openai-responses": ("openai/gpt-5.2", "xai/grok-4.5", "openai/gpt-6.1-sol"),
