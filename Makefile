@@ -7,6 +7,8 @@ ifeq ($(OS),Windows_NT)
 BIN := $(VENV)/Scripts
 endif
 STAMP := $(VENV)/.installed
+# Compiled files are kept even where the environment says otherwise: the tests start several times.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test check conformance bench format clean
 
