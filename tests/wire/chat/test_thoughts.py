@@ -334,3 +334,14 @@ def test_content_that_says_nothing_goes_back_as_it_came(content):
     assert response.message.blocks == ()
     assert back(response) == said(content)
     assert bool(response.losses) == (content in ({"odd": 1}, 5))
+
+
+@pytest.mark.parametrize("piece", ["", "Hm."])
+@pytest.mark.parametrize("more", [{}, {"closed": True}, {"closed": False}, {"closed": None}])
+def test_a_thought_of_one_piece_goes_back_as_it_came(piece, more):
+    """The quick way through a stream of thoughts tells the same as the slow one, an empty piece included."""
+    element = {"type": "thinking", "thinking": [{"type": "text", "text": piece}], **more}
+    streamed = stream(sse(FIRST, chunk({"content": [element]}), chunk({}, "stop")))
+
+    assert back(streamed)["content"] == [element]
+    assert back(whole(body(said([element]))))["content"] == [element]

@@ -44,6 +44,7 @@ __all__ = ["ChoiceState"]
 Fields: TypeAlias = dict[str, Raw]
 _REASONING = ("reasoning_content", "reasoning")
 _NULL = b"null"
+_LIST = Raw(b"[]")
 
 
 class ChoiceState:
@@ -146,14 +147,18 @@ class ChoiceState:
             else:
                 self.shape(raw)
         elif sign == b"[":
-            self.shape(Raw(b"[]"))
-            for element in jsonio.elements(raw):
-                self._take_chunk(element)
+            self.listed(jsonio.elements(raw))
         else:
             self.shape(raw)
             if sign != b"n":
                 place = f"choices[{self.index}].message.content"
                 self.parts.losses.append(Loss("unknown-content", place, jsonio.as_text(raw)[:200]))
+
+    def listed(self, elements: Iterable[Raw]) -> None:
+        """Take content that is a list."""
+        self.shape(_LIST)
+        for element in elements:
+            self._take_chunk(element)
 
     def note(self, name: str, raw: Raw) -> None:
         """Remember a field that is null or empty, as long as it is nothing more."""

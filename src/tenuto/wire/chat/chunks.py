@@ -77,8 +77,32 @@ def _plain(text: str) -> list[dict[str, str]]:
     return [{"type": "text", "text": text}] if text else []
 
 
+class _PlainText(msgspec.Struct, tag="text", tag_field="type", forbid_unknown_fields=True, gc=False):
+    text: str
+
+
+class _PlainThought(msgspec.Struct, tag="thinking", tag_field="type", forbid_unknown_fields=True, gc=False):
+    thinking: tuple[_PlainText]
+    closed: bool | msgspec.UnsetType = msgspec.UNSET
+
+
+_plain_thought = msgspec.json.Decoder(_PlainThought).decode
+_CLOSED = {True: {"closed": Raw(b"true")}, False: {"closed": Raw(b"false")}, msgspec.UNSET: {}}
+
+
 def read(raw: Raw) -> Chunk:
     """Read one element; what is neither text nor thought has no kind."""
+    try:
+        plain = _plain_thought(raw)  # nearly all of a stream: one piece of one thought
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _read(raw)
+    text = plain.thinking[0].text
+    if not text:
+        return _read(raw)  # an empty piece is spelt in more than one way: keep the way it came
+    return Chunk("thinking", text, "", _CLOSED[plain.closed], Raw(jsonio.encode(_plain(text))), [text])
+
+
+def _read(raw: Raw) -> Chunk:
     if bytes(raw)[:1] != b"{":
         return Chunk("")
     fields = jsonio.members(raw)

@@ -88,8 +88,9 @@ class ChatDecoder(Decoder):
         piece = delta.content
         slot = state.said
         if (
-            piece
-            and slot is not None
+            slot is not None
+            and piece
+            and type(piece) is str
             and delta.reasoning is UNSET
             and delta.reasoning_content is UNSET
             and delta.tool_calls is UNSET
@@ -111,7 +112,9 @@ class ChatDecoder(Decoder):
             self.out.append(ContentDelta(state.index, slot.index, ThinkingDelta(thought)))
         elif thought is not UNSET or delta.reasoning is not UNSET or delta.reasoning_details is not UNSET:
             self._reason(state, delta)
-        if delta.content:
+        if isinstance(delta.content, list):
+            state.listed(delta.content)
+        elif delta.content:
             state.say(delta.content)
         elif delta.content is not UNSET:
             state.shape(_spelt(delta.content))

@@ -47,7 +47,7 @@ class CallPiece(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 class ChunkDelta(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """More text, reasoning or arguments."""
 
-    content: str | UnsetType | None = UNSET
+    content: str | list[Raw] | UnsetType | None = UNSET
     reasoning_content: str | UnsetType | None = UNSET
     reasoning: str | UnsetType | None = UNSET
     reasoning_details: list[Raw] | UnsetType = UNSET
