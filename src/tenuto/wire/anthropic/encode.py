@@ -33,7 +33,7 @@ from tenuto.core.messages import (
 from tenuto.core.request import ChatRequest, JsonSchema
 from tenuto.core.target import Loss, Target, WireRequest
 from tenuto.wire.anthropic import blocks as wire
-from tenuto.wire.anthropic.options import write_options
+from tenuto.wire.anthropic.options import cache_mark, write_options
 from tenuto.wire.draft import Draft, extra_fields, raw_object
 
 __all__ = ["encode", "verbatim"]
@@ -86,12 +86,6 @@ def _container(draft: Draft) -> None:
     goes_on = any("type" in tool or "allowed_callers" in tool for tool in draft.body.get("tools", ()))
     if held is not None and bytes(held)[:1] == b"{" and goes_on:
         draft.put(container=jsonio.text_of(jsonio.members(held).get("id")) or None)
-
-
-def cache_mark(cache: str) -> Wire:
-    """Write the mark that asks to cache the prompt up to a block; `ephemeral` and an unknown word mean the default."""
-    ttl = {"ttl": cache} if cache in ("5m", "1h") else {}
-    return {"cache_control": {"type": "ephemeral", **ttl}} if cache else {}
 
 
 class _Messages:

@@ -8,7 +8,7 @@ from tenuto.core.request import JsonSchema, NamedTool, ServerTool, ToolDefinitio
 from tenuto.wire.anthropic.shapes import SERVER_TOOLS
 from tenuto.wire.draft import Draft
 
-__all__ = ["write_options"]
+__all__ = ["cache_mark", "write_options"]
 
 DEFAULT_MAX_TOKENS = 4096
 RESERVE = 4096
@@ -32,13 +32,18 @@ def write_options(draft: Draft) -> None:
         draft.body["metadata"] = {"user_id": request.user}
     draft.put(service_tier=request.service_tier)
     if request.cache is not None and request.cache != "off":
-        ttl = {"ttl": request.cache} if request.cache in ("5m", "1h") else {}
-        draft.body["cache_control"] = {"type": "ephemeral", **ttl}
+        draft.body |= cache_mark(request.cache)
     if request.stream:
         draft.body["stream"] = True
     draft.unsupported(*_NO_WORD, *_NO_SOUND)
     if request.n is not None and request.n != 1:
         draft.lose("unsupported-parameter", "n", str(request.n), "ask several times")
+
+
+def cache_mark(cache: str) -> dict[str, Any]:
+    """Write the mark that asks to cache the prompt up to a place; a word that is no time means the default."""
+    ttl = {"ttl": cache} if cache in ("5m", "1h") else {}
+    return {"cache_control": {"type": "ephemeral", **ttl}} if cache else {}
 
 
 def _sampling(draft: Draft) -> None:
@@ -99,10 +104,7 @@ def _tool(draft: Draft, tool: ToolDefinition | ServerTool) -> dict[str, Any] | N
         written["description"] = tool.description
     if tool.strict is not None:
         written["strict"] = tool.strict
-    if tool.cache:
-        ttl = {"ttl": tool.cache} if tool.cache in ("5m", "1h") else {}
-        written["cache_control"] = {"type": "ephemeral", **ttl}
-    return {**written, **tool.options}
+    return {**written, **cache_mark(tool.cache), **tool.options}
 
 
 # --- thinking ---------------------------------------------------------------------------------------------------------
