@@ -270,6 +270,16 @@ class Decoder(ABC):
         """Record something that could not be kept."""
         self.losses.append(Loss(rule, place, what, remedy))
 
+    def object_of(self, data: bytes, *, ended: bool) -> dict[str, Raw] | None:
+        """Read the object in a frame. One that cannot be read is a fault, or a loss if the last word has `ended` it."""
+        try:
+            return jsonio.members(data)
+        except jsonio.JsonError as exc:
+            if not ended:
+                raise
+            self.lose("after-the-end", "stream", f"a frame behind the last word cannot be read: {exc}")
+            return None
+
     def origin(self, model: str) -> Origin:
         """Say who issued this reply's tokens: the model asked for, or the one that answered where none is known."""
         return Origin(self.target.provider.name, self.dialect, self.target.model or model, self.target.account)

@@ -7,9 +7,11 @@ from typing import Any
 
 import msgspec
 
+from tenuto.core import jsonio
 from tenuto.core.messages import AssistantMessage
 from tenuto.core.request import ChatRequest
 from tenuto.core.target import Dialect, Loss, Target, WireRequest
+from tenuto.errors import TranscriptError
 from tenuto.wire.anthropic import decode as anthropic_decode
 from tenuto.wire.anthropic import encode as anthropic_encode
 from tenuto.wire.chat import decode as chat_decode
@@ -45,14 +47,16 @@ VERBATIM: dict[Dialect, Callable[[AssistantMessage], list[Any]]] = {
 
 
 def write(request: ChatRequest, target: Target) -> WireRequest:
-    """Write a request for a target: adapt the transcript, fit the rest to the model, encode. Pure."""
-    adapted = adapt(request.transcript, target, keep_reasoning=request.foreign_reasoning == "inline")
-    request = _with(request, adapted.messages)
-    fitted, losses = fit(request, target)
-    return ENCODERS[target.dialect](fitted, target, (*adapted.losses, *losses))
+    """Write a request for a target: adapt the transcript, fit the rest to the model, encode. Pure.
 
-
-def _with(request: ChatRequest, messages: tuple[Any, ...]) -> ChatRequest:
-    if messages is request.transcript:
-        return request
-    return msgspec.structs.replace(request, messages=messages)
+    Raise `TranscriptError` for what no JSON can say: a number that is none, nesting without end, an `extra` that was
+    made by hand and is no object.
+    """
+    try:
+        adapted = adapt(request.transcript, target, keep_reasoning=request.foreign_reasoning == "inline")
+        if adapted.messages is not request.transcript:
+            request = msgspec.structs.replace(request, messages=adapted.messages)
+        fitted, losses = fit(request, target)
+        return ENCODERS[target.dialect](fitted, target, (*adapted.losses, *losses))
+    except jsonio.JsonError as exc:
+        raise TranscriptError(f"the request cannot be written as JSON: {exc}") from exc

@@ -20,7 +20,7 @@ from tenuto.core.blocks import (
     Text,
     ToolUse,
 )
-from tenuto.core.messages import AssistantMessage, ToolResult, ToolResults
+from tenuto.core.messages import AssistantMessage, ToolResult, ToolResults, UserMessage
 from tenuto.core.request import ChatRequest
 from tenuto.core.target import Provider, ResponsesSwitches, Target
 from tenuto.wire.responses.encode import encode
@@ -319,3 +319,16 @@ def test_a_reference_is_nothing_without_its_id():
     assert turn({"type": "item_reference", "id": "msg_7"}, reasoning(), store=True)[0] == [
         {"type": "message", "role": "user", "content": ""}
     ]
+
+
+def test_fields_on_hand_made_text_are_sent():
+    """Whoever writes a phase or annotations by hand finds them in the item."""
+    said = AssistantMessage((Text("x", extra='{"annotations":[],"item":{"phase":"commentary"}}'), Text("y")))
+    request = ChatRequest(model="m", messages=(said, UserMessage("?")))
+    items = json.loads(encode(request, Target(Provider("x", "openai-responses", ""), "m", "openai-responses")).body)[
+        "input"
+    ]
+
+    part = {"type": "output_text", "text": "x", "annotations": []}
+    assert items[0] == {"type": "message", "role": "assistant", "phase": "commentary", "content": [part]}
+    assert items[1] == {"type": "message", "role": "assistant", "content": "y"}

@@ -157,7 +157,11 @@ class AnthropicDecoder(Decoder):
     # --- frames -------------------------------------------------------------------------------------------------------
 
     def _cold(self, name: bytes, data: bytes) -> None:
-        fields = jsonio.members(data)
+        if data.strip() in (b"", b"[DONE]"):  # the dialect has no such sign, but gateways before it send one
+            return
+        fields = self.object_of(data, ended=self._stopped)
+        if fields is None:
+            return
         kind = jsonio.text_of(fields.get("type"))
         if kind == "error" or name == b"error":
             raise failure(data, provider=self.target.provider.name)
@@ -311,6 +315,8 @@ class AnthropicDecoder(Decoder):
         if signature and isinstance(slot.block, Reasoning | Marker):
             fields = jsonio.members(slot.block.extra) if slot.block.extra else {}
             fields.pop("signature", None)  # the empty one that the start frame carried
+            if slot.block.meta not in (None, AnthropicMeta(signature)):
+                self.lose("signature-replaced", f"blocks[{slot.index}]", "a second signature came for one block")
             slot.block = msgspec.structs.replace(
                 slot.block, meta=AnthropicMeta(signature), extra=jsonio.object_text(fields)
             )

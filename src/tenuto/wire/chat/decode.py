@@ -148,12 +148,8 @@ class ChatDecoder(Decoder):
             return
         if not text:
             return
-        try:
-            fields = jsonio.members(data)
-        except jsonio.JsonError as exc:
-            if not self._all_finished():
-                raise
-            self.lose("after-the-end", "stream", f"a frame behind the last word cannot be read: {exc}")
+        fields = self.object_of(data, ended=self._all_finished())
+        if fields is None:
             return
         if name == b"error" and "error" not in fields:
             raise failure(data, provider=self.target.provider.name)

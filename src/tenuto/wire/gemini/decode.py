@@ -130,7 +130,10 @@ class GeminiDecoder(Decoder):
             for item in jsonio.elements(data):
                 self._cold(bytes(item))
             return
-        fields = camel(jsonio.members(data), CHUNK)
+        held = self.object_of(data, ended=self._blocked() or any(t.raw_stop is not None for t in self._turns.values()))
+        if held is None:
+            return
+        fields = camel(held, CHUNK)
         if bytes(fields.get("error", _NULL)) != b"null":
             raise failure(data, provider=self.target.provider.name)
         self._begin(jsonio.text_of(fields.pop("responseId", None)), jsonio.text_of(fields.pop("modelVersion", None)))

@@ -154,7 +154,9 @@ class ResponsesDecoder(Decoder):
     def _event(self, name: bytes, data: bytes) -> None:
         if data.strip() in (b"", b"[DONE]"):
             return
-        fields = jsonio.members(data)
+        fields = self.object_of(data, ended=self._ended_well)
+        if fields is None:
+            return
         kind = jsonio.text_of(fields.get("type")) or name.decode("utf-8", "replace")
         handler = self._handlers.get(kind)
         if handler is not None:

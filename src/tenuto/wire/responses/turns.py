@@ -53,12 +53,13 @@ class Turns:
         first = group[0]
         if isinstance(first, ToolUse):
             return self._call(first, place)
-        if isinstance(first, Text | Refusal) and first.meta is None:
+        said = isinstance(first, Text | Refusal) and first.meta is None
+        if said and not first.extra and isinstance(first, Text | Refusal):
             return _plain(first)
         if isinstance(first, Opaque) and first.meta is None:
             ours = first.dialect == DIALECT and raw_object(first.raw) is not None
         else:
-            ours = isinstance(first.meta, OpenAiMeta)
+            ours = said or isinstance(first.meta, OpenAiMeta)
         item = self._sendable(item_of(group)) if ours else {}
         if not item:
             return self._foreign(first, place)
@@ -81,6 +82,8 @@ class Turns:
         kind = _kind(item)
         names = (name for name in item if name not in RESPONSE_ONLY and f"{kind}.{name}" not in RESPONSE_ONLY)
         held = {name: item[name] for name in names}
+        if kind == "message":
+            return {"type": kind, "role": "assistant", **held}
         if kind != "reasoning":
             return held
         if self._switches.reasoning_status and "status" in item:
