@@ -18,6 +18,7 @@ ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "specifications.md").read_text("utf-8")
 DEVIATIONS = PAGE[PAGE.index("\n## Deviations") : PAGE.index("\n## S0:")]
 TABLES = PAGE[PAGE.index("\n## S0:") :]
+PITFALLS = (ROOT / "docs" / "pitfalls.md").read_text("utf-8")
 LAST = {"S0-": 150, "S1-": 27, "S2-": 48, "S3-": 155, "S4-": 20, "C": 66}
 PROMISES = [f"{head}{number}" for head, last in LAST.items() for number in range(1, last + 1)]
 EXAMPLES = sorted(path for path in (ROOT / "examples").glob("*.py") if path.name != "__init__.py")
@@ -80,12 +81,24 @@ def functions_in(path: Path) -> set[str]:
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
 
 
-def test_every_test_exists():
+@pytest.mark.parametrize("page", [PAGE, PITFALLS], ids=["specifications", "pitfalls"])
+def test_every_test_exists(page):
     """By its file and its name."""
-    named = sorted(set(re.findall(r"`([\w/]+\.py)::(\w+)`", PAGE)))
+    named = sorted(set(re.findall(r"`([\w/]+\.py)::(\w+)`", page)))
 
     assert named
     assert [] == [f"{path}::{name}" for path, name in named if name not in functions_in(ROOT / "tests" / path)]
+
+
+def test_every_pitfall_has_its_test_or_its_part():
+    """In order, each once; a mark leads to an explanation and back."""
+    ways, tables = PITFALLS.split("\n## Anthropic\n")
+    lines = [line.strip("|").split("|") for line in tables.splitlines() if re.match(r"\| [PR]\d", line)]
+    wanted = [f"P{number}" for number in range(1, 103)] + [f"R{number}" for number in range(1, 26)]
+
+    assert [number for cells in lines for number in re.findall(r"[PR]\d+", cells[0])] == wanted
+    assert [] == [cells[0] for cells in lines if "::test_" not in cells[2] and "**later**" not in cells[2]]
+    assert [cells[0].split()[0] for cells in lines if "≠" in cells[0]] == re.findall(r"^\| (P\d+) ", ways, re.MULTILINE)
 
 
 def test_every_module_and_name_exists():

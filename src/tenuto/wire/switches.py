@@ -198,6 +198,8 @@ def log_probabilities(draft: Draft, switches: ChatSwitches) -> None:
         draft.put(logprobs=request.logprobs, top_logprobs=request.top_logprobs)
     elif request.logprobs:
         draft.body["logprobs"] = request.top_logprobs if request.top_logprobs is not None else 1
+    else:
+        draft.unsupported("top_logprobs", remedy="ask for `logprobs` too")
 
 
 def tool_choice(draft: Draft, switches: ChatSwitches) -> None:

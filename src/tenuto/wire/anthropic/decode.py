@@ -31,6 +31,7 @@ from tenuto.core.target import Target
 from tenuto.errors import ProtocolError
 from tenuto.wire.anthropic import blocks as wire
 from tenuto.wire.anthropic.shapes import (
+    FRAMES,
     HOT,
     STOP_REASONS,
     STREAM_ONLY,
@@ -82,6 +83,7 @@ class AnthropicDecoder(Decoder):
         }
         self._stopped = False
         self._begun = False
+        self._strange: set[tuple[str, str]] = set()
         self._clear()
 
     def _clear(self) -> None:
@@ -131,6 +133,8 @@ class AnthropicDecoder(Decoder):
         self._on_message_stop({})
 
     def complete(self) -> bool:
+        if self._stopped:
+            self._close()
         return self._stopped
 
     def response(self, *, partial: bool) -> ChatResponse:
@@ -157,7 +161,7 @@ class AnthropicDecoder(Decoder):
     # --- frames -------------------------------------------------------------------------------------------------------
 
     def _cold(self, name: bytes, data: bytes) -> None:
-        if data.strip() in (b"", b"[DONE]"):  # the dialect has no such sign, but gateways before it send one
+        if data.strip() in (b"", b"[DONE]"):  # another dialect's last word: harmless, and none here
             return
         fields = self.object_of(data, ended=self._stopped)
         if fields is None:
@@ -169,9 +173,25 @@ class AnthropicDecoder(Decoder):
         if read is None:
             self.lose("unknown-event", "stream", f"{kind or name.decode('utf-8', 'replace')}: {data[:200]!r}")
         elif self._begun or kind in ("message_start", "ping"):
+            beside = [(name, fields[name]) for name in fields if name not in FRAMES.get(kind, fields)]
             read(fields)
+            self._beside(kind, beside)
         else:
             raise ProtocolError(f"{kind} before message_start", provider=self.target.provider.name, frame=data)
+
+    def _beside(self, kind: str, fields: list[tuple[str, Raw]]) -> None:
+        """Keep what stands beside the message of its first and last frame; elsewhere a frame has no place for it."""
+        if kind in ("message_start", "message_stop"):
+            merge_fields(self._fields, fields)
+            return
+        for name, value in fields:
+            self._strangely("unknown-field", kind, name, value)
+
+    def _strangely(self, rule: str, place: str, name: str, value: Raw) -> None:
+        """Record the first of its kind: a stream that says it once may say it with every piece."""
+        if (place, name) not in self._strange:
+            self._strange.add((place, name))
+            self.lose(rule, place, f"{name}: {jsonio.as_text(value)[:200]}")
 
     def _on_message_start(self, fields: Fields) -> None:
         self._start(jsonio.members(fields["message"]))
@@ -235,6 +255,8 @@ class AnthropicDecoder(Decoder):
         given = self._inputs.pop(index, "")
         if given and not "".join(slot.pieces):
             self._parts.grow(slot, given, ArgumentsDelta(given))
+        elif given.strip() not in ("", "{}"):
+            self.lose("replaced-input", f"blocks[{index}]", f"pieces replaced {given[:200]}")
         self._parts.done(slot)
 
     def _fall_back(self, block: Marker) -> None:
@@ -253,8 +275,7 @@ class AnthropicDecoder(Decoder):
         merge_fields(self._fields, fields.items())
 
     def _on_message_stop(self, _: Fields) -> None:
-        for index in list(self._open):
-            self._end(index)
+        self._close()
         self._stopped = True
         reason = STOP_REASONS.get(self._raw_stop, "stop") if self._raw_stop else None
         self.out.append(MessageDelta(0, reason, self._raw_stop))
@@ -262,9 +283,15 @@ class AnthropicDecoder(Decoder):
         if (usage := self._normalised()) is not None:
             self.out.append(UsageUpdate(usage))
 
+    def _close(self) -> None:
+        for index in list(self._open):
+            self._end(index)
+
     def _take_stop(self, fields: Fields) -> None:
-        word = fields.pop("stop_reason", None)
-        self._raw_stop = jsonio.text_of(word) or self._raw_stop
+        word = jsonio.text_of(fields.pop("stop_reason", None))
+        if word and self._raw_stop and word != self._raw_stop:
+            self.lose("changed-field", "stop_reason", f"{self._raw_stop} became {word} within one reply")
+        self._raw_stop = word or self._raw_stop
 
     # --- deltas -------------------------------------------------------------------------------------------------------
 
@@ -282,18 +309,33 @@ class AnthropicDecoder(Decoder):
             self.lose("orphan-delta", f"blocks[{index}]", jsonio.as_text(fields["delta"])[:200])
             return
         slot = self._open[index][0]
-        read = self._deltas.get(jsonio.text_of(delta.pop("type", None)))
+        kind = jsonio.text_of(delta.pop("type", None))
+        read = self._deltas.get(kind)
         if read is not None:
             read(slot, delta)
+        else:
+            self._strangely("unknown-delta", f"blocks[{index}]", kind, fields["delta"])
         self._keep(slot, delta)
 
     def _keep(self, slot: Slot, delta: Fields) -> None:
-        """Whatever a delta says that nobody reads becomes part of the block's extra fields."""
-        rest = [(name, value) for name, value in delta.items() if name not in STREAM_ONLY and name != "type"]
-        if rest:
-            fields = jsonio.members(slot.block.extra) if slot.block.extra else {}
-            merge_fields(fields, rest)
-            slot.block = msgspec.structs.replace(slot.block, extra=jsonio.object_text(fields))
+        """Whatever a delta says that nobody reads becomes part of the block's extra fields.
+
+        A field that the block already has would be told wrong by it, and one that comes anew replaces the last: both
+        are a `Loss`.
+        """
+        rest = {name: value for name, value in delta.items() if name not in STREAM_ONLY and name != "type"}
+        if not rest:
+            return
+        fields = jsonio.members(slot.block.extra) if slot.block.extra else {}
+        written, place = wire.write_block(slot.block), f"blocks[{slot.index}]"
+        for name in (written.keys() if isinstance(written, dict) else set()) & rest.keys() - fields.keys():
+            self.lose("misplaced-delta", place, f"{name}: {jsonio.as_text(rest.pop(name))[:200]}")
+        for name, old in fields.items():
+            came = bytes(rest.get(name, b"null"))
+            if came not in (b"null", bytes(old)) and bytes(old) != b"null" and bytes(old)[:1] not in (b"{", b"["):
+                self.lose("replaced-field", place, f"{name}: {jsonio.as_text(old)[:200]}")
+        merge_fields(fields, rest.items())
+        slot.block = msgspec.structs.replace(slot.block, extra=jsonio.object_text(fields))
 
     def _on_text(self, slot: Slot, delta: Fields) -> None:
         if isinstance(slot.block, Text):

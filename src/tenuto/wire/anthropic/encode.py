@@ -101,6 +101,8 @@ class _Messages:
             case SystemMessage():
                 self._instruct(message, place)
             case UserMessage():
+                if message.name:
+                    self._draft.lose("unsupported-field", f"{place}.name", message.name, "say it in the text")
                 self._say("user", [part for p in message.parts if (part := self._part(p, place)) is not None])
             case ToolResults():
                 self._say("user", [self._result(result, place) for result in message.results])
@@ -146,6 +148,8 @@ class _Messages:
         if written is None and not isinstance(part, Text):  # an empty text says nothing
             kind = type(part).__name__.lower()
             self._draft.lose("unsupported-content", place, kind, "send it in another form")
+        elif isinstance(part, Image) and part.detail:
+            self._draft.lose("unsupported-field", f"{place}.detail", part.detail)
         return written
 
     def _result(self, result: ToolResult, place: str) -> Wire:

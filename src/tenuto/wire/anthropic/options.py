@@ -11,6 +11,7 @@ from tenuto.wire.draft import Draft
 __all__ = ["cache_mark", "write_options"]
 
 DEFAULT_MAX_TOKENS = 4096
+LEAST_BUDGET = 1024
 RESERVE = 4096
 """What is left for the answer when a thinking budget would fill the whole limit."""
 BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 24576, "max": 32768}
@@ -165,7 +166,9 @@ def _think_by_budget(draft: Draft) -> None:
     budget = request.thinking.budget if request.thinking is not None else None
     if budget is None:
         budget = BUDGETS.get(request.effort or "medium", BUDGETS["medium"])
-    budget = max(budget, 1024)
+    if budget < LEAST_BUDGET:
+        draft.lose("clamped", "thinking.budget", f"{budget} became {LEAST_BUDGET}")
+        budget = LEAST_BUDGET
     limit = draft.body["max_tokens"]
     if budget >= limit:
         limit = budget + RESERVE

@@ -8,6 +8,7 @@ from tenuto.core.messages import StopReason
 
 __all__ = [
     "CALLS",
+    "FRAMES",
     "HOT",
     "MARKERS",
     "RESPONSE_ONLY",
@@ -50,6 +51,16 @@ STOP_REASONS: dict[str, StopReason] = {
     "model_context_window_exceeded": "length",
     "compaction": "stop",
 }
+
+FRAMES: dict[str, frozenset[str]] = {
+    "message_start": frozenset({"type", "message"}),
+    "content_block_start": frozenset({"type", "index", "content_block"}),
+    "content_block_delta": frozenset({"type", "index", "delta"}),
+    "content_block_stop": frozenset({"type", "index"}),
+    "message_stop": frozenset({"type"}),
+    "ping": frozenset({"type"}),
+}
+"""The fields of each frame that are read. Of a `message_delta` all are: they belong to the message."""
 
 CALLS = ("server_tool_use", "mcp_tool_use")
 """Calls that the provider makes by itself."""

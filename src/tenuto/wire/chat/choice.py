@@ -423,6 +423,9 @@ class ChoiceState:
         self.close()
         told, self.raw_stop = self.raw_stop, word
         self.finished = True
+        if told and word != told:
+            place = f"choices[{self.index}].finish_reason"
+            self.parts.losses.append(Loss("changed-field", place, f"{told} became {word} within one reply"))
         if word != told:
             self.parts.out.append(MessageDelta(self.index, self.stop_reason, word))
 

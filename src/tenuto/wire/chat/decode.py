@@ -276,10 +276,21 @@ class ChatDecoder(Decoder):
         if raw is None:
             return
         excludes = self.target.provider.chat.output_excludes_reasoning
-        found, self._usage_losses = usage_of(raw, output_excludes_reasoning=excludes)
-        if found is not None:
-            self._usage, self._raw_usage = found, raw
-            self.out.append(UsageUpdate(found))
+        found, losses = usage_of(raw, output_excludes_reasoning=excludes)
+        if found is None:
+            self.losses += losses
+            return
+        self._superseded(raw)
+        self._usage, self._raw_usage, self._usage_losses = found, raw, losses
+        self.out.append(UsageUpdate(found))
+
+    def _superseded(self, usage: Raw) -> None:
+        """The last usage object counts; what an earlier one counted and this one does not is told."""
+        before = jsonio.members(self._raw_usage) if self._raw_usage is not None else {}
+        gone = before.keys() - jsonio.members(usage).keys() if before else set()
+        for name in sorted(gone):
+            if bytes(before[name]) != b"null":
+                self.lose("superseded-usage", f"usage.{name}", jsonio.as_text(before[name])[:200])
 
     def _read_choice(self, choice: Fields, at: int, *, whole: bool) -> None:
         state = self._state(_index(choice.pop("index", None), at))

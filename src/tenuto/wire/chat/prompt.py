@@ -102,10 +102,21 @@ class Prompt:
         plain = len(parts) == 1 and isinstance(parts[0], dict) and parts[0].keys() == {"type", "text"}
         return str(parts[0]["text"]) if plain else parts or ""
 
-    def _unhinted(self, parts: tuple[Content, ...], place: str) -> None:
+    def _unhinted(self, parts: tuple[Content, ...], place: str, *, taken: bool = True) -> None:
+        """Tell of what has no word here: hints where they are not `taken`, and most that describes a document."""
+        taken = taken and self.switches.cache_control
         for at, part in enumerate(parts):
-            if isinstance(part, Text | Image) and part.cache and not self.switches.cache_control:
-                self.draft.lose("cache-hint", f"{place}.content[{at}]", part.cache, "this provider caches by itself")
+            where = f"{place}.content[{at}]"
+            if isinstance(part, Text | Image | Document) and part.cache and (not taken or isinstance(part, Document)):
+                self.draft.lose("cache-hint", where, part.cache, "this provider caches by itself")
+            if isinstance(part, Document):
+                self._undescribed(part, where)
+
+    def _undescribed(self, part: Document, place: str) -> None:
+        named = part.data and not (part.text or part.file_id)  # then the title goes out as the file's name
+        for name in ("context", "citations") if named else ("title", "context", "citations"):
+            if getattr(part, name):
+                self.draft.lose("unsupported-field", f"{place}.{name}", repr(getattr(part, name))[:200])
 
     def _parts(self, content: tuple[Content, ...], place: str) -> list[Any]:
         self._unhinted(content, place)
@@ -211,14 +222,20 @@ class Prompt:
         if isinstance(result.content, str):
             return _told(result.content, is_error=result.is_error)
         if self.switches.images_in_results and any(isinstance(part, Image) for part in result.content):
+            self._unflagged(result, place)
             return self._parts(result.content, place)
         texts = []
+        self._unhinted(result.content, place, taken=False)
         for at, part in enumerate(result.content):
             if isinstance(part, Text | Document) and part.text:
                 texts.append(part.text)
             elif not isinstance(part, Text):
                 self.draft.lose("unsupported-content", f"{place}.content[{at}]", _described(part), "say it in words")
         return _told("\n".join(texts), is_error=result.is_error)
+
+    def _unflagged(self, result: ToolResult, place: str) -> None:
+        if result.is_error:
+            self.draft.lose("unsupported-field", f"{place}.is_error", "a failed call's parts", "say it in a text")
 
 
 def _told(text: str, *, is_error: bool) -> str:

@@ -140,6 +140,9 @@ class Turn:
     def stop(self, raw: str, word: str) -> None:
         """The candidate ended: `raw` is what the provider said, `word` the finish reason that it names."""
         self.end()
+        if self.raw_stop and self.raw_stop != raw:
+            place, what = f"candidates[{self.index}].finishReason", f"{self.raw_stop} became {raw} within one reply"
+            self._parts.losses.append(Loss("changed-field", place, what))
         self.raw_stop = raw
         self.stop_reason = STOP_REASONS.get(word, "error" if word.startswith("MALFORMED_") else "stop")
         if self._calls and self.stop_reason == "stop":  # a turn that calls tools ends as any other

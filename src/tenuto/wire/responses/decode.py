@@ -40,6 +40,7 @@ from tenuto.wire.failures import failure
 from tenuto.wire.responses.items import DIALECT, citation_of
 from tenuto.wire.responses.output import Output, OutputItem
 from tenuto.wire.responses.shapes import (
+    EVENT_FIELDS,
     INCOMPLETE,
     PIECES,
     PROGRESS,
@@ -160,6 +161,8 @@ class ResponsesDecoder(Decoder):
         kind = jsonio.text_of(fields.get("type")) or name.decode("utf-8", "replace")
         handler = self._handlers.get(kind)
         if handler is not None:
+            for strange in fields.keys() - EVENT_FIELDS:
+                self._strange("unknown-field", f"{kind}.{strange}", bytes(fields[strange]))
             handler(fields)
         elif kind in PIECES:
             self._grow(self._loose_piece(PIECES[kind], fields, "delta"))
@@ -178,7 +181,7 @@ class ResponsesDecoder(Decoder):
     def _loose_piece(self, kind: type[Piece], fields: _Fields, text: str) -> Piece:
         """Read a piece that has unknown fields, half characters, or no place of its own."""
         for name in fields.keys() - _PIECE_FIELDS - {text, "name"}:
-            self._strange("unknown-field", name, jsonio.encode(fields))
+            self._strange("unknown-field", name, bytes(fields[name]))
         return kind(
             self._index(fields),
             jsonio.text_of(fields.get(text)),
@@ -247,8 +250,12 @@ class ResponsesDecoder(Decoder):
     def _on_annotation(self, fields: _Fields) -> None:
         item = self._items.get(self._index(fields))
         slot = item.slots.get(_number(fields.get("content_index")) or 0) if item is not None else None
-        if slot is not None and bytes(fields.get("annotation", b""))[:1] == b"{":
-            self._parts.tell(slot, CitationDelta(citation_of(fields["annotation"])))
+        cited = fields.get("annotation", Raw(b"null"))
+        if item is not None and slot is not None and bytes(cited)[:1] == b"{":
+            item.cited.add(bytes(cited))
+            self._parts.tell(slot, CitationDelta(citation_of(cited)))
+        else:
+            self.lose("orphan-annotation", "output", jsonio.as_text(cited)[:200])
 
     def _on_audio(self, fields: _Fields) -> None:
         text = jsonio.text_of(fields.get("delta"))
@@ -279,8 +286,10 @@ class ResponsesDecoder(Decoder):
         self._note(jsonio.members(fields["response"]))
 
     def _on_end(self, fields: _Fields) -> None:
-        if not self._ended_well:
-            self._end(jsonio.members(fields["response"]), jsonio.text_of(fields["type"]).removeprefix("response."))
+        if self._ended_well:
+            self._strange("after-the-end", jsonio.text_of(fields["type"]), bytes(fields["response"]))
+            return
+        self._end(jsonio.members(fields["response"]), jsonio.text_of(fields["type"]).removeprefix("response."))
 
     def body(self, data: bytes) -> None:
         """Read a body that did not stream: the list of items, as the last event of a stream repeats it."""

@@ -89,6 +89,8 @@ def _file(draft: Draft, part: Document, place: str) -> dict[str, Any]:
         if getattr(part, name):
             draft.lose("unsupported-field", f"{place}.{name}", repr(getattr(part, name))[:200])
     fields: dict[str, Any] = {"type": "input_file"}
+    if part.title and (part.file_id or part.url):
+        draft.lose("unsupported-field", f"{place}.title", part.title[:200], "give its bytes instead")
     if part.file_id:
         return {**fields, "file_id": part.file_id}
     if part.url:

@@ -24,6 +24,7 @@ from tenuto.wire.responses.shapes import INPUTS
 
 __all__ = ["Output", "OutputItem"]
 
+_NOTHING = (b"null", b"[]", b'""', b"{}")
 _CODE = frozenset({"code_interpreter_call", "program"})
 _STREAMED = (Text, Refusal, Reasoning, ToolUse, ServerToolUse)
 
@@ -31,12 +32,14 @@ _STREAMED = (Text, Refusal, Reasoning, ToolUse, ServerToolUse)
 class OutputItem:
     """One item: what announced it, the parts it has begun, and the blocks it became. `line` is the last summary part."""
 
-    __slots__ = ("blocks", "done", "head", "index", "kind", "line", "names", "slots")
+    __slots__ = ("blocks", "cited", "done", "final", "head", "index", "kind", "line", "names", "slots")
 
     def __init__(self, index: int, kind: str) -> None:
         self.index = index
         self.kind = kind
         self.head: dict[str, Raw] = {}
+        self.final: dict[str, Raw] = {}
+        self.cited: set[bytes] = set()
         self.names: set[str] = set()
         self.slots: dict[int, Slot] = {}
         self.blocks: list[Block] = []
@@ -126,6 +129,7 @@ class Output:
         item = self.items.get(index)
         fields = jsonio.members(raw)
         if item is not None and item.done and (_names(fields) & item.names or self._read(item, raw) == item.blocks):
+            self._compare(item, fields)
             return
         self._finish(self.open(index, type_of(fields)), raw, fields)
 
@@ -137,7 +141,9 @@ class Output:
             item = known or OutputItem(at, type_of(held[at]))
             if known is None:
                 self._order.insert(place, item)
-            if not item.done:
+            if item.done:
+                self._compare(item, held[at])
+            else:
                 self._finish(item, raws[at], held[at])
             place = self._order.index(item) + 1
 
@@ -195,7 +201,24 @@ class Output:
     def _finish(self, item: OutputItem, raw: Raw, fields: dict[str, Raw]) -> None:
         item.named(fields)
         item.kind = type_of(fields) or item.kind
+        item.final = dict(fields)
+        told = ((name, value) for name, value in item.head.items() if name not in (*fields, "encrypted_content"))
+        gone = [name for name, value in told if bytes(value) not in _NOTHING]
+        if gone:
+            self._lose("stream-differs", item, f"the finished item lacks {', '.join(gone)}")
         self.settle(item, self._read(item, raw))
+        cited = sum(len(block.citations) for block in item.blocks if isinstance(block, Text))
+        if cited < len(item.cited):
+            self._lose("stream-differs", item, f"the finished item lacks {len(item.cited) - cited} annotations")
+
+    def _compare(self, item: OutputItem, again: dict[str, Raw]) -> None:
+        """Tell where a repetition says what the finished item does not; each may have its own id and ciphertext."""
+        held = {name: jsonio.parse(value) for name, value in item.final.items()}
+        for name, value in again.items():
+            if name in ("id", "encrypted_content") or bytes(value) in _NOTHING:
+                continue
+            if jsonio.parse(value) != held.get(name):
+                self._lose("repeat-differs", item, f"{name} came again as {jsonio.as_text(value)[:200]}")
 
     def _read(self, item: OutputItem, raw: Raw) -> list[Block]:
         return blocks_of(raw, lambda: self._mint(item.index))

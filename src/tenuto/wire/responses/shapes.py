@@ -14,6 +14,7 @@ from tenuto.core.messages import StopReason
 
 __all__ = [
     "CLIENT_CALLS",
+    "EVENT_FIELDS",
     "HOSTED_CALLS",
     "INCOMPLETE",
     "INPUTS",
@@ -145,6 +146,14 @@ PROGRESS = frozenset(
     }
 )
 """Events that say nothing which the finished item does not say: previews, states, and pieces of structured input."""
+
+EVENT_FIELDS = frozenset(
+    {
+        *("type", "sequence_number", "event_id", "response", "output_index", "item_id", "item", "obfuscation"),
+        *("content_index", "part", "annotation_index", "annotation", "delta", "error", "code", "message", "param"),
+    }
+)
+"""The fields of the events that are neither pieces nor progress; any other is told as a `Loss`."""
 
 Form: TypeAlias = Literal["text", "json"]
 INPUTS: dict[str, tuple[str, Form]] = {

@@ -1,0 +1,224 @@
+"""What a reply says is in the response or in its losses; what a request says is in the bytes or in their losses."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+import tenuto
+from tenuto import providers
+from tenuto.core.blocks import Document, Image, Text, ToolUse
+from tenuto.core.messages import AssistantMessage, ToolResult, ToolResults, UserMessage
+from tenuto.core.request import ChatRequest, Thinking
+from tenuto.core.response import ChatResponse
+from tenuto.core.stored import dump_response
+from tenuto.core.target import Dialect, Target, WireRequest
+from tenuto.wire.dialects import write
+
+Frame = dict[str, Any]
+START: Frame = {
+    "type": "message_start",
+    "message": {"id": "m", "type": "message", "role": "assistant", "model": "c", "content": []},
+}
+TEXT: Frame = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+CALL: Frame = {
+    "type": "content_block_start",
+    "index": 0,
+    "content_block": {"type": "tool_use", "id": "t", "name": "f", "input": {"here": "already"}},
+}
+STOP: Frame = {"type": "content_block_stop", "index": 0}
+ENDED: Frame = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
+END: Frame = {"type": "message_stop"}
+CREATED: Frame = {"type": "response.created", "response": {"id": "r", "model": "m", "status": "in_progress"}}
+
+
+def stream(dialect: Dialect, *frames: Frame) -> ChatResponse:
+    return tenuto.decode(dialect, "".join(f"data: {json.dumps(frame)}\n\n" for frame in frames), stream=True)
+
+
+def delta(index: int = 0, **said: Any) -> Frame:
+    return {"type": "content_block_delta", "index": index, "delta": said}
+
+
+def item(text: str, **more: Any) -> Frame:
+    part = {"type": "output_text", "text": text, "annotations": []}
+    return {"type": "message", "id": "i", "role": "assistant", "content": [part], **more}
+
+
+def done(of: Frame) -> Frame:
+    return {"type": "response.output_item.done", "output_index": 0, "item": of}
+
+
+def completed(*output: Frame) -> Frame:
+    reply = {"id": "r", "model": "m", "status": "completed", "output": list(output)}
+    return {"type": "response.completed", "response": reply}
+
+
+def chat(said: Frame, finish: str | None = None, **more: Any) -> Frame:
+    choice = {"index": 0, "delta": said, "finish_reason": finish}
+    return {"id": "c", "model": "m", "choices": [choice], **more}
+
+
+def candidate(text: str, reason: str) -> Frame:
+    return {"candidates": [{"content": {"role": "model", "parts": [{"text": text}]}, "finishReason": reason}]}
+
+
+def rules(found: ChatResponse | WireRequest) -> list[str]:
+    return [loss.rule for loss in found.losses]
+
+
+# --- replies ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at", range(6))
+def test_a_strange_field_of_any_messages_frame_is_kept_or_told(at: int) -> None:
+    """Frames have fields of their own, beside the block or the message that they carry."""
+    frames = [START, TEXT, delta(type="text_delta", text="a"), STOP, ENDED, END]
+    frames[at] = {**frames[at], "glow": "amber"}
+    assert "amber" in dump_response(stream("anthropic-messages", *frames)).decode()
+
+
+def test_a_ping_with_something_to_say_is_told() -> None:
+    reply = stream("anthropic-messages", START, {"type": "ping", "glow": "amber"}, {"type": "ping", "glow": "x"}, END)
+    assert [(loss.place, loss.what) for loss in reply.losses] == [("ping", 'glow: "amber"')]
+
+
+def test_a_block_behind_the_last_frame_is_kept() -> None:
+    late = {**TEXT, "index": 1}
+    reply = stream("anthropic-messages", START, ENDED, END, late, delta(1, type="text_delta", text="late"))
+    assert reply.message.blocks == (Text("late"),)
+
+
+def test_an_input_that_pieces_replace_is_told() -> None:
+    piece = delta(type="input_json_delta", partial_json='{"a":1}')
+    reply = stream("anthropic-messages", START, CALL, piece, STOP, ENDED, END)
+    (call,) = reply.message.blocks
+    assert isinstance(call, ToolUse)
+    assert call.args == '{"a":1}'
+    assert rules(reply) == ["replaced-input"]
+    assert "already" in reply.losses[0].what
+
+
+def test_a_delta_without_a_type_does_not_overwrite_the_text() -> None:
+    """Among the extra fields it would win over the text when the block is sent back."""
+    reply = stream(
+        "anthropic-messages", START, TEXT, delta(type="text_delta", text="all"), delta(text="bit"), STOP, ENDED, END
+    )
+    assert reply.message.blocks == (Text("all"),)
+    assert rules(reply) == ["unknown-delta", "misplaced-delta"]
+
+
+@pytest.mark.parametrize("kind", ["thinking_delta", "glow_delta"])
+def test_what_a_later_delta_replaces_is_told(kind: str) -> None:
+    pieces = (delta(type=kind, thinking="first"), delta(type=kind, thinking="second"))
+    reply = stream("anthropic-messages", START, TEXT, *pieces, STOP, ENDED, END)
+    assert reply.message.blocks == (Text("", extra='{"thinking":"second"}'),)
+    assert ("replaced-field", 'thinking: "first"') in [(loss.rule, loss.what) for loss in reply.losses]
+
+
+def test_a_stop_reason_that_changes_is_told() -> None:
+    again: Frame = {"type": "message_delta", "delta": {"stop_reason": "refusal"}}
+    messages = stream("anthropic-messages", START, ENDED, again, END)
+    chats = stream("openai-chat", chat({"content": "a"}, "stop"), chat({"content": "b"}, "length"))
+    geminis = stream("gemini", candidate("a", "STOP"), candidate("b", "SAFETY"))
+    assert [rules(reply) for reply in (messages, chats, geminis)] == [["changed-field"]] * 3
+
+
+@pytest.mark.parametrize("at", range(3))
+def test_a_strange_field_of_an_event_is_told(at: int) -> None:
+    frames = [CREATED, done(item("a")), completed()]
+    frames[at] = {**frames[at], "glow": "amber"}
+    assert "amber" in dump_response(stream("openai-responses", *frames)).decode()
+
+
+def test_a_repetition_that_differs_from_the_finished_item_is_told() -> None:
+    again = stream("openai-responses", CREATED, done(item("a")), completed(item("b", glow="amber")))
+    assert again.message.blocks[0].text == "a"  # type: ignore[union-attr]  # it is a text
+    assert rules(again) == ["repeat-differs"] * 2
+    assert '"b"' in again.losses[0].what
+    twice = stream("openai-responses", CREATED, done(item("a")), done(item("b")), completed())
+    assert rules(twice) == ["repeat-differs"]
+
+
+def test_what_only_the_announcement_of_an_item_said_is_told() -> None:
+    added = {"type": "response.output_item.added", "output_index": 0, "item": item("", glow="amber")}
+    reply = stream("openai-responses", CREATED, added, done(item("a")), completed())
+    assert [(loss.rule, loss.what) for loss in reply.losses] == [("stream-differs", "the finished item lacks glow")]
+
+
+def test_an_annotation_that_the_finished_item_lacks_is_told() -> None:
+    place = {"output_index": 0, "content_index": 0}
+    cited = {"type": "url_citation", "url": "http://a.example"}
+    noted = {"type": "response.output_text.annotation.added", **place, "annotation": cited}
+    piece = {"type": "response.output_text.delta", **place, "delta": "a"}
+    assert rules(stream("openai-responses", CREATED, piece, noted, done(item("a")), completed())) == ["stream-differs"]
+    assert rules(stream("openai-responses", CREATED, noted, completed())) == ["orphan-annotation"]
+
+
+def test_a_second_end_is_told() -> None:
+    assert rules(stream("openai-responses", CREATED, completed(), completed(item("late")))) == ["after-the-end"]
+
+
+def test_usage_that_a_later_object_leaves_out_is_told() -> None:
+    first = chat({"content": "a"}, usage={"prompt_tokens": 1, "cost": 3})
+    assert rules(stream("openai-chat", first, chat({}, "stop", usage={"prompt_tokens": 1}))) == ["superseded-usage"]
+    junk = chat({"content": "a"}, usage="junk")
+    assert rules(stream("openai-chat", junk, chat({}, "stop", usage={"prompt_tokens": 1}))) == ["unreadable-usage"]
+
+
+# --- requests ---------------------------------------------------------------------------------------------------------
+
+
+def ask(dialect: Dialect, *messages: Any, provider: str | None = None, **more: Any) -> WireRequest:
+    return tenuto.encode(dialect, ChatRequest(model="m", messages=messages, **more), provider=provider)
+
+
+def test_a_name_and_a_detail_that_messages_have_no_word_for_are_told() -> None:
+    shown = Image(url="http://a.example/a.png", detail="high")
+    assert rules(ask("anthropic-messages", UserMessage((shown,), name="ann"))) == ["unsupported-field"] * 2
+
+
+def test_what_describes_a_document_is_told_where_chat_has_no_word() -> None:
+    whole = Document(text="a", title="t", context="c", citations=True, cache="5m")
+    said = ask("openai-chat", UserMessage((whole,)))
+    assert rules(said) == ["cache-hint"] + ["unsupported-field"] * 3
+    named = ask("openai-chat", UserMessage((Document(data="AAAA", mime="application/pdf", title="t"),)))
+    assert b'"t"' in named.body
+    assert not named.losses
+
+
+def test_a_title_without_bytes_is_told() -> None:
+    found = ask("openai-responses", UserMessage((Document(file_id="f", title="t"),)))
+    assert rules(found) == ["unsupported-field"]
+
+
+def test_a_cache_hint_in_a_result_of_text_is_told() -> None:
+    turn = AssistantMessage((ToolUse("c", "f", "{}"),))
+    result = ToolResults((ToolResult("c", (Text("a", cache="5m"),)),))
+    assert rules(ask("openai-chat", UserMessage("q"), turn, result)) == ["cache-hint"]
+
+
+def test_a_failed_call_that_answers_with_a_picture_is_told() -> None:
+    turn = AssistantMessage((ToolUse("c", "f", "{}"),))
+    shown = (Image(data="AAAA", mime="image/png"),)
+    row = providers.row_or_default(None, "openai-chat")
+    takes = replace(row, chat=replace(row.chat, images_in_results=True))
+
+    def told(*, is_error: bool) -> list[str]:
+        said = (UserMessage("q"), turn, ToolResults((ToolResult("c", shown, is_error=is_error),)))
+        return rules(write(ChatRequest(model="m", messages=said), Target(takes, "m", "openai-chat")))
+
+    assert told(is_error=True) == [*told(is_error=False), "unsupported-field"]
+
+
+def test_a_budget_that_is_raised_is_told() -> None:
+    asked = ask("anthropic-messages", UserMessage("q"), thinking=Thinking(budget=100), max_tokens=9000)
+    assert rules(asked) == ["clamped"]
+    assert b'"budget_tokens":1024' in asked.body
+
+
+def test_a_number_of_log_probabilities_without_the_flag_is_told() -> None:
+    assert rules(ask("openai-chat", UserMessage("q"), provider="together", top_logprobs=3)) == ["unsupported-parameter"]

@@ -1,0 +1,321 @@
+"""Traps that others fell into, where they concern several dialects at once or no other test holds them.
+
+`docs/pitfalls.md` names the place of each. Most of them show only in the second request, so these tests read a reply
+and look at the bytes that go back.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import get_args
+
+import pytest
+
+import tenuto
+from tenuto import plain
+from tenuto.core.blocks import (
+    AnthropicMeta,
+    Audio,
+    Block,
+    CodeExecution,
+    CodeResult,
+    Document,
+    Image,
+    Marker,
+    Opaque,
+    Reasoning,
+    Refusal,
+    ServerToolResult,
+    ServerToolUse,
+    Text,
+    ToolUse,
+)
+from tenuto.core.messages import AssistantMessage, ToolResults, UserMessage
+from tenuto.core.request import ChatRequest
+from tenuto.errors import IncompleteResponse
+from tenuto.wire.dialects import ENCODERS
+from wire.anthropic import cases as anthropic
+from wire.chat import cases as chat
+from wire.gemini import cases as gemini
+from wire.responses import cases as responses
+
+ROWS = {"anthropic-messages": "anthropic", "openai-responses": "openai", "openai-chat": "deepseek", "gemini": "google"}
+MODELS = {
+    "anthropic-messages": "claude-opus-4-6",
+    "openai-responses": "gpt-5.6-sol",
+    "openai-chat": "deepseek-v4.1-flash",
+    "gemini": "gemini-3-pro",
+}
+DIALECTS = list(ROWS)
+
+THINKING = {"type": "thinking", "thinking": "", "signature": "tok-1"}
+REDACTED = {"type": "redacted_thinking", "data": "tok-2"}
+ASKED = {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"city": "Oslo"}}
+SEALED = responses.reasoning(token="tok-1")
+CALLED = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Oslo"}'}}
+SIGNED = gemini.call("weather", {"city": "Oslo"}, thoughtSignature="tok-1")
+STREAMS = {
+    "anthropic-messages": anthropic.sse(
+        anthropic.start(),
+        *anthropic.block(0, {**THINKING, "signature": ""}, anthropic.thought(""), anthropic.signature("tok-1")),
+        *anthropic.block(1, REDACTED),
+        *anthropic.block(2, {**ASKED, "input": {}}, anthropic.args('{"city":'), anthropic.args(' "Oslo"}')),
+        *anthropic.end("tool_use"),
+    ),
+    "openai-responses": responses.sse(
+        responses.created(),
+        responses.done(0, SEALED),
+        responses.done(1, responses.call()),
+        responses.completed(SEALED, responses.call()),
+    ),
+    "openai-chat": chat.sse(
+        chat.chunk({"role": "assistant", "content": "", "reasoning_content": "tok-1"}),
+        chat.call(0, '{"city":', id="call_1", name="weather"),
+        chat.call(0, ' "Oslo"}'),
+        chat.chunk({}, "tool_calls"),
+    ).replace(b"gpt-x", b"deepseek-v4.1-flash"),
+    "gemini": gemini.sse(gemini.chunk(gemini.thought("Hm.")), gemini.chunk(SIGNED), gemini.chunk(reason="STOP")),
+}
+"""One reply with a thought, its token and a call, in each dialect."""
+TURNS = {
+    "anthropic-messages": [THINKING, REDACTED, ASKED],
+    "openai-responses": [SEALED, responses.call()],
+    "openai-chat": [{"role": "assistant", "content": None, "reasoning_content": "tok-1", "tool_calls": [CALLED]}],
+    "gemini": [gemini.thought("Hm."), SIGNED],
+}
+"""The same as it has to stand in the next request."""
+
+
+def decoded(dialect: str, data: bytes | None = None) -> AssistantMessage:
+    return tenuto.decode(
+        dialect, STREAMS[dialect] if data is None else data, provider=ROWS[dialect], stream=True
+    ).message
+
+
+def asked(message: AssistantMessage, dialect: str) -> tenuto.WireRequest:
+    """The next request: the question, the reply, the answers to its calls, and one more question."""
+    answers = tuple(call.answer("12 C") for call in message.tool_calls())
+    said = (UserMessage("Weather?"), message, *((ToolResults(answers),) if answers else ()), UserMessage("And now?"))
+    return tenuto.encode(dialect, ChatRequest(model=MODELS[dialect], messages=said), provider=ROWS[dialect])
+
+
+def turn_in(dialect: str, body: bytes) -> list:
+    """The assistant's turn in a request."""
+    sent = json.loads(body)
+    match dialect:
+        case "anthropic-messages":
+            return next(m["content"] for m in sent["messages"] if m["role"] == "assistant")
+        case "openai-responses":
+            return [i for i in sent["input"] if i.get("role") != "user" and not i["type"].endswith("_output")]
+        case "openai-chat":
+            return [m for m in sent["messages"] if m["role"] == "assistant"]
+        case _:
+            return next(c["parts"] for c in sent["contents"] if c["role"] == "model")
+
+
+# --- the second request -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_reply_goes_back_once_and_whole_in_the_words_of_the_wire(dialect):
+    """P1, P2, P12, P20, P21, P27, P30, P52, P56, P61, R2, R4: fields under their own names, an empty thought too."""
+    wire = asked(decoded(dialect), dialect)
+
+    assert turn_in(dialect, wire.body) == TURNS[dialect]
+    assert wire.body.count(b"tok-1") == 1
+    assert b"previous_response_id" not in wire.body
+
+
+@pytest.mark.parametrize("home", DIALECTS)
+@pytest.mark.parametrize("to", DIALECTS)
+def test_thoughts_are_put_in_nobody_elses_mouth(home, to):
+    """P57, R6, R13, R14: neither token nor words go to another, each is told, and the way home is as it was."""
+    message = decoded(home)
+    before = asked(message, home).body
+    if home != to:
+        away = asked(message, to)
+
+        assert not any(word in away.body for word in (b"tok-1", b"tok-2", b"Hm.", b"Reasoning"))
+        thoughts = sum(isinstance(block, Reasoning) for block in message.blocks)
+        assert [loss.rule for loss in away.losses].count("foreign-reasoning") == thoughts
+    assert asked(message, home).body == before
+
+
+@pytest.mark.parametrize("to", DIALECTS)
+def test_ids_made_up_for_like_replies_do_not_meet(to):
+    """P33, P51, R12: the same bytes twice give the same ids; in one request they are told apart, answers included."""
+    message = decoded("gemini", gemini.sse(gemini.chunk(gemini.call("f", {}), gemini.call("f", {}), reason="STOP")))
+    turn = (message, ToolResults(tuple(call.answer("ok") for call in message.tool_calls())))
+    request = ChatRequest(model=MODELS[to], messages=(UserMessage("?"), *turn, *turn))
+    body = json.loads(tenuto.encode(to, request, provider=ROWS[to]).body)
+    calls, answers = [], []
+    match to:
+        case "anthropic-messages":
+            parts = [part for m in body["messages"] for part in m["content"]]
+            calls = [p["id"] for p in parts if p["type"] == "tool_use"]
+            answers = [p["tool_use_id"] for p in parts if p["type"] == "tool_result"]
+        case "openai-responses":
+            calls = [i["call_id"] for i in body["input"] if i["type"] == "function_call"]
+            answers = [i["call_id"] for i in body["input"] if i["type"] == "function_call_output"]
+        case "openai-chat":
+            calls = [c["id"] for m in body["messages"] for c in m.get("tool_calls", ())]
+            answers = [m["tool_call_id"] for m in body["messages"] if m["role"] == "tool"]
+        case _:
+            assert "tnt_" not in json.dumps(body), "ids that did not come do not go out"
+            return
+
+    assert calls == answers
+    assert len(set(calls)) == 4
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_turn_that_was_cut_off_goes_back_without_its_half_thought(dialect):
+    """P6, P17, R5, R18: the words stay, the token goes, and so does what would be refused."""
+    cut = {
+        "anthropic-messages": anthropic.sse(
+            anthropic.start(),
+            *anthropic.block(0, {"type": "text", "text": ""}, anthropic.text("Well.")),
+            *anthropic.block(1, {**THINKING, "signature": ""}, anthropic.thought("half"), anthropic.signature("tok-1"))[
+                :-1
+            ],
+        ),
+        "openai-responses": responses.sse(
+            responses.created(),
+            responses.done(0, responses.message(responses.text("Well."))),
+            responses.done(1, SEALED),
+        ),
+        "openai-chat": chat.sse(chat.FIRST, chat.text("Well."), chat.chunk({"reasoning_content": "half"}), done=False),
+        "gemini": gemini.sse(gemini.chunk(gemini.text("Well."), gemini.opened("f", thoughtSignature="tok-1"))),
+    }[dialect]
+    with pytest.raises(IncompleteResponse) as caught:
+        decoded(dialect, cut)
+    message = caught.value.partial.message
+
+    assert message.incomplete
+    body = asked(message, dialect).body
+    assert b"Well." in body
+    assert b"tok-1" not in body
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_reply_of_thoughts_alone_is_a_reply(dialect):
+    """P25: it can be stored and the conversation goes on."""
+    only = {
+        "anthropic-messages": anthropic.sse(
+            anthropic.start(), *anthropic.block(0, THINKING, anthropic.thought("Hm.")), *anthropic.end()
+        ),
+        "openai-responses": responses.sse(responses.created(), responses.done(0, SEALED), responses.completed(SEALED)),
+        "openai-chat": chat.sse(chat.chunk({"role": "assistant", "reasoning_content": "Hm."}), chat.chunk({}, "stop")),
+        "gemini": gemini.sse(gemini.chunk(gemini.thought("Hm."), reason="STOP")),
+    }[dialect]
+    message = decoded(dialect, only)
+
+    assert [type(block) for block in message.blocks] == [Reasoning]
+    assert message.stop_reason == "stop"
+    assert b"And now?" in asked(message, dialect).body
+
+
+# --- the end of a stream ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("rest", [b"data: {broken\n\n", b"data: {", b"data: 7\n\n", b"data: [DONE]\n\n", b"data:\n\n"])
+def test_what_cannot_be_read_behind_the_last_word_does_not_undo_the_reply(dialect, rest):
+    """P40: the answer was given; the rest is a loss at most."""
+    data = STREAMS[dialect].removesuffix(b"data: [DONE]\n\n")
+    reply = tenuto.decode(dialect, data + rest, provider=ROWS[dialect], stream=True)
+
+    assert turn_in(dialect, asked(reply.message, dialect).body) == TURNS[dialect]
+    assert reply.message.stop_reason == "tool_calls"
+    assert [loss.rule for loss in reply.losses] == (
+        [] if rest in (b"data: [DONE]\n\n", b"data:\n\n") else ["after-the-end"]
+    )
+
+
+def test_a_cancelled_stream_ends_as_an_error_with_what_it_holds():
+    """P23: an end that is no success is an end all the same, and says so."""
+    item = responses.message(responses.text("Well."))
+    last = {"type": "response.cancelled", "response": responses.response(item, status="cancelled")}
+    message = decoded("openai-responses", responses.sse(responses.created(), responses.done(0, item), last))
+
+    assert (message.stop_reason, message.raw_stop, str(message)) == ("error", "cancelled", "Well.")
+
+
+def test_the_last_signature_of_a_block_counts_and_the_others_are_told():
+    """P13: deltas set the signature, as the official SDK has it; the one of the start frame stands if none comes."""
+    start = {**THINKING, "signature": "s0"}
+
+    def read(*deltas):
+        data = anthropic.sse(anthropic.start(), *anthropic.block(0, start, *deltas), *anthropic.end())
+        return tenuto.decode("anthropic-messages", data, stream=True)
+
+    assert read(anthropic.thought("Hm.")).message.blocks[0].meta == AnthropicMeta("s0")
+    assert read(anthropic.signature("s0")).losses == ()
+    replaced = read(anthropic.signature("s1"))
+    assert replaced.message.blocks[0].meta == AnthropicMeta("s1")
+    assert [loss.rule for loss in replaced.losses] == ["signature-replaced"]
+
+
+# --- nothing in silence -----------------------------------------------------------------------------------------------
+
+MADE = {
+    Text: Text("word-x"),
+    Reasoning: Reasoning("word-x"),
+    ToolUse: ToolUse("call_1", "f", '{"a":"word-x"}'),
+    ServerToolUse: ServerToolUse("srv_1", "search", '{"q":"word-x"}'),
+    ServerToolResult: ServerToolResult("srv_1", '"word-x"'),
+    Refusal: Refusal("word-x"),
+    Image: Image(data="word-x"),
+    Audio: Audio(data="word-x"),
+    Document: Document(text="word-x"),
+    CodeExecution: CodeExecution("word-x"),
+    CodeResult: CodeResult("OK", "word-x"),
+    Marker: Marker("compaction", "word-x"),
+    Opaque: Opaque("elsewhere", '{"type":"word-x"}'),
+}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("kind", get_args(Block), ids=lambda kind: kind.__name__)
+def test_every_block_is_sent_or_told(dialect, kind):
+    """P58, R21: an encoder that has no word for a block says so, whatever it is handed."""
+    said = (UserMessage("?"), AssistantMessage((MADE[kind], Text("so"))), UserMessage("And now?"))
+    to = plain.target_of(dialect, "model-x", "custom")
+    for wire in (
+        ENCODERS[dialect](ChatRequest(model="model-x", messages=said), to, ()),
+        tenuto.encode(dialect, ChatRequest(model="model-x", messages=said), provider="custom"),
+    ):
+        assert (b"word-x" in wire.body) or any(loss.place.startswith("messages[1]") for loss in wire.losses)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_model_is_named_as_the_caller_named_it(dialect):
+    """P99: the names for people that the tables hold never go out."""
+    target = plain.target_of(dialect, MODELS[dialect], ROWS[dialect])
+    wire = asked(decoded(dialect), dialect)
+
+    assert target.traits.known
+    assert (
+        (f"/{MODELS[dialect]}:" in wire.path)
+        if dialect == "gemini"
+        else json.loads(wire.body)["model"] == MODELS[dialect]
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "header"),
+    [
+        ("claude-sonnet-4-5", "interleaved-thinking-2025-05-14,mine"),
+        ("claude-3-7-sonnet-latest", "mine"),
+        ("claude-opus-4-7", "mine"),
+    ],
+)
+def test_one_header_names_the_features_that_the_model_knows(model, header):
+    """P11: interleaved thinking goes with a budget, and only where the model has both."""
+    request = ChatRequest(
+        model=model, messages=(UserMessage("?"),), effort="high", extra_headers={"Anthropic-Beta": "mine"}
+    )
+    wire = tenuto.encode("anthropic-messages", request, provider="anthropic")
+
+    assert [value for name, value in wire.headers.items() if name.lower() == "anthropic-beta"] == [header]
+    assert "thinking" in json.loads(wire.body)
