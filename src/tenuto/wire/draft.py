@@ -15,7 +15,7 @@ from tenuto.core import jsonio
 from tenuto.core.request import ChatRequest
 from tenuto.core.target import Loss, Target, WireRequest
 
-__all__ = ["Draft", "extra_fields", "raw_object", "spliced"]
+__all__ = ["Draft", "extra_fields", "failed", "raw_object", "spliced"]
 
 _ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 
@@ -36,6 +36,11 @@ def raw_object(text: str) -> Raw | None:
 def spliced(text: str) -> Raw | str:
     """Return JSON text to splice in as it stands; text that is no JSON (hand-made, or broken) stays a string."""
     return text if jsonio.problem(text) else Raw(text.encode("utf-8", "surrogatepass"))
+
+
+def failed(text: str) -> str:
+    """Say in words that a tool failed, for dialects whose results have no flag for it."""
+    return text if text.lower().startswith("error") else f"Error: {text}"
 
 
 class Draft:

@@ -155,7 +155,7 @@ class _Foreign:
         return rule(plain, place) if rule is not None else plain
 
     def _text(self, block: Text, place: str) -> Block | None:
-        if any(citation.raw for citation in block.citations):
+        if block.citations:
             self._lose("foreign-citations", place, f"{len(block.citations)} citations")
             return msgspec.structs.replace(block, citations=())
         return block

@@ -310,7 +310,9 @@ EXIT = {"type": "exit", "exit_code": 0}
     "kind, result, form",
     [
         ("function", ToolResult("c", "rain"), {"type": "function_call_output", "output": "rain"}),
-        ("function", ToolResult("c", "no", is_error=True), {"type": "function_call_output", "output": "no"}),
+        ("function", ToolResult("c", "no", is_error=True), {"type": "function_call_output", "output": "Error: no"}),
+        ("function", ToolResult("c", (Text("no"),), is_error=True), {"type": "function_call_output", "output": [{"type": "input_text", "text": "Error:"}, {"type": "input_text", "text": "no"}]}),
+        ("custom", ToolResult("c", "Error 5", is_error=True), {"type": "custom_tool_call_output", "output": "Error 5"}),
         ("function", ToolResult("c", (Text("a"), SCREEN)), {"type": "function_call_output", "output": [{"type": "input_text", "text": "a"}, {"type": "input_image", "detail": "auto", "image_url": "https://x/y.png"}]}),
         ("function", ToolResult("c", "rain", extra='{"status":"completed"}'), {"type": "function_call_output", "output": "rain", "status": "completed"}),
         ("custom", ToolResult("c", "1"), {"type": "custom_tool_call_output", "output": "1"}),

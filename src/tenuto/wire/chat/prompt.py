@@ -18,7 +18,7 @@ from tenuto.core.messages import (
     UserMessage,
 )
 from tenuto.wire.chat.assistant import assistant_object, is_legacy
-from tenuto.wire.draft import Draft, extra_fields
+from tenuto.wire.draft import Draft, extra_fields, failed
 from tenuto.wire.switches import CallIds, cache_control
 
 __all__ = ["Prompt"]
@@ -239,7 +239,7 @@ class Prompt:
 
 
 def _told(text: str, *, is_error: bool) -> str:
-    return f"Error: {text}" if is_error and not text.lower().startswith("error") else text
+    return failed(text) if is_error else text
 
 
 def _described(part: Content) -> str:

@@ -1,8 +1,8 @@
 """What is said to the model, as input items: instructions, questions, and what tools gave.
 
-A result is written as the kind of output that its call asks for. A function's output has no flag for failure: the text
-of a failed call goes out as it is, and nothing is lost by it. Where an output has a place for failure (a patch's status,
-a shell's exit code, an approval), `is_error` goes there.
+A result is written as the kind of output that its call asks for. A function's output has no flag for failure: the words
+of a failed call begin with "Error:". Where an output has a place for failure (a patch's status, a shell's exit code, an
+approval), `is_error` goes there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Document, Image, Opaque, Text
 from tenuto.core.messages import Content, SystemMessage, ToolResult, UserMessage
-from tenuto.wire.draft import Draft, extra_fields, raw_object
+from tenuto.wire.draft import Draft, extra_fields, failed, raw_object
 from tenuto.wire.responses.items import DIALECT
 
 __all__ = ["call_id", "output_item", "system_item", "user_item"]
@@ -134,12 +134,21 @@ def _text_only(draft: Draft, result: ToolResult, place: str) -> str:
     return _words(result.content)
 
 
+def _told(result: ToolResult) -> str | tuple[Content, ...]:
+    """Return what a tool gave, with a word for its failure in front."""
+    if not result.is_error:
+        return result.content
+    if isinstance(result.content, str):
+        return failed(result.content)
+    return (Text("Error:"), *result.content)
+
+
 def _function(draft: Draft, result: ToolResult, place: str) -> dict[str, Any]:
-    return {"type": "function_call_output", "output": _content(draft, result.content, place)}
+    return {"type": "function_call_output", "output": _content(draft, _told(result), place)}
 
 
 def _custom(draft: Draft, result: ToolResult, place: str) -> dict[str, Any]:
-    return {"type": "custom_tool_call_output", "output": _content(draft, result.content, place)}
+    return {"type": "custom_tool_call_output", "output": _content(draft, _told(result), place)}
 
 
 def _local_shell(draft: Draft, result: ToolResult, place: str) -> dict[str, Any]:
