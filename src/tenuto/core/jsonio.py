@@ -234,8 +234,13 @@ def typed(data: bytes | str | Raw, kind: type[T]) -> T:
 
 def text_of(value: Raw | None, default: str = "") -> str:
     """Return a JSON string's value; `default` for null or absent; raise `JsonError` for anything else."""
-    if value is None or bytes(value) == b"null":
+    if value is None:
         return default
+    try:
+        return _string.decode(value)  # a string nests nothing: no need to look at its depth
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        if bytes(value) == b"null":
+            return default
     found = _attempt(_string.decode, _slow_parse, value)
     if not isinstance(found, str):
         raise JsonError(f"Expected `str`, got `{bytes(value)[:40].decode('utf-8', 'replace')}`")
