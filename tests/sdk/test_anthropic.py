@@ -7,12 +7,14 @@ import json
 import pytest
 from anthropic.lib.streaming._beta_messages import accumulate_event
 from anthropic.types.beta import BetaMessage, BetaRawMessageStreamEvent
-from pydantic import TypeAdapter
+from anthropic.types.beta.message_create_params import MessageCreateParams
+from pydantic import TypeAdapter, ValidationError
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import AnthropicMeta, AnthropicRedactedMeta, Reasoning, Text, ToolUse
 from tenuto.wire.anthropic.encode import verbatim
 from tenuto.wire.codec import read, read_whole
+from wire.anthropic import test_encode
 from wire.anthropic.cases import STREAMS, WHOLE
 from wire.anthropic.test_decode import decoder
 
@@ -68,3 +70,35 @@ def test_sdk_reads_the_same_body(name):
                 assert (thought, signature) == (their.thinking, their.signature)
             case ToolUse():
                 assert (block.id, block.name, json.loads(block.args)) == (their.id, their.name, their.input)
+
+
+# --- what we send -----------------------------------------------------------------------------------------------------
+
+PARAMS = TypeAdapter(MessageCreateParams)
+CASES = {
+    name: test
+    for name, test in vars(test_encode).items()
+    if name.startswith("test_") and not hasattr(test, "pytestmark")
+}
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_sdk_takes_what_we_send(name, monkeypatch):
+    """Every body that the tests of the encoder write is valid to the SDK's parameter types."""
+    seen = []
+    monkeypatch.setattr(test_encode, "JUDGES", [PARAMS.validate_python, seen.append])
+    CASES[name]()
+
+
+def test_the_judge_is_heard(monkeypatch):
+    """A body that the SDK's types refuse makes a test fail."""
+    monkeypatch.setattr(test_encode, "JUDGES", [PARAMS.validate_python])
+    with pytest.raises(ValidationError):
+        test_encode.body(extra_body={"max_tokens": "many"})
+
+
+@pytest.mark.parametrize("name", ["search, citations", "redacted, interleaved", "compaction", "fallback"])
+def test_sdk_takes_replayed_blocks(name, monkeypatch):
+    """Server tools, redacted thinking, compaction and fallback blocks go back in place."""
+    monkeypatch.setattr(test_encode, "JUDGES", [PARAMS.validate_python])
+    test_encode.test_replayed_blocks_go_back(name)
