@@ -222,3 +222,12 @@ def test_a_budget_that_is_raised_is_told() -> None:
 
 def test_a_number_of_log_probabilities_without_the_flag_is_told() -> None:
     assert rules(ask("openai-chat", UserMessage("q"), provider="together", top_logprobs=3)) == ["unsupported-parameter"]
+
+
+def test_a_reply_that_changes_its_id_is_told() -> None:
+    """The last event's id counts, as it is the one that was stored; that there was another is said once."""
+    renamed = {**CREATED, "response": {**CREATED["response"], "id": "other"}}
+    reply = stream("openai-responses", renamed, CREATED, done(item("x")), completed(item("x")))
+
+    assert reply.id == "r"
+    assert [(loss.rule, loss.place) for loss in reply.losses] == [("changed-field", "id")]

@@ -307,8 +307,11 @@ class ResponsesDecoder(Decoder):
 
     def _note(self, response: _Fields) -> None:
         """Take the fields of the response object, which several events carry."""
-        self._id = jsonio.text_of(response.get("id")) or self._id
-        self._model = jsonio.text_of(response.get("model")) or self._model
+        id, model = jsonio.text_of(response.get("id")), jsonio.text_of(response.get("model"))
+        for name, held, word in (("id", self._id, id), ("model", self._model, model)):
+            if held and word and word != held:
+                self._strange("changed-field", name, jsonio.encode(f"{held} became {word} within one reply"))
+        self._id, self._model = id or self._id, model or self._model
         merge_fields(self._fields, ((name, value) for name, value in response.items() if name not in _OURS))
         self._begin()
 
