@@ -201,6 +201,16 @@ def test_an_id_used_again_in_a_later_turn_is_renamed():
     assert second.blocks[0].id == answer.results[0].tool_use_id != "t"
 
 
+def test_an_id_used_twice_in_one_turn_is_told_apart():
+    """The first call keeps it; the n-th answer goes to the n-th call."""
+    turn = AssistantMessage((ToolUse("t", "f", "{}"), ToolUse("t", "g", "{}")))
+    adapted = adapt((turn, ToolResults((ToolResult("t", "1"), ToolResult("t", "2")))), HERE)
+    first, second = (block.id for block in adapted.messages[0].blocks)
+
+    assert (first, rules(adapted)) == ("t", ["call-id-mapped"])
+    assert [(r.tool_use_id, r.content) for r in adapted.messages[1].results] == [("t", "1"), (second, "2")]
+
+
 def test_open_calls_are_answered():
     """R15: each call is closed before the next question, in call order, with an error the model can read."""
     turn = AssistantMessage((ToolUse("a", "f", "{}"), ToolUse("b", "f", "{}")))

@@ -231,3 +231,11 @@ def test_a_reply_that_changes_its_id_is_told() -> None:
 
     assert reply.id == "r"
     assert [(loss.rule, loss.place) for loss in reply.losses] == [("changed-field", "id")]
+
+
+def test_a_strange_field_of_an_event_of_progress_is_told() -> None:
+    """The finished item says all that such an event says, save for what nobody knows."""
+    progress = {"type": "response.web_search_call.searching", "output_index": 0, "item_id": "i", "found": "gold"}
+    reply = stream("openai-responses", CREATED, progress, done(item("x")), completed(item("x")))
+
+    assert [(loss.rule, loss.what) for loss in reply.losses] == [("unknown-field", '"gold"')]

@@ -186,7 +186,7 @@ def _renamed(messages: list[Message], target: Target, losses: list[Loss]) -> lis
     """Rewrite the call ids that the target would refuse, and later uses of an id that is taken; results follow."""
     takes = _id_rule(target)
     taken: set[str] = set()
-    names: dict[str, str] = {}
+    names: dict[str, list[str]] = {}
     renamed: list[Message] = []
     for at, message in enumerate(messages):
         if isinstance(message, AssistantMessage):
@@ -209,29 +209,37 @@ def _id_rule(target: Target) -> Callable[[str], bool]:
     return lambda name: bool(name) and (not limit or len(name) <= limit)
 
 
-def _with_result_ids(message: ToolResults, names: dict[str, str]) -> ToolResults:
-    results = (msgspec.structs.replace(r, tool_use_id=names.get(r.tool_use_id, r.tool_use_id)) for r in message.results)
+def _with_result_ids(message: ToolResults, names: dict[str, list[str]]) -> ToolResults:
+    left = {id: iter(given) for id, given in names.items()}
+    results = (
+        msgspec.structs.replace(r, tool_use_id=next(left[r.tool_use_id], r.tool_use_id)) if r.tool_use_id in left else r
+        for r in message.results
+    )
     return msgspec.structs.replace(message, results=tuple(results))
 
 
 def _names(
     message: AssistantMessage, at: int, takes: Callable[[str], bool], taken: set[str], losses: list[Loss]
-) -> dict[str, str]:
-    names: dict[str, str] = {}
+) -> dict[str, list[str]]:
+    """Give each call of a turn an id that the target takes and no other call has; the n-th answer has the n-th id."""
+    names: dict[str, list[str]] = {}
     for block in message.blocks:
         if not isinstance(block, ToolUse):
             continue
+        given, new = names.setdefault(block.id, []), block.id
         if block.id in taken or not takes(block.id):
-            digest = hashlib.sha256(f"{at}\x00{block.id}".encode("utf-8", "surrogatepass")).hexdigest()
-            names[block.id] = f"call_{digest[:24]}"
-            losses.append(Loss("call-id-mapped", f"messages[{at}]", f"{block.id[:80]} became {names[block.id]}"))
+            named = "\x00".join((str(at), block.id, *(str(len(given)) for _ in given[:1])))
+            new = f"call_{hashlib.sha256(named.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
+            losses.append(Loss("call-id-mapped", f"messages[{at}]", f"{block.id[:80]} became {new}"))
+        given.append(new)
         taken.add(block.id)
-    return names
+    return {id: given for id, given in names.items() if any(new != id for new in given)}
 
 
-def _with_ids(message: AssistantMessage, names: dict[str, str]) -> AssistantMessage:
+def _with_ids(message: AssistantMessage, names: dict[str, list[str]]) -> AssistantMessage:
+    left = {id: iter(given) for id, given in names.items()}
     blocks = (
-        msgspec.structs.replace(b, id=names[b.id]) if isinstance(b, ToolUse) and b.id in names else b
+        msgspec.structs.replace(b, id=next(left[b.id])) if isinstance(b, ToolUse) and b.id in left else b
         for b in message.blocks
     )
     return msgspec.structs.replace(message, blocks=tuple(blocks))

@@ -44,6 +44,7 @@ from tenuto.wire.responses.shapes import (
     INCOMPLETE,
     PIECES,
     PROGRESS,
+    PROGRESS_FIELDS,
     ArgumentsPiece,
     CodePiece,
     InputPiece,
@@ -170,7 +171,10 @@ class ResponsesDecoder(Decoder):
             self._on_repeat(*_REPEATS[kind], fields)
         elif not kind and bytes(fields.get("error", b"null")) != b"null":
             self._on_error(fields)
-        elif kind not in PROGRESS:
+        elif kind in PROGRESS:
+            for strange in fields.keys() - PROGRESS_FIELDS:
+                self._strange("unknown-field", f"{kind}.{strange}", bytes(fields[strange]))
+        else:
             self._strange("unknown-event", kind, data)
 
     def _strange(self, rule: str, what: str, data: bytes) -> None:

@@ -22,6 +22,7 @@ __all__ = [
     "OUTPUTS",
     "PIECES",
     "PROGRESS",
+    "PROGRESS_FIELDS",
     "RESPONSE_ONLY",
     "ArgumentsPiece",
     "CodePiece",
@@ -154,6 +155,13 @@ EVENT_FIELDS = frozenset(
     }
 )
 """The fields of the events that are neither pieces nor progress; any other is told as a `Loss`."""
+PROGRESS_FIELDS = EVENT_FIELDS | frozenset(
+    {
+        *("summary_index", "text", "status", "command", "command_index", "action", "diff", "output", "logprobs"),
+        *("partial_image_b64", "partial_image_index", "size", "quality", "background", "output_format", "action_type"),
+    }
+)
+"""What events of progress say in their own way; the finished item says it in full."""
 
 Form: TypeAlias = Literal["text", "json"]
 INPUTS: dict[str, tuple[str, Form]] = {
