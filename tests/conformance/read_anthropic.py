@@ -66,6 +66,9 @@ def _close(found: Read, answer: Answer, message: dict[str, Any], usage: Any) -> 
 
 class _Stream:
     def __init__(self) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
         self.message: dict[str, Any] = {}
         self.usage: Any = None
         self.blocks: dict[str, dict[str, Any]] = {}
@@ -75,7 +78,7 @@ class _Stream:
         self.ended = False
 
     def message_start(self, event: dict[str, Any], spelt: str) -> None:
-        self.__init__()  # type: ignore[misc]  # a second start voids everything before it
+        self._clear()  # a second start voids everything before it
         self.message = dict(event["message"])
         self.usage = self.message.get("usage")
         texts = elements(text_at(spelt, "message", "content"))

@@ -6,7 +6,7 @@ import dataclasses
 import importlib
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -16,7 +16,7 @@ from tenuto.core import stored
 from tenuto.core.events import Event, MessageDone
 from tenuto.core.messages import AssistantMessage
 from tenuto.core.response import ChatResponse
-from tenuto.core.target import Target
+from tenuto.core.target import Dialect, Target
 from tenuto.errors import LLMError
 from tenuto.plain import target_of
 from tenuto.wire import dialects
@@ -73,7 +73,7 @@ def asked_model(exchange: Exchange) -> str:
 
 def target_for(exchange: Exchange) -> Target:
     """Whom the exchange's request went to."""
-    return target_of(exchange.dialect, asked_model(exchange), exchange.provider)  # type: ignore[arg-type]
+    return target_of(cast(Dialect, exchange.dialect), asked_model(exchange), exchange.provider)
 
 
 def decode(exchange: Exchange, target: Target) -> Outcome:
@@ -110,7 +110,7 @@ def verbatim(dialect: str, message: AssistantMessage) -> list[Any]:
     """Return an assistant's turn as the wire had it, read back with plain `json`."""
     from tenuto.core import jsonio
 
-    written = load(jsonio.encode(dialects.VERBATIM[dialect](message)))  # type: ignore[index]
+    written = load(jsonio.encode(dialects.VERBATIM[cast(Dialect, dialect)](message)))
     assert isinstance(written, list)
     return written
 

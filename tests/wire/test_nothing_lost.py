@@ -136,7 +136,7 @@ def test_a_strange_field_of_an_event_is_told(at: int) -> None:
 
 def test_a_repetition_that_differs_from_the_finished_item_is_told() -> None:
     again = stream("openai-responses", CREATED, done(item("a")), completed(item("b", glow="amber")))
-    assert again.message.blocks[0].text == "a"  # type: ignore[union-attr]  # it is a text
+    assert again.text == "a"
     assert rules(again) == ["repeat-differs"] * 2
     assert '"b"' in again.losses[0].what
     twice = stream("openai-responses", CREATED, done(item("a")), done(item("b")), completed())
@@ -239,3 +239,31 @@ def test_a_strange_field_of_an_event_of_progress_is_told() -> None:
     reply = stream("openai-responses", CREATED, progress, done(item("x")), completed(item("x")))
 
     assert [(loss.rule, loss.what) for loss in reply.losses] == [("unknown-field", '"gold"')]
+
+
+USAGES: dict[Dialect, tuple[Frame, ...]] = {
+    "anthropic-messages": (START, {**TEXT, "content_block": {"type": "text", "text": "kept"}}, STOP, {**ENDED, "usage": {"output_tokens": "N"}}, END),
+    "openai-responses": (CREATED, done(item("kept")), {**completed(), "response": {"status": "completed", "usage": {"input_tokens": "N"}}}),
+    "openai-chat": (chat({"content": "kept"}), chat({}, "stop", usage={"prompt_tokens": "N"})),
+    "gemini": ({**candidate("kept", "STOP"), "usageMetadata": {"promptTokenCount": "N", "totalTokenCount": 5}},),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("odd", ['"many"', "1e999", "-1", "1.5", "[]", "true", "{}"])
+@pytest.mark.parametrize("dialect", USAGES)
+def test_usage_that_cannot_be_read_voids_no_reply(dialect: Dialect, odd: str) -> None:
+    """Billing is no content: the count is unknown, the provider's own object stays, and the reply is whole."""
+    body = "".join(f"data: {json.dumps(frame)}\n\n" for frame in USAGES[dialect]).replace('"N"', odd)
+    reply = tenuto.decode(dialect, body, stream=True)
+
+    assert reply.text == "kept"
+    assert odd in reply.raw_usage or "unreadable-usage" in rules(reply)
+
+
+def test_items_that_only_an_early_event_listed_are_told() -> None:
+    """The last event is the truth; that an earlier one had more is said."""
+    early = {**CREATED, "response": {**CREATED["response"], "output": [item("x"), item("gone")]}}
+    reply = stream("openai-responses", early, done(item("x")), completed(item("x")))
+
+    assert reply.text == "x"
+    assert [loss.rule for loss in reply.losses] == ["stream-differs"]

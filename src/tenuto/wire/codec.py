@@ -255,8 +255,8 @@ class Decoder(ABC):
             error.provider = error.provider or self.target.provider.name
             try:
                 error.partial = self.response(partial=True)
-            except _FAULTS:
-                error.partial = None  # nothing readable had come: there is no part to hand out
+            except _FAULTS as exc:  # there is no part to hand out; whoever reads the error is told why
+                error.add_note(f"what had come before could not be assembled: {exc!r}")
             self.error = error
             self.out.append(Failure(str(error), error.raw))
 

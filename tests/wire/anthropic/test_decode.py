@@ -111,8 +111,8 @@ def test_more_thinking_than_output_is_clamped_with_a_loss():
     usage = {"output_tokens": 5, "output_tokens_details": {"thinking_tokens": 9}}
     reply = stream(sse(start(), *end(usage=usage)))
 
-    assert (reply.usage.output_tokens, reply.usage.reasoning_tokens) == (0, 9)
-    assert [loss.rule for loss in reply.losses] == ["usage-contradiction"]
+    assert (reply.usage.output_tokens, reply.usage.reasoning_tokens) == (0, 5)
+    assert [loss.rule for loss in reply.losses] == ["contradicting-usage"]
 
 
 def test_server_tools_and_citations_keep_their_tokens():
@@ -391,8 +391,6 @@ def test_whole_body_where_a_stream_was_asked_for():
     b'data: {"type":"message_start","message":{"id":5}}\n\n', b'data: {"type":"message_start","message":[]}\n\n',
     b'data: {"type":"message_start","message":{"content":[1]}}\n\n', b'data: {"type":5}\n\n', b"data: \xff\n\n",
     b'data: {"type":"ping","x":"\xff"}\n\ndata: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"\xff"}}\n\n',
-    b'data: {"type":"message_start","message":{"usage":{"input_tokens":"x"}}}\n\ndata: {"type":"message_stop"}\n\n',
-    b'data: {"type":"message_start","message":{"usage":{"input_tokens":1e400}}}\n\ndata: {"type":"message_stop"}\n\n',
     b"data: " + b"[" * 100_000 + b"\n\n", b"{}", b"{", b'{"type":"message"}', b'{"content":5}',
 ])  # fmt: skip
 def test_bad_bytes_are_a_protocol_error_with_the_frame(bad):

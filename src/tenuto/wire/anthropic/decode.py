@@ -25,7 +25,7 @@ from tenuto.core.events import (
     ThinkingDelta,
     UsageUpdate,
 )
-from tenuto.core.messages import AssistantMessage, Usage
+from tenuto.core.messages import AssistantMessage, StopReason
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.target import Target
 from tenuto.errors import ProtocolError
@@ -40,6 +40,7 @@ from tenuto.wire.anthropic.shapes import (
     TextPiece,
     ThinkingPiece,
 )
+from tenuto.wire.anthropic.usage import usage_of
 from tenuto.wire.assembler import Slot
 from tenuto.wire.codec import Decoder, merge_fields
 from tenuto.wire.failures import failure
@@ -106,19 +107,18 @@ class AnthropicDecoder(Decoder):
             return
         found = self._open.get(hot.index)
         delta = hot.delta
-        kind = type(delta)
-        if found is None or found[1] is not kind:
+        if found is None or found[1] is not type(delta):
             self._misplaced(hot)
             return
         slot = found[0]
-        if kind is TextPiece:
-            piece = delta.text  # type: ignore[union-attr]  # `kind` says which of the three it is
+        if isinstance(delta, TextPiece):
+            piece = delta.text
             self.out.append(ContentDelta(0, slot.index, TextDelta(piece)))
-        elif kind is JsonPiece:
-            piece = delta.partial_json  # type: ignore[union-attr]  # as above
+        elif isinstance(delta, JsonPiece):
+            piece = delta.partial_json
             self.out.append(ContentDelta(0, slot.index, ArgumentsDelta(piece)))
         else:
-            piece = delta.thinking  # type: ignore[union-attr]  # as above
+            piece = delta.thinking
             self.out.append(ContentDelta(0, slot.index, ThinkingDelta(piece)))
         slot.pieces.append(piece)
 
@@ -142,7 +142,7 @@ class AnthropicDecoder(Decoder):
         blocks = assembler.unfinished() if partial else assembler.finalize()
         message = AssistantMessage(
             tuple(blocks),
-            STOP_REASONS.get(self._raw_stop, "stop") if self._raw_stop else None,
+            self._stop_reason(),
             self._raw_stop,
             self.origin(self._model),
             jsonio.object_text(self._fields),
@@ -153,7 +153,7 @@ class AnthropicDecoder(Decoder):
             self.target.provider.name,
             self._model,
             (Choice(message),),
-            self._normalised(),
+            usage_of(self._usage)[0],
             jsonio.object_text(self._usage),
             losses=tuple(self.losses),
         )
@@ -277,15 +277,18 @@ class AnthropicDecoder(Decoder):
     def _on_message_stop(self, _: Fields) -> None:
         self._close()
         self._stopped = True
-        reason = STOP_REASONS.get(self._raw_stop, "stop") if self._raw_stop else None
-        self.out.append(MessageDelta(0, reason, self._raw_stop))
-        self._check_usage()
-        if (usage := self._normalised()) is not None:
+        self.out.append(MessageDelta(0, self._stop_reason(), self._raw_stop))
+        usage, losses = usage_of(self._usage)
+        self.losses += losses
+        if usage is not None:
             self.out.append(UsageUpdate(usage))
 
     def _close(self) -> None:
         for index in list(self._open):
             self._end(index)
+
+    def _stop_reason(self) -> StopReason | None:
+        return STOP_REASONS.get(self._raw_stop, "stop") if self._raw_stop else None
 
     def _take_stop(self, fields: Fields) -> None:
         word = jsonio.text_of(fields.pop("stop_reason", None))
@@ -396,39 +399,3 @@ class AnthropicDecoder(Decoder):
             for name, value in jsonio.members(raw).items():
                 if bytes(value) != b"null" or name not in self._usage:
                     self._usage[name] = value
-
-    def _normalised(self) -> Usage | None:
-        if not self._usage:
-            return None
-        counts = {name: self._count(name, self._usage) for name in _COUNTS}
-        details = self._usage.get("output_tokens_details")
-        thought = None
-        if details is not None and bytes(details)[:1] == b"{":
-            thought = self._count("thinking_tokens", jsonio.members(details))
-        output = counts["output_tokens"]
-        if thought is not None and output is not None:
-            output = max(output - thought, 0)
-        return Usage(
-            input_tokens=counts["input_tokens"],
-            cache_read_tokens=counts["cache_read_input_tokens"],
-            cache_write_tokens=counts["cache_creation_input_tokens"],
-            output_tokens=output,
-            reasoning_tokens=thought,
-        )
-
-    def _check_usage(self) -> None:
-        usage = self._normalised()
-        if usage is not None and usage.output_tokens == 0 and (usage.reasoning_tokens or 0) > (self._written() or 0):
-            self.lose("usage-contradiction", "usage", "more thinking tokens than output tokens; output counts as 0")
-
-    def _written(self) -> int | None:
-        return self._count("output_tokens", self._usage)
-
-    def _count(self, name: str, fields: Fields) -> int | None:
-        raw = fields.get(name)
-        if raw is None or bytes(raw) == b"null":
-            return None
-        return jsonio.typed(raw, int)
-
-
-_COUNTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")

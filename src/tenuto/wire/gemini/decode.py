@@ -78,12 +78,12 @@ class GeminiDecoder(Decoder):
             turn = self._turns.get(candidate.index) or self._turn(candidate.index)
             for part in candidate.content.parts:
                 text, thought = part.text, part.thought
-                if thought is turn.kind and not part.thought_signature:
+                slot = turn.slot
+                if slot is not None and thought is turn.kind and not part.thought_signature:
                     if text:
-                        slot = turn.slot
-                        slot.pieces.append(text)  # type: ignore[union-attr]  # there is one while there is a kind
+                        slot.pieces.append(text)
                         delta = ThinkingDelta(text) if thought is True else TextDelta(text)
-                        self.out.append(ContentDelta(turn.index, slot.index, delta))  # type: ignore[union-attr]  # as above
+                        self.out.append(ContentDelta(turn.index, slot.index, delta))
                 else:
                     turn.say(_said(part))
             if candidate.finish_reason:

@@ -290,14 +290,10 @@ def _called(call: _Call) -> ToolUse:
     )
 
 
-def _delta(kind: type[Delta], value: str) -> Delta:
-    return kind(value)  # type: ignore[arg-type]  # the table below names those of one text
-
-
-_DELTAS = {
-    ToolUse: functools.partial(_delta, ArgumentsDelta),
-    ServerToolUse: functools.partial(_delta, ArgumentsDelta),
-    CodeExecution: functools.partial(_delta, CodeDelta),
-    Image: functools.partial(_delta, ImageDelta),
-    Audio: functools.partial(_delta, AudioDelta),
+_DELTAS: dict[type[Block], Callable[[str], Delta]] = {
+    ToolUse: ArgumentsDelta,
+    ServerToolUse: ArgumentsDelta,
+    CodeExecution: CodeDelta,
+    Image: ImageDelta,
+    Audio: AudioDelta,
 }

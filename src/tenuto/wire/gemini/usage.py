@@ -11,6 +11,7 @@ from typing import Any
 from tenuto.core import jsonio
 from tenuto.core.messages import Usage
 from tenuto.core.target import Loss
+from tenuto.wire.counts import count, less, plain, within
 from tenuto.wire.gemini.shapes import MODALITIES, USAGE, camel
 
 __all__ = ["normalised"]
@@ -19,12 +20,10 @@ __all__ = ["normalised"]
 def normalised(raw: bytes, losses: list[Loss]) -> Usage | None:
     """Return the counts of a usage object, None if it counts nothing. Counts that contradict each other are clamped."""
     fields = camel(jsonio.members(raw), USAGE)
-    counts = {name: jsonio.parse(value) for name, value in fields.items()}
+    counts = {name: plain(value) for name, value in fields.items()}
     prompt, cached = _count(counts, "promptTokenCount"), _count(counts, "cachedContentTokenCount")
-    if prompt is not None and cached is not None and cached > prompt:
-        losses.append(Loss("contradicting-usage", "usage", f"{cached} cached of {prompt} tokens in the prompt"))
-        cached = prompt
-    fresh = None if prompt is None else prompt - (cached or 0)
+    cached = within("cache_read_tokens", cached, prompt, losses)
+    fresh = less(prompt, cached)
     brought = _count(counts, "toolUsePromptTokenCount")
     given = _by_modality(counts, "promptTokensDetails")
     made = _by_modality(counts, "candidatesTokensDetails")
@@ -46,7 +45,7 @@ def _count(counts: dict[str, Any], name: str) -> int | None:
     found = counts.get(name)
     if isinstance(found, str) and found.isdecimal() and len(found) < 19:
         return int(found)  # JSON of 64-bit counts is text
-    return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
+    return count(found)
 
 
 def _by_modality(counts: dict[str, Any], name: str) -> dict[str, int] | None:

@@ -105,6 +105,7 @@ class ResponsesDecoder(Decoder):
         self._output = Output(self._parts, self.losses, self._minted)
         self._items = self._output.items
         self._id = ""
+        self._early = 0
         self._model = ""
         self._fields: _Fields = {}
         self._usage: Usage | None = None
@@ -287,7 +288,10 @@ class ResponsesDecoder(Decoder):
         raise failure(jsonio.encode(fields), provider=self.target.provider.name)
 
     def _on_state(self, fields: _Fields) -> None:
-        self._note(jsonio.members(fields["response"]))
+        response = jsonio.members(fields["response"])
+        self._note(response)
+        output = response.get("output", Raw(b"[]"))
+        self._early = max(self._early, len(jsonio.elements(output)) if bytes(output)[:1] == b"[" else 0)
 
     def _on_end(self, fields: _Fields) -> None:
         if self._ended_well:
@@ -324,6 +328,8 @@ class ResponsesDecoder(Decoder):
         output = response.get("output")
         if output is not None and bytes(output) != b"null":
             self._output.backfill(jsonio.elements(output))
+        if (gone := self._early - len(self._items)) > 0:
+            self.lose("stream-differs", "output", f"{gone} items that an early event listed never came")
         self._status = jsonio.text_of(response.get("status")) or word
         if "failed" in (word, self._status):
             self._stop = "error"

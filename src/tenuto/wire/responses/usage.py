@@ -9,6 +9,7 @@ from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.messages import Usage
+from tenuto.wire.counts import count, plain
 
 __all__ = ["usage_of"]
 
@@ -43,8 +44,7 @@ def _details(value: Raw | None) -> dict[str, Raw]:
 
 
 def _count(value: Raw | None) -> int | None:
-    found = jsonio.parse(value) if value is not None else None
-    return int(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
+    return count(plain(value))
 
 
 def _rest(name: str, whole: int | None, share: int, faults: list[str]) -> int | None:
@@ -56,4 +56,4 @@ def _rest(name: str, whole: int | None, share: int, faults: list[str]) -> int | 
 
 def _by_kind(details: dict[str, Raw]) -> dict[str, int] | None:
     counts = {kind: _count(details.get(f"{kind}_tokens")) for kind in _KINDS}
-    return {kind: count for kind, count in counts.items() if count is not None} or None
+    return {kind: found for kind, found in counts.items() if found is not None} or None
