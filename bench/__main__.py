@@ -133,7 +133,7 @@ def main() -> int:
     else:
         print(f"no recorded streams: {corpus} is not there")
     print("all goals met" if not missed else f"missed: {', '.join(missed)}")
-    return 0
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":
