@@ -1,4 +1,5 @@
-"""What reading a stream costs: CPU of bytes -> events -> assembled message, as a ratio to the floor.
+"""What reading a stream costs: CPU of bytes -> events -> assembled message, as a ratio to the floor; and what the client
+costs over a real socket, beside aiohttp with a naive reader (`bench/client.py`).
 
 The floor splits the bytes on blank lines and decodes each event with untyped msgspec, reading 64 KB at a time. Both are
 measured in turns in one run, so that the machine's mood cancels out; a figure is the median of 7 ratios. Each run counts
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from bench import client
 from bench.streams import DIALECTS, MAKERS, expected
 from tenuto.core.events import ContentDelta, MessageDone
 from tenuto.core.target import Provider, Target
@@ -127,6 +129,7 @@ def recorded(corpus: Path) -> None:
 def main() -> int:
     missed = fixed(100) + fixed(20)
     missed += linear()
+    missed += client.run()
     corpus = Path(sys.argv[1]) if len(sys.argv) > 1 else Path("../shared/corpus")
     if (corpus / "manifest.jsonl").exists():
         recorded(corpus)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -164,6 +165,65 @@ def test_responses_endpoints_differ_too():
     assert providers.provider("lmstudio").responses.plain_reasoning
     assert not providers.provider("openai").responses.plain_reasoning
     assert providers.provider("xai").responses.call_id_max == 0
+
+
+def test_addresses_come_from_the_environment():
+    """From the vendor's variable, or its name and `_BASE_URL`; what its SDK adds to such an address, we add too."""
+    for row in providers.PROVIDERS.values():
+        assert row.retired or any(name.endswith("_BASE_URL") for name in row.base_url_env), row.name
+        assert row.base_url.endswith(row.base_url_path)
+
+    paths = {row.name: row.base_url_path for row in providers.PROVIDERS.values() if row.base_url_path}
+    assert paths.pop("vertex").startswith("/v1/projects/{project}/")
+    assert paths == {
+        "anthropic": "/v1",
+        "google": "/v1beta",
+        "azure": "/openai/v1",
+        "groq": "/openai/v1",
+        "cohere": "/compatibility/v1",
+        "cerebras": "/v1",
+        "ollama": "/v1",
+    }
+    assert providers.provider("ollama").base_url_env == ("OLLAMA_BASE_URL", "OLLAMA_HOST")
+
+
+def test_words_in_braces_are_held_by_variables():
+    """Each that stands in an address, and no other."""
+    for row in providers.PROVIDERS.values():
+        addresses = " ".join((row.base_url, *row.base_urls.values()))
+        assert set(re.findall(r"\{(\w+)\}", addresses)) == set(row.fill)
+    assert providers.provider("vertex").fill["project"][0] == "GOOGLE_CLOUD_PROJECT"
+
+
+def test_keys_are_tried_in_order():
+    """Google's own SDK has the first two the other way round."""
+    google = providers.provider("google")
+
+    assert google.key_env == ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY")
+    assert "GOOGLE_API_KEY" in google.notes
+
+
+def test_embeddings_and_lists():
+    """Who has none, who has them elsewhere, how many texts fit."""
+    rows = {row.name: row for row in providers.PROVIDERS.values()}
+    batch = {name: row.embeddings.batch for name, row in rows.items() if row.embeddings.batch}
+
+    assert {name for name, row in rows.items() if not row.embeddings.path} == {
+        *("anthropic", "deepseek", "xai", "cerebras", "moonshot", "huggingface", "meta", "github")
+    }
+    assert {name for name, row in rows.items() if not row.models_path} == {
+        *("zai", "minimax", "cohere", "vertex", "github")
+    }
+    assert batch == {
+        **dict.fromkeys(("openai", "azure", "groq", "fireworks"), 2048),
+        "google": 100,
+        "mistral": 32,
+        "perplexity": 512,
+        "cohere": 96,
+        "zai": 64,
+        "alibaba": 10,
+    }
+    assert rows["perplexity"].models_path == "/v1/models"
 
 
 # --- finding a row ----------------------------------------------------------------------------------------------------
@@ -336,3 +396,7 @@ def test_the_page_is_printed():
     assert "| [groq](#groq) | openai-chat |" in providers.page()
     assert "* clamp: `temperature` 0 to 1" in providers.page()
     assert "* clamp: `n` `1`" in providers.page()
+    assert "address from `OLLAMA_BASE_URL` or `OLLAMA_HOST` (`/v1` is added where it is missing)" in providers.page()
+    assert "; `{resource}` from `AZURE_RESOURCE_NAME`" in providers.page()
+    assert "* embeddings: path `/v1/embeddings`; batch `512`" in providers.page()
+    assert "* models: listed at `/v1/models`" in providers.page()

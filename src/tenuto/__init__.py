@@ -5,16 +5,20 @@ The names below are loaded when they are first used: importing the package costs
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # what type checkers take for true; importing it from `typing` costs more than all the rest here
 if TYPE_CHECKING:
+    from tenuto.client.client import AsyncClient as AsyncClient
+    from tenuto.client.options import Timeouts as Timeouts
+    from tenuto.client.reply import Reply as Reply
+    from tenuto.client.sync import Client as Client
     from tenuto.core.blocks import Audio as Audio
     from tenuto.core.blocks import Document as Document
     from tenuto.core.blocks import Image as Image
     from tenuto.core.blocks import Reasoning as Reasoning
     from tenuto.core.blocks import Text as Text
     from tenuto.core.blocks import ToolUse as ToolUse
+    from tenuto.core.embedding import EmbedRequest as EmbedRequest
+    from tenuto.core.embedding import EmbedResponse as EmbedResponse
     from tenuto.core.messages import AssistantMessage as AssistantMessage
     from tenuto.core.messages import Origin as Origin
     from tenuto.core.messages import SystemMessage as SystemMessage
@@ -42,11 +46,17 @@ if TYPE_CHECKING:
     from tenuto.plain import decode as decode
     from tenuto.plain import encode as encode
     from tenuto.providers import resolve as resolve
+    from tenuto.tools import tool as tool
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "tenuto.client.client": ("AsyncClient",),
+    "tenuto.client.options": ("Timeouts",),
+    "tenuto.client.reply": ("Reply",),
+    "tenuto.client.sync": ("Client",),
     "tenuto.core.blocks": ("Audio", "Document", "Image", "Reasoning", "Text", "ToolUse"),
+    "tenuto.core.embedding": ("EmbedRequest", "EmbedResponse"),
     "tenuto.core.messages": (
         "AssistantMessage",
         "Origin",
@@ -65,16 +75,21 @@ _HOMES = {
     "tenuto.errors": ("LLMError", "TenutoError"),
     "tenuto.plain": ("decode", "encode"),
     "tenuto.providers": ("resolve",),
+    "tenuto.tools": ("tool",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "AssistantMessage",
+    "AsyncClient",
     "Audio",
     "ChatRequest",
     "ChatResponse",
     "Choice",
+    "Client",
     "Document",
+    "EmbedRequest",
+    "EmbedResponse",
     "Image",
     "JsonSchema",
     "LLMError",
@@ -83,12 +98,14 @@ __all__ = [
     "Origin",
     "Provider",
     "Reasoning",
+    "Reply",
     "ServerTool",
     "SystemMessage",
     "Target",
     "TenutoError",
     "Text",
     "Thinking",
+    "Timeouts",
     "ToolCallView",
     "ToolDefinition",
     "ToolResult",
@@ -101,12 +118,15 @@ __all__ = [
     "decode",
     "encode",
     "resolve",
+    "tool",
     "user",
 ]
 
 
 def __getattr__(name: str) -> object:
     """Load a public name from its home."""
+    import importlib
+
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -18,6 +18,7 @@
   x MissingKey                  names the variable that would hold it
   x MissingTool                 a stored call names a tool that is not there
   x TranscriptError             a transcript that no provider would take
+  x FetchRefused                an address that is not fetched, or that does not hold what was wanted
   x StreamAssemblyError         events in an order that makes no block
     + OrphanedToolDelta, OrphanedReasoningDelta, DuplicateToolStart, UnknownToolComplete, UnknownToolFinalize,
       InvalidArgsJson
@@ -39,6 +40,7 @@ __all__ = [
     "ConnectionFailed",
     "ContextTooLong",
     "DuplicateToolStart",
+    "FetchRefused",
     "IncompleteResponse",
     "InvalidArgsJson",
     "LLMError",
@@ -192,9 +194,9 @@ class UnknownProvider(TenutoError):
 class MissingKey(TenutoError):
     """No key for a provider; the message names the variables that would hold one."""
 
-    def __init__(self, provider: str, variables: tuple[str, ...] = ()) -> None:
+    def __init__(self, provider: str, variables: tuple[str, ...] = (), *, why: str = "") -> None:
         where = f": set {' or '.join(variables)}, or pass keys={{{provider!r}: ...}}" if variables else ""
-        super().__init__(f"no API key for {provider!r}{where}")
+        super().__init__(f"no API key for {provider!r}{f': {why}' if why else where}")
         self.provider = provider
         self.variables = variables
 
@@ -209,6 +211,10 @@ class MissingTool(TenutoError):
 
 class TranscriptError(TenutoError):
     """The transcript says something that no provider would take; the message names the place."""
+
+
+class FetchRefused(TenutoError):
+    """An address is not fetched, or does not hold what was wanted; the message says which address and why."""
 
 
 class SchemaMismatch(TenutoError):

@@ -7,16 +7,16 @@ common form (`tenuto._provider_rows`); nothing else in the package knows a provi
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from msgspec.structs import replace
 
 from tenuto import models
 from tenuto._provider_rows import ROWS
-from tenuto.core.target import Dialect, Provider, Target
+from tenuto.core.target import Dialect, EmbeddingSwitches, Provider, Target
 from tenuto.errors import LLMError, UnknownProvider
 
 __all__ = [
@@ -41,6 +41,8 @@ _HOME: dict[Dialect, str] = {
 }
 """Whose dialect it is."""
 
+NOBODY: Mapping[str, Provider] = MappingProxyType({})
+
 PROVIDERS: dict[str, Provider] = {row.name: row for row in ROWS}
 PROVIDERS |= {name: replace(PROVIDERS[_HOME[dialect]], dialect=dialect) for name, dialect in _FORCED.items()}
 _ALIASES = {alias: row.name for row in ROWS for alias in row.aliases}
@@ -51,11 +53,17 @@ def is_row(name: str) -> bool:
     return name in PROVIDERS or name in _ALIASES
 
 
-def provider(name: str) -> Provider:
-    """Return a row by its name or an alias; raise `UnknownProvider`, with names that look like it, if there is none."""
-    row = PROVIDERS.get(_ALIASES.get(name, name))
+def provider(name: str, own: Mapping[str, Provider] = NOBODY) -> Provider:
+    """Return a row by its name or an alias; raise `UnknownProvider`, with names that look like it, if there is none.
+
+    `own` are rows that stand before those of the table.
+    """
+    row = own.get(name) or own.get(_ALIASES.get(name, name)) or PROVIDERS.get(_ALIASES.get(name, name))
     if row is None:
-        raise UnknownProvider(name, tuple(difflib.get_close_matches(name.lower(), [*PROVIDERS, *_ALIASES], n=3)))
+        import difflib
+
+        names = [*own, *PROVIDERS, *_ALIASES]
+        raise UnknownProvider(name, tuple(difflib.get_close_matches(name.lower(), names, n=3)))
     return row
 
 
@@ -72,8 +80,16 @@ def row_or_default(name: str | None, dialect: Dialect) -> Provider:
     return Provider(name, dialect, "", auth=home.auth, headers=home.headers, hosts_others=True)
 
 
-def resolve(model: str, *, default_provider: str | None = None, dialect: Dialect | None = None) -> Target:
+def resolve(
+    model: str,
+    *,
+    default_provider: str | None = None,
+    dialect: Dialect | None = None,
+    own: Mapping[str, Provider] = NOBODY,
+) -> Target:
     """Find whom `provider/model` goes to. The split is at the first slash; without one, `default_provider` is asked.
+
+    `own` are rows that stand before those of the table.
 
     Raise `UnknownProvider` for a name that is no row, `LLMError` if no provider is named at all.
     """
@@ -82,7 +98,10 @@ def resolve(model: str, *, default_provider: str | None = None, dialect: Dialect
         name, rest = default_provider or "", model
     if not name or not rest:
         raise LLMError(f"{model!r} names no provider and model: write provider/model", provider="client")
-    return target(provider(name), rest, dialect or _FORCED.get(name))
+    row = provider(name, own)
+    if name in _FORCED and name not in own and row.name in own:
+        row = own[row.name]  # a row of one's own, with its dialect nailed down
+    return target(row, rest, dialect or _FORCED.get(name))
 
 
 def target(row: Provider, model: str, dialect: Dialect | None = None) -> Target:
@@ -131,7 +150,7 @@ def page() -> str:
 def _facts(row: Provider) -> Iterator[str]:
     if row.aliases:
         yield f"also called {', '.join(f'`{name}`' for name in row.aliases)}"
-    yield f"authentication: {row.auth}" + (f"; address from `{row.base_url_env}`" if row.base_url_env else "")
+    yield f"authentication: {row.auth}" + _elsewhere(row)
     for dialect, address in row.base_urls.items():
         yield f"{dialect}: `{address}`"
     for name, value in row.headers.items():
@@ -142,11 +161,37 @@ def _facts(row: Provider) -> Iterator[str]:
             value = getattr(part, switch)
             if value != getattr(common, switch):
                 yield f"{switch}: {_shown(value)}"
+    yield from _embeddings(row)
+    if row.models_path != "/models":
+        yield f"models: listed at `{row.models_path}`" if row.models_path else "models: no list"
     if row.hosts_others:
         yield "serves models of other vendors"
     if row.notes:
         yield row.notes
     yield f"sources: {row.source}, {row.as_of}"
+
+
+def _elsewhere(row: Provider) -> str:
+    """Say which variables move the address."""
+    names = " or ".join(f"`{name}`" for name in row.base_url_env)
+    moved = f"; address from {names}" if names else ""
+    if row.base_url_path:
+        moved += f" (`{row.base_url_path}` is added where it is missing)"
+    for word, held in row.fill.items():
+        moved += f"; `{{{word}}}` from {' or '.join(f'`{name}`' for name in held)}"
+    return moved
+
+
+def _embeddings(row: Provider) -> Iterator[str]:
+    """Say how texts are embedded, where it is not in the common way."""
+    common = EmbeddingSwitches()
+    if not row.embeddings.path:
+        yield "embeddings: none"
+        return
+    told = [(switch, getattr(row.embeddings, switch)) for switch in common.__struct_fields__]
+    shown = [f"{switch} {_shown(value)}" for switch, value in told if value != getattr(common, switch)]
+    if shown:
+        yield f"embeddings: {'; '.join(shown)}"
 
 
 def _shown(value: object) -> str:

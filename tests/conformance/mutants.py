@@ -122,7 +122,7 @@ def on_request(change: Callable[[AssistantMessage], AssistantMessage]) -> Patch:
             turns = tuple(change(m) if isinstance(m, AssistantMessage) else m for m in request.transcript)
             return encode(msgspec.structs.replace(request, messages=turns), target, losses)
 
-        monkeypatch.setitem(dialects.ENCODERS, dialect, mutated)
+        monkeypatch.setattr(dialects, "ENCODERS", {**dialects.ENCODERS, dialect: mutated})
 
     return patch
 
@@ -137,7 +137,7 @@ def on_bytes(pattern: bytes, put: bytes) -> Patch:
             written = encode(request, target, losses)
             return msgspec.structs.replace(written, body=re.sub(pattern, put, written.body))
 
-        monkeypatch.setitem(dialects.ENCODERS, dialect, mutated)
+        monkeypatch.setattr(dialects, "ENCODERS", {**dialects.ENCODERS, dialect: mutated})
 
     return patch
 
@@ -147,7 +147,7 @@ def on_verbatim(change: Callable[[list[Any]], list[Any]]) -> Patch:
 
     def patch(monkeypatch: pytest.MonkeyPatch, dialect: Any) -> None:
         write = dialects.VERBATIM[dialect]
-        monkeypatch.setitem(dialects.VERBATIM, dialect, lambda message: change(write(message)))
+        monkeypatch.setattr(dialects, "VERBATIM", {**dialects.VERBATIM, dialect: lambda message: change(write(message))})
 
     return patch
 

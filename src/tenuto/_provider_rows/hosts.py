@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from tenuto.core.target import ChatSwitches, GeminiSwitches, Provider, ResponsesSwitches
+from tenuto.core.target import ChatSwitches, EmbeddingSwitches, GeminiSwitches, Provider, ResponsesSwitches
 
 __all__ = ["ROWS"]
 
 AS_OF = "2026-11-15"
-VERTEX = "https://{location}-aiplatform.googleapis.com/v1/projects/{project}/locations/{location}"
+VERTEX_PATH = "/v1/projects/{project}/locations/{location}"
+VERTEX = f"https://{{location}}-aiplatform.googleapis.com{VERTEX_PATH}"
 
 ROWS = (
     Provider(
@@ -15,18 +16,25 @@ ROWS = (
         "gemini",
         f"{VERTEX}/publishers/google",
         key_env=("GOOGLE_OAUTH_ACCESS_TOKEN",),
-        base_url_env="GOOGLE_VERTEX_BASE_URL",
+        base_url_env=("GOOGLE_VERTEX_BASE_URL",),
+        base_url_path=f"{VERTEX_PATH}/publishers/google",
+        fill={
+            "project": ("GOOGLE_CLOUD_PROJECT", "GOOGLE_VERTEX_PROJECT"),
+            "location": ("GOOGLE_CLOUD_LOCATION", "GOOGLE_VERTEX_LOCATION"),
+        },
         aliases=("google-vertex", "vertex_ai"),
         base_urls={
             "anthropic-messages": f"{VERTEX}/publishers/anthropic",
             "openai-chat": f"{VERTEX}/endpoints/openapi",
         },
         gemini=GeminiSwitches(vertex=True),
+        embeddings=EmbeddingSwitches(tokens=20000, predict={"gemini-embedding-001": 1, "(?!.*(?:gemini|maas)).*": 250}),
+        models_path="",
         hosts_others=True,
         source="pa;doc",
         as_of=AS_OF,
         notes="The token is an OAuth access token. The location global is at https://aiplatform.googleapis.com. Claude "
-        "is asked by :rawPredict with anthropic_version in the body.",
+        "is asked by :rawPredict with anthropic_version in the body. The list of models is not below this address.",
     ),
     Provider(
         "azure",
@@ -35,7 +43,9 @@ ROWS = (
         auth="api-key",
         key_env=("AZURE_OPENAI_API_KEY",),
         bearer_env=("AZURE_OPENAI_AD_TOKEN",),
-        base_url_env="AZURE_OPENAI_ENDPOINT",
+        base_url_env=("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_BASE_URL"),
+        base_url_path="/openai/v1",
+        fill={"resource": ("AZURE_RESOURCE_NAME",)},
         chat=ChatSwitches(
             strip=("top_k",),
             max_tokens_field="max_completion_tokens",
@@ -43,6 +53,7 @@ ROWS = (
             stop_max=4,
             file_parts=False,
         ),
+        embeddings=EmbeddingSwitches(batch=2048, tokens=300000),
         hosts_others=True,
         source="pa;ll;sdk",
         as_of=AS_OF,
@@ -55,7 +66,8 @@ ROWS = (
         "openai-chat",
         "https://api.groq.com/openai/v1",
         key_env=("GROQ_API_KEY",),
-        base_url_env="GROQ_BASE_URL",
+        base_url_env=("GROQ_BASE_URL",),
+        base_url_path="/openai/v1",
         chat=ChatSwitches(
             strip=("frequency_penalty", "presence_penalty", "logprobs", "top_logprobs", "logit_bias", "store"),
             clamp={"n": 1},
@@ -66,6 +78,7 @@ ROWS = (
             think_tags=True,
             names=False,
         ),
+        embeddings=EmbeddingSwitches(batch=2048),
         hosts_others=True,
         source="sdk;pa;v",
         as_of=AS_OF,
@@ -76,7 +89,7 @@ ROWS = (
         "openai-chat",
         "https://api.together.ai/v1",
         key_env=("TOGETHER_API_KEY",),
-        base_url_env="TOGETHER_BASE_URL",
+        base_url_env=("TOGETHER_BASE_URL",),
         aliases=("together_ai",),
         chat=ChatSwitches(
             strip=("user", "store", "parallel_tool_calls"),
@@ -98,7 +111,7 @@ ROWS = (
         "openai-chat",
         "https://api.fireworks.ai/inference/v1",
         key_env=("FIREWORKS_API_KEY", "FIREWORKS_AI_API_KEY"),
-        base_url_env="FIREWORKS_API_BASE",
+        base_url_env=("FIREWORKS_BASE_URL", "FIREWORKS_API_BASE"),
         aliases=("fireworks_ai",),
         chat=ChatSwitches(
             thinking_toggle="thinking.type",
@@ -107,6 +120,7 @@ ROWS = (
             passback="tool_turns",
             think_tags=True,
         ),
+        embeddings=EmbeddingSwitches(batch=2048),
         hosts_others=True,
         source="ll;pa",
         as_of=AS_OF,
@@ -117,7 +131,8 @@ ROWS = (
         "http://localhost:11434/v1",
         auth="none",
         key_env=("OLLAMA_API_KEY",),
-        base_url_env="OLLAMA_BASE_URL",
+        base_url_env=("OLLAMA_BASE_URL", "OLLAMA_HOST"),
+        base_url_path="/v1",
         chat=ChatSwitches(
             strip=("tool_choice", "logprobs", "top_logprobs", "logit_bias", "n", "user"),
             reasoning_field="reasoning",
@@ -138,7 +153,7 @@ ROWS = (
         "openai-chat",
         "https://openrouter.ai/api/v1",
         key_env=("OPENROUTER_API_KEY",),
-        base_url_env="OPENROUTER_BASE_URL",
+        base_url_env=("OPENROUTER_BASE_URL",),
         chat=ChatSwitches(
             effort_field="reasoning.effort",
             thinking_toggle="reasoning.enabled",
@@ -158,7 +173,8 @@ ROWS = (
         "openai-chat",
         "https://api.cerebras.ai/v1",
         key_env=("CEREBRAS_API_KEY",),
-        base_url_env="CEREBRAS_BASE_URL",
+        base_url_env=("CEREBRAS_BASE_URL",),
+        base_url_path="/v1",
         chat=ChatSwitches(
             strip=("logit_bias", "frequency_penalty", "presence_penalty", "n", "parallel_tool_calls"),
             max_tokens_field="max_completion_tokens",
@@ -167,6 +183,7 @@ ROWS = (
             passback="tool_turns",
             think_tags=True,
         ),
+        embeddings=EmbeddingSwitches(path=""),
         hosts_others=True,
         source="sdk;pa;ll",
         as_of=AS_OF,
@@ -176,24 +193,27 @@ ROWS = (
         "openai-chat",
         "https://integrate.api.nvidia.com/v1",
         key_env=("NVIDIA_API_KEY", "NVIDIA_NIM_API_KEY"),
-        base_url_env="NVIDIA_NIM_API_BASE",
+        base_url_env=("NVIDIA_BASE_URL", "NVIDIA_NIM_API_BASE"),
         chat=ChatSwitches(
             strip=("logit_bias", "user", "n", "logprobs", "top_logprobs"),
             thinking_toggle="template",
             passback="tool_turns",
         ),
+        embeddings=EmbeddingSwitches(task_field="input_type"),
         hosts_others=True,
         source="ll;inf",
         as_of=AS_OF,
+        notes="Embedding models that tell questions from passages want the task query or passage.",
     ),
     Provider(
         "huggingface",
         "openai-chat",
         "https://router.huggingface.co/v1",
         key_env=("HF_TOKEN", "HUGGINGFACE_API_KEY"),
-        base_url_env="HF_API_BASE",
+        base_url_env=("HF_BASE_URL", "HF_API_BASE", "HUGGINGFACE_API_BASE"),
         aliases=("hf",),
         chat=ChatSwitches(passback="tool_turns"),
+        embeddings=EmbeddingSwitches(path=""),
         hosts_others=True,
         source="pa;ll",
         as_of=AS_OF,
@@ -204,7 +224,7 @@ ROWS = (
         "openai-chat",
         "https://api.sambanova.ai/v1",
         key_env=("SAMBANOVA_API_KEY",),
-        base_url_env="SAMBANOVA_BASE_URL",
+        base_url_env=("SAMBANOVA_BASE_URL",),
         chat=ChatSwitches(
             strip=(
                 *("frequency_penalty", "presence_penalty", "logit_bias", "logprobs", "top_logprobs"),
@@ -224,7 +244,7 @@ ROWS = (
         "http://localhost:1234/v1",
         auth="none",
         key_env=("LM_STUDIO_API_KEY",),
-        base_url_env="LM_STUDIO_API_BASE",
+        base_url_env=("LM_STUDIO_BASE_URL", "LM_STUDIO_API_BASE"),
         aliases=("lm-studio",),
         chat=ChatSwitches(
             strip=("parallel_tool_calls", "logit_bias", "n", "user"),
@@ -242,7 +262,7 @@ ROWS = (
         "http://localhost:8000/v1",
         auth="none",
         key_env=("VLLM_API_KEY", "HOSTED_VLLM_API_KEY"),
-        base_url_env="VLLM_BASE_URL",
+        base_url_env=("VLLM_BASE_URL", "HOSTED_VLLM_API_BASE"),
         chat=ChatSwitches(
             thinking_toggle="template",
             reasoning_field="reasoning",
@@ -264,6 +284,7 @@ ROWS = (
         "http://localhost:8080/v1",
         auth="none",
         key_env=("LLAMA_API_KEY",),
+        base_url_env=("LLAMA_BASE_URL",),
         aliases=("llama-cpp",),
         chat=ChatSwitches(thinking_toggle="template", passback="tool_turns", think_tags=True),
         hosts_others=True,
@@ -277,6 +298,8 @@ ROWS = (
         "https://models.github.ai/inference",
         key_env=("GITHUB_TOKEN", "GITHUB_API_KEY"),
         retired="2026-07-30",
+        embeddings=EmbeddingSwitches(path=""),
+        models_path="",
         hosts_others=True,
         source="pa;doc",
         as_of=AS_OF,

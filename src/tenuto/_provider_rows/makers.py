@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tenuto.core.target import ChatSwitches, Provider, ResponsesSwitches
+from tenuto.core.target import ChatSwitches, EmbeddingSwitches, Provider, ResponsesSwitches
 
 __all__ = ["ROWS"]
 
@@ -14,7 +14,7 @@ ROWS = (
         "openai-responses",
         "https://api.openai.com/v1",
         key_env=("OPENAI_API_KEY",),
-        base_url_env="OPENAI_BASE_URL",
+        base_url_env=("OPENAI_BASE_URL",),
         aliases=("open_ai",),
         chat=ChatSwitches(
             strip=("top_k",),
@@ -23,6 +23,7 @@ ROWS = (
             developer_role=True,
             stop_max=4,
         ),
+        embeddings=EmbeddingSwitches(batch=2048, tokens=300000),
         source="sdk;pa;v",
         as_of=AS_OF,
         notes="Responses for GPT-5, the o-series and later, Chat Completions for older models; openai-chat/ and "
@@ -35,30 +36,34 @@ ROWS = (
         auth="x-api-key",
         key_env=("ANTHROPIC_API_KEY",),
         bearer_env=("ANTHROPIC_AUTH_TOKEN",),
-        base_url_env="ANTHROPIC_BASE_URL",
+        base_url_env=("ANTHROPIC_BASE_URL",),
+        base_url_path="/v1",
         headers={"anthropic-version": "2023-06-01"},
+        embeddings=EmbeddingSwitches(path=""),
         source="sdk;pa;v",
         as_of=AS_OF,
-        notes="max_tokens defaults to what the model can write, and to the specified 4096 where that is not known. The "
-        "SDK writes the base URL without /v1.",
+        notes="max_tokens defaults to what the model can write, and to the specified 4096 where that is not known.",
     ),
     Provider(
         "google",
         "gemini",
         "https://generativelanguage.googleapis.com/v1beta",
         auth="x-goog-api-key",
-        key_env=("GOOGLE_API_KEY", "GEMINI_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"),
-        base_url_env="GOOGLE_GEMINI_BASE_URL",
+        key_env=("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"),
+        base_url_env=("GOOGLE_GEMINI_BASE_URL",),
+        base_url_path="/v1beta",
         aliases=("gemini",),
+        embeddings=EmbeddingSwitches(batch=100),
         source="sdk;pa;v;doc",
         as_of=AS_OF,
+        notes="GEMINI_API_KEY is read first, though the SDK reads GOOGLE_API_KEY first, which may be for another service.",
     ),
     Provider(
         "xai",
         "openai-responses",
         "https://api.x.ai/v1",
         key_env=("XAI_API_KEY",),
-        base_url_env="XAI_API_BASE",
+        base_url_env=("XAI_BASE_URL", "XAI_API_BASE"),
         aliases=("x-ai",),
         chat=ChatSwitches(
             max_tokens_field="max_completion_tokens",
@@ -67,6 +72,7 @@ ROWS = (
             output_excludes_reasoning=True,
         ),
         responses=ResponsesSwitches(reasoning_status=True, plain_reasoning=True, call_id_max=0),
+        embeddings=EmbeddingSwitches(path=""),
         source="v;pa;ll;doc",
         as_of=AS_OF,
         notes="Chat Completions is deprecated. Reasoning goes back with its id or its ciphertext; either will do.",
@@ -76,7 +82,7 @@ ROWS = (
         "openai-chat",
         "https://api.mistral.ai/v1",
         key_env=("MISTRAL_API_KEY",),
-        base_url_env="MISTRAL_API_BASE",
+        base_url_env=("MISTRAL_BASE_URL", "MISTRAL_API_BASE"),
         chat=ChatSwitches(
             strip=("logit_bias", "user", "store", "top_k"),
             rename={"seed": "random_seed"},
@@ -88,6 +94,7 @@ ROWS = (
             prefix_flag="prefix",
             name_on_tool_message=True,
         ),
+        embeddings=EmbeddingSwitches(batch=32, tokens=16384, dimensions_field="output_dimension"),
         source="sdk;v;pa",
         as_of=AS_OF,
         notes="The specified clamp of temperature to 0..1 is left off: nothing refuses higher values. Reasoning comes as "
@@ -98,7 +105,7 @@ ROWS = (
         "openai-chat",
         "https://api.deepseek.com",
         key_env=("DEEPSEEK_API_KEY",),
-        base_url_env="DEEPSEEK_API_BASE",
+        base_url_env=("DEEPSEEK_BASE_URL", "DEEPSEEK_API_BASE"),
         base_urls={"anthropic-messages": "https://api.deepseek.com/anthropic/v1"},
         chat=ChatSwitches(
             strip=("n", "seed", "logit_bias", "top_k", "frequency_penalty", "presence_penalty"),
@@ -110,6 +117,7 @@ ROWS = (
             prefix_flag="prefix",
         ),
         responses=ResponsesSwitches(calls_last=True, plain_reasoning=True),
+        embeddings=EmbeddingSwitches(path=""),
         source="pa;v;ll;doc",
         as_of=AS_OF,
         notes="user, specified to be stripped, has the name user_id; top_k and the penalties do nothing and are stripped "
@@ -121,7 +129,7 @@ ROWS = (
         "openai-chat",
         "https://api.moonshot.ai/v1",
         key_env=("MOONSHOT_API_KEY", "MOONSHOTAI_API_KEY"),
-        base_url_env="MOONSHOT_API_BASE",
+        base_url_env=("MOONSHOT_BASE_URL", "MOONSHOT_API_BASE", "MOONSHOTAI_BASE_URL"),
         aliases=("moonshotai", "kimi"),
         chat=ChatSwitches(
             strip=("seed", "top_k", "n", "frequency_penalty", "presence_penalty"),
@@ -134,6 +142,7 @@ ROWS = (
             image_urls=False,
             prefix_flag="partial",
         ),
+        embeddings=EmbeddingSwitches(path=""),
         source="v;pa;ll;doc",
         as_of=AS_OF,
         notes="In China: https://api.moonshot.cn/v1.",
@@ -143,7 +152,7 @@ ROWS = (
         "openai-chat",
         "https://api.z.ai/api/paas/v4",
         key_env=("ZAI_API_KEY", "ZHIPUAI_API_KEY"),
-        base_url_env="ZAI_API_BASE",
+        base_url_env=("ZAI_BASE_URL", "ZAI_API_BASE"),
         aliases=("z-ai",),
         chat=ChatSwitches(
             strip=("frequency_penalty", "presence_penalty", "n", "seed", "logit_bias"),
@@ -155,6 +164,8 @@ ROWS = (
             names=False,
             json_schema=False,
         ),
+        embeddings=EmbeddingSwitches(batch=64),
+        models_path="",
         source="pa;ll;doc",
         as_of=AS_OF,
         notes="The range of temperature is inferred. The coding plan is at /api/coding/paas/v4; in China: "
@@ -165,7 +176,7 @@ ROWS = (
         "openai-chat",
         "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
         key_env=("DASHSCOPE_API_KEY", "ALIBABA_API_KEY"),
-        base_url_env="DASHSCOPE_API_BASE",
+        base_url_env=("DASHSCOPE_BASE_URL", "DASHSCOPE_API_BASE"),
         aliases=("dashscope", "qwen"),
         chat=ChatSwitches(
             strip=("frequency_penalty", "logit_bias", "user"),
@@ -175,6 +186,7 @@ ROWS = (
             audio_as_uri=True,
             file_parts=False,
         ),
+        embeddings=EmbeddingSwitches(batch=10),
         source="v;pa;ll;doc",
         as_of=AS_OF,
         notes="In China: https://dashscope.aliyuncs.com/compatible-mode/v1. Models that only think answer as a stream.",
@@ -184,7 +196,7 @@ ROWS = (
         "openai-chat",
         "https://api.minimax.io/v1",
         key_env=("MINIMAX_API_KEY",),
-        base_url_env="MINIMAX_API_BASE",
+        base_url_env=("MINIMAX_BASE_URL", "MINIMAX_API_BASE"),
         chat=ChatSwitches(
             strip=("stop", "parallel_tool_calls", "frequency_penalty", "presence_penalty", "logit_bias", "n"),
             clamp={"temperature": (0.01, 1)},
@@ -195,6 +207,7 @@ ROWS = (
             think_tags=True,
             none_drops_tools=True,
         ),
+        models_path="",
         source="doc;ll",
         as_of=AS_OF,
         notes="The range of temperature is inferred. In China: https://api.minimaxi.com/v1.",
@@ -204,23 +217,27 @@ ROWS = (
         "openai-chat",
         "https://api.cohere.ai/compatibility/v1",
         key_env=("CO_API_KEY", "COHERE_API_KEY"),
-        base_url_env="CO_API_URL",
+        base_url_env=("COHERE_BASE_URL", "CO_API_URL"),
+        base_url_path="/compatibility/v1",
         chat=ChatSwitches(
             strip=("logit_bias", "top_logprobs", "n", "user", "parallel_tool_calls", "store"),
             clamp={"temperature": (0, 1)},
             stream_options=False,
             passback="never",
         ),
+        embeddings=EmbeddingSwitches(batch=96),
+        models_path="",
         source="doc;sdk;v;ll;pa",
         as_of=AS_OF,
-        notes="store is stripped as well. The range of temperature is as specified, and not verified.",
+        notes="store is stripped as well. The range of temperature is as specified, and not verified. The list of "
+        "models is not below this address.",
     ),
     Provider(
         "perplexity",
         "openai-chat",
         "https://api.perplexity.ai",
         key_env=("PERPLEXITY_API_KEY", "PERPLEXITYAI_API_KEY"),
-        base_url_env="PERPLEXITY_API_BASE",
+        base_url_env=("PERPLEXITY_BASE_URL", "PERPLEXITY_API_BASE"),
         base_urls={"openai-responses": "https://api.perplexity.ai/v1"},
         chat=ChatSwitches(
             strip=(
@@ -231,6 +248,8 @@ ROWS = (
             passback="never",
             think_tags=True,
         ),
+        embeddings=EmbeddingSwitches(path="/v1/embeddings", batch=512, tokens=120000, packed="base64_int8"),
+        models_path="/v1/models",
         source="ll;v;doc",
         as_of=AS_OF,
         notes="Penalties, specified to be stripped, are taken. Tools are typed in the SDK, but no Sonar model is known "
@@ -241,8 +260,9 @@ ROWS = (
         "openai-responses",
         "https://api.meta.ai/v1",
         key_env=("MODEL_API_KEY", "META_API_KEY"),
-        base_url_env="META_API_BASE",
+        base_url_env=("META_BASE_URL", "META_API_BASE"),
         chat=ChatSwitches(strip=("stop",), none_drops_tools=True),
+        embeddings=EmbeddingSwitches(path=""),
         source="pa;ll;doc",
         as_of=AS_OF,
     ),

@@ -13,9 +13,12 @@ A block is empty only if it has no text and no token.
 from __future__ import annotations
 
 import functools
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
+
+if TYPE_CHECKING:
+    from tenuto.core.files import FilePath
 
 __all__ = [
     "AnthropicMeta",
@@ -242,6 +245,35 @@ class Image(BlockBase, frozen=True, tag="image"):
     detail: str = ""
     cache: str = ""
 
+    @classmethod
+    def from_path(cls, path: str | FilePath, *, mime: str = "") -> Image:
+        """Read a file. Its type is read off its bytes, then off its name, unless given.
+
+        Raise `ValueError` if it is empty or no picture, `OSError` if it cannot be read.
+        """
+        from tenuto.core import files
+
+        data, name = files.read(path)
+        return cls(*files.as_image(data, mime, name)[:2])
+
+    @classmethod
+    def from_bytes(cls, data: bytes, mime: str = "") -> Image:
+        """Take bytes. Their type is read off them unless given; raise `ValueError` if they are empty or no picture."""
+        from tenuto.core import files
+
+        return cls(*files.as_image(data, mime)[:2])
+
+    @classmethod
+    def from_url(cls, url: str, *, mime: str = "") -> Image:
+        """Name an address (http, https, gs, s3), which the provider reads, or take what a `data:` URL holds.
+
+        Raise `ValueError` for any other address. Nothing is fetched.
+        """
+        from tenuto.core import files
+
+        held = files.data_url(url, mime)
+        return cls.from_bytes(*held) if held is not None else cls(url=files.checked_url(url), mime=mime)
+
 
 class Audio(BlockBase, frozen=True, tag="audio"):
     """Sound: base64 `data`; a model's own speech has an `id`, a transcript and an expiry (Unix seconds)."""
@@ -253,6 +285,35 @@ class Audio(BlockBase, frozen=True, tag="audio"):
     expires_at: int | None = None
     url: str = ""
     file_id: str = ""
+
+    @classmethod
+    def from_path(cls, path: str | FilePath, *, mime: str = "") -> Audio:
+        """Read a file. Its type is read off its bytes, then off its name, unless given.
+
+        Raise `ValueError` if it is empty or no sound, `OSError` if it cannot be read.
+        """
+        from tenuto.core import files
+
+        data, name = files.read(path)
+        return cls(*files.as_audio(data, mime, name)[:2])
+
+    @classmethod
+    def from_bytes(cls, data: bytes, mime: str = "") -> Audio:
+        """Take bytes. Their type is read off them unless given; raise `ValueError` if they are empty or no sound."""
+        from tenuto.core import files
+
+        return cls(*files.as_audio(data, mime)[:2])
+
+    @classmethod
+    def from_url(cls, url: str, *, mime: str = "") -> Audio:
+        """Name an address (http, https, gs, s3), which the provider reads, or take what a `data:` URL holds.
+
+        Raise `ValueError` for any other address. Nothing is fetched.
+        """
+        from tenuto.core import files
+
+        held = files.data_url(url, mime)
+        return cls.from_bytes(*held) if held is not None else cls(url=files.checked_url(url), mime=mime)
 
 
 class Document(BlockBase, frozen=True, tag="document"):
@@ -267,6 +328,41 @@ class Document(BlockBase, frozen=True, tag="document"):
     context: str = ""
     citations: bool = False
     cache: str = ""
+
+    @classmethod
+    def from_path(cls, path: str | FilePath, *, mime: str = "", title: str = "") -> Document:
+        """Read a file: as text where it is UTF-8, as data where not. Its name is its title unless one is given.
+
+        Its type is read off its bytes, then off its name, unless given. Raise `ValueError` if it is empty, a picture or
+        a sound, `OSError` if it cannot be read.
+        """
+        from tenuto.core import files
+
+        data, name = files.read(path)
+        return cls(*files.as_document(data, mime, name), title=title or name)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, mime: str = "", *, title: str = "") -> Document:
+        """Take bytes: as text where they are UTF-8, as data where not.
+
+        Their type is read off them unless given; raise `ValueError` if they are empty, a picture or a sound.
+        """
+        from tenuto.core import files
+
+        return cls(*files.as_document(data, mime, title), title=title)
+
+    @classmethod
+    def from_url(cls, url: str, *, mime: str = "", title: str = "") -> Document:
+        """Name an address (http, https, gs, s3), which the provider reads, or take what a `data:` URL holds.
+
+        Raise `ValueError` for any other address. Nothing is fetched.
+        """
+        from tenuto.core import files
+
+        held = files.data_url(url, mime)
+        if held is not None:
+            return cls.from_bytes(*held, title=title)
+        return cls(url=files.checked_url(url), mime=mime, title=title)
 
 
 class CodeExecution(BlockBase, frozen=True, tag="code_execution"):

@@ -11,8 +11,10 @@ from tenuto.core.blocks import Value
 __all__ = [
     "ChatSwitches",
     "Dialect",
+    "EmbeddingSwitches",
     "GeminiSwitches",
     "Loss",
+    "ModelInfo",
     "ModelTraits",
     "Passback",
     "Provider",
@@ -154,13 +156,35 @@ class GeminiSwitches(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     json_schema: bool = True
 
 
+class EmbeddingSwitches(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How one provider's embeddings differ from the common ones."""
+
+    path: str = "/embeddings"
+    """Where texts are embedded, below the row's own address; empty: nowhere. Gemini's dialect has a verb instead."""
+    batch: int = 0
+    """How many texts a request may hold; 0: nobody says, and a cautious number goes out at a time."""
+    tokens: int = 0
+    """How many tokens the texts of a request may come to; 0: nobody says."""
+    dimensions_field: str = "dimensions"
+    """What the number of dimensions is called; empty: it cannot be chosen."""
+    task_field: str = ""
+    """What the purpose of an embedding is called; empty: there is no such field. Gemini's dialect has its own."""
+    packed: Literal["base64", "base64_int8"] = "base64"
+    """What an embedding is that comes as a string: floats of four bytes, or whole numbers of one."""
+    predict: dict[str, int] = {}
+    """Models, by patterns of their names, that Gemini's dialect embeds by `:predict`; how many texts that may hold."""
+
+
 class Provider(msgspec.Struct, frozen=True, omit_defaults=True):
     """One provider: a row.
 
     Paths are below `base_url`, or below the entry of `base_urls` for the dialect; words in braces are the user's to
-    fill in. `key_env` and then `bearer_env` are tried in order; what the latter hold goes out as a bearer token. `auth`
+    fill in, or are held by the variables that `fill` names for them. `base_url_env` are variables that hold another
+    address, tried in order; `base_url_path` is the path that such an address leaves out, because the vendor's own SDK
+    adds it. `key_env` and then `bearer_env` are tried in order; what the latter hold goes out as a bearer token. `auth`
     `none` needs no key, and sends one as a bearer token if there is one. A row with a `hosts_others` model asks its
-    vendor's table. `retired` is the day (ISO) on which the service ended.
+    vendor's table. `models_path` is where the models are listed, below `base_url`; empty: nowhere. `retired` is the day
+    (ISO) on which the service ended.
     """
 
     name: str
@@ -168,7 +192,9 @@ class Provider(msgspec.Struct, frozen=True, omit_defaults=True):
     base_url: str
     auth: Literal["bearer", "x-api-key", "x-goog-api-key", "api-key", "none"] = "bearer"
     key_env: tuple[str, ...] = ()
-    base_url_env: str = ""
+    base_url_env: tuple[str, ...] = ()
+    base_url_path: str = ""
+    fill: dict[str, tuple[str, ...]] = {}
     headers: dict[str, str] = {}
     aliases: tuple[str, ...] = ()
     bearer_env: tuple[str, ...] = ()
@@ -177,6 +203,8 @@ class Provider(msgspec.Struct, frozen=True, omit_defaults=True):
     chat: ChatSwitches = ChatSwitches()
     responses: ResponsesSwitches = ResponsesSwitches()
     gemini: GeminiSwitches = GeminiSwitches()
+    embeddings: EmbeddingSwitches = EmbeddingSwitches()
+    models_path: str = "/models"
     hosts_others: bool = False
     source: str = ""
     as_of: str = ""
@@ -230,6 +258,20 @@ class ModelTraits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     as_of: str = ""
     confidence: str = ""
     notes: str = ""
+
+
+class ModelInfo(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a provider's list says of one model. None, and an empty string, where it says nothing.
+
+    `created` is a day (ISO). `raw` is the whole entry as JSON text: lists differ, and capabilities stand there.
+    """
+
+    id: str
+    name: str = ""
+    created: str = ""
+    context_window: int | None = None
+    max_output: int | None = None
+    raw: str = ""
 
 
 class Target(msgspec.Struct, frozen=True):

@@ -156,17 +156,20 @@ class Parts:
 class Decoder(ABC):
     """Bytes in, events out. One decoder reads one reply in one dialect.
 
-    `seed` goes into minted ids: give the digest of the request, so that two replies never share one.
+    `seed` goes into minted ids: give the digest of the request, so that two replies never share one. `heard` counts the
+    frames that came, comments aside: a sign of life. `audio_format` is what was asked for, if speech was.
     """
 
     dialect: ClassVar[Dialect]
 
-    def __init__(self, target: Target, *, seed: str = "") -> None:
+    def __init__(self, target: Target, *, seed: str = "", audio_format: str = "") -> None:
         self.target = target
         self.seed = seed
+        self.audio_format = audio_format
         self.out: list[Event] = []
         self.losses: list[Loss] = []
         self.error: LLMError | None = None
+        self.heard = 0
         self._reader = FrameReader()
         self._ended = False
 
@@ -188,6 +191,16 @@ class Decoder(ABC):
     def response(self, *, partial: bool) -> ChatResponse:
         """Assemble the reply; `partial` takes what has come so far, with open blocks stripped of their tokens."""
 
+    @property
+    def ended(self) -> bool:
+        """Whether the dialect's last word was read: what may still come is not waited for."""
+        return False
+
+    @property
+    def settled(self) -> bool:
+        """Whether every answer has ended, and only what is told of it (its usage) may still come."""
+        return self.ended
+
     # --- the door -----------------------------------------------------------------------------------------------------
 
     def feed(self, piece: bytes) -> list[Event]:
@@ -196,7 +209,9 @@ class Decoder(ABC):
         if self.error is None:
             data = piece
             try:
-                for name, data in self._reader.feed(piece):
+                frames = self._reader.feed(piece)
+                self.heard += len(frames)
+                for name, data in frames:
                     self.frame(name, data)
             except LLMError as exc:
                 self._fail(exc)
@@ -228,6 +243,11 @@ class Decoder(ABC):
         assert response is not None
         self.out.append(MessageDone(response))
         return self.out.copy()
+
+    def broken(self, error: LLMError) -> None:
+        """The bytes have ended with a fault of the line: what came goes on the error as `partial`."""
+        self.out.clear()
+        self._fail(error)
 
     def _drain(self) -> None:
         for name, data in self._guarded(self._reader.close, b"") or ():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -12,38 +13,49 @@ from tenuto.core.messages import AssistantMessage
 from tenuto.core.request import ChatRequest
 from tenuto.core.target import Dialect, Loss, Target, WireRequest
 from tenuto.errors import TranscriptError
-from tenuto.wire.anthropic import decode as anthropic_decode
-from tenuto.wire.anthropic import encode as anthropic_encode
-from tenuto.wire.chat import decode as chat_decode
-from tenuto.wire.chat import encode as chat_encode
 from tenuto.wire.codec import Decoder
 from tenuto.wire.fit import fit
-from tenuto.wire.gemini import decode as gemini_decode
-from tenuto.wire.gemini import encode as gemini_encode
 from tenuto.wire.handoff import adapt
-from tenuto.wire.responses import decode as responses_decode
-from tenuto.wire.responses import encode as responses_encode
 
 __all__ = ["DECODERS", "ENCODERS", "VERBATIM", "write"]
 
-DECODERS: dict[Dialect, type[Decoder]] = {
-    "anthropic-messages": anthropic_decode.AnthropicDecoder,
-    "openai-responses": responses_decode.ResponsesDecoder,
-    "openai-chat": chat_decode.ChatDecoder,
-    "gemini": gemini_decode.GeminiDecoder,
+T = TypeVar("T")
+_FOLDERS: dict[Dialect, tuple[str, str]] = {
+    "anthropic-messages": ("anthropic", "AnthropicDecoder"),
+    "openai-responses": ("responses", "ResponsesDecoder"),
+    "openai-chat": ("chat", "ChatDecoder"),
+    "gemini": ("gemini", "GeminiDecoder"),
 }
-ENCODERS: dict[Dialect, Callable[[ChatRequest, Target, tuple[Loss, ...]], WireRequest]] = {
-    "anthropic-messages": anthropic_encode.encode,
-    "openai-responses": responses_encode.encode,
-    "openai-chat": chat_encode.encode,
-    "gemini": gemini_encode.encode,
-}
-VERBATIM: dict[Dialect, Callable[[AssistantMessage], list[Any]]] = {
-    "anthropic-messages": anthropic_encode.verbatim,
-    "openai-responses": responses_encode.verbatim,
-    "openai-chat": chat_encode.verbatim,
-    "gemini": gemini_encode.verbatim,
-}
+
+
+class _Loaded(Mapping[Dialect, T]):
+    """What each dialect has under one name. A dialect is loaded when it is first asked for."""
+
+    def __init__(self, module: str, name: str = "") -> None:
+        self._module = module
+        self._name = name
+        self._held: dict[str, T] = {}
+
+    def __getitem__(self, dialect: Dialect) -> T:
+        if dialect not in self._held:
+            folder, decoder = _FOLDERS[dialect]
+            module = importlib.import_module(f"tenuto.wire.{folder}.{self._module}")
+            self._held[dialect] = getattr(module, self._name or decoder)
+        return self._held[dialect]
+
+    def __iter__(self) -> Iterator[Dialect]:
+        return iter(_FOLDERS)
+
+    def __len__(self) -> int:
+        return len(_FOLDERS)
+
+    def __contains__(self, dialect: object) -> bool:
+        return dialect in _FOLDERS
+
+
+DECODERS: Mapping[Dialect, type[Decoder]] = _Loaded("decode")
+ENCODERS: Mapping[Dialect, Callable[[ChatRequest, Target, tuple[Loss, ...]], WireRequest]] = _Loaded("encode", "encode")
+VERBATIM: Mapping[Dialect, Callable[[AssistantMessage], list[Any]]] = _Loaded("encode", "verbatim")
 
 
 def write(request: ChatRequest, target: Target) -> WireRequest:

@@ -63,8 +63,8 @@ class AnthropicDecoder(Decoder):
 
     dialect = "anthropic-messages"
 
-    def __init__(self, target: Target, *, seed: str = "") -> None:
-        super().__init__(target, seed=seed)
+    def __init__(self, target: Target, *, seed: str = "", audio_format: str = "") -> None:
+        super().__init__(target, seed=seed, audio_format=audio_format)
         self._frames: dict[str, Callable[[Fields], None]] = {
             "message_start": self._on_message_start,
             "content_block_start": self._on_block_start,
@@ -131,6 +131,10 @@ class AnthropicDecoder(Decoder):
             raise ProtocolError("the body holds no message", provider=self.target.provider.name, frame=data)
         self._start(fields)
         self._on_message_stop({})
+
+    @property
+    def ended(self) -> bool:
+        return self._stopped
 
     def complete(self) -> bool:
         if self._stopped:

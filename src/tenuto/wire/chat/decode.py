@@ -45,13 +45,12 @@ _NOTHING = (b"null", b"{}", b'""', b"[]", b"false", b"0")
 
 
 class ChatDecoder(Decoder):
-    """Reads one reply in the chat dialect. `audio_format` is what was asked for, if speech was."""
+    """Reads one reply in the chat dialect."""
 
     dialect = "openai-chat"
 
     def __init__(self, target: Target, *, seed: str = "", audio_format: str = "") -> None:
-        super().__init__(target, seed=seed)
-        self._audio_format = audio_format
+        super().__init__(target, seed=seed, audio_format=audio_format)
         self._states: dict[int, ChoiceState] = {}
         self._envelope: tuple[object, ...] | None = None
         self._created: int | None = None
@@ -164,8 +163,16 @@ class ChatDecoder(Decoder):
         self._read(fields, data, whole=True)
         self._done = True
 
+    @property
+    def ended(self) -> bool:
+        return self._done
+
+    @property
+    def settled(self) -> bool:
+        return self._done or self._all_finished()
+
     def complete(self) -> bool:
-        if not (self._done or self._all_finished()):
+        if not self.settled:
             return False
         for state in self._states.values():
             state.close()
@@ -333,7 +340,7 @@ class ChatDecoder(Decoder):
                 self.parts(index), self._fields, lambda ordinal: mint(self.seed, self._id, index, ordinal)
             )
             state.tags = ThinkTags() if self.target.provider.chat.think_tags else None
-            state.audio_format = self._audio_format
+            state.audio_format = self.audio_format
             self._states[index] = state
         return state
 

@@ -47,8 +47,8 @@ class GeminiDecoder(Decoder):
 
     dialect = DIALECT
 
-    def __init__(self, target: Target, *, seed: str = "") -> None:
-        super().__init__(target, seed=seed)
+    def __init__(self, target: Target, *, seed: str = "", audio_format: str = "") -> None:
+        super().__init__(target, seed=seed, audio_format=audio_format)
         self._turns: dict[int, Turn] = {}
         self._begun = False
         self._whole = False
@@ -92,6 +92,10 @@ class GeminiDecoder(Decoder):
     def body(self, data: bytes) -> None:
         self._whole = data.lstrip()[:1] != b"["  # an array holds the chunks of a stream
         self._cold(data)
+
+    @property
+    def settled(self) -> bool:
+        return bool(self._turns) and all(turn.raw_stop is not None for turn in self._turns.values())
 
     def complete(self) -> bool:
         blocked = self._blocked()

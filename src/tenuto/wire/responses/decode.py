@@ -99,8 +99,8 @@ class ResponsesDecoder(Decoder):
 
     dialect = DIALECT
 
-    def __init__(self, target: Target, *, seed: str = "") -> None:
-        super().__init__(target, seed=seed)
+    def __init__(self, target: Target, *, seed: str = "", audio_format: str = "") -> None:
+        super().__init__(target, seed=seed, audio_format=audio_format)
         self._parts = self.parts()
         self._output = Output(self._parts, self.losses, self._minted)
         self._items = self._output.items
@@ -382,6 +382,11 @@ class ResponsesDecoder(Decoder):
         if details is None or bytes(details)[:1] != b"{":
             return ""
         return jsonio.text_of(jsonio.members(details).get("reason"))
+
+    @property
+    def ended(self) -> bool:
+        """Whether the event came that holds the whole reply."""
+        return self._ended_well
 
     def complete(self) -> bool:
         """Tell whether the reply's last event came; `[DONE]` alone is none."""

@@ -1,0 +1,1 @@
+"""Asking: the client, its transport, its middleware and the door for code that does not await."""

@@ -1,0 +1,261 @@
+"""The client: one door to every provider."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
+
+import msgspec
+
+from tenuto.client.door import Door
+from tenuto.client.options import ChatParameters, ClientOptions, Timeouts
+from tenuto.client.pipeline import Middleware, compose
+from tenuto.client.stream import AsyncStream, Call
+from tenuto.core.request import ChatRequest
+
+if TYPE_CHECKING:
+    from tenuto.client.http import Transport
+    from tenuto.client.line import Line
+    from tenuto.client.messages import Said
+    from tenuto.client.reply import Reply
+    from tenuto.client.structured import Structured
+    from tenuto.core.embedding import EmbedRequest, EmbedResponse
+    from tenuto.core.target import Target, WireRequest
+    from tenuto.wire.listing import ModelInfo
+
+__all__ = ["AsyncClient"]
+
+T = TypeVar("T")
+
+
+class AsyncClient:
+    """Asks every provider, awaited.
+
+    Keys come from the environment unless they are passed. Close it with `async with` or `close()`: it keeps lines open.
+    One client serves any number of calls at once.
+    """
+
+    def __init__(self, **options: Unpack[ClientOptions]) -> None:
+        strange = options.keys() - ClientOptions.__annotations__.keys()
+        if strange:
+            allowed = ", ".join(ClientOptions.__annotations__)
+            raise TypeError(f"a client has no option {min(strange)!r}; there are {allowed}")
+        self._door = Door(options.get("keys", {}), options.get("providers", ()), options.get("default_provider"))
+        self._transport: Transport | None = options.get("transport")
+        self._waits = _waits(options.get("timeout"), Timeouts())
+        self._now = options.get("now", time.time)
+        self._line: Line | None = None
+        self.closed = False
+        given = options.get("middleware")
+        self._given: tuple[Middleware, ...] | None = None if given is None else tuple(given)
+        self._added: tuple[Middleware, ...] = ()
+
+    # --- asking -------------------------------------------------------------------------------------------------------
+
+    @overload
+    async def chat(self, request: ChatRequest | Mapping[str, Any], /, *, timeout: float | Timeouts = ...) -> Reply: ...
+    @overload
+    async def chat(self, model: str, messages: Said, /, **parameters: Unpack[ChatParameters]) -> Reply: ...
+    async def chat(self, asked: Any, messages: Any = None, /, **parameters: Any) -> Reply:
+        """Ask once and wait for the whole reply.
+
+        Raise an `LLMError` for what the provider said or failed to say, `TranscriptError` for calls left unanswered,
+        `MissingKey`, `UnknownProvider`.
+        """
+        return await self._start(asked, messages, parameters, stream=False)().drained()
+
+    @overload
+    def stream(
+        self, request: ChatRequest | Mapping[str, Any], /, *, timeout: float | Timeouts = ...
+    ) -> AsyncStream: ...
+    @overload
+    def stream(self, model: str, messages: Said, /, **parameters: Unpack[ChatParameters]) -> AsyncStream: ...
+    def stream(self, asked: Any, messages: Any = None, /, **parameters: Any) -> AsyncStream:
+        """Ask, and hand out the reply while it arrives. Errors are raised where the events are read."""
+        return AsyncStream(self._start(asked, messages, parameters, stream=True))
+
+    @overload
+    async def chat_structured(
+        self, request: ChatRequest, kind: type[T], /, *, repairs: int = ..., timeout: float | Timeouts = ...
+    ) -> Structured[T]: ...
+    @overload
+    async def chat_structured(
+        self, model: str, messages: Said, kind: type[T], /, *, repairs: int = ..., **parameters: Unpack[ChatParameters]
+    ) -> Structured[T]: ...
+    @overload
+    async def chat_structured(
+        self,
+        model: str,
+        messages: Said,
+        kind: Mapping[str, Any],
+        /,
+        *,
+        repairs: int = ...,
+        **parameters: Unpack[ChatParameters],
+    ) -> Structured[Any]: ...
+    async def chat_structured(
+        self, asked: Any, messages: Any, kind: Any = None, /, *, repairs: int = 1, **parameters: Any
+    ) -> Structured[Any]:
+        """Ask for an answer of one shape: a type, or a JSON Schema.
+
+        An answer that does not fit goes back with the reason, `repairs` times; then `SchemaMismatch` is raised.
+        """
+        from tenuto.client.structured import ask
+
+        if kind is None:
+            messages, kind = None, messages
+        waits = _waits(parameters.pop("timeout", None), self._waits)
+        request = self._request(asked, messages, parameters, stream=False)
+        native = self._door.target(request.model).traits.structured_output == "native"
+
+        async def chat(request: ChatRequest) -> Reply:
+            return await self._call(request, waits).drained()
+
+        return await ask(chat, request, kind, native=native, repairs=repairs)
+
+    @overload
+    async def embed(self, request: EmbedRequest, /, *, timeout: float | Timeouts | None = ...) -> EmbedResponse: ...
+    @overload
+    async def embed(
+        self,
+        model: str,
+        input: str | Iterable[str],
+        /,
+        *,
+        dimensions: int | None = ...,
+        timeout: float | Timeouts | None = ...,
+    ) -> EmbedResponse: ...
+    async def embed(
+        self,
+        asked: Any,
+        input: Any = None,
+        /,
+        *,
+        dimensions: int | None = None,
+        timeout: float | Timeouts | None = None,
+    ) -> EmbedResponse:
+        """Turn texts into vectors, in the order of the texts; long lists go out in batches."""
+        from tenuto.client.embeddings import embed
+        from tenuto.core.embedding import EmbedRequest
+
+        if not isinstance(asked, EmbedRequest):
+            texts = input if isinstance(input, str) else tuple(input)
+            asked = EmbedRequest(model=asked, input=texts, dimensions=dimensions)
+        return await embed(self._sender(timeout), self._door.target(asked.model), asked)
+
+    async def count_tokens(self, model: str, messages: Said, /, **parameters: Unpack[ChatParameters]) -> int:
+        """Ask the provider how many tokens a question has. Raise `UnsupportedModel` where nobody can be asked."""
+        from tenuto.wire.counting import decode, encode
+
+        given: Any = dict(parameters)
+        send = self._sender(given.pop("timeout", None))
+        request = self._request(model, messages, given, stream=False)
+        target = self._door.target(request.model)
+        return decode(await send(target, encode(request, target)), target)
+
+    async def models(self, provider: str, /, *, timeout: float | Timeouts | None = None) -> tuple[ModelInfo, ...]:
+        """Ask a provider which models it serves."""
+        from tenuto.client.embeddings import models
+
+        return await models(self._sender(timeout), self._door.row(provider))
+
+    async def fetch(self, value: T, /, *, timeout: float = 60.0) -> T:
+        """Return a picture, sound, document, message or transcript with the data of its web addresses in it.
+
+        Only public addresses are fetched, and no key goes there; `FetchRefused` says why one was not.
+        """
+        from tenuto.client.fetching import fetch_public
+
+        return await fetch_public(value, timeout)
+
+    def use(self, *middleware: Middleware) -> None:
+        """Add middleware to every later call: innermost, closest to the provider."""
+        self._added = (*self._added, *middleware)
+
+    # --- lifetime -----------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every line. Calls that are under way fail."""
+        self.closed = True
+        self._line = None
+        if self._transport is not None:
+            await self._transport.close()
+
+    def __del__(self) -> None:
+        if not getattr(self, "closed", True) and self._line is not None:
+            warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=2, source=self)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}{' closed' if self.closed else ''}>"
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _start(self, asked: Any, messages: Any, parameters: dict[str, Any], *, stream: bool) -> Callable[[], Call]:
+        waits = _waits(parameters.pop("timeout", None), self._waits)
+        return partial(self._call, self._request(asked, messages, parameters, stream=stream), waits)
+
+    def _request(self, asked: Any, messages: Any, parameters: dict[str, Any], *, stream: bool) -> ChatRequest:
+        from tenuto.client.messages import checked_request
+
+        return checked_request(asked, messages, parameters, self._door.qualified, stream=stream)
+
+    def _call(self, request: ChatRequest, waits: Timeouts) -> Call:
+        from tenuto.client.exchange import Question
+
+        question = Question(self._opened(), waits)
+        return Call(request, question, compose(self._layers(), question.ask), self._now)
+
+    def _layers(self) -> tuple[Middleware, ...]:
+        if self._given is None:
+            from tenuto.client.middleware import retry
+
+            self._given = (retry(2),)
+        return (*self._given, *self._added)
+
+    def _opened(self) -> Line:
+        if self.closed:
+            raise RuntimeError("the client is closed")
+        if self._line is None:
+            from tenuto.client.line import Line
+
+            if self._transport is None:
+                from tenuto.client.transport import AiohttpTransport
+
+                self._transport = AiohttpTransport()
+            self._line = Line(self._door, self._transport, self._now)
+        return self._line
+
+    def _sender(self, timeout: float | Timeouts | None) -> Callable[[Target, WireRequest], Awaitable[bytes]]:
+        """Return what sends a plain request, with those layers of the middleware around it that know how."""
+        line, waits = self._opened(), _waits(timeout, self._waits)
+
+        async def send(target: Target, wire: WireRequest) -> bytes:
+            act: Callable[[], Awaitable[bytes]] = partial(line.ask, target, wire, waits)
+            for layer in reversed(self._layers()):
+                around = getattr(layer, "plain", None)
+                if around is not None:
+                    act = partial(around, act)
+            return await act()
+
+        return send
+
+
+def _waits(given: float | Timeouts | None, otherwise: Timeouts) -> Timeouts:
+    """Read a timeout: a number is a total."""
+    if given is None:
+        return otherwise
+    if isinstance(given, Timeouts):
+        return given
+    return msgspec.structs.replace(otherwise, total=float(given))

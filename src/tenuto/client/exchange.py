@@ -1,0 +1,187 @@
+"""One question on its way: sent, read, turned into events.
+
+This is the innermost handler: it finds the target, writes the request, sends it, and hands out the events as they come.
+Each attempt begins here anew, from the canonical request; so a retry or a fallback never resends another provider's
+bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from tenuto.client.body import MAX_REPLY, MAX_STREAM, Body
+from tenuto.client.line import Line, Opened
+from tenuto.client.options import Timeouts
+from tenuto.client.reply import Exchange
+from tenuto.client.watch import Settled
+from tenuto.core.events import Event, Failure, MessageDone
+from tenuto.core.messages import AssistantMessage
+from tenuto.core.request import ChatRequest
+from tenuto.core.response import ChatResponse, Choice
+from tenuto.core.target import Loss, Target
+from tenuto.errors import ConnectionFailed, IncompleteResponse, LLMError, ProtocolError, TimedOut
+from tenuto.wire.codec import Decoder
+from tenuto.wire.dialects import DECODERS, write
+
+__all__ = ["Question"]
+
+_LINGER = 0.25
+"""How long a finished stream is waited for to end, so that its line can be used again."""
+
+
+class Question:
+    """One call: its deadlines, and what is known of the attempt that is under way."""
+
+    def __init__(self, line: Line, waits: Timeouts) -> None:
+        self._line = line
+        self._waits = waits
+        self._total_at: float | None = None
+        self._decoder: Decoder | None = None
+        self.exchange: Exchange | None = None
+
+    async def ask(self, request: ChatRequest) -> AsyncIterator[Event]:
+        """Ask once: yield the events, of which the last is `MessageDone`; raise the typed error it came to."""
+        reading, opened = await self._begin(request)
+        try:
+            while not reading.done:
+                for event in await reading.step():
+                    yield event
+            await reading.linger()
+        except LLMError as exc:
+            raise opened.known(exc) from exc.__cause__
+        finally:
+            opened.close()
+
+    def partial(self) -> ChatResponse:
+        """Assemble what has come so far; open blocks are stripped of their tokens."""
+        if self._decoder is not None:
+            return self._decoder.response(partial=True)
+        return ChatResponse("", "", "", (Choice(AssistantMessage((), incomplete=True)),))
+
+    async def _begin(self, request: ChatRequest) -> tuple[Reading, Opened]:
+        if self._total_at is None and self._waits.total is not None:
+            self._total_at = asyncio.get_running_loop().time() + self._waits.total
+        target, way = await self._line.way(request.model, request.extra_headers)
+        wire = write(request, target)
+        self._decoder = decoder = _decoder(request, target, wire.body)
+        opened = await self._line.open(target, way, wire, self._waits, self._total_at)
+        self.exchange = opened.exchange
+        try:
+            await opened.check()
+            streams = request.stream or opened.streams
+            body = opened.body(MAX_STREAM if streams else MAX_REPLY)
+        except BaseException as exc:
+            opened.close()
+            if isinstance(exc, LLMError):
+                opened.known(exc)
+            raise
+        return Reading(opened, body, decoder, wire.losses, whole=not streams), opened
+
+
+class Reading:
+    """An answer on its way through the decoder.
+
+    Faults are told in order: `step` returns the events that came before one, and the next `step` raises it.
+    """
+
+    def __init__(self, opened: Opened, body: Body, decoder: Decoder, losses: tuple[Loss, ...], *, whole: bool) -> None:
+        self._opened = opened
+        self._watch = opened.watch
+        self._body = body
+        self._decoder = decoder
+        self._losses = losses
+        self._whole = whole
+        self._error: LLMError | None = None
+        self._at_end = False
+        self.done = False
+
+    async def step(self) -> list[Event]:
+        """Return the events of the next bytes; the last of all is `MessageDone`."""
+        if self._error is not None:
+            raise self._error
+        try:
+            piece = await (self._body.whole() if self._whole else self._body.read())
+        except Settled:
+            piece = b""
+        except (ConnectionFailed, TimedOut, ProtocolError) as exc:
+            return self._broken(exc)
+        return self._read_whole(piece) if self._whole else self._fed(piece)
+
+    async def linger(self) -> None:
+        """Wait a moment for the end of a stream whose last word has come."""
+        if self._at_end:
+            return
+        try:
+            async with asyncio.timeout(_LINGER):
+                while await self._body.read():
+                    pass
+        except (TimeoutError, Settled, LLMError):  # the reply is whole; the line is cut off instead of kept
+            return
+
+    def _read_whole(self, body: bytes) -> list[Event]:
+        self._opened.exchange.raw = body
+        self._at_end = True
+        self._opened.tap(body)
+        if not body.strip():
+            self._error = ProtocolError(f"an answer without a body (HTTP {self._opened.exchange.status})")
+            return []
+        events = self._decoder.whole(body)
+        return self._covered(events) if self._decoder.error is not None else [*events, *self._last()]
+
+    def _fed(self, piece: bytes) -> list[Event]:
+        if not piece:
+            self._at_end = True
+            return self._last()
+        self._opened.tap(piece)
+        decoder, heard = self._decoder, self._decoder.heard
+        events = decoder.feed(piece)
+        if decoder.error is not None:
+            return self._covered(events)
+        if decoder.heard != heard:
+            self._watch.event()
+        if decoder.ended:
+            return [*events, *self._last()]
+        if decoder.settled:
+            self._watch.settled()
+        return events
+
+    def _last(self) -> list[Event]:
+        try:
+            events = self._decoder.finish()
+        except LLMError as exc:
+            self._error = exc
+            return []
+        self.done = True
+        last = events[-1]
+        if self._losses and isinstance(last, MessageDone):
+            response = msgspec.structs.replace(last.response, losses=(*self._losses, *last.response.losses))
+            events[-1] = MessageDone(response)
+        return events
+
+    def _broken(self, exc: LLMError) -> list[Event]:
+        """The line failed. A reply whose last word has come is whole all the same."""
+        self._at_end = True
+        if self._decoder.settled:
+            return self._last()
+        self._error = exc
+        if isinstance(exc, ConnectionFailed):
+            self._error = IncompleteResponse(f"the reply broke off: {exc}")
+            self._error.__cause__ = exc
+        self._decoder.broken(self._error)
+        return []
+
+    def _covered(self, events: list[Event]) -> list[Event]:
+        """The provider reported an error inside the stream: hand out what came, without the key it may quote."""
+        assert self._decoder.error is not None
+        self._error = self._opened.known(self._decoder.error)
+        return [Failure(str(self._error), self._error.raw) if isinstance(e, Failure) else e for e in events]
+
+
+def _decoder(request: ChatRequest, target: Target, body: bytes) -> Decoder:
+    sound = (request.audio or {}).get("format", "")
+    seed = hashlib.sha256(body).hexdigest()
+    return DECODERS[target.dialect](target, seed=seed, audio_format=sound if isinstance(sound, str) else "")

@@ -1,0 +1,71 @@
+"""What a transport is: it sends one HTTP request and hands out the bytes of the answer.
+
+The client knows nothing else of the network, so a transport can be replaced: by a script in tests, by a recorder, by
+another HTTP library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+
+__all__ = ["HttpReply", "HttpRequest", "Transport"]
+
+_SECRET = frozenset(("authorization", "x-api-key", "x-goog-api-key", "api-key", "proxy-authorization", "cookie"))
+
+
+def masked(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers with their secrets covered, to be shown."""
+    return {name: "***" if name.lower() in _SECRET else value for name, value in headers.items()}
+
+
+class HttpRequest(msgspec.Struct, frozen=True):
+    """One request as it goes out, key and all. Its `repr` shows neither the key nor the body."""
+
+    method: str
+    url: str
+    headers: dict[str, str]
+    body: bytes = b""
+    connect_timeout: float | None = None
+
+    def __repr__(self) -> str:
+        return f"HttpRequest({self.method} {self.url}, headers={masked(self.headers)!r}, {len(self.body)} bytes)"
+
+
+class HttpReply(Protocol):
+    """An answer that is being read. `headers` have lower-case names."""
+
+    @property
+    def status(self) -> int:
+        """The status code."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers, with names in lower case."""
+
+    async def read(self) -> bytes:
+        """Return the next bytes, as they come; empty at the end.
+
+        Raise `ConnectionFailed` if the line breaks, and whatever `abort` was given.
+        """
+
+    def abort(self, error: BaseException) -> None:
+        """Break the line: a `read` that waits, and every later one, raises `error`."""
+
+    def close(self) -> None:
+        """Let the line go: it is kept for the next request if the answer was read to its end, and cut off if not."""
+
+
+class Transport(Protocol):
+    """Sends requests. One transport serves many requests at once."""
+
+    async def send(self, request: HttpRequest) -> HttpReply:
+        """Send a request and wait for the head of the answer. No redirect is followed.
+
+        Raise `ConnectionFailed` if the line cannot be opened or breaks, `TimedOut` if it does not open in time.
+        """
+
+    async def close(self) -> None:
+        """Close every line."""

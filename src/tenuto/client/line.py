@@ -1,0 +1,210 @@
+"""What the requests of one client share: the way to a provider, the transport, and how an answer's head is read.
+
+The key is in the request and nowhere else: what a server quotes of it is covered before anyone sees it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from tenuto import settings
+from tenuto.client.body import MAX_ERROR, MAX_REPLY, Body
+from tenuto.client.door import Door, Way
+from tenuto.client.http import HttpReply, HttpRequest, Transport
+from tenuto.client.options import Timeouts
+from tenuto.client.reply import Exchange
+from tenuto.client.watch import Watch
+from tenuto.core.target import Target, WireRequest
+from tenuto.errors import ConnectionFailed, LLMError, ProtocolError, TimedOut
+from tenuto.wire.failures import failure
+
+__all__ = ["Line", "Opened"]
+
+log = logging.getLogger("tenuto")
+USER_AGENT = "tenuto/0.1"
+_COVER = "***"
+
+
+class Line:
+    """Sends a client's requests."""
+
+    def __init__(self, door: Door, transport: Transport, now: Callable[[], float]) -> None:
+        self._door = door
+        self._transport = transport
+        self.now = now
+        self.tapped = settings.debug("wire")
+        if self.tapped:
+            _show_debugging()
+
+    async def way(self, model: str, headers: Mapping[str, str]) -> tuple[Target, Way]:
+        """Find whom a model is asked of, and how to get there; `headers` are the caller's own."""
+        return await self.way_to(self._door.target(model), headers)
+
+    async def way_to(self, target: Target, headers: Mapping[str, str]) -> tuple[Target, Way]:
+        """Find how to get to a target; the target comes back with the account that is asked."""
+        way = await self._door.way(target, {name.lower() for name in headers})
+        return msgspec.structs.replace(target, account=way.account), way
+
+    async def open(
+        self, target: Target, way: Way, wire: WireRequest, waits: Timeouts, total_at: float | None
+    ) -> Opened:
+        """Send a request; return the answer once its head is there, whatever it says.
+
+        Raise what a transport raises, and `TimedOut` if no answer begins in time.
+        """
+        headers = {
+            "user-agent": USER_AGENT,
+            "accept-encoding": "identity",
+            **({"content-type": "application/json"} if wire.body else {}),
+            **way.auth,
+            **{name.lower(): value for name, value in wire.headers.items()},
+        }
+        request = HttpRequest(wire.method, way.url(wire.path), headers, wire.body, waits.connect)
+        if self.tapped:
+            log.debug("-> %r %s", request, covered(wire.body, way.secret))
+        try:
+            async with asyncio.timeout_at(_sooner(total_at, waits.event)):
+                reply = await self._transport.send(request)
+        except TimeoutError:
+            reply = None
+        except LLMError as exc:
+            exc.provider = exc.provider or target.provider.name
+            raise
+        if reply is None:
+            raise TimedOut("no answer began in time", provider=target.provider.name)
+        return Opened(self, target, way, reply, Watch(waits, total_at, reply.abort))
+
+    async def ask(self, target: Target, wire: WireRequest, waits: Timeouts) -> bytes:
+        """Send a request whose answer does not stream; return its body, or raise the typed error it came to."""
+        target, way = await self.way_to(target, wire.headers)
+        total_at = None if waits.total is None else asyncio.get_running_loop().time() + waits.total
+        opened = await self.open(target, way, wire, waits, total_at)
+        try:
+            await opened.check()
+            body = await opened.body(MAX_REPLY).whole()
+            opened.tap(body)
+            return body
+        except LLMError as exc:
+            raise opened.known(exc) from exc.__cause__
+        finally:
+            opened.close()
+
+
+class Opened:
+    """An answer whose head is there. It must be closed."""
+
+    def __init__(self, line: Line, target: Target, way: Way, reply: HttpReply, watch: Watch) -> None:
+        self._line = line
+        self._way = way
+        self._reply = reply
+        self._provider = target.provider.name
+        self.watch = watch
+        headers = {name: covered(value, way.secret) for name, value in reply.headers.items()}
+        self.exchange = Exchange(target, reply.status, headers)
+
+    @property
+    def streams(self) -> bool:
+        """Whether the server says that this is a stream, whatever was asked for."""
+        return self._kind.startswith("text/event-stream")
+
+    @property
+    def _kind(self) -> str:
+        return self.exchange.headers.get("content-type", "").lower()
+
+    def body(self, limit: int) -> Body:
+        """Begin to read; `ProtocolError` if the head already tells that this is no answer of an API."""
+        if "html" in self._kind:
+            raise ProtocolError(
+                f"{shown(self._way.base_url)} answered with a web page ({self._kind}); is this the address of its API?"
+            )
+        return Body(self._reply, limit, self.watch.bytes)
+
+    async def check(self) -> None:
+        """Raise the typed error if the answer is a refusal."""
+        status, headers = self._reply.status, self.exchange.headers
+        if 200 <= status < 300:
+            return
+        raw, more = await self._refusal()
+        text = covered(raw, self._way.secret)
+        if 300 <= status < 400:
+            where = shown(headers.get("location", "nowhere"))
+            message = f"redirected to {where}: not followed, because a key stays with its address; set it as base_url"
+            raise LLMError(message, provider=self._provider, status=status, raw=text)
+        error = failure(text, provider=self._provider, status=status, headers=headers)
+        if error.retry_after is None:
+            error.retry_after = _until(headers.get("retry-after", ""), self._line.now())
+        if more:
+            error.add_note(f"the body of the error is longer than {MAX_ERROR} bytes; the rest was not read")
+        raise error
+
+    async def _refusal(self) -> tuple[bytes, bool]:
+        try:
+            return await Body(self._reply, MAX_REPLY, self.watch.bytes).head(MAX_ERROR)
+        except (ConnectionFailed, TimedOut, ProtocolError) as exc:  # the status alone says what it is
+            log.debug("the body of the error could not be read: %s", exc)
+            return b"", False
+
+    def tap(self, piece: bytes) -> None:
+        """Show what came, if someone wants to see it."""
+        if self._line.tapped:
+            log.debug("<- %s", covered(piece, self._way.secret))
+
+    def known(self, error: LLMError) -> LLMError:
+        """Write on an error where it comes from, and cover the key wherever the server quoted it."""
+        error.provider = error.provider or self._provider
+        error.request_id = error.request_id or self.exchange.request_id
+        secret = self._way.secret
+        if secret and (secret in error.raw or secret in str(error)):
+            error.raw, error.message = covered(error.raw, secret), covered(error.message, secret)
+            error.args = (error.message,)
+            if isinstance(error, ProtocolError):
+                error.frame = error.frame.replace(secret.encode(), _COVER.encode())
+        return error
+
+    def close(self) -> None:
+        """Let the line go."""
+        self.watch.close()
+        self._reply.close()
+
+
+def covered(data: bytes | str, secret: str) -> str:
+    """Return the text with the key covered."""
+    text = data if isinstance(data, str) else data.decode("utf-8", "replace")
+    return text.replace(secret, _COVER) if secret else text
+
+
+def shown(url: str) -> str:
+    """Show an address without the password and the query it may hold."""
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+
+
+def _sooner(at: float | None, wait: float | None) -> float | None:
+    if wait is None:
+        return at
+    due = asyncio.get_running_loop().time() + wait
+    return due if at is None else min(at, due)
+
+
+def _until(date: str, now: float) -> float | None:
+    """Return the seconds to a date, 0 if it has passed; None if it is no date."""
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return max(0.0, parsedate_to_datetime(date).timestamp() - now)
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _show_debugging() -> None:
+    """Where nobody set up logging, debugging goes to the terminal."""
+    log.setLevel(logging.DEBUG)
+    if not log.hasHandlers():
+        log.addHandler(logging.StreamHandler(sys.stderr))

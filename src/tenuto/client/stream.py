@@ -1,0 +1,156 @@
+"""A reply while it arrives."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from tenuto.client.pipeline import Next
+from tenuto.client.reply import Reply
+from tenuto.core.events import ContentDelta, Event, MessageDone, TextDelta
+from tenuto.core.request import ChatRequest
+from tenuto.core.response import ChatResponse
+from tenuto.core.transcript import Transcript
+from tenuto.errors import TenutoError
+
+if TYPE_CHECKING:
+    from tenuto.client.exchange import Question
+
+__all__ = ["AsyncStream", "Call"]
+
+
+class Call:
+    """One call through the middleware: yields the events, keeps the reply."""
+
+    def __init__(self, request: ChatRequest, question: Question, handler: Next, now: Callable[[], float]) -> None:
+        self._request = request
+        self._handler = handler
+        self._now = now
+        self.question = question
+        self.response: ChatResponse | None = None
+        self._asked_at = 0.0
+        self._reader: asyncio.Task[object] | None = None
+        self._abandoned = False
+
+    async def events(self) -> AsyncGenerator[Event, None]:
+        """Yield the events; the reply is there when they have ended."""
+        self._asked_at = self._now()
+        self._reader = asyncio.current_task()
+        stream = self._handler(self._request)
+        try:
+            async for event in stream:
+                if type(event) is MessageDone:
+                    self.response = event.response
+                yield event
+        except asyncio.CancelledError:
+            if not self._abandoned or self._reader is None:
+                raise
+            self._reader.uncancel()
+            return
+        finally:
+            close = getattr(stream, "aclose", None)
+            if close is not None:
+                await close()
+        if self.response is None:
+            raise TenutoError("the middleware ended without a reply: it must pass on the last event, MessageDone")
+
+    def abandon(self) -> None:
+        """Stop, from outside: whoever waits for the next event sees the events end."""
+        self._abandoned = True
+        if self._reader is not None:
+            self._reader.cancel()
+
+    async def drained(self) -> Reply:
+        """Read to the end."""
+        async with aclosing(self.events()) as events:
+            async for _ in events:
+                pass
+        return self.reply()
+
+    def reply(self) -> Reply:
+        """Return the reply, or what has come of it."""
+        response = self.response or self.question.partial()
+        exchange = self.question.exchange
+        return Reply(
+            response=response,
+            transcript=Transcript((*self._request.transcript, response.message)),
+            asked_at=self._asked_at if exchange is not None else None,
+            request_id=exchange.request_id if exchange is not None else None,
+            headers=exchange.headers if exchange is not None else {},
+            raw=exchange.raw if exchange is not None else None,
+        )
+
+
+class AsyncStream:
+    """A reply while it arrives: `async with` it and iterate over its events.
+
+    The request goes out with the first event that is asked for. Leaving the `async with` early closes the connection.
+    """
+
+    def __init__(self, start: Callable[[], Call]) -> None:
+        self._start = start
+        self._call: Call | None = None
+        self._events: AsyncGenerator[Event, None] | None = None
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        if self._closed:
+            raise TenutoError("the stream is closed")
+        if self._events is None:
+            self._call = self._start()
+            self._events = self._call.events()
+        return self._events
+
+    async def text_deltas(self) -> AsyncIterator[str]:
+        """Yield only the text of the first answer, piece by piece."""
+        async for event in self:
+            if type(event) is ContentDelta and type(event.delta) is TextDelta and event.choice_index == 0:
+                yield event.delta.text
+
+    async def drain(self) -> Reply:
+        """Read what is left, and return the reply."""
+        async for _ in self:
+            pass
+        return self.reply
+
+    @property
+    def reply(self) -> Reply:
+        """The whole reply. It is there once the events have ended; before that, `TenutoError`."""
+        if self._call is None or self._call.response is None:
+            raise TenutoError("the stream has not ended: read it to its end, drain() it, or cancel() it")
+        return self._call.reply()
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers of the provider's answer, as soon as it began."""
+        return self._call.reply().headers if self._call is not None else {}
+
+    async def cancel(self) -> Reply:
+        """Stop, and return what has come: an incomplete reply, whose unfinished blocks carry no token.
+
+        Whoever iterates over the stream at that moment sees it end.
+        """
+        await self.close()
+        if self._call is None:
+            self._call = self._start()
+        return self._call.reply()
+
+    async def close(self) -> None:
+        """Close the connection. To do so twice is harmless."""
+        self._closed = True
+        if self._call is not None and self._events is not None:
+            if getattr(self._events, "ag_running", False):
+                self._call.abandon()
+            else:
+                await self._events.aclose()

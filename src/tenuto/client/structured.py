@@ -1,0 +1,245 @@
+"""Structured output: an answer as a value of a type, checked, and asked for once more if it does not fit.
+
+A model with a native mode is held to the schema by its provider; in that mode the schema goes out in the narrow form
+that all providers take (`core.narrow`). A model without one, and a schema without a narrow form, get the schema in a
+system message. Either way the answer is checked here against the whole of the schema.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from decimal import Decimal
+from typing import Any, Generic, TypeAlias, TypeVar, overload
+
+import msgspec
+
+from tenuto.client.reply import Reply
+from tenuto.core import jsonio
+from tenuto.core.blocks import Refusal
+from tenuto.core.conform import BROKEN, conform
+from tenuto.core.messages import Message, SystemMessage, Usage
+from tenuto.core.narrow import WRAPPED, Narrowed, narrow
+from tenuto.core.request import ChatRequest, JsonSchema
+from tenuto.core.response import ChatResponse
+from tenuto.core.schemas import read, schema_of
+from tenuto.core.transcript import Transcript
+from tenuto.errors import LLMError, SchemaMismatch
+
+__all__ = ["Structured", "ask"]
+
+T = TypeVar("T")
+Chat: TypeAlias = Callable[[ChatRequest], Awaitable[Reply]]
+
+PROMPT = "Respond ONLY with valid JSON matching this schema:\n"
+EMPTY = "Empty response for structured output"
+_LONGEST = 4000
+_FENCE = "```"
+
+
+class Structured(msgspec.Struct, Generic[T], frozen=True):
+    """An answer as a value.
+
+    `reply` is the one that `data` was read from; its transcript is the conversation as it went, repairs included.
+    `replies` are all that it took, the last being `reply`.
+    """
+
+    data: T
+    reply: Reply
+    replies: tuple[Reply, ...] = ()
+
+    @property
+    def response(self) -> ChatResponse:
+        """The response that `data` was read from."""
+        return self.reply.response
+
+    @property
+    def usage(self) -> Usage | None:
+        """What all the replies used together; None if nobody said."""
+        known = [reply.usage for reply in self.replies if reply.usage is not None]
+        return sum(known[1:], known[0]) if known else None
+
+    @property
+    def cost(self) -> Decimal | None:
+        """What all the replies cost together, in USD; None if that is not known of each."""
+        costs = [reply.cost for reply in self.replies if reply.cost is not None]
+        return sum(costs, Decimal(0)) if costs and len(costs) == len(self.replies) else None
+
+
+@overload
+async def ask(chat: Chat, request: ChatRequest, kind: type[T], *, native: bool, repairs: int = 1) -> Structured[T]: ...
+
+
+@overload
+async def ask(
+    chat: Chat, request: ChatRequest, kind: Mapping[str, Any], *, native: bool, repairs: int = 1
+) -> Structured[Any]: ...
+
+
+async def ask(chat: Chat, request: ChatRequest, kind: Any, *, native: bool, repairs: int = 1) -> Structured[Any]:
+    """Ask for an answer of a type, or of a JSON Schema.
+
+    `native` says that the model can be held to a schema. An answer that does not fit is sent back with what is wrong
+    with it, at most `repairs` times; then it is a `SchemaMismatch`. No repair is tried where it cannot help: after a
+    refusal, after calls to tools, for a schema that makes no sense, and when the answer was cut off at its length limit
+    (the next would be, too); each is told in the error. Raise `LLMError` for an answer without text, and `TypeError` for a type without a schema.
+    """
+    wanted = _Wanted(kind, native=native)
+    request = wanted.asked_in(request)
+    replies: list[Reply] = []
+    while True:
+        reply = await chat(request)
+        replies.append(reply)
+        text = _text(reply)
+        try:
+            return Structured(wanted.read(text), reply, tuple(replies))
+        except _Unfit as unfit:
+            hopeless = _hopeless(reply, str(unfit))
+            if hopeless or len(replies) > repairs:
+                raise SchemaMismatch(_complaint(unfit, hopeless, len(replies)), text=reply.text) from unfit.__cause__
+            request = msgspec.structs.replace(request, messages=reply.transcript + wanted.repair(unfit))
+
+
+# --- what is wanted ---------------------------------------------------------------------------------------------------
+
+
+class _Unfit(Exception):
+    """The text does not fit; the message says why, one problem a line."""
+
+
+class _Wanted:
+    """The type that is asked for, and how it is asked for."""
+
+    def __init__(self, kind: Any, *, native: bool) -> None:
+        self._kind = kind
+        self._schema = _schema(kind)
+        self._narrowed: Narrowed | None = narrow(self._schema) if native else None
+
+    def asked_in(self, request: ChatRequest) -> ChatRequest:
+        """Return the request with the schema in it. The schema of an earlier question, if it was a prompt, goes out."""
+        said = request.transcript
+        if said and isinstance(said[0], SystemMessage) and str(said[0]).startswith(PROMPT):
+            said = said[1:]
+        if self._narrowed is not None:
+            strict = True if self._narrowed.strict else None
+            form = JsonSchema(self._narrowed.schema, name="response", strict=strict)
+            return msgspec.structs.replace(request, messages=_like(request, said), response_format=form)
+        said = (SystemMessage(PROMPT + _pretty(self._schema)), *said)
+        form_kept = None if isinstance(request.response_format, JsonSchema) else request.response_format
+        return msgspec.structs.replace(request, messages=_like(request, said), response_format=form_kept)
+
+    def read(self, text: str) -> Any:
+        """Return the value that the text stands for; raise `_Unfit`."""
+        data: str | msgspec.Raw = _unfenced(text)
+        problem = jsonio.problem(data)
+        if problem:
+            raise _Unfit(f"not JSON: {problem}")
+        if self._narrowed is not None and self._narrowed.wrapped:
+            data = _unwrapped(data)
+        if isinstance(self._kind, Mapping):
+            value = jsonio.parse(data)
+            _refuse(conform(value, self._schema))
+            return value
+        try:
+            return read(data, self._kind)
+        except ValueError as exc:
+            raise _Unfit("\n".join(self._problems(data, exc))) from exc
+
+    def _problems(self, data: str | msgspec.Raw, exc: ValueError) -> Iterable[str]:
+        """Say what does not fit: a model says it all, msgspec only the first thing, so the schema is asked as well."""
+        errors = getattr(exc, "errors", None)  # pydantic's way
+        if errors is not None:
+            return [_told(error) for error in errors()]
+        return conform(jsonio.parse(data), self._schema) or (str(exc),)
+
+    def repair(self, unfit: _Unfit) -> str:
+        """Say what was wrong and ask again. A schema that was not in the conversation is shown now."""
+        said = (
+            f"Your answer could not be used:\n{_cut(str(unfit))}\n\nAnswer again with the whole JSON and nothing else."
+        )
+        shown = "" if self._narrowed is None else f" It has to match this schema:\n{_pretty(self._narrowed.schema)}"
+        return said + shown
+
+
+def _schema(kind: Any) -> dict[str, Any]:
+    try:
+        return schema_of(kind)
+    except TypeError as exc:
+        name = getattr(kind, "__name__", repr(kind))
+        raise TypeError(f"no answer can be asked for as {name}: {exc}") from exc
+
+
+def _like(request: ChatRequest, said: tuple[Message, ...]) -> tuple[Message, ...] | Transcript:
+    """Return messages as the request had them: bare, or as a transcript."""
+    return (
+        msgspec.structs.replace(request.messages, messages=said) if isinstance(request.messages, Transcript) else said
+    )
+
+
+def _unfenced(text: str) -> str:
+    """Take off a code fence, if there is nothing around it."""
+    bare = text.strip()
+    head, _, rest = bare.partition("\n")
+    language = head.removeprefix(_FENCE).strip()
+    fenced = head.startswith(_FENCE) and rest.endswith(_FENCE) and (not language or language.isalnum())
+    return rest.removesuffix(_FENCE) if fenced else text
+
+
+def _unwrapped(data: str | msgspec.Raw) -> msgspec.Raw:
+    try:
+        held = jsonio.members(data)
+    except jsonio.JsonError:
+        held = {}
+    if list(held) != [WRAPPED]:
+        raise _Unfit(f'(root): expected an object whose only property is "{WRAPPED}"')
+    return held[WRAPPED]
+
+
+def _refuse(problems: Iterable[str]) -> None:
+    said = "\n".join(problems)
+    if said:
+        raise _Unfit(said)
+
+
+def _told(error: Mapping[str, Any]) -> str:
+    """Say one of a pydantic model's complaints."""
+    place = "".join(f"/{step}" for step in error["loc"])
+    return f"{place or '(root)'}: {error['msg']}"
+
+
+def _pretty(schema: Mapping[str, Any]) -> str:
+    return json.dumps(schema, indent=2, ensure_ascii=False)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+# --- what came --------------------------------------------------------------------------------------------------------
+
+
+def _text(reply: Reply) -> str:
+    text = reply.text
+    if not text.strip():
+        hopeless = _hopeless(reply)
+        raise LLMError(f"{EMPTY}: {hopeless}" if hopeless else EMPTY, provider=reply.provider)
+    return text
+
+
+def _hopeless(reply: Reply, unfit: str = "") -> str:
+    """Say why asking again would not help; empty if it might."""
+    if BROKEN in unfit:
+        return "no answer would"
+    calls = [call.name for call in reply.tool_calls]
+    if calls:
+        return f"the model called {', '.join(calls)} instead; ask without tools"
+    if reply.stop_reason == "content_filter" or any(isinstance(block, Refusal) for block in reply.content):
+        return "the model refused, or its answer was filtered"
+    if reply.stop_reason == "length":
+        return "the answer was cut off at its length limit; raise max_tokens"
+    return ""
+
+
+def _complaint(unfit: _Unfit, hopeless: str, times: int) -> str:
+    why = hopeless or (f"after {times} answers" if times > 1 else "")
+    return f"the answer does not fit the schema{f' ({why})' if why else ''}: {_cut(str(unfit))}"

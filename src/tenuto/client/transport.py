@@ -1,0 +1,163 @@
+"""The network, by aiohttp; nothing else in the package imports it.
+
+One pool of lines serves a client. Nothing is followed, kept or unpacked that was not asked for: no redirects, no
+cookies, no passwords from files, no compressed bodies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.helpers import is_ip_address
+from aiohttp.resolver import ThreadedResolver
+
+from tenuto import settings
+from tenuto.client.http import HttpRequest
+from tenuto.errors import ConnectionFailed, FetchRefused, LLMError, ProtocolError, TimedOut
+
+__all__ = ["AiohttpTransport"]
+
+_NO_AUTO = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
+
+
+class AiohttpTransport:
+    """Sends requests through one pool of lines. The pool is opened by the first request, and belongs to its loop.
+
+    With a `guard`, only addresses for which it says yes are connected to: a name is looked up once, and the line goes
+    to the address that was checked. Proxies are not used then, because they look up names themselves.
+    """
+
+    def __init__(self, *, guard: Callable[[str], bool] | None = None) -> None:
+        self._guard = guard
+        self._session: aiohttp.ClientSession | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._proxies: dict[str, str | None] = {}
+
+    async def send(self, request: HttpRequest) -> _Reply:
+        """Send a request and wait for the head of the answer."""
+        session = self._opened()
+        if self._guard is not None:
+            _check_literal(request.url, self._guard)
+        try:
+            response = await session.request(
+                request.method,
+                request.url,
+                data=request.body or None,
+                headers=request.headers,
+                skip_auto_headers=_NO_AUTO,
+                allow_redirects=False,
+                timeout=_connecting(request.connect_timeout),
+                proxy=self._proxy(request.url),
+            )
+        except (aiohttp.ClientError, OSError, ValueError) as exc:
+            error = _failure(exc, request.url)
+            # aiohttp's error for an answer that is no HTTP shows the request's headers, and so the key
+            error.__cause__ = None if isinstance(exc, aiohttp.ClientResponseError) else exc
+        else:
+            return _Reply(response)
+        raise error
+
+    async def close(self) -> None:
+        """Close every line. The transport may be used again afterwards."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _opened(self) -> aiohttp.ClientSession:
+        loop = asyncio.get_running_loop()
+        if self._session is None or self._loop is not loop:
+            resolver = _GuardedResolver(self._guard) if self._guard is not None else None
+            connector = aiohttp.TCPConnector(limit=0, resolver=resolver)
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+                timeout=aiohttp.ClientTimeout(total=None),
+            )
+            self._loop = loop
+        return self._session
+
+    def _proxy(self, url: str) -> str | None:
+        if self._guard is not None:
+            return None
+        origin = url[: url.find("/", 8)] if url.find("/", 8) > 0 else url
+        if origin not in self._proxies:
+            self._proxies[origin] = settings.proxy(url)
+        return self._proxies[origin]
+
+
+class _Reply:
+    """An answer of aiohttp's."""
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+        self.status = response.status
+        self.headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
+
+    async def read(self) -> bytes:
+        try:
+            return await self._response.content.readany()
+        except (aiohttp.ClientError, OSError) as exc:
+            raise ConnectionFailed(f"the line broke: {_reason(exc)}") from exc
+
+    def abort(self, error: BaseException) -> None:
+        self._response.content.set_exception(error)
+
+    def close(self) -> None:
+        self._response.close()
+
+
+class _GuardedResolver(AbstractResolver):
+    """Looks a name up and hands out only addresses that may be connected to."""
+
+    def __init__(self, guard: Callable[[str], bool]) -> None:
+        self._guard = guard
+        self._resolver = ThreadedResolver()
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        found = await self._resolver.resolve(host, port, family)
+        refused = [entry["host"] for entry in found if not self._guard(entry["host"])]
+        if refused:
+            raise FetchRefused(f"{host} is at {refused[0]}, which is no public address: it is not fetched")
+        return found
+
+    async def close(self) -> None:
+        await self._resolver.close()
+
+
+def _check_literal(url: str, guard: Callable[[str], bool]) -> None:
+    """An address that is written out is not looked up, so the resolver never sees it."""
+    host = urlsplit(url).hostname or ""
+    if is_ip_address(host) and not guard(host):
+        raise FetchRefused(f"{host} is no public address: it is not fetched")
+
+
+def _connecting(seconds: float | None) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=None, sock_connect=seconds)
+
+
+def _failure(exc: Exception, url: str) -> LLMError:
+    """Say which way the line failed; the text names the host and never a header."""
+    place = url.partition("://")[2].partition("/")[0].rpartition("@")[2]
+    if isinstance(exc, TimeoutError):
+        return TimedOut(f"no line to {place} was opened in time")
+    if isinstance(exc, aiohttp.ClientConnectorError | aiohttp.ClientConnectionError | OSError):
+        return ConnectionFailed(f"no answer from {place}: {_reason(exc)}")
+    if isinstance(exc, aiohttp.ClientResponseError):
+        return ProtocolError(f"{place} does not answer in HTTP: {exc.message}")
+    error = ConnectionFailed(f"no request can be sent to {place}: {_reason(exc)}")
+    error.retryable = False
+    return error
+
+
+def _reason(exc: Any) -> str:
+    told = getattr(exc, "os_error", None) or exc
+    return str(told) or type(exc).__name__

@@ -1,0 +1,85 @@
+"""Deadlines of an answer that is being read: one timer, which looks at the clock when it fires, not at every byte."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from tenuto.client.options import Timeouts
+from tenuto.errors import TimedOut
+
+__all__ = ["SETTLED", "Settled", "Watch"]
+
+SETTLED = 30.0
+"""How long to wait for what may follow a finished answer: its usage, the end of the stream."""
+
+
+class Settled(Exception):
+    """The answer is whole, and what might have followed did not come."""
+
+
+class Watch:
+    """Guards one answer. `bytes` and `event` are told when something came; past a deadline, `abort` is called.
+
+    Silence is measured from the last sign of life, so the timer may fire early and look again, but never late by more
+    than the time it takes the loop to wake.
+    """
+
+    __slots__ = ("_abort", "_handle", "_heard", "_loop", "_settled_by", "_told", "_total_at", "_waits")
+
+    def __init__(self, waits: Timeouts, total_at: float | None, abort: Callable[[BaseException], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._waits = waits
+        self._total_at = total_at
+        self._abort = abort
+        self._heard = self._told = self._loop.time()
+        self._settled_by: float | None = None
+        self._handle: asyncio.TimerHandle | None = None
+        self._arm()
+
+    def bytes(self) -> None:
+        """Some bytes came."""
+        self._heard = self._loop.time()
+
+    def event(self) -> None:
+        """An event came: a sign that the model lives, not only its server."""
+        self._told = self._loop.time()
+
+    def settled(self) -> None:
+        """The answer is whole; from now on, only so long is waited for the end, whatever else comes."""
+        if self._settled_by is None:
+            self._settled_by = self._loop.time() + SETTLED
+            self._arm()
+
+    def close(self) -> None:
+        """Stop guarding."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _arm(self) -> None:
+        self.close()
+        due = [at for at, _ in self._deadlines()]
+        if due:
+            self._handle = self._loop.call_at(min(due), self._look)
+
+    def _look(self) -> None:
+        now = self._loop.time()
+        for at, error in self._deadlines():
+            if at <= now:
+                self._handle = None
+                self._abort(error)
+                return
+        self._arm()
+
+    def _deadlines(self) -> list[tuple[float, BaseException]]:
+        waits, found = self._waits, list[tuple[float, BaseException]]()
+        if self._settled_by is not None:
+            found.append((self._settled_by, Settled()))
+        if self._total_at is not None:
+            found.append((self._total_at, TimedOut(f"the call took longer than {waits.total:g} s")))
+        if waits.read is not None:
+            found.append((self._heard + waits.read, TimedOut(f"nothing came for {waits.read:g} s")))
+        if waits.event is not None:
+            found.append((self._told + waits.event, TimedOut(f"no event came for {waits.event:g} s")))
+        return found

@@ -1,0 +1,73 @@
+"""Texts as numbers: what is asked, and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from tenuto.core.target import Loss
+
+__all__ = ["EmbedRequest", "EmbedResponse", "EmbedUsage"]
+
+
+class EmbedRequest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Texts to embed. `model` is `provider/model`; `input` is one text, or any number of them.
+
+    `dimensions` None leaves the length of an embedding to the model. `task` says what the embeddings are for, in the
+    provider's own word (`RETRIEVAL_QUERY`, `query`, ...), `title` what the document is called that the texts are from.
+    `extra_body` and `extra_headers` go out last, and win.
+    """
+
+    model: str
+    input: str | Sequence[str]
+    dimensions: int | None = None
+    task: str = ""
+    title: str = ""
+    extra_body: dict[str, Any] = {}
+    extra_headers: dict[str, str] = {}
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts, whichever way they were given. Raise `TypeError` for anything that is no text."""
+        texts = (self.input,) if isinstance(self.input, str) else tuple(self.input)
+        for at, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise TypeError(f"input[{at}] is {type(text).__name__}: only texts can be embedded")
+        return texts
+
+
+class EmbedUsage(msgspec.Struct, frozen=True):
+    """What embedding took, in tokens. None where nobody said; a sum of which one part is unknown is unknown."""
+
+    prompt_tokens: int | None = None
+    total_tokens: int | None = None
+
+
+class EmbedResponse(msgspec.Struct, frozen=True):
+    """One embedding for each text, in the order of the texts.
+
+    `extra` holds what else the provider said, its own usage among it, as JSON object text: one for each answer that
+    said more. `losses` says what could not be carried. The numbers are the provider's own: neither scaled nor normalised.
+    """
+
+    model: str
+    provider: str
+    embeddings: tuple[tuple[float, ...], ...]
+    usage: EmbedUsage = EmbedUsage()
+    losses: tuple[Loss, ...] = ()
+    extra: tuple[str, ...] = ()
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        length = len(self.embeddings[0]) if self.embeddings else 0
+        return [
+            ("model", self.model),
+            ("provider", self.provider),
+            ("embeddings", f"{len(self.embeddings)} of {length} numbers"),
+            ("usage", self.usage),
+            ("losses", self.losses),
+        ]
+
+    def __repr__(self) -> str:
+        return f"EmbedResponse({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"

@@ -1,0 +1,40 @@
+"""The only reader of the environment.
+
+What is set there is read when it is needed, not when the package is imported, so that a test or a program may still
+change it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+__all__ = ["debug", "found", "proxy", "value"]
+
+
+def value(name: str) -> str:
+    """Return what a variable holds, without the space around it; empty if it is not set."""
+    return os.environ.get(name, "").strip()
+
+
+def found(names: Iterable[str]) -> str:
+    """Return what the first of these variables that is set holds; empty if none is."""
+    return next((held for name in names if (held := value(name))), "")
+
+
+def debug(topic: str) -> bool:
+    """Tell whether `TENUTO_DEBUG`, a list of words, asks for this one."""
+    return topic in value("TENUTO_DEBUG").replace(",", " ").split()
+
+
+def proxy(url: str) -> str | None:
+    """Return the proxy that the environment, or the system's settings, want for an address; None if none."""
+    from urllib.request import getproxies, proxy_bypass  # loads a dozen modules: only where something is sent
+
+    parts = urlsplit(url)
+    proxies = getproxies()
+    wanted = proxies.get(parts.scheme) or proxies.get("all")
+    if not wanted or not parts.hostname or proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return None
+    return wanted if "://" in wanted else f"http://{wanted}"

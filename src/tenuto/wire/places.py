@@ -1,0 +1,30 @@
+"""How names are written into addresses."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["model_place", "path_of", "query"]
+
+_NOT_IN_PATH = re.compile(r"[^A-Za-z0-9/:@._~-]+")
+_NOT_IN_QUERY = re.compile(r"[^A-Za-z0-9._~-]+")
+
+
+def model_place(model: str) -> str:
+    """Return a model's place in Gemini's dialect; a name with a slash in it says its place by itself."""
+    return model if "/" in model else f"models/{model}"
+
+
+def path_of(model: str) -> str:
+    """Return a model's place as the path below the base URL."""
+    return f"/{_quoted(model_place(model), _NOT_IN_PATH)}"
+
+
+def query(**fields: str) -> str:
+    """Write the fields that are not empty as a query; empty if there are none."""
+    written = "&".join(f"{name}={_quoted(value, _NOT_IN_QUERY)}" for name, value in fields.items() if value)
+    return f"?{written}" if written else ""
+
+
+def _quoted(text: str, unsafe: re.Pattern[str]) -> str:
+    return unsafe.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "replace")), text)

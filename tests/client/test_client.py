@@ -1,0 +1,436 @@
+"""The client's own promises: what a question becomes, what a reply holds, what middleware sees, how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import warnings
+
+import pytest
+
+from tenuto import AsyncClient, ChatRequest, LLMError, Provider, TenutoError, Timeouts, ToolDefinition, Transcript, user
+from tenuto.core.events import ContentDelta, Failure, MessageDone, MessageStart
+from tenuto.errors import (
+    AuthenticationFailed,
+    ConnectionFailed,
+    IncompleteResponse,
+    ProtocolError,
+    RateLimited,
+    TimedOut,
+    TranscriptError,
+)
+from tenuto.testing import Answer, ScriptedTransport
+
+ROW = Provider("mine", "openai-chat", "https://mine.test/v1")
+
+
+def chat(text="hello", **message):
+    return {
+        "id": "c1",
+        "model": "m-1",
+        "choices": [
+            {"index": 0, "message": {"role": "assistant", "content": text, **message}, "finish_reason": "stop"}
+        ],
+        "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5},
+    }
+
+
+def frames(*words, done=True):
+    """A stream of the chat dialect, one piece a frame."""
+    chunk = {"id": "c1", "model": "m-1"}
+    deltas = [{**chunk, "choices": [{"index": 0, "delta": {"content": word}}]} for word in words]
+    if done:
+        deltas.append({**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+    pieces = [f"data: {json.dumps(delta)}\n\n".encode() for delta in deltas]
+    return [*pieces, b"data: [DONE]\n\n"] if done else pieces
+
+
+def run(act, *script, **options):
+    """Run a coroutine function with a client whose transport follows a script; return both results."""
+    transport = ScriptedTransport(*script)
+
+    async def main():
+        options.setdefault("providers", [ROW])
+        options.setdefault("middleware", [])
+        async with AsyncClient(transport=transport, **options) as ai:
+            return await act(ai)
+
+    found = asyncio.run(main())
+    assert 0 == transport.open
+    return found, transport
+
+
+def test_one_question():
+    reply, transport = run(lambda ai: ai.chat("mine/m", "Hi", temperature=0.5), chat())
+
+    assert ("hello", "stop", "mine", "m-1") == (reply.text, reply.stop_reason, reply.provider, reply.model)
+    assert (3, 2) == (reply.usage.input_tokens, reply.usage.output_tokens)
+    assert "https://mine.test/v1/chat/completions" == transport.requests[0].url
+    sent = json.loads(transport.requests[0].body)
+    assert [{"role": "user", "content": "Hi"}] == sent["messages"]
+    assert ("m", 0.5, None) == (sent["model"], sent["temperature"], sent.get("stream") or None)
+    assert "identity" == transport.requests[0].headers["accept-encoding"]
+
+
+def test_the_transcript_is_the_conversation():
+    async def talk(ai):
+        reply = await ai.chat("mine/m", "Hi", system="Be brief.")
+        return await ai.chat("mine/m", reply.transcript + "And you?")
+
+    reply, transport = run(talk, chat("hello"), chat("fine"))
+
+    roles = [message["role"] for message in json.loads(transport.requests[1].body)["messages"]]
+    assert ["system", "user", "assistant", "user"] == roles
+    assert isinstance(reply.transcript, Transcript)
+    assert 5 == len(reply.transcript)
+
+
+def test_a_whole_request_or_a_dictionary_may_be_given():
+    async def talk(ai):
+        await ai.chat(ChatRequest(model="mine/m", messages=(user("Hi"),), stream=True))
+        await ai.chat({"model": "mine/m", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 7})
+        with pytest.raises(TypeError):
+            await ai.chat(ChatRequest(model="mine/m", messages=(user("Hi"),)), temperature=1)
+        with pytest.raises(TypeError, match="max_tokens"):
+            await ai.chat("mine/m", "Hi", max_token=7)
+
+    _, transport = run(talk, chat(), chat())
+
+    first, second = transport.bodies()
+    assert not first.get("stream")
+    assert 7 == second["max_tokens"]
+
+
+def test_a_bare_model_goes_to_the_default_provider():
+    reply, _ = run(lambda ai: ai.chat("m", "Hi"), chat(), default_provider="mine")
+
+    assert "mine" == reply.provider
+    with pytest.raises(LLMError, match="provider/model") as caught:
+        run(lambda ai: ai.chat("m", "Hi"))
+    assert "client" == caught.value.provider
+
+
+def test_calls_left_open_are_named_before_anything_is_sent():
+    call = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+
+    async def talk(ai):
+        reply = await ai.chat("mine/m", "Weather?", tools=[ToolDefinition("weather")])
+        with pytest.raises(TranscriptError, match="weather"):
+            await ai.chat("mine/m", reply.transcript + "And?")
+        answers = [call.answer("12") for call in reply.tool_calls]
+        return await ai.chat("mine/m", reply.transcript + answers)
+
+    reply, transport = run(talk, chat(None, tool_calls=[call]), chat("12 degrees"))
+
+    assert "12 degrees" == reply.text
+    assert 2 == len(transport.requests)
+
+
+def test_a_stream_gives_its_events_and_then_the_reply():
+    async def talk(ai):
+        async with ai.stream("mine/m", "Hi") as stream:
+            with pytest.raises(TenutoError, match="not ended"):
+                _ = stream.reply
+            events = [event async for event in stream]
+        return events, stream.reply
+
+    (events, reply), transport = run(talk, Answer.stream(*frames("a", "b")))
+
+    assert isinstance(events[0], MessageStart)
+    assert isinstance(events[-1], MessageDone)
+    assert ["a", "b"] == [event.delta.text for event in events if isinstance(event, ContentDelta)]
+    assert "ab" == reply.text == events[-1].response.text
+    sent = json.loads(transport.requests[0].body)
+    assert (True, {"include_usage": True}) == (sent["stream"], sent["stream_options"])
+
+
+def test_only_the_text_or_only_the_reply():
+    async def talk(ai):
+        async with ai.stream("mine/m", "Hi") as stream:
+            pieces = [piece async for piece in stream.text_deltas()]
+        return pieces, await ai.stream("mine/m", "Hi").drain()
+
+    (pieces, reply), _ = run(talk, Answer.stream(*frames("a", "b")), Answer.stream(*frames("c")))
+
+    assert ["a", "b"] == pieces
+    assert "c" == reply.text
+
+
+def test_leaving_early_closes_the_line():
+    async def talk(ai):
+        async with ai.stream("mine/m", "Hi") as stream:
+            async for _ in stream:
+                break
+        with pytest.raises(TenutoError, match="closed"):
+            async for _ in stream:
+                pass
+
+    run(talk, Answer.stream(*frames("a", "b"), hang=True))
+
+
+def test_cancelling_gives_what_came_unsigned():
+    async def talk(ai):
+        async with ai.stream("mine/m", "Hi") as stream:
+            async for event in stream:
+                if isinstance(event, ContentDelta):
+                    return await stream.cancel()
+
+    reply, _ = run(talk, Answer.stream(*frames("a", "b", done=False), hang=True))
+
+    assert "a" == reply.text
+    assert reply.message.incomplete
+    assert reply.transcript[-1] == reply.message
+
+
+def test_another_task_may_cancel_and_the_reader_sees_the_end():
+    async def talk(ai):
+        stream, begun = ai.stream("mine/m", "Hi"), asyncio.Event()
+
+        async def read():
+            found = []
+            async for event in stream:
+                found.append(event)
+                if isinstance(event, ContentDelta):
+                    begun.set()
+            return found
+
+        reader = asyncio.create_task(read())
+        await begun.wait()
+        reply = await stream.cancel()
+        return await reader, reply
+
+    (events, reply), _ = run(talk, Answer.stream(*frames("a", done=False), hang=True))
+
+    assert isinstance(events[-1], ContentDelta)
+    assert "a" == reply.text
+
+
+def test_a_stream_that_was_never_read_can_be_cancelled():
+    reply, transport = run(lambda ai: ai.stream("mine/m", "Hi").cancel())
+
+    assert reply.message.incomplete
+    assert [] == transport.requests
+
+
+def test_a_cancelled_task_stays_cancelled_and_leaves_nothing_open():
+    async def talk(ai):
+        task = asyncio.create_task(ai.chat("mine/m", "Hi"))
+        while not ai._transport.requests:
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    run(talk, Answer(hang=True))
+
+
+def test_a_refusal_becomes_its_typed_error():
+    headers = {"x-request-id": "req_1", "retry-after": "7", "content-type": "application/json"}
+    answer = Answer({"error": {"message": "slow down", "type": "x"}}, 429, headers)
+
+    with pytest.raises(RateLimited, match="slow down") as caught:
+        run(lambda ai: ai.chat("mine/m", "Hi"), answer)
+
+    error = caught.value
+    assert ("mine", 429, "req_1", True, 7.0) == (
+        error.provider, error.status, error.request_id, error.retryable, error.retry_after,
+    )  # fmt: skip
+    assert {"error": {"message": "slow down", "type": "x"}} == json.loads(error.raw)
+
+
+def test_a_date_to_retry_after_is_counted_from_the_clients_clock():
+    headers = {"retry-after": "Sun, 15 Nov 2026 00:01:00 GMT"}
+    midnight = 1_794_700_800.0
+
+    for now, expected in ((midnight, 60.0), (midnight + 600, 0.0)):
+        with pytest.raises(RateLimited) as caught:
+            run(lambda ai: ai.chat("mine/m", "Hi"), Answer({}, 429, headers), now=lambda now=now: now)
+        assert expected == caught.value.retry_after
+
+
+def test_an_error_inside_a_stream_is_told_and_then_raised():
+    bad = b'data: {"error": {"message": "overloaded", "code": 503}}\n\n'
+
+    async def talk(ai):
+        events = []
+        with pytest.raises(LLMError, match="overloaded") as caught:
+            async for event in ai.stream("mine/m", "Hi"):
+                events.append(event)
+        return events, caught.value
+
+    (events, error), _ = run(talk, Answer.stream(*frames("a", done=False), bad))
+
+    assert isinstance(events[-1], Failure)
+    assert ("mine", "a") == (error.provider, error.partial.text)
+
+
+def test_a_line_that_breaks_is_an_incomplete_response_with_what_came():
+    with pytest.raises(IncompleteResponse, match="broke off") as caught:
+        run(
+            lambda ai: ai.stream("mine/m", "Hi").drain(),
+            Answer.stream(*frames("a", done=False), error=ConnectionFailed("reset")),
+        )
+
+    assert "a" == caught.value.partial.text
+    assert caught.value.partial.message.incomplete
+    assert isinstance(caught.value.__cause__, ConnectionFailed)
+
+
+def test_a_line_that_breaks_behind_the_last_word_is_none():
+    reply, _ = run(
+        lambda ai: ai.stream("mine/m", "Hi").drain(),
+        Answer.stream(*frames("a")[:-1], error=ConnectionFailed("reset")),
+    )
+
+    assert "a" == reply.text
+
+
+@pytest.mark.parametrize("waits", [Timeouts(read=0.05), Timeouts(event=0.05), Timeouts(total=0.05), 0.05])
+def test_silence_ends_at_its_deadline(waits):
+    with pytest.raises(TimedOut) as caught:
+        run(
+            lambda ai: ai.stream("mine/m", "Hi", timeout=waits).drain(),
+            Answer.stream(*frames("a", done=False), hang=True),
+        )
+
+    assert "a" == caught.value.partial.text
+
+
+def test_what_may_follow_the_last_word_is_not_waited_for_long(monkeypatch):
+    monkeypatch.setattr("tenuto.client.watch.SETTLED", 0.02)
+
+    reply, _ = run(lambda ai: ai.stream("mine/m", "Hi").drain(), Answer.stream(*frames("a")[:-1], hang=True))
+
+    assert "a" == reply.text
+
+
+def test_the_last_word_itself_ends_the_reply_at_once():
+    """The reply is there when its last word is, although the line stays open."""
+
+    async def talk(ai):
+        async with ai.stream("mine/m", "Hi") as stream:
+            async for event in stream:
+                if isinstance(event, MessageDone):
+                    return stream.reply
+
+    reply, _ = run(talk, Answer.stream(*frames("a"), hang=True))
+
+    assert "a" == reply.text
+
+
+def test_a_web_page_is_no_answer():
+    with pytest.raises(ProtocolError, match="web page"):
+        run(lambda ai: ai.chat("mine/m", "Hi"), Answer(b"<html>", 200, {"content-type": "text/html"}))
+
+
+def test_an_empty_answer_is_none():
+    with pytest.raises(ProtocolError, match="without a body"):
+        run(lambda ai: ai.chat("mine/m", "Hi"), Answer(b"", 200))
+
+
+def test_the_losses_of_the_way_there_are_on_the_reply():
+    reply, _ = run(
+        lambda ai: ai.chat("groq/llama-3.3-70b-versatile", "Hi", logit_bias={"1": 1.0}), chat(), keys={"groq": "k"}
+    )
+
+    assert ["logit_bias"] == [loss.place for loss in reply.losses]
+
+
+def test_middleware_stands_around_in_order_and_use_adds_inside():
+    seen = []
+
+    def layer(name):
+        async def middleware(request, following):
+            seen.append(f"{name} {request.model} {request.stream}")
+            async for event in following(request):
+                yield event
+            seen.append(f"{name} ends")
+
+        return middleware
+
+    async def talk(ai):
+        ai.use(layer("inner"))
+        return await ai.chat("m", "Hi")
+
+    run(talk, chat(), middleware=[layer("outer")], default_provider="mine")
+
+    assert ["outer mine/m False", "inner mine/m False", "inner ends", "outer ends"] == seen
+
+
+def test_middleware_that_swallows_the_reply_is_told():
+    async def middleware(request, following):
+        async for event in following(request):
+            if not isinstance(event, MessageDone):
+                yield event
+
+    with pytest.raises(TenutoError, match="MessageDone"):
+        run(lambda ai: ai.chat("mine/m", "Hi"), chat(), middleware=[middleware])
+
+
+def test_a_client_alone_tries_again(monkeypatch):
+    async def at_once(seconds):
+        return None
+
+    monkeypatch.setattr(asyncio, "sleep", at_once)
+
+    reply, transport = run(
+        lambda ai: ai.chat("mine/m", "Hi"), Answer({}, 503), Answer({}, 503), chat(), middleware=None
+    )
+
+    assert "hello" == reply.text
+    assert 3 == len(transport.requests)
+    with pytest.raises(LLMError):
+        run(lambda ai: ai.chat("mine/m", "Hi"), Answer({}, 503))
+
+
+def test_plain_calls_are_tried_again_too(monkeypatch):
+    async def at_once(seconds):
+        return None
+
+    monkeypatch.setattr(asyncio, "sleep", at_once)
+    vectors = {
+        "model": "m",
+        "data": [{"index": 0, "embedding": [0.5]}],
+        "usage": {"prompt_tokens": 1, "total_tokens": 1},
+    }
+
+    reply, _ = run(lambda ai: ai.embed("mine/e", "text"), Answer({}, 503), vectors, middleware=None)
+
+    assert [0.5] == list(reply.embeddings[0])
+    with pytest.raises(AuthenticationFailed):
+        run(lambda ai: ai.embed("mine/e", "text"), Answer({}, 401), middleware=None)
+
+
+def test_a_closed_client_says_so():
+    async def main():
+        ai = AsyncClient(providers=[ROW], transport=ScriptedTransport())
+        await ai.close()
+        await ai.close()
+        with pytest.raises(RuntimeError, match="closed"):
+            await ai.chat("mine/m", "Hi")
+
+    asyncio.run(main())
+
+
+def test_forgetting_to_close_is_a_warning():
+    async def main():
+        ai = AsyncClient(providers=[ROW], transport=ScriptedTransport(chat()))
+        await ai.chat("mine/m", "Hi")
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        asyncio.run(main())
+        gc.collect()
+
+    assert ["ResourceWarning"] == [warning.category.__name__ for warning in caught]
+
+
+def test_speech_is_read_in_the_format_that_was_asked_for():
+    audio = {"id": "a1", "data": "AAAA", "transcript": "hi", "expires_at": 1}
+    reply, _ = run(
+        lambda ai: ai.chat("mine/m", "Hi", modalities=["text", "audio"], audio={"voice": "x", "format": "mp3"}),
+        chat(None, audio=audio),
+    )
+
+    assert "audio/mp3" == reply.audio.mime

@@ -1,0 +1,217 @@
+"""Keys and addresses: which key goes where, and what is said when one is missing."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tenuto import AsyncClient, LLMError, Provider, TenutoError
+from tenuto.client.door import Door
+from tenuto.errors import MissingKey, UnknownProvider
+from tenuto.providers import PROVIDERS
+from tenuto.testing import ScriptedTransport
+
+CHAT = {
+    "id": "c1",
+    "model": "m",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}],
+}
+
+
+@pytest.fixture(autouse=True)
+def _bare_environment(monkeypatch):
+    for row in PROVIDERS.values():
+        for name in (
+            *row.key_env,
+            *row.bearer_env,
+            *row.base_url_env,
+            *(n for names in row.fill.values() for n in names),
+        ):
+            monkeypatch.delenv(name, raising=False)
+
+
+def way(model: str, *, keys=None, providers=(), given=()):
+    door = Door(keys or {}, providers, None)
+    return asyncio.run(door.way(door.target(model), set(given)))
+
+
+@pytest.mark.parametrize(
+    "model, variable, header, value",
+    [
+        ("openai/gpt-5.2", "OPENAI_API_KEY", "authorization", "Bearer k"),
+        ("openai-chat/gpt-4o", "OPENAI_API_KEY", "authorization", "Bearer k"),
+        ("anthropic/claude-sonnet-4-5", "ANTHROPIC_API_KEY", "x-api-key", "k"),
+        ("anthropic/claude-sonnet-4-5", "ANTHROPIC_AUTH_TOKEN", "authorization", "Bearer k"),
+        ("google/gemini-3-pro-preview", "GEMINI_API_KEY", "x-goog-api-key", "k"),
+        ("gemini/gemini-3-pro-preview", "GOOGLE_API_KEY", "x-goog-api-key", "k"),
+        ("groq/llama-3.3-70b-versatile", "GROQ_API_KEY", "authorization", "Bearer k"),
+        ("ollama/llama3", "OLLAMA_API_KEY", "authorization", "Bearer k"),
+    ],
+)
+def test_a_key_from_the_environment_goes_out_as_its_row_says(monkeypatch, model, variable, header, value):
+    monkeypatch.setenv(variable, " k\n")
+
+    assert {header: value} == way(model).auth
+
+
+def test_the_first_variable_of_a_row_wins(monkeypatch):
+    monkeypatch.setenv("GOOGLE_API_KEY", "second")
+    monkeypatch.setenv("GEMINI_API_KEY", "first")
+
+    assert "first" == way("google/gemini-3-pro-preview").secret
+
+
+def test_a_key_that_was_passed_wins_over_the_environment(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "from-the-environment")
+
+    assert "passed" == way("openai/gpt-5.2", keys={"openai": "passed"}).secret
+    assert "passed" == way("openai-chat/gpt-4o", keys={"openai": "passed"}).secret
+    assert "passed" == way("gemini/gemini-2.5-pro", keys={"google": "passed"}).secret
+
+
+def test_a_missing_key_names_the_variable():
+    with pytest.raises(MissingKey, match="GEMINI_API_KEY or GOOGLE_API_KEY"):
+        way("google/gemini-3-pro-preview")
+
+
+def test_some_rows_need_no_key():
+    assert {} == way("ollama/llama3").auth
+    assert {} == way("mine/m", providers=[Provider("mine", "openai-chat", "http://localhost:8000/v1")]).auth
+
+
+def test_a_key_may_be_a_function_and_is_asked_each_time():
+    keys = iter(["one", "two", "three"])
+
+    async def later() -> str:
+        return next(keys)
+
+    door = Door(
+        {"azure": lambda: next(keys), "openai": later}, {"azure": {"base_url": "https://x.test/openai/v1"}}, None
+    )
+
+    assert "one" == asyncio.run(door.way(door.target("azure/gpt-5"), ())).secret
+    assert "two" == asyncio.run(door.way(door.target("azure/gpt-5"), ())).secret
+    assert "three" == asyncio.run(door.way(door.target("openai/gpt-5"), ())).secret
+
+
+@pytest.mark.parametrize(
+    "variable, address, expected",
+    [
+        ("OPENAI_BASE_URL", "https://proxy.test/v1/", "https://proxy.test/v1/responses"),
+        ("ANTHROPIC_BASE_URL", "https://proxy.test", "https://proxy.test/v1/messages"),
+        ("ANTHROPIC_BASE_URL", "https://proxy.test/v1", "https://proxy.test/v1/messages"),
+        ("OLLAMA_HOST", "192.168.1.7:11434", "http://192.168.1.7:11434/v1/chat/completions"),
+    ],
+)
+def test_an_address_from_the_environment_is_written_as_the_vendors_sdk_writes_it(
+    monkeypatch, variable, address, expected
+):
+    model, path = {
+        "OPENAI_BASE_URL": ("openai/gpt-5.2", "/responses"),
+        "ANTHROPIC_BASE_URL": ("anthropic/claude-sonnet-4-5", "/messages"),
+        "OLLAMA_HOST": ("ollama/llama3", "/chat/completions"),
+    }[variable]
+    monkeypatch.setenv(variable, address)
+
+    assert expected == way(model, keys={model.split("/")[0]: "k"}).url(path)
+
+
+def test_a_query_in_the_address_stays_at_the_end():
+    found = way("mine/m", providers={"mine": {"base_url": "https://x.test/openai/v1?api-version=preview"}})
+
+    assert "https://x.test/openai/v1/responses?api-version=preview" == found.url("/responses")
+    assert "https://x.test/openai/v1/a?b=1&api-version=preview" == found.url("/a?b=1")
+
+
+def test_words_in_braces_are_filled_from_the_environment(monkeypatch):
+    with pytest.raises(TenutoError, match="GOOGLE_CLOUD_PROJECT"):
+        way("vertex/gemini-3-pro-preview", keys={"vertex": "t"})
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "p1")
+    monkeypatch.setenv("GOOGLE_CLOUD_LOCATION", "europe-west1")
+
+    assert "europe-west1-aiplatform.googleapis.com/v1/projects/p1/" in way(
+        "vertex/gemini-3-pro-preview", keys={"vertex": "t"}
+    ).url("/x")
+
+
+def test_a_key_of_the_environment_stays_with_its_endpoint(monkeypatch):
+    """It goes to the row's own address and to the one that the environment names, and nowhere else."""
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    elsewhere = {"openai": {"base_url": "http://elsewhere.test/v1"}}
+    with pytest.raises(MissingKey, match="OPENAI_API_KEY belongs to another address than http://elsewhere.test/v1"):
+        way("openai/gpt-5.2", providers=elsewhere)
+    assert {} == way("openai/gpt-5.2", providers=elsewhere, given=["authorization"]).auth
+    assert "secret" == way("openai/gpt-5.2", providers={"openai": {"base_url": "https://api.openai.com/v2"}}).secret
+
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://elsewhere.test/v1")
+    assert "secret" == way("openai/gpt-5.2").secret
+    assert "http://elsewhere.test/v1" == way("openai/gpt-5.2").base_url
+
+
+def test_a_server_of_ones_own_gets_no_key_of_the_environment(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+
+    found = way("mine/m", providers={"mine": {"base_url": "https://my.test/v1"}})
+
+    assert ("", {}) == (found.secret, found.auth)
+
+
+def test_ones_own_row_may_name_its_variable(monkeypatch):
+    monkeypatch.setenv("MINE_KEY", "k")
+    row = Provider("mine", "openai-chat", "https://my.test/v1", key_env=("MINE_KEY",))
+
+    assert "k" == way("mine/m", providers=[row]).secret
+    monkeypatch.delenv("MINE_KEY")
+    with pytest.raises(MissingKey, match="MINE_KEY"):
+        way("mine/m", providers=[row])
+
+
+@pytest.mark.parametrize("key", ["sk-caf\u00e9-geheim", "sk-ge\nheim", "sk-\x00geheim"])
+def test_a_key_that_no_header_can_hold_is_refused_unseen(key):
+    with pytest.raises(LLMError) as caught:
+        way("openai/gpt-5.2", keys={"openai": key})
+
+    assert "geheim" not in repr(caught.value)
+
+
+@pytest.mark.parametrize(
+    "options, error, words",
+    [
+        ({"keys": {"opnai": "k"}}, UnknownProvider, "openai"),
+        ({"default_provider": "opnai"}, UnknownProvider, "openai"),
+        ({"keys": {"openai": 5}}, TypeError, "string"),
+        ({"providers": {"mine": {}}}, ValueError, "base_url"),
+        ({"providers": {"mine": {"url": "x"}}}, TypeError, "base_url"),
+        ({"providers": [Provider("a", "gemini", "http://x"), Provider("a", "gemini", "http://y")]}, ValueError, "two"),
+        ({"providers": [Provider("a/b", "gemini", "http://x")]}, ValueError, "slash"),
+        ({"providers": ["openai"]}, TypeError, "Provider"),
+        ({"tiemout": 5}, TypeError, "timeout"),
+    ],
+)
+def test_a_client_that_is_told_nonsense_says_so_at_once(options, error, words):
+    with pytest.raises(error, match=words):
+        AsyncClient(**options)
+
+
+def test_an_address_that_is_none_is_refused():
+    with pytest.raises(TenutoError, match="http"):
+        way("mine/m", providers={"mine": {"base_url": "localhost:8000/v1"}})
+
+
+def test_nothing_of_a_key_is_shown():
+    door = Door({"openai": "sk-geheim"}, (), None)
+
+    shown = f"{door!r} {asyncio.run(door.way(door.target('openai/gpt-5'), ()))!r}"
+
+    assert "geheim" not in shown
+
+
+def test_the_account_is_on_the_reply_and_differs_by_key():
+    async def account(key: str) -> str:
+        async with AsyncClient(keys={"groq": key}, transport=ScriptedTransport(CHAT)) as ai:
+            origin = (await ai.chat("groq/llama", "hi")).message.origin
+            assert origin is not None
+            return origin.account
+
+    assert asyncio.run(account("a")) != asyncio.run(account("b"))

@@ -1,0 +1,446 @@
+"""A line that is silent, slow, broken or not there; and one that we let go."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+
+import pytest
+
+from serving import (
+    CLOSE,
+    HALF_CLOSE,
+    RESET,
+    Drip,
+    Gate,
+    Server,
+    chunk,
+    replies,
+    reply,
+    stream_head,
+    streamed,
+    unused_port,
+)
+from serving.asking import ask, client
+from serving.tls import self_signed
+from tenuto import AsyncClient
+from tenuto.client.options import Timeouts
+from tenuto.core.blocks import Reasoning
+from tenuto.core.events import ContentDelta, SignatureDelta
+from tenuto.errors import ConnectionFailed, IncompleteResponse, LLMError, TimedOut
+from tenuto.middleware import retry
+
+SHORT = 0.05
+LONG = 30.0
+PATIENT = Timeouts(connect=LONG, read=LONG, event=LONG, total=LONG)
+
+
+def waits(**short: float) -> Timeouts:
+    """Patient in everything but what is named."""
+    return Timeouts(**{"connect": LONG, "read": LONG, "event": LONG, "total": LONG, **short})
+
+
+def failing(
+    acts: object, *, stream: bool = True, timeout: Timeouts = PATIENT, dialect: str = "openai-chat"
+) -> LLMError:
+    """Ask once; return the error, and hold that the line is let go."""
+
+    async def run() -> LLMError:
+        async with Server(acts) as server, client(server.url, dialect, timeout=timeout) as ai:
+            with pytest.raises(LLMError) as caught:
+                await ask(ai, stream=stream)
+            await server.requests[0].left()
+            return caught.value
+
+    return asyncio.run(run())
+
+
+def begun(count: int, dialect: str = "openai-chat") -> bytes:
+    """The head of a stream and its first events, in chunks."""
+    return stream_head() + b"".join(map(chunk, replies.events(dialect)[:count]))
+
+
+# --- silence ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("deadline", ["event", "total"])
+def test_silence_before_the_head(deadline, stream):
+    error = failing([Gate()], stream=stream, timeout=waits(**{deadline: SHORT}))
+
+    assert type(error) is TimedOut
+    assert error.retryable
+    assert error.provider == "mine"
+
+
+@pytest.mark.parametrize("deadline", ["read", "event", "total"])
+@pytest.mark.parametrize("sent", [0, 3])
+def test_silence_in_a_stream(deadline, sent):
+    error = failing([begun(sent), Gate()], timeout=waits(**{deadline: SHORT}))
+
+    assert type(error) is TimedOut
+    if sent:
+        assert error.partial is not None
+        assert error.partial.text == replies.TEXT
+        assert error.partial.message.incomplete
+
+
+@pytest.mark.parametrize("deadline", ["read", "total"])
+def test_silence_in_a_body(deadline):
+    acts = [reply(replies.body("openai-chat"))[:-5], Gate()]
+    error = failing(acts, stream=False, timeout=waits(**{deadline: SHORT}))
+
+    assert type(error) is TimedOut
+
+
+@pytest.mark.parametrize("deadline", ["read", "total"])
+def test_silence_in_the_body_of_a_refusal_leaves_the_refusal(deadline):
+    """The status has come: whatever else does not, it says what is wrong."""
+    error = failing([reply(b"x" * 10, 401)[:-5], Gate()], stream=False, timeout=waits(**{deadline: SHORT}))
+
+    assert error.status == 401
+
+
+@pytest.mark.parametrize("dialect", replies.DIALECTS)
+def test_comments_are_no_events(dialect):
+    """A server that only keeps the line open does not hold us for ever."""
+    error = failing([begun(1, dialect), Drip(chunk(b": keep-alive\n\n"))], timeout=waits(event=SHORT), dialect=dialect)
+
+    assert type(error) is TimedOut
+    assert error.partial is not None
+
+
+def test_comments_before_the_first_event_are_no_events():
+    error = failing([stream_head(), Drip(chunk(b": keep-alive\n\n"))], timeout=waits(event=SHORT))
+
+    assert type(error) is TimedOut
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_byte_by_byte_is_bounded_by_the_total(stream):
+    """Every byte is a sign of life, and no event ever comes."""
+    if stream:
+        acts = [stream_head("close") + b"data: ", Drip(b" ")]
+    else:
+        acts = [reply(b"", content_length="999999"), Drip(b" ")]
+    error = failing(acts, stream=stream, timeout=waits(total=SHORT))
+
+    assert type(error) is TimedOut
+
+
+def test_byte_by_byte_is_no_event():
+    error = failing([stream_head("close") + b"data: ", Drip(b" ")], timeout=waits(event=SHORT))
+
+    assert type(error) is TimedOut
+
+
+def test_total_is_for_all_attempts():
+    """Each attempt may wait half as long: there is time for three. What is too late is not tried again."""
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+
+    async def run() -> None:
+        waiting = waits(event=SHORT, total=SHORT * 2)
+        async with (
+            Server([Gate()]) as server,
+            client(server.url, middleware=[retry(50, sleep=sleep)], timeout=waiting) as ai,
+        ):
+            with pytest.raises(TimedOut, match="longer than"):
+                await ask(ai, stream=False)
+            assert len(server.requests) <= 3
+            assert len(waited) <= 3
+
+    asyncio.run(run())
+
+
+def test_total_is_for_the_pauses_too():
+    async def run() -> None:
+        async with Server(reply(b"{}", 503, retry_after="50")) as server:
+            async with (
+                client(server.url, middleware=[retry(1)], timeout=waits(total=SHORT)) as ai,
+                asyncio.timeout(LONG),
+            ):
+                with pytest.raises(LLMError):
+                    await ask(ai, stream=False)
+            assert len(server.requests) == 1
+
+    asyncio.run(run())
+
+
+# --- a broken line ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("end", [CLOSE, HALF_CLOSE, RESET], ids=repr)
+def test_line_ends_before_the_head(end, stream):
+    error = failing([end], stream=stream)
+
+    assert type(error) is ConnectionFailed
+    assert error.retryable
+
+
+@pytest.mark.parametrize("framing", ["chunked", "close"])
+@pytest.mark.parametrize("end", [CLOSE, HALF_CLOSE, RESET], ids=repr)
+def test_line_ends_within_a_stream(end, framing):
+    """The events that came before are told, then the error; it holds what came."""
+    gate = Gate()
+    events = replies.events("openai-chat")[:3]
+    sent = stream_head(framing) + b"".join(map(chunk, events) if framing == "chunked" else events)
+
+    async def read(ai: AsyncClient, told: list[str]) -> None:
+        async with ai.stream("mine/m", "Hi") as stream:
+            async for piece in stream.text_deltas():
+                told.append(piece)
+                if "".join(told) == replies.TEXT:
+                    gate.open()
+
+    async def run() -> None:
+        async with Server([sent, gate, end]) as server, client(server.url) as ai:
+            told: list[str] = []
+            with pytest.raises(LLMError) as caught:
+                await read(ai, told)
+            assert type(caught.value) is IncompleteResponse
+            assert caught.value.partial.text == "".join(told) == replies.TEXT
+            assert caught.value.partial.message.incomplete
+            await server.requests[0].left()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("end", [CLOSE, HALF_CLOSE, RESET], ids=repr)
+def test_line_that_ends_is_asked_again_when_drained(end):
+    whole = [reply(replies.body("openai-chat"))]
+
+    async def run() -> None:
+        async with (
+            Server([end], [begun(2), end], whole) as server,
+            client(server.url, middleware=[retry(2, sleep=told)]) as ai,
+        ):
+            assert (await ask(ai, stream=False)).text == replies.TEXT
+            assert len(server.requests) == 3
+
+    async def told(_: float) -> None:
+        pass
+
+    asyncio.run(run())
+
+
+def test_nobody_listens():
+    async def run() -> None:
+        port = unused_port()
+        async with client(f"http://127.0.0.1:{port}") as ai:
+            with pytest.raises(ConnectionFailed) as caught:
+                await ask(ai, stream=False)
+            assert f"127.0.0.1:{port}" in str(caught.value)
+            assert caught.value.retryable
+
+    asyncio.run(run())
+
+
+def test_no_such_host(monkeypatch):
+    """Neither a timeout nor a bare OSError; the message says which host."""
+    look_up = socket.getaddrinfo
+
+    def nowhere(host, *args, **options):
+        if host == "nohost.invalid":
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return look_up(host, *args, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", nowhere)
+
+    async def run() -> None:
+        async with client("http://nohost.invalid") as ai:
+            with pytest.raises(ConnectionFailed, match=r"nohost\.invalid") as caught:
+                await ask(ai, stream=True)
+            assert type(caught.value) is ConnectionFailed
+
+    asyncio.run(run())
+
+
+def test_no_line_in_time():
+    """A listener whose queue is full answers no knock."""
+
+    async def run() -> None:
+        with socket.socket() as full, socket.socket() as first, socket.socket() as second:
+            full.bind(("127.0.0.1", 0))
+            full.listen(0)
+            for knock in (first, second):
+                knock.setblocking(False)
+                knock.connect_ex(full.getsockname())
+            async with client(f"http://127.0.0.1:{full.getsockname()[1]}", timeout=waits(connect=SHORT)) as ai:
+                with pytest.raises(TimedOut):
+                    await ask(ai, stream=False)
+
+    asyncio.run(run())
+
+
+def test_something_else_than_http():
+    error = failing([b"SSH-2.0-OpenSSH_9.6\r\n\r\n", CLOSE], stream=False)
+
+    assert "HTTP" in str(error)
+    assert not isinstance(error, TimedOut)
+
+
+def test_certificate_that_nobody_vouches_for():
+    """Nothing of the request, key or question, is sent to whom we cannot be sure of."""
+
+    async def run() -> None:
+        async with Server(reply(), tls=self_signed()[0]) as server, client(server.url) as ai:
+            with pytest.raises(ConnectionFailed, match="certificate"):
+                await ask(ai, stream=False)
+            assert server.requests == []
+
+    asyncio.run(run())
+
+
+def test_server_that_speaks_no_tls():
+    async def run() -> None:
+        async with Server([b"HTTP/1.1 400 Bad\r\n\r\n", CLOSE]) as server:
+            async with client(server.url.replace("http:", "https:")) as ai:
+                with pytest.raises(ConnectionFailed):
+                    await ask(ai, stream=False)
+            assert {request.method for request in server.requests} == {""}
+
+    asyncio.run(run())
+
+
+# --- lines that are kept ----------------------------------------------------------------------------------------------
+
+
+def test_lines_are_used_again():
+    async def run() -> None:
+        answers = reply(replies.body("openai-chat")), streamed(replies.events("openai-chat"))
+        async with Server(answers[0], answers[1], answers[0], answers[1]) as server, client(server.url) as ai:
+            for stream in (False, True, False, True):
+                assert (await ask(ai, stream=stream)).text == replies.TEXT
+            assert server.lines == 1
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("end", [CLOSE, RESET], ids=repr)
+def test_kept_line_that_the_server_closed(end, stream, monkeypatch):
+    """With the default middleware, the next call works; it does not matter whether we saw the end in time."""
+    monkeypatch.setattr(random, "random", lambda: 0.0)
+
+    async def run() -> None:
+        whole = reply(replies.body("openai-chat"))
+        with Server([whole, end], whole) as server:
+            async with client(server.url, middleware=None) as ai:
+                assert (await ask(ai, stream=stream)).text == replies.TEXT
+                server.requests[0].gone.result(LONG)
+                assert (await ask(ai, stream=stream)).text == replies.TEXT
+                assert len(server.requests) == 2
+
+    asyncio.run(run())
+
+
+# --- letting go -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dialect", replies.DIALECTS)
+def test_leaving_early_closes_the_line(dialect):
+    async def run() -> None:
+        async with Server([begun(1, dialect), Gate()]) as server, client(server.url, dialect, timeout=PATIENT) as ai:
+            async with ai.stream("mine/m", "Hi") as stream:
+                async for _ in stream:
+                    break
+            await server.requests[0].left()
+
+    asyncio.run(run())
+
+
+def test_leaving_without_reading_closes_the_line():
+    async def run() -> None:
+        gate = Gate()
+        async with Server([gate]) as server, client(server.url, timeout=PATIENT) as ai:
+            async with ai.stream("mine/m", "Hi"):
+                pass
+            for request in server.requests:
+                await request.left()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("sent", [0, 2])
+def test_cancelled_task_closes_the_line(sent, stream):
+    async def run() -> None:
+        gate = Gate()
+        async with (
+            Server([*([begun(sent)] if sent else []), gate]) as server,
+            client(server.url, timeout=PATIENT) as ai,
+        ):
+            task = asyncio.create_task(ask(ai, stream=stream))
+            await asyncio.wrap_future(gate.reached)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await server.requests[0].left()
+
+    asyncio.run(run())
+
+
+def test_cancelled_stream_gives_what_came():
+    """Blocks that were still open have no token; the thought that was whole keeps its own."""
+
+    async def run() -> None:
+        gate = Gate()
+        async with (
+            Server([begun(6, "anthropic-messages"), gate]) as server,
+            client(server.url, "anthropic-messages", timeout=PATIENT) as ai,
+        ):
+            async with ai.stream("mine/m", "Hi") as stream:
+                async for _ in stream.text_deltas():
+                    break
+                part = await stream.cancel()
+            await server.requests[0].left()
+            assert part.text == replies.TEXT
+            assert part.message.incomplete
+            assert part.thinking == replies.THOUGHT
+            assert part.content[0].meta.signature == replies.SIGNATURE
+            assert part.transcript.messages[-1] == part.message
+
+    asyncio.run(run())
+
+
+def test_cancelled_thought_is_unsigned():
+    async def run() -> None:
+        gate = Gate()
+        async with (
+            Server([begun(3, "anthropic-messages"), gate]) as server,
+            client(server.url, "anthropic-messages", timeout=PATIENT) as ai,
+        ):
+            async with ai.stream("mine/m", "Hi") as stream:
+                async for event in stream:
+                    if isinstance(event, ContentDelta) and isinstance(event.delta, SignatureDelta):
+                        break
+                part = await stream.cancel()
+            await server.requests[0].left()
+            (thought,) = part.content
+            assert isinstance(thought, Reasoning)
+            assert thought.text == replies.THOUGHT
+            assert thought.meta is None
+            assert part.message.incomplete
+
+    asyncio.run(run())
+
+
+def test_closing_the_client_lets_go_of_everything():
+    async def run() -> None:
+        gate = Gate()
+        async with Server([begun(1), gate]) as server:
+            ai = client(server.url, timeout=PATIENT)
+            stream = ai.stream("mine/m", "Hi")
+            await stream.__aenter__()
+            async for _ in stream:
+                break
+            await ai.close()
+            await server.requests[0].left()
+            await stream.__aexit__(None, None, None)
+
+    asyncio.run(run())

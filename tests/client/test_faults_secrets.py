@@ -1,0 +1,331 @@
+"""Keys: they go to their own address and nowhere else, and are shown to nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import traceback
+
+import pytest
+
+from serving import CLOSE, Request, Server, replies, reply, streamed
+from serving.asking import QUICK, ask, client, row
+from tenuto import AsyncClient, Client, Provider
+from tenuto.client.http import HttpReply, HttpRequest
+from tenuto.errors import ConnectionFailed, LLMError, MissingKey, TenutoError
+
+CANARY = "sk-canary-5f1d0c9b7e42"
+SCHEMES = {
+    "bearer": ("authorization", f"Bearer {CANARY}"),
+    "x-api-key": ("x-api-key", CANARY),
+    "x-goog-api-key": ("x-goog-api-key", CANARY),
+    "api-key": ("api-key", CANARY),
+}
+
+
+def told(error: BaseException | None) -> str:
+    """Everything that an error shows, and that the errors behind it show."""
+    if error is None:
+        return ""
+    shown = [str(error), repr(error), repr(error.args), repr(vars(error)), *getattr(error, "__notes__", ())]
+    shown += [str(value) for value in vars(error).values()]
+    shown += traceback.format_exception(error)
+    return "\n".join([*shown, told(error.__cause__), told(error.__context__)])
+
+
+def everything_told(caught: BaseException, ai: AsyncClient, caplog, capfd) -> str:
+    out, err = capfd.readouterr()
+    records = "\n".join(f"{record.getMessage()} {record.__dict__}" for record in caplog.records)
+    return "\n".join([told(caught), repr(ai), str(ai), records, caplog.text, out, err])
+
+
+def keyed(url: str, scheme: str, **options: object) -> AsyncClient:
+    return AsyncClient(
+        providers=[row(url, auth=scheme)], keys={"mine": CANARY}, **{"middleware": [], "timeout": QUICK, **options}
+    )
+
+
+@pytest.fixture
+def wire_log(monkeypatch, caplog):
+    monkeypatch.setenv("TENUTO_DEBUG", "wire")
+    caplog.set_level(logging.DEBUG)
+    return caplog
+
+
+# --- shown to nobody --------------------------------------------------------------------------------------------------
+
+ECHO = json.dumps(
+    {"error": {"message": f"Incorrect API key provided: {CANARY}.", "type": CANARY, "code": CANARY}}
+).encode()
+HEADERS = {"x_request_id": CANARY, "x_echo": f"Bearer {CANARY}", "retry_after": CANARY, "set_cookie": f"a={CANARY}"}
+IN_STREAM = b"data: " + ECHO + b"\n\n"
+ANSWERS = {
+    "401": reply(ECHO, 401, **HEADERS),
+    "400": reply(ECHO, 400, **HEADERS),
+    "500": reply(ECHO, 500, **HEADERS),
+    "429 in words": reply(f"too often: {CANARY}".encode(), 429, content_type="text/plain", **HEADERS),
+    "502 web page": reply(f"<p>{CANARY}</p>".encode(), 502, content_type="text/html", **HEADERS),
+    "200 web page": reply(f"<p>{CANARY}</p>".encode(), 200, content_type="text/html", **HEADERS),
+    "200 error": reply(ECHO, **HEADERS),
+    "200 rubbish": reply(f"{{{CANARY}".encode(), **HEADERS),
+    "stream error": streamed([*replies.events("openai-chat")[:3], IN_STREAM], x_echo=CANARY),
+    "stream error first": streamed([IN_STREAM], x_echo=CANARY),
+    "stream rubbish": streamed([b"data: {" + CANARY.encode() + b"\n\n"]),
+    "redirect": reply(ECHO, 307, location=f"http://127.0.0.1:9/{CANARY}?key={CANARY}", **HEADERS),
+    "strange packing": reply(ECHO, content_encoding=CANARY),
+    "strange type": reply(ECHO, content_type=f"text/html; {CANARY}"),
+    "cut": [reply(ECHO, 200, content_length="999"), CLOSE],
+    "no http": [f"{CANARY}\r\n\r\n".encode(), CLOSE],
+    "odd status": [f"HTTP/1.1 7 {CANARY}\r\n\r\n".encode(), CLOSE],
+    "nothing": [CLOSE],
+}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("name", ANSWERS)
+def test_key_is_in_no_error_and_no_log(name, stream, wire_log, capfd):
+    """The server hands the key back, in every place it can: nothing that we show has it."""
+
+    async def run() -> str:
+        async with Server(ANSWERS[name]) as server, keyed(server.url, "bearer") as ai:
+            with pytest.raises(LLMError) as caught:
+                await ask(ai, stream=stream)
+            assert server.requests[0].headers["authorization"] == f"Bearer {CANARY}"
+            return everything_told(caught.value, ai, wire_log, capfd)
+
+    assert CANARY not in asyncio.run(run())
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_every_scheme_is_covered(scheme, wire_log, capfd):
+    header, value = SCHEMES[scheme]
+
+    async def run() -> None:
+        async with Server(ANSWERS["401"]) as server, keyed(server.url, scheme) as ai:
+            with pytest.raises(LLMError) as caught:
+                await ask(ai, stream=False)
+            assert server.requests[0].headers[header] == value
+            assert CANARY not in everything_told(caught.value, ai, wire_log, capfd)
+            assert any("***" in record.getMessage() for record in wire_log.records)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_key_is_in_no_log_of_a_good_answer(stream, wire_log, capfd):
+    """Headers of a reply are for the caller to read: an echo in them is covered too."""
+
+    async def run() -> None:
+        good = reply(replies.body("openai-chat"), x_echo=CANARY, x_request_id=CANARY)
+        async with Server(good) as server, keyed(server.url, "bearer") as ai:
+            if stream:
+                async with ai.stream("mine/m", "Hi") as events:
+                    async for _ in events:
+                        pass
+                    answer = events.reply
+            else:
+                answer = await ai.chat("mine/m", "Hi")
+            assert answer.text == replies.TEXT
+            assert CANARY not in repr(answer)
+            assert CANARY not in repr(dict(answer.headers)) + str(answer.request_id)
+            assert CANARY not in everything_told(LLMError(""), ai, wire_log, capfd)
+
+    asyncio.run(run())
+
+
+def test_key_is_in_no_repr():
+    class Kept:
+        """Keeps the request, and has no line."""
+
+        def __init__(self) -> None:
+            self.requests: list[HttpRequest] = []
+
+        async def send(self, request: HttpRequest) -> HttpReply:
+            self.requests.append(request)
+            raise ConnectionFailed("no line")
+
+        async def close(self) -> None:
+            pass
+
+    async def run() -> None:
+        for scheme in SCHEMES:
+            kept = Kept()
+            async with keyed("http://a.invalid", scheme, transport=kept) as ai:
+                with pytest.raises(ConnectionFailed) as caught:
+                    await ask(ai, stream=False)
+                (request,) = kept.requests
+                assert CANARY in str(request.headers)
+                assert CANARY not in repr(request) + str(request) + f"{request}"
+                assert CANARY not in repr(ai) + repr(vars(ai)) + told(caught.value)
+
+    asyncio.run(run())
+
+
+def test_key_is_in_no_repr_of_the_sync_client():
+    with Client(providers=[row("http://a.invalid", auth="bearer")], keys={"mine": CANARY}) as ai:
+        assert CANARY not in repr(ai) + repr(vars(ai))
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\nx-evil: 1", "\u2028", "é", "\0", "\x7f", "\U0001f511"], ids=ascii)
+@pytest.mark.parametrize("made", [False, True])
+def test_key_that_no_header_can_hold(end, made):
+    """Told before anything is sent, without showing it."""
+    bad = f"{CANARY}{end}x"
+
+    async def run() -> None:
+        async with (
+            Server(reply()) as server,
+            AsyncClient(
+                providers=[row(server.url, auth="bearer")], keys={"mine": (lambda: bad) if made else bad}, middleware=[]
+            ) as ai,
+        ):
+            with pytest.raises(TenutoError, match="key") as caught:
+                await ask(ai, stream=False)
+            assert CANARY not in told(caught.value)
+            assert server.lines == 0
+
+    asyncio.run(run())
+
+
+def test_key_with_space_around_it():
+    """As it comes out of a file."""
+
+    async def run() -> None:
+        async with Server(reply(replies.body("openai-chat"))) as server:
+            async with AsyncClient(providers=[row(server.url, auth="bearer")], keys={"mine": f" {CANARY}\r\n"}) as ai:
+                await ask(ai, stream=False)
+            assert server.requests[0].headers["authorization"] == f"Bearer {CANARY}"
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("place", ["password", "query"])
+def test_secret_in_an_address_is_not_shown(place, wire_log, capfd):
+    async def run() -> None:
+        async with Server(reply(b"<p>", content_type="text/html")) as server:
+            address = (
+                f"{server.url.replace('://', f'://user:{CANARY}@')}/v1"
+                if place == "password"
+                else f"{server.url}/v1?key={CANARY}"
+            )
+            provider = Provider("mine", "openai-chat", address, auth="none")
+            async with AsyncClient(providers=[provider], middleware=[]) as ai:
+                with pytest.raises(LLMError) as caught:
+                    await ask(ai, stream=False)
+                request = server.requests[0]
+                assert ("authorization" in request.headers) == (place == "password")
+                assert request.path == "/v1/chat/completions" + (f"?key={CANARY}" if place == "query" else "")
+                assert CANARY not in everything_told(caught.value, ai, wire_log, capfd)
+
+    asyncio.run(run())
+
+
+# --- to its own address only ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("status", [300, 301, 302, 303, 307, 308])
+def test_redirect_is_not_followed(status, stream):
+    """The other place never hears of us; the error says where it was, and what to do."""
+
+    async def run() -> None:
+        async with Server(reply(replies.body("openai-chat"))) as other:
+            place = f"{other.url}/v1/chat/completions"
+            async with Server(reply(b"", status, location=place)) as server, keyed(server.url, "bearer") as ai:
+                with pytest.raises(LLMError) as caught:
+                    await ask(ai, stream=stream)
+                assert type(caught.value) is LLMError
+                assert caught.value.status == status
+                assert not caught.value.retryable
+                assert place in str(caught.value)
+                assert "base_url" in str(caught.value)
+                assert len(server.requests) == 1
+            assert (other.lines, other.requests) == (0, [])
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("location", ["/elsewhere", "//other.invalid/x", "", "\x01", "http://[", "javascript:1"])
+def test_odd_redirect_is_an_error(location):
+    async def run() -> None:
+        async with Server(reply(b"", 302, location=location)) as server, keyed(server.url, "bearer") as ai:
+            with pytest.raises(LLMError):
+                await ask(ai, stream=False)
+            assert len(server.requests) == 1
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "name, variable, model",
+    [
+        ("openai", "OPENAI_API_KEY", "openai/gpt-5.2"),
+        ("anthropic", "ANTHROPIC_API_KEY", "anthropic/claude-sonnet-4-5"),
+        ("google", "GEMINI_API_KEY", "google/gemini-3-flash-preview"),
+        ("groq", "GROQ_API_KEY", "groq/llama-3.3-70b-versatile"),
+    ],
+)
+def test_key_of_the_environment_stays_with_its_address(name, variable, model, monkeypatch):
+    """An address of one's own does not get the vendor's key, unless the caller says so."""
+    monkeypatch.setenv(variable, CANARY)
+
+    async def run() -> None:
+        async with Server(reply()) as server:
+            base_url = f"{server.url}/v1"
+            async with AsyncClient(providers={name: {"base_url": base_url}}, middleware=[]) as ai:
+                with pytest.raises(MissingKey) as caught:
+                    await ask(ai, stream=False, model=model)
+                assert CANARY not in told(caught.value)
+                assert variable in str(caught.value)
+                assert server.lines == 0
+
+    asyncio.run(run())
+
+
+def test_key_goes_where_the_environment_says_beside_it(monkeypatch):
+    async def run() -> None:
+        async with Server(reply(replies.body("openai-responses"))) as server:
+            monkeypatch.setenv("OPENAI_API_KEY", CANARY)
+            monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+            async with AsyncClient(middleware=[]) as ai:
+                assert (await ask(ai, stream=False, model="openai/gpt-5.2")).text == replies.TEXT
+            assert server.requests[0].headers["authorization"] == f"Bearer {CANARY}"
+            assert server.requests[0].path == "/v1/responses"
+
+    asyncio.run(run())
+
+
+def test_each_key_goes_to_its_own():
+    def answer(request: Request):
+        return reply(replies.body("openai-chat" if "chat" in request.path else "anthropic-messages"))
+
+    async def run() -> None:
+        async with Server(answer) as one, Server(answer) as other:
+            async with AsyncClient(
+                providers={
+                    "mine": {"base_url": f"{one.url}/v1", "api_key": "key-one"},
+                    "anthropic": {"base_url": f"{other.url}/v1", "api_key": "key-other"},
+                },
+                middleware=[],
+            ) as ai:
+                await asyncio.gather(
+                    *(ask(ai, stream=False, model=model) for model in ("mine/m", "anthropic/claude-sonnet-4-5") * 5)
+                )
+            assert {request.headers["authorization"] for request in one.requests} == {"Bearer key-one"}
+            assert {request.headers["x-api-key"] for request in other.requests} == {"key-other"}
+            assert not any("key-other" in str(request.headers) for request in one.requests)
+            assert not any("key-one" in str(request.headers) for request in other.requests)
+
+    asyncio.run(run())
+
+
+def test_cookies_are_not_kept():
+    async def run() -> None:
+        good = reply(replies.body("openai-chat"), set_cookie="a=1; Path=/")
+        async with Server(good) as server, client(server.url) as ai:
+            await ask(ai, stream=False)
+            await ask(ai, stream=False)
+            assert not any("cookie" in request.headers for request in server.requests)
+
+    asyncio.run(run())

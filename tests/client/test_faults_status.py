@@ -1,0 +1,469 @@
+"""Refusals: by status, inside a 200, in every shape a body may have; what is tried again, and when."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from email.utils import formatdate
+
+import pytest
+
+from serving import Request, Server, replies, reply, streamed
+from serving.asking import ask, client
+from tenuto import AsyncClient
+from tenuto.core.events import Event, Failure, TextDelta
+from tenuto.errors import (
+    AuthenticationFailed,
+    BadRequest,
+    ContextTooLong,
+    IncompleteResponse,
+    LLMError,
+    NotFound,
+    ProtocolError,
+    QuotaExceeded,
+    RateLimited,
+    Unavailable,
+)
+from tenuto.middleware import retry
+
+NOW = 1_800_000_000.0
+
+
+def refused(answer: object, *, stream: bool = False, dialect: str = "openai-chat", **options: object) -> LLMError:
+    """Ask once; return the error."""
+
+    async def run() -> LLMError:
+        async with Server(answer) as server, client(server.url, dialect, now=lambda: NOW, **options) as ai:
+            with pytest.raises(LLMError) as caught:
+                await ask(ai, stream=stream)
+            assert len(server.requests) == 1
+            return caught.value
+
+    return asyncio.run(run())
+
+
+async def read(ai: AsyncClient, told: list[Event]) -> None:
+    """Read a stream to its end, and keep what is told."""
+    async with ai.stream("mine/m", "Hi") as stream:
+        async for event in stream:
+            told.append(event)
+
+
+def error_body(dialect: str, kind: str, message: str = "Told so.", code: int = 400) -> bytes:
+    """A vendor's own shape of an error."""
+    shapes = {
+        "anthropic-messages": {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_body"},
+        "openai-responses": {"error": {"message": message, "type": kind, "param": None, "code": kind}},
+        "openai-chat": {"error": {"message": message, "type": kind, "param": None, "code": kind}},
+        "gemini": {"error": {"code": code, "message": message, "status": kind}},
+    }
+    return json.dumps(shapes[dialect]).encode()
+
+
+# --- by status --------------------------------------------------------------------------------------------------------
+
+KINDS = {
+    400: BadRequest,
+    401: AuthenticationFailed,
+    402: QuotaExceeded,
+    403: AuthenticationFailed,
+    404: NotFound,
+    413: BadRequest,
+    422: BadRequest,
+    429: RateLimited,
+    500: Unavailable,
+    502: Unavailable,
+    503: Unavailable,
+    529: Unavailable,
+}
+WORDS = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+    529: "overloaded_error",
+}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("dialect", replies.DIALECTS)
+def test_status_says_which_error(dialect, stream):
+    """Each status, in each vendor's words: the type, whether waiting helps, and where it came from."""
+
+    async def run() -> None:
+        def answer(request: Request):
+            status = int(request.headers["x-status"])
+            body = error_body(dialect, WORDS.get(status, "unheard_of"), code=status)
+            return reply(body, status, request_id=f"req_{status}")
+
+        async with Server(answer) as server, client(server.url, dialect) as ai:
+            for status, kind in KINDS.items():
+                with pytest.raises(LLMError) as caught:
+                    await ask(ai, stream=stream, extra_headers={"x-status": str(status)})
+                error = caught.value
+                assert type(error) is kind, status
+                assert error.status == status
+                assert error.retryable == (status in (429, 500, 502, 503, 529))
+                assert error.message == "Told so."
+                assert error.provider == "mine"
+                assert error.request_id == f"req_{status}"
+                assert json.loads(error.raw)["error"]["message"] == "Told so."
+
+    asyncio.run(run())
+
+
+BODIES = {
+    "web page": (b"<html><body><h1>502 Bad Gateway</h1></body></html>", "text/html"),
+    "nothing": (b"", ""),
+    "words": (b"upstream connect error", "text/plain"),
+    "no utf-8": (b"\xff\xfe\x00", "text/plain"),
+    "null": (b"null", "application/json"),
+    "list": (b'[{"error": {"message": "Told so.", "code": 502}}]', "application/json"),
+    "string": (b'"Told so."', "application/json"),
+    "number": (b"7", "application/json"),
+    "half": (b'{"error": {"mess', "application/json"),
+    "deep": (b"[" * 100_000, "application/json"),
+    "strange": (b'{"error": {"message": {"a": 1}, "type": 3, "code": []}}', "application/json"),
+    "event": (b'event: error\ndata: {"error": {"message": "Told so."}}\n\n', "text/event-stream"),
+}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("name", BODIES)
+def test_any_body_of_an_error_is_read(name, stream):
+    """The status rules; the body is kept as it is, and nothing it holds breaks anything."""
+    body, kind = BODIES[name]
+    error = refused(reply(body, 502, content_type=kind), stream=stream)
+
+    assert type(error) is Unavailable
+    assert error.status == 502
+    assert error.retryable
+    assert str(error)
+    assert error.raw == body.decode("utf-8", "replace")
+
+
+@pytest.mark.parametrize("framing", ["length", "chunked"])
+def test_huge_body_of_an_error_is_bounded(framing):
+    """Eight megabytes are told, a fraction is read; the error says so, and its text stays readable."""
+    piece = b"x" * 65_536
+
+    def answer(_: Request):
+        if framing == "length":
+            yield reply(b"", 500, content_length=str(128 * len(piece)))
+        else:
+            yield reply(b"", 500, content_length="", transfer_encoding="chunked")
+        for _ in range(128):
+            yield piece if framing == "length" else b"%x\r\n%b\r\n" % (len(piece), piece)
+
+    error = refused(answer)
+
+    assert type(error) is Unavailable
+    assert len(error.raw) <= 1_000_000
+    assert len(str(error)) <= 10_000
+    assert any("longer" in note for note in error.__notes__)
+
+
+@pytest.mark.parametrize(
+    "status, body, kind",
+    [
+        (429, error_body("openai-chat", "insufficient_quota"), QuotaExceeded),
+        (400, error_body("openai-chat", "context_length_exceeded"), ContextTooLong),
+        (
+            400,
+            error_body("anthropic-messages", "invalid_request_error", "prompt is too long: 9 tokens"),
+            ContextTooLong,
+        ),
+        (
+            400,
+            error_body("anthropic-messages", "invalid_request_error", "Your credit balance is too low"),
+            QuotaExceeded,
+        ),
+        (400, error_body("gemini", "INVALID_ARGUMENT", "API key not valid"), BadRequest),
+    ],
+)
+def test_words_make_it_more_exact(status, body, kind):
+    error = refused(reply(body, status))
+
+    assert type(error) is kind
+    assert not error.retryable
+
+
+# --- Retry-After ------------------------------------------------------------------------------------------------------
+
+WAITS = {
+    "seconds": ({"retry_after": "3"}, 3.0),
+    "fraction": ({"retry_after": "0.5"}, 0.5),
+    "zero": ({"retry_after": "0"}, 0.0),
+    "spaces": ({"retry_after": "  7  "}, 7.0),
+    "milliseconds": ({"retry_after_ms": "250", "retry_after": "9"}, 0.25),
+    "date": ({"retry_after": formatdate(NOW + 20, usegmt=True)}, 20.0),
+    "date gone by": ({"retry_after": formatdate(NOW - 20, usegmt=True)}, 0.0),
+    "negative": ({"retry_after": "-5"}, None),
+    "garbage": ({"retry_after": "soon"}, None),
+    "not a number": ({"retry_after": "nan"}, None),
+    "endless": ({"retry_after": "inf"}, None),
+    "none": ({}, None),
+    "no such day": ({"retry_after": "Wed, 99 Foo 2026 00:00:00 GMT"}, None),
+}
+
+
+@pytest.mark.parametrize("status", [429, 503, 529])
+@pytest.mark.parametrize("name", WAITS)
+def test_retry_after_is_read(name, status):
+    headers, seconds = WAITS[name]
+    error = refused(reply(b"{}", status, **headers))
+
+    assert error.retry_after == (pytest.approx(seconds) if seconds is not None else None)
+    assert error.retryable
+
+
+def test_empty_retry_after_is_none():
+    head = b"HTTP/1.1 429 No\r\nretry-after: \r\ncontent-length: 2\r\n\r\n{}"
+
+    assert refused(head).retry_after is None
+
+
+def asked_again(*answers: object, attempts: int = 2, **options: object) -> tuple[list[float], int, object]:
+    """Ask with `retry`; return how long it waited each time, how often it asked, and what came of it."""
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+
+    async def run() -> tuple[int, object]:
+        async with Server(*answers) as server:
+            async with client(server.url, now=lambda: NOW, middleware=[retry(attempts, sleep=sleep)], **options) as ai:
+                try:
+                    outcome: object = await ask(ai, stream=False)
+                except LLMError as exc:
+                    outcome = exc
+            return len(server.requests), outcome
+
+    return (waited, *asyncio.run(run()))
+
+
+WHOLE = reply(replies.body("openai-chat"))
+
+
+@pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504, 529])
+def test_passing_trouble_is_waited_out(status):
+    waited, asked, outcome = asked_again(reply(b"{}", status), reply(b"{}", status), WHOLE)
+
+    assert outcome.text == replies.TEXT
+    assert asked == 3
+    assert len(waited) == 2
+    assert all(0 <= wait <= 30 for wait in waited)
+
+
+@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 405, 413, 418, 422, 451])
+def test_lasting_trouble_is_not(status):
+    waited, asked, outcome = asked_again(reply(b"{}", status), WHOLE)
+
+    assert (waited, asked) == ([], 1)
+    assert outcome.status == status
+
+
+def test_trouble_that_stays_is_told_in_the_end():
+    waited, asked, outcome = asked_again(reply(b"{}", 503))
+
+    assert type(outcome) is Unavailable
+    assert (len(waited), asked) == (2, 3)
+
+
+@pytest.mark.parametrize("name", ["seconds", "date", "milliseconds"])
+def test_told_time_is_waited(name):
+    headers, seconds = WAITS[name]
+    waited, _, outcome = asked_again(reply(b"{}", 429, **headers), WHOLE)
+
+    assert outcome.text == replies.TEXT
+    assert len(waited) == 1
+    assert seconds <= waited[0] <= seconds + 5
+
+
+@pytest.mark.parametrize("name", ["negative", "garbage", "not a number", "endless", "date gone by", "zero", "none"])
+def test_odd_time_is_no_reason_to_give_up(name):
+    headers, _ = WAITS[name]
+    waited, _, outcome = asked_again(reply(b"{}", 429, **headers), WHOLE)
+
+    assert outcome.text == replies.TEXT
+    assert len(waited) == 1
+    assert 0 <= waited[0] <= 30
+
+
+def test_time_without_end_is_not_waited():
+    """A billion seconds are no wait: the error is raised at once, and says how long it would have been."""
+    waited, asked, outcome = asked_again(reply(b"{}", 429, retry_after="1000000000"), WHOLE)
+
+    assert (waited, asked) == ([], 1)
+    assert type(outcome) is RateLimited
+    assert outcome.retry_after == 1e9
+
+
+def test_the_server_may_say_not_to():
+    assert asked_again(reply(b"{}", 503, x_should_retry="false"), WHOLE)[:2] == ([], 1)
+    assert asked_again(reply(b"{}", 400, x_should_retry="true"), WHOLE)[1] == 2
+
+
+def test_nothing_is_tried_again_once_something_was_seen():
+    """A stream whose events have reached the caller ends with its error."""
+
+    async def run() -> None:
+        events = replies.events("openai-chat")
+        answers = streamed(events[:3]), streamed(events)
+        async with Server(*answers) as server, client(server.url, middleware=[retry(2)]) as ai:
+            told: list[Event] = []
+            with pytest.raises(IncompleteResponse):
+                await read(ai, told)
+            assert told
+            assert len(server.requests) == 1
+
+    asyncio.run(run())
+
+
+# --- inside a 200 -----------------------------------------------------------------------------------------------------
+
+IN_STREAM: dict[str, bytes] = {
+    "anthropic-messages": b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}\n\n',
+    "openai-responses": b'data: {"type":"error","error":{"type":"server_error","code":"server_error","message":"Overloaded"}}\n\n',
+    "openai-chat": b'data: {"error":{"message":"Overloaded","type":"server_error","code":503}}\n\n',
+    "gemini": b'data: {"error":{"code":503,"message":"Overloaded","status":"UNAVAILABLE"}}\n\n',
+}
+
+
+@pytest.mark.parametrize("dialect", replies.DIALECTS)
+@pytest.mark.parametrize("before", [0, 1, 3])
+def test_error_within_a_stream(dialect, before):
+    """First or later: what came is told, then `Failure`, then the typed error with the part."""
+    events = [*replies.events(dialect)[:before], IN_STREAM[dialect]]
+
+    async def run() -> None:
+        async with Server(streamed(events)) as server, client(server.url, dialect) as ai:
+            told: list[Event] = []
+            with pytest.raises(Unavailable) as caught:
+                await read(ai, told)
+            error = caught.value
+            assert "Overloaded" in str(error)
+            assert error.retryable
+            assert error.provider == "mine"
+            assert "Overloaded" in error.raw
+            assert error.partial is not None
+            assert isinstance(told[-1], Failure) if before else len(told) <= 1
+            assert len(told) > before - 1
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("dialect", replies.DIALECTS)
+def test_error_as_the_whole_body(dialect, stream):
+    words = {"gemini": "UNAVAILABLE", "anthropic-messages": "overloaded_error"}
+    body = error_body(dialect, words.get(dialect, "server_error"), "Overloaded", 503)
+    error = refused(reply(body), stream=stream, dialect=dialect)
+
+    assert type(error) is Unavailable
+    assert "Overloaded" in str(error)
+    assert error.retryable
+
+
+def test_error_within_a_stream_is_tried_again_when_first():
+    """Nothing has reached the caller yet, so it may be asked anew."""
+
+    async def sleep(_: float) -> None:
+        pass
+
+    async def run() -> None:
+        for dialect in replies.DIALECTS:
+            good, bad = replies.events(dialect), [IN_STREAM[dialect]]
+            async with Server(streamed(bad), streamed(good)) as server:
+                async with client(server.url, dialect, middleware=[retry(1, sleep=sleep)]) as ai:
+                    assert (await ask(ai, stream=True)).text == replies.TEXT
+                assert len(server.requests) == 2
+
+    asyncio.run(run())
+
+
+# --- answers of another kind ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("dialect", replies.DIALECTS)
+def test_web_page_is_no_answer(dialect, stream):
+    error = refused(
+        reply(b"<!DOCTYPE html><p>Log in</p>", content_type="text/html; charset=utf-8"), stream=stream, dialect=dialect
+    )
+
+    assert type(error) is ProtocolError
+    assert "html" in str(error)
+    assert "base_url" in str(error) or "address" in str(error)
+    assert error.provider == "mine"
+    assert not error.retryable
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("dialect", replies.DIALECTS)
+@pytest.mark.parametrize(
+    "answer",
+    [reply(), reply(b"", 204, content_length=""), reply(b" \n "), reply(content_type="")],
+    ids=["200", "204", "space", "no type"],
+)
+def test_nothing_is_no_answer(answer, dialect, stream):
+    """An empty body is an incomplete reply, never an empty success."""
+    error = refused(answer, stream=stream, dialect=dialect)
+
+    assert isinstance(error, IncompleteResponse | ProtocolError)
+    assert error.provider == "mine"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("dialect", replies.DIALECTS)
+@pytest.mark.parametrize("body", [b"null", b"[]", b"7", b'"x"', b"{}", b'{"a": 1}', b"hello", b"\xff\xfe"], ids=repr)
+def test_something_else_is_no_answer(body, dialect, stream):
+    error = refused(reply(body), stream=stream, dialect=dialect)
+
+    assert isinstance(error, IncompleteResponse | ProtocolError)
+
+
+@pytest.mark.parametrize("dialect", replies.DIALECTS)
+def test_stream_where_none_was_asked_for(dialect):
+    async def run() -> None:
+        async with Server(streamed(replies.events(dialect))) as server, client(server.url, dialect) as ai:
+            answer = await ai.chat("mine/m", "Hi")
+            assert answer.text == replies.TEXT
+            assert answer.thinking == replies.THOUGHT
+            assert answer.tool_calls[0].parse() == replies.ARGUMENTS
+            assert not server.requests[0].json().get("stream")
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream", "", "text/plain"])
+@pytest.mark.parametrize("dialect", replies.DIALECTS)
+def test_body_where_a_stream_was_asked_for(dialect, kind):
+    async def run() -> None:
+        async with Server(reply(replies.body(dialect), content_type=kind)) as server, client(server.url, dialect) as ai:
+            async with ai.stream("mine/m", "Hi") as stream:
+                pieces = [
+                    event.delta.text async for event in stream if isinstance(getattr(event, "delta", None), TextDelta)
+                ]
+                answer = stream.reply
+            assert answer.text == "".join(pieces) == replies.TEXT
+            assert answer.thinking == replies.THOUGHT
+            assert answer.tool_calls[0].parse() == replies.ARGUMENTS
+            assert answer.usage.total == replies.INPUT_TOKENS + replies.OUTPUT_TOKENS
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("dialect", replies.DIALECTS)
+def test_streamed_and_whole_say_the_same(dialect):
+    """On a real line, as on paper."""
+
+    async def run() -> None:
+        answers = streamed(replies.events(dialect)), reply(replies.body(dialect))
+        async with Server(*answers) as server, client(server.url, dialect) as ai:
+            one, other = await ask(ai, stream=True), await ask(ai, stream=False)
+            assert one.message == other.message
+            assert one.usage == other.usage
+            assert [request.method for request in server.requests] == ["POST", "POST"]
+
+    asyncio.run(run())

@@ -1,0 +1,782 @@
+"""What is asked, however it was written."""
+
+from __future__ import annotations
+
+import base64
+import json
+from types import MappingProxyType, SimpleNamespace
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strategies import assistant_messages_of, broken_words, conversations, json_values, names, objects, tokens, words
+from tenuto.client.messages import (
+    as_messages,
+    as_tools,
+    checked_request,
+    open_calls,
+    request_of,
+    request_of_dict,
+    to_message,
+    with_system,
+)
+from tenuto.core import jsonio
+from tenuto.core.blocks import Audio, ChatMeta, Document, Image, Opaque, Reasoning, Refusal, Text, ToolUse, UrlCitation
+from tenuto.core.messages import (
+    AssistantMessage,
+    Origin,
+    SystemMessage,
+    ToolResult,
+    ToolResults,
+    UserMessage,
+    user,
+)
+from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, Thinking, ToolDefinition
+from tenuto.core.response import ChatResponse
+from tenuto.core.transcript import Transcript
+from tenuto.errors import TranscriptError
+from tenuto.wire.chat.assistant import verbatim
+
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n\x00").decode()
+
+
+def call(id="a", name="weather", arguments='{"city": "Oslo"}', **fields):
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}, **fields}
+
+
+def said(*blocks, **fields):
+    return AssistantMessage(blocks, **fields)
+
+
+# --- what can be said -------------------------------------------------------------------------------------------------
+
+
+def test_a_string_is_a_users_message():
+    assert as_messages("Hi") == (UserMessage("Hi"),)
+    assert as_messages(["Hi", "there"]) == (UserMessage("Hi"), UserMessage("there"))
+
+
+def test_values_pass_as_they_are():
+    look = user("Look:", Image(url="https://x.org/a.png"))
+    results = ToolResults((ToolResult("a", "1"),))
+
+    assert as_messages(look) == (look,)
+    assert as_messages((look, results, results)) == (look, results, results)
+    assert as_messages(Transcript((look,))) == (look,)
+    assert as_messages(iter([look])) == (look,)
+
+
+def test_results_side_by_side_are_one_message():
+    asked = said(ToolUse("a", "f", "{}"), ToolUse("b", "g", "{}"))
+    loose = [
+        asked,
+        ToolResult("b", "2"),
+        {"role": "tool", "tool_call_id": "a", "content": "1"},
+        "And?",
+        ToolResult("c"),
+    ]
+
+    assert as_messages(loose) == (
+        asked,
+        ToolResults((ToolResult("b", "2"), ToolResult("a", "1"))),
+        UserMessage("And?"),
+        ToolResults((ToolResult("c"),)),
+    )
+    assert as_messages(ToolResult("a", "1")) == (ToolResults((ToolResult("a", "1"),)),)
+
+
+@pytest.mark.parametrize(
+    "odd, told",
+    [
+        (3, r"messages: .*got int"),
+        (None, r"messages: .*got NoneType"),
+        (b"Hi", r"messages: .*got bytes"),
+        (Image(url="https://x.org"), r"messages: .*got Image; wrap it in user"),
+        (["Hi", Text("there")], r"messages\[1\]: .*got Text; wrap it in user"),
+        ([["Hi"]], r"messages\[0\]: .*got list"),
+        ([ChatResponse("", "", "", ())], r"messages\[0\]: .*its `message` or `transcript` is one"),
+    ],
+)
+def test_what_is_no_message_is_refused(odd, told):
+    with pytest.raises(TypeError, match=told):
+        as_messages(odd)
+
+
+# --- dictionaries -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("role", ["system", "developer"])
+def test_instructions(role):
+    assert as_messages({"role": role, "content": "Be brief."}) == (SystemMessage("Be brief."),)
+    parts = [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral", "ttl": "1h"}}]
+    assert as_messages({"role": role, "content": parts}) == (SystemMessage((Text("Be brief.", cache="1h"),)),)
+
+
+def test_a_user_with_a_name():
+    assert as_messages({"role": "user", "content": "Hi", "name": "ann"}) == (UserMessage("Hi", "ann"),)
+    assert as_messages(MappingProxyType({"role": "user", "content": "Hi", "tool_calls": None})) == (UserMessage("Hi"),)
+
+
+def test_every_part_of_a_question():
+    parts = [
+        {"type": "text", "text": ""},
+        {"type": "text", "text": "Look:", "cache_control": {"type": "ephemeral"}, "later": {"a": [1]}},
+        {"type": "image_url", "image_url": {"url": "https://x.org/a.png", "detail": "low"}},
+        {"type": "image_url", "image_url": {"url": f"data:image/jpg;base64,{PNG}"}},
+        {"type": "image_url", "image_url": "gs://bucket/a"},
+        {"type": "input_audio", "input_audio": {"data": "UklG", "format": "wav"}},
+        {"type": "input_audio", "input_audio": {"data": "SUQz", "format": "mp3"}},
+        {"type": "input_audio", "input_audio": {"data": "data:audio/flac;base64,ZkxhQw==", "format": "flac"}},
+        {"type": "file", "file": {"file_data": "data:application/pdf;base64,JVBERi0=", "filename": "a.pdf"}},
+        {"type": "file", "file": {"file_data": "data:;base64,JVBERi0="}},
+        {"type": "file", "file": {"file_data": "JVBERi0=", "filename": "a.pdf"}},
+        {"type": "file", "file": {"file_id": "file-1"}},
+        {"block_type": "text", "text": "stored"},
+        Image(file_id="f"),
+    ]  # fmt: skip
+
+    assert as_messages({"role": "user", "content": parts}) == (
+        UserMessage(
+            (
+                Text(""),
+                Text("Look:", cache="5m", extra='{"later":{"a":[1]}}'),
+                Image(url="https://x.org/a.png", detail="low"),
+                Image(PNG, "image/jpg"),
+                Image(url="gs://bucket/a"),
+                Audio("UklG", "audio/wav"),
+                Audio("SUQz", "audio/mpeg"),
+                Audio("ZkxhQw==", "audio/flac"),
+                Document("JVBERi0=", "application/pdf", title="a.pdf"),
+                Document("JVBERi0=", "application/pdf"),
+                Document("JVBERi0=", "application/pdf", title="a.pdf"),
+                Document(file_id="file-1"),
+                Text("stored"),
+                Image(file_id="f"),
+            )
+        ),
+    )
+    assert as_messages({"role": "user", "content": Image(file_id="f")}) == (UserMessage((Image(file_id="f"),)),)
+
+
+def test_a_hint_of_another_kind_stays_as_it_is():
+    (message,) = as_messages(
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "a", "cache_control": {"type": "ephemeral", "ttl": "9h"}}],
+        }
+    )
+
+    assert message == UserMessage((Text("a", extra='{"cache_control":{"type":"ephemeral","ttl":"9h"}}'),))
+
+
+def test_a_tools_answer():
+    asked = {"role": "assistant", "content": None, "tool_calls": [call()]}
+    image = [{"type": "image_url", "image_url": {"url": "https://x.org"}}]
+
+    def answer(**fields):
+        return as_messages([asked, {"role": "tool", "tool_call_id": "a", **fields}])[1].results[0]
+
+    assert answer(content="12") == ToolResult("a", "12")
+    assert answer(content=None) == ToolResult("a", "")
+    assert answer(content="12", name="weather") == ToolResult("a", "12")
+    assert answer(content="12", name="other") == ToolResult("a", "12", extra='{"name":"other"}')
+    assert answer(content="no", is_error=True, later=1) == ToolResult("a", "no", is_error=True, extra='{"later":1}')
+    assert answer(content=image) == ToolResult("a", (Image(url="https://x.org"),))
+
+
+def test_an_assistants_words_and_calls():
+    args = '{"city":  "Oslo", "t": 1.10}'
+    calls = [call("a", arguments=args, index=0), call("b", arguments="{oops", later=2), call("c", arguments={"x": 1})]
+    calls += [
+        {"id": "d", "function": {"name": "f"}},
+        {"id": "e", "type": "custom", "custom": {"name": "g", "input": "x"}},
+    ]
+
+    assert as_messages({"role": "assistant", "content": "Let me see.", "tool_calls": calls, "refusal": None}) == (
+        said(
+            Text("Let me see."),
+            ToolUse("a", "weather", args),
+            ToolUse("b", "weather", "{oops", broken=jsonio.problem("{oops"), extra='{"later":2}'),
+            ToolUse("c", "weather", '{"x":1}'),
+            ToolUse("d", "f", "", no_args=True),
+            ToolUse("e", "g", "x", kind="custom"),
+        ),
+    )
+    assert as_messages({"role": "assistant", "content": "Hi"}) == (said(Text("Hi")),)
+    assert as_messages({"role": "assistant", "content": ""}) == (said(),)
+    assert as_messages({"role": "assistant", "content": "", "tool_calls": [call(arguments="{}")]}) == (
+        said(ToolUse("a", "weather", "{}")),
+    )
+
+
+def test_an_assistants_thoughts_speech_and_sources():
+    details = [{"type": "reasoning.encrypted", "data": "tok", "id": "r1"}]
+    source = {"type": "url_citation", "url_citation": {"url": "https://x.org", "title": "X"}}
+    documents = [
+        {"role": "assistant", "content": "Hi", "reasoning_content": "hm"},
+        {"role": "assistant", "content": "Hi", "reasoning": "hm", "reasoning_details": details},
+        {"role": "assistant", "audio": {"id": "audio_1"}},
+        {"role": "assistant", "content": None, "refusal": "No."},
+        {"role": "assistant", "content": "Hi", "annotations": [source], "later": 1, "name": "bob"},
+        {
+            "role": "assistant",
+            "content": [{"type": "text", "text": "a"}, {"type": "refusal", "refusal": "b"}, Text("c")],
+        },
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]},
+        {"role": "assistant", "content": [{"block_type": "reasoning", "text": "hm"}]},
+    ]
+    read = as_messages(documents)
+
+    assert read[0] == said(Reasoning("hm", meta=ChatMeta(field="reasoning_content")), Text("Hi"))
+    assert read[1].blocks[0].meta.field == "reasoning"
+    assert json.loads(read[1].blocks[0].meta.details) == details
+    assert read[2] == said(Audio(id="audio_1"))
+    assert read[3] == said(Refusal("No."))
+    assert read[4].blocks == (Text("Hi", citations=read[4].blocks[0].citations),)
+    assert isinstance(read[4].blocks[0].citations[0], UrlCitation)
+    assert json.loads(read[4].extra) == {"annotations": [source], "later": 1, "name": "bob"}
+    assert read[5] == said(Text("a"), Refusal("b"), Text("c"))
+    assert read[6] == said(Reasoning("hm", meta=ChatMeta(field="content")))
+    assert read[7] == said(Reasoning("hm"))
+
+
+def test_the_older_form_of_calls():
+    """A function's answer has no id: its name leads to the call."""
+    documents = [
+        "Weather?",
+        {"role": "assistant", "content": None, "function_call": {"name": "weather", "arguments": "{}"}},
+        {"role": "function", "name": "weather", "content": "12"},
+    ]
+    _, asked, answered = as_messages(documents)
+
+    (use,) = asked.blocks
+    assert (use.name, use.args, use.minted, use.extra) == ("weather", "{}", True, "")
+    assert answered == ToolResults((ToolResult(use.id, "12"),))
+    assert as_messages(documents) == as_messages(documents)
+    assert as_messages(["Hm", *documents])[2].blocks[0].id != use.id
+    with pytest.raises(TranscriptError, match=r"messages\[0\]\.name: no function_call before it is of 'f'"):
+        as_messages({"role": "function", "name": "f", "content": ""})
+    with pytest.raises(TranscriptError, match=r"messages\[3\]\.name: no function_call"):
+        as_messages([*documents, documents[-1]])
+
+
+USER = "messages[0].content[0]"
+BAD = [
+    ({}, "messages[0].role: a message has a role (system, developer, user"),
+    ({"role": 1}, "messages[0].role: expected a string, got int"),
+    ({"role": "bot", "content": ""}, "messages[0].role: 'bot' is not known here; there are system, developer"),
+    ({"role": "model", "parts": []}, "messages[0].parts: this is the shape of Gemini"),
+    ({"type": "function_call_output", "output": ""}, "a 'function_call_output' item is of the shape of Responses"),
+    ({"role": "user"}, "messages[0].content: a string or a list"),
+    ({"role": "user", "content": 3}, "messages[0].content: expected a list, got int"),
+    ({"role": "user", "content": ["Hi"]}, f"{USER}: expected a part, an object with a type; got a string"),
+    ({"role": "user", "content": [{"text": "Hi"}]}, f"{USER}.type: a part has a type"),
+    ({"role": "user", "content": [{"type": "video"}]}, f"{USER}.type: 'video' is not known here; messages here have"),
+    ({"role": "user", "content": [{"type": ["text"]}]}, f"{USER}.type: ['text'] is not known here"),
+    ({"role": "user", "content": [{"type": "input_text"}]}, f"{USER}.type: 'input_text' is of the shape of Responses"),
+    ({"role": "user", "content": [{"type": "tool_result"}]}, "'tool_result' is of the shape of Anthropic Messages"),
+    ({"role": "user", "content": [{"type": "refusal"}]}, f"{USER}.type: 'refusal' is not known here"),
+    ({"role": "user", "content": [{"type": "text"}]}, f"{USER}.text: a string must stand here"),
+    ({"role": "user", "content": [{"type": "text", "text": 1}]}, f"{USER}.text: expected a string, got int"),
+    ({"role": "user", "content": [{"type": "text", "text": "", "x": object()}]}, f"{USER}.x: it is no JSON"),
+    ({"role": "user", "content": [{"block_type": "refusal", "text": ""}]}, f"{USER}: a Refusal is not said to a model"),
+    ({"role": "user", "content": [{"type": "image_url"}]}, f"{USER}.image_url: an object with a url"),
+    (
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": ""}}]},
+        f"{USER}.image_url.url: it is empty",
+    ),
+    (
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://x", "x": 1}}]},
+        f"{USER}.image_url.x: an image_url has no such field; it has url, detail",
+    ),
+    (
+        {
+            "role": "user",
+            "content": [{"type": "image_url", "image_url": {"url": "data:application/pdf;base64,JVBERi0="}}],
+        },
+        f"{USER}: this is no image but application/pdf",
+    ),
+    (
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,#"}}]},
+        f"{USER}: a data: URL that is no base64",
+    ),
+    (
+        {"role": "user", "content": [{"type": "input_audio", "input_audio": "x"}]},
+        f"{USER}.input_audio: expected an object",
+    ),
+    ({"role": "user", "content": [{"type": "input_audio"}]}, f"{USER}.input_audio.format: a string must stand here"),
+    ({"role": "user", "content": [{"type": "file", "file": {"filename": "a"}}]}, f"{USER}.file: file_data or file_id"),
+    ({"role": "user", "content": "", "later": 1}, "messages[0].later: a user message has no such field; it has role"),
+    ({"role": "system", "content": None}, "messages[0].content: a string or a list"),
+    ({"role": "system", "content": "", "name": "x"}, "messages[0].name: a system message has no such field"),
+    (
+        {"role": "system", "content": [{"type": "image_url", "image_url": "https://x"}]},
+        f"{USER}: instructions are text; this is Image",
+    ),
+    ({"role": "tool", "content": ""}, "messages[0].tool_call_id: a tool's answer names the call"),
+    (
+        {"role": "tool", "tool_call_id": "a", "content": "", "is_error": 1},
+        "messages[0].is_error: expected true or false",
+    ),
+    ({"role": "assistant", "tool_calls": {}}, "messages[0].tool_calls: expected a list, got an object"),
+    ({"role": "assistant", "tool_calls": [1]}, "messages[0].tool_calls[0]: expected a call"),
+    ({"role": "assistant", "tool_calls": [{"type": "function"}]}, "messages[0].tool_calls[0].id: a string must stand"),
+    ({"role": "assistant", "tool_calls": [call(type="mcp")]}, "tool_calls[0].type: 'mcp' is not known here"),
+    (
+        {"role": "assistant", "tool_calls": [{"id": "a"}]},
+        "tool_calls[0].function: an object with the name and arguments",
+    ),
+    ({"role": "assistant", "tool_calls": [call(name="")]}, "tool_calls[0].function.name: it is empty"),
+    ({"role": "assistant", "tool_calls": [call(arguments=[1])]}, "tool_calls[0].function.arguments: expected a string"),
+    ({"role": "assistant", "function_call": "f"}, "messages[0].function_call: expected an object"),
+    ({"role": "assistant", "function_call": {"arguments": ""}}, "messages[0].function_call.name: a string must stand"),
+    ({"role": "assistant", "reasoning_content": 1}, "messages[0].reasoning_content: expected a string"),
+    ({"role": "assistant", "content": [{"type": "tool_use"}]}, "'tool_use' is of the shape of Anthropic Messages"),
+    (
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": "x"}]},
+        f"{USER}.type: 'thinking' is of the shape of Anthropic Messages",
+    ),
+    ({"role": "assistant", "content": [{"type": "text"}]}, f"{USER}.text: a string must stand here"),
+    ({"role": "assistant", "blocks": [{"type": "text"}]}, "messages[0].blocks[0]: expected a block in its stored form"),
+    ({"role": "assistant", "blocks": {}}, "messages[0].blocks: expected a list"),
+    ({"role": "assistant", "stored": "{"}, "messages[0]: its stored form cannot be read"),
+    ({"role": "assistant", "stored": '{"role":"user","content":""}'}, "messages[0].stored: this is a UserMessage"),
+]
+
+
+@pytest.mark.parametrize("document, told", BAD, ids=[told for _, told in BAD])
+def test_a_dictionary_that_cannot_be_read_says_where_and_why(document, told):
+    with pytest.raises(TranscriptError) as raised:
+        as_messages([document])
+
+    assert told in str(raised.value)
+
+
+def test_the_place_counts_messages_and_parts():
+    documents = [
+        "Hi",
+        {"role": "assistant", "content": "Hi"},
+        {"role": "user", "content": [Text("a"), {"type": "odd"}]},
+    ]
+
+    with pytest.raises(TranscriptError, match=r"^messages\[2\]\.content\[1\]\.type: 'odd'"):
+        as_messages(documents)
+
+
+# --- any dictionary ---------------------------------------------------------------------------------------------------
+
+_later = st.dictionaries(names.map("later_{}".format), json_values.filter(lambda value: value is not None), max_size=2)
+
+
+def _objects(optional=None, **needed):
+    return st.fixed_dictionaries(needed, optional=optional or {})
+
+
+def _with_later(strategy):
+    return st.tuples(strategy, _later).map(lambda pair: {**pair[0], **pair[1]})
+
+
+_texts = _with_later(_objects(type=st.just("text"), text=words))
+_parts = st.one_of(
+    _texts,
+    _with_later(
+        _objects(
+            type=st.just("image_url"),
+            image_url=_objects({"detail": st.sampled_from(("low", "high"))}, url=words.map("https://x.org/{}".format)),
+        )
+    ),
+    _objects(
+        type=st.just("input_audio"), input_audio=_objects(data=tokens, format=st.sampled_from(("wav", "mp3", "aac")))
+    ),
+    _objects(type=st.just("file"), file=_objects({"filename": words}, file_id=tokens)),
+)
+_calls = _with_later(
+    _objects(id=tokens, type=st.just("function"), function=_with_later(_objects(name=names, arguments=objects | words)))
+) | _objects(id=tokens, type=st.just("custom"), custom=_objects(name=names, input=words))
+_assistants = _with_later(
+    _objects(
+        {
+            "reasoning_content": words.filter(bool),
+            "refusal": words.filter(bool),
+            "tool_calls": st.lists(_calls, min_size=1, max_size=3),
+        },
+        role=st.just("assistant"),
+        content=words.filter(bool) | st.lists(_texts.filter(lambda part: len(part) > 2), min_size=1, max_size=3),
+    )
+)
+_users = _objects({"name": words.filter(bool)}, role=st.just("user"), content=words | st.lists(_parts, max_size=3))
+
+
+@settings(max_examples=25)
+@given(_assistants)
+def test_nothing_of_a_reply_is_lost(document):
+    """The message, written word for word, is the dictionary that was read."""
+    (message,) = as_messages([document])
+
+    assert json.loads(jsonio.encode(verbatim(message)[0])) == document
+
+
+@settings(max_examples=25)
+@given(_users)
+def test_nothing_of_a_question_is_lost(document):
+    """Every value that stood in the dictionary stands in the message."""
+    (message,) = as_messages([document])
+
+    assert message.name == document.get("name", "")
+    if isinstance(document["content"], str):
+        assert message.content == document["content"]
+        return
+    for part, block in zip(document["content"], message.content, strict=True):
+        fields = jsonio.parse(block.extra) if block.extra else {}
+        held = [value for name, value in msgspec.structs.asdict(block).items() if name != "extra"]
+        for name, value in part.items():
+            if name.startswith("later_"):
+                assert fields[name] == value
+            elif isinstance(value, dict):
+                assert all(inner in held or f"audio/{inner}" in held or inner == "mp3" for inner in value.values())
+            elif name != "type":
+                assert value in held
+
+
+_junk = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | broken_words | st.sampled_from(("text", "user", "assistant")),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(
+        st.sampled_from(
+            ("role", "content", "type", "text", "image_url", "url", "file", "file_data", "input_audio", "data", "format",
+             "tool_calls", "id", "function", "name", "arguments", "function_call", "tool_call_id", "reasoning_details",
+             "reasoning", "audio", "images", "annotations", "refusal", "blocks", "stored", "block_type", "thinking",
+             "cache_control")
+        ),
+        inner,
+        max_size=4,
+    ),
+    max_leaves=12,
+)  # fmt: skip
+_roles = st.sampled_from(("system", "user", "assistant", "tool", "function", "odd"))
+
+
+@settings(max_examples=80)
+@given(
+    st.lists(
+        _junk | st.tuples(_junk, _roles).map(lambda p: {**(p[0] if isinstance(p[0], dict) else {}), "role": p[1]}),
+        max_size=3,
+    )
+)
+def test_junk_is_read_or_refused(documents):
+    """Whatever stands there, there are messages or one of three errors."""
+    try:
+        found = as_messages(documents)
+    except (TranscriptError, ValueError, TypeError):
+        return
+    assert all(isinstance(message, SystemMessage | UserMessage | AssistantMessage | ToolResults) for message in found)
+
+
+# --- there and back ---------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=25)
+@given(assistant_messages_of() | assistant_messages_of(broken_words))
+def test_a_reply_as_a_dictionary_makes_the_same_reply(message):
+    """Tokens, origin, reasons and fields of later versions survive, also through somebody else's JSON."""
+    document = to_message(message)
+
+    assert as_messages([document]) == (message,)
+    assert as_messages([json.loads(json.dumps(document))]) == (message,)
+    assert document["role"] == "assistant"
+
+
+def test_a_reply_as_a_dictionary_shows_what_the_shape_can_say():
+    message = said(
+        Reasoning("hm"),
+        Text("Let "),
+        Text("me see."),
+        ToolUse("a", "weather", '{"t":1.10}'),
+        ToolUse("b", "g", "x", kind="custom"),
+        Refusal("No."),
+        origin=Origin("mine", "openai-chat"),
+    )
+    document = to_message(message)
+
+    assert document["content"] == "Let me see."
+    assert document["refusal"] == "No."
+    assert document["tool_calls"] == [
+        {"id": "a", "type": "function", "function": {"name": "weather", "arguments": '{"t":1.10}'}},
+        {"id": "b", "type": "custom", "custom": {"name": "g", "input": "x"}},
+    ]
+    assert [block["block_type"] for block in document["blocks"]] == [
+        "reasoning", "text", "text", "tool_use", "tool_use", "refusal",
+    ]  # fmt: skip
+    assert "stored" not in document
+    assert to_message(said())["content"] is None
+
+
+def test_what_plain_values_cannot_say_is_kept_as_text():
+    """`1.10` is 1.1 to whoever parses it, but not to us."""
+    later = said(Opaque("", '{"block_type":"later","n":1.10}'), unread='{"n":1.10}')
+    document = to_message(later)
+
+    assert as_messages([json.loads(json.dumps(document))]) == (later,)
+    with pytest.raises(TranscriptError, match=r"messages\[0\]\.blocks: it differs"):
+        as_messages([{**document, "blocks": [{"block_type": "text", "text": "x"}]}])
+
+
+def test_blocks_and_the_words_beside_them_must_say_the_same():
+    document = to_message(said(Text("Hi"), ToolUse("a", "f", "{}")))
+
+    assert as_messages({"role": "assistant", "blocks": document["blocks"]}) == (
+        said(Text("Hi"), ToolUse("a", "f", "{}")),
+    )
+    assert as_messages({"role": "assistant", "blocks": [Text("Hi")]}) == (said(Text("Hi")),)
+    for name, value in (("content", "Ho"), ("tool_calls", [call()]), ("refusal", "No.")):
+        with pytest.raises(TranscriptError, match=rf"messages\[0\]\.{name}: it differs"):
+            as_messages({**document, name: value})
+
+
+# --- instructions and open calls --------------------------------------------------------------------------------------
+
+
+def test_instructions_take_the_first_place():
+    old, hi = SystemMessage("Old."), UserMessage("Hi")
+
+    assert with_system((hi,), "New.") == (SystemMessage("New."), hi)
+    assert with_system((old, hi, old), "New.") == (SystemMessage("New."), hi, old)
+    assert with_system((), "New.") == (SystemMessage("New."),)
+    assert with_system((old, hi), None) == (old, hi)
+
+
+def test_calls_left_unanswered_are_named():
+    asked = said(ToolUse("a", "weather", "{}"), ToolUse("b", "clock", "{}"))
+
+    with pytest.raises(TranscriptError, match=r"weather \(a\), clock \(b\)"):
+        open_calls((asked,))
+    with pytest.raises(TranscriptError, match=r"unanswered: clock \(b\);"):
+        open_calls((asked, ToolResults((ToolResult("a"),)), UserMessage("Hi")))
+    open_calls((asked, ToolResults((ToolResult("b"),)), UserMessage("Hi"), ToolResults((ToolResult("a"),))))
+    open_calls((said(*asked.blocks, incomplete=True), UserMessage("Hi")))
+    open_calls((said(ToolUse("a", "f", "{}", extra='{"async":true}')), UserMessage("Hi")))
+
+
+@settings(max_examples=25)
+@given(conversations())
+def test_whole_conversations_have_no_open_calls(transcript):
+    open_calls(transcript.messages)
+
+
+# --- tools ------------------------------------------------------------------------------------------------------------
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+
+
+def test_tools_in_every_form():
+    weather = ToolDefinition("weather", "The weather.", SCHEMA)
+    search = ServerTool("web_search")
+    nested = {"type": "function", "function": {"name": "a", "description": "A.", "parameters": SCHEMA, "strict": True}}
+    flat = {"type": "function", "name": "b", "parameters": SCHEMA, "later": 1, "description": None}
+    custom = {
+        "type": "custom",
+        "custom": {"name": "c", "format": {"type": "text"}},
+        "cache_control": {"type": "ephemeral"},
+    }
+    odd_hint = {"type": "custom", "name": "d", "cache_control": {"type": "other"}}
+    tool = SimpleNamespace(definition=ToolDefinition("e"))
+
+    assert as_tools([weather, search, nested, flat, custom, odd_hint, tool]) == (
+        weather,
+        search,
+        ToolDefinition("a", "A.", SCHEMA, strict=True),
+        ToolDefinition("b", parameters=SCHEMA, options={"later": 1}),
+        ToolDefinition("c", kind="custom", cache="5m", options={"custom": {"format": {"type": "text"}}}),
+        ToolDefinition("d", kind="custom", options={"cache_control": {"type": "other"}}),
+        ToolDefinition("e"),
+    )
+    assert as_tools(SimpleNamespace(definitions=lambda: [weather, search])) == (weather, search)
+    assert as_tools([SimpleNamespace(definitions=lambda: [weather]), search]) == (weather, search)
+    assert as_tools([]) == as_tools(None) == ()
+    assert as_tools([search, search]) == (search, search)
+
+
+@pytest.mark.parametrize(
+    "tools, error, told",
+    [
+        ("weather", TypeError, "tools: expected a list of tools, got str"),
+        ({"type": "function"}, TypeError, "tools: expected a list of tools, got dict"),
+        (ToolDefinition("a"), TypeError, "tools: expected a list of tools, got ToolDefinition"),
+        ([3], TypeError, r"tools\[0\]: expected a tool or its definition, got int"),
+        ([ToolDefinition("a"), len], TypeError, r"tools\[1\]: .*put @tool on it"),
+        ([{"name": "a", "input_schema": {}}], ValueError, r"tools\[0\]: expected .*'function'.* got the type None"),
+        (
+            [{"type": "web_search"}],
+            ValueError,
+            r"tools\[0\]: .*'web_search'; a tool that the provider runs is a Server",
+        ),
+        ([{"type": "function", "function": 1}], ValueError, r"tools\[0\]\.function: expected an object"),
+        ([{"type": "function", "function": {}}], ValueError, r"tools\[0\]: .*`name`"),
+        ([{"type": "function", "name": "a", "parameters": 1}], ValueError, r"tools\[0\]: .*parameters"),
+        ([ToolDefinition("a"), {"type": "function", "name": "a"}], ValueError, "tools: two are called 'a'"),
+    ],
+)
+def test_what_is_no_tool_is_refused(tools, error, told):
+    with pytest.raises(error, match=told):
+        as_tools(tools)
+
+
+# --- requests ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_request():
+    request = request_of(
+        "some/model",
+        "Hi",
+        {
+            "system": "Be brief.",
+            "tools": [{"type": "function", "name": "f"}],
+            "tool_choice": {"type": "function", "function": {"name": "f"}},
+            "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA, "strict": None}},
+            "stop": ["a", "b"],
+            "modalities": iter(["text"]),
+            "logit_bias": {50256: -100},
+            "thinking": {"mode": "on"},
+            "effort": "high",
+            "temperature": 1,
+            "extra_body": MappingProxyType({"a": 1}),
+            "metadata": None,
+            "seed": None,
+        },
+    )
+
+    assert request == ChatRequest(
+        model="some/model",
+        messages=(SystemMessage("Be brief."), UserMessage("Hi")),
+        tools=(ToolDefinition("f"),),
+        tool_choice=NamedTool("f"),
+        response_format=JsonSchema(SCHEMA, "x"),
+        stop=("a", "b"),
+        modalities=("text",),
+        logit_bias={"50256": -100},
+        thinking=Thinking(mode="on"),
+        effort="high",
+        temperature=1,
+        extra_body={"a": 1},
+    )
+    assert isinstance(request.temperature, int)
+    assert request_of("some/model", "Hi", {"stop": "a"}).stop == "a"
+
+
+def test_a_transcript_stays_one():
+    transcript = Transcript((UserMessage("Hi"),), unread='{"later":1}')
+
+    assert request_of("some/model", transcript, {}).messages == transcript
+    assert request_of("some/model", transcript, {"system": "x"}).messages == Transcript(
+        (SystemMessage("x"), UserMessage("Hi")), unread='{"later":1}'
+    )
+
+
+@pytest.mark.parametrize(
+    "given_choice, choice",
+    [
+        ("auto", "auto"),
+        ("required", "required"),
+        (NamedTool("f"), NamedTool("f")),
+        ({"type": "function", "name": "f"}, NamedTool("f")),
+        ({"type": "custom", "custom": {"name": "f"}}, NamedTool("f")),
+    ],
+)
+def test_choices_of_tools(given_choice, choice):
+    assert request_of("m", "Hi", {"tool_choice": given_choice}).tool_choice == choice
+
+
+@pytest.mark.parametrize(
+    "given_format, format",
+    [
+        ("text", "text"),
+        ({"type": "text"}, "text"),
+        ({"type": "json_object"}, "json_object"),
+        (JsonSchema(SCHEMA), JsonSchema(SCHEMA)),
+        ({"type": "json_schema", "json_schema": {"schema": SCHEMA, "strict": True}}, JsonSchema(SCHEMA, strict=True)),
+    ],
+)
+def test_formats_of_answers(given_format, format):
+    assert request_of("m", "Hi", {"response_format": given_format}).response_format == format
+
+
+@pytest.mark.parametrize(
+    "parameters, error, told",
+    [
+        ({"temprature": 1}, TypeError, "no parameter is called 'temprature'; did you mean 'temperature'?"),
+        ({"max_completion_tokens": 1}, TypeError, "did you mean 'max_tokens'?"),
+        ({"reasoning_effort": "low"}, TypeError, "did you mean 'effort'?"),
+        ({"zzzz": 1}, TypeError, "extra_body; there are system, tools"),
+        ({"model": "x"}, TypeError, "no parameter is called 'model'"),
+        ({"temperature": "hot"}, ValueError, "temperature: Expected `float | null`, got `str`"),
+        ({"effort": "hgih"}, ValueError, "effort: Invalid enum value 'hgih'"),
+        ({"max_tokens": 1.5}, ValueError, "max_tokens: "),
+        ({"stop": 3}, ValueError, "stop: "),
+        ({"metadata": {"user_id": "x"}}, ValueError, "it maps a provider's name to fields of its body"),
+        ({"tool_choice": "any"}, ValueError, "tool_choice: expected 'auto', 'required', 'none'"),
+        ({"tool_choice": {"type": "tool", "name": "f"}}, ValueError, "tool_choice: expected"),
+        ({"response_format": "json"}, ValueError, "response_format: expected 'text'"),
+        ({"response_format": {"type": "json_schema"}}, ValueError, "response_format: expected"),
+        ({"response_format": {"type": "json_object", "x": 1}}, ValueError, "response_format: expected"),
+        ({"response_format": {"type": "json_schema", "json_schema": {}}}, ValueError, "response_format.json_schema: "),
+        ({"system": ["x"]}, TypeError, "system: expected a string, got list"),
+    ],
+)
+def test_parameters_that_do_not_fit(parameters, error, told):
+    with pytest.raises(error) as raised:
+        request_of("some/model", "Hi", parameters)
+
+    assert told in str(raised.value)
+
+
+def test_nothing_to_ask_is_refused():
+    with pytest.raises(TranscriptError, match="nothing to ask"):
+        request_of("some/model", [], {})
+    with pytest.raises(TypeError, match="model: expected provider/model"):
+        request_of(None, "Hi", {})
+
+
+def test_a_request_as_one_dictionary():
+    document = {
+        "model": "some/model",
+        "messages": [{"role": "user", "content": "Hi"}],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "max_tokens": 5,
+    }
+
+    assert request_of_dict(document) == ChatRequest(
+        model="some/model", messages=(UserMessage("Hi"),), stream=True, max_tokens=5
+    )
+    for name in ("model", "messages"):
+        with pytest.raises(TypeError, match=f"a request has a {name}"):
+            request_of_dict({key: value for key, value in document.items() if key != name})
+    with pytest.raises(ValueError, match="stream_options: usage is always asked for"):
+        request_of_dict({**document, "stream_options": {"x": 1}})
+
+
+def test_a_call_is_a_request_or_a_model_and_messages():
+    hi = ChatRequest(model="own/m", messages=(UserMessage("Hi"),), stream=True, max_tokens=5)
+
+    def checked(asked, messages=None, **parameters):
+        return checked_request(asked, messages, parameters, "own/{}".format, stream=True)
+
+    assert checked("m", "Hi", max_tokens=5) == hi
+    assert checked(msgspec.structs.replace(hi, model="m", stream=False)) == hi
+    assert checked({"model": "m", "messages": "Hi", "max_tokens": 5}) == hi
+    with pytest.raises(TypeError, match="messages are missing"):
+        checked("m")
+    with pytest.raises(TypeError, match="a whole request was given: max_tokens"):
+        checked(hi, max_tokens=5)
+    with pytest.raises(TypeError, match="a whole request was given: messages"):
+        checked(hi, "Hi")
+    with pytest.raises(TypeError, match="got int"):
+        checked(3)
+    for asked in (
+        ("m", [said(ToolUse("a", "f", "{}"))]),
+        (ChatRequest(model="m", messages=(said(ToolUse("a", "f", "{}")),)),),
+    ):
+        with pytest.raises(TranscriptError, match=r"f \(a\)"):
+            checked(*asked)

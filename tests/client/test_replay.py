@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import asyncio
+from itertools import groupby
+
+import msgspec
+import pytest
+from hypothesis import given
+
+from strategies import broken_words, responses, responses_of
+from tenuto.client.replay import events_of, response_of
+from tenuto.core.blocks import (
+    AnthropicMeta,
+    Audio,
+    CodeExecution,
+    Image,
+    Reasoning,
+    Refusal,
+    Text,
+    ToolUse,
+    UrlCitation,
+)
+from tenuto.core.events import (
+    ArgumentsDelta,
+    AudioDelta,
+    CitationDelta,
+    CodeDelta,
+    ContentDelta,
+    ContentDone,
+    ContentStart,
+    ImageDelta,
+    MessageDelta,
+    MessageDone,
+    MessageStart,
+    SignatureDelta,
+    TextDelta,
+    ThinkingDelta,
+    TranscriptDelta,
+    UsageUpdate,
+)
+from tenuto.core.messages import AssistantMessage, Usage
+from tenuto.core.response import ChatResponse, Choice
+from tenuto.errors import IncompleteResponse
+from tenuto.wire.assembler import GROWS
+
+
+def test_the_events_of_a_reply():
+    cited = UrlCitation("u")
+    blocks = (
+        Reasoning("Hm.", meta=AnthropicMeta("sig")),
+        Text("Hi", citations=(cited,)),
+        ToolUse("call_1", "weather", '{"city": "Oslo"}'),
+    )
+    usage = Usage(input_tokens=1)
+    response = ChatResponse("id", "row", "m", (Choice(AssistantMessage(blocks, "tool_calls", "tool_use")),), usage)
+
+    assert list(events_of(response)) == [
+        MessageStart("id", "m"),
+        ContentStart(0, 0, Reasoning()),
+        ContentDelta(0, 0, ThinkingDelta("Hm.")),
+        ContentDelta(0, 0, SignatureDelta("sig")),
+        ContentDone(0, 0, blocks[0]),
+        ContentStart(0, 1, Text("")),
+        ContentDelta(0, 1, TextDelta("Hi")),
+        ContentDelta(0, 1, CitationDelta(cited)),
+        ContentDone(0, 1, blocks[1]),
+        ContentStart(0, 2, ToolUse("call_1", "weather", "")),
+        ContentDelta(0, 2, ArgumentsDelta('{"city": "Oslo"}')),
+        ContentDone(0, 2, blocks[2]),
+        MessageDelta(0, "tool_calls", "tool_use"),
+        UsageUpdate(usage),
+        MessageDone(response),
+    ]
+
+
+@pytest.mark.parametrize(
+    "block, deltas",
+    [
+        (Refusal("No."), [TextDelta("No.")]),
+        (CodeExecution("1+1"), [CodeDelta("1+1")]),
+        (Image(data="aGk=", mime="image/png"), [ImageDelta("aGk=")]),
+        (Image(url="https://example.org/a.png"), []),
+        (Audio(data="aGk=", transcript="hi"), [AudioDelta("aGk="), TranscriptDelta("hi")]),
+        (Text(""), []),
+    ],
+)
+def test_what_grows_is_told_in_one_piece(block, deltas):
+    events = list(events_of(ChatResponse("", "", "", (Choice(AssistantMessage((block,))),))))
+
+    assert [event.delta for event in events if isinstance(event, ContentDelta)] == deltas
+
+
+@given(responses_of(broken_words))
+def test_folding_the_events_gives_the_reply(response):
+    """Blocks in order, choice by choice, each whole by its deltas and by its last event; the response comes last."""
+    events = list(events_of(response))
+    done = [event for event in events if isinstance(event, ContentDone)]
+    places = [(choice, index) for choice in response.choices for index in range(len(choice.content))]
+
+    assert events[0] == MessageStart(response.id, response.model)
+    assert events[-1] == MessageDone(response)
+    assert [event.part for event in done] == [choice.content[index] for choice, index in places]
+    assert [(event.choice_index, event.part_index) for event in done] == [(c.index, index) for c, index in places]
+    for _, group in groupby((e for e in events if hasattr(e, "part_index")), key=_Place()):
+        start, *deltas, end = group
+        assert _grown(start.part, deltas) == end.part
+
+
+class _Place:
+    """Which part an event belongs to: a start begins a new one."""
+
+    def __init__(self):
+        self.count = 0
+
+    def __call__(self, event):
+        self.count += isinstance(event, ContentStart)
+        return self.count
+
+
+def _grown(block, deltas):
+    """Fold a part as a reader would; what a token's type is, only the finished block says."""
+    for event in deltas:
+        match event.delta:
+            case CitationDelta(citation=citation):
+                block = msgspec.structs.replace(block, citations=(*block.citations, citation))
+            case TranscriptDelta(transcript=transcript):
+                block = msgspec.structs.replace(block, transcript=transcript)
+            case SignatureDelta():
+                pass
+            case delta:
+                field = GROWS[type(block)]
+                block = msgspec.structs.replace(block, **{field: getattr(block, field) + getattr(delta, _only(delta))})
+    return _Alike(block)
+
+
+def _only(delta):
+    return delta.__struct_fields__[0]
+
+
+class _Alike:
+    """Equal to a block that differs by its token alone."""
+
+    def __init__(self, block):
+        self._block = block
+
+    def __eq__(self, other):
+        return msgspec.structs.replace(self._block, meta=other.meta) == other
+
+    __hash__ = None
+
+
+async def _stream(events):
+    for event in events:
+        yield event
+
+
+@given(responses)
+def test_draining_gives_the_response_back(response):
+    assert asyncio.run(response_of(_stream(events_of(response)))) == response
+
+
+def test_a_stream_without_an_end_is_incomplete():
+    with pytest.raises(IncompleteResponse, match=r"without message\.done"):
+        asyncio.run(response_of(_stream([MessageStart("id", "m")])))

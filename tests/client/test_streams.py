@@ -1,0 +1,112 @@
+"""Many streams at once, on one client."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from serving import Gate, Request, Server, chunk, replies, reply, stream_head, streamed
+from serving.asking import QUICK, row
+from tenuto import AsyncClient, Client
+from tenuto.core.events import ContentDelta, TextDelta
+
+MANY = 200
+
+
+def question(number: int) -> str:
+    return f"Count to {number}, ☃."
+
+
+def expected(asked: str) -> str:
+    return f"{asked} " * 20 + "Ü"
+
+
+def asked_for(request: Request) -> str:
+    """The question as it stands in a request, whatever its dialect."""
+    body = request.json()
+    if "contents" in body:
+        return body["contents"][-1]["parts"][0]["text"]
+    said = (body.get("messages") or body.get("input"))[-1]["content"]
+    return said if isinstance(said, str) else said[0]["text"]
+
+
+def dialect_of(request: Request) -> str:
+    return request.path.split("/")[1]
+
+
+def rows(url: str):
+    return [row(f"{url}/{dialect}", dialect, name=dialect) for dialect in replies.DIALECTS]
+
+
+def test_200_streams_at_once_arrive_whole():
+    """All are open at the same time: none goes on before the last has begun."""
+    gate = Gate()
+
+    def answer(request: Request):
+        dialect = dialect_of(request)
+        first, *rest = replies.events(dialect, expected(asked_for(request)))
+        yield stream_head() + chunk(first)
+        yield gate
+        for event in (*rest, b""):
+            yield chunk(event)
+
+    async def run() -> None:
+        begun = 0
+
+        async def one(ai: AsyncClient, number: int) -> None:
+            nonlocal begun
+            model = f"{replies.DIALECTS[number % 4]}/m"
+            text = ""
+            async with ai.stream(model, question(number)) as stream:
+                seen = 0
+                async for event in stream:
+                    seen += 1
+                    if seen == 1:
+                        begun += 1
+                        if begun == MANY:
+                            gate.open()
+                    if isinstance(event, ContentDelta) and isinstance(event.delta, TextDelta):
+                        text += event.delta.text
+                answer = stream.reply
+            assert answer.text == text == expected(question(number))
+            assert answer.thinking == replies.THOUGHT
+            assert answer.tool_calls[0].parse() == replies.ARGUMENTS
+            assert answer.transcript.messages[0].content == question(number)
+
+        async with Server(answer) as server:
+            async with AsyncClient(providers=rows(server.url), middleware=[], timeout=QUICK) as ai:
+                await asyncio.gather(*(one(ai, number) for number in range(MANY)))
+            assert server.lines == len(server.requests) == MANY
+
+    asyncio.run(run())
+
+
+def test_threads_share_a_client():
+    """Streams and questions from several threads, through the door for code that does not await."""
+
+    def answer(request: Request):
+        text = expected(asked_for(request))
+        if request.json().get("stream"):
+            return streamed(replies.events("openai-chat", text))
+        return reply(replies.body("openai-chat", text))
+
+    failures: list[BaseException] = []
+
+    def work(ai: Client, thread: int) -> None:
+        try:
+            for number in range(thread * 100, thread * 100 + 5):
+                assert ai.chat("mine/m", question(number)).text == expected(question(number))
+                with ai.stream("mine/m", question(number)) as stream:
+                    assert "".join(stream.text_deltas()) == expected(question(number))
+                    assert stream.reply.text == expected(question(number))
+        except BaseException as exc:  # noqa: BLE001 a thread's failure is told by the test
+            failures.append(exc)
+
+    with Server(answer) as server, Client(providers=[row(server.url)], middleware=[], timeout=QUICK) as ai:
+        threads = [threading.Thread(target=work, args=(ai, thread)) for thread in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert failures == []
+        assert len(server.requests) == 80

@@ -1,0 +1,316 @@
+"""Values held against schemas: another implementation is the judge, and no input makes the check crash or run away."""
+
+from __future__ import annotations
+
+import json
+
+import jsonschema
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tenuto.core import conform as module
+from tenuto.core.conform import conform, resolve
+
+# --- the judge --------------------------------------------------------------------------------------------------------
+
+NAMES = ("a", "b", "ab", "")
+scalars = st.sampled_from([None, True, False, 0, 1, 2, 6, -1, 1.0, 1.5, 2.5, "", "a", "ab", "b1", "é"])
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=3),
+    max_leaves=6,
+)
+TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
+counts = st.integers(0, 3)
+numbers = st.sampled_from([-1, 0, 1, 1.5, 2, 6])
+name_lists = st.lists(st.sampled_from(NAMES), max_size=2, unique=True)
+patterns = st.sampled_from(["a", "^a$", "b", "[0-9]", "^$"])
+
+
+def operands(inner):
+    """What each keyword may say, made of schemas."""
+    some = st.lists(inner, min_size=1, max_size=3)
+    return {
+        "type": st.sampled_from(TYPES) | st.lists(st.sampled_from(TYPES), min_size=1, max_size=3, unique=True),
+        "enum": st.lists(values, min_size=1, max_size=3),
+        "const": values,
+        "anyOf": some,
+        "oneOf": some,
+        "allOf": some,
+        "not": inner,
+        "if": inner,
+        "then": inner,
+        "else": inner,
+        "minimum": numbers,
+        "maximum": numbers,
+        "exclusiveMinimum": numbers,
+        "exclusiveMaximum": numbers,
+        "multipleOf": st.sampled_from([1, 2, 3, 0.5, 0.25]),
+        "minLength": counts,
+        "maxLength": counts,
+        "pattern": patterns,
+        "properties": st.dictionaries(st.sampled_from(NAMES), inner, max_size=2),
+        "patternProperties": st.dictionaries(patterns, inner, max_size=2),
+        "additionalProperties": inner,
+        "required": name_lists,
+        "minProperties": counts,
+        "maxProperties": counts,
+        "propertyNames": inner,
+        "dependentRequired": st.dictionaries(st.sampled_from(NAMES), name_lists, max_size=2),
+        "dependentSchemas": st.dictionaries(st.sampled_from(NAMES), inner, max_size=2),
+        "prefixItems": some,
+        "items": inner,
+        "minItems": counts,
+        "maxItems": counts,
+        "uniqueItems": st.booleans(),
+        "contains": inner,
+        "minContains": counts,
+        "maxContains": counts,
+        "format": st.just("date"),
+    }
+
+
+def keywords(inner):
+    """One schema of a few keywords."""
+    known = operands(inner)
+    chosen = st.lists(st.sampled_from(sorted(known)), max_size=3, unique=True)
+    return chosen.flatmap(lambda words: st.fixed_dictionaries({word: known[word] for word in words}))
+
+
+references = st.sampled_from([{"$ref": "#/$defs/x"}, {"$ref": "#/$defs/y~1z/items"}, {"$ref": "#/$defs/list/anyOf/0"}])
+schemas = st.recursive(st.booleans() | references | keywords(st.booleans()), keywords, max_leaves=4)
+LIST = {"anyOf": [{"type": "null"}, {"type": "array", "items": {"$ref": "#/$defs/list"}}]}
+
+
+def rooted(schema, x, y):
+    if isinstance(schema, bool):
+        return schema
+    return {**schema, "$defs": {"x": x, "y/z": {"items": y}, "list": LIST}}
+
+
+plain = st.recursive(st.booleans(), keywords, max_leaves=2)
+
+
+@settings(max_examples=100)
+@given(values, st.builds(rooted, schemas, plain, plain))
+@example([[], [None, []]], {"$ref": "#/$defs/list", "$defs": {"list": LIST}})
+@example([[], [1]], {"$ref": "#/$defs/list", "$defs": {"list": LIST}})
+@example([1, True, 1.0], {"uniqueItems": True})
+@example({"a": [True]}, {"enum": [{"a": [1]}]})
+def test_agrees_with_another_implementation(value, schema):
+    """A value has problems here exactly if the reference implementation finds some."""
+    judge = jsonschema.Draft202012Validator(schema)
+
+    assert (conform(value, schema) == ()) == judge.is_valid(value)
+
+
+OF_TYPE = {
+    "": values,
+    "number": st.sampled_from([0, 1, 2, 6, -1, 1.0, 1.5, 2.5]),
+    "string": st.sampled_from(["", "a", "ab", "b1", "é"]),
+    "array": st.lists(scalars, max_size=4),
+    "object": st.dictionaries(st.sampled_from(NAMES), scalars, max_size=3),
+}
+
+
+@settings(max_examples=8)
+@pytest.mark.parametrize("word", sorted({*module._KEYWORDS} - {"$ref"}))
+@given(data=st.data())
+def test_each_keyword_agrees_with_another_implementation(word, data):
+    """Alone, and on values of which the keyword speaks."""
+    schema = {word: data.draw(operands(st.booleans() | st.just({"type": "integer"}))[word])}
+    value = data.draw(OF_TYPE[module._KEYWORDS[word][0]])
+    judge = jsonschema.Draft202012Validator(schema)
+
+    assert (conform(value, schema) == ()) == judge.is_valid(value)
+
+
+# --- what is told -----------------------------------------------------------------------------------------------------
+
+TREE = {"type": "object", "properties": {"left": {"$ref": "#"}, "n": {"type": "integer"}}, "required": ["n"]}
+CASES = [
+    ({"colors": [3]}, {"properties": {"colors": {"items": {"type": "string"}}}}, "/colors/0: expected string, got number 3"),
+    ("x", {"type": ["integer", "null"]}, '(root): expected integer or null, got string "x"'),
+    (True, {"type": "integer"}, "(root): expected integer, got boolean true"),
+    (None, {"type": "object"}, "(root): expected object, got null"),
+    ([], {"type": "object"}, "(root): expected object, got an empty array"),
+    ({"a": 1}, {"type": "array"}, "(root): expected array, got object of 1"),
+    ("x" * 99, {"type": "null"}, f'(root): expected null, got string "{"x" * 59}...'),
+    ({"a/b~": 1}, {"additionalProperties": {"type": "string"}}, "/a~1b~0: expected string, got number 1"),
+    ({}, {"required": ["a"]}, '(root): property "a" is missing'),
+    ({"c": 1}, {"properties": {"a": {}, "b": {}}, "additionalProperties": False},
+     '(root): property "c" is not allowed; allowed are "a", "b"'),
+    ({"c": 1}, {"additionalProperties": False}, '(root): property "c" is not allowed'),
+    ("z", {"enum": ["a", 1]}, '(root): expected one of "a", 1, got string "z"'),
+    (1, {"enum": list(range(2, 30))}, f"(root): expected one of {', '.join(map(str, range(2, 22)))}, ..., got number 1"),
+    (1, {"const": {"a": 1}}, '(root): expected {"a": 1}, got number 1'),
+    (1, {"not": {"type": "number"}}, '(root): is what it must not be ({"type": "number"}), got number 1'),
+    (1, False, "(root): nothing may stand here, got number 1"),
+    (1, {"minimum": 2}, "(root): expected at least 2, got number 1"),
+    (1, {"maximum": 0}, "(root): expected at most 0, got number 1"),
+    (1, {"exclusiveMinimum": 1}, "(root): expected more than 1, got number 1"),
+    (1, {"exclusiveMaximum": 1}, "(root): expected less than 1, got number 1"),
+    (7, {"multipleOf": 2}, "(root): expected a multiple of 2, got number 7"),
+    ("a", {"minLength": 2}, "(root): expected at least 2 characters, got 1"),
+    ("abc", {"maxLength": 2}, "(root): expected at most 2 characters, got 3"),
+    ("b", {"pattern": "^a"}, '(root): expected text that matches "^a", got string "b"'),
+    ([1], {"minItems": 2}, "(root): expected at least 2 items, got 1"),
+    ([1, 2], {"maxItems": 1}, "(root): expected at most 1 items, got 2"),
+    ([1, 2], {"prefixItems": [{}], "items": False}, "(root): expected at most 1 items, got 2"),
+    ([1, 2, 1], {"uniqueItems": True}, "/2: is the same as item 0; each may occur only once"),
+    ({}, {"minProperties": 1}, "(root): expected at least 1 properties, got 0"),
+    ({"a": 1}, {"maxProperties": 0}, "(root): expected at most 0 properties, got 1"),
+    ({"a": 1}, {"propertyNames": {"minLength": 2}},
+     '(root): property name "a" does not fit: (root): expected at least 2 characters, got 1'),
+    ({"a": 1}, {"dependentRequired": {"a": ["b"]}}, '(root): property "b" is missing, which goes with "a"'),
+    ([1], {"contains": {"type": "null"}}, '(root): expected at least 1 items like {"type": "null"}, got 0'),
+    ([1], {"contains": {}, "maxContains": 0}, "(root): expected at most 0 items like {}, got 1"),
+    (1, {"oneOf": [{}, {"type": "number"}]}, "(root): fits 2 alternatives of which it may fit only one"),
+    ({"left": {"n": "x"}, "n": 1}, TREE, '/left/n: expected integer, got string "x"'),
+    ([1, "x"], {"items": [{"type": "string"}]}, "/0: expected string, got number 1"),
+    (1, {"$ref": "#/%24defs/a%20b", "$defs": {"a b": {"type": "null"}}}, "(root): expected null, got number 1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "schema", "problem"), CASES)
+def test_a_problem_names_its_place_and_what_was_expected(value, schema, problem):
+    assert conform(value, schema) == (problem,)
+
+
+@pytest.mark.parametrize("word", ["anyOf", "oneOf"])
+def test_of_several_alternatives_the_one_that_was_meant_speaks(word):
+    """The right type and the right tag count more than the number of problems."""
+    schema = {
+        word: [
+            {"type": "null"},
+            {"type": "object", "properties": {"kind": {"enum": ["cat"]}}},
+            {"type": "object", "properties": {"kind": {"const": "dog"}}, "required": ["kind", "name", "age"]},
+        ]
+    }
+
+    assert conform({"kind": "dog"}, schema) == (
+        "(root): fits none of the 3 alternatives; the nearest says:",
+        '(root): property "name" is missing',
+        '(root): property "age" is missing',
+    )
+
+
+def test_no_alternative_at_all():
+    assert conform(1, {"anyOf": []}) == ("(root): fits none of the 0 alternatives; the nearest says:",)
+
+
+@pytest.mark.parametrize(
+    "schema", [{"format": "date"}, {"x-note": 1}, {"unevaluatedProperties": False}, {"then": False}]
+)
+def test_words_that_are_no_rules_here_are_passed_over(schema):
+    assert conform({"a": "x"}, schema) == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "step", "fits"),
+    [
+        (0.3, 0.1, True),
+        (0.35, 0.1, False),
+        (1e308, 0.5, True),
+        (10**30 + 1, 10, False),
+        (-4, 2, True),
+        (19.99, 0.01, True),
+    ],
+)
+def test_multiples_are_those_of_decimal_numbers(value, step, fits):
+    assert (conform(value, {"multipleOf": step}) == ()) == fits
+
+
+# --- what is bounded --------------------------------------------------------------------------------------------------
+
+BROKEN = [
+    {"type": 3}, {"enum": 1}, {"anyOf": {}}, {"properties": []}, {"required": "a"}, {"minimum": "1"}, {"minimum": True},
+    {"items": 1}, {"additionalProperties": 0}, {"pattern": "("}, {"patternProperties": {"(": {}}}, {"multipleOf": 0},
+    {"multipleOf": -1}, {"$ref": "#/nowhere"}, {"$ref": "#name"}, {"$ref": "http://x/y"}, {"$ref": 1}, {"allOf": [1]},
+    {"$ref": "#"}, {"anyOf": [{"$ref": "#"}, {"$ref": "#"}]}, {"properties": {"a": 1}}, {"pattern": "a{99999999999}"},
+    {"$ref": "#/allOf/3", "allOf": [{}]}, {"$ref": "#/required", "required": []},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("schema", BROKEN)
+def test_a_schema_that_makes_no_sense_is_a_problem(schema):
+    found = [problem for value in (1, "a", {"a": 1}, [1]) for problem in conform(value, schema)]
+
+    assert any(module.BROKEN in problem for problem in found)
+
+
+@pytest.mark.parametrize(
+    ("word", "operand"),
+    [("required", [["a"]]), ("dependentRequired", {"a": [[]]}), ("contains", {}), ("const", object)],
+)
+def test_odd_operands_do_not_crash(word, operand):
+    schema = {word: operand, "minContains": "x", "maxContains": []}
+
+    assert isinstance(conform({"a": [1]}, schema), tuple)
+    assert isinstance(conform([1], schema), tuple)
+
+
+@given(values, st.dictionaries(st.sampled_from([*module._KEYWORDS]), values | plain, max_size=4))
+def test_nothing_crashes(value, schema):
+    """Whatever stands where a keyword's operand should, the answer is a tuple of problems."""
+    assert all(isinstance(problem, str) for problem in conform(value, schema))
+
+
+def test_what_is_not_json_fits_no_type():
+    assert conform({1, 2}, {"type": "array"}) == ("(root): expected array, got set {1, 2}",)
+    assert conform(float("inf"), {"type": "number", "multipleOf": 2}) == (
+        "(root): expected number, got float Infinity",
+    )
+    assert conform(object, {"enum": [object]}) == ()
+
+
+def nested(depth):
+    value: list = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("schema", [{"items": {"$ref": "#"}}, {"const": 1, "enum": [1]}, {"uniqueItems": True}])
+def test_depth_is_bounded(schema):
+    (problem,) = conform(nested(5000), schema)
+
+    assert "deep" in problem
+
+
+def test_depth_that_occurs_is_checked():
+    assert conform(nested(80), {"anyOf": [{"type": "array", "items": {"$ref": "#"}}]}) == ()
+
+
+def test_work_is_bounded(monkeypatch):
+    """A schema whose alternatives double at each level cannot hold up the caller."""
+    monkeypatch.setattr(module, "MAX_CHECKS", 5000)
+    twice = {"oneOf": [{"items": {"$ref": "#"}, "maxItems": 1}, {"items": {"$ref": "#"}, "minItems": 1}]}
+    (problem,) = conform(nested(60), twice)
+
+    assert problem.startswith("gave up after 5000 checks")
+
+
+def test_the_list_of_problems_is_bounded():
+    found = conform(list(range(50)), {"items": {"type": "string"}})
+
+    assert len(found) == module.MAX_PROBLEMS + 1
+    assert found[-1] == "and 30 more problems"
+
+
+def test_the_value_and_the_schema_are_left_alone():
+    value, schema = {"a": [1]}, {"properties": {"a": {"items": {"type": "string"}}}}
+    before = json.dumps([value, schema])
+    conform(value, schema)
+
+    assert json.dumps([value, schema]) == before
+
+
+def test_references_are_resolved_within_the_schema():
+    root = {"$defs": {"a/b": {"type": "null"}}, "anyOf": [True]}
+
+    assert resolve(root, "#") is root
+    assert resolve(root, "#/$defs/a~1b") == {"type": "null"}
+    assert resolve(root, "#/anyOf/0") is True
+    assert resolve(root, "#/anyOf/x") is None

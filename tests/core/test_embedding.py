@@ -1,0 +1,50 @@
+"""Texts to embed, and what comes back: values."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tenuto.core.embedding import EmbedRequest, EmbedResponse, EmbedUsage
+from tenuto.core.target import Loss
+
+
+@pytest.mark.parametrize(
+    "given, texts",
+    [("one", ("one",)), (["a", "b"], ("a", "b")), (("a",), ("a",)), ([], ()), ("", ("",)), (["", "b"], ("", "b"))],
+)
+def test_one_text_or_any_number(given, texts):
+    """A string is one text, also an empty one; a list is as many as it holds."""
+    assert EmbedRequest(model="mine/m", input=given).texts == texts
+
+
+@pytest.mark.parametrize("given, place", [(["a", 7], r"input\[1\] is int"), ([["a"]], r"input\[0\] is list")])
+def test_what_is_no_text_is_refused(given, place):
+    """By its place: a list of thousands is hard to search."""
+    with pytest.raises(TypeError, match=place):
+        _ = EmbedRequest(model="mine/m", input=given).texts
+
+
+def test_a_request_is_a_value():
+    """It can be written and read back."""
+    asked = EmbedRequest(model="mine/m", input=("a", "b"), dimensions=8, task="query", extra_body={"user": "u"})
+
+    read = msgspec.json.decode(msgspec.json.encode(asked), type=EmbedRequest)
+    assert (read.texts, read.dimensions, read.task, read.extra_body) == (("a", "b"), 8, "query", {"user": "u"})
+
+
+def test_nobody_prints_thousands_of_numbers():
+    """The repr says how many there are."""
+    shown = repr(EmbedResponse("m", "mine", ((0.5,) * 3072,) * 4, EmbedUsage(7, 7), (Loss("r", "input[0]", "w"),)))
+
+    assert shown.startswith(
+        "EmbedResponse(model='m', provider='mine', embeddings='4 of 3072 numbers', usage=EmbedUsage("
+    )
+    assert "0.5" not in shown
+    assert "input[0]" in shown
+    assert "'0 of 0 numbers'" in repr(EmbedResponse("m", "mine", ()))
+
+
+def test_what_nobody_said_is_unknown():
+    """None, not 0: a 0 would be a price of nothing."""
+    assert EmbedResponse("m", "mine", ((1.0,),)).usage == EmbedUsage(None, None)

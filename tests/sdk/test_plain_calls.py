@@ -1,0 +1,225 @@
+"""The official SDKs as judges of plain calls: they ask what we ask, and see what we see."""
+
+from __future__ import annotations
+
+import json
+from typing import get_type_hints
+
+import httpx2
+import pytest
+from anthropic import Anthropic
+from anthropic.types import MessageCountTokensParams
+from anthropic.types.beta import MessageCountTokensParams as BetaCountTokensParams
+from google import genai
+from google.genai import _transformers as google_rules
+from google.genai import types
+from openai import OpenAI
+from openai.types.responses import InputTokenCountParams
+
+from tenuto import providers
+from tenuto.core.embedding import EmbedRequest
+from tenuto.core.messages import SystemMessage, UserMessage
+from tenuto.core.request import ChatRequest, ToolDefinition
+from tenuto.wire import counting, embedding, listing
+
+TEXTS = ["hello", "world"]
+WEATHER = ToolDefinition("weather", "Tells it", {"type": "object", "properties": {}})
+
+
+class Wire:
+    """A transport for an SDK: keeps what goes out, and answers with one body."""
+
+    def __init__(self, body: dict) -> None:
+        self.body = body
+        self.sent: list[httpx2.Request] = []
+        self.client = httpx2.Client(transport=httpx2.MockTransport(self._answer))
+
+    def _answer(self, request):
+        self.sent.append(request)
+        return httpx2.Response(200, json=self.body)
+
+    @property
+    def asked(self) -> tuple[str, str, dict]:
+        request = self.sent[0]
+        return request.method, request.url.path, json.loads(request.content or b"{}")
+
+
+def ours(target, wire) -> tuple[str, str, dict]:
+    path = httpx2.URL(providers.base_url(target) + wire.path).path
+    return wire.method, path, json.loads(wire.body or b"{}")
+
+
+def openai(wire):
+    return OpenAI(api_key="k", http_client=wire.client)
+
+
+def anthropic(wire):
+    return Anthropic(api_key="k", http_client=wire.client)
+
+
+def google(wire):
+    return genai.Client(api_key="k", http_options=types.HttpOptions(httpx_client=wire.client, api_version="v1beta"))
+
+
+def test_openai_embeds_as_we_do():
+    """The same path and body, the same vectors."""
+    data = [{"object": "embedding", "index": at, "embedding": [0.5, float(at)]} for at in range(2)]
+    usage = {"prompt_tokens": 2, "total_tokens": 2}
+    wire = Wire({"object": "list", "data": data, "model": "text-embedding-3-small", "usage": usage})
+    seen = openai(wire).embeddings.create(
+        model="text-embedding-3-small", input=TEXTS, dimensions=2, encoding_format="float"
+    )
+    target = providers.resolve("openai/text-embedding-3-small")
+    asked = EmbedRequest(model="openai/text-embedding-3-small", input=TEXTS, dimensions=2)
+    batch = embedding.batches(asked, target)[0]
+    method, path, body = wire.asked
+    del body["encoding_format"]
+
+    assert ours(target, embedding.encode(asked, target, batch)) == (method, path, body)
+    found = embedding.decode(json.dumps(wire.body).encode(), asked, target, batch)
+    assert [list(vector) for vector in found.embeddings] == [entry.embedding for entry in seen.data]
+    assert (found.model, found.usage.prompt_tokens) == (seen.model, seen.usage.prompt_tokens)
+
+
+def test_openai_reads_packed_floats_as_we_do():
+    """Its default; whoever asks for it in `extra_body` gets the same numbers."""
+    entry = {"object": "embedding", "index": 0, "embedding": "AACAPwAAAMDNzMw9"}
+    wire = Wire({"object": "list", "data": [entry], "model": "m", "usage": {"prompt_tokens": 2, "total_tokens": 2}})
+    seen = openai(wire).embeddings.create(model="m", input="hello")
+    target = providers.resolve("openai/m")
+    asked = EmbedRequest(model="openai/m", input="hello", extra_body={"encoding_format": "base64"})
+    found = embedding.decode(json.dumps(wire.body).encode(), asked, target, embedding.batches(asked, target)[0])
+
+    assert ours(target, embedding.encode(asked, target, embedding.batches(asked, target)[0])) == wire.asked
+    assert list(found.embeddings[0]) == pytest.approx(seen.data[0].embedding)
+
+
+def test_google_embeds_as_we_do():
+    """It always asks for a batch."""
+    wire = Wire({"embeddings": [{"values": [0.5]}, {"values": [1.5]}], "usageMetadata": {"promptTokenCount": 4}})
+    config = types.EmbedContentConfig(output_dimensionality=1, task_type="CLUSTERING", title="T")
+    seen = google(wire).models.embed_content(model="gemini-embedding-001", contents=TEXTS, config=config)
+    target = providers.resolve("google/gemini-embedding-001")
+    asked = EmbedRequest(model="google/gemini-embedding-001", input=TEXTS, dimensions=1, task="CLUSTERING", title="T")
+    batch = embedding.batches(asked, target)[0]
+    method, path, body = wire.asked
+    for request in body["requests"]:
+        request["content"].pop("role", None)
+
+    assert ours(target, embedding.encode(asked, target, batch)) == (method, path, body)
+    found = embedding.decode(json.dumps(wire.body).encode(), asked, target, batch)
+    assert [list(vector) for vector in found.embeddings] == [entry.values for entry in seen.embeddings]
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["gemini-embedding-001", "gemini-embedding-2", "text-embedding-005", "text-multilingual-embedding-002", "e5-maas"],
+)
+def test_google_cloud_has_two_ways_and_we_take_the_same(model):
+    """By the SDK's own rule."""
+    target = providers.target(providers.provider("vertex"), model, "gemini")
+    asked = EmbedRequest(model=f"vertex/{model}", input="a")
+    wire = embedding.encode(asked, target, embedding.batches(asked, target)[0])
+
+    assert wire.path.endswith(":embedContent") == google_rules.t_is_vertex_embed_content_model(model)
+    assert wire.path.endswith((":embedContent", ":predict"))
+
+
+def test_counting_takes_what_the_sdks_let_through():
+    """Every field that we keep is one of theirs, and those that count are kept."""
+    anthropic_fields = set(get_type_hints(MessageCountTokensParams)) | set(get_type_hints(BetaCountTokensParams))
+    openai_fields = set(get_type_hints(InputTokenCountParams))
+
+    assert set(counting._KEPT["anthropic-messages"]) == anthropic_fields - {"betas", "workspace_id"}
+    assert set(counting._KEPT["openai-responses"]) == openai_fields
+
+
+def question(model):
+    messages = (SystemMessage("Be brief."), UserMessage("Hello"))
+    return ChatRequest(model=model, messages=messages, tools=(WEATHER,), max_tokens=5)
+
+
+def test_anthropic_counts_as_we_do():
+    """The same path, and the same count."""
+    wire = Wire({"input_tokens": 14})
+    target = providers.resolve("anthropic/claude-sonnet-4-5")
+    written = counting.encode(question("anthropic/claude-sonnet-4-5"), target)
+    seen = anthropic(wire).messages.count_tokens(**json.loads(written.body))
+
+    assert ours(target, written) == wire.asked
+    assert counting.decode(b'{"input_tokens": 14}', target) == seen.input_tokens
+
+
+def test_openai_counts_as_we_do():
+    """The same path, and the same count."""
+    wire = Wire({"object": "response.input_tokens", "input_tokens": 11})
+    target = providers.resolve("openai/gpt-5.2")
+    written = counting.encode(question("openai/gpt-5.2"), target)
+    seen = openai(wire).responses.input_tokens.count(**json.loads(written.body))
+
+    assert ours(target, written) == wire.asked
+    assert counting.decode(json.dumps(wire.body).encode(), target) == seen.input_tokens
+
+
+def test_google_counts_at_the_same_place():
+    """It counts the contents only; we count the whole question."""
+    wire = Wire({"totalTokens": 9})
+    seen = google(wire).models.count_tokens(model="gemini-2.5-flash", contents="Hello")
+    target = providers.resolve("google/gemini-2.5-flash")
+    written = counting.encode(question("google/gemini-2.5-flash"), target)
+
+    assert ours(target, written)[:2] == wire.asked[:2]
+    assert ours(target, written)[2]["generateContentRequest"]["contents"] == wire.asked[2]["contents"]
+    assert counting.decode(b'{"totalTokens": 9}', target) == seen.total_tokens
+
+
+@pytest.mark.parametrize(
+    "name, sdk, body, seen",
+    [
+        (
+            "openai",
+            lambda wire: openai(wire).models.list().data,
+            {"object": "list", "data": [{"id": "a", "object": "model", "created": 1765324800, "owned_by": "o"}]},
+            lambda model: (model.id, model.created),
+        ),
+        (
+            "anthropic",
+            lambda wire: anthropic(wire).models.list(limit=1000).data,
+            {
+                "data": [
+                    {
+                        "id": "a",
+                        "type": "model",
+                        "display_name": "A",
+                        "created_at": "2026-02-04T00:00:00Z",
+                        "lifecycle": "active",
+                        "max_input_tokens": 5,
+                        "max_tokens": 3,
+                    }
+                ],
+                "has_more": False,
+            },
+            lambda model: (model.id, model.display_name, model.max_input_tokens, model.max_tokens),
+        ),
+        (
+            "google",
+            lambda wire: list(google(wire).models.list(config={"page_size": 1000})),
+            {"models": [{"name": "models/a", "displayName": "A", "inputTokenLimit": 5, "outputTokenLimit": 3}]},
+            lambda model: (model.name, model.display_name, model.input_token_limit, model.output_token_limit),
+        ),
+    ],
+)
+def test_models_are_listed_at_the_same_place(name, sdk, body, seen):
+    """With the same pages, and the same facts."""
+    wire = Wire(body)
+    (theirs,) = map(seen, sdk(wire))
+    row = providers.provider(name)
+    written = listing.encode(row)
+    (found,), _ = listing.decode(json.dumps(body).encode(), row)
+    url = httpx2.URL(row.base_url + written.path)
+    asked = wire.sent[0].url
+
+    assert url.path == asked.path
+    assert dict(url.params) == {key: value for key, value in asked.params.items() if key != "queryBase"}
+    facts = {found.id, f"models/{found.id}", found.name, found.context_window, found.max_output, 1765324800}
+    assert set(theirs) <= facts

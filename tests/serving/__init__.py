@@ -1,0 +1,361 @@
+"""A small server that plays a script: it writes exact bytes on a real socket, and breaks the line as told.
+
+    with Server(reply(b"{}"), [stream_head(), RESET]) as server:
+        ...  # requests to server.url are answered in order; the last answer is given again and again
+        server.requests[0].body
+
+An answer is a list of acts, or a function from the request to one. An act is bytes to send, or one of those below. The
+server has a loop and a thread of its own (`with`), or lives in the loop it is started in (`async with`). Nothing in it
+sleeps but `Drip`: whoever plays against it is told by futures what happened (`Gate.reached`, `Request.gone`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import ssl
+import struct
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+__all__ = [
+    "CLOSE",
+    "HALF_CLOSE",
+    "RESET",
+    "Act",
+    "Answer",
+    "Drip",
+    "Gate",
+    "Request",
+    "Server",
+    "chunk",
+    "chunked",
+    "reply",
+    "stream_head",
+    "streamed",
+    "unused_port",
+]
+
+PATIENCE = 20.0
+"""How long to wait for what must happen, before a test is called broken."""
+
+
+# --- what is played ---------------------------------------------------------------------------------------------------
+
+
+class Break:
+    """An end of the line."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+CLOSE = Break("CLOSE")
+"""Send what was written, then close."""
+HALF_CLOSE = Break("HALF_CLOSE")
+"""Say that nothing more is sent, and go on listening."""
+RESET = Break("RESET")
+"""Break the line at once, in a way that the other side sees as an error."""
+
+
+@dataclass(frozen=True)
+class Drip:
+    """Send `data` again and again, every `pause` seconds, until the other side is gone."""
+
+    data: bytes
+    pause: float = 0.01
+
+
+class Gate:
+    """A place to wait at: the server tells that it is there (`reached`), and goes on once it is opened.
+
+    Several answers may wait at the same one.
+    """
+
+    def __init__(self) -> None:
+        self.reached: Future[None] = Future()
+        self._opened: Future[None] = Future()
+
+    def open(self) -> None:
+        """Let the server go on."""
+        self._opened.set_result(None)
+
+    async def pass_through(self) -> None:
+        """Wait until it is opened."""
+        if not self.reached.done():
+            self.reached.set_result(None)
+        loop = asyncio.get_running_loop()
+        opened = asyncio.Event()
+
+        def tell(_: Future[None]) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(opened.set)
+
+        self._opened.add_done_callback(tell)  # not `wrap_future`: one who gives up would cancel it for all
+        await opened.wait()
+
+
+@dataclass
+class Request:
+    """A request as it came. `gone` is done once the line it came on is no more, by whomever it was ended.
+
+    What is no HTTP has no method.
+    """
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+    line: int
+    gone: Future[None] = field(default_factory=Future)
+
+    def json(self) -> Any:
+        """The body's value."""
+        return json.loads(self.body)
+
+    async def left(self) -> None:
+        """Wait until the line is no more."""
+        await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(self.gone)), PATIENCE)
+
+
+Act: TypeAlias = bytes | Break | Drip | Gate
+Answer: TypeAlias = bytes | Iterable[Act] | Callable[[Request], "bytes | Iterable[Act]"]
+
+
+# --- the server -------------------------------------------------------------------------------------------------------
+
+
+class Server:
+    """Plays `script`: one answer for each request, in the order they come; the last one stands for all that follow."""
+
+    def __init__(self, *script: Answer, tls: ssl.SSLContext | None = None) -> None:
+        self.script = script
+        self.requests: list[Request] = []
+        self.lines = 0
+        self.port = 0
+        self._count = 0
+        self._waiting: list[Future[Request]] = []
+        self._tls = tls
+        self._open: set[_Line] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._listening: asyncio.Server | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it is, without a slash at the end."""
+        return f"http{'s' if self._tls else ''}://127.0.0.1:{self.port}"
+
+    def answer(self, request: Request) -> Iterator[Act]:
+        """What a request gets."""
+        answer = self.script[min(self._count, len(self.script) - 1)]
+        self._count += 1
+        self.requests.append(request)
+        while self._waiting:
+            self._waiting.pop().set_result(request)
+        acts = answer(request) if callable(answer) else answer
+        return iter((acts,) if isinstance(acts, bytes) else acts)
+
+    async def asked(self) -> Request:
+        """Wait for the next request, which is not to be on its way yet."""
+        waiting: Future[Request] = Future()
+        self._waiting.append(waiting)
+        return await asyncio.wrap_future(waiting)
+
+    def __enter__(self) -> Server:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="serving", daemon=True)
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self.__aenter__(), self._loop).result(PATIENCE)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._loop is not None
+        assert self._thread is not None
+        asyncio.run_coroutine_threadsafe(self.__aexit__(), self._loop).result(PATIENCE)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(PATIENCE)
+        self._loop.close()
+
+    async def __aenter__(self) -> Server:
+        loop = asyncio.get_running_loop()
+        self._listening = await loop.create_server(
+            lambda: _Line(self), "127.0.0.1", 0, ssl=self._tls, backlog=512, start_serving=True
+        )
+        self.port = self._listening.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._listening is not None
+        self._listening.close()
+        ends = [line.end() for line in tuple(self._open)]
+        await asyncio.gather(*ends)
+
+
+class _Line(asyncio.Protocol):
+    """One connection: reads requests one after the other, and plays the answer to each."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.heard = bytearray()
+        self.asked: list[Request] = []
+        self.task: asyncio.Task[None] | None = None
+        self.may_write = asyncio.Event()
+        self.may_write.set()
+        self.gone = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self.server.lines += 1
+        self.number = self.server.lines
+        self.server._open.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.heard += data
+        self._next()
+
+    def pause_writing(self) -> None:
+        self.may_write.clear()
+
+    def resume_writing(self) -> None:
+        self.may_write.set()
+
+    def eof_received(self) -> bool:
+        self._told()
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._told()
+        if self.task is not None:
+            self.task.cancel()
+        self.server._open.discard(self)
+        self.may_write.set()
+        self.gone.set_result(None)
+
+    async def end(self) -> None:
+        """Break the line off, whatever is being played."""
+        self.transport.abort()
+        await self.gone
+        if self.task is not None:
+            await asyncio.wait([self.task])
+
+    def _told(self) -> None:
+        for request in self.asked:
+            if not request.gone.done():
+                request.gone.set_result(None)
+
+    def _next(self) -> None:
+        while self.task is None and not self.transport.is_closing() and (request := self._read()):
+            self.asked = [*(old for old in self.asked if not old.gone.done()), request]
+            acts = self.server.answer(request)
+            for act in acts:
+                if isinstance(act, Gate | Drip) or not self.may_write.is_set():
+                    self.task = asyncio.get_running_loop().create_task(self._play(act, acts))
+                    break
+                self._do(act)
+
+    def _read(self) -> Request | None:
+        if self.heard and not self.heard[:1].isalpha():
+            said = bytes(self.heard)
+            self.heard.clear()
+            return Request("", "", {}, said, self.number)
+        head, found, rest = bytes(self.heard).partition(b"\r\n\r\n")
+        if not found:
+            return None
+        first, *lines = head.decode("latin-1").split("\r\n")
+        pairs = [line.partition(":") for line in lines]
+        headers = {name.lower(): value.strip() for name, _, value in pairs}
+        length = int(headers.get("content-length", "0"))
+        assert "transfer-encoding" not in headers, "a request in chunks is not expected"
+        if len(rest) < length:
+            return None
+        del self.heard[: len(head) + 4 + length]
+        method, path, _ = first.split(" ", 2)
+        return Request(method, path, headers, rest[:length], self.number)
+
+    async def _play(self, first: Act, rest: Iterator[Act]) -> None:
+        await self._wait(first)
+        for act in rest:
+            await self._wait(act)
+        self.task = None
+        self._next()
+
+    async def _wait(self, act: Act) -> None:
+        await self.may_write.wait()
+        match act:
+            case Gate():
+                await act.pass_through()
+            case Drip(data, pause):
+                while True:
+                    self._do(data)
+                    await asyncio.sleep(pause)
+            case _:
+                self._do(act)
+
+    def _do(self, act: Act) -> None:
+        if isinstance(act, bytes):
+            self.transport.write(act)
+        elif act is CLOSE:
+            self.transport.close()
+        elif act is HALF_CLOSE:
+            self.transport.write_eof()
+        elif act is RESET:
+            wire = self.transport.get_extra_info("socket")
+            wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.transport.abort()
+
+
+# --- what is said -----------------------------------------------------------------------------------------------------
+
+
+def _head(status: int, headers: dict[str, str]) -> bytes:
+    lines = [f"HTTP/1.1 {status} Said", *(f"{name}: {value}" for name, value in headers.items())]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+
+
+def reply(body: bytes = b"", status: int = 200, **headers: str) -> bytes:
+    """A whole answer, its length told. Underscores in the names of headers stand for hyphens; an empty value leaves
+    a header out.
+    """
+    held = {"content-type": "application/json", "content-length": str(len(body))}
+    held |= {name.replace("_", "-"): value for name, value in headers.items()}
+    return _head(status, {name: value for name, value in held.items() if value}) + body
+
+
+def stream_head(framing: str = "chunked", **headers: str) -> bytes:
+    """The head of a stream, `chunked` or until the line is closed (`close`)."""
+    held = {"content-type": "text/event-stream"}
+    held |= {"transfer-encoding": "chunked"} if framing == "chunked" else {"connection": "close"}
+    return _head(200, held | {name.replace("_", "-"): value for name, value in headers.items()})
+
+
+def chunk(data: bytes) -> bytes:
+    """Bytes as one chunk; no bytes are the last chunk."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def chunked(events: Iterable[bytes]) -> bytes:
+    """Each piece as a chunk, and the last one behind them."""
+    return b"".join(map(chunk, (*events, b"")))
+
+
+def streamed(events: Iterable[bytes], framing: str = "chunked", **headers: str) -> list[Act]:
+    """A whole answer as a stream: its acts."""
+    if framing == "chunked":
+        return [stream_head(framing, **headers) + chunked(events)]
+    return [stream_head(framing, **headers) + b"".join(events), CLOSE]
+
+
+def unused_port() -> int:
+    """A port at which nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

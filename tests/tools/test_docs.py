@@ -1,0 +1,106 @@
+"""Docstrings in the three common styles say the same."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tenuto.tools.docs import read_docstring
+
+GOOGLE = """Fetch a page.
+
+    It is read as text.
+
+    Args:
+        url: where it is,
+            with its scheme
+        depth (int, optional): how far
+
+            to go
+        *rest: the others
+
+    Returns:
+        url: the text
+    """
+SPHINX = """Fetch a page.
+
+    It is read as text.
+
+    :param str url: where it is,
+        with its scheme
+    :type depth: int
+    :param depth: how far
+        to go
+    :param rest: the others
+    :raises OSError: if it fails
+        in any way
+    :return: the text
+    """
+NUMPY = """Fetch a page.
+
+    It is read as text.
+
+    Parameters
+    ----------
+    url : str
+        where it is,
+        with its scheme
+    depth : int, optional
+        how far
+        to go
+    rest
+        the others
+
+    Returns
+    -------
+    str
+        the text
+    """
+
+
+@pytest.mark.parametrize("text", [GOOGLE, SPHINX, NUMPY])
+def test_all_styles_say_the_same(text):
+    assert read_docstring(text) == (
+        "Fetch a page.\n\nIt is read as text.",
+        {"url": "where it is, with its scheme", "depth": "how far to go", "rest": "the others"},
+    )
+
+
+@pytest.mark.parametrize("text", [None, "", "  \n "])
+def test_nothing_says_nothing(text):
+    assert read_docstring(text) == ("", {})
+
+
+@pytest.mark.parametrize(
+    "text", ["Args are not: listed.", "It sees:\n\nx: y", "Parameters\nare many", "A :class:`Page`: big", ":return: it"]
+)
+def test_what_looks_like_a_list_is_description(text):
+    assert read_docstring(text) == (text, {})
+
+
+def test_a_list_may_stand_alone():
+    assert read_docstring("Args:\n        x: one\n          more\n        y: two\n    ") == (
+        "",
+        {"x": "one more", "y": "two"},
+    )
+
+
+def test_several_names_share_one_text():
+    assert read_docstring("Parameters\n----------\nx, y : int\n    a place")[1] == {"x": "a place", "y": "a place"}
+
+
+def test_a_list_without_entries_says_nothing():
+    assert read_docstring("Do.\n\nArgs:\n    only prose here\n    and empty:\n") == ("Do.", {})
+
+
+@given(
+    st.lists(
+        st.sampled_from(["Args:", "  x: y", "    z", ":param x: y", "Parameters", "----------", "x : int", "", ":x"])
+    )
+)
+def test_whatever_is_written_is_read(lines):
+    said, parameters = read_docstring("\n".join(lines))
+
+    assert " ".join(said.split()) in " ".join("\n".join(lines).split())
+    assert all(name and text for name, text in parameters.items())
