@@ -9,7 +9,8 @@ import warnings
 
 import pytest
 
-from tenuto import AsyncClient, ChatRequest, LLMError, Provider, TenutoError, Timeouts, ToolDefinition, Transcript, user
+from scripted import ROW, chat, frames
+from tenuto import AsyncClient, ChatRequest, LLMError, TenutoError, Timeouts, ToolDefinition, Transcript, user
 from tenuto.core.events import ContentDelta, Failure, MessageDone, MessageStart
 from tenuto.errors import (
     AuthenticationFailed,
@@ -21,29 +22,6 @@ from tenuto.errors import (
     TranscriptError,
 )
 from tenuto.testing import Answer, ScriptedTransport
-
-ROW = Provider("mine", "openai-chat", "https://mine.test/v1")
-
-
-def chat(text="hello", **message):
-    return {
-        "id": "c1",
-        "model": "m-1",
-        "choices": [
-            {"index": 0, "message": {"role": "assistant", "content": text, **message}, "finish_reason": "stop"}
-        ],
-        "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5},
-    }
-
-
-def frames(*words, done=True):
-    """A stream of the chat dialect, one piece a frame."""
-    chunk = {"id": "c1", "model": "m-1"}
-    deltas = [{**chunk, "choices": [{"index": 0, "delta": {"content": word}}]} for word in words]
-    if done:
-        deltas.append({**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
-    pieces = [f"data: {json.dumps(delta)}\n\n".encode() for delta in deltas]
-    return [*pieces, b"data: [DONE]\n\n"] if done else pieces
 
 
 def run(act, *script, **options):

@@ -35,13 +35,13 @@ class Server:
 
     def __init__(self) -> None:
         self.waiting: list[tuple[object, asyncio.Future[bytes]]] = []
-        self.cancelled = 0
-        self.most = 0
+        self.cancelled = self.most = self.sent = 0
         self.arrived = asyncio.Condition()
 
     async def send(self, target, wire):
         future = asyncio.get_running_loop().create_future()
         self.waiting.append((wire, future))
+        self.sent += 1
         self.most = max(self.most, len(self.waiting))
         async with self.arrived:
             self.arrived.notify_all()
@@ -89,13 +89,14 @@ def test_one_failure_cancels_the_others_and_is_raised():
         call = asyncio.ensure_future(embed(server.send, TARGET, request(20), concurrent=3))
         await server.until(3)
         server.waiting[1][1].set_exception(RateLimited("slow down", provider="mine"))
+        server.waiting[2][1].set_result(answer(server.waiting[2][0]))  # which would make room for another
         with pytest.raises(RateLimited, match="slow down"):
             await call
         return server, [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
 
     server, left = asyncio.run(run())
 
-    assert (server.cancelled, server.waiting, server.most, left) == (2, [], 3, [])
+    assert (server.cancelled, server.waiting, server.sent, left) == (1, [], 3, [])
 
 
 def test_two_failures_at_once_are_one_error():
@@ -177,6 +178,10 @@ def test_losses_of_both_ways_are_told_once():
     found = asyncio.run(embed(send, TARGET, request(5, task="query")))
 
     assert [(loss.rule, loss.place) for loss in found.losses] == [("unsupported-parameter", "task")]
+
+    send, _ = asking(lambda wire: answer(wire).replace(b'"index": 1', b'"index": 0'))
+    found = asyncio.run(embed(send, TARGET, request(4, task="query")))
+    assert [loss.place for loss in found.losses] == ["task", "input[0]", "input[2]"]
 
 
 def test_embeddings_are_at_the_rows_own_address():

@@ -278,6 +278,12 @@ def test_a_drained_call_is_tried_again_until_its_end():
     assert played(retrying(Time()), question(), handler) == [START, HI, START, HI, DONE]
 
 
+def test_the_events_of_a_drained_call_are_not_held_back():
+    handler = Script([START, FAILURE, Unavailable("x")], [START, DONE])
+
+    assert played(retrying(Time()), question(), handler) == [START, START, DONE]
+
+
 def test_the_events_before_the_first_pause_come_at_once():
     """Nothing but the announcement is held back: each event passes before the next is there."""
 
@@ -320,7 +326,9 @@ def test_an_iterator_need_not_be_a_generator():
             except StopIteration:
                 raise StopAsyncIteration from None
 
-    assert played(retry(), question(), Events).text == "Hi"
+    found = played(retry(0), question(), Events)
+
+    assert (found, found.error) == (reply(), None)
 
 
 def test_a_retry_is_logged_without_foreign_words(caplog):
@@ -454,6 +462,10 @@ def test_a_fallback_needs_models():
 # --- timeout ----------------------------------------------------------------------------------------------------------
 
 
+def breath():
+    return asyncio.sleep(0)
+
+
 def never():
     return asyncio.get_running_loop().create_future()
 
@@ -480,10 +492,10 @@ def test_the_readers_own_time_does_not_count():
         real, ahead = loop.time, [0.0]
         loop.time = lambda: real() + ahead[0]
         seen = []
-        async for event in timeout(60)(question(), Script([START, HI, DONE])):
+        async for event in timeout(60)(question(), Script([START, breath, HI, breath, DONE])):
             seen.append(event)
             ahead[0] += 100
-            await asyncio.sleep(0)
+            await breath()
         return seen
 
     assert asyncio.run(run()) == [START, HI, DONE]

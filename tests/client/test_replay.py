@@ -88,6 +88,7 @@ def test_what_grows_is_told_in_one_piece(block, deltas):
     events = list(events_of(ChatResponse("", "", "", (Choice(AssistantMessage((block,))),))))
 
     assert [event.delta for event in events if isinstance(event, ContentDelta)] == deltas
+    assert not any(getattr(events[1].part, _only(delta), "") for delta in deltas)
 
 
 @given(responses_of(broken_words))

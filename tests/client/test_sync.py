@@ -13,8 +13,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from client.test_client import ROW, chat, frames
 
+from scripted import ROW, chat, frames
 from tenuto import Client, LLMError, TenutoError
 from tenuto.client import sync
 from tenuto.core.events import ContentDelta, MessageDone

@@ -113,7 +113,14 @@ def test_google_embeds_as_we_do():
 
 @pytest.mark.parametrize(
     "model",
-    ["gemini-embedding-001", "gemini-embedding-2", "text-embedding-005", "text-multilingual-embedding-002", "e5-maas"],
+    [
+        "gemini-embedding-001",
+        "gemini-embedding-001-next",
+        "gemini-embedding-2",
+        "text-embedding-005",
+        "text-multilingual-embedding-002",
+        "e5-maas",
+    ],
 )
 def test_google_cloud_has_two_ways_and_we_take_the_same(model):
     """By the SDK's own rule."""

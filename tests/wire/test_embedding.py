@@ -142,6 +142,8 @@ def test_older_models_of_google_cloud_predict():
         "parameters": {"outputDimensionality": 8},
     }
     assert "parameters" not in written("vertex/text-embedding-005", ["a"])[1]
+    assert written("vertex/gemini-embedding-001", "a")[0].endswith(":predict")
+    assert written("vertex/gemini-embedding-001-next", "a")[0].endswith(":embedContent")
 
 
 def test_what_a_provider_has_no_word_for_is_a_loss():
@@ -222,6 +224,7 @@ def sizes(model, texts):
         ("ollama/embeddinggemma", UNSTATED + 1, [UNSTATED, 1]),
         ("vertex/gemini-embedding-2", 2, [1, 1]),
         ("vertex/gemini-embedding-001", 2, [1, 1]),
+        ("vertex/google/text-embedding-005", 251, [250, 1]),
         ("vertex/text-embedding-005", 251, [250, 1]),
         (SMALL, 0, []),
     ],
@@ -317,6 +320,7 @@ def broken(**changes):
         (broken(embedding="AAA"), "Incorrect padding"),
         (broken(embedding="AAAAAAAA"), "6 bytes in the encoding 'base64'"),
         (broken(embedding="§"), "ASCII"),
+        (broken(embedding="AAAAA!A=="), "base64"),
         ({"object": "list"}, "2 texts went out, 0"),
         ({"data": None}, "2 texts went out, 0"),
         ({"data": {"0": []}}, "Expected `array`"),
@@ -434,6 +438,14 @@ def test_a_text_that_was_cut_is_told_by_its_place():
 
     assert [(loss.rule, loss.place) for loss in found.losses] == [("truncated-input", "input[2]")]
     assert found.usage == EmbedUsage(2, 3)
+
+    older = "vertex/text-embedding-005"
+    asked = EmbedRequest(model=older, input=["a"] * 252)
+    body = (
+        b'{"predictions":[{"embeddings":{"values":[1]}},{"embeddings":{"values":[1],"statistics":{"truncated":true}}}]}'
+    )
+    found = decode(body, asked, target_of(older), batches(asked, target_of(older))[1])
+    assert [loss.place for loss in found.losses] == ["input[251]"]
 
 
 @given(

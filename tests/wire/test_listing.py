@@ -6,7 +6,7 @@ import datetime as dt
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -182,6 +182,11 @@ def test_days(seconds):
         assert found.created == ""
 
 
+@example(dt.date(2000, 2, 29))
+@example(dt.date(2000, 3, 1))
+@example(dt.date(2100, 2, 28))
+@example(dt.date(2100, 3, 1))
+@example(dt.date(2400, 12, 31))
 @given(st.dates(dt.date(1970, 1, 2)))
 def test_every_day(day):
     """Leap years and centuries too."""

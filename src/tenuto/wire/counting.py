@@ -46,7 +46,7 @@ def encode(request: ChatRequest, target: Target) -> WireRequest:
     Raise `UnsupportedModel` for a dialect that has no such request, and what `wire.dialects.write` raises.
     """
     target = _counting(target)
-    written = write(msgspec.structs.replace(request, stream=False), target)
+    written = write(request, target)
     fields = jsonio.members(written.body)
     body: dict[str, Any] = {name: raw for name, raw in fields.items() if name in _KEPT[target.dialect]}
     if target.dialect == "anthropic-messages":

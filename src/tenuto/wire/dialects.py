@@ -21,10 +21,10 @@ __all__ = ["DECODERS", "ENCODERS", "VERBATIM", "write"]
 
 T = TypeVar("T")
 _FOLDERS: dict[Dialect, tuple[str, str]] = {
-    "anthropic-messages": ("anthropic", "AnthropicDecoder"),
-    "openai-responses": ("responses", "ResponsesDecoder"),
-    "openai-chat": ("chat", "ChatDecoder"),
-    "gemini": ("gemini", "GeminiDecoder"),
+    "anthropic-messages": ("tenuto.wire.anthropic", "AnthropicDecoder"),
+    "openai-responses": ("tenuto.wire.responses", "ResponsesDecoder"),
+    "openai-chat": ("tenuto.wire.chat", "ChatDecoder"),
+    "gemini": ("tenuto.wire.gemini", "GeminiDecoder"),
 }
 
 
@@ -39,7 +39,7 @@ class _Loaded(Mapping[Dialect, T]):
     def __getitem__(self, dialect: Dialect) -> T:
         if dialect not in self._held:
             folder, decoder = _FOLDERS[dialect]
-            module = importlib.import_module(f"tenuto.wire.{folder}.{self._module}")
+            module = importlib.import_module(f"{folder}.{self._module}")
             self._held[dialect] = getattr(module, self._name or decoder)
         return self._held[dialect]
 

@@ -1,0 +1,15 @@
+"""See where an answer comes from. Each provider cites in its own way; here it is always the same."""
+
+from tenuto import Client, Text
+from tenuto.blocks import UrlCitation
+
+with Client() as ai:
+    # or "anthropic/..." and "google/..." with tools=[web_search()] from tenuto.tools
+    reply = ai.chat("perplexity/sonar-pro", "When was Claude Shannon born?")
+
+for block in reply.content:
+    if isinstance(block, Text):
+        print(block.text)
+        for citation in block.citations:
+            if isinstance(citation, UrlCitation):
+                print(f"Source: {citation.title}: {citation.url}")

@@ -1,0 +1,29 @@
+"""Take what a model makes besides text: a picture, and code that it ran by itself."""
+
+import base64
+from pathlib import Path
+
+from tenuto import Client, Image, Reply, Text
+from tenuto.blocks import CodeExecution, CodeResult
+from tenuto.tools import code_execution
+
+
+def show(reply: Reply) -> None:
+    """Print the parts in order, and keep the pictures."""
+    for block in reply.content:
+        match block:
+            case Text(text=text):
+                print(text)
+            case Image(data=data, mime=mime):
+                Path("sunset.png").write_bytes(base64.b64decode(data))
+                print("sunset.png:", mime)
+            case CodeExecution(code=code):
+                print("Code:", code)
+            case CodeResult(output=output):
+                print("Output:", output)
+
+
+with Client() as ai:
+    picture = "Generate an image of a sunset and explain it."
+    show(ai.chat("google/gemini-3.1-flash-image", picture, modalities=["text", "image"]))
+    show(ai.chat("google/gemini-3-flash-preview", "What is the 20th prime? Run code.", tools=[code_execution()]))

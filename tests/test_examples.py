@@ -1,0 +1,343 @@
+"""Every example runs, as its readers would run it, against a server that answers as the providers do."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import runpy
+import sys
+from itertools import zip_longest
+from pathlib import Path
+
+import pytest
+
+import tenuto
+from serving import Request, Server, reply, streamed
+from serving.replies import named
+from tenuto.providers import provider
+
+FOLDER = Path(__file__).parent.parent / "examples"
+ROWS = ("anthropic", "deepseek", "google", "groq", "ollama", "openai", "perplexity")
+PNG = b"\x89PNG\r\n\x1a\nsunset"
+BUSY = reply(b'{"error": {"message": "busy"}}', 503)
+
+# --- what the models say ----------------------------------------------------------------------------------------------
+
+ANSWERS = {
+    "Hello": "Hello! How can I help?",
+    "Write a poem.": "Snow on the pier,\nnobody here.",
+    "And now a shorter one.": "Snow.",
+    "Write a haiku.": "Old pond, a frog.",
+    "Solve: x^2 + 5x + 6 = 0": "x = -2 or x = -3",
+    "When was Claude Shannon born?": "On April 30, 1916.",
+    "List 3 colors": '{"colors": ["red", "green", "blue"]}',
+    "What is 27 * 453?": "12231",
+    "Now divide that by 9.": "1359",
+    "Check it.": "It is right.",
+    "What is the capital of Norway?": "Oslo",
+    "What is in these?": "A photo, a paper and a logo.",
+    "12 C in Oslo 12 F in Bergen": "12 degrees in both, of different kinds.",
+}
+THOUGHT = "Let me factor: (x+2)(x+3)=0."
+CALLS = {
+    "Weather in New York?": [("get_weather", {"city": "New York"})],
+    "Weather in Oslo and Bergen?": [("weather", {"city": "Oslo"}), ("weather", {"city": "Bergen", "unit": "F"})],
+}
+PARTS = {
+    "Generate an image of a sunset and explain it.": [
+        {"text": "The sun goes down."},
+        {"inlineData": {"mimeType": "image/png", "data": base64.b64encode(PNG).decode()}},
+    ],
+    "What is the 20th prime? Run code.": [
+        {"executableCode": {"language": "PYTHON", "code": "print(prime(20))"}},
+        {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "71"}},
+        {"text": "It is 71."},
+    ],
+}
+
+
+def asked(body):
+    """What was said last, whichever way the dialect writes it."""
+    last = (body.get("messages") or body.get("contents") or body.get("input"))[-1]
+    return " ".join(_words(last))
+
+
+def _words(said):
+    if isinstance(said, list):
+        return [word for part in said for word in _words(part)]
+    if isinstance(said, dict):
+        return [word for name in ("text", "content", "parts") for word in _words(said.get(name))]
+    return [said] if isinstance(said, str) else []
+
+
+# --- how the dialects say it ------------------------------------------------------------------------------------------
+
+
+def chat(row, body):
+    question = asked(body)
+    message = {"role": "assistant", "content": ANSWERS.get(question)}
+    if row == "deepseek":
+        assert "high" == body["reasoning_effort"]
+        message["reasoning_content"] = THOUGHT
+    if question in CALLS:
+        assert [tool["function"]["name"] for tool in body["tools"]] == [name for name, _ in CALLS[question]]
+        message["tool_calls"] = [
+            {"id": f"call_{at}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+            for at, (name, arguments) in enumerate(CALLS[question])
+        ]
+    sources = {"citations": ["https://a.test"], "search_results": [{"title": "A life", "url": "https://a.test"}]}
+    return {
+        "id": "c1",
+        "model": body["model"],
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 9, "completion_tokens": 7, "total_tokens": 16},
+        **(sources if row == "perplexity" else {}),
+    }
+
+
+def responses(row, body):
+    text = ANSWERS[asked(body)]
+    if text.startswith("{"):
+        assert "json_schema" == body["text"]["format"]["type"]
+    content = [{"type": "output_text", "text": text, "annotations": []}]
+    output = [{"id": "m1", "type": "message", "role": "assistant", "status": "completed", "content": content}]
+    usage = {"input_tokens": 9, "output_tokens": 7, "total_tokens": 16}
+    return {"id": "r1", "model": body["model"], "status": "completed", "output": output, "usage": usage}
+
+
+def gemini(row, body):
+    question = asked(body)
+    parts = PARTS.get(question) or [{"text": ANSWERS[question]}]
+    counts = {"promptTokenCount": 9, "candidatesTokenCount": 7, "totalTokenCount": 16}
+    candidates = [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]
+    return {"responseId": "g1", "modelVersion": "m", "candidates": candidates, "usageMetadata": counts}
+
+
+def anthropic(row, body):
+    question = asked(body)
+    blocks = [{"type": "thinking", "thinking": "Hm.", "signature": "c2lnbmVk"}] if "thinking" in body else []
+    for at, (name, arguments) in enumerate(CALLS.get(question, ())):
+        assert body["tools"][0]["input_schema"]["properties"].keys() >= arguments.keys()
+        blocks.append({"type": "tool_use", "id": f"toolu_{at}", "name": name, "input": arguments})
+    if question not in CALLS:
+        found = next(text for said, text in ANSWERS.items() if question.startswith(said))
+        blocks.append({"type": "text", "text": found})
+    usage = {"input_tokens": 9, "output_tokens": 7, "cache_read_input_tokens": 2}
+    stop = "tool_use" if question in CALLS else "end_turn"
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": body["model"]}
+    return {**message, "content": blocks, "stop_reason": stop, "usage": usage}
+
+
+def in_pieces(message):
+    """The events of a stream of the Messages dialect; each text in two pieces."""
+    events = [{"type": "message_start", "message": {**message, "content": [], "stop_reason": None}}]
+    for at, block in enumerate(message["content"]):
+        kind = block["type"]
+        events.append({"type": "content_block_start", "index": at, "content_block": {"type": kind, kind: ""}})
+        pieces = [{"type": f"{kind}_delta", kind: piece} for piece in (block[kind][:5], block[kind][5:])]
+        pieces += [{"type": "signature_delta", "signature": block["signature"]}] if "signature" in block else []
+        events += [{"type": "content_block_delta", "index": at, "delta": piece} for piece in pieces]
+        events.append({"type": "content_block_stop", "index": at})
+    events.append(
+        {"type": "message_delta", "delta": {"stop_reason": message["stop_reason"]}, "usage": {"output_tokens": 7}}
+    )
+    return streamed(named(*events, {"type": "message_stop"}))
+
+
+WRITERS = {
+    "/chat/completions": chat,
+    "/responses": responses,
+    "/messages": anthropic,
+    ":generateContent": gemini,
+    "/embeddings": lambda row, body: {
+        "data": [{"index": at, "embedding": [1.0, at, 0.0]} for at in range(len(body["input"]))],
+        "usage": {"prompt_tokens": 4, "total_tokens": 4},
+    },
+    "/messages/count_tokens": lambda row, body: {"input_tokens": 14},
+    "/models?limit=1000": lambda row, body: {"data": [{"id": "claude-sonnet-4-6", "max_input_tokens": 1000000}]},
+}
+
+
+def answer(request: Request):
+    """Answer as the provider would whose name the path begins with."""
+    row = request.path.split("/")[1]
+    headers = request.headers
+    key = headers.get("x-api-key") or headers.get("x-goog-api-key") or headers["authorization"].removeprefix("Bearer ")
+    if not re.fullmatch("my-key|token-[0-9a-f]{8}" if row == "mine" else f"key-of-{row}", key):
+        said = {"type": "error", "error": {"type": "authentication_error", "message": "invalid x-api-key"}}
+        return reply(json.dumps(said).encode(), 401, request_id="req_7")
+    body = request.json() if request.body else {}
+    if body.get("model") == "gpt-0":
+        return reply(b'{"error": {"message": "no gpt-0", "code": "model_not_found"}}', 404)
+    if (row, body.get("model")) == ("groq", "llama-3.3-70b-versatile") and "tools" not in body:
+        return reply(b'{"error": {"message": "slow down"}}', 429, retry_after="7")
+    writer = next(WRITERS[end] for end in sorted(WRITERS, key=len, reverse=True) if request.path.endswith(end))
+    said = writer(row, body)
+    return in_pieces(said) if body.get("stream") else reply(json.dumps(said).encode())
+
+
+# --- the examples -----------------------------------------------------------------------------------------------------
+
+PRINTED = {
+    "async_client": [
+        "anthropic: Hello! How can I help?",
+        "openai: Hello! How can I help?",
+        "google: Hello! How can I help?",
+        "Old pond, a frog.",
+    ],
+    "chat": ["Hello! How can I help?", "text: Hello! How can I help?", "stop Usage(input_tokens=9, ..."],
+    "citations": ["On April 30, 1916.", "Source: A life: https://a.test"],
+    "counting": [
+        "claude-sonnet-4-6: 1000000 tokens fit",
+        "the question has 14 tokens",
+        "11 tokens in (2 from a cache), 7 out",
+        "cost: 0.0...",
+    ],
+    "embed": ["3 dimensions, 0.71 alike, 4 tokens"],
+    "errors": [
+        "openai/gpt-5.2: Hello! How can I help?",
+        "openai/gpt-0: there is no such model",
+        "anthropic/claude-sonnet-4-6: anthropic does not take the key (request req_7)",
+        "groq/llama-3.3-70b-versatile: too many questions, try again in 7.0 s",
+        "opnai/gpt: no such provider; perhaps openai...",
+    ],
+    "fallback": ["anthropic/claude-sonnet-4-6 answered: Hello! How can I help?"],
+    "files": ["A photo, a paper and a logo."],
+    "middleware": [
+        "log: openai/gpt-5.2 ok",
+        "pieces of openai/gpt-5.2: 1",
+        "Oslo for 0.0...",
+        "log: openai/gpt-5.2 ok",
+        "Oslo for 0 USD",
+        "left: 0.99...",
+    ],
+    "multimodal": [
+        "The sun goes down.",
+        "sunset.png: image/png",
+        "Code: print(prime(20))",
+        "Output: 71",
+        "It is 71.",
+    ],
+    "own_provider": ["custom: Hello! How can I help?", "mine:   Hello! How can I help?"],
+    "reasoning": [f"thought: {THOUGHT}", "answer:  x = -2 or x = -3"],
+    "stream": ["Snow on the pier,", "nobody here.", "usage: Usage(input_tokens=9, ...", "Snow."],
+    "structured": ["red", "green", "blue", "it took 1 reply"],
+    "testing": ["passed"],
+    "tool_loop": ["tool:  12 C in Oslo", "tool:  12 F in Bergen", "model: 12 degrees in both, of different kinds."],
+    "tools": ["get_weather {'city': 'New York'}"],
+    "transcript": [
+        "anthropic: 12231",
+        "openai: 1359",
+        "   lost: AnthropicMeta (messages[2].blocks[0])",
+        "   lost: 3 characters of reasoning (messages[2].blocks[0])",
+        "anthropic: It is right.",
+        "   lost: ...",
+        "   lost: ...",
+        "7 messages",
+    ],
+}
+"""What each example prints, line by line. What follows three dots may change with a price or a table."""
+SCRIPTS = {"fallback": (BUSY, answer)}
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path, capsys):
+    """Run an example; return what it printed, what it complained of, and what the server was asked."""
+
+    def run(name, *arguments):
+        with Server(*SCRIPTS.get(name, (answer,))) as server:
+            for row in map(provider, ROWS):
+                monkeypatch.setenv(row.key_env[0], f"key-of-{row.name}")
+                monkeypatch.setenv(row.base_url_env[0], f"{server.url}/{row.name}")
+            monkeypatch.setenv("MY_BASE_URL", f"{server.url}/mine")
+            monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")  # nothing may leave the machine
+            monkeypatch.setenv("no_proxy", "127.0.0.1")
+            monkeypatch.chdir(tmp_path)
+            path = str(FOLDER / f"{name}.py")
+            monkeypatch.setattr(sys, "argv", [path, *arguments])
+            runpy.run_path(path, run_name="__main__")
+            shown = capsys.readouterr()
+            return shown.out.splitlines(), shown.err, server.requests
+
+    return run
+
+
+def test_every_example_is_run():
+    """None is left out, and none hides a module of Python's own from its neighbours."""
+    names = {path.stem for path in FOLDER.glob("*.py")} - {"__init__", "demo"}
+
+    assert names == PRINTED.keys()
+    assert set() == names & sys.stdlib_module_names
+
+
+@pytest.mark.parametrize("name", sorted(PRINTED.keys() - {"files"}))
+def test_an_example_runs(run, name):
+    """It prints what it is there to show."""
+    out, _, _ = run(name)
+
+    assert PRINTED[name] == [shortened(line, wanted) for line, wanted in zip_longest(out, PRINTED[name], fillvalue="")]
+
+
+def shortened(line, wanted):
+    """Leave off what a wanted line leaves open."""
+    start = wanted.removesuffix("...")
+    return wanted if line.startswith(start) and start != wanted else line
+
+
+def test_a_stream_keeps_thoughts_apart(run):
+    """They go to the other channel; signed, they are part of the transcript."""
+    _, err, requests = run("stream")
+
+    assert "Hm." == err
+    assert [{"type": "thinking", "thinking": "Hm.", "signature": "c2lnbmVk"}] == [
+        block for block in requests[1].json()["messages"][1]["content"] if block["type"] == "thinking"
+    ]
+
+
+def test_a_transcript_comes_home_whole(run):
+    """What another provider must not see stays behind, and is there again on the way back."""
+    _, _, requests = run("transcript")
+
+    assert "c2lnbmVk" not in requests[1].body.decode()
+    assert "c2lnbmVk" in requests[2].body.decode()
+
+
+def test_a_picture_is_kept(run, tmp_path):
+    """In the folder that the example is run in."""
+    run("multimodal")
+
+    assert PNG == (tmp_path / "sunset.png").read_bytes()
+
+
+def test_files_are_named_or_it_shows_itself(run, tmp_path):
+    """A picture and a paper; or, without names, the example's own text."""
+    (tmp_path / "photo.png").write_bytes(PNG)
+    (tmp_path / "paper.pdf").write_bytes(b"%PDF-1.7\n")
+
+    out, _, named = run("files", "photo.png", "paper.pdf")
+    _, _, bare = run("files")
+
+    assert PRINTED["files"] == out
+    kinds = [[part["type"] for part in asked[0].json()["messages"][0]["content"]] for asked in (named, bare)]
+    assert [["text", "image", "document", "image"], ["text", "document", "image"]] == kinds
+    assert "Show a model pictures and documents" in bare[0].body.decode()
+
+
+def test_ones_own_server_gets_what_only_it_knows(run):
+    """Its own fields and headers, and a key that is made anew."""
+    _, _, requests = run("own_provider")
+
+    assert "[A-Z].*" == requests[1].json()["guided_regex"]
+    assert "blue" == requests[1].headers["x-team"]
+    assert ["Bearer my-key", "Bearer token-"] == [one.headers["authorization"][:13] for one in requests]
+
+
+@pytest.mark.parametrize("name", sorted(PRINTED))
+def test_an_example_asks_models_that_are_served(name):
+    """None that was gone by the day of the table."""
+    rows = "|".join(ROWS)
+    models = re.findall(rf'"((?:{rows})/[\w.-]+)"', (FOLDER / f"{name}.py").read_text("utf-8"))
+    traits = [tenuto.resolve(model).traits for model in models]
+
+    assert [] == [trait.pattern for trait in traits if trait.retires and trait.retires <= trait.as_of]
