@@ -155,7 +155,7 @@ def _facts(row: Provider) -> Iterator[str]:
         yield f"{dialect}: `{address}`"
     for name, value in row.headers.items():
         yield f"header `{name}: {value}`"
-    for part in (row.chat, row.responses, row.gemini):
+    for part in (row.anthropic, row.chat, row.responses, row.gemini):
         common = type(part)()
         for switch in part.__struct_fields__:
             value = getattr(part, switch)

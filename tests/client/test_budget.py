@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from client.handlers import ORIGIN, Script, played, question, reply, response
+from client.handlers import ORIGIN, USAGE, Script, played, question, reply, response
 from tenuto.core.events import ContentDelta, MessageStart, TextDelta, UsageUpdate
 from tenuto.core.messages import Origin, Usage
 from tenuto.errors import ConnectionFailed, LimitReached, Unavailable, UnsupportedModel
@@ -140,7 +140,7 @@ def test_the_reply_says_who_answered():
 def test_a_failed_attempt_counts():
     purse, error = limited(usd=1), ConnectionFailed("cut")
     error.partial = response(usage=Usage(input_tokens=1000), origin=ORIGIN)
-    handler = Script([START, UsageUpdate(Usage(input_tokens=1000)), error], reply())
+    handler = Script([START, UsageUpdate(Usage(input_tokens=10)), error], reply())
 
     async def run():
         stack = compose([retry(sleep=_at_once), purse], handler)
@@ -154,6 +154,13 @@ def test_a_failed_attempt_counts():
 
 async def _at_once(seconds):
     pass
+
+
+def test_usage_that_is_told_twice_counts_once():
+    purse, (start, done) = limited(usd=1), reply()
+    played(purse, question(), Script([start, UsageUpdate(Usage(input_tokens=10)), UsageUpdate(USAGE), done]))
+
+    assert (purse.spent, purse.tokens) == (EACH, 1100)
 
 
 def test_an_attempt_that_never_got_anywhere_costs_nothing():

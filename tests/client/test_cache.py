@@ -199,6 +199,7 @@ def test_the_key_does_not_change():
 def test_what_cannot_be_written_down_is_left_to_whoever_sends_it(body):
     handler = Script([ValueError("says what is wrong")])
 
+    assert key_of(question(extra_body=body)) is None
     assert str(played(cache(), question(extra_body=body), handler).error) == "says what is wrong"
 
 

@@ -101,7 +101,8 @@ def test_a_key_may_be_a_function_and_is_asked_each_time():
         ("OPENAI_BASE_URL", "https://proxy.test/v1/", "https://proxy.test/v1/responses"),
         ("ANTHROPIC_BASE_URL", "https://proxy.test", "https://proxy.test/v1/messages"),
         ("ANTHROPIC_BASE_URL", "https://proxy.test/v1", "https://proxy.test/v1/messages"),
-        ("OLLAMA_HOST", "192.168.1.7:11434", "http://192.168.1.7:11434/v1/chat/completions"),
+        ("OLLAMA_HOST", "192.168.1.7:8080", "http://192.168.1.7:8080/v1/chat/completions"),
+        ("OLLAMA_HOST", "192.168.1.7", "http://192.168.1.7:11434/v1/chat/completions"),
     ],
 )
 def test_an_address_from_the_environment_is_written_as_the_vendors_sdk_writes_it(

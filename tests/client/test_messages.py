@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
 from types import MappingProxyType, SimpleNamespace
 
@@ -219,7 +220,14 @@ def test_an_assistants_thoughts_speech_and_sources():
         {"role": "assistant", "content": "Hi", "reasoning": "hm", "reasoning_details": details},
         {"role": "assistant", "audio": {"id": "audio_1"}},
         {"role": "assistant", "content": None, "refusal": "No."},
-        {"role": "assistant", "content": "Hi", "annotations": [source], "later": 1, "name": "bob"},
+        {
+            "role": "assistant",
+            "content": "Hi",
+            "annotations": [source],
+            "later": 1,
+            "name": "bob",
+            "tool_calls": [call()],
+        },
         {
             "role": "assistant",
             "content": [{"type": "text", "text": "a"}, {"type": "refusal", "refusal": "b"}, Text("c")],
@@ -234,7 +242,7 @@ def test_an_assistants_thoughts_speech_and_sources():
     assert json.loads(read[1].blocks[0].meta.details) == details
     assert read[2] == said(Audio(id="audio_1"))
     assert read[3] == said(Refusal("No."))
-    assert read[4].blocks == (Text("Hi", citations=read[4].blocks[0].citations),)
+    assert [type(block) for block in read[4].blocks] == [Text, ToolUse]
     assert isinstance(read[4].blocks[0].citations[0], UrlCitation)
     assert json.loads(read[4].extra) == {"annotations": [source], "later": 1, "name": "bob"}
     assert read[5] == said(Text("a"), Refusal("b"), Text("c"))
@@ -352,6 +360,22 @@ def test_a_dictionary_that_cannot_be_read_says_where_and_why(document, told):
         as_messages([document])
 
     assert told in str(raised.value)
+
+
+def test_a_field_that_could_not_be_sent_is_refused_at_once():
+    deep = functools.reduce(lambda inner, _: [inner], range(300), [])
+    endless: dict[str, object] = {}
+    endless["again"] = endless
+
+    for value in (deep, endless, float("nan"), {3, object()}):
+        for document in (
+            {"role": "assistant", "content": "", "later": value},
+            {"role": "assistant", "blocks": [], "later": value},
+            {"role": "user", "content": [{"type": "text", "text": "", "later": value}]},
+            {"role": "tool", "tool_call_id": "a", "later": value},
+        ):
+            with pytest.raises(TranscriptError, match=r"^messages\[0\]\S*: "):
+                as_messages([document])
 
 
 def test_the_place_counts_messages_and_parts():

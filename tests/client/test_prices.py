@@ -123,14 +123,16 @@ def test_a_cost_is_known_or_none(usage, whom):
 
 @pytest.fixture
 def dear():
-    """A price list in which one model costs a thousand times what it does, and knows no cache."""
+    """A price list in which models cost a thousand times what they do; one has no price for a cache, one none at all."""
     from genai_prices import types
     from genai_prices.data_snapshot import DataSnapshot, set_custom_snapshot
 
     match = types.ClauseEquals("claude-opus-4-6")
     price = types.ModelPrice(input_mtok=Decimal(5000), output_mtok=Decimal(25000))
+    cached = types.ModelPrice(input_mtok=Decimal(5000), output_mtok=Decimal(25000), cache_read_mtok=Decimal(500))
     empty = types.ModelPrice()
     listed = [
+        types.ModelInfo("claude-opus-4-5", types.ClauseEquals("claude-opus-4-5"), prices=cached),
         types.ModelInfo("claude-opus-4-6", match, prices=price),
         types.ModelInfo("claude-haiku-4-5", types.ClauseEquals("claude-haiku-4-5"), prices=empty),
     ]
@@ -142,7 +144,14 @@ def dear():
 
 def test_the_extra_overrides_the_table_where_it_knows_the_model(dear):
     assert asked(USAGE) == Decimal("7.5")
-    assert asked(USAGE, model="claude-opus-4-5") == Decimal("0.0075")
+    assert asked(USAGE, model="claude-opus-4-1") == Decimal("0.0225")
+
+
+def test_the_extra_is_told_whole_sums(dear):
+    """It counts what came from a cache as a part of the input, and reasoning as a part of the output."""
+    usage = Usage(input_tokens=1000, cache_read_tokens=2000, output_tokens=100, reasoning_tokens=300)
+
+    assert asked(usage, model="claude-opus-4-5") == 5 + 1 + 10
 
 
 def test_what_the_extra_has_no_price_for_is_left_to_the_table(dear):
@@ -157,12 +166,11 @@ def test_the_extra_is_asked_for_rows_only(dear):
     assert asked(USAGE, "my-anthropic-proxy") is None
 
 
-def test_the_extra_counts_in_disjoint_buckets_and_knows_tiers():
-    usage = Usage(input_tokens=1000, cache_read_tokens=2000, output_tokens=100, reasoning_tokens=300)
-    low = asked(usage, model="claude-sonnet-4-5")
+def test_the_extra_knows_tiers():
+    low = asked(USAGE, model="claude-sonnet-4-5")
     high = asked(Usage(input_tokens=300_000, output_tokens=0), model="claude-sonnet-4-5")
 
-    assert low == Decimal("0.003") + Decimal("0.0006") + Decimal("0.006")
+    assert low == Decimal("0.0045")
     assert high == Decimal("1.8")
 
 

@@ -281,6 +281,7 @@ def test_a_place_on_a_loop_that_is_gone_is_skipped(seats):
         await hall.come("a")
         limit._queue.append(place)
         await hall.come("b")
+        assert hall.inside == ["a", "b"][:seats]
         await hall.leave("a")
         assert hall.inside == ["b"]
         limit._queue.appendleft(place)
@@ -290,6 +291,55 @@ def test_a_place_on_a_loop_that_is_gone_is_skipped(seats):
     place = gone.run_until_complete(dead())
     gone.close()
     asyncio.run(run())
+
+
+def test_a_call_from_another_thread_wakes_a_loop_that_sleeps():
+    limit, answered = rate_limit(concurrent=1), []
+    thread = threading.Thread(target=lambda: answered.append(played(limit, question(), Script(reply()))))
+
+    async def run():
+        async with aclosing(limit(question(), Script(reply()))) as events:
+            await anext(events)
+            thread.start()
+            while not limit._queue:
+                await asyncio.sleep(0)
+        await asyncio.to_thread(thread.join, 30)
+
+    asyncio.run(run())
+    assert [found.text for found in answered] == ["Hi"]
+
+
+def test_two_who_leave_at_once_call_the_next_once():
+    faults = []
+
+    async def run():
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: faults.append(context))
+        hall = Hall(rate_limit(concurrent=2))
+        for name in "abc":
+            await hall.come(name)
+        await asyncio.gather(hall.leave("a"), hall.leave("b"))
+        assert hall.inside == ["c"]
+        await hall.leave("c")
+
+    asyncio.run(run())
+    assert faults == []
+
+
+def test_whoever_goes_through_calls_the_next():
+    """Nobody has to leave for it: where only time counts, the next one begins to wait for its own."""
+    clock = Time()
+
+    async def run():
+        hall = Hall(limiting(clock, 1, per=10.0))
+        for name in "abc":
+            await hall.come(name)
+        await hall.rest()
+        assert hall.inside == ["a", "b", "c"]
+        for name in "abc":
+            await hall.leave(name)
+
+    asyncio.run(run())
+    assert clock.slept == pytest.approx([10.0, 10.0])
 
 
 def test_plain_calls_count():

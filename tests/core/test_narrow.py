@@ -132,6 +132,7 @@ def test_a_property_whose_default_is_null_can_be_demanded():
     assert found is not None
     assert found.strict
     assert found.schema["required"] == ["a", "b"]
+    assert "description" not in found.schema["properties"]["b"]
 
 
 @pytest.mark.parametrize("optional", [STRING, {"type": "string", "default": "x"}, {"type": ["string", "null"]}])
@@ -141,6 +142,14 @@ def test_a_property_that_may_be_left_out_stays_so(optional):
     assert found is not None
     assert not found.strict
     assert found.schema["required"] == ["a"]
+
+
+def test_one_open_property_anywhere_is_not_strict():
+    inner = {"type": "object", "properties": {"b": STRING}}
+    found = narrow({"type": "object", "properties": {"a": inner}, "required": ["a"]})
+
+    assert found is not None
+    assert not found.strict
 
 
 def test_references_are_written_out():

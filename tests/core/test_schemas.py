@@ -126,8 +126,10 @@ def test_what_does_not_fit_is_a_value_error(kind, text):
 
 
 def test_half_characters_are_read():
-    """What msgspec cannot read is read all the same."""
+    """What msgspec cannot read is read all the same, and refused in our words where it does not fit."""
     assert read('{"1": "\\ud800"}', dict[int, str]) == {1: "\ud800"}
+    with pytest.raises(jsonio.JsonError, match="half a character"):
+        read('"\\ud800"', int)
 
 
 @pytest.mark.parametrize("kind", [object, complex, Callable[[int], str], Node | Mixed, list[complex]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -161,3 +162,19 @@ def test_any_other_bytes_are_one_kind_of_error(body):
     """No exception of a library gets through."""
     with pytest.raises(LLMError):
         decode(body, providers.resolve(MODELS["gemini"]))
+
+
+def test_claude_on_vertex_has_its_model_in_the_path():
+    """As the vendor's own SDK writes it: the model stands in the path, the version in the body."""
+    target = providers.resolve("vertex/claude-sonnet-4-5@20250929")
+    request = ChatRequest(model="vertex/claude-sonnet-4-5@20250929", messages=(UserMessage("hi"),), stream=True)
+
+    for stream, verb in ((True, "streamRawPredict"), (False, "rawPredict")):
+        wire = write(msgspec.structs.replace(request, stream=stream), target)
+        body = json.loads(wire.body)
+        assert f"/models/claude-sonnet-4-5@20250929:{verb}" == wire.path
+        assert (None, "vertex-2023-10-16") == (body.get("model"), body["anthropic_version"])
+        assert "anthropic-version" not in wire.headers
+    counted = encode(request, target)
+    assert "/models/count-tokens:rawPredict" == counted.path
+    assert "claude-sonnet-4-5@20250929" == json.loads(counted.body)["model"]

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from tenuto.core.target import ChatSwitches, EmbeddingSwitches, GeminiSwitches, Provider, ResponsesSwitches
+from tenuto.core.target import (
+    AnthropicSwitches,
+    ChatSwitches,
+    EmbeddingSwitches,
+    GeminiSwitches,
+    Provider,
+    ResponsesSwitches,
+)
 
 __all__ = ["ROWS"]
 
@@ -27,6 +34,7 @@ ROWS = (
             "anthropic-messages": f"{VERTEX}/publishers/anthropic",
             "openai-chat": f"{VERTEX}/endpoints/openapi",
         },
+        anthropic=AnthropicSwitches(raw_predict="vertex-2023-10-16"),
         gemini=GeminiSwitches(vertex=True),
         embeddings=EmbeddingSwitches(tokens=20000, predict={"gemini-embedding-001": 1, "(?!.*(?:gemini|maas)).*": 250}),
         models_path="",

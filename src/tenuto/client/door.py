@@ -157,7 +157,7 @@ class Door:
         if row.name in self._own and _origin(written) not in known:
             return _filled(row, written), False
         named = settings.found(row.base_url_env) if row.name not in self._own and dialect not in row.base_urls else ""
-        return (_completed(named, row.base_url_path) if named else _filled(row, written)), True
+        return _filled(row, _completed(named, row) if named else written), True
 
     async def _key(self, row: Provider, *, bound: bool) -> tuple[str, bool]:
         """Return the key, and whether it goes out as a bearer token whatever the row says."""
@@ -184,7 +184,7 @@ def _known(row: Provider) -> set[str]:
         return {_origin(row.base_url), *map(_origin, row.base_urls.values())}
     addresses = [_filled(table, address, strict=False) for address in (table.base_url, *table.base_urls.values())]
     named = settings.found(table.base_url_env)
-    return {_origin(address) for address in (*addresses, *([_completed(named, "")] if named else []))}
+    return {_origin(address) for address in (*addresses, *([_completed(named, table)] if named else []))}
 
 
 @cache
@@ -194,9 +194,12 @@ def _origin(url: str) -> str:
     return f"{parts.scheme}://{parts.hostname}{port}".lower()
 
 
-def _completed(address: str, path: str) -> str:
-    """Add what an address from the environment leaves out: the scheme, and the path that SDKs add by themselves."""
-    address = (address if "://" in address else f"http://{address}").rstrip("/")
+def _completed(address: str, row: Provider) -> str:
+    """Add what an address from the environment leaves out: the scheme and port, and the path that SDKs add themselves."""
+    address, path = address.rstrip("/"), row.base_url_path
+    if "://" not in address:
+        own = urlsplit(row.base_url)
+        address = f"http://{address}" if urlsplit(f"//{address}").port or not own.port else f"http://{address}:{own.port}"
     return address if not path or address.endswith(path) else address + path
 
 

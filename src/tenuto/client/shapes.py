@@ -82,7 +82,7 @@ def _only(document: Fields, known: Collection[str], what: str, place: str) -> No
 
 def _written(value: object, place: str) -> Raw:
     try:
-        return Raw(jsonio.encode(value))
+        return jsonio.check(jsonio.encode(value))
     except (TypeError, ValueError) as exc:
         refuse(place, f"it is no JSON: {exc}")
 
@@ -335,15 +335,15 @@ class _Turn:
         for at, part in enumerate(parts):
             place = f"{self._place}.content[{at}]"
             if isinstance(part, Block):
-                self._add(part)
+                self._parts.add(part)
                 continue
             rest, kind = _typed(part, {"text": "text", "refusal": "refusal", "thinking": "thinking"}, place)
             if kind is None:
-                self._add(load_block(_written(rest, place)))
+                self._parts.add(load_block(_written(rest, place)))
             elif kind == "refusal":
                 text = _needed(rest, "refusal", place)
                 del rest["refusal"]
-                self._add(Refusal(text, extra=_extra(rest, place)))
+                self._parts.add(Refusal(text, extra=_extra(rest, place)))
             elif kind == "text":
                 _string(rest, "text", place)
                 self._take({"content": [part]}, "content")
@@ -351,10 +351,6 @@ class _Turn:
                 refuse(f"{place}.type", f"{_foreign(kind)}; {_EXPECTED}")
             else:
                 self._take({"content": [part]}, "content")
-
-    def _add(self, block: Block) -> None:
-        self._state.close()
-        self._parts.add(block)
 
     def _call(self, call: object, at: int, place: str) -> dict[str, Any]:
         """Write a call the strict way: with an id, a type, and arguments that are a text."""

@@ -9,6 +9,7 @@ import msgspec
 from tenuto.core.blocks import Value
 
 __all__ = [
+    "AnthropicSwitches",
     "ChatSwitches",
     "Dialect",
     "EmbeddingSwitches",
@@ -126,6 +127,16 @@ class ChatSwitches(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Fields of an assistant's message beside its blocks that are sent back; everything else is kept, not sent."""
 
 
+class AnthropicSwitches(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How one host of the Messages dialect differs from the common one.
+
+    Where `raw_predict` is set, the model stands in the path, which ends in `:rawPredict`, and not in the body; the body
+    has this word as its `anthropic_version`.
+    """
+
+    raw_predict: str = ""
+
+
 class ResponsesSwitches(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How one provider's Responses endpoint differs from the common one.
 
@@ -200,6 +211,7 @@ class Provider(msgspec.Struct, frozen=True, omit_defaults=True):
     bearer_env: tuple[str, ...] = ()
     base_urls: dict[Dialect, str] = {}
     retired: str = ""
+    anthropic: AnthropicSwitches = AnthropicSwitches()
     chat: ChatSwitches = ChatSwitches()
     responses: ResponsesSwitches = ResponsesSwitches()
     gemini: GeminiSwitches = GeminiSwitches()

@@ -49,7 +49,10 @@ def encode(request: ChatRequest, target: Target) -> WireRequest:
     written = write(request, target)
     fields = jsonio.members(written.body)
     body: dict[str, Any] = {name: raw for name, raw in fields.items() if name in _KEPT[target.dialect]}
-    if target.dialect == "anthropic-messages":
+    if target.dialect == "anthropic-messages" and target.provider.anthropic.raw_predict:
+        body |= {"model": target.model, "anthropic_version": target.provider.anthropic.raw_predict}
+        path = "/models/count-tokens:rawPredict"
+    elif target.dialect == "anthropic-messages":
         path = f"{written.path}/count_tokens"
     elif target.dialect == "openai-responses":
         path = f"{written.path}/input_tokens"

@@ -35,6 +35,7 @@ from tenuto.core.target import Loss, Target, WireRequest
 from tenuto.wire.anthropic import blocks as wire
 from tenuto.wire.anthropic.options import cache_mark, write_options
 from tenuto.wire.draft import Draft, extra_fields, raw_object
+from tenuto.wire.places import path_of
 
 __all__ = ["encode", "verbatim"]
 
@@ -54,6 +55,11 @@ def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) 
     draft.put(system=system)
     draft.body["messages"] = messages.written
     _container(draft)
+    if version := target.provider.anthropic.raw_predict:
+        del draft.body["model"]
+        draft.body["anthropic_version"] = version
+        verb = "streamRawPredict" if request.stream else "rawPredict"
+        return draft.finish(f"{path_of(target.model)}:{verb}")
     if "anthropic-version" not in target.provider.headers:
         draft.headers["anthropic-version"] = "2023-06-01"
     return draft.finish("/messages")

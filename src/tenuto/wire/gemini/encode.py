@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from msgspec import Raw
@@ -39,11 +38,11 @@ from tenuto.wire.gemini.options import write_options
 from tenuto.wire.gemini.parts import DATA, completed, write_part
 from tenuto.wire.gemini.shapes import DIALECT, RESPONSE_ONLY, SKIP_SIGNATURE
 from tenuto.wire.handoff import issued_by
+from tenuto.wire.places import path_of
 
 __all__ = ["encode", "verbatim"]
 
 Wire = dict[str, Any]
-_UNSAFE = re.compile(r"[^A-Za-z0-9/:@._~-]+")
 _RESOLUTIONS = {"low": "MEDIA_RESOLUTION_LOW", "high": "MEDIA_RESOLUTION_HIGH"}
 
 
@@ -58,13 +57,7 @@ def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) 
     draft.body["contents"] = contents.finish()
     write_options(draft)
     verb = "streamGenerateContent?alt=sse" if request.stream else "generateContent"
-    return draft.finish(f"/{_path(target.model)}:{verb}")
-
-
-def _path(model: str) -> str:
-    """Write a model's place below the base URL; a name with a slash in it says its place by itself."""
-    place = model if "/" in model else f"models/{model}"
-    return _UNSAFE.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "replace")), place)
+    return draft.finish(f"{path_of(target.model)}:{verb}")
 
 
 def verbatim(message: AssistantMessage) -> list[Any]:

@@ -1,0 +1,49 @@
+"""What users write type-checks under `mypy --strict`, and what they get wrong is found."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PROGRAMS = ROOT / "tests" / "typing"
+MISTAKES = PROGRAMS / "mistakes.py"
+COMPLAINT = re.compile(r"(.+?):(\d+): error: .*\[([a-z-]+)\]")
+
+
+def complaints() -> dict[str, dict[int, set[str]]]:
+    """Run mypy once: its codes by file and line.
+
+    The package itself is named as well, so that what `make check` has found out about it is not found out again.
+    """
+    command = [sys.executable, "-m", "mypy", "--no-pretty", "--hide-error-context", "src", "examples", "tests/typing"]
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", cwd=ROOT, check=False)
+    found: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for line in done.stdout.splitlines():
+        if heard := COMPLAINT.fullmatch(line):
+            found[Path(heard[1]).as_posix()][int(heard[2])].add(heard[3])
+    assert 1 == done.returncode, done.stdout + done.stderr  # it ran to its end, and found something
+    return {path: dict(lines) for path, lines in found.items()}
+
+
+def test_what_users_write():
+    """The programs and the examples are right; each mistake is found where it is, and is nothing else."""
+    marked = [line.partition("  # expect: ")[2] for line in MISTAKES.read_text("utf-8").splitlines()]
+    wanted = {at: set(codes.split(", ")) for at, codes in enumerate(marked, 1) if codes}
+
+    found = complaints()
+
+    assert wanted == found.pop("tests/typing/mistakes.py")
+    assert {} == {path: lines for path, lines in found.items() if not path.startswith("src/")}
+
+
+def test_there_are_programs():
+    """At least ten, of at most 60 lines each, that look at the types they get."""
+    programs = {path.name: path.read_text("utf-8") for path in PROGRAMS.glob("*.py") if path != MISTAKES}
+
+    assert 10 <= len(programs)
+    assert {} == {name: text for name, text in programs.items() if len(text.splitlines()) > 70}
+    assert [] == [name for name, text in programs.items() if "assert_type(" not in text]
