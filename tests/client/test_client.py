@@ -412,3 +412,31 @@ def test_speech_is_read_in_the_format_that_was_asked_for():
     )
 
     assert "audio/mp3" == reply.audio.mime
+
+
+def test_a_fallback_is_written_anew_for_its_provider():
+    """The second attempt goes to another address, in another dialect, with the first one's tokens left off."""
+    from tenuto.middleware import fallback
+
+    thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
+    claude = {
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-4-5", "stop_reason": "end_turn",
+        "content": [thought, {"type": "text", "text": "one"}], "usage": {"input_tokens": 1, "output_tokens": 1},
+    }  # fmt: skip
+
+    async def talk(ai):
+        reply = await ai.chat("anthropic/claude-sonnet-4-5", "Hi")
+        ai.use(fallback(["anthropic/claude-sonnet-4-5", "mine/m"]))
+        return await ai.chat("anthropic/claude-sonnet-4-5", reply.transcript + "And?")
+
+    reply, transport = run(talk, claude, Answer({}, 529), chat("two"), keys={"anthropic": "k"})
+
+    assert ("two", "mine") == (reply.text, reply.provider)
+    assert [".anthropic.com", ".anthropic.com", "//mine.test/"] == [
+        next(part for part in (".anthropic.com", "//mine.test/") if part in request.url)
+        for request in transport.requests
+    ]
+    assert b"c2ln" in transport.requests[1].body
+    assert b"c2ln" not in transport.requests[2].body
+    assert "x-api-key" not in transport.requests[2].headers
+    assert any("reasoning" in loss.rule or "signature" in loss.rule or "foreign" in loss.rule for loss in reply.losses)

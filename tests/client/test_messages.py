@@ -482,7 +482,7 @@ _junk = st.recursive(
 _roles = st.sampled_from(("system", "user", "assistant", "tool", "function", "odd"))
 
 
-@settings(max_examples=80)
+@settings(max_examples=60)
 @given(
     st.lists(
         _junk | st.tuples(_junk, _roles).map(lambda p: {**(p[0] if isinstance(p[0], dict) else {}), "role": p[1]}),
@@ -658,7 +658,10 @@ def test_a_request():
             "system": "Be brief.",
             "tools": [{"type": "function", "name": "f"}],
             "tool_choice": {"type": "function", "function": {"name": "f"}},
-            "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA, "strict": None}},
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": "x", "schema": SCHEMA, "strict": None, "description": None},
+            },
             "stop": ["a", "b"],
             "modalities": iter(["text"]),
             "logit_bias": {50256: -100},
@@ -745,6 +748,11 @@ def test_formats_of_answers(given_format, format):
         ({"response_format": {"type": "json_schema"}}, ValueError, "response_format: expected"),
         ({"response_format": {"type": "json_object", "x": 1}}, ValueError, "response_format: expected"),
         ({"response_format": {"type": "json_schema", "json_schema": {}}}, ValueError, "response_format.json_schema: "),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"schema": {}, "x": 1}}},
+            ValueError,
+            "expected 'text'",
+        ),
         ({"system": ["x"]}, TypeError, "system: expected a string, got list"),
     ],
 )
