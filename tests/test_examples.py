@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import re
 import runpy
 import sys
+from contextlib import ExitStack
 from itertools import zip_longest
 from pathlib import Path
 
@@ -14,7 +16,7 @@ import pytest
 
 import tenuto
 from serving import Request, Server, reply, streamed
-from serving.replies import named
+from serving.replies import named, plain
 from tenuto.providers import provider
 
 FOLDER = Path(__file__).parent.parent / "examples"
@@ -38,11 +40,14 @@ ANSWERS = {
     "What is the capital of Norway?": "Oslo",
     "What is in these?": "A photo, a paper and a logo.",
     "12 C in Oslo 12 F in Bergen": "12 degrees in both, of different kinds.",
+    "Divide that by 9.": "1359",
+    "12 degrees in Oslo": "Bring a coat.",
 }
 THOUGHT = "Let me factor: (x+2)(x+3)=0."
 CALLS = {
     "Weather in New York?": [("get_weather", {"city": "New York"})],
     "Weather in Oslo and Bergen?": [("weather", {"city": "Oslo"}), ("weather", {"city": "Bergen", "unit": "F"})],
+    "Weather in Oslo?": [("weather", {"city": "Oslo"})],
 }
 PARTS = {
     "Generate an image of a sunset and explain it.": [
@@ -57,6 +62,9 @@ PARTS = {
 }
 
 
+SAID = ("text", "content", "parts", "functionResponse", "response", "output")
+
+
 def asked(body):
     """What was said last, whichever way the dialect writes it."""
     last = (body.get("messages") or body.get("contents") or body.get("input"))[-1]
@@ -67,7 +75,7 @@ def _words(said):
     if isinstance(said, list):
         return [word for part in said for word in _words(part)]
     if isinstance(said, dict):
-        return [word for name in ("text", "content", "parts") for word in _words(said.get(name))]
+        return [word for name in SAID for word in _words(said.get(name))]
     return [said] if isinstance(said, str) else []
 
 
@@ -108,7 +116,8 @@ def responses(row, body):
 
 def gemini(row, body):
     question = asked(body)
-    parts = PARTS.get(question) or [{"text": ANSWERS[question]}]
+    calls = [{"functionCall": {"name": name, "args": arguments}} for name, arguments in CALLS.get(question, ())]
+    parts = PARTS.get(question) or calls or [{"text": ANSWERS[question]}]
     counts = {"promptTokenCount": 9, "candidatesTokenCount": 7, "totalTokenCount": 16}
     candidates = [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]
     return {"responseId": "g1", "modelVersion": "m", "candidates": candidates, "usageMetadata": counts}
@@ -150,6 +159,7 @@ WRITERS = {
     "/responses": responses,
     "/messages": anthropic,
     ":generateContent": gemini,
+    ":streamGenerateContent?alt=sse": gemini,
     "/embeddings": lambda row, body: {
         "data": [{"index": at, "embedding": [1.0, at, 0.0]} for at in range(len(body["input"]))],
         "usage": {"prompt_tokens": 4, "total_tokens": 4},
@@ -174,7 +184,9 @@ def answer(request: Request):
         return reply(b'{"error": {"message": "slow down"}}', 429, retry_after="7")
     writer = next(WRITERS[end] for end in sorted(WRITERS, key=len, reverse=True) if request.path.endswith(end))
     said = writer(row, body)
-    return in_pieces(said) if body.get("stream") else reply(json.dumps(said).encode())
+    if body.get("stream"):
+        return in_pieces(said)
+    return streamed(plain(said)) if "alt=sse" in request.path else reply(json.dumps(said).encode())
 
 
 # --- the examples -----------------------------------------------------------------------------------------------------
@@ -242,11 +254,12 @@ SCRIPTS = {"fallback": (BUSY, answer)}
 
 
 @pytest.fixture
-def run(monkeypatch, tmp_path, capsys):
-    """Run an example; return what it printed, what it complained of, and what the server was asked."""
+def serve(monkeypatch, tmp_path):
+    """Start a server that the environment names as each provider's; the work is done in a folder of its own."""
+    with ExitStack() as stack:
 
-    def run(name, *arguments):
-        with Server(*SCRIPTS.get(name, (answer,))) as server:
+        def serve(*script):
+            server = stack.enter_context(Server(*script))
             for row in map(provider, ROWS):
                 monkeypatch.setenv(row.key_env[0], f"key-of-{row.name}")
                 monkeypatch.setenv(row.base_url_env[0], f"{server.url}/{row.name}")
@@ -254,11 +267,22 @@ def run(monkeypatch, tmp_path, capsys):
             monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")  # nothing may leave the machine
             monkeypatch.setenv("no_proxy", "127.0.0.1")
             monkeypatch.chdir(tmp_path)
-            path = str(FOLDER / f"{name}.py")
-            monkeypatch.setattr(sys, "argv", [path, *arguments])
-            runpy.run_path(path, run_name="__main__")
-            shown = capsys.readouterr()
-            return shown.out.splitlines(), shown.err, server.requests
+            return server
+
+        yield serve
+
+
+@pytest.fixture
+def run(serve, monkeypatch, capsys):
+    """Run an example; return what it printed, what it complained of, and what the server was asked."""
+
+    def run(name, *arguments):
+        server = serve(*SCRIPTS.get(name, (answer,)))
+        path = str(FOLDER / f"{name}.py")
+        monkeypatch.setattr(sys, "argv", [path, *arguments])
+        runpy.run_path(path, run_name="__main__")
+        shown = capsys.readouterr()
+        return shown.out.splitlines(), shown.err, server.requests
 
     return run
 
@@ -341,3 +365,22 @@ def test_an_example_asks_models_that_are_served(name):
     traits = [tenuto.resolve(model).traits for model in models]
 
     assert [] == [trait.pattern for trait in traits if trait.retires and trait.retires <= trait.as_of]
+
+
+def test_the_readme_runs(serve, capsys):
+    """Both of its programs: a conversation that is handed over and back, and a stream with a tool."""
+    page = (FOLDER.parent / "README.md").read_text("utf-8")
+    first, second = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    server = serve(answer)
+
+    exec(first, {})
+    told = capsys.readouterr().out
+    names = {"__name__": "readme"}
+    exec(second, names)
+    asyncio.run(names["main"]())
+
+    assert told.startswith("12231 Usage(")
+    assert re.findall(r"^(?:Reasoning|Text|ToolUse|\(Loss)(?=\()", told, re.MULTILINE) == ["Reasoning", "Text", "(Loss"]
+    assert [len(request.json()["messages"]) for request in (server.requests[0], server.requests[2])] == [1, 5]
+    assert "c2lnbmVk" in server.requests[2].body.decode()
+    assert "12 degrees in Oslo" in server.requests[-1].body.decode()

@@ -440,3 +440,19 @@ def test_a_fallback_is_written_anew_for_its_provider():
     assert b"c2ln" not in transport.requests[2].body
     assert "x-api-key" not in transport.requests[2].headers
     assert any("reasoning" in loss.rule or "signature" in loss.rule or "foreign" in loss.rule for loss in reply.losses)
+
+
+def test_a_reply_goes_back_as_a_dictionary():
+    """Plain dictionaries may hold the conversation, and lose nothing of it."""
+    call = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"a": 1.10}'}}
+
+    async def talk(ai):
+        reply = await ai.chat("mine/m", "Hi")
+        said = [{"role": "user", "content": "Hi"}, reply.to_message()]
+        said.append({"role": "tool", "tool_call_id": "call_1", "content": "12"})
+        return reply, await ai.chat("mine/m", said)
+
+    (first, second), transport = run(talk, chat(None, tool_calls=[call]), chat("12"))
+
+    assert first.message == second.transcript[1]
+    assert b'{\\"a\\": 1.10}' in transport.requests[1].body

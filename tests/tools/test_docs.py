@@ -14,7 +14,7 @@ GOOGLE = """Fetch a page.
 
     Args:
         url: where it is,
-            with its scheme: http
+            scheme: included
         depth (int, optional): how far
 
             to go
@@ -28,7 +28,7 @@ SPHINX = """Fetch a page.
     It is read as text.
 
     :param str url: where it is,
-        with its scheme: http
+        scheme: included
     :type depth: int
     :param depth: how far
         to go
@@ -45,7 +45,7 @@ NUMPY = """Fetch a page.
     ----------
     url : str
         where it is,
-        with its scheme: http
+        scheme: included
     depth : int, optional
         how far
         to go
@@ -63,7 +63,7 @@ NUMPY = """Fetch a page.
 def test_all_styles_say_the_same(text):
     assert read_docstring(text) == (
         "Fetch a page.\n\nIt is read as text.",
-        {"url": "where it is, with its scheme: http", "depth": "how far to go", "rest": "the others"},
+        {"url": "where it is, scheme: included", "depth": "how far to go", "rest": "the others"},
     )
 
 

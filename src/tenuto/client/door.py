@@ -199,7 +199,9 @@ def _completed(address: str, row: Provider) -> str:
     address, path = address.rstrip("/"), row.base_url_path
     if "://" not in address:
         own = urlsplit(row.base_url)
-        address = f"http://{address}" if urlsplit(f"//{address}").port or not own.port else f"http://{address}:{own.port}"
+        address = (
+            f"http://{address}" if urlsplit(f"//{address}").port or not own.port else f"http://{address}:{own.port}"
+        )
     return address if not path or address.endswith(path) else address + path
 
 

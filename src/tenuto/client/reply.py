@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Any
 
 import msgspec
 
@@ -107,6 +108,12 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     def citations(self) -> list[Citation]:
         """Every citation, in order."""
         return _first(self).citations
+
+    def to_message(self) -> dict[str, Any]:
+        """Write the answer as a message in the shape of Chat Completions, its blocks beside: given back, nothing is lost."""
+        from tenuto.client.shapes import to_message
+
+        return to_message(self.message)
 
     @property
     def usage(self) -> Usage | None:

@@ -10,12 +10,12 @@ import asyncio
 import socket
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.helpers import is_ip_address
 from aiohttp.resolver import ThreadedResolver
+from yarl import URL
 
 from tenuto import settings
 from tenuto.client.http import HttpRequest
@@ -135,7 +135,7 @@ class _GuardedResolver(AbstractResolver):
 
 def _check_literal(url: str, guard: Callable[[str], bool]) -> None:
     """An address that is written out is not looked up, so the resolver never sees it."""
-    host = urlsplit(url).hostname or ""
+    host = URL(url).raw_host or ""  # as the connector will read it: other spellings of digits and dots are mapped
     if is_ip_address(host) and not guard(host):
         raise FetchRefused(f"{host} is no public address: it is not fetched")
 

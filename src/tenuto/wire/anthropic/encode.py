@@ -248,7 +248,7 @@ def _write_image(part: Image) -> Wire | None:
 def _write_document(part: Document) -> Wire | None:
     source = _source(part, "application/pdf")
     if source is None:
-        source = {"type": "text", "media_type": part.mime or "text/plain", "data": part.text}
+        source = {"type": "text", "media_type": "text/plain", "data": part.text}  # the dialect has no other kind
     written: Wire = {"type": "document", "source": source}
     written |= {name: value for name in ("title", "context") if (value := getattr(part, name))}
     if part.citations:
