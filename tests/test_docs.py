@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-import tenuto
-
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "specifications.md").read_text("utf-8")
 DEVIATIONS = PAGE[PAGE.index("\n## Deviations") : PAGE.index("\n## S0:")]
@@ -133,21 +131,6 @@ def test_every_page_that_is_named_exists(page):
 # --- examples ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_readme_runs(capsys):
-    """Its first example, on the stream that is bundled: blocks in order, the turn as it came, losses as values."""
-    code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
-    assert code is not None
-    said = {"recorded_bytes": (ROOT / "examples" / "demo.sse").read_bytes()}
-    exec(code[1], said)
-
-    shown = capsys.readouterr().out
-    assert [line.partition("(")[0] for line in shown.splitlines()] == ["Reasoning", "Text", "ToolUse"]
-    request = said["request"]
-    assert isinstance(request, tenuto.ChatRequest)
-    assert b'{"city": "Oslo", "days": 1.0}' in tenuto.encode("anthropic-messages", request).body
-    assert tenuto.encode("gemini", request).losses
-
-
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_an_example_is_short(example):
     """At most 40 lines."""
@@ -155,7 +138,7 @@ def test_an_example_is_short(example):
 
 
 def test_the_demo_runs():
-    """As a user would run it. The other examples need a server, and are run by tests/test_examples.py."""
+    """As a user would run it. The README and the other examples need a server: tests/test_examples.py runs them."""
     demo = [sys.executable, ROOT / "examples" / "demo.py"]
     done = subprocess.run(demo, capture_output=True, text=True, encoding="utf-8", cwd=ROOT, check=False)
 

@@ -349,7 +349,7 @@ def test_files_are_named_or_it_shows_itself(run, tmp_path):
 
 
 def test_ones_own_server_gets_what_only_it_knows(run):
-    """Its own fields and headers, and a key that is made anew."""
+    """Its own fields and headers, and the key that its function gave."""
     _, _, requests = run("own_provider")
 
     assert "[A-Z].*" == requests[1].json()["guided_regex"]

@@ -14,13 +14,13 @@ MISTAKES = PROGRAMS / "mistakes.py"
 COMPLAINT = re.compile(r"(.+?):(\d+): error: .*\[([a-z-]+)\]")
 
 
-def complaints() -> dict[str, dict[int, set[str]]]:
-    """Run mypy once: its codes by file and line.
+def complaints(*more: Path) -> dict[str, dict[int, set[str]]]:
+    """Run mypy once, over everything that users write and more: its codes by file and line.
 
     The package itself is named as well, so that what `make check` has found out about it is not found out again.
     """
     command = [sys.executable, "-m", "mypy", "--no-pretty", "--hide-error-context", "src", "examples", "tests/typing"]
-    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", cwd=ROOT, check=False)
+    done = subprocess.run([*command, *more], capture_output=True, text=True, encoding="utf-8", cwd=ROOT, check=False)
     found: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
     for line in done.stdout.splitlines():
         if heard := COMPLAINT.fullmatch(line):
@@ -29,12 +29,17 @@ def complaints() -> dict[str, dict[int, set[str]]]:
     return {path: dict(lines) for path, lines in found.items()}
 
 
-def test_what_users_write():
-    """The programs and the examples are right; each mistake is found where it is, and is nothing else."""
+def test_what_users_write(tmp_path):
+    """The programs, the examples and the README are right; each mistake is found where it is, and is nothing else."""
     marked = [line.partition("  # expect: ")[2] for line in MISTAKES.read_text("utf-8").splitlines()]
     wanted = {at: set(codes.split(", ")) for at, codes in enumerate(marked, 1) if codes}
 
-    found = complaints()
+    readme = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    shown = [tmp_path / f"readme_{at}.py" for at in range(len(readme))]
+    for path, program in zip(shown, readme, strict=True):
+        path.write_text(program, "utf-8")
+
+    found = complaints(*shown)
 
     assert wanted == found.pop("tests/typing/mistakes.py")
     assert {} == {path: lines for path, lines in found.items() if not path.startswith("src/")}

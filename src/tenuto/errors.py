@@ -218,11 +218,12 @@ class FetchRefused(TenutoError):
 
 
 class SchemaMismatch(TenutoError):
-    """The model's answer does not fit the schema it was given; `text` is what it wrote."""
+    """The model's answer does not fit the schema it was given; `text` is what it wrote, `response` the whole of it."""
 
-    def __init__(self, message: str, *, text: str = "") -> None:
+    def __init__(self, message: str, *, text: str = "", response: ChatResponse | None = None) -> None:
         super().__init__(message)
         self.text = text
+        self.response = response
 
 
 class LimitReached(TenutoError):

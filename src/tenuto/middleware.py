@@ -2,6 +2,7 @@
 
 from tenuto.client.budget import Budget, budget
 from tenuto.client.cache import Cache, CacheStore, cache
+from tenuto.client.gate import closing
 from tenuto.client.middleware import (
     LogEntry,
     NextResponse,
@@ -29,6 +30,7 @@ __all__ = [
     "Timeout",
     "budget",
     "cache",
+    "closing",
     "compose",
     "fallback",
     "logger",

@@ -456,3 +456,39 @@ def test_a_reply_goes_back_as_a_dictionary():
 
     assert first.message == second.transcript[1]
     assert b'{\\"a\\": 1.10}' in transport.requests[1].body
+
+
+@pytest.mark.parametrize("model, native", [("groq/openai/gpt-oss-120b", True), ("deepseek/deepseek-chat", False)])
+def test_a_schema_reaches_the_model_one_way_or_the_other(model, native):
+    """Natively where model and dialect can say it, in the instructions elsewhere; never not at all."""
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+
+    async def talk(ai):
+        return await ai.chat_structured(model, "Largest city of Norway?", schema)
+
+    found, transport = run(talk, chat('{"city": "Oslo"}'), keys={"groq": "k", "deepseek": "k"})
+
+    sent = next(iter(transport.bodies()))
+    assert {"city": "Oslo"} == found.data
+    assert native == ("json_schema" in str(sent.get("response_format")))
+    assert native != ("Respond ONLY with valid JSON matching this schema" in str(sent["messages"]))
+
+
+def test_a_middleware_that_closes_nothing_leaves_nothing_open():
+    async def careless(request, following):
+        async for event in following(request):
+            yield event
+
+    async def talk(ai):
+        async with ai.stream("mine/m", "Hi") as stream:
+            async for _ in stream:
+                break
+        assert 0 == ai._transport.open
+
+    run(talk, Answer.stream(*frames("a", "b"), hang=True), middleware=[careless, careless])
+
+
+def test_the_names_may_be_written_out():
+    reply, _ = run(lambda ai: ai.chat(model="mine/m", messages="Hi", tools=None, timeout=None), chat())
+
+    assert "hello" == reply.text

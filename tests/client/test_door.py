@@ -216,3 +216,11 @@ def test_the_account_is_on_the_reply_and_differs_by_key():
             return origin.account
 
     assert asyncio.run(account("a")) != asyncio.run(account("b"))
+
+
+def test_settings_without_an_address_leave_the_environments_in_force(monkeypatch):
+    monkeypatch.setenv("OLLAMA_HOST", "192.168.1.7")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://proxy.test/v1")
+
+    assert "http://192.168.1.7:11434/v1" == way("ollama/llama3", providers={"ollama": {}}).base_url
+    assert "http://proxy.test/v1" == way("openai/gpt-5", providers={"openai": {"api_key": "k"}}).base_url

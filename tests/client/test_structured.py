@@ -18,7 +18,7 @@ from core.kinds import kinds, with_value
 from tenuto.client.reply import Reply
 from tenuto.client.structured import PROMPT, Structured, ask
 from tenuto.core import jsonio
-from tenuto.core.blocks import Refusal, Text, ToolUse
+from tenuto.core.blocks import Reasoning, Refusal, ServerToolResult, ServerToolUse, Text, ToolUse
 from tenuto.core.messages import AssistantMessage, Origin, StopReason, SystemMessage, Usage, UserMessage
 from tenuto.core.request import ChatRequest, JsonSchema
 from tenuto.core.response import ChatResponse, Choice
@@ -240,6 +240,20 @@ def test_prose_around_the_json_is_no_answer(text):
         run(Script(text), City, repairs=0)
 
     assert caught.value.text == text
+
+
+@pytest.mark.parametrize("last", [OSLO, f"```json\n{OSLO}\n```"])
+def test_what_is_said_before_a_search_is_not_the_answer(last):
+    search = (ServerToolUse("s1", "web_search", "{}"), ServerToolResult("s1", "[]"))
+    message = AssistantMessage((Text("Let me look."), *search, Text(last)), "stop")
+
+    assert run(Script(message), City, repairs=0).data == City("Oslo", 717710)
+
+
+def test_an_answer_in_several_blocks_is_one():
+    message = AssistantMessage((Text(OSLO[:9]), Reasoning("Hm."), Text(OSLO[9:])), "stop")
+
+    assert run(Script(message), City, repairs=0).data == City("Oslo", 717710)
 
 
 # --- repairing --------------------------------------------------------------------------------------------------------

@@ -147,7 +147,9 @@ def on_verbatim(change: Callable[[list[Any]], list[Any]]) -> Patch:
 
     def patch(monkeypatch: pytest.MonkeyPatch, dialect: Any) -> None:
         write = dialects.VERBATIM[dialect]
-        monkeypatch.setattr(dialects, "VERBATIM", {**dialects.VERBATIM, dialect: lambda message: change(write(message))})
+        monkeypatch.setattr(
+            dialects, "VERBATIM", {**dialects.VERBATIM, dialect: lambda message: change(write(message))}
+        )
 
     return patch
 

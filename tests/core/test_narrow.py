@@ -91,6 +91,7 @@ STRING = {"type": "string"}
         ({"type": ["string", "null"], "maxLength": 2},
          {"anyOf": [STRING, {"type": "null"}], "description": "(maxLength: 2)"}),
         ({"type": ["array", "null"], "items": STRING}, {"anyOf": [{"type": "array", "items": STRING}, {"type": "null"}]}),
+        ({"type": "string", "format": {}}, {"type": "string", "description": "(format: {})"}),
         ({"enum": ["a", "b"]}, {"type": "string", "enum": ["a", "b"]}),
         ({"const": True}, {"type": "boolean", "enum": [True]}),
         ({"type": ["string", "null"], "enum": ["a", None]}, {"anyOf": [{"type": "string", "enum": ["a"]}, {"type": "null"}]}),
@@ -176,6 +177,19 @@ def test_an_answer_that_is_no_object_stands_in_one():
     assert found.wrapped
     assert found.strict
     assert found.schema["properties"] == {WRAPPED: {"type": "array", "items": STRING}}
+
+
+@pytest.mark.parametrize("name", ["#", "#/$defs/a"])
+def test_references_that_lead_nowhere_but_back_have_no_narrow_form(name):
+    assert narrow({"$ref": name, "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}) is None
+
+
+def test_what_nests_without_measure_has_no_narrow_form():
+    schema: dict = {"type": "string"}
+    for _ in range(1000):
+        schema = {"type": "array", "items": schema}
+
+    assert narrow(schema) is None
 
 
 def test_what_grows_without_measure_has_no_narrow_form():

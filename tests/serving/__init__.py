@@ -40,7 +40,7 @@ __all__ = [
     "unused_port",
 ]
 
-PATIENCE = 20.0
+PATIENCE = 10.0
 """How long to wait for what must happen, before a test is called broken."""
 
 

@@ -57,34 +57,46 @@ class AsyncClient:
     # --- asking -------------------------------------------------------------------------------------------------------
 
     @overload
-    async def chat(self, request: ChatRequest | Mapping[str, Any], /, *, timeout: float | Timeouts = ...) -> Reply: ...
+    async def chat(
+        self, request: ChatRequest | Mapping[str, Any], /, *, timeout: float | Timeouts | None = ...
+    ) -> Reply: ...
     @overload
-    async def chat(self, model: str, messages: Said, /, **parameters: Unpack[ChatParameters]) -> Reply: ...
-    async def chat(self, asked: Any, messages: Any = None, /, **parameters: Any) -> Reply:
+    async def chat(self, model: str, messages: Said, **parameters: Unpack[ChatParameters]) -> Reply: ...
+    async def chat(self, model: Any, messages: Any = None, **parameters: Any) -> Reply:
         """Ask once and wait for the whole reply.
 
         Raise an `LLMError` for what the provider said or failed to say, `TranscriptError` for calls left unanswered,
         `MissingKey`, `UnknownProvider`.
         """
-        return await self._start(asked, messages, parameters, stream=False)().drained()
+        return await self._start(model, messages, parameters, stream=False)().drained()
 
     @overload
     def stream(
-        self, request: ChatRequest | Mapping[str, Any], /, *, timeout: float | Timeouts = ...
+        self, request: ChatRequest | Mapping[str, Any], /, *, timeout: float | Timeouts | None = ...
     ) -> AsyncStream: ...
     @overload
-    def stream(self, model: str, messages: Said, /, **parameters: Unpack[ChatParameters]) -> AsyncStream: ...
-    def stream(self, asked: Any, messages: Any = None, /, **parameters: Any) -> AsyncStream:
+    def stream(self, model: str, messages: Said, **parameters: Unpack[ChatParameters]) -> AsyncStream: ...
+    def stream(self, model: Any, messages: Any = None, **parameters: Any) -> AsyncStream:
         """Ask, and hand out the reply while it arrives. Errors are raised where the events are read."""
-        return AsyncStream(self._start(asked, messages, parameters, stream=True))
+        return AsyncStream(self._start(model, messages, parameters, stream=True))
 
     @overload
     async def chat_structured(
-        self, request: ChatRequest, kind: type[T], /, *, repairs: int = ..., timeout: float | Timeouts = ...
+        self, request: ChatRequest, kind: type[T], /, *, repairs: int = ..., timeout: float | Timeouts | None = ...
     ) -> Structured[T]: ...
     @overload
     async def chat_structured(
-        self, model: str, messages: Said, kind: type[T], /, *, repairs: int = ..., **parameters: Unpack[ChatParameters]
+        self,
+        request: ChatRequest,
+        kind: Mapping[str, Any],
+        /,
+        *,
+        repairs: int = ...,
+        timeout: float | Timeouts | None = ...,
+    ) -> Structured[Any]: ...
+    @overload
+    async def chat_structured(
+        self, model: str, messages: Said, kind: type[T], *, repairs: int = ..., **parameters: Unpack[ChatParameters]
     ) -> Structured[T]: ...
     @overload
     async def chat_structured(
@@ -92,13 +104,12 @@ class AsyncClient:
         model: str,
         messages: Said,
         kind: Mapping[str, Any],
-        /,
         *,
         repairs: int = ...,
         **parameters: Unpack[ChatParameters],
     ) -> Structured[Any]: ...
     async def chat_structured(
-        self, asked: Any, messages: Any, kind: Any = None, /, *, repairs: int = 1, **parameters: Any
+        self, model: Any, messages: Any, kind: Any = None, *, repairs: int = 1, **parameters: Any
     ) -> Structured[Any]:
         """Ask for an answer of one shape: a type, or a JSON Schema.
 
@@ -109,8 +120,8 @@ class AsyncClient:
         if kind is None:
             messages, kind = None, messages
         waits = _waits(parameters.pop("timeout", None), self._waits)
-        request = self._request(asked, messages, parameters, stream=False)
-        native = self._door.target(request.model).traits.structured_output == "native"
+        request = self._request(model, messages, parameters, stream=False)
+        native = _takes_schemas(self._door.target(request.model))
 
         async def chat(request: ChatRequest) -> Reply:
             return await self._call(request, waits).drained()
@@ -124,16 +135,14 @@ class AsyncClient:
         self,
         model: str,
         input: str | Iterable[str],
-        /,
         *,
         dimensions: int | None = ...,
         timeout: float | Timeouts | None = ...,
     ) -> EmbedResponse: ...
     async def embed(
         self,
-        asked: Any,
+        model: Any,
         input: Any = None,
-        /,
         *,
         dimensions: int | None = None,
         timeout: float | Timeouts | None = None,
@@ -142,12 +151,13 @@ class AsyncClient:
         from tenuto.client.embeddings import embed
         from tenuto.core.embedding import EmbedRequest
 
-        if not isinstance(asked, EmbedRequest):
+        request = model
+        if not isinstance(request, EmbedRequest):
             texts = input if isinstance(input, str) else tuple(input)
-            asked = EmbedRequest(model=asked, input=texts, dimensions=dimensions)
-        return await embed(self._sender(timeout), self._door.target(asked.model), asked)
+            request = EmbedRequest(model=model, input=texts, dimensions=dimensions)
+        return await embed(self._sender(timeout), self._door.target(request.model), request)
 
-    async def count_tokens(self, model: str, messages: Said, /, **parameters: Unpack[ChatParameters]) -> int:
+    async def count_tokens(self, model: str, messages: Said, **parameters: Unpack[ChatParameters]) -> int:
         """Ask the provider how many tokens a question has. Raise `UnsupportedModel` where nobody can be asked."""
         from tenuto.wire.counting import decode, encode
 
@@ -250,6 +260,12 @@ class AsyncClient:
             return await act()
 
         return send
+
+
+def _takes_schemas(target: Target) -> bool:
+    """Tell whether the model can be held to a schema, and the provider's dialect can say so."""
+    said = target.dialect != "openai-chat" or target.provider.chat.json_schema
+    return said and target.traits.structured_output == "native"
 
 
 def _waits(given: float | Timeouts | None, otherwise: Timeouts) -> Timeouts:

@@ -63,6 +63,7 @@ class Door:
         self._default = default_provider
         self._keys: dict[str, Key] = {}
         self._own: dict[str, Provider] = {}
+        self._placed: set[str] = set()
         if isinstance(providers, Mapping):
             for name, config in providers.items():
                 self._configure(name, config)
@@ -127,6 +128,7 @@ class Door:
         if "/" in row.name or not row.name:
             raise ValueError(f"{row.name!r} is no name for a provider: it stands before the slash of provider/model")
         self._own[row.name] = row
+        self._placed.add(row.name)
 
     def _configure(self, name: str, config: ProviderConfig) -> None:
         from tenuto.providers import is_row, provider, row_or_default
@@ -145,6 +147,8 @@ class Door:
         else:
             raise ValueError(f"{name!r} is no known provider: give its base_url")
         self._add(msgspec.structs.replace(row, headers={**row.headers, **config.get("headers", {})}))
+        if not base_url:  # where it is, is left to the environment and the table
+            self._placed.discard(row.name)
         if "api_key" in config:
             self._keys[row.name] = _checked(config["api_key"], name)
 
@@ -154,9 +158,11 @@ class Door:
         """Return the address, and whether it is one to which the row's keys from the environment may go."""
         written = row.base_urls.get(dialect, row.base_url)
         known = _known(row)
-        if row.name in self._own and _origin(written) not in known:
+        if row.name in self._placed and _origin(written) not in known:
             return _filled(row, written), False
-        named = settings.found(row.base_url_env) if row.name not in self._own and dialect not in row.base_urls else ""
+        named = (
+            settings.found(row.base_url_env) if row.name not in self._placed and dialect not in row.base_urls else ""
+        )
         return _filled(row, _completed(named, row) if named else written), True
 
     async def _key(self, row: Provider, *, bound: bool) -> tuple[str, bool]:

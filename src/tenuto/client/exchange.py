@@ -40,6 +40,7 @@ class Question:
         self._line = line
         self._waits = waits
         self._total_at: float | None = None
+        self._opened: Opened | None = None
         self._decoder: Decoder | None = None
         self.exchange: Exchange | None = None
 
@@ -56,6 +57,11 @@ class Question:
         finally:
             opened.close()
 
+    def close(self) -> None:
+        """Let the line go, whoever still holds the events: middleware need not close what it was handed."""
+        if self._opened is not None:
+            self._opened.close()
+
     def partial(self) -> ChatResponse:
         """Assemble what has come so far; open blocks are stripped of their tokens."""
         if self._decoder is not None:
@@ -68,7 +74,7 @@ class Question:
         target, way = await self._line.way(request.model, request.extra_headers)
         wire = write(request, target)
         self._decoder = decoder = _decoder(request, target, wire.body)
-        opened = await self._line.open(target, way, wire, self._waits, self._total_at)
+        self._opened = opened = await self._line.open(target, way, wire, self._waits, self._total_at)
         self.exchange = opened.exchange
         try:
             await opened.check()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict
 
 import msgspec
@@ -79,7 +79,7 @@ class ChatParameters(TypedDict, total=False):
     """
 
     system: str | None
-    tools: Tools
+    tools: Tools | None
     tool_choice: ToolChoice | None
     parallel_tool_calls: bool | None
     response_format: ResponseFormat | None
@@ -121,7 +121,7 @@ class ClientOptions(TypedDict, total=False):
     """
 
     keys: Mapping[str, Key]
-    providers: Iterable[Provider] | Mapping[str, ProviderConfig]
+    providers: Sequence[Provider] | Mapping[str, ProviderConfig]
     middleware: Iterable[Middleware] | None
     default_provider: str | None
     timeout: float | Timeouts

@@ -54,6 +54,7 @@ class Call:
             close = getattr(stream, "aclose", None)
             if close is not None:
                 await close()
+            self.question.close()
         if self.response is None:
             raise TenutoError("the middleware ended without a reply: it must pass on the last event, MessageDone")
 

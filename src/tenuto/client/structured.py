@@ -18,7 +18,7 @@ from tenuto.client.reply import Reply
 from tenuto.core import jsonio
 from tenuto.core.blocks import Refusal
 from tenuto.core.conform import BROKEN, conform
-from tenuto.core.messages import Message, SystemMessage, Usage
+from tenuto.core.messages import Message, SystemMessage, Usage, shown_text
 from tenuto.core.narrow import WRAPPED, Narrowed, narrow
 from tenuto.core.request import ChatRequest, JsonSchema
 from tenuto.core.response import ChatResponse
@@ -82,7 +82,8 @@ async def ask(chat: Chat, request: ChatRequest, kind: Any, *, native: bool, repa
     `native` says that the model can be held to a schema. An answer that does not fit is sent back with what is wrong
     with it, at most `repairs` times; then it is a `SchemaMismatch`. No repair is tried where it cannot help: after a
     refusal, after calls to tools, for a schema that makes no sense, and when the answer was cut off at its length limit
-    (the next would be, too); each is told in the error. Raise `LLMError` for an answer without text, and `TypeError` for a type without a schema.
+    (the next would be, too); each is told in the error. Raise `LLMError` for an answer without text, and `TypeError` for
+    a type without a schema.
     """
     wanted = _Wanted(kind, native=native)
     request = wanted.asked_in(request)
@@ -96,7 +97,8 @@ async def ask(chat: Chat, request: ChatRequest, kind: Any, *, native: bool, repa
         except _Unfit as unfit:
             hopeless = _hopeless(reply, str(unfit))
             if hopeless or len(replies) > repairs:
-                raise SchemaMismatch(_complaint(unfit, hopeless, len(replies)), text=reply.text) from unfit.__cause__
+                complaint = _complaint(unfit, hopeless, len(replies))
+                raise SchemaMismatch(complaint, text=reply.text, response=reply.response) from unfit.__cause__
             request = msgspec.structs.replace(request, messages=reply.transcript + wanted.repair(unfit))
 
 
@@ -130,7 +132,7 @@ class _Wanted:
 
     def read(self, text: str) -> Any:
         """Return the value that the text stands for; raise `_Unfit`."""
-        data: str | msgspec.Raw = _unfenced(text)
+        data: str | msgspec.Raw = text
         problem = jsonio.problem(data)
         if problem:
             raise _Unfit(f"not JSON: {problem}")
@@ -219,11 +221,17 @@ def _cut(text: str) -> str:
 
 
 def _text(reply: Reply) -> str:
-    text = reply.text
-    if not text.strip():
+    """Return what was said, without a fence; if that is no JSON, what was said last, after a search for instance."""
+    whole = _unfenced(reply.text)
+    if not whole.strip():
         hopeless = _hopeless(reply)
         raise LLMError(f"{EMPTY}: {hopeless}" if hopeless else EMPTY, provider=reply.provider)
-    return text
+    if jsonio.problem(whole):
+        said = [shown_text(block) for block in reply.content]
+        begin = max((at + 1 for at, text in enumerate(said) if text is None), default=0)
+        last = _unfenced("".join(filter(None, said[begin:])))
+        return whole if jsonio.problem(last) else last
+    return whole
 
 
 def _hopeless(reply: Reply, unfit: str = "") -> str:

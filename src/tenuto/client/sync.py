@@ -173,28 +173,40 @@ class Client:
         self._bridge = Bridge()
 
     @overload
-    def chat(self, request: ChatRequest | Mapping[str, Any], /, *, timeout: float | Timeouts = ...) -> Reply: ...
+    def chat(self, request: ChatRequest | Mapping[str, Any], /, *, timeout: float | Timeouts | None = ...) -> Reply: ...
     @overload
-    def chat(self, model: str, messages: Said, /, **parameters: Unpack[ChatParameters]) -> Reply: ...
-    def chat(self, asked: Any, messages: Any = None, /, **parameters: Any) -> Reply:
+    def chat(self, model: str, messages: Said, **parameters: Unpack[ChatParameters]) -> Reply: ...
+    def chat(self, model: Any, messages: Any = None, **parameters: Any) -> Reply:
         """Ask once and wait for the whole reply."""
-        return self._bridge.run(self._async.chat(asked, messages, **parameters))
+        return self._bridge.run(self._async.chat(model, messages, **parameters))
 
     @overload
-    def stream(self, request: ChatRequest | Mapping[str, Any], /, *, timeout: float | Timeouts = ...) -> Stream: ...
+    def stream(
+        self, request: ChatRequest | Mapping[str, Any], /, *, timeout: float | Timeouts | None = ...
+    ) -> Stream: ...
     @overload
-    def stream(self, model: str, messages: Said, /, **parameters: Unpack[ChatParameters]) -> Stream: ...
-    def stream(self, asked: Any, messages: Any = None, /, **parameters: Any) -> Stream:
+    def stream(self, model: str, messages: Said, **parameters: Unpack[ChatParameters]) -> Stream: ...
+    def stream(self, model: Any, messages: Any = None, **parameters: Any) -> Stream:
         """Ask, and hand out the reply while it arrives."""
-        return Stream(self._bridge, self._async.stream(asked, messages, **parameters))
+        return Stream(self._bridge, self._async.stream(model, messages, **parameters))
 
     @overload
     def chat_structured(
-        self, request: ChatRequest, kind: type[T], /, *, repairs: int = ..., timeout: float | Timeouts = ...
+        self, request: ChatRequest, kind: type[T], /, *, repairs: int = ..., timeout: float | Timeouts | None = ...
     ) -> Structured[T]: ...
     @overload
     def chat_structured(
-        self, model: str, messages: Said, kind: type[T], /, *, repairs: int = ..., **parameters: Unpack[ChatParameters]
+        self,
+        request: ChatRequest,
+        kind: Mapping[str, Any],
+        /,
+        *,
+        repairs: int = ...,
+        timeout: float | Timeouts | None = ...,
+    ) -> Structured[Any]: ...
+    @overload
+    def chat_structured(
+        self, model: str, messages: Said, kind: type[T], *, repairs: int = ..., **parameters: Unpack[ChatParameters]
     ) -> Structured[T]: ...
     @overload
     def chat_structured(
@@ -202,14 +214,13 @@ class Client:
         model: str,
         messages: Said,
         kind: Mapping[str, Any],
-        /,
         *,
         repairs: int = ...,
         **parameters: Unpack[ChatParameters],
     ) -> Structured[Any]: ...
-    def chat_structured(self, asked: Any, messages: Any, kind: Any = None, /, **parameters: Any) -> Structured[Any]:
+    def chat_structured(self, model: Any, messages: Any, kind: Any = None, **parameters: Any) -> Structured[Any]:
         """Ask for an answer of one shape: a type, or a JSON Schema."""
-        return self._bridge.run(self._async.chat_structured(asked, messages, kind, **parameters))
+        return self._bridge.run(self._async.chat_structured(model, messages, kind, **parameters))
 
     @overload
     def embed(self, request: EmbedRequest, /, *, timeout: float | Timeouts | None = ...) -> EmbedResponse: ...
@@ -218,16 +229,15 @@ class Client:
         self,
         model: str,
         input: str | Iterable[str],
-        /,
         *,
         dimensions: int | None = ...,
         timeout: float | Timeouts | None = ...,
     ) -> EmbedResponse: ...
-    def embed(self, asked: Any, input: Any = None, /, **parameters: Any) -> EmbedResponse:
+    def embed(self, model: Any, input: Any = None, **parameters: Any) -> EmbedResponse:
         """Turn texts into vectors, in the order of the texts."""
-        return self._bridge.run(self._async.embed(asked, input, **parameters))
+        return self._bridge.run(self._async.embed(model, input, **parameters))
 
-    def count_tokens(self, model: str, messages: Said, /, **parameters: Unpack[ChatParameters]) -> int:
+    def count_tokens(self, model: str, messages: Said, **parameters: Unpack[ChatParameters]) -> int:
         """Ask the provider how many tokens a question has."""
         return self._bridge.run(self._async.count_tokens(model, messages, **parameters))
 

@@ -26,7 +26,7 @@ WRAPPED = "value"
 """The property that holds an answer which is no object by itself."""
 MAX_NODES = 2000
 """How large a schema may become by writing out its references."""
-_FORMATS = frozenset(("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"))
+_FORMATS = ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid")
 _IN_WORDS = (
     "default",
     "examples",
@@ -70,7 +70,7 @@ def narrow(schema: Schema) -> Narrowed | None:
     narrowing = _Narrowing(schema)
     try:
         written = narrowing.node(schema, ())
-    except _TooWide:
+    except (_TooWide, RecursionError):
         return None
     wrapped = written.get("type") != "object"
     if wrapped:
@@ -149,7 +149,7 @@ class _Narrowing:
 
     def _said(self, node: Schema, shape: Schema) -> Schema:
         """Add what is said in words, the limits among them."""
-        if node.get("format") in _FORMATS and shape.get("type") == "string":
+        if shape == {"type": "string"} and node.get("format") in _FORMATS:
             shape["format"] = node["format"]
         limits = {
             word: node[word]

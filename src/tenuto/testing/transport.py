@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -76,7 +76,7 @@ class ScriptedTransport:
     async def close(self) -> None:
         """Nothing is open."""
 
-    def bodies(self) -> Iterable[Any]:
+    def bodies(self) -> list[Any]:
         """The bodies of the requests so far, read as JSON."""
         return [msgspec.json.decode(request.body) for request in self.requests]
 
