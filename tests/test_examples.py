@@ -27,6 +27,10 @@ BUSY = reply(b'{"error": {"message": "busy"}}', 503)
 # --- what the models say ----------------------------------------------------------------------------------------------
 
 ANSWERS = {
+    "Name a prime.": "7",
+    "And the next one?": "11",
+    "Largest city of Norway?": '{"name": "Oslo", "population": 717710}',
+    "What is this?": "A picture.",
     "Hello": "Hello! How can I help?",
     "Write a poem.": "Snow on the pier,\nnobody here.",
     "And now a shorter one.": "Snow.",
@@ -384,3 +388,14 @@ def test_the_readme_runs(serve, capsys):
     assert [len(request.json()["messages"]) for request in (server.requests[0], server.requests[2])] == [1, 5]
     assert "c2lnbmVk" in server.requests[2].body.decode()
     assert "12 degrees in Oslo" in server.requests[-1].body.decode()
+
+
+PAGE = (FOLDER.parent / "docs" / "client.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("at", range(PAGE.count("```python\n")))
+def test_the_page_of_the_client_runs(serve, at):
+    """Each of its programs, by itself."""
+    serve(answer)
+
+    exec(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[at], {"__name__": "page"})

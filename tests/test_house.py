@@ -270,6 +270,40 @@ def test_reading_bytes_loads_nothing_heavy():
     assert set() == loaded & {"aiohttp", "rich", "click", "sqlite3", "asyncio", "ssl", "socket", "httpx", "pydantic"}
 
 
+def test_a_client_loads_nothing_heavy_before_it_asks():
+    """`Client()` needs neither a network library nor a database, nor the codecs."""
+    code = "import sys; from tenuto import Client; Client(); print(sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(ast.literal_eval(done.stdout))
+
+    assert set() == loaded & {
+        "aiohttp",
+        "rich",
+        "click",
+        "sqlite3",
+        "httpx",
+        "pydantic",
+        "yarl",
+        "tenuto.wire.dialects",
+    }
+
+
+def test_importing_asks_nobody():
+    """Importing the package and making a client opens no connection and looks no name up."""
+    code = """
+import sys
+asked = []
+sys.addaudithook(lambda name, given: asked.append(name) if name in ("socket.connect", "socket.getaddrinfo") else None)
+import tenuto
+[getattr(tenuto, name) for name in tenuto.__all__]
+tenuto.Client().close()
+print(asked)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert "[]\n" == done.stdout
+
+
 def test_root_stays_small():
     """The root of the project is no desk: fewer than 15 entries, hidden ones aside."""
     done = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)

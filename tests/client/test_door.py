@@ -140,7 +140,7 @@ def test_a_key_of_the_environment_stays_with_its_endpoint(monkeypatch):
     """It goes to the row's own address and to the one that the environment names, and nowhere else."""
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     elsewhere = {"openai": {"base_url": "http://elsewhere.test/v1"}}
-    with pytest.raises(MissingKey, match="OPENAI_API_KEY belongs to another address than http://elsewhere.test/v1"):
+    with pytest.raises(MissingKey, match=r"OPENAI_API_KEY belongs to another address than http://elsewhere\.test/v1"):
         way("openai/gpt-5.2", providers=elsewhere)
     assert {} == way("openai/gpt-5.2", providers=elsewhere, given=["authorization"]).auth
     assert "secret" == way("openai/gpt-5.2", providers={"openai": {"base_url": "https://api.openai.com/v2"}}).secret

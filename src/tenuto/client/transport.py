@@ -71,7 +71,10 @@ class AiohttpTransport:
 
     def _opened(self) -> aiohttp.ClientSession:
         loop = asyncio.get_running_loop()
-        if self._session is None or self._loop is not loop:
+        if self._session is not None and self._loop is not loop:
+            self._session.detach()  # its loop has ended, or runs in another thread: its lines cannot be closed from here
+            self._session = None
+        if self._session is None:
             resolver = _GuardedResolver(self._guard) if self._guard is not None else None
             connector = aiohttp.TCPConnector(limit=0, resolver=resolver)
             self._session = aiohttp.ClientSession(

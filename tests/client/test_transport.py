@@ -1,0 +1,138 @@
+"""The network itself: proxies, names that lead where they must not, a client that outlives its loop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import warnings
+
+import pytest
+
+from scripted import chat
+from serving import Server, reply
+from tenuto import AsyncClient, Image
+from tenuto.client.addresses import is_public
+from tenuto.client.http import HttpRequest
+from tenuto.client.transport import AiohttpTransport
+from tenuto.errors import ConnectionFailed, FetchRefused
+
+HELLO = reply(json.dumps(chat()).encode())
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy")
+
+
+@pytest.fixture(autouse=True)
+def _no_proxies(monkeypatch):
+    for name in PROXIES:
+        monkeypatch.delenv(name, raising=False)
+
+
+def ask(url: str) -> str:
+    async def main() -> str:
+        async with AsyncClient(providers={"mine": {"base_url": url}}, middleware=[]) as ai:
+            return (await ai.chat("mine/m", "Hi")).text
+
+    return asyncio.run(main())
+
+
+def test_the_proxy_of_the_environment_is_used(monkeypatch):
+    with Server(HELLO) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url)
+
+        assert "hello" == ask("http://far.away.test/v1")
+        assert "http://far.away.test/v1/chat/completions" == proxy.requests[0].path
+
+
+def test_a_proxy_may_be_written_without_its_scheme(monkeypatch):
+    with Server(HELLO) as proxy:
+        monkeypatch.setenv("all_proxy", proxy.url.removeprefix("http://"))
+
+        assert "hello" == ask("http://far.away.test/v1")
+
+
+def test_some_hosts_need_no_proxy(monkeypatch):
+    with Server(HELLO) as server, Server(HELLO) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url)
+        monkeypatch.setenv("no_proxy", "127.0.0.1,localhost")
+
+        assert "hello" == ask(server.url + "/v1")
+        assert [] == proxy.requests
+
+
+def test_a_proxy_that_is_not_there_is_a_broken_line(monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+
+    with pytest.raises(ConnectionFailed):
+        ask("http://far.away.test/v1")
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "127.0.0.1", "２１３０７０６４３３", "１２７.0.0.1", "2130706433", "[::1]"]
+)
+def test_a_guarded_transport_goes_nowhere_private(host):
+    """By name or by number, in whichever spelling; and nothing reaches the server."""
+    with Server(reply(b"secret")) as server:
+        port = server.url.rpartition(":")[2]
+
+        async def main() -> None:
+            transport = AiohttpTransport(guard=is_public)
+            try:
+                await transport.send(HttpRequest("GET", f"http://{host}:{port}/", {}))
+            finally:
+                await transport.close()
+
+        with pytest.raises((FetchRefused, ConnectionFailed)):
+            asyncio.run(main())
+        assert [] == server.requests
+
+
+def test_a_guarded_transport_uses_no_proxy(monkeypatch):
+    """A proxy looks names up by itself, so nothing could be checked."""
+    with Server(reply(b"secret")) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url)
+
+        async def main() -> None:
+            transport = AiohttpTransport(guard=is_public)
+            try:
+                await transport.send(HttpRequest("GET", "http://localhost:1/", {}))
+            finally:
+                await transport.close()
+
+        with pytest.raises(FetchRefused):
+            asyncio.run(main())
+        assert [] == proxy.requests
+
+
+def test_what_is_fetched_is_fetched_from_public_addresses_only(monkeypatch):
+    """The client's own way to fetch refuses the server next door, and takes it where the check lets it."""
+    picture = bytes.fromhex("89504e470d0a1a0a") + b"rest"
+    with Server(reply(picture, content_type="image/png")) as server:
+
+        async def main(url: str) -> Image:
+            async with AsyncClient() as ai:
+                return await ai.fetch(Image.from_url(url))
+
+        with pytest.raises(FetchRefused):
+            asyncio.run(main(server.url.replace("127.0.0.1", "localhost")))
+        assert [] == server.requests
+
+        monkeypatch.setattr("tenuto.client.fetching.is_public", lambda address: True)
+        assert "image/png" == asyncio.run(main(server.url + "/a.png")).mime
+
+
+def test_a_client_may_be_used_on_one_loop_after_another():
+    """Each loop has lines of its own; those of a loop that ended are not touched."""
+    with Server(HELLO) as server:
+        ai = AsyncClient(providers={"mine": {"base_url": server.url}}, middleware=[])
+
+        async def main() -> str:
+            return (await ai.chat("mine/m", "Hi")).text
+
+        async def last() -> str:
+            async with ai:
+                return await main()
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)  # the first loop ended with a line open
+            assert ["hello", "hello"] == [asyncio.run(main()), asyncio.run(last())]
+            gc.collect()
