@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from client.handlers import Script, Time, played, question, reply, response
 from strategies import broken_words, conversations, requests, responses_of
-from tenuto.client.cache import key_of
+from tenuto.client.cache import MemoryStore, key_of
 from tenuto.client.replay import events_of
 from tenuto.core.blocks import AnthropicMeta, Reasoning, Text
 from tenuto.core.events import ContentDelta, MessageDone, TextDelta
@@ -215,6 +215,18 @@ def test_memory_keeps_what_was_used_last():
     assert played(kept, question(text="B"), handler).text == "3"
 
 
+def test_memory_lets_go():
+    """A value that is set anew counts as used; one that has expired is forgotten when it is asked for."""
+    clock = Time(10.0)
+    store = MemoryStore(2, clock)
+    for key in ("a", "b", "a", "c"):
+        store.set(key, key.encode(), 20.0)
+    assert [store.get(key) for key in "abc"] == [b"a", None, b"c"]
+
+    clock.now = 20.0
+    assert (store.get("a"), len(store)) == (None, 1)
+
+
 def rows(path):
     with closing(sqlite3.connect(path)) as db:
         return db.execute("SELECT count(*) FROM replies").fetchone()[0]
@@ -249,7 +261,7 @@ def test_a_file_outlives_its_cache(tmp_path):
 
 
 def test_several_processes_share_a_file(tmp_path):
-    """All write at once into a file that is not there yet, and every reply is kept."""
+    """All write at once, from several threads each, into a file that is not there yet; every reply is kept."""
     code = """
 import asyncio, sys
 from client.handlers import Script, question, reply, told
@@ -259,14 +271,14 @@ async def run(path, name):
     await asyncio.gather(*(told(kept(question(text=f"{name}{n}"), Script(reply(f"{name}{n}")))) for n in range(10)))
 asyncio.run(run(*sys.argv[1:]))
 """
-    path = str(tmp_path / "cache.db")
+    path = tmp_path / "cache.db"
     running = [
         subprocess.Popen([sys.executable, "-c", code, path, name], env={"PYTHONPATH": ":".join(sys.path)}, stderr=-1)
-        for name in "ab"
+        for name in "abc"
     ]
 
-    assert [(process.communicate()[1], process.returncode) for process in running] == [(b"", 0)] * 2
-    assert rows(path) == 20
+    assert [(process.communicate()[1], process.returncode) for process in running] == [(b"", 0)] * 3
+    assert rows(path) == 30
 
 
 @pytest.mark.parametrize(

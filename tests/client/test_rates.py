@@ -331,8 +331,7 @@ def test_whoever_goes_through_calls_the_next():
 
     async def run():
         hall = Hall(limiting(clock, 1, per=10.0))
-        for name in "abc":
-            await hall.come(name)
+        await asyncio.gather(*map(hall.come, "abc"))
         await hall.rest()
         assert hall.inside == ["a", "b", "c"]
         for name in "abc":

@@ -88,7 +88,7 @@ class Line:
             await opened.check()
             body = await opened.body(MAX_REPLY).whole()
             opened.tap(body)
-            return body
+            return body.replace(way.secret.encode(), _COVER.encode()) if way.secret else body
         except LLMError as exc:
             raise opened.known(exc) from exc.__cause__
         finally:
