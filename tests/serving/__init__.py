@@ -257,6 +257,8 @@ class _Line(asyncio.Protocol):
             self.asked = [*(old for old in self.asked if not old.gone.done()), request]
             acts = self.server.answer(request)
             for act in acts:
+                if self.transport.is_closing():
+                    return
                 if isinstance(act, Gate | Drip) or not self.may_write.is_set():
                     self.task = asyncio.get_running_loop().create_task(self._play(act, acts))
                     break
@@ -284,6 +286,8 @@ class _Line(asyncio.Protocol):
     async def _play(self, first: Act, rest: Iterator[Act]) -> None:
         await self._wait(first)
         for act in rest:
+            if self.transport.is_closing():
+                return
             await self._wait(act)
         self.task = None
         self._next()

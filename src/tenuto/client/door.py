@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from tenuto import settings
+from tenuto.client.http import shown
 from tenuto.client.options import Key, ProviderConfig
 from tenuto.core.target import Dialect, Provider, Target
 from tenuto.errors import LLMError, MissingKey, TenutoError
@@ -48,7 +49,7 @@ class Way(msgspec.Struct, frozen=True):
         return f"{joined}{'&' if '?' in joined else '?'}{query}"
 
     def __repr__(self) -> str:
-        return f"Way({_shown(self.base_url)!r}, account={self.account!r})"
+        return f"Way({shown(self.base_url)!r}, account={self.account!r})"
 
 
 class Door:
@@ -224,7 +225,7 @@ def _filled(row: Provider, address: str, *, strict: bool = True) -> str:
             f"providers={{{row.name!r}: {{'base_url': ...}}}}"
         )
     if strict and urlsplit(address).scheme not in ("http", "https"):
-        raise TenutoError(f"the address of {row.name!r}, {_shown(address)!r}, is not one of http:// or https://")
+        raise TenutoError(f"the address of {row.name!r}, {shown(address)!r}, is not one of http:// or https://")
     return address
 
 
@@ -234,7 +235,7 @@ def _missing(row: Provider, base_url: str, *, bound: bool) -> MissingKey:
     if bound or not held:
         return MissingKey(row.name, variables)
     why = (
-        f"the one in {held} belongs to another address than {_shown(base_url)}; pass keys={{{row.name!r}: ...}} if it "
+        f"the one in {held} belongs to another address than {shown(base_url)}; pass keys={{{row.name!r}: ...}} if it "
         "is to go there"
     )
     return MissingKey(row.name, variables, why=why)
@@ -253,9 +254,3 @@ def _clean(key: str, name: str) -> str:
     if not key.isascii() or not key.isprintable():
         raise LLMError(f"the key for {name!r} holds characters that no key has; is it the right one?", provider=name)
     return key
-
-
-def _shown(url: str) -> str:
-    """Show an address without the password and the query it may hold."""
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()

@@ -39,23 +39,37 @@ class Question:
     def __init__(self, line: Line, waits: Timeouts) -> None:
         self._line = line
         self._waits = waits
-        self._total_at: float | None = None
+        self.total_at: float | None = None
         self._opened: Opened | None = None
         self._decoder: Decoder | None = None
         self.exchange: Exchange | None = None
+        self.asking = False
+
+    def begin(self) -> None:
+        """The call begins: from now on its whole time runs, whatever stands around it."""
+        if self._waits.total is not None:
+            self.total_at = asyncio.get_running_loop().time() + self._waits.total
+
+    def late(self) -> TimedOut:
+        """Say that the whole time is over."""
+        return TimedOut(f"the call took longer than {self._waits.total:g} s", retryable=False)
 
     async def ask(self, request: ChatRequest) -> AsyncIterator[Event]:
         """Ask once: yield the events, of which the last is `MessageDone`; raise the typed error it came to."""
-        reading, opened = await self._begin(request)
+        self.asking = True
         try:
-            while not reading.done:
-                for event in await reading.step():
-                    yield event
-            await reading.linger()
-        except LLMError as exc:
-            raise opened.known(exc) from exc.__cause__
+            reading, opened = await self._begin(request)
+            try:
+                while not reading.done:
+                    for event in await reading.step():
+                        yield event
+                await reading.linger()
+            except LLMError as exc:
+                raise opened.known(exc) from exc.__cause__
+            finally:
+                opened.close()
         finally:
-            opened.close()
+            self.asking = False
 
     def close(self) -> None:
         """Let the line go, whoever still holds the events: middleware need not close what it was handed."""
@@ -69,12 +83,10 @@ class Question:
         return ChatResponse("", "", "", (Choice(AssistantMessage((), incomplete=True)),))
 
     async def _begin(self, request: ChatRequest) -> tuple[Reading, Opened]:
-        if self._total_at is None and self._waits.total is not None:
-            self._total_at = asyncio.get_running_loop().time() + self._waits.total
         target, way = await self._line.way(request.model, request.extra_headers)
         wire = write(request, target)
         self._decoder = decoder = _decoder(request, target, wire.body)
-        self._opened = opened = await self._line.open(target, way, wire, self._waits, self._total_at)
+        self._opened = opened = await self._line.open(target, way, wire, self._waits, self.total_at)
         self.exchange = opened.exchange
         try:
             await opened.check()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Protocol
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -21,8 +22,17 @@ def masked(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: "***" if name.lower() in _SECRET else value for name, value in headers.items()}
 
 
+def shown(url: str) -> str:
+    """Show an address without the password and the query it may hold."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "an address that cannot be read"
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+
+
 class HttpRequest(msgspec.Struct, frozen=True):
-    """One request as it goes out, key and all. Its `repr` shows neither the key nor the body."""
+    """One request as it goes out, key and all. Its `repr` shows neither key nor query nor body."""
 
     method: str
     url: str
@@ -31,7 +41,7 @@ class HttpRequest(msgspec.Struct, frozen=True):
     connect_timeout: float | None = None
 
     def __repr__(self) -> str:
-        return f"HttpRequest({self.method} {self.url}, headers={masked(self.headers)!r}, {len(self.body)} bytes)"
+        return f"HttpRequest({self.method} {shown(self.url)}, headers={masked(self.headers)!r}, {len(self.body)} bytes)"
 
 
 class HttpReply(Protocol):

@@ -15,7 +15,7 @@ import msgspec
 from tenuto import settings
 from tenuto.client.body import MAX_ERROR, MAX_REPLY, Body
 from tenuto.client.door import Door, Way
-from tenuto.client.http import HttpReply, HttpRequest, Transport
+from tenuto.client.http import HttpReply, HttpRequest, Transport, shown
 from tenuto.client.options import Timeouts
 from tenuto.client.reply import Exchange
 from tenuto.client.watch import Watch
@@ -28,6 +28,8 @@ __all__ = ["Line", "Opened"]
 log = logging.getLogger("tenuto")
 USER_AGENT = "tenuto/0.1"
 _COVER = "***"
+_LONGEST = 2000
+"""How many characters of an error's text are its message; a server may answer with a whole page."""
 
 
 class Line:
@@ -74,9 +76,9 @@ class Line:
             reply = None
         except LLMError as exc:
             exc.provider = exc.provider or target.provider.name
-            raise
+            raise _clean(exc, way.secret) from exc.__cause__
         if reply is None:
-            raise TimedOut("no answer began in time", provider=target.provider.name)
+            raise _late(target, total_at, waits)
         return Opened(self, target, way, reply, Watch(waits, total_at, reply.abort))
 
     async def ask(self, target: Target, wire: WireRequest, waits: Timeouts) -> bytes:
@@ -136,6 +138,9 @@ class Opened:
             message = f"redirected to {where}: not followed, because a key stays with its address; set it as base_url"
             raise LLMError(message, provider=self._provider, status=status, raw=text)
         error = failure(text, provider=self._provider, status=status, headers=headers)
+        if len(error.message) > _LONGEST:
+            error.message = f"{error.message[:_LONGEST]}... ({len(error.message)} characters; raw has them)"
+            error.args = (error.message,)
         if error.retry_after is None:
             error.retry_after = _until(headers.get("retry-after", ""), self._line.now())
         if more:
@@ -158,13 +163,7 @@ class Opened:
         """Write on an error where it comes from, and cover the key wherever the server quoted it."""
         error.provider = error.provider or self._provider
         error.request_id = error.request_id or self.exchange.request_id
-        secret = self._way.secret
-        if secret and (secret in error.raw or secret in str(error)):
-            error.raw, error.message = covered(error.raw, secret), covered(error.message, secret)
-            error.args = (error.message,)
-            if isinstance(error, ProtocolError):
-                error.frame = error.frame.replace(secret.encode(), _COVER.encode())
-        return error
+        return _clean(error, self._way.secret)
 
     def close(self) -> None:
         """Let the line go."""
@@ -178,12 +177,21 @@ def covered(data: bytes | str, secret: str) -> str:
     return text.replace(secret, _COVER) if secret else text
 
 
-def shown(url: str) -> str:
-    """Show an address without the password and the query it may hold."""
-    from urllib.parse import urlsplit
+def _clean(error: LLMError, secret: str) -> LLMError:
+    """Cover the key wherever an error quotes it."""
+    if secret and (secret in error.raw or secret in str(error)):
+        error.raw, error.message = covered(error.raw, secret), covered(error.message, secret)
+        error.args = (error.message,)
+        if isinstance(error, ProtocolError):
+            error.frame = error.frame.replace(secret.encode(), _COVER.encode())
+    return error
 
-    parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+
+def _late(target: Target, total_at: float | None, waits: Timeouts) -> TimedOut:
+    name = target.provider.name
+    if total_at is not None and asyncio.get_running_loop().time() >= total_at:
+        return TimedOut(f"the call took longer than {waits.total:g} s", provider=name, retryable=False)
+    return TimedOut(f"no answer began within {waits.event:g} s", provider=name)
 
 
 def _sooner(at: float | None, wait: float | None) -> float | None:

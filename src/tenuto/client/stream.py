@@ -14,7 +14,7 @@ from tenuto.core.events import ContentDelta, Event, MessageDone, TextDelta
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
 from tenuto.core.transcript import Transcript
-from tenuto.errors import TenutoError
+from tenuto.errors import TenutoError, TimedOut
 
 if TYPE_CHECKING:
     from tenuto.client.exchange import Question
@@ -33,12 +33,19 @@ class Call:
         self.response: ChatResponse | None = None
         self._asked_at = 0.0
         self._reader: asyncio.Task[object] | None = None
-        self._abandoned = False
+        self._generator: AsyncGenerator[Event, None] | None = None
+        self._ended: Exception | None = None
 
-    async def events(self) -> AsyncGenerator[Event, None]:
+    def events(self) -> AsyncGenerator[Event, None]:
         """Yield the events; the reply is there when they have ended."""
+        self._generator = self._run()
+        return self._generator
+
+    async def _run(self) -> AsyncGenerator[Event, None]:
         self._asked_at = self._now()
         self._reader = asyncio.current_task()
+        self.question.begin()
+        timer = self._timer()
         stream = self._handler(self._request)
         try:
             async for event in stream:
@@ -46,11 +53,15 @@ class Call:
                     self.response = event.response
                 yield event
         except asyncio.CancelledError:
-            if not self._abandoned or self._reader is None:
+            if self._ended is None or self._reader is None:
                 raise
             self._reader.uncancel()
+            if isinstance(self._ended, TimedOut):
+                raise self._ended from None
             return
         finally:
+            if timer is not None:
+                timer.cancel()
             close = getattr(stream, "aclose", None)
             if close is not None:
                 await close()
@@ -58,11 +69,28 @@ class Call:
         if self.response is None:
             raise TenutoError("the middleware ended without a reply: it must pass on the last event, MessageDone")
 
-    def abandon(self) -> None:
-        """Stop, from outside: whoever waits for the next event sees the events end."""
-        self._abandoned = True
+    def _timer(self) -> asyncio.TimerHandle | None:
+        """The whole time also bounds what middleware waits for: its pauses, its queues."""
+        at = self.question.total_at
+        return None if at is None else asyncio.get_running_loop().call_at(at, self._late)
+
+    def _late(self) -> None:
+        if self.waiting and not self.question.asking:  # an answer that is being read has deadlines of its own
+            self._stop(self.question.late())
+
+    @property
+    def waiting(self) -> bool:
+        """Whether somebody waits for the next event at this moment."""
+        return bool(getattr(self._generator, "ag_running", False))
+
+    def _stop(self, why: Exception) -> None:
+        self._ended = why
         if self._reader is not None:
             self._reader.cancel()
+
+    def abandon(self) -> None:
+        """Stop, from outside: whoever waits for the next event sees the events end."""
+        self._stop(TenutoError("the stream was closed"))
 
     async def drained(self) -> Reply:
         """Read to the end."""
@@ -151,7 +179,7 @@ class AsyncStream:
         """Close the connection. To do so twice is harmless."""
         self._closed = True
         if self._call is not None and self._events is not None:
-            if getattr(self._events, "ag_running", False):
+            if self._call.waiting:
                 self._call.abandon()
             else:
                 await self._events.aclose()

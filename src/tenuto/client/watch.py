@@ -77,7 +77,10 @@ class Watch:
         if self._settled_by is not None:
             found.append((self._settled_by, Settled()))
         if self._total_at is not None:
-            found.append((self._total_at, TimedOut(f"the call took longer than {waits.total:g} s")))
+            late = TimedOut(
+                f"the call took longer than {waits.total:g} s", retryable=False
+            )  # no time is left to try again
+            found.append((self._total_at, late))
         if waits.read is not None:
             found.append((self._heard + waits.read, TimedOut(f"nothing came for {waits.read:g} s")))
         if waits.event is not None:

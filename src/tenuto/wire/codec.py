@@ -251,10 +251,22 @@ class Decoder(ABC):
 
     def _drain(self) -> None:
         for name, data in self._guarded(self._reader.close, b"") or ():
-            read = (
-                functools.partial(self.body, data) if self._reader.whole else functools.partial(self.frame, name, data)
-            )
-            self._guarded(read, data)
+            if self._reader.whole:
+                self._guarded(functools.partial(self.body, data), data)
+            else:
+                self._last_frame(name, data)
+
+    def _last_frame(self, name: bytes, data: bytes) -> None:
+        """Read the frame that was still open when the bytes ended; one that cannot be read was cut off."""
+        try:
+            self.frame(name, data)
+        except LLMError as exc:
+            self._fail(exc)
+        except _FAULTS as exc:
+            message = f"the reply ended in the middle of an event ({self.dialect})"
+            error = IncompleteResponse(message, provider=self.target.provider.name)
+            error.__cause__ = exc
+            self._fail(error)
 
     def _guarded(self, act: Callable[[], T], data: bytes) -> T | None:
         try:
