@@ -211,8 +211,9 @@ def test_a_stream_without_its_last_word_is_incomplete():
 
 def test_a_last_frame_without_newline_is_read_and_judged():
     assert read(Toy(), [GOOD.rstrip()]).text == "Hello"
-    with pytest.raises(ProtocolError, match="unreadable"):
+    with pytest.raises(IncompleteResponse, match="middle of an event") as caught:
         read(Toy(), [frames("Hel") + b"data: {"])
+    assert caught.value.partial.text == "Hel"
 
 
 def test_an_event_that_is_too_large_is_an_error_with_what_came_before():
