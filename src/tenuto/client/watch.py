@@ -59,30 +59,36 @@ class Watch:
 
     def _arm(self) -> None:
         self.close()
-        due = [at for at, _ in self._deadlines()]
+        due = [at for at in self._deadlines() if at is not None]
         if due:
             self._handle = self._loop.call_at(min(due), self._look)
 
     def _look(self) -> None:
         now = self._loop.time()
-        for at, error in self._deadlines():
-            if at <= now:
+        for at, over in zip(self._deadlines(), (self._settle, self._total, self._silence, self._no_event), strict=True):
+            if at is not None and at <= now:
                 self._handle = None
-                self._abort(error)
+                self._abort(over())
                 return
         self._arm()
 
-    def _deadlines(self) -> list[tuple[float, BaseException]]:
-        waits, found = self._waits, list[tuple[float, BaseException]]()
-        if self._settled_by is not None:
-            found.append((self._settled_by, Settled()))
-        if self._total_at is not None:
-            late = TimedOut(
-                f"the call took longer than {waits.total:g} s", retryable=False
-            )  # no time is left to try again
-            found.append((self._total_at, late))
-        if waits.read is not None:
-            found.append((self._heard + waits.read, TimedOut(f"nothing came for {waits.read:g} s")))
-        if waits.event is not None:
-            found.append((self._told + waits.event, TimedOut(f"no event came for {waits.event:g} s")))
-        return found
+    def _deadlines(self) -> tuple[float | None, float | None, float | None, float | None]:
+        waits = self._waits
+        return (
+            self._settled_by,
+            self._total_at,
+            None if waits.read is None else self._heard + waits.read,
+            None if waits.event is None else self._told + waits.event,
+        )
+
+    def _settle(self) -> BaseException:
+        return Settled()
+
+    def _total(self) -> BaseException:  # no time is left to try again
+        return TimedOut(f"the call took longer than {self._waits.total:g} s", retryable=False)
+
+    def _silence(self) -> BaseException:
+        return TimedOut(f"nothing came for {self._waits.read:g} s")
+
+    def _no_event(self) -> BaseException:
+        return TimedOut(f"no event came for {self._waits.event:g} s")
