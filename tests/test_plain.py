@@ -78,6 +78,8 @@ def test_what_json_cannot_say_is_a_transcript_error(dialect):
     """Not a number, or fields that were made by hand and are no object: nothing goes out."""
     with pytest.raises(TranscriptError, match="cannot be written as JSON"):
         tenuto.encode(dialect, asked(extra_body={"x": float("nan")}))
+    with pytest.raises(TranscriptError, match=r"cannot be written as JSON: .*type object"):
+        tenuto.encode(dialect, asked(extra_body={"x": object()}))
     odd = tenuto.AssistantMessage((Text("x", extra="no object"),))
     with pytest.raises(TranscriptError, match="cannot be written as JSON"):
         tenuto.encode(dialect, tenuto.ChatRequest(model="m", messages=(odd, tenuto.user("?"))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import strategies as say
+from conformance.corpus import exchanges
 from tenuto import plain, providers
 from tenuto.core.blocks import (
     AnthropicMeta,
@@ -23,6 +25,7 @@ from tenuto.core.blocks import (
     Text,
     ToolUse,
 )
+from tenuto.core.events import Event, Failure, MessageStart
 from tenuto.core.messages import AssistantMessage, Origin, ToolResult, ToolResults, UserMessage
 from tenuto.core.request import ChatRequest
 from tenuto.core.target import Loss, Target
@@ -31,6 +34,9 @@ from tenuto.wire.codec import read_whole
 from tenuto.wire.dialects import DECODERS, write
 from tenuto.wire.handoff import adapt
 from wire.anthropic.cases import STREAMS as ANTHROPIC
+from wire.chat.cases import STREAMS as CHAT
+from wire.chat.cases import USAGE
+from wire.responses.cases import STREAMS as RESPONSES
 
 DIALECTS = tuple(DECODERS)
 PHASES = (Phase.explicit, Phase.generate)
@@ -198,6 +204,80 @@ def _listed(tokens) -> list[str]:
     for token in filter(None, tokens):
         found += [json.dumps(item) for item in json.loads(token)] if token.startswith("[") else [token]
     return found
+
+
+# --- events -----------------------------------------------------------------------------------------------------------
+
+OWN_CASES = list(exchanges(Path(__file__).parent / "conformance" / "own"))
+RECORDED: dict[str, dict[str, bytes]] = {
+    dialect: {case.name: case.body for case in OWN_CASES if case.dialect == dialect} for dialect in DIALECTS
+}
+for held, more in (("anthropic-messages", ANTHROPIC), ("openai-responses", RESPONSES), ("openai-chat", CHAT)):
+    RECORDED[held] |= more
+WORDS = (
+    *("type", "choices", "candidates", "message", "delta", "index", "item", "output", "response", "content", "parts"),
+    *("usage", "error", "object", "output_index", "tool_calls", "finish_reason", "content_block", "usageMetadata"),
+    *("status", "id", "model", "responseId", "role", "x_groq", "text", "annotation"),
+)
+USED = json.dumps({"usage": USAGE}).encode()
+BODIES = st.lists(
+    (say.json_values | st.dictionaries(st.sampled_from(WORDS), say.json_values, max_size=5)).map(json.dumps), max_size=4
+)
+
+
+def _heard(dialect: str, body: bytes, *, stream: bool) -> list[Event]:
+    decoder = DECODERS[dialect](plain.target_of(dialect, "m", "custom"))
+    events = decoder.feed(body) if stream else decoder.whole(body)
+    with contextlib.suppress(LLMError):
+        events += decoder.finish()
+    return events
+
+
+def _begins(events: list[Event]) -> bool:
+    """Whether the reply begins as one; one that could not be read at all is a failure and nothing else."""
+    return not events or isinstance(events[0], MessageStart) or (len(events) == 1 and isinstance(events[0], Failure))
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@THOROUGH
+@given(data=st.data())
+def test_the_first_event_of_a_reply_is_its_start(dialect, data):
+    """Of every recorded reply, also one that was damaged on its way."""
+    for name, body in RECORDED[dialect].items():
+        for stream in (True, False):
+            assert _begins(_heard(dialect, body, stream=stream)), name
+    assert _begins(_heard(dialect, data.draw(damaged(RECORDED[dialect])), stream=True))
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@THOROUGH
+@given(events=BODIES)
+@example(events=['{"usage":{"total_tokens":3}}', '{"id":"a","choices":[{"delta":{"content":"x"}}]}'])
+@example(events=['{"choices":[],"usage":{"total_tokens":3}}'])
+@example(events=["[DONE]"])
+def test_the_first_event_of_anything_is_its_start(dialect, events):
+    """Frames with the right words in the wrong places."""
+    assert _begins(_heard(dialect, _frames(events), stream=True))
+    for event in events:
+        assert _begins(_heard(dialect, event.encode(), stream=False))
+
+
+def _frames(events: list[str]) -> bytes:
+    return b"".join(f"data: {event}\n\n".encode() for event in events)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@THOROUGH
+@given(data=st.data(), events=BODIES)
+def test_what_has_come_so_far_can_always_be_had(dialect, data, events):
+    """After any bytes: no exception, at least one message, and all of them incomplete."""
+    for body in (_frames(events), data.draw(damaged(RECORDED[dialect]))):
+        decoder = DECODERS[dialect](plain.target_of(dialect, "m", "custom"))
+        for at in range(0, len(body), 200):
+            decoder.feed(body[at : at + 200])
+            partial = decoder.partial()
+            assert [choice.message.incomplete for choice in partial.choices] == [True] * max(1, len(partial.choices))
+        assert decoder.error is None or decoder.error.partial is not None
 
 
 # --- bytes ------------------------------------------------------------------------------------------------------------

@@ -281,6 +281,21 @@ asyncio.run(run(*sys.argv[1:]))
     assert rows(path) == 30
 
 
+def test_nobody_loses_a_lock_on_the_file(tmp_path):
+    """Were the file opened and closed beside SQLite, this process's locks would be gone, and another process, sure to
+    be alone, would clear the journal away under a connection that is in use.
+    """
+    path = tmp_path / "cache.db"
+    played(cache(path), question(), Script(reply()))
+    code = "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); db.execute('SELECT * FROM replies'); db.close()"
+
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("SELECT count(*) FROM replies").fetchone()
+        played(cache(path), question(text="Another"), Script(reply()))
+        subprocess.run([sys.executable, "-c", code, path], check=True)
+        assert path.with_name("cache.db-wal").exists()
+
+
 @pytest.mark.parametrize(
     "broken", [b"", b"{", b'{"expires":9e99}', b'{"expires":9e99,"response":{"id":1}}', b"\xff\xfe"]
 )

@@ -188,6 +188,9 @@ def test_a_key_that_no_header_can_hold_is_refused_unseen(key):
         ({"providers": [Provider("a/b", "gemini", "http://x")]}, ValueError, "slash"),
         ({"providers": ["openai"]}, TypeError, "Provider"),
         ({"tiemout": 5}, TypeError, "timeout"),
+        ({"keys": "sk-secret"}, TypeError, "dictionary"),
+        ({"providers": {"mine": "http://x"}}, TypeError, "base_url"),
+        ({"providers": {"mine": {"base_url": "http://x", "dialect": "foo"}}}, ValueError, "openai-chat"),
     ],
 )
 def test_a_client_that_is_told_nonsense_says_so_at_once(options, error, words):
@@ -224,3 +227,24 @@ def test_settings_without_an_address_leave_the_environments_in_force(monkeypatch
 
     assert "http://192.168.1.7:11434/v1" == way("ollama/llama3", providers={"ollama": {}}).base_url
     assert "http://proxy.test/v1" == way("openai/gpt-5", providers={"openai": {"api_key": "k"}}).base_url
+
+
+def test_a_row_named_like_an_alias_gets_no_key_of_the_rows_own(monkeypatch):
+    monkeypatch.setenv("GEMINI_API_KEY", "secret")
+    row = Provider("gemini", "gemini", "https://elsewhere.test/v1beta", key_env=("GEMINI_API_KEY",))
+
+    with pytest.raises(MissingKey, match="another address"):
+        way("gemini/gemini-2.5-pro", providers=[row])
+
+
+def test_the_aliases_of_ones_own_row_are_known():
+    row = Provider("mine", "openai-chat", "https://my.test/v1", aliases=("ours",))
+
+    assert "https://my.test/v1" == way("ours/m", providers=[row]).base_url
+
+
+def test_an_address_without_a_scheme_is_as_safe_as_its_rows_own(monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", "api.openai.com/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+
+    assert "https://api.openai.com/v1" == way("openai/gpt-5").base_url

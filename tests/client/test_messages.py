@@ -8,6 +8,7 @@ import json
 from types import MappingProxyType, SimpleNamespace
 
 import msgspec
+import pydantic
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -41,6 +42,11 @@ from tenuto.errors import TranscriptError
 from tenuto.wire.chat.assistant import verbatim
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n\x00").decode()
+
+
+class Note(pydantic.BaseModel):
+    role: str
+    content: str
 
 
 def call(id="a", name="weather", arguments='{"city": "Oslo"}', **fields):
@@ -92,7 +98,11 @@ def test_results_side_by_side_are_one_message():
     "odd, told",
     [
         (3, r"messages: .*got int"),
-        (None, r"messages: .*got NoneType"),
+        (None, r"messages are missing"),
+        ([None], r"messages\[0\]: .*got NoneType"),
+        (Note(role="user", content="Hi"), r"messages: .*got Note; .*model_dump\(\)"),
+        (["Hi", Note(role="user", content="Hi")], r"messages\[1\]: .*got Note; .*model_dump\(\)"),
+        (SimpleNamespace(role="user"), r"messages: .*got SimpleNamespace"),
         (b"Hi", r"messages: .*got bytes"),
         (Image(url="https://x.org"), r"messages: .*got Image; wrap it in user"),
         (["Hi", Text("there")], r"messages\[1\]: .*got Text; wrap it in user"),
@@ -804,8 +814,17 @@ def test_a_call_is_a_request_or_a_model_and_messages():
         checked(hi, max_tokens=5)
     with pytest.raises(TypeError, match="a whole request was given: messages"):
         checked(hi, "Hi")
-    with pytest.raises(TypeError, match="got int"):
-        checked(3)
+    for asked, told in (
+        ((3,), "got int"),
+        ((3, "Hi"), r"the model is int: expected a string, provider/model"),
+        ((None, "Hi"), r"the model is None: expected a string, provider/model"),
+        ((None,), r"the model is None"),
+        (("m", None), r"messages are missing"),
+    ):
+        with pytest.raises(TypeError, match=told):
+            checked(*asked)
+    with pytest.raises(TypeError, match="the model is None"):
+        checked(None, max_tokens=5)
     for asked in (
         ("m", [said(ToolUse("a", "f", "{}"))]),
         (ChatRequest(model="m", messages=(said(ToolUse("a", "f", "{}")),)),),

@@ -258,11 +258,11 @@ def test_one_limit_serves_several_loops():
     async def several():
         answered.extend(await asyncio.gather(*(told(limit(question(), handler)) for _ in range(20))))
 
-    threads = [threading.Thread(target=lambda: asyncio.run(several())) for _ in range(3)]
+    threads = [threading.Thread(target=lambda: asyncio.run(several()), daemon=True) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(5)
 
     assert [found.text for found in answered] == ["Hi"] * 60
     assert most == [1]
@@ -295,7 +295,11 @@ def test_a_place_on_a_loop_that_is_gone_is_skipped(seats):
 
 def test_a_call_from_another_thread_wakes_a_loop_that_sleeps():
     limit, answered = rate_limit(concurrent=1), []
-    thread = threading.Thread(target=lambda: answered.append(played(limit, question(), Script(reply()))))
+
+    def answer():
+        answered.append(played(limit, question(), Script(reply())))
+
+    thread = threading.Thread(target=answer, daemon=True)
 
     async def run():
         async with aclosing(limit(question(), Script(reply()))) as events:
@@ -303,7 +307,7 @@ def test_a_call_from_another_thread_wakes_a_loop_that_sleeps():
             thread.start()
             while not limit._queue:
                 await asyncio.sleep(0)
-        await asyncio.to_thread(thread.join, 30)
+        await asyncio.to_thread(thread.join, 5)
 
     asyncio.run(run())
     assert [found.text for found in answered] == ["Hi"]

@@ -301,6 +301,21 @@ def test_what_nobody_said_is_not_known():
     assert Structured(1, free, (free,)).usage is None
 
 
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "9" * 5000], ids=["large", "small", "long"])
+@pytest.mark.parametrize("kind", [City, Town, SCHEMA, list[int], list[float]])
+def test_a_number_that_nobody_can_hold_is_repaired(kind, number):
+    """It is JSON, and yet no value: the model is told, and the error is the usual one."""
+    text = f'{{"value": [{number}]}}' if kind in (list[int], list[float]) else OSLO.replace("717710", number)
+    good = '{"value": [1]}' if kind in (list[int], list[float]) else OSLO
+    chat = Script(text, good)
+    run(chat, kind)
+
+    assert "could not be used" in str(chat.asked[1].transcript[-1])
+    with pytest.raises(SchemaMismatch, match="does not fit the schema") as caught:
+        run(Script(text), kind, repairs=0)
+    assert caught.value.text == text
+
+
 @pytest.mark.parametrize("repairs", [0, 1, 3])
 def test_in_the_end_it_is_an_error_with_the_text(repairs):
     chat = Script(*[WRONG] * 4)

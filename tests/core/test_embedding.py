@@ -25,6 +25,36 @@ def test_what_is_no_text_is_refused(given, place):
         _ = EmbedRequest(model="mine/m", input=given).texts
 
 
+@pytest.mark.parametrize(
+    "given, told",
+    [
+        (None, "input is None"),
+        (7, "input is int"),
+        (b"text", "input is bytes"),
+        (bytearray(b"text"), "input is bytearray"),
+        ({"a": "b"}, "input is dict"),
+    ],
+)
+def test_what_is_no_list_of_texts_is_refused(given, told):
+    with pytest.raises(TypeError, match=f"{told}: expected a text, or a list of texts"):
+        EmbedRequest.of("mine/m", given)
+    with pytest.raises(TypeError, match=told):
+        _ = EmbedRequest(model="mine/m", input=given).texts
+
+
+def test_a_request_of_whatever_was_given():
+    """Texts are read once: they may come from an iterator."""
+    assert EmbedRequest.of("mine/m", "one") == EmbedRequest(model="mine/m", input="one")
+    assert EmbedRequest.of("mine/m", iter(["a", "b"]), 8) == EmbedRequest(
+        model="mine/m", input=("a", "b"), dimensions=8
+    )
+    with pytest.raises(TypeError, match=r"input\[1\] is int"):
+        EmbedRequest.of("mine/m", ["a", 7])
+    for odd, told in ((None, "the model is None"), (7, "the model is int")):
+        with pytest.raises(TypeError, match=f"{told}: expected a string, provider/model"):
+            EmbedRequest.of(odd, "a")
+
+
 def test_a_request_is_a_value():
     """It can be written and read back."""
     asked = EmbedRequest(model="mine/m", input=("a", "b"), dimensions=8, task="query", extra_body={"user": "u"})

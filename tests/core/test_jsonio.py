@@ -240,6 +240,22 @@ def test_nesting_without_end_is_refused(word):
         jsonio.encode(endless)
 
 
+@pytest.mark.parametrize("word", ["x", "\ud800"])
+@pytest.mark.parametrize("odd", [object(), {object(): 1}, 1j, 10**5000], ids=["object", "key", "complex", "digits"])
+def test_what_json_cannot_hold_is_refused(odd, word):
+    """With the reason as the cause: one error for whatever cannot be written."""
+    with pytest.raises(JsonError) as caught:
+        jsonio.encode({"a": odd, "b": word})
+
+    assert type(caught.value.__cause__) in (TypeError, ValueError)
+    assert str(caught.value) == str(caught.value.__cause__)
+
+
+def test_printable_has_no_halves():
+    assert jsonio.printable("\ud83d" + "\ude00 \ud83d é") == "😀 \ufffd é"
+    assert jsonio.printable("plain") == "plain"
+
+
 def test_whole_joins_halves_and_leaves_lone_ones():
     assert jsonio.whole("\ud83d" + "\ude00 \ud83d é") == "😀 \ud83d é"
     assert jsonio.whole("plain") == "plain"

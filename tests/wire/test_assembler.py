@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import words
-from tenuto.core.blocks import AnthropicMeta, Audio, GeminiMeta, Reasoning, Refusal, Text, ToolUse
+from tenuto.core.blocks import AnthropicMeta, Audio, GeminiMeta, Opaque, Reasoning, Refusal, Text, ToolUse
 from tenuto.errors import (
     DuplicateToolStart,
     InvalidArgsJson,
@@ -360,3 +360,12 @@ def test_looking_in_between_changes_nothing(deltas, at):
             watched.finalize()
 
     assert watched.finalize() == unwatched.finalize() == ([Text("".join(deltas))] if deltas else [])
+
+
+def test_a_block_that_does_not_grow_stays_as_it_is():
+    """Pieces that belong to no field of it change nothing."""
+    assembler = BlockAssembler()
+    block = Opaque("openai-responses", '{"type":"new"}')
+    assembler.begin(block).pieces.append("x")
+
+    assert assembler.unfinished() == [block]

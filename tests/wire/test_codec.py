@@ -21,11 +21,12 @@ from tenuto.core.events import (
     SignatureDelta,
     TextDelta,
 )
-from tenuto.core.messages import AssistantMessage, Origin
+from tenuto.core.messages import AssistantMessage, Origin, Usage
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.target import Loss, Provider, Target
 from tenuto.errors import IncompleteResponse, LLMError, OrphanedReasoningDelta, ProtocolError, Unavailable
 from tenuto.wire.codec import Decoder, merge_fields, mint, read, read_whole
+from tenuto.wire.dialects import DECODERS
 from tenuto.wire.failures import failure
 
 TARGET = Target(Provider("row", "gemini", "https://example.org"), "model-1", "gemini", account="acc")
@@ -242,7 +243,56 @@ def test_a_reply_that_cannot_be_assembled_is_an_error_too():
     with pytest.raises(ProtocolError, match="blocks") as caught:
         read(Faulty(), [GOOD])
 
-    assert caught.value.partial is None
+    nothing = (Choice(AssistantMessage((), incomplete=True)),)
+    told = Loss("unassembled", "reply", "what had come could not be put together: KeyError('blocks')")
+    assert caught.value.partial == ChatResponse("", "row", "model-1", nothing, losses=(told,))
+
+
+def test_what_has_come_so_far_can_be_had_at_any_time():
+    decoder = Toy()
+    assert decoder.partial().message == AssistantMessage((), origin=decoder.origin(""), incomplete=True)
+    decoder.feed(frames("Hel"))
+    assert decoder.partial().message == AssistantMessage((Text("Hel"),), origin=decoder.origin(""), incomplete=True)
+    decoder.feed(frames("lo", "end"))
+    assert decoder.partial().text == decoder.finish()[-1].response.text == "Hello"
+
+
+def test_what_has_come_is_an_incomplete_message_also_if_no_answer_began():
+    class Mute(Toy):
+        def response(self, *, partial):
+            return ChatResponse("id", "row", "model-1", (), Usage(input_tokens=1))
+
+    nothing = (Choice(AssistantMessage((), incomplete=True)),)
+    assert Mute().partial() == ChatResponse("id", "row", "model-1", nothing, Usage(input_tokens=1))
+
+
+@pytest.mark.parametrize(
+    "dialect, body",
+    [
+        ("openai-chat", b'data: {"id":"a","choices":[{"index":0,"delta":{"role":"assis\x81ant","content":"x"}}]}\n\n'),
+        ("gemini", b'data: {"candidates":[{"content":{"parts":[{"text":"x"}]}}],"usageMetadata":"x"}\n\n'),
+    ],
+)
+def test_what_cannot_be_put_together_is_told(dialect, body):
+    """Whoever cancels gets an incomplete reply, and no exception of ours or of another."""
+    decoder = DECODERS[dialect](Target(Provider("row", dialect, ""), "model-1", dialect))
+    events = decoder.feed(body)
+    partial = decoder.partial()
+
+    assert isinstance(events[0], MessageStart)
+    assert (partial.provider, partial.model, partial.message.incomplete) == ("row", "model-1", True)
+    assert [loss.rule for loss in partial.losses if loss.rule == "unassembled"] == ["unassembled"]
+
+
+def test_an_error_can_be_printed_whatever_the_bytes_were():
+    class Faulty(Toy):
+        def frame(self, name, data):
+            raise ValueError("odd \ud800")
+
+    with pytest.raises(ProtocolError) as caught:
+        read(Faulty(), [GOOD])
+
+    assert str(caught.value) == "unreadable frame: odd \ufffd"
 
 
 def test_a_fault_while_closing_is_an_error_too():

@@ -22,6 +22,23 @@ from tenuto.errors import (
 from tenuto.wire.failures import failure, message_of
 
 
+@pytest.mark.parametrize(
+    "said, told",
+    [
+        ('{"error":{"message":"half \\ud800 of it"}}', "half \ufffd of it"),
+        ('{"error":{"message":"\\ud83d\\ude00"}}', "\U0001f600"),
+        ('{"error":"\\udc00"}', "\ufffd"),
+        ("half \ud800", "half \ufffd"),
+    ],
+)
+def test_a_message_can_be_printed(said, told):
+    """Half a character cannot; what came stands in `raw`."""
+    error = failure(said, provider="row", status=400)
+
+    assert str(error).encode() == str(failure(json.dumps({"error": told}), provider="row", status=400)).encode()
+    assert error.raw == said
+
+
 def anthropic(type, message="said", **more):
     return {"type": "error", "error": {"type": type, "message": message, **more}, "request_id": "req_1"}
 

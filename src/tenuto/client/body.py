@@ -7,9 +7,9 @@ piece by piece, and what comes out counts against the limits, not what came in.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
 
 from tenuto.client.http import HttpReply
+from tenuto.client.watch import Watch
 from tenuto.errors import ConnectionFailed, ProtocolError
 
 __all__ = ["MAX_ERROR", "MAX_REPLY", "MAX_STREAM", "Body"]
@@ -21,20 +21,21 @@ _PIECE = 256 * 1024
 
 
 class Body:
-    """Reads an answer. More than `limit` bytes are a `ProtocolError`; `heard` is told of each piece."""
+    """Reads an answer. More than `limit` bytes are a `ProtocolError`; `watch` is told when it reads."""
 
-    def __init__(self, reply: HttpReply, limit: int, heard: Callable[[], None]) -> None:
+    def __init__(self, reply: HttpReply, limit: int, watch: Watch) -> None:
         self._reply = reply
         self._limit = limit
-        self._heard = heard
+        self._watch = watch
         self._size = 0
         self._inflate = _inflater(reply.headers.get("content-encoding", ""))
 
     async def read(self) -> bytes:
         """Return the next bytes; empty at the end."""
+        self._watch.reads()
         piece = await (self._reply.read() if self._inflate is None else self._inflate.read(self._reply))
         self._size += len(piece)
-        self._heard()
+        self._watch.bytes()
         if self._size > self._limit:
             raise ProtocolError(f"the answer is larger than {self._limit} bytes; the rest was not read")
         return piece
@@ -43,6 +44,7 @@ class Body:
         """Return everything."""
         pieces = []
         while piece := await self.read():
+            self._watch.event()  # a body that comes whole has no events: its bytes are its signs of life
             pieces.append(piece)
         return b"".join(pieces)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 import warnings
+import weakref
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from types import TracebackType
@@ -16,6 +18,7 @@ from tenuto.client.options import ChatParameters, ClientOptions, Timeouts
 from tenuto.client.pipeline import Middleware, compose
 from tenuto.client.stream import AsyncStream, Call
 from tenuto.core.request import ChatRequest
+from tenuto.errors import ConnectionFailed, TimedOut
 
 if TYPE_CHECKING:
     from tenuto.client.http import Transport
@@ -44,11 +47,12 @@ class AsyncClient:
         if strange:
             allowed = ", ".join(ClientOptions.__annotations__)
             raise TypeError(f"a client has no option {min(strange)!r}; there are {allowed}")
-        self._door = Door(options.get("keys", {}), options.get("providers", ()), options.get("default_provider"))
+        self._door = Door(options.get("keys") or {}, options.get("providers") or (), options.get("default_provider"))
         self._transport: Transport | None = options.get("transport")
         self._waits = _waits(options.get("timeout"), Timeouts())
         self._now = options.get("now", time.time)
         self._line: Line | None = None
+        self._calls: weakref.WeakSet[Call] = weakref.WeakSet()
         self.closed = False
         given = options.get("middleware")
         self._given: tuple[Middleware, ...] | None = None if given is None else tuple(given)
@@ -123,8 +127,10 @@ class AsyncClient:
         request = self._request(model, messages, parameters, stream=False)
         native = _takes_schemas(self._door.target(request.model))
 
+        total_at = _total_at(waits)
+
         async def chat(request: ChatRequest) -> Reply:
-            return await self._call(request, waits).drained()
+            return await self._call(request, waits, total_at).drained()
 
         return await ask(chat, request, kind, native=native, repairs=repairs)
 
@@ -153,8 +159,7 @@ class AsyncClient:
 
         request = model
         if not isinstance(request, EmbedRequest):
-            texts = input if isinstance(input, str) else tuple(input)
-            request = EmbedRequest(model=model, input=texts, dimensions=dimensions)
+            request = EmbedRequest.of(model, input, dimensions)
         return await embed(self._sender(timeout), self._door.target(request.model), request)
 
     async def count_tokens(self, model: str, messages: Said, **parameters: Unpack[ChatParameters]) -> int:
@@ -199,7 +204,11 @@ class AsyncClient:
     async def close(self) -> None:
         """Close every line. Calls that are under way fail."""
         self.closed = True
-        self._line = None
+        line, self._line = self._line, None
+        if line is not None:
+            line.closed = True
+        for call in tuple(self._calls):
+            call.stop(ConnectionFailed("the client was closed", retryable=False))
         if self._transport is not None:
             await self._transport.close()
 
@@ -221,11 +230,13 @@ class AsyncClient:
 
         return checked_request(asked, messages, parameters, self._door.qualified, stream=stream)
 
-    def _call(self, request: ChatRequest, waits: Timeouts) -> Call:
+    def _call(self, request: ChatRequest, waits: Timeouts, total_at: float | None = None) -> Call:
         from tenuto.client.exchange import Question
 
-        question = Question(self._opened(), waits)
-        return Call(request, question, compose(self._layers(), question.ask), self._now)
+        question = Question(self._opened(), waits, total_at)
+        call = Call(request, question, compose(self._layers(), question.ask), self._now)
+        self._calls.add(call)
+        return call
 
     def _layers(self) -> tuple[Middleware, ...]:
         if self._given is None:
@@ -250,14 +261,22 @@ class AsyncClient:
     def _sender(self, timeout: float | Timeouts | None) -> Callable[[Target, WireRequest], Awaitable[bytes]]:
         """Return what sends a plain request, with those layers of the middleware around it that know how."""
         line, waits = self._opened(), _waits(timeout, self._waits)
+        total_at = _total_at(waits)
 
         async def send(target: Target, wire: WireRequest) -> bytes:
-            act: Callable[[], Awaitable[bytes]] = partial(line.ask, target, wire, waits)
+            act: Callable[[], Awaitable[bytes]] = partial(line.ask, target, wire, waits, total_at)
             for layer in reversed(self._layers()):
                 around = getattr(layer, "plain", None)
                 if around is not None:
                     act = partial(around, act)
-            return await act()
+            try:
+                async with asyncio.timeout_at(total_at) as limit:
+                    return await act()
+            except TimeoutError:
+                if not limit.expired():
+                    raise
+            name = target.provider.name
+            raise TimedOut(f"the call took longer than {waits.total:g} s", provider=name, retryable=False)
 
         return send
 
@@ -266,6 +285,10 @@ def _takes_schemas(target: Target) -> bool:
     """Tell whether the model can be held to a schema, and the provider's dialect can say so."""
     said = target.dialect != "openai-chat" or target.provider.chat.json_schema
     return said and target.traits.structured_output == "native"
+
+
+def _total_at(waits: Timeouts) -> float | None:
+    return None if waits.total is None else asyncio.get_running_loop().time() + waits.total
 
 
 def _waits(given: float | Timeouts | None, otherwise: Timeouts) -> Timeouts:

@@ -6,10 +6,12 @@ environment names beside it, and to no other; one that was passed goes where its
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import re
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache
+from typing import get_args
 from urllib.parse import urlsplit
 
 import msgspec
@@ -71,6 +73,8 @@ class Door:
         else:
             for row in providers:
                 self._add(row)
+        if not isinstance(keys, Mapping):
+            raise TypeError(f"keys= is a dictionary, a key for each provider; not {type(keys).__name__}")
         for name, key in keys.items():
             self._keys[self._row(name).name] = _checked(key, name)
         if default_provider is not None:
@@ -130,15 +134,25 @@ class Door:
             raise ValueError(f"{row.name!r} is no name for a provider: it stands before the slash of provider/model")
         self._own[row.name] = row
         self._placed.add(row.name)
+        for alias in row.aliases:
+            self._own.setdefault(alias, row)
 
     def _configure(self, name: str, config: ProviderConfig) -> None:
         from tenuto.providers import is_row, provider, row_or_default
 
+        if not isinstance(config, Mapping):
+            raise TypeError(
+                f"providers[{name!r}] is a dictionary of settings, such as base_url; not {type(config).__name__}"
+            )
         strange = set(config) - ProviderConfig.__annotations__.keys()
         if strange:
             allowed = ", ".join(ProviderConfig.__annotations__)
             raise TypeError(f"providers[{name!r}] has no setting {min(strange)!r}; there are {allowed}")
         base_url, dialect = config.get("base_url", ""), config.get("dialect")
+        if dialect is not None and dialect not in get_args(Dialect):
+            raise ValueError(
+                f"providers[{name!r}]: {dialect!r} is no dialect; there are {', '.join(get_args(Dialect))}"
+            )
         if is_row(name):
             row = provider(name)
             changed = {"base_url": base_url, "base_urls": {}} if base_url else {}
@@ -178,15 +192,16 @@ class Door:
             return (_clean(held, row.name), False) if held else (_clean(settings.found(row.bearer_env), row.name), True)
         if not callable(key):
             return _clean(key, row.name), False
-        made = key()
+        # A function that does not await may wait all the same: for a token, for a keyring. It must not hold up the loop.
+        made = key() if inspect.iscoroutinefunction(key) else await asyncio.to_thread(key)
         return _clean(await made if inspect.isawaitable(made) else made, row.name), False
 
 
 def _known(row: Provider) -> set[str]:
     """Return the origins to which this row's keys from the environment belong."""
-    from tenuto.providers import PROVIDERS
+    from tenuto.providers import is_row, provider
 
-    table = PROVIDERS.get(row.name)
+    table = provider(row.name) if is_row(row.name) else None
     if table is None:  # a row of one's own that names variables names them for its own address
         return {_origin(row.base_url), *map(_origin, row.base_urls.values())}
     addresses = [_filled(table, address, strict=False) for address in (table.base_url, *table.base_urls.values())]
@@ -206,9 +221,9 @@ def _completed(address: str, row: Provider) -> str:
     address, path = address.rstrip("/"), row.base_url_path
     if "://" not in address:
         own = urlsplit(row.base_url)
-        address = (
-            f"http://{address}" if urlsplit(f"//{address}").port or not own.port else f"http://{address}:{own.port}"
-        )
+        place, slash, rest = address.partition("/")
+        port = "" if urlsplit(f"//{place}").port or not own.port else f":{own.port}"
+        address = f"{own.scheme}://{place}{port}{slash}{rest}"
     return address if not path or address.endswith(path) else address + path
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator
+from typing import Any
 
 import msgspec
 
@@ -36,10 +37,11 @@ _LINGER = 0.25
 class Question:
     """One call: its deadlines, and what is known of the attempt that is under way."""
 
-    def __init__(self, line: Line, waits: Timeouts) -> None:
+    def __init__(self, line: Line, waits: Timeouts, total_at: float | None = None) -> None:
         self._line = line
         self._waits = waits
-        self.total_at: float | None = None
+        self.total_at = total_at
+        self.reader: asyncio.Task[Any] | None = None
         self._opened: Opened | None = None
         self._decoder: Decoder | None = None
         self.exchange: Exchange | None = None
@@ -47,7 +49,8 @@ class Question:
 
     def begin(self) -> None:
         """The call begins: from now on its whole time runs, whatever stands around it."""
-        if self._waits.total is not None:
+        self.reader = asyncio.current_task()
+        if self.total_at is None and self._waits.total is not None:
             self.total_at = asyncio.get_running_loop().time() + self._waits.total
 
     def late(self) -> TimedOut:
@@ -61,6 +64,7 @@ class Question:
             reading, opened = await self._begin(request)
             try:
                 while not reading.done:
+                    self.reader = asyncio.current_task()  # another task may read on
                     for event in await reading.step():
                         yield event
                 await reading.linger()
@@ -79,11 +83,16 @@ class Question:
     def partial(self) -> ChatResponse:
         """Assemble what has come so far; open blocks are stripped of their tokens."""
         if self._decoder is not None:
-            return self._decoder.response(partial=True)
+            return self._decoder.partial()
         return ChatResponse("", "", "", (Choice(AssistantMessage((), incomplete=True)),))
 
     async def _begin(self, request: ChatRequest) -> tuple[Reading, Opened]:
-        target, way = await self._line.way(request.model, request.extra_headers)
+        self.reader = asyncio.current_task()
+        try:
+            async with asyncio.timeout_at(self.total_at):
+                target, way = await self._line.way(request.model, request.extra_headers)
+        except TimeoutError:
+            raise self.late() from None
         wire = write(request, target)
         self._decoder = decoder = _decoder(request, target, wire.body)
         self._opened = opened = await self._line.open(target, way, wire, self._waits, self.total_at)

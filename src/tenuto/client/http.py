@@ -6,6 +6,7 @@ another HTTP library.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -14,12 +15,20 @@ import msgspec
 
 __all__ = ["HttpReply", "HttpRequest", "Transport"]
 
-_SECRET = frozenset(("authorization", "x-api-key", "x-goog-api-key", "api-key", "proxy-authorization", "cookie"))
+_SECRET = re.compile(r"auth|key|token|secret|cookie|credential|password", re.IGNORECASE)
+_SHORTEST = 8
+"""How long a secret is at least: shorter ones would be found in any text."""
 
 
 def masked(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the headers with their secrets covered, to be shown."""
-    return {name: "***" if name.lower() in _SECRET else value for name, value in headers.items()}
+    return {name: "***" if _SECRET.search(name) else value for name, value in headers.items()}
+
+
+def secrets_of(headers: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what stands in the headers and must be shown to nobody, whoever quotes it."""
+    held = [value.rpartition(" ")[2] for name, value in headers.items() if _SECRET.search(name)]
+    return tuple(sorted({value for value in held if len(value) >= _SHORTEST}, key=len, reverse=True))
 
 
 def shown(url: str) -> str:

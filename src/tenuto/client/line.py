@@ -15,7 +15,7 @@ import msgspec
 from tenuto import settings
 from tenuto.client.body import MAX_ERROR, MAX_REPLY, Body
 from tenuto.client.door import Door, Way
-from tenuto.client.http import HttpReply, HttpRequest, Transport, shown
+from tenuto.client.http import HttpReply, HttpRequest, Transport, secrets_of, shown
 from tenuto.client.options import Timeouts
 from tenuto.client.reply import Exchange
 from tenuto.client.watch import Watch
@@ -39,6 +39,7 @@ class Line:
         self._door = door
         self._transport = transport
         self.now = now
+        self.closed = False
         self.tapped = settings.debug("wire")
         if self.tapped:
             _show_debugging()
@@ -67,8 +68,11 @@ class Line:
             **{name.lower(): value for name, value in wire.headers.items()},
         }
         request = HttpRequest(wire.method, way.url(wire.path), headers, wire.body, waits.connect)
+        secrets = secrets_of(headers)
+        if self.closed:
+            raise ConnectionFailed("the client was closed", provider=target.provider.name, retryable=False)
         if self.tapped:
-            log.debug("-> %r %s", request, covered(wire.body, way.secret))
+            log.debug("-> %r %s", request, covered(wire.body, secrets))
         try:
             async with asyncio.timeout_at(_sooner(total_at, waits.event)):
                 reply = await self._transport.send(request)
@@ -76,21 +80,20 @@ class Line:
             reply = None
         except LLMError as exc:
             exc.provider = exc.provider or target.provider.name
-            raise _clean(exc, way.secret) from exc.__cause__
+            raise _clean(exc, secrets) from exc.__cause__
         if reply is None:
             raise _late(target, total_at, waits)
-        return Opened(self, target, way, reply, Watch(waits, total_at, reply.abort))
+        return Opened(self, target, secrets, reply, Watch(waits, total_at, reply.abort))
 
-    async def ask(self, target: Target, wire: WireRequest, waits: Timeouts) -> bytes:
+    async def ask(self, target: Target, wire: WireRequest, waits: Timeouts, total_at: float | None) -> bytes:
         """Send a request whose answer does not stream; return its body, or raise the typed error it came to."""
         target, way = await self.way_to(target, wire.headers)
-        total_at = None if waits.total is None else asyncio.get_running_loop().time() + waits.total
         opened = await self.open(target, way, wire, waits, total_at)
         try:
             await opened.check()
             body = await opened.body(MAX_REPLY).whole()
             opened.tap(body)
-            return body.replace(way.secret.encode(), _COVER.encode()) if way.secret else body
+            return opened.covered(body)
         except LLMError as exc:
             raise opened.known(exc) from exc.__cause__
         finally:
@@ -100,13 +103,13 @@ class Line:
 class Opened:
     """An answer whose head is there. It must be closed."""
 
-    def __init__(self, line: Line, target: Target, way: Way, reply: HttpReply, watch: Watch) -> None:
+    def __init__(self, line: Line, target: Target, secrets: tuple[str, ...], reply: HttpReply, watch: Watch) -> None:
         self._line = line
-        self._way = way
+        self._secrets = secrets
         self._reply = reply
         self._provider = target.provider.name
         self.watch = watch
-        headers = {name: covered(value, way.secret) for name, value in reply.headers.items()}
+        headers = {name: covered(value, secrets) for name, value in reply.headers.items()}
         self.exchange = Exchange(target, reply.status, headers)
 
     @property
@@ -121,10 +124,8 @@ class Opened:
     def body(self, limit: int) -> Body:
         """Begin to read; `ProtocolError` if the head already tells that this is no answer of an API."""
         if "html" in self._kind:
-            raise ProtocolError(
-                f"{shown(self._way.base_url)} answered with a web page ({self._kind}); is this the address of its API?"
-            )
-        return Body(self._reply, limit, self.watch.bytes)
+            raise ProtocolError(f"the answer is a web page ({self._kind}); is base_url the address of an API?")
+        return Body(self._reply, limit, self.watch)
 
     async def check(self) -> None:
         """Raise the typed error if the answer is a refusal."""
@@ -132,9 +133,9 @@ class Opened:
         if 200 <= status < 300:
             return
         raw, more = await self._refusal()
-        text = covered(raw, self._way.secret)
-        if 300 <= status < 400:
-            where = shown(headers.get("location", "nowhere"))
+        text = covered(raw, self._secrets)
+        if 300 <= status < 400 and "location" in headers:
+            where = shown(headers["location"])
             message = f"redirected to {where}: not followed, because a key stays with its address; set it as base_url"
             raise LLMError(message, provider=self._provider, status=status, raw=text)
         error = failure(text, provider=self._provider, status=status, headers=headers)
@@ -149,7 +150,7 @@ class Opened:
 
     async def _refusal(self) -> tuple[bytes, bool]:
         try:
-            return await Body(self._reply, MAX_REPLY, self.watch.bytes).head(MAX_ERROR)
+            return await Body(self._reply, MAX_REPLY, self.watch).head(MAX_ERROR)
         except (ConnectionFailed, TimedOut, ProtocolError) as exc:  # the status alone says what it is
             log.debug("the body of the error could not be read: %s", exc)
             return b"", False
@@ -157,13 +158,19 @@ class Opened:
     def tap(self, piece: bytes) -> None:
         """Show what came, if someone wants to see it."""
         if self._line.tapped:
-            log.debug("<- %s", covered(piece, self._way.secret))
+            log.debug("<- %s", covered(piece, self._secrets))
+
+    def covered(self, body: bytes) -> bytes:
+        """Cover the keys that a body quotes."""
+        for secret in self._secrets:
+            body = body.replace(secret.encode(), _COVER.encode())
+        return body
 
     def known(self, error: LLMError) -> LLMError:
         """Write on an error where it comes from, and cover the key wherever the server quoted it."""
         error.provider = error.provider or self._provider
         error.request_id = error.request_id or self.exchange.request_id
-        return _clean(error, self._way.secret)
+        return _clean(error, self._secrets)
 
     def close(self) -> None:
         """Let the line go."""
@@ -171,19 +178,21 @@ class Opened:
         self._reply.close()
 
 
-def covered(data: bytes | str, secret: str) -> str:
-    """Return the text with the key covered."""
+def covered(data: bytes | str, secrets: tuple[str, ...]) -> str:
+    """Return the text with the keys covered."""
     text = data if isinstance(data, str) else data.decode("utf-8", "replace")
-    return text.replace(secret, _COVER) if secret else text
+    for secret in secrets:
+        text = text.replace(secret, _COVER)
+    return text
 
 
-def _clean(error: LLMError, secret: str) -> LLMError:
-    """Cover the key wherever an error quotes it."""
-    if secret and (secret in error.raw or secret in str(error)):
-        error.raw, error.message = covered(error.raw, secret), covered(error.message, secret)
+def _clean(error: LLMError, secrets: tuple[str, ...]) -> LLMError:
+    """Cover the keys wherever an error quotes them."""
+    if any(secret in error.raw or secret in str(error) for secret in secrets):
+        error.raw, error.message = covered(error.raw, secrets), covered(error.message, secrets)
         error.args = (error.message,)
         if isinstance(error, ProtocolError):
-            error.frame = error.frame.replace(secret.encode(), _COVER.encode())
+            error.frame = covered(error.frame, secrets).encode()
     return error
 
 

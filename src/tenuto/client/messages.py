@@ -12,6 +12,7 @@ from tenuto.core import jsonio
 from tenuto.core.blocks import ToolUse
 from tenuto.core.messages import AssistantMessage, Message, SystemMessage, ToolResult, ToolResults, UserMessage
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, ToolDefinition
+from tenuto.core.schemas import is_model
 from tenuto.core.transcript import Transcript
 from tenuto.errors import TranscriptError
 
@@ -40,9 +41,11 @@ def as_messages(said: Said) -> tuple[Message, ...]:
     """
     if isinstance(said, Transcript):
         return said.messages
+    if said is None:
+        raise TypeError("messages are missing: they are None")
     if isinstance(said, str | Message | ToolResult | Mapping):
         said = (said,)
-    if isinstance(said, bytes | bytearray | msgspec.Struct) or not isinstance(said, Iterable):
+    if isinstance(said, bytes | bytearray | msgspec.Struct) or is_model(type(said)) or not isinstance(said, Iterable):
         raise TypeError(f"messages: {_no_message(said)}")
     reading = _Reading()
     for at, item in enumerate(said):
@@ -113,6 +116,8 @@ def _no_message(item: object) -> str:
     hint = ""
     if isinstance(item, msgspec.Struct):
         hint = "; its `message` or `transcript` is one" if hasattr(item, "message") else "; wrap it in user(...)"
+    elif is_model(type(item)):
+        hint = "; its model_dump() is a dictionary"
     return f"expected a string, a message or a dictionary, got {type(item).__name__}{hint}"
 
 
@@ -283,19 +288,26 @@ def checked_request(
 ) -> ChatRequest:
     """Make the request of a call: a model, messages and parameters, or a request that is one already.
 
-    `qualified` puts the provider before the model. Raise `TranscriptError` if calls are left unanswered.
+    `qualified` puts the provider before the model. Raise `TypeError` for what is neither, and `TranscriptError` if calls
+    are left unanswered.
     """
     if isinstance(asked, str):
         if messages is None:
             raise TypeError("messages are missing: chat(model, messages)")
         request = request_of(asked, messages, parameters)
     else:
+        if asked is None or (messages is not None and not isinstance(asked, ChatRequest | Mapping)):
+            raise TypeError(f"the model is {_type(asked)}: expected a string, provider/model")
         if messages is not None or parameters:
             extra = ", ".join(parameters) or "messages"
             raise TypeError(f"a whole request was given: {extra} cannot stand beside it")
         request = asked if isinstance(asked, ChatRequest) else _dictionary(asked)
     open_calls(request.transcript)
     return msgspec.structs.replace(request, model=qualified(request.model), stream=stream)
+
+
+def _type(value: object) -> str:
+    return "None" if value is None else type(value).__name__
 
 
 def _dictionary(asked: object) -> ChatRequest:

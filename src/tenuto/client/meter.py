@@ -29,13 +29,16 @@ class Meter:
     def __init__(self) -> None:
         self._settled: list[Used] = []
         self._told: Usage | None = None
+        self._begun = False
 
     def hear(self, event: Event) -> None:
         """Take note of an event."""
         if isinstance(event, UsageUpdate):
             self._told = event.usage
         elif isinstance(event, MessageStart):
-            self._break_off()
+            if self._begun:
+                self._break_off()
+            self._begun = True
         elif isinstance(event, MessageDone):
             self._told = None
             self._settled.append(_used(event.response, whole=True))

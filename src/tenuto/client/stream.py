@@ -14,7 +14,7 @@ from tenuto.core.events import ContentDelta, Event, MessageDone, TextDelta
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
 from tenuto.core.transcript import Transcript
-from tenuto.errors import TenutoError, TimedOut
+from tenuto.errors import LLMError, TenutoError
 
 if TYPE_CHECKING:
     from tenuto.client.exchange import Question
@@ -32,9 +32,8 @@ class Call:
         self.question = question
         self.response: ChatResponse | None = None
         self._asked_at = 0.0
-        self._reader: asyncio.Task[object] | None = None
         self._generator: AsyncGenerator[Event, None] | None = None
-        self._ended: Exception | None = None
+        self._ended: TenutoError | None = None
 
     def events(self) -> AsyncGenerator[Event, None]:
         """Yield the events; the reply is there when they have ended."""
@@ -43,7 +42,6 @@ class Call:
 
     async def _run(self) -> AsyncGenerator[Event, None]:
         self._asked_at = self._now()
-        self._reader = asyncio.current_task()
         self.question.begin()
         timer = self._timer()
         stream = self._handler(self._request)
@@ -52,13 +50,12 @@ class Call:
                 if type(event) is MessageDone:
                     self.response = event.response
                 yield event
+                if self._ended is not None:
+                    break
         except asyncio.CancelledError:
-            if self._ended is None or self._reader is None:
-                raise
-            self._reader.uncancel()
-            if isinstance(self._ended, TimedOut):
-                raise self._ended from None
-            return
+            reader = self.question.reader
+            if self._ended is None or reader is None or reader.uncancel() > 0:
+                raise  # whoever else wanted the task to end gets what he wanted
         finally:
             if timer is not None:
                 timer.cancel()
@@ -66,7 +63,9 @@ class Call:
             if close is not None:
                 await close()
             self.question.close()
-        if self.response is None:
+        if isinstance(self._ended, LLMError):
+            raise self._ended
+        if self.response is None and self._ended is None:
             raise TenutoError("the middleware ended without a reply: it must pass on the last event, MessageDone")
 
     def _timer(self) -> asyncio.TimerHandle | None:
@@ -76,21 +75,24 @@ class Call:
 
     def _late(self) -> None:
         if self.waiting and not self.question.asking:  # an answer that is being read has deadlines of its own
-            self._stop(self.question.late())
+            self.stop(self.question.late())
+
+    @property
+    def over(self) -> bool:
+        """Whether the events have ended, one way or another."""
+        return self._generator is not None and getattr(self._generator, "ag_frame", None) is None
 
     @property
     def waiting(self) -> bool:
         """Whether somebody waits for the next event at this moment."""
         return bool(getattr(self._generator, "ag_running", False))
 
-    def _stop(self, why: Exception) -> None:
-        self._ended = why
-        if self._reader is not None:
-            self._reader.cancel()
-
-    def abandon(self) -> None:
-        """Stop, from outside: whoever waits for the next event sees the events end."""
-        self._stop(TenutoError("the stream was closed"))
+    def stop(self, why: TenutoError) -> None:
+        """End the call, from outside. An `LLMError` is raised where the events are read; anything else ends them."""
+        if self._ended is None:
+            self._ended = why
+            if self.waiting and self.question.reader is not None:
+                self.question.reader.cancel()
 
     async def drained(self) -> Reply:
         """Read to the end."""
@@ -157,13 +159,20 @@ class AsyncStream:
     def reply(self) -> Reply:
         """The whole reply. It is there once the events have ended; before that, `TenutoError`."""
         if self._call is None or self._call.response is None:
-            raise TenutoError("the stream has not ended: read it to its end, drain() it, or cancel() it")
+            ended = self._call is not None and self._call.over
+            why = (
+                "gave no reply: it broke off or was closed"
+                if ended
+                else "has not ended: read on, drain() or cancel() it"
+            )
+            raise TenutoError(f"the stream {why}")
         return self._call.reply()
 
     @property
     def headers(self) -> Mapping[str, str]:
         """The headers of the provider's answer, as soon as it began."""
-        return self._call.reply().headers if self._call is not None else {}
+        exchange = self._call.question.exchange if self._call is not None else None
+        return exchange.headers if exchange is not None else {}
 
     async def cancel(self) -> Reply:
         """Stop, and return what has come: an incomplete reply, whose unfinished blocks carry no token.
@@ -177,9 +186,11 @@ class AsyncStream:
 
     async def close(self) -> None:
         """Close the connection. To do so twice is harmless."""
-        self._closed = True
-        if self._call is not None and self._events is not None:
-            if self._call.waiting:
-                self._call.abandon()
-            else:
-                await self._events.aclose()
+        again, self._closed = self._closed, True
+        if again or self._call is None or self._events is None:
+            return
+        if self._call.waiting:
+            self._call.stop(TenutoError("the stream was closed"))
+            self._call.question.close()
+        else:
+            await self._events.aclose()

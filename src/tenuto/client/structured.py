@@ -139,7 +139,7 @@ class _Wanted:
         if self._narrowed is not None and self._narrowed.wrapped:
             data = _unwrapped(data)
         if isinstance(self._kind, Mapping):
-            value = jsonio.parse(data)
+            value = _value(data)
             _refuse(conform(value, self._schema))
             return value
         try:
@@ -152,7 +152,7 @@ class _Wanted:
         errors = getattr(exc, "errors", None)  # pydantic's way
         if errors is not None:
             return [_told(error) for error in errors()]
-        return conform(jsonio.parse(data), self._schema) or (str(exc),)
+        return conform(_value(data), self._schema) or (str(exc),)
 
     def repair(self, unfit: _Unfit) -> str:
         """Say what was wrong and ask again. A schema that was not in the conversation is shown now."""
@@ -195,6 +195,14 @@ def _unwrapped(data: str | msgspec.Raw) -> msgspec.Raw:
     if list(held) != [WRAPPED]:
         raise _Unfit(f'(root): expected an object whose only property is "{WRAPPED}"')
     return held[WRAPPED]
+
+
+def _value(data: str | msgspec.Raw) -> Any:
+    """Read JSON of which only the form is known to be right: a number in it may be more than anybody can hold."""
+    try:
+        return jsonio.parse(data)
+    except jsonio.JsonError as exc:
+        raise _Unfit(f"no value: {exc}") from exc
 
 
 def _refuse(problems: Iterable[str]) -> None:

@@ -10,10 +10,11 @@ import asyncio
 import os
 import sys
 import threading
+import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from concurrent.futures import CancelledError, Future, wait
+from concurrent.futures import CancelledError, Future, InvalidStateError, wait
 from contextlib import suppress
 from contextvars import Context, copy_context
 from queue import Empty, SimpleQueue
@@ -25,6 +26,7 @@ from tenuto.client.options import ChatParameters, ClientOptions, Timeouts
 from tenuto.client.stream import AsyncStream
 from tenuto.core.events import ContentDelta, Event, TextDelta
 from tenuto.core.request import ChatRequest
+from tenuto.errors import ConnectionFailed, TenutoError
 
 if TYPE_CHECKING:
     from tenuto.client.messages import Said
@@ -39,10 +41,26 @@ __all__ = ["Client", "Stream"]
 T = TypeVar("T")
 _POLL = 0.2 if sys.platform == "win32" else None
 """A wait without end cannot be interrupted by Ctrl-C on Windows: there, waits are cut into pieces."""
+_OWN_END = 1.0
+"""How long a call may take to fail by itself when its client is closed."""
 _LAST_WORDS = 5.0
 """How long a cancelled coroutine may take to let go of its line."""
 _AHEAD = 4096
 """How many events may wait for a reader before no more are read."""
+
+
+class _Left(Exception):
+    """Carries what would end the loop's thread to whoever called: it is meant for him."""
+
+    def __init__(self, left: BaseException) -> None:
+        self.left = left
+
+
+async def _carried(coroutine: Coroutine[Any, Any, T]) -> T:
+    try:
+        return await coroutine
+    except (SystemExit, KeyboardInterrupt) as exc:
+        raise _Left(exc) from None
 
 
 class Running(Generic[T]):
@@ -57,10 +75,19 @@ class Running(Generic[T]):
 
     def cancel(self) -> None:
         """Ask it to end."""
-        self._loop.call_soon_threadsafe(self._cancel)
+        with suppress(RuntimeError):  # the loop is closed, and so it has ended
+            self._loop.call_soon_threadsafe(self._cancel)
+
+    def drop(self) -> None:
+        """Its loop has ended: nothing will come of it any more."""
+        if not self.future.done():
+            if self._task is None:
+                self._coroutine.close()
+            with suppress(InvalidStateError):
+                self.future.set_exception(CancelledError())
 
     def _begin(self, context: Context) -> None:
-        self._task = self._loop.create_task(self._coroutine, context=context)
+        self._task = self._loop.create_task(_carried(self._coroutine), context=context)
         self._task.add_done_callback(self._ended)
 
     def _cancel(self) -> None:
@@ -68,28 +95,25 @@ class Running(Generic[T]):
             self._task.cancel()
 
     def _ended(self, task: asyncio.Task[T]) -> None:
-        if task.cancelled():
-            self.future.set_exception(CancelledError())
-        elif (error := task.exception()) is not None:
-            self.future.set_exception(error)
-        else:
+        error = CancelledError() if task.cancelled() else task.exception()
+        if error is None:
             self.future.set_result(task.result())
+        else:
+            self.future.set_exception(error.left if isinstance(error, _Left) else error)
 
 
 class Bridge:
-    """A loop in a thread, started by the first coroutine that is run on it."""
+    """A loop in a thread, started by the first coroutine that is run on it. `last` is what is to be run at its end."""
 
-    def __init__(self) -> None:
+    def __init__(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        self._last = last
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._pid = 0
-        self._stop: Callable[[], object] | None = None
-
-    @property
-    def started(self) -> bool:
-        """Whether anything was run in this process."""
-        return self._loop is not None and self._pid == os.getpid()
+        self._forgotten: weakref.finalize[Any, Any] | None = None
+        self._live: set[Running[Any]] = set()
+        self.closed = False
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end and return what it gives.
@@ -99,6 +123,8 @@ class Bridge:
         running = self.start(coroutine)
         try:
             return _waited(running.future)
+        except CancelledError:
+            raise self.gone() from None
         except BaseException:
             if not running.future.done():
                 running.cancel()
@@ -110,24 +136,47 @@ class Bridge:
         if self._thread is threading.current_thread():
             coroutine.close()
             raise RuntimeError("the client was called from inside its own work: use AsyncClient there")
-        return Running(self.loop(), coroutine)
-
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """Return the loop; it is made anew in a process that was forked off, where no thread survives."""
         with self._lock:
-            if self._loop is None or self._pid != os.getpid():
-                loop = asyncio.new_event_loop()
-                thread = threading.Thread(target=_serve, args=(loop,), name="tenuto", daemon=True)
-                thread.start()
-                self._loop, self._thread, self._pid = loop, thread, os.getpid()
-                self._stop = weakref.finalize(self, _stopped, loop, thread, os.getpid())
-            return self._loop
+            if self.closed:
+                coroutine.close()
+                raise RuntimeError("the client is closed")
+            running = Running(self._running_loop(), coroutine)
+            self._live.add(running)
+        running.future.add_done_callback(lambda _: self._live.discard(running))
+        return running
+
+    def soon(self, act: Callable[[], object]) -> None:
+        """Have something done on the loop."""
+        loop = self._loop
+        if loop is not None:
+            with suppress(RuntimeError):  # it is closed
+                loop.call_soon_threadsafe(act)
+
+    def gone(self) -> ConnectionFailed:
+        """Say why a call ended that nobody cancelled."""
+        return ConnectionFailed("the client was closed", retryable=False)
 
     def close(self) -> None:
-        """Stop the loop and wait for its thread."""
-        if self._stop is not None:
-            self._stop()
-        self._loop = self._thread = None
+        """Run the last coroutine, stop the loop and wait for its thread. Calls that are under way fail."""
+        with self._lock:
+            self.closed = True
+            forgotten, self._forgotten = self._forgotten, None
+        stop = forgotten.detach() if forgotten is not None else None
+        if stop is not None:
+            _stopped(*stop[2])
+        for running in tuple(self._live):
+            running.drop()
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        """Return the loop; it is made anew in a process that was forked off, where no thread survives."""
+        if self._loop is None or self._pid != os.getpid():
+            loop = asyncio.new_event_loop()
+            thread = threading.Thread(target=_serve, args=(loop, self._last), name="tenuto", daemon=True)
+            thread.start()
+            self._loop, self._thread, self._pid = loop, thread, os.getpid()
+            self._live.clear()
+            self._forgotten = weakref.finalize(self, _forgot, loop, thread, os.getpid())
+        return self._loop
 
 
 def _waited(future: Future[T]) -> T:
@@ -139,26 +188,40 @@ def _waited(future: Future[T]) -> T:
                 raise
 
 
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
+def _serve(loop: asyncio.AbstractEventLoop, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
     finally:
-        left = asyncio.all_tasks(loop)
-        for task in left:
-            task.cancel()
-        if left:
-            loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.run_until_complete(_wound_up(last))
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.run_until_complete(loop.shutdown_default_executor())
         loop.close()
 
 
+async def _wound_up(last: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run the last coroutine; then what is under way may end by itself, and is cancelled if it does not."""
+    await last()
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    if left:
+        _, left = await asyncio.wait(left, timeout=_OWN_END)
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+
+
 def _stopped(loop: asyncio.AbstractEventLoop, thread: threading.Thread, pid: int) -> None:
     if pid == os.getpid() and not loop.is_closed():
-        loop.call_soon_threadsafe(loop.stop)
+        with suppress(RuntimeError):  # it was closed in the meantime
+            loop.call_soon_threadsafe(loop.stop)
         if thread is not threading.current_thread():
-            thread.join(5.0)
+            thread.join(_LAST_WORDS)
+
+
+def _forgot(loop: asyncio.AbstractEventLoop, thread: threading.Thread, pid: int) -> None:
+    if pid == os.getpid():
+        warnings.warn("a Client was not closed", ResourceWarning, stacklevel=2)
+        _stopped(loop, thread, pid)
 
 
 class Client:
@@ -170,7 +233,7 @@ class Client:
 
     def __init__(self, **options: Unpack[ClientOptions]) -> None:
         self._async = AsyncClient(**options)
-        self._bridge = Bridge()
+        self._bridge = Bridge(self._async.close)
 
     @overload
     def chat(self, request: ChatRequest | Mapping[str, Any], /, *, timeout: float | Timeouts | None = ...) -> Reply: ...
@@ -263,10 +326,8 @@ class Client:
 
     def close(self) -> None:
         """Close every line and stop the thread."""
-        if self._bridge.started:
-            self._bridge.run(self._async.close())
-        self._async.closed = True
         self._bridge.close()
+        self._async.closed = True
 
     def __repr__(self) -> str:
         return repr(self._async).replace("AsyncClient", "Client")
@@ -286,7 +347,8 @@ class Stream:
         self._pump: Running[None] | None = None
         self._room: asyncio.Event | None = None
         self._read = self._handed = 0
-        self._ended = False
+        self._ended = self._closed = False
+        self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -331,11 +393,13 @@ class Stream:
 
         Any thread may do so; whoever iterates over the stream at that moment sees it end.
         """
+        self._closed = True
         return self._bridge.run(self._stopped_pump(self._stream.cancel))
 
     def close(self) -> None:
         """Close the connection. To do so twice is harmless."""
-        if self._pump is not None:
+        self._closed = True
+        if self._pump is not None and not self._pump.future.done() and not self._bridge.closed:
             self._bridge.run(self._stopped_pump(self._stream.close))
 
     # --- the pump: events are read in the background and handed over in handfuls --------------------------------------
@@ -343,19 +407,36 @@ class Stream:
     def _fill(self) -> None:
         if self._ended:
             raise StopIteration
-        if self._pump is None:
-            self._pump = self._bridge.start(self._pumped())
-        came = self._taken()
+        pump = self._started()
+        try:
+            came = self._taken()
+        except BaseException:  # an interrupt; there may be no `with` that would close the stream
+            pump.cancel()
+            wait((pump.future,), _LAST_WORDS)
+            raise
         if came:
             self._pending.extend(came)
             self._handed += len(came)
-            if self._room is not None and self._ahead() < _AHEAD:
-                self._bridge.loop().call_soon_threadsafe(self._room.set)
+            room = self._room
+            if room is not None and self._ahead() < _AHEAD:
+                self._bridge.soon(room.set)
             return
         self._ended = True
-        with suppress(CancelledError):
-            _waited(self._pump.future)  # raises what the stream ended with
+        self._queue.put([])  # another thread may wait for the end, too
+        try:
+            _waited(pump.future)  # raises what the stream ended with
+        except CancelledError:
+            if not self._closed:
+                raise self._bridge.gone() from None
         raise StopIteration
+
+    def _started(self) -> Running[None]:
+        with self._lock:
+            if self._pump is None:
+                if self._closed:
+                    raise TenutoError("the stream is closed")
+                self._pump = self._bridge.start(self._pumped())
+            return self._pump
 
     def _taken(self) -> list[Event]:
         while True:

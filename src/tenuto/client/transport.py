@@ -7,7 +7,9 @@ cookies, no passwords from files, no compressed bodies.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -24,6 +26,20 @@ from tenuto.errors import ConnectionFailed, FetchRefused, LLMError, ProtocolErro
 __all__ = ["AiohttpTransport"]
 
 _NO_AUTO = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
+
+
+_LIVE: weakref.WeakSet[AiohttpTransport] = weakref.WeakSet()
+_LEFT: list[object] = []
+"""What must not be closed here, and so must not be collected."""
+
+
+def _forked() -> None:
+    for transport in tuple(_LIVE):
+        transport.leave()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 class AiohttpTransport:
@@ -84,7 +100,13 @@ class AiohttpTransport:
                 timeout=aiohttp.ClientTimeout(total=None),
             )
             self._loop = loop
+            _LIVE.add(self)
         return self._session
+
+    def leave(self) -> None:
+        """Let the lines be, in a process that was forked off: they are the parent's, and so is what wakes its loop."""
+        _LEFT.append(self._session)
+        self._session = None
 
     def _proxy(self, url: str) -> str | None:
         if self._guard is not None:
@@ -100,6 +122,11 @@ class _Reply:
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
+        # aiohttp does not tell whoever reads a body of every way in which its line can end
+        protocol = response.connection.protocol if response.connection is not None else None
+        self._line: asyncio.Future[None] | None = getattr(protocol, "closed", None)
+        if self._line is not None:
+            self._line.add_done_callback(self._lost)
         self.status = response.status
         self.headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
 
@@ -113,7 +140,15 @@ class _Reply:
         self._response.content.set_exception(error)
 
     def close(self) -> None:
+        if self._line is not None:
+            self._line.remove_done_callback(self._lost)
         self._response.close()
+
+    def _lost(self, line: asyncio.Future[None]) -> None:
+        content = self._response.content
+        if not content.is_eof() and content.exception() is None:
+            content.set_exception(ConnectionFailed("the line broke: it was closed in the middle of the answer"))
+        line.exception()  # it was heard of
 
 
 class _GuardedResolver(AbstractResolver):
@@ -144,7 +179,7 @@ def _check_literal(url: str, guard: Callable[[str], bool]) -> None:
 
 
 def _connecting(seconds: float | None) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(total=None, sock_connect=seconds)
+    return aiohttp.ClientTimeout(total=None, connect=seconds)  # with looking up the name, and shaking hands
 
 
 def _failure(exc: Exception, url: str) -> LLMError:

@@ -14,6 +14,10 @@ SETTLED = 30.0
 """How long to wait for what may follow a finished answer: its usage, the end of the stream."""
 
 
+_AGAIN = 0.25
+"""How soon to look again if nobody waits."""
+
+
 class Settled(Exception):
     """The answer is whole, and what might have followed did not come."""
 
@@ -22,10 +26,11 @@ class Watch:
     """Guards one answer. `bytes` and `event` are told when something came; past a deadline, `abort` is called.
 
     Silence is measured from the last sign of life, so the timer may fire early and look again, but never late by more
-    than the time it takes the loop to wake.
+    than the time it takes the loop to wake. What the reader does between two reads is its own affair: the clocks stand
+    still then, and nothing that came is thrown away.
     """
 
-    __slots__ = ("_abort", "_handle", "_heard", "_loop", "_settled_by", "_told", "_total_at", "_waits")
+    __slots__ = ("_abort", "_handle", "_heard", "_loop", "_settled_by", "_still", "_told", "_total_at", "_waits")
 
     def __init__(self, waits: Timeouts, total_at: float | None, abort: Callable[[BaseException], None]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -34,12 +39,23 @@ class Watch:
         self._abort = abort
         self._heard = self._told = self._loop.time()
         self._settled_by: float | None = None
+        self._still: float | None = None
         self._handle: asyncio.TimerHandle | None = None
         self._arm()
 
+    def reads(self) -> None:
+        """Somebody waits for bytes: the clocks run."""
+        if self._still is not None:
+            pause = self._loop.time() - self._still
+            self._heard += pause
+            self._told += pause
+            if self._settled_by is not None:
+                self._settled_by += pause
+            self._still = None
+
     def bytes(self) -> None:
-        """Some bytes came."""
-        self._heard = self._loop.time()
+        """Some bytes came, and nobody waits for more just now."""
+        self._heard = self._still = self._loop.time()
 
     def event(self) -> None:
         """An event came: a sign that the model lives, not only its server."""
@@ -65,6 +81,9 @@ class Watch:
 
     def _look(self) -> None:
         now = self._loop.time()
+        if self._still is not None:  # nobody waits
+            self._handle = self._loop.call_at(now + _AGAIN, self._look)
+            return
         for at, over in zip(self._deadlines(), (self._settle, self._total, self._silence, self._no_event), strict=True):
             if at is not None and at <= now:
                 self._handle = None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
 
 import msgspec
 
@@ -28,14 +28,31 @@ class EmbedRequest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     extra_body: dict[str, Any] = {}
     extra_headers: dict[str, str] = {}
 
+    @classmethod
+    def of(cls, model: str, input: str | Iterable[str], dimensions: int | None = None) -> Self:
+        """Make a request of whatever texts come in. Raise `TypeError` for a model or a text that is none."""
+        if not isinstance(model, str):
+            raise TypeError(f"the model is {_named(model)}: expected a string, provider/model")
+        return cls(model=model, input=input if isinstance(input, str) else _texts(input), dimensions=dimensions)
+
     @property
     def texts(self) -> tuple[str, ...]:
         """The texts, whichever way they were given. Raise `TypeError` for anything that is no text."""
-        texts = (self.input,) if isinstance(self.input, str) else tuple(self.input)
-        for at, text in enumerate(texts):
-            if not isinstance(text, str):
-                raise TypeError(f"input[{at}] is {type(text).__name__}: only texts can be embedded")
-        return texts
+        return (self.input,) if isinstance(self.input, str) else _texts(self.input)
+
+
+def _texts(input: object) -> tuple[str, ...]:
+    if isinstance(input, bytes | bytearray | memoryview | Mapping) or not isinstance(input, Iterable):
+        raise TypeError(f"input is {_named(input)}: expected a text, or a list of texts")
+    texts = tuple(input)
+    for at, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TypeError(f"input[{at}] is {_named(text)}: only texts can be embedded")
+    return texts
+
+
+def _named(value: object) -> str:
+    return "None" if value is None else type(value).__name__
 
 
 class EmbedUsage(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ that whatever can be received can be stored and read back identical. Four promis
 
 * A value that is not ours to interpret travels as its own JSON text (`str` or `msgspec.Raw`), so `1.10` stays `1.10`.
 * Half characters survive as escapes; two halves side by side are the character they make.
-* Every unreadable document, and every number JSON has no word for, is one error: `JsonError`.
+* Every unreadable document, and every value JSON has no word for, is one error: `JsonError`.
 * Nesting beyond `MAX_DEPTH` is refused with a message that says so, before it can exhaust the stack.
 """
 
@@ -31,6 +31,7 @@ __all__ = [
     "members",
     "object_text",
     "parse",
+    "printable",
     "problem",
     "text_of",
     "typed",
@@ -269,15 +270,24 @@ def whole(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
+def printable(text: str) -> str:
+    """Join the halves of characters, and write U+FFFD for a lone one: for people, since it cannot be printed."""
+    return _SURROGATE.sub("\ufffd", whole(text)) if lone_surrogates(text) else text
+
+
 def encode(value: Any) -> bytes:
     """Write compact JSON. `Raw` is spliced in as it stands; lone surrogates become escapes that read back identical.
 
-    NaN and infinities, for which JSON has no word, and nesting without end are a `JsonError`.
+    What JSON has no word for (NaN and infinities, objects of any class), and nesting without end are a `JsonError`.
     """
     try:
         return _written(value)
     except RecursionError:
         raise JsonError(f"nested deeper than {MAX_DEPTH} levels") from None
+    except JsonError:
+        raise
+    except (TypeError, ValueError) as exc:  # msgspec's word for a class, Python's for an integer of too many digits
+        raise JsonError(str(exc)) from exc
 
 
 def _written(value: Any) -> bytes:
@@ -326,7 +336,7 @@ def _pieces(value: Any) -> Iterable[str]:
     elif isinstance(value, dict):
         yield "{"
         for at, (key, item) in enumerate(value.items()):
-            yield f"{',' if at else ''}{_dumps(key if isinstance(key, str) else str(key))}:"
+            yield f"{',' if at else ''}{_dumps(key if isinstance(key, str) else _key(key))}:"
             yield from _pieces(item)
         yield "}"
     elif isinstance(value, list | tuple):
@@ -335,8 +345,12 @@ def _pieces(value: Any) -> Iterable[str]:
             yield "," if at else ""
             yield from _pieces(item)
         yield "]"
-    elif isinstance(value, msgspec.Struct):
-        yield from _pieces(msgspec.to_builtins(value, builtin_types=(Raw,)))
-    else:
+    elif value is None or isinstance(value, str | int | float):
         _refuse_infinite(value)
         yield _dumps(value)
+    else:
+        yield from _pieces(msgspec.to_builtins(value, builtin_types=(Raw,)))
+
+
+def _key(key: Any) -> str:
+    return str(next(iter(msgspec.to_builtins({key: None}, str_keys=True))))

@@ -71,9 +71,9 @@ class Slot:
         return BlockKey(self.index)
 
     def joined(self) -> Block:
-        """Return the block with its pieces in it; nothing is consumed."""
-        if self.pieces:
-            field = GROWS[type(self.block)]
+        """Return the block with its pieces in it, or as it is where it cannot grow; nothing is consumed."""
+        field = GROWS.get(type(self.block)) if self.pieces else None
+        if field is not None:
             self.pieces = ["".join(self.pieces)]
             text = jsonio.whole(getattr(self.block, field) + self.pieces[0])
             return msgspec.structs.replace(self.block, **{field: text})

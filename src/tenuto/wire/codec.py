@@ -30,8 +30,8 @@ from tenuto.core.events import (
     Failure,
     MessageDone,
 )
-from tenuto.core.messages import Origin
-from tenuto.core.response import ChatResponse
+from tenuto.core.messages import AssistantMessage, Origin
+from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.target import Dialect, Loss, Target
 from tenuto.errors import IncompleteResponse, LLMError, ProtocolError, StreamAssemblyError
 from tenuto.wire.assembler import BlockAssembler, Slot
@@ -244,6 +244,20 @@ class Decoder(ABC):
         self.out.append(MessageDone(response))
         return self.out.copy()
 
+    def partial(self) -> ChatResponse:
+        """Return what has come so far, whatever that was: at least one message, and each of them incomplete.
+
+        If it cannot be put together, the reply is empty, and a `Loss` says why.
+        """
+        nothing = (Choice(AssistantMessage((), incomplete=True)),)
+        try:
+            response = self.response(partial=True)
+        except _FAULTS as exc:
+            what = jsonio.printable(f"what had come could not be put together: {exc!r}")
+            losses = (*self.losses, Loss("unassembled", "reply", what))
+            return ChatResponse("", self.target.provider.name, self.target.model, nothing, losses=losses)
+        return response if response.choices else msgspec.structs.replace(response, choices=nothing)
+
     def broken(self, error: LLMError) -> None:
         """The bytes have ended with a fault of the line: what came goes on the error as `partial`."""
         self.out.clear()
@@ -278,17 +292,16 @@ class Decoder(ABC):
         return None
 
     def _unreadable(self, exc: BaseException, frame: bytes) -> ProtocolError:
-        error = ProtocolError(f"unreadable frame: {exc}", provider=self.target.provider.name, frame=frame)
+        error = ProtocolError(
+            jsonio.printable(f"unreadable frame: {exc}"), provider=self.target.provider.name, frame=frame
+        )
         error.__cause__ = exc
         return error
 
     def _fail(self, error: LLMError) -> None:
         if self.error is None:
             error.provider = error.provider or self.target.provider.name
-            try:
-                error.partial = self.response(partial=True)
-            except _FAULTS as exc:  # there is no part to hand out; whoever reads the error is told why
-                error.add_note(f"what had come before could not be assembled: {exc!r}")
+            error.partial = self.partial()
             self.error = error
             self.out.append(Failure(str(error), error.raw))
 

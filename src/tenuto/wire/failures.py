@@ -122,7 +122,7 @@ def failure(
     """Turn an error body, or an error object out of a stream, into its exception.
 
     `status` is the HTTP status, or None for an error inside a stream. The body may be anything: what cannot be read as
-    an error object becomes the message as it stands.
+    an error object becomes the message as it stands. The message can be printed; `raw` is what came.
     """
     text = raw if isinstance(raw, str) else raw.decode("utf-8", "replace")
     try:
@@ -131,7 +131,7 @@ def failure(
         body = text
     inner = _inner(body)
     status = _status(inner, status)
-    message = message_of(body) or f"HTTP {status}"
+    message = jsonio.printable(message_of(body)) or f"HTTP {status}"
     held = {name.lower(): value for name, value in (headers or {}).items()}
     kind = _kind(inner, message, status)
     error = kind(message, provider=provider, status=status, raw=text)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 
+from tenuto.errors import UnsupportedModel
+
 __all__ = ["model_place", "path_of", "query"]
 
 _NOT_IN_PATH = re.compile(r"[^A-Za-z0-9/:@._~-]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _NOT_IN_QUERY = re.compile(r"[^A-Za-z0-9._~-]+")
 
 
@@ -16,7 +19,15 @@ def model_place(model: str) -> str:
 
 
 def path_of(model: str) -> str:
-    """Return a model's place as the path below the base URL."""
+    """Return a model's place as the path below the base URL.
+
+    Raise `UnsupportedModel` for a name that would lead elsewhere: with `.`, `..` or nothing between two slashes, or with
+    a control character.
+    """
+    if _CONTROL.search(model):
+        raise UnsupportedModel(model, "a name that holds a control character is no part of an address")
+    if any(step in ("", ".", "..") for step in model.split("/")):
+        raise UnsupportedModel(model, "a name with an empty step, `.` or `..` in it is no part of an address")
     return f"/{_quoted(model_place(model), _NOT_IN_PATH)}"
 
 

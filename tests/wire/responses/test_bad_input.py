@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tenuto.core.blocks import Text, ToolUse
+from tenuto.core.blocks import Opaque, Text, ToolUse
 from tenuto.core.events import Failure
 from tenuto.errors import (
     BadRequest,
@@ -245,3 +245,17 @@ def test_broken_arguments_are_kept_with_the_reason():
 
     assert (reply.message.blocks[0].args, bool(reply.message.blocks[0].broken)) == ('{"a', True)
     assert rules(reply) == ["broken-arguments"]
+
+
+def test_pieces_of_an_item_of_an_unknown_type_are_no_fault():
+    """What has come so far can be had; the finished item says what it is."""
+    reader = decoder()
+    new = {"type": "hologram", "id": "h_1"}
+    reader.feed(sse(created(), added(0, new), said(0, "Hi"), said(0, " there")))
+    partial = reader.partial()
+
+    assert [type(block) for block in partial.message.blocks] == [Opaque]
+    assert partial.message.incomplete
+    assert not [loss for loss in partial.losses if loss.rule == "unassembled"]
+    reader.feed(sse(done(0, {**new, "shape": "round"}), completed()))
+    assert "round" in reader.finish()[-1].response.message.blocks[0].raw

@@ -174,6 +174,7 @@ class ChatDecoder(Decoder):
     def complete(self) -> bool:
         if not self.settled:
             return False
+        self._begin()
         for state in self._states.values():
             state.close()
             state.late()
@@ -222,14 +223,19 @@ class ChatDecoder(Decoder):
         self._settle_created()
         self._keep(self._fields, fields)
         found = [jsonio.members(raw) for raw in jsonio.elements(choices)] if bytes(choices) != b"null" else []
+        if found or self._id:
+            self._begin()
         self._count(usage, fields, found)
-        if not self._begun and (found or self._id):
-            self._begun = True
-            self.out.append(MessageStart(self._id, self._model))
         for at, choice in enumerate(found):
             self._read_choice(choice, at, whole=whole)
         if error is not None:
             raise error
+
+    def _begin(self) -> None:
+        """Tell that the reply begins: before anything else is told of it."""
+        if not self._begun:
+            self._begun = True
+            self.out.append(MessageStart(self._id, self._model))
 
     def _error(self, fields: Fields, data: bytes) -> LLMError | None:
         """Find an error wherever hosts put one; the frame may hold more, which is read before it is raised."""
@@ -289,6 +295,7 @@ class ChatDecoder(Decoder):
             return
         self._superseded(raw)
         self._usage, self._raw_usage, self._usage_losses = found, raw, losses
+        self._begin()
         self.out.append(UsageUpdate(found))
 
     def _superseded(self, usage: Raw) -> None:

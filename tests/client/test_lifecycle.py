@@ -1,0 +1,396 @@
+"""Ends and beginnings: closing in the middle, cancelling whoever reads, reading slowly, forking, leaving by force."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+
+import pytest
+
+from scripted import ROW, chat, frames
+from serving import Gate, Server, chunk, reply, stream_head
+from tenuto import AsyncClient, Client, LLMError, Provider, TenutoError, Timeouts
+from tenuto.core.events import ContentDelta
+from tenuto.errors import ConnectionFailed, IncompleteResponse, ProtocolError, RateLimited, TimedOut
+from tenuto.middleware import retry
+from tenuto.testing import Answer, ScriptedTransport
+
+HELLO = reply(json.dumps(chat()).encode())
+
+
+def row(server: Server) -> Provider:
+    return Provider("mine", "openai-chat", server.url + "/v1")
+
+
+def begun(*words: str) -> bytes:
+    return stream_head() + b"".join(chunk(piece) for piece in frames(*words, done=False))
+
+
+# --- closing the client in the middle ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_closing_the_client_ends_the_calls_under_way(stream):
+    """At once, with an error, and nothing is asked again."""
+    gate = Gate()
+    with Server([begun("a"), gate] if stream else [gate], HELLO) as server:
+
+        async def main() -> BaseException:
+            ai = AsyncClient(providers=[row(server)])
+            reading = asyncio.Event()
+
+            async def ask() -> None:
+                async for _ in ai.stream("mine/m", "Hi"):
+                    reading.set()
+
+            task = asyncio.create_task(ask() if stream else ai.chat("mine/m", "Hi"))
+            await asyncio.wrap_future(gate.reached)
+            if stream:
+                await reading.wait()
+            await ai.close()
+            with pytest.raises((ConnectionFailed, IncompleteResponse)) as caught:
+                await asyncio.wait_for(task, 5)
+            return caught.value
+
+        assert "closed" in str(asyncio.run(main()))
+        assert 1 == len(server.requests)
+
+
+def test_closing_the_client_ends_a_pause():
+    async def main() -> None:
+        transport = ScriptedTransport(Answer({}, 429, {"retry-after": "50"}), chat())
+        ai = AsyncClient(providers=[ROW], transport=transport, middleware=[retry()])
+        task = asyncio.create_task(ai.chat("mine/m", "Hi"))
+        while not transport.requests:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await ai.close()
+        with pytest.raises(ConnectionFailed, match="closed"):
+            await asyncio.wait_for(task, 5)
+
+    asyncio.run(main())
+
+
+def test_a_stream_whose_client_is_closed_does_not_just_end():
+    """What looks like the end of a reply is the end of a reply."""
+    ai = Client(
+        providers=[ROW], transport=ScriptedTransport(Answer.stream(*frames("a", done=False), hang=True)), middleware=[]
+    )
+    stream = ai.stream("mine/m", "Hi")
+    assert next(stream)
+    ai.close()
+    with pytest.raises(LLMError, match="closed"):
+        list(stream)
+    stream.close()
+
+
+def test_a_thread_in_a_stream_hears_that_the_client_was_closed():
+    ai = Client(
+        providers=[ROW], transport=ScriptedTransport(Answer.stream(*frames("a", done=False), hang=True)), middleware=[]
+    )
+    reading, heard = threading.Event(), []
+
+    def read() -> None:
+        try:
+            for event in ai.stream("mine/m", "Hi"):
+                if isinstance(event, ContentDelta):
+                    reading.set()
+        except LLMError as exc:
+            heard.append(exc)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    assert reading.wait(10)
+    ai.close()
+    thread.join(10)
+
+    assert ["the client was closed"] == [str(error) for error in heard]
+
+
+def test_closing_a_stream_behind_its_client_hides_nothing():
+    before = threading.active_count()
+    ai = Client(
+        providers=[ROW],
+        transport=ScriptedTransport(Answer.stream(*frames("a")), Answer.stream(*frames("a"))),
+        middleware=[],
+    )
+    done = ai.stream("mine/m", "Hi")
+    done.drain()
+    with pytest.raises(KeyError, match="mine"), ai.stream("mine/m", "Hi") as stream:
+        next(stream)
+        ai.close()
+        raise KeyError("mine")
+    done.close()
+
+    assert before == threading.active_count()
+    with pytest.raises(RuntimeError, match="closed"):
+        ai.chat("mine/m", "Hi")
+
+
+def test_a_stream_that_was_closed_before_it_began_asks_nobody():
+    transport = ScriptedTransport(Answer.stream(*frames("a")))
+    with Client(providers=[ROW], transport=transport, middleware=[]) as ai:
+        with ai.stream("mine/m", "Hi") as stream:
+            pass
+        with pytest.raises(TenutoError, match="closed"):
+            list(stream)
+
+    assert [] == transport.requests
+
+
+# --- cancelling whoever reads -----------------------------------------------------------------------------------------
+
+
+def test_cancelling_ends_the_task_that_reads_and_no_other():
+    """One task read the first event, another reads on: the other one sees the end."""
+
+    async def main() -> None:
+        transport = ScriptedTransport(Answer.stream(*frames("a", done=False), hang=True))
+        async with AsyncClient(providers=[ROW], transport=transport, middleware=[]) as ai:
+            stream, waiting = ai.stream("mine/m", "Hi"), asyncio.Event()
+            events = aiter(stream)
+            await anext(events)
+
+            async def read_on() -> list[object]:
+                found = []
+                async for event in events:
+                    found.append(event)
+                    if isinstance(event, ContentDelta):
+                        waiting.set()
+                return found
+
+            reader = asyncio.create_task(read_on())
+            await waiting.wait()
+            await asyncio.sleep(0)
+            assert "a" == (await stream.cancel()).text
+            await stream.close()
+            assert await asyncio.wait_for(reader, 5)
+            await asyncio.sleep(0)  # nobody was cancelled here
+
+    asyncio.run(main())
+
+
+def test_a_task_that_was_cancelled_by_two_stays_cancelled():
+    async def main() -> None:
+        transport = ScriptedTransport(Answer.stream(*frames("a", done=False), hang=True))
+        async with AsyncClient(providers=[ROW], transport=transport, middleware=[]) as ai:
+            stream, waiting = ai.stream("mine/m", "Hi"), asyncio.Event()
+
+            async def read() -> None:
+                async for event in stream:
+                    if isinstance(event, ContentDelta):
+                        waiting.set()
+
+            reader = asyncio.create_task(read())
+            await waiting.wait()
+            await asyncio.sleep(0)
+            reader.cancel()
+            await stream.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await reader
+
+    asyncio.run(main())
+
+
+def test_two_threads_over_one_stream_both_see_its_end():
+    with Client(providers=[ROW], transport=ScriptedTransport(Answer.stream(*frames(*"abcdef"))), middleware=[]) as ai:
+        stream, got = ai.stream("mine/m", "Hi"), []
+        threads = [threading.Thread(target=lambda: got.extend(stream)) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(10)
+
+        assert not any(thread.is_alive() for thread in threads)
+        assert "abcdef" == stream.reply.text
+
+
+# --- reading slowly ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("waits", [Timeouts(read=0.05), Timeouts(event=0.05)])
+def test_a_reader_that_takes_its_time_loses_nothing(waits):
+    """Silence is the server's: what the reader does between two events does not count."""
+
+    async def main() -> str:
+        transport = ScriptedTransport(Answer.stream(*frames(*"abc")))
+        async with AsyncClient(providers=[ROW], transport=transport, middleware=[], timeout=waits) as ai:
+            async with ai.stream("mine/m", "Hi") as stream:
+                async for event in stream:
+                    if isinstance(event, ContentDelta) and event.delta.text == "a":
+                        await asyncio.sleep(0.2)  # longer than the deadline
+            return stream.reply.text
+
+    assert "abc" == asyncio.run(main())
+
+
+# --- the whole time ---------------------------------------------------------------------------------------------------
+
+
+def test_the_whole_time_bounds_calls_that_have_no_events():
+    async def main() -> None:
+        again = Answer({}, 429, {"retry-after": "30"})
+        async with AsyncClient(providers=[ROW], transport=ScriptedTransport(again, again), middleware=[retry()]) as ai:
+            for act in (ai.embed("mine/e", "x", timeout=0.05), ai.models("mine", timeout=0.05)):
+                with pytest.raises(TimedOut, match=r"longer than 0\.05 s"):
+                    await asyncio.wait_for(act, 5)
+
+    asyncio.run(main())
+
+
+def test_the_whole_time_bounds_repairs():
+    async def main() -> None:
+        async def slow(request, following):
+            await asyncio.sleep(0.03)
+            async for event in following(request):
+                yield event
+
+        transport = ScriptedTransport(*[chat("no")] * 50)
+        async with AsyncClient(providers=[ROW], transport=transport, middleware=[slow]) as ai:
+            with pytest.raises(TimedOut):
+                await ai.chat_structured("mine/m", "Hi", {"type": "object"}, repairs=50, timeout=0.2)
+        assert transport.left > 30
+
+    asyncio.run(main())
+
+
+def test_a_key_that_does_not_come_is_not_waited_for():
+    async def never() -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    async def main() -> None:
+        async with AsyncClient(
+            providers=[ROW], keys={"mine": never}, transport=ScriptedTransport(), middleware=[]
+        ) as ai:
+            with pytest.raises(TimedOut, match="longer"):
+                await asyncio.wait_for(ai.chat("mine/m", "Hi", timeout=0.05), 5)
+
+    asyncio.run(main())
+
+
+def test_a_function_for_a_key_does_not_hold_up_the_loop():
+    """It may wait for the loop's own work: then it must run beside it."""
+
+    async def main() -> str:
+        asked, given = threading.Event(), threading.Event()
+
+        def key() -> str:
+            asked.set()
+            assert given.wait(10)
+            return "sk-long-enough"
+
+        async with AsyncClient(
+            providers=[ROW], keys={"mine": key}, transport=ScriptedTransport(chat()), middleware=[]
+        ) as ai:
+            task = asyncio.create_task(ai.chat("mine/m", "Hi"))
+            while not asked.is_set():
+                await asyncio.sleep(0)
+            given.set()
+            return (await task).text
+
+    assert "hello" == asyncio.run(main())
+
+
+# --- the line ---------------------------------------------------------------------------------------------------------
+
+
+def test_chunks_that_make_no_sense_are_told_at_once():
+    gate = Gate()
+    with Server([begun("a"), gate, b"zz\r\nabc"]) as server:
+
+        async def main() -> None:
+            async with AsyncClient(providers=[row(server)], middleware=[]) as ai:
+                with pytest.raises((IncompleteResponse, ProtocolError)) as caught:
+                    async with ai.stream("mine/m", "Hi") as stream:
+                        async for event in stream:
+                            if isinstance(event, ContentDelta):
+                                gate.open()
+                assert "a" == caught.value.partial.text
+
+        asyncio.run(asyncio.wait_for(main(), 10))
+
+
+def test_keys_in_headers_of_ones_own_are_covered_too(caplog, monkeypatch):
+    monkeypatch.setenv("TENUTO_DEBUG", "wire")
+    canary = "sk-canary-0123456789"
+    said = {"error": {"message": f"bad key {canary}"}}
+
+    async def main() -> LLMError:
+        transport = ScriptedTransport(Answer(said, 429, {"x-echo": canary}))
+        async with AsyncClient(providers=[ROW], transport=transport, middleware=[]) as ai:
+            with pytest.raises(RateLimited) as caught:
+                await ai.chat("mine/m", "Hi", extra_headers={"Ocp-Apim-Subscription-Key": canary})
+            return caught.value
+
+    with caplog.at_level("DEBUG", "tenuto"):
+        error = asyncio.run(main())
+
+    assert canary not in f"{error} {error!r} {error.raw} {caplog.text}"
+
+
+# --- by force ---------------------------------------------------------------------------------------------------------
+
+
+def test_whoever_exits_inside_middleware_exits_and_the_client_goes_on():
+    async def leave(request, following):
+        if request.max_tokens == 1:
+            sys.exit("enough")
+        async for event in following(request):
+            yield event
+
+    with Client(providers=[ROW], transport=ScriptedTransport(chat()), middleware=[leave]) as ai:
+        with pytest.raises(SystemExit, match="enough"):
+            ai.chat("mine/m", "Hi", max_tokens=1)
+        assert "hello" == ai.chat("mine/m", "Hi").text
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_child_leaves_its_parents_lines_alone():
+    """The child asks, closes and goes; the parent's line, which both share, still hears its answers."""
+    with Server(HELLO) as server, Client(providers=[row(server)], middleware=[]) as ai:
+        assert "hello" == ai.chat("mine/m", "Hi").text
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(20)
+            try:
+                ai.chat("mine/m", "Hi")
+                ai.close()
+                del ai
+            finally:
+                os._exit(0)
+        os.waitpid(pid, 0)
+        assert "hello" == ai.chat("mine/m", "Hi", timeout=10).text
+
+
+def test_a_client_that_is_forgotten_is_closed_on_its_own_loop():
+    """With a warning, and no complaint from any other thread."""
+    code = """
+        import gc, json, sys, warnings
+        sys.path.insert(0, {tests!r})
+        from scripted import chat
+        from serving import Server, reply
+        from tenuto import Client, Provider
+        warnings.simplefilter("always")
+        with Server(reply(json.dumps(chat()).encode())) as server:
+            ai = Client(providers=[Provider("mine", "openai-chat", server.url)], middleware=[])
+            ai.chat("mine/m", "Hi")
+            del ai
+            gc.collect()
+    """
+    tests = str(Path(__file__).parent.parent)
+    code = textwrap.dedent(code).format(tests=tests)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
+
+    assert 0 == done.returncode
+    assert ["a Client was not closed"] == [
+        line.partition("ResourceWarning: ")[2] for line in done.stderr.splitlines() if "Warning" in line
+    ]
+    assert "Exception ignored" not in done.stderr

@@ -1,0 +1,63 @@
+"""Names in addresses: a model's name never leads out of its place."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tenuto.core.request import ChatRequest
+from tenuto.core.target import Provider, Target
+from tenuto.errors import UnsupportedModel
+from tenuto.wire.dialects import write
+from tenuto.wire.places import path_of
+
+
+@pytest.mark.parametrize(
+    "model, path",
+    [
+        ("gemini-3-pro", "/models/gemini-3-pro"),
+        ("tunedModels/mine", "/tunedModels/mine"),
+        ("publishers/google/models/gemini-2.5-flash@001", "/publishers/google/models/gemini-2.5-flash@001"),
+        ("a..b", "/models/a..b"),
+        (".hidden", "/models/.hidden"),
+        ("...", "/models/..."),
+        ("a b?c#d%2e%2e", "/models/a%20b%3Fc%23d%252e%252e"),
+    ],
+)
+def test_a_name_is_written_as_a_path(model, path):
+    assert path_of(model) == path
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["", ".", "..", "/", "a/", "/a", "a//b", "a/./b", "mine/../../tenant-b/models/m", "a/..", "../a", "a/b/."],
+)
+def test_a_name_that_walks_is_refused(model):
+    with pytest.raises(UnsupportedModel, match="part of an address") as caught:
+        path_of(model)
+
+    assert caught.value.model == model
+
+
+@pytest.mark.parametrize("model", ["a\nb", "a\r\nhost: b", "a\tb", "a\x00", "a\x7f", "a\x85", "a\u2028b"])
+def test_a_name_with_control_characters_is_refused(model):
+    with pytest.raises(UnsupportedModel, match="control character"):
+        path_of(model)
+
+
+def test_a_question_to_such_a_model_is_not_written():
+    target = Target(Provider("mine", "gemini", "https://mine.test/tenant-a"), "x/../../tenant-b/models/m", "gemini")
+    with pytest.raises(UnsupportedModel, match="tenant-b"):
+        write(ChatRequest(model="mine/m", messages=()), target)
+
+
+@given(st.text())
+def test_a_path_stays_below_its_base(model):
+    try:
+        steps = path_of(model).split("/")
+    except UnsupportedModel:
+        return
+    assert steps[0] == ""
+    assert not {"", ".", ".."} & set(steps[1:])
+    assert all(step.isascii() and step.isprintable() for step in steps)
