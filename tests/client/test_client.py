@@ -80,6 +80,13 @@ def test_a_whole_request_or_a_dictionary_may_be_given():
     assert 7 == second["max_tokens"]
 
 
+def test_what_happens_is_told_to_the_log(caplog):
+    with caplog.at_level("DEBUG", "tenuto"):
+        run(lambda ai: ai.chat("mine/m", "Hi"), chat())
+
+    assert ["POST https://mine.test/v1/chat/completions answered 200"] == caplog.messages
+
+
 def test_a_bare_model_goes_to_the_default_provider():
     reply, _ = run(lambda ai: ai.chat("m", "Hi"), chat(), default_provider="mine")
 

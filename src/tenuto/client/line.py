@@ -83,6 +83,8 @@ class Line:
             raise _clean(exc, secrets) from exc.__cause__
         if reply is None:
             raise _late(target, total_at, waits)
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("%s %s answered %d", wire.method, shown(request.url), reply.status)
         return Opened(self, target, secrets, reply, Watch(waits, total_at, reply.abort))
 
     async def ask(self, target: Target, wire: WireRequest, waits: Timeouts, total_at: float | None) -> bytes:
