@@ -17,7 +17,7 @@ import pytest
 from scripted import ROW, chat, frames
 from serving import Gate, Server, chunk, reply, stream_head
 from tenuto import AsyncClient, Client, LLMError, Provider, TenutoError, Timeouts
-from tenuto.core.events import ContentDelta
+from tenuto.core.events import ContentDelta, MessageDone
 from tenuto.errors import ConnectionFailed, IncompleteResponse, ProtocolError, RateLimited, TimedOut
 from tenuto.middleware import retry
 from tenuto.testing import Answer, ScriptedTransport
@@ -76,6 +76,21 @@ def test_closing_the_client_ends_a_pause():
             await asyncio.wait_for(task, 5)
 
     asyncio.run(main())
+
+
+def test_a_reply_that_is_there_stays_there():
+    """Closing the client behind the last event takes nothing back."""
+
+    async def main() -> str:
+        transport = ScriptedTransport(Answer.stream(*frames("a"), hang=True))
+        ai = AsyncClient(providers=[ROW], transport=transport, middleware=[])
+        stream = ai.stream("mine/m", "Hi")
+        async for event in stream:
+            if isinstance(event, MessageDone):
+                await ai.close()
+        return stream.reply.text
+
+    assert "a" == asyncio.run(main())
 
 
 def test_a_stream_whose_client_is_closed_does_not_just_end():

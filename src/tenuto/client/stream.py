@@ -63,9 +63,11 @@ class Call:
             if close is not None:
                 await close()
             self.question.close()
+        if self.response is not None:
+            return  # whatever ended the call, the reply was there
         if isinstance(self._ended, LLMError):
             raise self._ended
-        if self.response is None and self._ended is None:
+        if self._ended is None:
             raise TenutoError("the middleware ended without a reply: it must pass on the last event, MessageDone")
 
     def _timer(self) -> asyncio.TimerHandle | None:
