@@ -16,7 +16,7 @@ from tenuto import AsyncClient
 import tenuto.client.transport as transport
 class Stop(Exception): pass
 async def send(self, request):
-    self._opened()
+    await self._opened()
     raise Stop
 transport.AiohttpTransport.send = send
 async def main():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from scripted import ROW, chat, frames
-from serving import Gate, Server, chunk, reply, stream_head
+from serving import CLOSE, Gate, Server, chunk, reply, stream_head
 from tenuto import AsyncClient, Client, LLMError, Provider, TenutoError, Timeouts
 from tenuto.core.events import ContentDelta, MessageDone
 from tenuto.errors import ConnectionFailed, IncompleteResponse, ProtocolError, RateLimited, TimedOut
@@ -409,3 +410,232 @@ def test_a_client_that_is_forgotten_is_closed_on_its_own_loop():
         line.partition("ResourceWarning: ")[2] for line in done.stderr.splitlines() if "Warning" in line
     ]
     assert "Exception ignored" not in done.stderr
+
+
+# --- a second look ----------------------------------------------------------------------------------------------------
+
+
+def test_closing_twice_at_once_leaves_nobody_waiting():
+    async def slow(request, following):
+        try:
+            async for event in following(request):
+                yield event
+        finally:
+            await asyncio.sleep(0.05)
+
+    ai = Client(providers=[ROW], transport=ScriptedTransport(*[Answer(hang=True, headers={})] * 4), middleware=[slow])
+    ended: list[type] = []
+
+    def read() -> None:
+        try:
+            list(ai.stream("mine/m", "Hi"))
+        except (LLMError, RuntimeError) as exc:
+            ended.append(type(exc))
+
+    threads = [threading.Thread(target=read) for _ in range(4)] + [threading.Thread(target=ai.close) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+
+    assert not any(thread.is_alive() for thread in threads)
+    assert 4 == len(ended)
+
+
+def test_a_transport_that_does_not_close_is_told_and_nothing_is_left():
+    class Stuck(ScriptedTransport):
+        async def close(self) -> None:
+            raise OSError("close failed")
+
+    before = threading.active_count()
+    ai = Client(providers=[ROW], transport=Stuck(chat()), middleware=[])
+    ai.chat("mine/m", "Hi")
+    with pytest.raises(OSError, match="close failed"):
+        ai.close()
+
+    assert before == threading.active_count()
+
+
+def test_the_whole_time_also_bounds_what_middleware_does_between_events():
+    async def dawdle(request, following):
+        async for event in following(request):
+            await asyncio.sleep(5)
+            yield event
+
+    async def main() -> None:
+        transport = ScriptedTransport(Answer.stream(*frames("a")))
+        async with AsyncClient(providers=[ROW], transport=transport, middleware=[dawdle], timeout=0.05) as ai:
+            events = aiter(ai.stream("mine/m", "Hi"))
+            with pytest.raises(TimedOut, match="longer"):
+                while True:
+                    await asyncio.wait_for(anext(events), 4)  # on some Pythons, each in a task of its own
+
+    asyncio.run(main())
+
+
+def test_a_task_that_was_cancelled_before_may_still_ask():
+    """Whatever it makes of that: a deadline is a deadline."""
+
+    async def main() -> None:
+        transport = ScriptedTransport(Answer({}, 429, {"retry-after": "30"}))
+        async with AsyncClient(providers=[ROW], transport=transport, middleware=[retry()]) as ai:
+
+            async def stubborn() -> None:
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    with pytest.raises(TimedOut):
+                        await ai.chat("mine/m", "Hi", timeout=0.05)
+
+            task = asyncio.create_task(stubborn())
+            await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait_for(task, 5)
+
+    asyncio.run(main())
+
+
+def test_a_stream_that_nobody_holds_lets_go_of_its_line():
+    async def main() -> None:
+        transport = ScriptedTransport(Answer.stream(*frames("a"), hang=True))
+        async with AsyncClient(providers=[ROW], transport=transport) as ai:
+            async for _ in ai.stream("mine/m", "Hi"):
+                break
+            gc.collect()
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert 0 == transport.open
+
+    asyncio.run(main())
+
+
+def test_a_sync_stream_that_nobody_holds_lets_go_of_its_line():
+    transport = ScriptedTransport(Answer.stream(*frames("a", done=False), hang=True), chat())
+    with Client(providers=[ROW], transport=transport, middleware=[]) as ai:
+        stream = ai.stream("mine/m", "Hi")
+        next(stream)
+        del stream
+        gc.collect()
+        ai.chat("mine/m", "Hi")  # a turn of the loop behind
+        assert 0 == transport.open
+
+
+@pytest.mark.parametrize("end", [b"", chunk(b"data: [DONE]\n\n") + chunk(b"")])
+def test_what_came_before_the_line_broke_is_read(end):
+    """A slow reader gets all of it, although the break is known first."""
+    gate = Gate()
+    rest = b"".join(chunk(piece) for piece in frames("b", "c", done=bool(end))[: 3 if end else 2]) + end
+    with Server([begun("a"), gate, rest, CLOSE]) as server:
+
+        async def main() -> str:
+            async with AsyncClient(providers=[row(server)], middleware=[]) as ai:
+                stream = ai.stream("mine/m", "Hi")
+                try:
+                    async for event in stream:
+                        if isinstance(event, ContentDelta) and event.delta.text == "a":
+                            gate.open()
+                            await server.requests[0].left()
+                            await asyncio.sleep(0.05)  # until this side has heard of it, too
+                except IncompleteResponse as exc:
+                    return exc.partial.text
+                return stream.reply.text
+
+        assert "abc" == asyncio.run(asyncio.wait_for(main(), 10))
+
+
+def test_closing_the_client_ends_calls_that_have_no_events():
+    async def main() -> None:
+        transport = ScriptedTransport(Answer({}, 429, {"retry-after": "50"}))
+        ai = AsyncClient(providers=[ROW], transport=transport, middleware=[retry()])
+        task = asyncio.create_task(ai.embed("mine/e", "x"))
+        while not transport.requests:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await ai.close()
+        with pytest.raises(ConnectionFailed, match="closed"):
+            await asyncio.wait_for(task, 5)
+
+    asyncio.run(main())
+
+
+def test_middleware_may_close_its_client():
+    async def main() -> str:
+        ai = AsyncClient(providers=[ROW], transport=ScriptedTransport(Answer.stream(*frames("a"))), middleware=[])
+
+        async def last(request, following):
+            async for event in following(request):
+                if isinstance(event, MessageDone):
+                    await ai.close()
+                yield event
+
+        ai.use(last)
+        return (await ai.stream("mine/m", "Hi").drain()).text
+
+    assert "a" == asyncio.run(main())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_child_leaves_its_parents_stream_alone():
+    gate = Gate()
+    server = Server([begun("a"), gate, b"".join(map(chunk, frames("b"))) + chunk(b"")])
+    with server, Client(providers=[row(server)], middleware=[]) as ai, ai.stream("mine/m", "Hi") as stream:
+        next(stream)
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(20)
+            code = 1
+            try:
+                stream.close()
+                try:
+                    list(stream)
+                except TenutoError:
+                    code = 0
+            finally:
+                os._exit(code)
+        assert 0 == os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        gate.open()
+        assert "ab" == stream.drain().text
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_forgotten_client_is_stopped_even_where_warnings_are_errors(strict):
+    code = """
+        import gc, sys, threading
+        sys.path.insert(0, {tests!r})
+        from scripted import ROW, chat
+        from tenuto import Client
+        from tenuto.testing import ScriptedTransport
+        ai = Client(providers=[ROW], transport=ScriptedTransport(chat()), middleware=[])
+        ai.chat("mine/m", "Hi")
+        del ai
+        gc.collect()
+        print([thread.name for thread in threading.enumerate()])
+    """
+    code = textwrap.dedent(code).format(tests=str(Path(__file__).parent.parent))
+    flags = ["-W", "error"] if strict else []
+    done = subprocess.run([sys.executable, *flags, "-c", code], capture_output=True, text=True, timeout=30, check=False)
+
+    assert "['MainThread']\n" == done.stdout
+
+
+def test_every_piece_of_a_secret_header_is_covered():
+    from tenuto.client.http import HttpRequest, secrets_of
+
+    headers = {
+        "Cookie": "sid=0123456789abcdef; theme=dark",
+        "X-Api-Key": " sk-0123456789 ",
+        "accept": "0123456789abcdef",
+    }
+
+    assert {"0123456789abcdef", "sk-0123456789"} == set(secrets_of(headers))
+    shown = str(HttpRequest("POST", "http://a:secretly@b.test/x?key=sk-0123456789", headers).__rich_repr__())
+    assert not any(secret in shown for secret in ("sid=", "sk-0", "secretly"))
+
+
+def test_a_function_that_runs_out_of_keys_is_told():
+    async def main() -> None:
+        async with AsyncClient(providers=[ROW], keys={"mine": iter(()).__next__}, transport=ScriptedTransport()) as ai:
+            with pytest.raises(LLMError, match="no more keys"):
+                await asyncio.wait_for(ai.chat("mine/m", "Hi"), 5)
+
+    asyncio.run(main())

@@ -108,7 +108,7 @@ def test_a_long_stream_is_not_read_far_ahead(monkeypatch):
         next(stream)
         ahead = []
         for _ in stream:
-            ahead.append(stream._ahead())
+            ahead.append(stream._pump.ahead())
         assert "".join(words) == stream.reply.text
 
     assert max(ahead) <= 11

@@ -120,7 +120,7 @@ def test_what_is_fetched_is_fetched_from_public_addresses_only(monkeypatch):
         assert "image/png" == asyncio.run(main(server.url + "/a.png")).mime
 
 
-def test_a_client_may_be_used_on_one_loop_after_another():
+def test_a_client_may_be_used_on_one_loop_after_another(caplog):
     """Each loop has lines of its own; those of a loop that ended are not touched."""
     with Server(HELLO) as server:
         ai = AsyncClient(providers={"mine": {"base_url": server.url}}, middleware=[])
@@ -136,3 +136,4 @@ def test_a_client_may_be_used_on_one_loop_after_another():
             warnings.simplefilter("ignore", ResourceWarning)  # the first loop ended with a line open
             assert ["hello", "hello"] == [asyncio.run(main()), asyncio.run(last())]
             gc.collect()
+        assert [] == caplog.records

@@ -53,6 +53,7 @@ class AsyncClient:
         self._now = options.get("now", time.time)
         self._line: Line | None = None
         self._calls: weakref.WeakSet[Call] = weakref.WeakSet()
+        self._limits: set[asyncio.Timeout] = set()
         self.closed = False
         given = options.get("middleware")
         self._given: tuple[Middleware, ...] | None = None if given is None else tuple(given)
@@ -209,6 +210,8 @@ class AsyncClient:
             line.closed = True
         for call in tuple(self._calls):
             call.stop(ConnectionFailed("the client was closed", retryable=False))
+        for limit in tuple(self._limits):
+            limit.reschedule(asyncio.get_running_loop().time())
         if self._transport is not None:
             await self._transport.close()
 
@@ -271,11 +274,16 @@ class AsyncClient:
                     act = partial(around, act)
             try:
                 async with asyncio.timeout_at(total_at) as limit:
+                    self._limits.add(limit)
                     return await act()
             except TimeoutError:
                 if not limit.expired():
                     raise
+            finally:
+                self._limits.discard(limit)
             name = target.provider.name
+            if self.closed:
+                raise ConnectionFailed("the client was closed", provider=name, retryable=False)
             raise TimedOut(f"the call took longer than {waits.total:g} s", provider=name, retryable=False)
 
         return send

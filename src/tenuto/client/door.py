@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import cache
-from typing import get_args
+from typing import Any, get_args
 from urllib.parse import urlsplit
 
 import msgspec
@@ -49,6 +49,9 @@ class Way(msgspec.Struct, frozen=True):
         if not mark:
             return joined
         return f"{joined}{'&' if '?' in joined else '?'}{query}"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("base_url", shown(self.base_url)), ("account", self.account)]
 
     def __repr__(self) -> str:
         return f"Way({shown(self.base_url)!r}, account={self.account!r})"
@@ -193,7 +196,7 @@ class Door:
         if not callable(key):
             return _clean(key, row.name), False
         # A function that does not await may wait all the same: for a token, for a keyring. It must not hold up the loop.
-        made = key() if inspect.iscoroutinefunction(key) else await asyncio.to_thread(key)
+        made = key() if inspect.iscoroutinefunction(key) else await asyncio.to_thread(_given, key, row.name)
         return _clean(await made if inspect.isawaitable(made) else made, row.name), False
 
 
@@ -254,6 +257,13 @@ def _missing(row: Provider, base_url: str, *, bound: bool) -> MissingKey:
         "is to go there"
     )
     return MissingKey(row.name, variables, why=why)
+
+
+def _given(key: Callable[[], str | Awaitable[str]], name: str) -> str | Awaitable[str]:
+    try:
+        return key()
+    except StopIteration as exc:  # no thread can hand that on
+        raise LLMError(f"the function for the key of {name!r} has no more keys", provider=name) from exc
 
 
 def _checked(key: Key, name: str) -> Key:

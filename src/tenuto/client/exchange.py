@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -30,6 +30,8 @@ from tenuto.wire.dialects import DECODERS, write
 
 __all__ = ["Question"]
 
+T = TypeVar("T")
+
 _LINGER = 0.25
 """How long a finished stream is waited for to end, so that its line can be used again."""
 
@@ -41,7 +43,6 @@ class Question:
         self._line = line
         self._waits = waits
         self.total_at = total_at
-        self.reader: asyncio.Task[Any] | None = None
         self._opened: Opened | None = None
         self._decoder: Decoder | None = None
         self.exchange: Exchange | None = None
@@ -49,7 +50,6 @@ class Question:
 
     def begin(self) -> None:
         """The call begins: from now on its whole time runs, whatever stands around it."""
-        self.reader = asyncio.current_task()
         if self.total_at is None and self._waits.total is not None:
             self.total_at = asyncio.get_running_loop().time() + self._waits.total
 
@@ -59,19 +59,22 @@ class Question:
 
     async def ask(self, request: ChatRequest) -> AsyncIterator[Event]:
         """Ask once: yield the events, of which the last is `MessageDone`; raise the typed error it came to."""
+        reading, opened = await self._own(self._begin(request))
+        try:
+            while not reading.done:
+                for event in await self._own(reading.step()):
+                    yield event
+            await reading.linger()
+        except LLMError as exc:
+            raise opened.known(exc) from exc.__cause__
+        finally:
+            opened.close()
+
+    async def _own(self, act: Coroutine[Any, Any, T]) -> T:
+        """Wait for something that has deadlines of its own."""
         self.asking = True
         try:
-            reading, opened = await self._begin(request)
-            try:
-                while not reading.done:
-                    self.reader = asyncio.current_task()  # another task may read on
-                    for event in await reading.step():
-                        yield event
-                await reading.linger()
-            except LLMError as exc:
-                raise opened.known(exc) from exc.__cause__
-            finally:
-                opened.close()
+            return await act
         finally:
             self.asking = False
 
@@ -87,7 +90,6 @@ class Question:
         return ChatResponse("", "", "", (Choice(AssistantMessage((), incomplete=True)),))
 
     async def _begin(self, request: ChatRequest) -> tuple[Reading, Opened]:
-        self.reader = asyncio.current_task()
         try:
             async with asyncio.timeout_at(self.total_at):
                 target, way = await self._line.way(request.model, request.extra_headers)

@@ -11,7 +11,7 @@ next attempt begins with a `MessageStart`, which voids what came before. Only a 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from types import TracebackType
 from typing import TypeAlias
 
 from tenuto.client.pipeline import Next
@@ -27,15 +27,25 @@ Again: TypeAlias = Callable[[ChatRequest, Exception], tuple[ChatRequest, float] 
 _ANNOUNCES = (MessageStart, UsageUpdate, Failure)
 
 
-@asynccontextmanager
-async def closing(events: AsyncIterator[Event]) -> AsyncIterator[AsyncIterator[Event]]:
+class Closing:
     """Close a stream of events at the end, if it can be closed: an iterator of one's own need not be a generator."""
-    try:
-        yield events
-    finally:
-        close = getattr(events, "aclose", None)
+
+    def __init__(self, events: AsyncIterator[Event]) -> None:
+        self._events = events
+
+    async def __aenter__(self) -> AsyncIterator[Event]:
+        return self._events
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        close = getattr(self._events, "aclose", None)
         if close is not None:
             await close()
+
+
+closing = Closing
+"""The name under which it is used: `async with closing(next(request)) as events`."""
 
 
 class Gate:

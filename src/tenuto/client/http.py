@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
@@ -16,6 +16,7 @@ import msgspec
 __all__ = ["HttpReply", "HttpRequest", "Transport"]
 
 _SECRET = re.compile(r"auth|key|token|secret|cookie|credential|password", re.IGNORECASE)
+_PIECES = re.compile(r"[\s;,=\"]+")
 _SHORTEST = 8
 """How long a secret is at least: shorter ones would be found in any text."""
 
@@ -27,8 +28,8 @@ def masked(headers: Mapping[str, str]) -> dict[str, str]:
 
 def secrets_of(headers: Mapping[str, str]) -> tuple[str, ...]:
     """Return what stands in the headers and must be shown to nobody, whoever quotes it."""
-    held = [value.rpartition(" ")[2] for name, value in headers.items() if _SECRET.search(name)]
-    return tuple(sorted({value for value in held if len(value) >= _SHORTEST}, key=len, reverse=True))
+    held = [piece for name, value in headers.items() if _SECRET.search(name) for piece in _PIECES.split(value)]
+    return tuple(sorted({piece for piece in held if len(piece) >= _SHORTEST}, key=len, reverse=True))
 
 
 def shown(url: str) -> str:
@@ -48,6 +49,9 @@ class HttpRequest(msgspec.Struct, frozen=True):
     headers: dict[str, str]
     body: bytes = b""
     connect_timeout: float | None = None
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("method", self.method), ("url", shown(self.url)), ("headers", masked(self.headers))]
 
     def __repr__(self) -> str:
         return f"HttpRequest({self.method} {shown(self.url)}, headers={masked(self.headers)!r}, {len(self.body)} bytes)"

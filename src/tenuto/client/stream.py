@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from tenuto.client.pipeline import Next
 from tenuto.client.reply import Reply
@@ -22,6 +23,17 @@ if TYPE_CHECKING:
 __all__ = ["AsyncStream", "Call"]
 
 
+def _nothing() -> None:
+    return None
+
+
+def _call_late(call: weakref.ref[Call]) -> None:
+    """A timer holds nobody: a stream that nobody reads any more can be collected, and closes its line."""
+    held = call()
+    if held is not None:
+        held.late()
+
+
 class Call:
     """One call through the middleware: yields the events, keeps the reply."""
 
@@ -32,16 +44,20 @@ class Call:
         self.question = question
         self.response: ChatResponse | None = None
         self._asked_at = 0.0
-        self._generator: AsyncGenerator[Event, None] | None = None
+        self._generator: Callable[[], AsyncGenerator[Event, None] | None] = _nothing
+        self._reader: asyncio.Task[Any] | None = None
+        self._cancelling = 0
         self._ended: TenutoError | None = None
 
     def events(self) -> AsyncGenerator[Event, None]:
         """Yield the events; the reply is there when they have ended."""
-        self._generator = self._run()
-        return self._generator
+        generator = self._run()
+        self._generator = weakref.ref(generator)  # it holds this call already
+        return generator
 
     async def _run(self) -> AsyncGenerator[Event, None]:
         self._asked_at = self._now()
+        self._read_on()
         self.question.begin()
         timer = self._timer()
         stream = self._handler(self._request)
@@ -50,11 +66,11 @@ class Call:
                 if type(event) is MessageDone:
                     self.response = event.response
                 yield event
+                self._read_on()
                 if self._ended is not None:
                     break
         except asyncio.CancelledError:
-            reader = self.question.reader
-            if self._ended is None or reader is None or reader.uncancel() > 0:
+            if self._ended is None or self._reader is None or self._reader.uncancel() > self._cancelling:
                 raise  # whoever else wanted the task to end gets what he wanted
         finally:
             if timer is not None:
@@ -63,8 +79,17 @@ class Call:
             if close is not None:
                 await close()
             self.question.close()
+        self._conclude()
+
+    def _read_on(self) -> None:
+        """Remember who waits for the next event, and how often that task was to be cancelled already."""
+        self._reader = task = asyncio.current_task()
+        self._cancelling = 0 if task is None else task.cancelling()
+
+    def _conclude(self) -> None:
+        """Raise what is to be said of a call that ended; whatever ended it, a reply that was there is no error."""
         if self.response is not None:
-            return  # whatever ended the call, the reply was there
+            return
         if isinstance(self._ended, LLMError):
             raise self._ended
         if self._ended is None:
@@ -73,28 +98,31 @@ class Call:
     def _timer(self) -> asyncio.TimerHandle | None:
         """The whole time also bounds what middleware waits for: its pauses, its queues."""
         at = self.question.total_at
-        return None if at is None else asyncio.get_running_loop().call_at(at, self._late)
+        return None if at is None else asyncio.get_running_loop().call_at(at, _call_late, weakref.ref(self))
 
-    def _late(self) -> None:
-        if self.waiting and not self.question.asking:  # an answer that is being read has deadlines of its own
+    def late(self) -> None:
+        """The whole time is over."""
+        if not (self.waiting and self.question.asking):  # what is being read has deadlines of its own
             self.stop(self.question.late())
 
     @property
     def over(self) -> bool:
         """Whether the events have ended, one way or another."""
-        return self._generator is not None and getattr(self._generator, "ag_frame", None) is None
+        return self._generator is not _nothing and getattr(self._generator(), "ag_frame", None) is None
 
     @property
     def waiting(self) -> bool:
         """Whether somebody waits for the next event at this moment."""
-        return bool(getattr(self._generator, "ag_running", False))
+        return bool(getattr(self._generator(), "ag_running", False))
 
     def stop(self, why: TenutoError) -> None:
         """End the call, from outside. An `LLMError` is raised where the events are read; anything else ends them."""
-        if self._ended is None:
-            self._ended = why
-            if self.waiting and self.question.reader is not None:
-                self.question.reader.cancel()
+        if self._ended is not None:
+            return
+        self._ended = why
+        reader = self._reader
+        if self.waiting and reader is not None and reader is not asyncio.current_task():
+            reader.cancel()
 
     async def drained(self) -> Reply:
         """Read to the end."""

@@ -33,6 +33,16 @@ _LEFT: list[object] = []
 """What must not be closed here, and so must not be collected."""
 
 
+_HEARD: weakref.WeakSet[asyncio.Future[None]] = weakref.WeakSet()
+"""The ends of lines that somebody listens for."""
+
+
+def _heard(line: asyncio.Future[None]) -> None:
+    """A line that nobody uses may break in whichever way it likes: that is no news."""
+    if not line.cancelled():
+        line.exception()
+
+
 def _forked() -> None:
     for transport in tuple(_LIVE):
         transport.leave()
@@ -57,7 +67,7 @@ class AiohttpTransport:
 
     async def send(self, request: HttpRequest) -> _Reply:
         """Send a request and wait for the head of the answer."""
-        session = self._opened()
+        session = await self._opened()
         if self._guard is not None:
             _check_literal(request.url, self._guard)
         try:
@@ -85,11 +95,12 @@ class AiohttpTransport:
         if session is not None:
             await session.close()
 
-    def _opened(self) -> aiohttp.ClientSession:
+    async def _opened(self) -> aiohttp.ClientSession:
         loop = asyncio.get_running_loop()
         if self._session is not None and self._loop is not loop:
-            self._session.detach()  # its loop has ended, or runs in another thread: its lines cannot be closed from here
-            self._session = None
+            if self._loop is not None and not self._loop.is_closed():
+                self._session.detach()  # its loop runs in another thread: its lines cannot be closed from here
+            await self.close()
         if self._session is None:
             resolver = _GuardedResolver(self._guard) if self._guard is not None else None
             connector = aiohttp.TCPConnector(limit=0, resolver=resolver)
@@ -126,15 +137,35 @@ class _Reply:
         protocol = response.connection.protocol if response.connection is not None else None
         self._line: asyncio.Future[None] | None = getattr(protocol, "closed", None)
         if self._line is not None:
+            if self._line not in _HEARD:  # a line serves many answers, and may break behind the last of them
+                _HEARD.add(self._line)
+                self._line.add_done_callback(_heard)
             self._line.add_done_callback(self._lost)
+        self._error: ConnectionFailed | None = None
         self.status = response.status
         self.headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
 
     async def read(self) -> bytes:
+        if self._error is not None:
+            raise self._error
         try:
             return await self._response.content.readany()
-        except (aiohttp.ClientError, OSError) as exc:
-            raise ConnectionFailed(f"the line broke: {_reason(exc)}") from exc
+        except (aiohttp.ClientError, OSError, ConnectionFailed) as exc:
+            self._error = error = ConnectionFailed(f"the line broke: {_reason(exc)}")
+            error.__cause__ = exc
+        left = self._left()
+        if left:
+            return left
+        raise self._error
+
+    def _left(self) -> bytes:
+        """Return what came before the line broke and was not read yet: aiohttp tells of the break first."""
+        buffer = getattr(self._response.content, "_buffer", None)
+        if not buffer:
+            return b""
+        left = b"".join(buffer)[getattr(self._response.content, "_buffer_offset", 0) :]
+        buffer.clear()
+        return left
 
     def abort(self, error: BaseException) -> None:
         self._response.content.set_exception(error)
@@ -144,11 +175,10 @@ class _Reply:
             self._line.remove_done_callback(self._lost)
         self._response.close()
 
-    def _lost(self, line: asyncio.Future[None]) -> None:
+    def _lost(self, _line: asyncio.Future[None]) -> None:
         content = self._response.content
         if not content.is_eof() and content.exception() is None:
-            content.set_exception(ConnectionFailed("the line broke: it was closed in the middle of the answer"))
-        line.exception()  # it was heard of
+            content.set_exception(ConnectionFailed("it was closed in the middle of the answer"))
 
 
 class _GuardedResolver(AbstractResolver):
