@@ -10,7 +10,7 @@ import warnings
 import pytest
 
 from scripted import chat
-from serving import Server, reply
+from serving import RESET, Gate, Server, reply
 from tenuto import AsyncClient, Image
 from tenuto.client.addresses import is_public
 from tenuto.client.http import HttpRequest
@@ -137,3 +137,30 @@ def test_a_client_may_be_used_on_one_loop_after_another(caplog):
             assert ["hello", "hello"] == [asyncio.run(main()), asyncio.run(last())]
             gc.collect()
         assert [] == caplog.records
+
+
+def test_a_kept_line_that_is_reset_is_no_news(caplog):
+    """Nothing is said of it, and the next request takes another line."""
+    body = json.dumps(chat()).encode()
+    later, reset = Gate(), Gate()
+    with Server([HELLO[: -len(body)], later, body, reset, RESET], HELLO) as server:
+
+        async def main() -> list[str]:
+            async with AsyncClient(providers={"mine": {"base_url": server.url}}, middleware=[]) as ai:
+                first = asyncio.create_task(ai.chat("mine/m", "Hi"))
+                await asyncio.wrap_future(later.reached)
+                later.open()
+                said = [(await first).text]
+                await asyncio.wrap_future(reset.reached)
+                reset.open()
+                await server.requests[0].left()
+                while True:  # until this side has heard of it, too
+                    try:
+                        return [*said, (await ai.chat("mine/m", "Hi")).text]
+                    except ConnectionFailed:
+                        continue
+
+        assert ["hello", "hello"] == asyncio.run(asyncio.wait_for(main(), 10))
+        gc.collect()
+
+    assert [] == caplog.records
