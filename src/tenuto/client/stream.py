@@ -57,7 +57,8 @@ class Call:
 
     async def _run(self) -> AsyncGenerator[Event, None]:
         self._asked_at = self._now()
-        self._read_on()
+        current = asyncio.current_task
+        self._read_by(current())
         self.question.begin()
         timer = self._timer()
         stream = self._handler(self._request)
@@ -66,7 +67,8 @@ class Call:
                 if type(event) is MessageDone:
                     self.response = event.response
                 yield event
-                self._read_on()
+                if (task := current()) is not self._reader:
+                    self._read_by(task)
                 if self._ended is not None:
                     break
         except asyncio.CancelledError:
@@ -81,9 +83,9 @@ class Call:
             self.question.close()
         self._conclude()
 
-    def _read_on(self) -> None:
+    def _read_by(self, task: asyncio.Task[Any] | None) -> None:
         """Remember who waits for the next event, and how often that task was to be cancelled already."""
-        self._reader = task = asyncio.current_task()
+        self._reader = task
         self._cancelling = 0 if task is None else task.cancelling()
 
     def _conclude(self) -> None:
