@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -25,6 +27,18 @@ __all__ = ["AsyncStream", "Call"]
 
 def _nothing() -> None:
     return None
+
+
+def _current_task() -> Callable[[], asyncio.Task[Any] | None]:
+    """Return what tells the current task of the running loop: it is asked for each event, so it has to be quick."""
+    loop = asyncio.get_running_loop()
+    if sys.version_info < (3, 12):  # there it is written in Python, and costs as much as all the layers together
+        tasks: dict[asyncio.AbstractEventLoop, asyncio.Task[Any]] | None = getattr(
+            asyncio.tasks, "_current_tasks", None
+        )
+        if tasks is not None:
+            return partial(tasks.get, loop)
+    return partial(asyncio.current_task, loop)
 
 
 def _call_late(call: weakref.ref[Call]) -> None:
@@ -57,7 +71,7 @@ class Call:
 
     async def _run(self) -> AsyncGenerator[Event, None]:
         self._asked_at = self._now()
-        current = asyncio.current_task
+        current = _current_task()
         self._read_by(current())
         self.question.begin()
         timer = self._timer()
