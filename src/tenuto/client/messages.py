@@ -12,7 +12,6 @@ from tenuto.core import jsonio
 from tenuto.core.blocks import ToolUse
 from tenuto.core.messages import AssistantMessage, Message, SystemMessage, ToolResult, ToolResults, UserMessage
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, ToolDefinition
-from tenuto.core.schemas import is_model
 from tenuto.core.transcript import Transcript
 from tenuto.errors import TranscriptError
 
@@ -33,6 +32,12 @@ Said: TypeAlias = "One | Transcript | Iterable[One]"
 """What can be said: a user's words, a message, a dictionary in the shape of Chat Completions, or several of them."""
 
 
+def _is_model(value: object) -> bool:
+    from tenuto.core.schemas import is_model
+
+    return is_model(type(value))
+
+
 def as_messages(said: Said) -> tuple[Message, ...]:
     """Return messages, whichever way they were given. Neighbouring results of tools make one message.
 
@@ -45,7 +50,9 @@ def as_messages(said: Said) -> tuple[Message, ...]:
         raise TypeError("messages are missing: they are None")
     if isinstance(said, str | Message | ToolResult | Mapping):
         said = (said,)
-    if isinstance(said, bytes | bytearray | msgspec.Struct) or is_model(type(said)) or not isinstance(said, Iterable):
+    if not isinstance(said, list | tuple) and (
+        isinstance(said, bytes | bytearray | msgspec.Struct) or _is_model(said) or not isinstance(said, Iterable)
+    ):
         raise TypeError(f"messages: {_no_message(said)}")
     reading = _Reading()
     for at, item in enumerate(said):
@@ -116,7 +123,7 @@ def _no_message(item: object) -> str:
     hint = ""
     if isinstance(item, msgspec.Struct):
         hint = "; its `message` or `transcript` is one" if hasattr(item, "message") else "; wrap it in user(...)"
-    elif is_model(type(item)):
+    elif _is_model(item):
         hint = "; its model_dump() is a dictionary"
     return f"expected a string, a message or a dictionary, got {type(item).__name__}{hint}"
 
