@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import importlib
 import time
 import warnings
 import weakref
@@ -256,6 +257,7 @@ class AsyncClient:
             raise RuntimeError("the client is closed")
         if self._line is None:
             with _loading():
+                importlib.import_module("tenuto.client.exchange")  # the first question needs it
                 from tenuto.client.line import Line
 
                 if self._transport is None:
