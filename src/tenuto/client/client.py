@@ -21,7 +21,7 @@ from tenuto.client.options import ChatParameters, ClientOptions, Timeouts
 from tenuto.client.pipeline import Middleware, compose
 from tenuto.client.stream import AsyncStream, Call
 from tenuto.core.request import ChatRequest
-from tenuto.errors import ConnectionFailed, TimedOut
+from tenuto.errors import ConnectionFailed
 
 if TYPE_CHECKING:
     from tenuto.client.http import Transport
@@ -269,6 +269,8 @@ class AsyncClient:
 
     def _sender(self, timeout: float | Timeouts | None) -> Callable[[Target, WireRequest], Awaitable[bytes]]:
         """Return what sends a plain request, with those layers of the middleware around it that know how."""
+        from tenuto.client.watch import out_of_time
+
         line, waits = self._opened(), _waits(timeout, self._waits)
         total_at = _total_at(waits)
 
@@ -290,7 +292,7 @@ class AsyncClient:
             name = target.provider.name
             if self.closed:
                 raise ConnectionFailed("the client was closed", provider=name, retryable=False)
-            raise TimedOut(f"the call took longer than {waits.total:g} s", provider=name, retryable=False)
+            raise out_of_time(waits, name)
 
         return send
 

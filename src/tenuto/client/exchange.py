@@ -18,7 +18,7 @@ from tenuto.client.body import MAX_REPLY, MAX_STREAM, Body
 from tenuto.client.line import Line, Opened
 from tenuto.client.options import Timeouts
 from tenuto.client.reply import Exchange
-from tenuto.client.watch import Settled
+from tenuto.client.watch import Settled, out_of_time
 from tenuto.core.events import Event, Failure, MessageDone
 from tenuto.core.messages import AssistantMessage
 from tenuto.core.request import ChatRequest
@@ -55,7 +55,7 @@ class Question:
 
     def late(self) -> TimedOut:
         """Say that the whole time is over."""
-        return TimedOut(f"the call took longer than {self._waits.total:g} s", retryable=False)
+        return out_of_time(self._waits)
 
     async def ask(self, request: ChatRequest) -> AsyncIterator[Event]:
         """Ask once: yield the events, of which the last is `MessageDone`; raise the typed error it came to."""

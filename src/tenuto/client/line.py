@@ -18,7 +18,7 @@ from tenuto.client.door import Door, Way
 from tenuto.client.http import HttpReply, HttpRequest, Transport, secrets_of, shown
 from tenuto.client.options import Timeouts
 from tenuto.client.reply import Exchange
-from tenuto.client.watch import Watch
+from tenuto.client.watch import Watch, out_of_time
 from tenuto.core.target import Target, WireRequest
 from tenuto.errors import ConnectionFailed, LLMError, ProtocolError, TimedOut
 from tenuto.wire.failures import failure
@@ -201,7 +201,7 @@ def _clean(error: LLMError, secrets: tuple[str, ...]) -> LLMError:
 def _late(target: Target, total_at: float | None, waits: Timeouts) -> TimedOut:
     name = target.provider.name
     if total_at is not None and asyncio.get_running_loop().time() >= total_at:
-        return TimedOut(f"the call took longer than {waits.total:g} s", provider=name, retryable=False)
+        return out_of_time(waits, name)
     return TimedOut(f"no answer began within {waits.event:g} s", provider=name)
 
 

@@ -457,8 +457,8 @@ def _stored_text(said: dict[str, Any], place: str) -> Raw:
 
 
 def _block(block: object, place: str) -> Raw:
-    if isinstance(block, msgspec.Struct):
-        return Raw(dump_block(block))  # type: ignore[arg-type]  # whatever is no block cannot be read back as one
+    if isinstance(block, Block):
+        return Raw(dump_block(block))
     if not isinstance(block, Mapping) or not isinstance(block.get("block_type"), str):
         refuse(place, "expected a block in its stored form, an object with a block_type")
     return _written(block, place)

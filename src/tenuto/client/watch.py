@@ -8,7 +8,7 @@ from collections.abc import Callable
 from tenuto.client.options import Timeouts
 from tenuto.errors import TimedOut
 
-__all__ = ["SETTLED", "Settled", "Watch"]
+__all__ = ["SETTLED", "Settled", "Watch", "out_of_time"]
 
 SETTLED = 30.0
 """How long to wait for what may follow a finished answer: its usage, the end of the stream."""
@@ -20,6 +20,11 @@ _AGAIN = 0.25
 
 class Settled(Exception):
     """The answer is whole, and what might have followed did not come."""
+
+
+def out_of_time(waits: Timeouts, provider: str = "") -> TimedOut:
+    """Say that the whole time of a call is over: none is left to try again."""
+    return TimedOut(f"the call took longer than {waits.total:g} s", provider=provider, retryable=False)
 
 
 class Watch:
@@ -103,8 +108,8 @@ class Watch:
     def _settle(self) -> BaseException:
         return Settled()
 
-    def _total(self) -> BaseException:  # no time is left to try again
-        return TimedOut(f"the call took longer than {self._waits.total:g} s", retryable=False)
+    def _total(self) -> BaseException:
+        return out_of_time(self._waits)
 
     def _silence(self) -> BaseException:
         return TimedOut(f"nothing came for {self._waits.read:g} s")

@@ -8,7 +8,7 @@ imported here: a model brings along what is needed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeGuard, TypeVar
 
 import msgspec
 
@@ -22,7 +22,18 @@ Schema = dict[str, Any]
 _HOME = "#/$defs/"
 
 
-def is_model(kind: Any) -> bool:
+class _Model(Protocol):
+    """What a pydantic model brings along."""
+
+    @classmethod
+    def model_json_schema(cls) -> Schema: ...
+    @classmethod
+    def model_validate_json(cls, data: bytes, /) -> Any: ...
+    @classmethod
+    def model_validate(cls, value: Any, /) -> Any: ...
+
+
+def is_model(kind: Any) -> TypeGuard[type[_Model]]:
     """Tell whether `kind` is a pydantic model."""
     return isinstance(kind, type) and hasattr(kind, "model_json_schema") and hasattr(kind, "model_validate_json")
 
@@ -52,7 +63,7 @@ def schemas_of(kinds: Sequence[Any]) -> tuple[list[Schema], dict[str, Schema]]:
     def hook(kind: type) -> Schema:
         if not is_model(kind):
             raise NotImplementedError
-        schema: Schema = kind.model_json_schema()  # type: ignore[attr-defined]  # `is_model` has looked
+        schema = kind.model_json_schema()
         _add(found, schema.get("$defs", {}))
         return _without(schema, "$defs")
 
@@ -83,8 +94,9 @@ def read(data: str | bytes | msgspec.Raw, kind: type[T]) -> T:
     not fit a model.
     """
     raw = jsonio.check(data)
-    if is_model(kind):
-        made: T = kind.model_validate_json(bytes(raw))  # type: ignore[attr-defined]  # `is_model` has looked
+    model: Any = kind
+    if is_model(model):
+        made: T = model.model_validate_json(bytes(raw))
         return made
     try:
         return msgspec.json.decode(raw, type=kind, dec_hook=_made)
@@ -104,7 +116,7 @@ def _slowly(raw: msgspec.Raw, kind: type[T]) -> T:
 
 def _made(kind: type, value: Any) -> Any:
     if is_model(kind):
-        return kind.model_validate(value)  # type: ignore[attr-defined]  # `is_model` has looked
+        return kind.model_validate(value)
     raise NotImplementedError(f"{kind.__name__} cannot be made from JSON")
 
 
