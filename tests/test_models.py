@@ -14,6 +14,7 @@ import msgspec
 import openai.types.shared.chat_model
 import openai.types.shared.responses_model
 import pytest
+from hypothesis import HealthCheck, given, settings, strategies
 
 from tenuto import models
 from tenuto.core.request import ChatRequest
@@ -340,3 +341,15 @@ def test_modes_of_thinking_come_down_to_an_effort_in_the_chat_dialect():
     assert models.fitted(grok, "openai-chat") is grok
     qwen = models.traits("alibaba", "qwen3.8-flash")
     assert models.fitted(qwen, "openai-chat") is qwen
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.vendor}: {rule.traits.family}")
+def test_a_pattern_that_is_passed_over_unread_would_not_have_matched(rule):
+    """Ids are made from the pattern itself: each must still be found by `match`."""
+
+    @given(model=strategies.from_regex(rule.pattern, fullmatch=True))
+    @settings(max_examples=5, database=None, suppress_health_check=list(HealthCheck))
+    def check(model):
+        assert rule.match(model)
+
+    check()

@@ -79,8 +79,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     prices: tuple[Price, ...] = ()
 
     def match(self, model: str) -> re.Match[str] | None:
-        """Match a whole id. A pattern is compiled when it is first asked for."""
-        return _compiled(self.pattern).fullmatch(model)
+        """Match a whole id. A pattern is compiled when an id that begins like it is first asked for."""
+        return _compiled(self.pattern).fullmatch(model) if model.startswith(_beginning(self.pattern)) else None
 
 
 class _Group(msgspec.Struct, frozen=True):
@@ -194,6 +194,15 @@ def _laid_over(vendor: ModelTraits, rule: Rule, provider: str) -> ModelTraits:
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
+
+
+@cache
+def _beginning(pattern: str) -> str:
+    """Return letters that everything a pattern matches begins with; none if it is a choice at its top."""
+    end = next((at for at, letter in enumerate(pattern) if not (letter.isalnum() or letter in "-_/")), len(pattern))
+    if "|" in pattern and "|" in re.sub(r"\([^()]*\)", "", re.sub(r"\([^()]*\)", "", pattern)):
+        return ""
+    return pattern[: end - 1] if pattern[end : end + 1] in ("?", "*", "{") and end else pattern[:end]
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------

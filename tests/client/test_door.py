@@ -7,7 +7,9 @@ import asyncio
 import pytest
 
 from tenuto import AsyncClient, LLMError, Provider, TenutoError
-from tenuto.client.door import Door
+from tenuto.client.client import OPTIONS
+from tenuto.client.door import SETTINGS, Door
+from tenuto.client.parameters import ClientOptions, ProviderConfig
 from tenuto.errors import MissingKey, UnknownProvider
 from tenuto.providers import PROVIDERS
 from tenuto.testing import ScriptedTransport
@@ -248,3 +250,8 @@ def test_an_address_without_a_scheme_is_as_safe_as_its_rows_own(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
 
     assert "https://api.openai.com/v1" == way("openai/gpt-5").base_url
+
+
+def test_the_names_that_are_taken_are_those_that_are_typed():
+    assert tuple(ClientOptions.__annotations__) == OPTIONS
+    assert tuple(ProviderConfig.__annotations__) == SETTINGS

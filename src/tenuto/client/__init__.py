@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from tenuto.client.http import HttpRequest as HttpRequest
     from tenuto.client.http import Transport as Transport
     from tenuto.client.messages import Said as Said
-    from tenuto.client.options import ChatParameters as ChatParameters
-    from tenuto.client.options import ClientOptions as ClientOptions
-    from tenuto.client.options import Key as Key
-    from tenuto.client.options import ProviderConfig as ProviderConfig
     from tenuto.client.options import Timeouts as Timeouts
-    from tenuto.client.options import Tools as Tools
+    from tenuto.client.parameters import ChatParameters as ChatParameters
+    from tenuto.client.parameters import ClientOptions as ClientOptions
+    from tenuto.client.parameters import Key as Key
+    from tenuto.client.parameters import ProviderConfig as ProviderConfig
+    from tenuto.client.parameters import Tools as Tools
     from tenuto.client.reply import Reply as Reply
     from tenuto.client.stream import AsyncStream as AsyncStream
     from tenuto.client.structured import Structured as Structured
@@ -28,7 +28,8 @@ _HOMES = {
     "client": ("AsyncClient",),
     "http": ("HttpReply", "HttpRequest", "Transport"),
     "messages": ("Said",),
-    "options": ("ChatParameters", "ClientOptions", "Key", "ProviderConfig", "Timeouts", "Tools"),
+    "options": ("Timeouts",),
+    "parameters": ("ChatParameters", "ClientOptions", "Key", "ProviderConfig", "Tools"),
     "reply": ("Reply",),
     "stream": ("AsyncStream",),
     "structured": ("Structured",),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 import msgspec
 
 from tenuto.client.door import Door
-from tenuto.client.options import ChatParameters, ClientOptions, Timeouts
+from tenuto.client.options import Timeouts
 from tenuto.client.pipeline import Middleware, compose
 from tenuto.client.stream import AsyncStream, Call
 from tenuto.core.request import ChatRequest
@@ -27,13 +27,17 @@ if TYPE_CHECKING:
     from tenuto.client.http import Transport
     from tenuto.client.line import Line
     from tenuto.client.messages import Said
+    from tenuto.client.parameters import ChatParameters, ClientOptions
     from tenuto.client.reply import Reply
     from tenuto.client.structured import Structured
     from tenuto.core.embedding import EmbedRequest, EmbedResponse
     from tenuto.core.target import Target, WireRequest
     from tenuto.wire.listing import ModelInfo
 
-__all__ = ["AsyncClient"]
+__all__ = ["OPTIONS", "AsyncClient"]
+
+OPTIONS = ("keys", "providers", "middleware", "default_provider", "timeout", "transport", "now")
+"""The names in `ClientOptions`."""
 
 T = TypeVar("T")
 
@@ -46,10 +50,9 @@ class AsyncClient:
     """
 
     def __init__(self, **options: Unpack[ClientOptions]) -> None:
-        strange = options.keys() - ClientOptions.__annotations__.keys()
+        strange = options.keys() - set(OPTIONS)
         if strange:
-            allowed = ", ".join(ClientOptions.__annotations__)
-            raise TypeError(f"a client has no option {min(strange)!r}; there are {allowed}")
+            raise TypeError(f"a client has no option {min(strange)!r}; there are {', '.join(OPTIONS)}")
         self._door = Door(options.get("keys") or {}, options.get("providers") or (), options.get("default_provider"))
         self._transport: Transport | None = options.get("transport")
         self._waits = _waits(options.get("timeout"), Timeouts())

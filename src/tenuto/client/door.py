@@ -11,18 +11,23 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import cache
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import urlsplit
 
 import msgspec
 
 from tenuto import settings
 from tenuto.client.http import shown
-from tenuto.client.options import Key, ProviderConfig
 from tenuto.core.target import Dialect, Provider, Target
 from tenuto.errors import LLMError, MissingKey, TenutoError
 
-__all__ = ["Door", "Way"]
+if TYPE_CHECKING:
+    from tenuto.client.parameters import Key, ProviderConfig
+
+__all__ = ["SETTINGS", "Door", "Way"]
+
+SETTINGS = ("api_key", "base_url", "dialect", "headers")
+"""The names in `ProviderConfig`."""
 
 _HEADERS = {
     "bearer": "authorization",
@@ -147,10 +152,9 @@ class Door:
             raise TypeError(
                 f"providers[{name!r}] is a dictionary of settings, such as base_url; not {type(config).__name__}"
             )
-        strange = set(config) - ProviderConfig.__annotations__.keys()
+        strange = set(config) - set(SETTINGS)
         if strange:
-            allowed = ", ".join(ProviderConfig.__annotations__)
-            raise TypeError(f"providers[{name!r}] has no setting {min(strange)!r}; there are {allowed}")
+            raise TypeError(f"providers[{name!r}] has no setting {min(strange)!r}; there are {', '.join(SETTINGS)}")
         base_url, dialect = config.get("base_url", ""), config.get("dialect")
         if dialect is not None and dialect not in get_args(Dialect):
             raise ValueError(

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from tenuto.client.options import ChatParameters, Tools
 from tenuto.core import jsonio
 from tenuto.core.blocks import ToolUse
 from tenuto.core.messages import AssistantMessage, Message, SystemMessage, ToolResult, ToolResults, UserMessage
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, ToolDefinition
 from tenuto.core.transcript import Transcript
 from tenuto.errors import TranscriptError
+
+if TYPE_CHECKING:
+    from tenuto.client.parameters import ChatParameters, Tools
 
 __all__ = [
     "Said",
@@ -234,8 +237,7 @@ def _tool(document: Mapping[str, Any], place: str) -> ToolDefinition:
 
 # --- the request ------------------------------------------------------------------------------------------------------
 
-_TYPES = {found.name: found.type for found in msgspec.structs.fields(ChatRequest)}
-_PARAMETERS = ("system", *(name for name in _TYPES if name not in ("model", "messages")))
+_PARAMETERS = ("system", *(name for name in ChatRequest.__struct_fields__ if name not in ("model", "messages")))
 _ELSEWHERE = {
     "max_completion_tokens": "max_tokens",
     "max_output_tokens": "max_tokens",
@@ -331,6 +333,11 @@ def _near(name: str) -> str:
     return f"; {remedy} {repr(near) + '?' if near else ', '.join(_PARAMETERS)}"
 
 
+@cache
+def _types() -> dict[str, Any]:
+    return {found.name: found.type for found in msgspec.structs.fields(ChatRequest)}
+
+
 def _value(name: str, value: Any) -> Any:
     read = _READ.get(name)
     if read is not None:
@@ -342,7 +349,7 @@ def _value(name: str, value: Any) -> Any:
     elif name == "logit_bias" and isinstance(value, Mapping):
         value = {str(token): bias for token, bias in value.items()}
     try:
-        fitting = msgspec.convert(value, _TYPES[name])
+        fitting = msgspec.convert(value, _types()[name])
     except msgspec.ValidationError as exc:
         hint = "; it maps a provider's name to fields of its body" if name == "metadata" else ""
         raise ValueError(f"{name}: {exc}{hint}") from None

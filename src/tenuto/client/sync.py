@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 from tenuto.client.bridge import LAST_WORDS, POLL, Bridge, Running, waited
 from tenuto.client.client import AsyncClient
-from tenuto.client.options import ChatParameters, ClientOptions, Timeouts
+from tenuto.client.options import Timeouts
 from tenuto.client.stream import AsyncStream
 from tenuto.core.events import ContentDelta, Event, TextDelta
 from tenuto.core.request import ChatRequest
@@ -28,6 +28,7 @@ from tenuto.errors import TenutoError
 
 if TYPE_CHECKING:
     from tenuto.client.messages import Said
+    from tenuto.client.parameters import ChatParameters, ClientOptions
     from tenuto.client.pipeline import Middleware
     from tenuto.client.reply import Reply
     from tenuto.client.structured import Structured

@@ -50,7 +50,7 @@ _encoder = msgspec.json.Encoder()
 # A string that never ends counts as one token, too: were it none, each quote inside it would be tried anew.
 _TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 _SPACE = re.compile(r"[ \t\n\r]*")
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = "[\ud800-\udfff]"  # compiled when there is one to look for
 _INFINITY = float("inf")
 _dumps = json.JSONEncoder(ensure_ascii=False).encode
 
@@ -260,7 +260,7 @@ def object_text(fields: Mapping[str, Raw]) -> str:
 
 def lone_surrogates(text: str) -> bool:
     """Tell whether `text` holds a half character that UTF-8 cannot carry."""
-    return not text.isascii() and _SURROGATE.search(text) is not None
+    return not text.isascii() and re.search(_SURROGATE, text) is not None
 
 
 def whole(text: str) -> str:
@@ -272,7 +272,7 @@ def whole(text: str) -> str:
 
 def printable(text: str) -> str:
     """Join the halves of characters, and write U+FFFD for a lone one: for people, since it cannot be printed."""
-    return _SURROGATE.sub("\ufffd", whole(text)) if lone_surrogates(text) else text
+    return re.sub(_SURROGATE, "\ufffd", whole(text)) if lone_surrogates(text) else text
 
 
 def encode(value: Any) -> bytes:

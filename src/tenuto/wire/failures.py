@@ -99,12 +99,11 @@ _STATUS: dict[int, type[LLMError]] = {
     429: RateLimited,
     504: TimedOut,
 }
-_TOO_LONG = re.compile(
+_TOO_LONG = (
     r"prompt is too long|maximum (?:context|prompt) length|context (?:window|limit)|context_length|input is too long"
-    r"|exceeds the maximum number of tokens|too many tokens",
-    re.IGNORECASE,
+    r"|exceeds the maximum number of tokens|too many tokens"
 )
-_OUT_OF_MONEY = re.compile(r"credit balance|insufficient (?:balance|funds|credits|quota)", re.IGNORECASE)
+_OUT_OF_MONEY = r"credit balance|insufficient (?:balance|funds|credits|quota)"
 _GENERAL = (BadRequest, RateLimited, Unavailable)
 _MORE_EXACT: dict[type[LLMError], tuple[type[LLMError], ...]] = {
     LLMError: (QuotaExceeded, ContextTooLong, AuthenticationFailed, NotFound, BadRequest),
@@ -181,9 +180,9 @@ def _kind(inner: dict[str, Any], message: str, status: int | None) -> type[LLMEr
     kind = _by_status(status)
     heard = _MORE_EXACT.get(kind, ())
     kind = next((word for word in (*exact, *named) if status is None or word in heard), kind)
-    if kind is BadRequest and _TOO_LONG.search(message):
+    if kind is BadRequest and re.search(_TOO_LONG, message, re.IGNORECASE):
         return ContextTooLong
-    if kind in (BadRequest, RateLimited) and _OUT_OF_MONEY.search(message):
+    if kind in (BadRequest, RateLimited) and re.search(_OUT_OF_MONEY, message, re.IGNORECASE):
         return QuotaExceeded
     return kind
 

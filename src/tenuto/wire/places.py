@@ -9,7 +9,7 @@ from tenuto.errors import UnsupportedModel
 __all__ = ["model_place", "path_of", "query"]
 
 _NOT_IN_PATH = re.compile(r"[^A-Za-z0-9/:@._~-]+")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_CONTROL = r"[\x00-\x1f\x7f-\x9f\u2028\u2029]"
 _NOT_IN_QUERY = re.compile(r"[^A-Za-z0-9._~-]+")
 
 
@@ -24,7 +24,7 @@ def path_of(model: str) -> str:
     Raise `UnsupportedModel` for a name that would lead elsewhere: with `.`, `..` or nothing between two slashes, or with
     a control character.
     """
-    if _CONTROL.search(model):
+    if re.search(_CONTROL, model):
         raise UnsupportedModel(model, "a name that holds a control character is no part of an address")
     if any(step in ("", ".", "..") for step in model.split("/")):
         raise UnsupportedModel(model, "a name with an empty step, `.` or `..` in it is no part of an address")

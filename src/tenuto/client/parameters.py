@@ -1,0 +1,108 @@
+"""What can be said to a client, and with a question: the parameters, typed once for both doors.
+
+Read by those who check types: at run time nobody needs these, and making them costs a millisecond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict
+
+from tenuto.client.http import Transport
+from tenuto.client.options import Timeouts
+from tenuto.client.pipeline import Middleware
+from tenuto.core.request import Effort, ResponseFormat, ServerTool, Thinking, ToolChoice, ToolDefinition
+from tenuto.core.target import Dialect, Provider
+
+__all__ = ["ChatParameters", "ClientOptions", "Defined", "Dispatcher", "Key", "ProviderConfig", "Tools"]
+
+Key: TypeAlias = "str | Callable[[], str | Awaitable[str]]"
+"""A key, or a function that gives one: it is asked before each request."""
+
+
+class ProviderConfig(TypedDict, total=False):
+    """A provider by its settings: those of a row, or of a server of one's own, which speaks the chat dialect unless
+    told otherwise.
+    """
+
+    api_key: Key
+    base_url: str
+    dialect: Dialect
+    headers: dict[str, str]
+
+
+class Defined(Protocol):
+    """Anything that can be offered as a tool."""
+
+    @property
+    def definition(self) -> ToolDefinition | ServerTool:
+        """What the model is told of it."""
+
+
+class Dispatcher(Protocol):
+    """Anything that holds several tools."""
+
+    def definitions(self) -> Iterable[ToolDefinition | ServerTool]:
+        """What the model is told of them."""
+
+
+Tools: TypeAlias = "Iterable[ToolDefinition | ServerTool | Defined | Mapping[str, Any]] | Dispatcher"
+"""Tools as they may be given: definitions, `@tool` functions, plain dictionaries in the OpenAI shape, a dispatcher."""
+
+
+class ChatParameters(TypedDict, total=False):
+    """Everything a question may carry besides its model and messages; `ChatRequest` says what each means.
+
+    `system` stands before the messages, in place of a system message they begin with. `timeout` is a total in seconds,
+    or `Timeouts`.
+    """
+
+    system: str | None
+    tools: Tools | None
+    tool_choice: ToolChoice | None
+    parallel_tool_calls: bool | None
+    response_format: ResponseFormat | None
+    effort: Effort | None
+    thinking: Thinking | None
+    max_tokens: int | None
+    temperature: float | None
+    top_p: float | None
+    top_k: int | None
+    stop: str | Iterable[str] | None
+    seed: int | None
+    n: int | None
+    frequency_penalty: float | None
+    presence_penalty: float | None
+    logprobs: bool | None
+    top_logprobs: int | None
+    logit_bias: dict[str, float] | None
+    user: str | None
+    verbosity: str | None
+    service_tier: str | None
+    modalities: Iterable[str] | None
+    audio: dict[str, Any] | None
+    cache: str | None
+    container: str | None
+    store: bool | None
+    metadata: dict[str, dict[str, Any]]
+    extra_body: dict[str, Any]
+    extra_headers: dict[str, str]
+    foreign_reasoning: Literal["omit", "inline"]
+    timeout: float | Timeouts | None
+
+
+class ClientOptions(TypedDict, total=False):
+    """What a client may be told.
+
+    `keys` by provider. `providers` are rows of one's own, or settings by name. `middleware` stands around every call,
+    the first outermost; without it there is `retry(2)`, and `[]` means none. `default_provider` is asked for a model
+    without a provider. `timeout` is a total in seconds, or `Timeouts`. `transport` replaces the network.
+    """
+
+    keys: Mapping[str, Key]
+    providers: Sequence[Provider] | Mapping[str, ProviderConfig]
+    middleware: Iterable[Middleware] | None
+    default_provider: str | None
+    timeout: float | Timeouts
+    transport: Transport | None
+    now: Callable[[], float]
