@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench import imports
+from bench import imports, sim
 
 SOCKET = 0.9
 IMPORT_MS = 5.0
@@ -41,6 +41,7 @@ def run() -> list[str]:
                 _over_the_wire(folder, verdicts)
             finally:
                 server.kill()
+    sim.run(verdicts.row)
     _imports(verdicts)
     return verdicts.missed
 

@@ -44,7 +44,7 @@ def test_every_row_can_be_read(name):
     assert msgspec.convert(msgspec.to_builtins(row), Provider) == row
     assert row.source
     assert row.as_of == "2026-11-15"
-    assert row.base_url.startswith(("https://", "http://localhost:"))
+    assert row.base_url.startswith(("https://", "http://localhost:", "{sim}/"))
     assert not row.base_url.endswith("/")
     assert row.auth == "none" or row.key_env
 
@@ -63,7 +63,7 @@ def test_the_rows_that_were_asked_for_are_there():
     wanted = (
         "openai openai-chat openai-responses anthropic google vertex azure groq together mistral deepseek fireworks "
         "perplexity ollama cohere openrouter xai cerebras moonshot zai alibaba nvidia huggingface minimax sambanova "
-        "lmstudio vllm llamacpp meta github"
+        "lmstudio vllm llamacpp meta github sim"
     )
     aliases = [
         alias for row in {row.name: row for row in providers.PROVIDERS.values()}.values() for alias in row.aliases
@@ -170,7 +170,7 @@ def test_responses_endpoints_differ_too():
 def test_addresses_come_from_the_environment():
     """From the vendor's variable, or its name and `_BASE_URL`; what its SDK adds to such an address, we add too."""
     for row in providers.PROVIDERS.values():
-        assert row.retired or any(name.endswith("_BASE_URL") for name in row.base_url_env), row.name
+        assert row.retired or row.plays or any(name.endswith("_BASE_URL") for name in row.base_url_env), row.name
         assert row.base_url.endswith(row.base_url_path)
 
     paths = {row.name: row.base_url_path for row in providers.PROVIDERS.values() if row.base_url_path}

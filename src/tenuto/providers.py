@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from tenuto import models
 from tenuto._provider_rows import ROWS
 from tenuto.core.target import Dialect, EmbeddingSwitches, Provider, Target
-from tenuto.errors import LLMError, UnknownProvider
+from tenuto.errors import LLMError, UnknownProvider, UnsupportedModel
 
 __all__ = [
     "PROVIDERS",
@@ -105,10 +105,43 @@ def resolve(
 
 
 def target(row: Provider, model: str, dialect: Dialect | None = None) -> Target:
-    """Put a row and a model together. Without a dialect, the model's own word counts, then the row's."""
+    """Put a row and a model together. Without a dialect, the model's own word counts, then the row's.
+
+    Raise `UnsupportedModel` for a model of a simulator that begins with nobody whom it plays.
+    """
+    if row.plays:
+        return _played(row, model, dialect)
     traits = models.traits(row.name, model)
     chosen = dialect or traits.dialect or row.dialect
     return Target(row, model, chosen, models.fitted(traits, chosen))
+
+
+def _played(row: Provider, named: str, dialect: Dialect | None) -> Target:
+    """Give a simulator the part that a model's name asks for: who it is, and which model of theirs, if any."""
+    style, _, model = named.partition("/")
+    part = style if style in row.plays else next((name for name in row.plays if _same_row(name, style)), "")
+    if not part:
+        raise UnsupportedModel(f"{row.name}/{named}", f"it plays {', '.join(row.plays)}")
+    real = provider(part) if is_row(part) else row_or_default(part, row.dialect)
+    traits = models.traits(real.name, model) if model else replace(models.traits(row.name, part), pattern="")
+    chosen = dialect or _FORCED.get(style) or traits.dialect or real.dialect
+    played = replace(
+        row,
+        dialect=real.dialect,
+        headers={**real.headers, **row.headers},
+        anthropic=real.anthropic,
+        chat=real.chat,
+        responses=real.responses,
+        gemini=real.gemini,
+        embeddings=real.embeddings,
+        hosts_others=real.hosts_others,
+        plays=(part,),
+    )
+    return Target(played, f"{part}/{model}" if model else part, chosen, models.fitted(traits, chosen))
+
+
+def _same_row(name: str, other: str) -> bool:
+    return is_row(name) and is_row(other) and provider(name).name == provider(other).name
 
 
 def base_url(target: Target) -> str:
@@ -117,8 +150,13 @@ def base_url(target: Target) -> str:
 
 
 def fingerprint(row: Provider | str, base_url: str, key: str) -> str:
-    """Return 16 hex digits that tell one account from another, and give neither the key nor the address away."""
+    """Return 16 hex digits that tell one account from another, and give neither the key nor the address away.
+
+    A simulator is whoever it plays, wherever it runs: its tokens are good at another address, too.
+    """
     name = row if isinstance(row, str) else row.name
+    if isinstance(row, Provider) and row.plays:
+        base_url = ",".join(row.plays)
     return hashlib.sha256("\0".join((name, base_url.rstrip("/"), key)).encode()).hexdigest()[:16]
 
 
@@ -162,13 +200,20 @@ def _facts(row: Provider) -> Iterator[str]:
             if value != getattr(common, switch):
                 yield f"{switch}: {_shown(value)}"
     yield from _embeddings(row)
+    yield from _models(row)
+    if row.notes:
+        yield row.notes
+    yield f"sources: {row.source}, {row.as_of}"
+
+
+def _models(row: Provider) -> Iterator[str]:
+    """Say which models there are, and where they are listed."""
     if row.models_path != "/models":
         yield f"models: listed at `{row.models_path}`" if row.models_path else "models: no list"
     if row.hosts_others:
         yield "serves models of other vendors"
-    if row.notes:
-        yield row.notes
-    yield f"sources: {row.source}, {row.as_of}"
+    if row.plays:
+        yield f"plays {_shown(row.plays)}"
 
 
 def _elsewhere(row: Provider) -> str:

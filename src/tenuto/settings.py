@@ -13,6 +13,9 @@ from urllib.parse import urlsplit
 __all__ = ["debug", "found", "proxy", "value"]
 
 
+_HERE = ("localhost", "127.0.0.1", "::1")
+
+
 def value(name: str) -> str:
     """Return what a variable holds, without the space around it; empty if it is not set."""
     return os.environ.get(name, "").strip()
@@ -29,10 +32,15 @@ def debug(topic: str) -> bool:
 
 
 def proxy(url: str) -> str | None:
-    """Return the proxy that the environment, or the system's settings, want for an address; None if none."""
+    """Return the proxy that the environment, or the system's settings, want for an address; None if none.
+
+    What runs on this very machine is never asked through a proxy.
+    """
     from urllib.request import getproxies, proxy_bypass  # loads a dozen modules: only where something is sent
 
     parts = urlsplit(url)
+    if parts.hostname in _HERE:
+        return None
     proxies = getproxies()
     wanted = proxies.get(parts.scheme) or proxies.get("all")
     if not wanted or not parts.hostname or proxy_bypass(parts.netloc.rpartition("@")[2]):

@@ -39,9 +39,9 @@ a host often means only that nobody reported a refusal.
 
 from __future__ import annotations
 
-from tenuto._model_rows import anthropic, google, hosts, openai, vendors
+from tenuto._model_rows import anthropic, google, hosts, openai, sim, vendors
 
 __all__ = ["AS_OF", "TABLES"]
 
 AS_OF = "2026-11-15"
-TABLES = (anthropic.ROWS, openai.ROWS, google.ROWS, vendors.ROWS, hosts.ROWS)
+TABLES = (anthropic.ROWS, openai.ROWS, google.ROWS, vendors.ROWS, hosts.ROWS, sim.ROWS)

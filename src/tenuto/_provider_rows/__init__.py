@@ -6,8 +6,8 @@ provider has moved on.
 
 from __future__ import annotations
 
-from tenuto._provider_rows import hosts, makers
+from tenuto._provider_rows import hosts, makers, sim
 
 __all__ = ["ROWS"]
 
-ROWS = (*makers.ROWS, *hosts.ROWS)
+ROWS = (*makers.ROWS, *hosts.ROWS, *sim.ROWS)

@@ -220,6 +220,7 @@ class AsyncClient:
             limit.reschedule(asyncio.get_running_loop().time())
         if self._transport is not None:
             await self._transport.close()
+        await self._door.close()
 
     def __del__(self) -> None:
         if not getattr(self, "closed", True) and self._line is not None:

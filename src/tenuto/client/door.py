@@ -18,6 +18,7 @@ import msgspec
 
 from tenuto import settings
 from tenuto.client.http import shown
+from tenuto.client.simulated import Simulated
 from tenuto.core.target import Dialect, Provider, Target
 from tenuto.errors import LLMError, MissingKey, TenutoError
 
@@ -75,6 +76,7 @@ class Door:
         self._keys: dict[str, Key] = {}
         self._own: dict[str, Provider] = {}
         self._placed: set[str] = set()
+        self._simulated = Simulated()
         if isinstance(providers, Mapping):
             for name, config in providers.items():
                 self._configure(name, config)
@@ -118,13 +120,22 @@ class Door:
         from tenuto.providers import fingerprint
 
         row = target.provider
-        base_url, bound = self._address(row, target.dialect)
+        written = row.base_urls.get(target.dialect, row.base_url)
+        if row.plays and _WORD.search(written):
+            simulator, bound = await self._simulated.address(), True
+            base_url = _WORD.sub(lambda _: simulator, written)
+        else:
+            base_url, bound = self._address(row, target.dialect)
         key, bearer = await self._key(row, bound=bound)
         header = "authorization" if bearer else _HEADERS[row.auth]
         if not key and header not in given and (row.key_env or row.bearer_env) and row.auth != "none":
             raise _missing(row, base_url, bound=bound)
         auth = {header: f"Bearer {key}" if header == "authorization" else key} if key else {}
         return Way(base_url, auth, key, fingerprint(row, base_url, key))
+
+    async def close(self) -> None:
+        """Stop what was started to be asked."""
+        await self._simulated.close()
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
@@ -162,6 +173,8 @@ class Door:
             )
         if is_row(name):
             row = provider(name)
+            if row.plays:  # its address depends on whose part it plays
+                self._simulated.given, base_url = base_url, ""
             changed = {"base_url": base_url, "base_urls": {}} if base_url else {}
             row = msgspec.structs.replace(row, **changed, **({"dialect": dialect} if dialect else {}))
         elif base_url:

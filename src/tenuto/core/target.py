@@ -195,7 +195,8 @@ class Provider(msgspec.Struct, frozen=True, omit_defaults=True):
     adds it. `key_env` and then `bearer_env` are tried in order; what the latter hold goes out as a bearer token. `auth`
     `none` needs no key, and sends one as a bearer token if there is one. A row with a `hosts_others` model asks its
     vendor's table. `models_path` is where the models are listed, below `base_url`; empty: nowhere. `retired` is the day
-    (ISO) on which the service ended.
+    (ISO) on which the service ended. `plays` are the rows whose part this one can play: it is a simulator, its models
+    begin with one of them, and its address is the client's to find.
     """
 
     name: str
@@ -221,6 +222,7 @@ class Provider(msgspec.Struct, frozen=True, omit_defaults=True):
     source: str = ""
     as_of: str = ""
     notes: str = ""
+    plays: tuple[str, ...] = ()
 
 
 class ModelTraits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,0 +1,1 @@
+"""The Anthropic Messages dialect, as the provider speaks it."""

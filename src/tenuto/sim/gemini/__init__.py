@@ -1,0 +1,1 @@
+"""Gemini's generateContent, as Google's API and as Vertex."""

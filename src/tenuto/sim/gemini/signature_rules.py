@@ -1,0 +1,140 @@
+"""Rules for thought signatures: where one has to be, and whether it is the one that was given for its part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tenuto.core.rules import rule
+from tenuto.sim.gemini.opening import Opened, Placed, Side
+from tenuto.sim.gemini.signatures import Claims, claims, is_sentinel, kind, substance
+from tenuto.sim.judging import Broken, Checks
+
+__all__ = ["CHECKS"]
+
+CHECKS = Checks()
+_Found = Iterator[Broken | None]
+
+
+def _steps(opened: Opened) -> list[Placed]:
+    """Return the first call of each of the model's steps in the current turn."""
+    return [calls[0] for side in opened.current() if (calls := side.having("functionCall"))]
+
+
+def _missing(id: str, first: Placed) -> Broken | None:
+    if first.signature:
+        return None
+    fields = {**first.at, "name": first.part["functionCall"].get("name", ""), "n": first.i + 1}
+    return Broken(id, fields, says=rule("GEM-SIG-01").text(**fields))
+
+
+@CHECKS.holds("GEM-SIG-01")
+def _first_step_is_signed(opened: Opened) -> _Found:
+    if opened.facts.signs == "required":
+        for first in _steps(opened)[:1]:
+            yield _missing("GEM-SIG-01", first)
+
+
+@CHECKS.holds("GEM-SIG-03")
+def _every_step_is_signed(opened: Opened) -> _Found:
+    if opened.facts.signs == "required":
+        for first in _steps(opened)[1:]:
+            yield _missing("GEM-SIG-03", first)
+
+
+@CHECKS.holds("GEM-SIG-02")
+def _signatures_are_ours(opened: Opened) -> _Found:
+    if opened.facts.signs == "no":
+        return
+    seen: set[str] = set()
+    before: Side | None = None
+    for side in opened.sides:
+        signed = [placed for placed in side.parts if placed.signature]
+        if side.role == "user":
+            for placed in signed:
+                yield None if _copied(placed, before) else _corrupted(opened, "GEM-SIG-02", placed)
+            continue
+        before = side
+        latest: dict[str, int] = {}
+        for placed in signed:
+            if is_sentinel(placed.signature):
+                continue
+            told = claims(placed.signature, opened.request.seals)
+            kept = told is not None and _belongs(opened, placed, told) and placed.signature not in seen
+            if told is not None and kept:
+                kept = latest.get(told.reply, -1) < told.order
+                latest[told.reply] = told.order
+            seen.add(placed.signature)
+            yield None if kept else _corrupted(opened, "GEM-SIG-02", placed)
+
+
+def _belongs(opened: Opened, placed: Placed, told: Claims) -> bool:
+    request = opened.request
+    if (told.family, told.style, told.account) != (opened.facts.family, request.style.name, request.account):
+        return False
+    of = kind(placed.part)
+    return of == told.kind and (of == "text" or substance(placed.part) in told.texts)
+
+
+def _copied(placed: Placed, before: Side | None) -> bool:
+    """Tell whether an answer carries a copy of what its call carries, too: superfluous, and taken."""
+    calls = before.having("functionCall") if before and "functionResponse" in placed.part else []
+    return placed.signature in [call.signature for call in calls]
+
+
+def _corrupted(opened: Opened, id: str, placed: Placed) -> Broken:
+    return Broken(id, placed.at, variant=int(opened.host == "vertex"))
+
+
+@CHECKS.holds("GEM-SIG-05")
+def _signed_text_is_as_it_was(opened: Opened) -> _Found:
+    if opened.facts.signs == "no":
+        return
+    for side in opened.sides:
+        for placed in side.parts:
+            if side.role == "model" and placed.signature and kind(placed.part) == "text":
+                told = claims(placed.signature, opened.request.seals)
+                if told is not None:
+                    kept = substance(placed.part) in told.texts
+                    yield None if kept else _corrupted(opened, "GEM-SIG-05", placed)
+
+
+# --- what is taken, and noted -----------------------------------------------------------------------------------------
+
+
+@CHECKS.holds("GEM-SIG-06")
+def _answers_are_signed(opened: Opened) -> _Found:
+    if opened.facts.signs != "required":
+        return
+    for side in opened.sides:
+        if side.role == "model" and side.parts and not side.having("functionCall"):
+            kept = any(placed.signature for placed in side.parts)
+            yield None if kept else Broken("GEM-SIG-06", side.parts[-1].at)
+
+
+@CHECKS.holds("GEM-SIG-07")
+def _all_thoughts_or_none(opened: Opened) -> _Found:
+    if opened.facts.generation < 3.5:
+        return
+    earlier = [side for side in opened.sides if side.role == "model" and (side.i, 0) < opened.turn]
+    signed = [any(placed.signature for placed in side.parts) for side in earlier]
+    if any(signed):
+        yield None if all(signed) else Broken("GEM-SIG-07", at=f"/contents/{earlier[signed.index(False)].i}")
+
+
+@CHECKS.holds("GEM-SIG-08")
+def _sentinels(opened: Opened) -> _Found:
+    for side in opened.sides:
+        for placed in side.parts:
+            if placed.signature:
+                yield Broken("GEM-SIG-08", placed.at) if is_sentinel(placed.signature) else None
+
+
+@CHECKS.holds("GEM-SIG-09")
+def _calls_of_old_models(opened: Opened) -> _Found:
+    if opened.facts.generation >= 3:
+        return
+    for side in opened.sides:
+        calls = side.having("functionCall")
+        if side.role == "model" and calls:
+            kept = any(placed.signature for placed in side.parts)
+            yield None if kept else Broken("GEM-SIG-09", calls[0].at)

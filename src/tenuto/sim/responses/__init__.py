@@ -1,0 +1,1 @@
+"""The Responses dialect: OpenAI, Azure, xAI and DeepSeek at `/v1/responses`."""

@@ -1,0 +1,316 @@
+"""The row `sim`: its styles are rows, its tokens are good at any address, and the client finds or starts it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import subprocess
+import sys
+import threading
+import warnings
+from decimal import Decimal
+
+import pytest
+
+from tenuto import AsyncClient, Client, LLMError, Provider, TenutoError, models, providers, tool
+from tenuto.client.door import Door
+from tenuto.errors import UnsupportedModel
+from tenuto.sim import Simulator
+from tenuto.sim.styles import ALIASES, STYLES
+
+STYLE_NAMES = providers.PROVIDERS["sim"].plays
+
+
+@pytest.fixture(autouse=True)
+def _bare_environment(monkeypatch):
+    for name in ("TENUTO_SIM_URL", "TENUTO_SIM_PACE", "TENUTO_SIM_SEED", "TENUTO_SIM_SCRIPT"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def threads() -> int:
+    return threading.active_count()
+
+
+# --- whose part it plays ----------------------------------------------------------------------------------------------
+
+
+def test_the_row_plays_every_style_and_no_other():
+    assert set(STYLE_NAMES) == {style.name for style in STYLES}
+    assert len(set(STYLE_NAMES)) == len(STYLE_NAMES)
+
+
+@pytest.mark.parametrize("name", STYLE_NAMES)
+def test_a_bare_style_is_the_row_it_plays(name):
+    """Its dialect, switches, headers and embeddings; the simulator's own name, address and authentication."""
+    target = providers.resolve(f"sim/{name}")
+    row, real = target.provider, providers.row_or_default(name, "openai-chat")
+
+    assert (row.name, row.auth, row.key_env, row.plays) == ("sim", "none", (), (name,))
+    assert (row.dialect, row.headers, row.embeddings) == (real.dialect, real.headers, real.embeddings)
+    assert (row.anthropic, row.chat, row.responses, row.gemini) == (
+        real.anthropic,
+        real.chat,
+        real.responses,
+        real.gemini,
+    )
+    assert providers.base_url(target) == ("{sim}/v1beta" if target.dialect == "gemini" else "{sim}/v1")
+    assert (target.model, target.dialect) == (name, real.dialect)
+    assert target.traits.known
+    assert target.traits.continuity == "yes"
+    assert target.traits.pattern == ""
+    assert any(style.name == name and style.dialect == target.dialect for style in STYLES)
+
+
+@pytest.mark.parametrize(
+    "given, model, dialect, like",
+    [
+        ("anthropic/claude-opus-4-6", "anthropic/claude-opus-4-6", "anthropic-messages", "anthropic/claude-opus-4-6"),
+        ("openai/gpt-5.2", "openai/gpt-5.2", "openai-responses", "openai/gpt-5.2"),
+        ("openai/gpt-4o", "openai/gpt-4o", "openai-chat", "openai/gpt-4o"),
+        ("openai-chat/gpt-5.2", "openai/gpt-5.2", "openai-chat", "openai-chat/gpt-5.2"),
+        ("gemini/gemini-3-pro-preview", "gemini/gemini-3-pro-preview", "gemini", "google/gemini-3-pro-preview"),
+        ("google/gemini-3-pro-preview", "gemini/gemini-3-pro-preview", "gemini", "google/gemini-3-pro-preview"),
+        ("kimi/kimi-k2.6", "moonshot/kimi-k2.6", "openai-chat", "moonshot/kimi-k2.6"),
+        ("groq/openai/gpt-oss-120b", "groq/openai/gpt-oss-120b", "openai-chat", "groq/openai/gpt-oss-120b"),
+        ("vertex/claude-opus-4-6", "vertex/claude-opus-4-6", "anthropic-messages", "vertex/claude-opus-4-6"),
+    ],
+)
+def test_a_model_has_the_traits_of_the_real_one(given, model, dialect, like):
+    target = providers.resolve(f"sim/{given}")
+
+    assert (target.provider.name, target.model, target.dialect) == ("sim", model, dialect)
+    assert target.traits == providers.resolve(like).traits
+
+
+@pytest.mark.parametrize("name", ["nobody", "nobody/gpt-4o", "sim/anthropic", "openrouterx"])
+def test_a_style_that_is_none_is_told_which_there_are(name):
+    with pytest.raises(UnsupportedModel, match="it plays anthropic, openai, gemini, chat") as caught:
+        providers.resolve(f"sim/{name}")
+
+    assert caught.value.model == f"sim/{name}"
+
+
+def test_other_names_of_a_row_are_those_of_its_style():
+    for alias, name in ALIASES.items():
+        assert providers.resolve(f"sim/{alias}").model == name
+
+
+def test_nothing_is_paid():
+    from datetime import date
+
+    for model in ("anthropic", "anthropic/claude-opus-4-6", "chat"):
+        assert models.price("sim", model, date(2026, 11, 15)).input == 0
+
+
+# --- accounts ---------------------------------------------------------------------------------------------------------
+
+
+def account(model: str, **options) -> str:
+    door = Door(options.pop("keys", {}), options.pop("providers", ()), None)
+    return asyncio.run(door.way(door.target(model), ())).account
+
+
+def test_an_account_does_not_depend_on_where_the_simulator_is(monkeypatch):
+    monkeypatch.setenv("TENUTO_SIM_URL", "http://127.0.0.1:1")
+    here = account("sim/anthropic")
+    monkeypatch.setenv("TENUTO_SIM_URL", "http://127.0.0.1:2/v1")
+    there = account("sim/anthropic")
+    monkeypatch.delenv("TENUTO_SIM_URL")
+    elsewhere = account("sim/anthropic", providers={"sim": {"base_url": "http://127.0.0.1:3"}})
+
+    assert here == there == elsewhere
+    monkeypatch.setenv("TENUTO_SIM_URL", "http://127.0.0.1:1")
+    others = [account("sim/deepseek"), account("sim/moonshot"), account("sim/anthropic", keys={"sim": "k"})]
+    assert len({here, *others}) == 4
+
+
+# --- where it is ------------------------------------------------------------------------------------------------------
+
+
+def address(model: str, given: str = "") -> str:
+    door = Door({}, {"sim": {"base_url": given}} if given else (), None)
+    return asyncio.run(door.way(door.target(model), ())).base_url
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["http://127.0.0.1:9", "http://127.0.0.1:9/", "http://127.0.0.1:9/v1", "127.0.0.1:9", "127.0.0.1:9/v1beta/"],
+)
+def test_an_address_may_be_written_in_any_way(monkeypatch, written):
+    assert address("sim/anthropic", written) == "http://127.0.0.1:9/v1"
+    assert address("sim/gemini", written) == "http://127.0.0.1:9/v1beta"
+    monkeypatch.setenv("TENUTO_SIM_URL", written)
+    assert address("sim/chat") == "http://127.0.0.1:9/v1"
+
+
+def test_the_environment_goes_before_what_was_passed(monkeypatch):
+    """So a test that runs a simulator has every client ask it."""
+    monkeypatch.setenv("TENUTO_SIM_URL", "http://127.0.0.1:7")
+
+    assert address("sim/anthropic", "http://127.0.0.1:9") == "http://127.0.0.1:7/v1"
+
+
+def test_a_row_of_one_s_own_may_play_too():
+    own = Provider("stage", "openai-chat", "http://127.0.0.1:9/v1", plays=("anthropic",))
+    door = Door({}, [own], None)
+    target = door.target("stage/anthropic/claude-opus-4-6")
+    way = asyncio.run(door.way(target, ()))
+
+    assert (target.provider.name, target.dialect, way.base_url) == ("stage", "anthropic-messages", own.base_url)
+
+
+def test_headers_that_are_passed_go_along():
+    with Simulator(script=["Hello"]) as sim:
+        settings = {"base_url": sim.base_url, "headers": {"x-mine": "1"}}
+        with Client(providers={"sim": settings}) as ai:
+            assert ai.chat("sim/anthropic", "Hi").text == "Hello"
+    door = Door({}, {"sim": settings}, None)
+    assert door.target("sim/anthropic").provider.headers == {"anthropic-version": "2023-06-01", "x-mine": "1"}
+
+
+def test_a_proxy_is_not_asked_for_what_is_here(monkeypatch):
+    for name in ("http_proxy", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    with Simulator(script=["Hello"]) as sim:
+        monkeypatch.setenv("TENUTO_SIM_URL", sim.base_url)
+        with Client(middleware=[]) as ai:
+            assert ai.chat("sim/anthropic", "Hi").text == "Hello"
+
+
+# --- one of the client's own ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("style", STYLE_NAMES)
+def test_no_key_and_no_server_are_needed(style):
+    before = threads()
+    with Client(middleware=[]) as ai:
+        reply = ai.chat(f"sim/{style}", "What is 27 * 453?")
+        with ai.stream(f"sim/{style}", "What is 27 * 453?") as stream:
+            streamed = stream.drain()
+
+    assert "12231" in reply.text.replace(",", "")
+    assert reply.text == streamed.text
+    assert (reply.response.provider, reply.cost, reply.losses) == ("sim", Decimal(0), ())
+    assert threads() == before
+
+
+def test_an_error_is_the_simulator_s():
+    with Client(middleware=[]) as ai, pytest.raises(LLMError) as caught:
+        ai.chat("sim/anthropic/no-such-model", "Hi")
+
+    assert caught.value.provider == "sim"
+
+
+def test_it_is_started_once_for_many_who_ask_at_once():
+    async def main():
+        async with AsyncClient() as ai:
+            await asyncio.gather(*(ai.chat("sim/anthropic", f"Hi {at}") for at in range(20)))
+            started = ai._door._simulated._own
+            assert len(started.requests) == 20
+        with pytest.raises(RuntimeError):
+            _ = started.base_url
+
+    asyncio.run(main())
+
+
+def test_a_client_may_go_on_in_another_loop():
+    ai = AsyncClient()
+
+    async def ask():
+        return (await ai.chat("sim/chat", "Hi")).text
+
+    async def last():
+        text = await ask()
+        await ai.close()
+        return text
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # the first loop ended with lines open
+        first = asyncio.run(ask())
+        assert asyncio.run(last()) == first
+        gc.collect()
+
+
+def test_the_environment_says_how_it_plays(monkeypatch, tmp_path):
+    script = tmp_path / "script.json"
+    script.write_text('{"turns": [[{"do": "say", "text": "scripted"}]]}')
+    monkeypatch.setenv("TENUTO_SIM_SCRIPT", str(script))
+    monkeypatch.setenv("TENUTO_SIM_PACE", "1ms")
+    ids = []
+    for seed in ("", "other"):
+        monkeypatch.setenv("TENUTO_SIM_SEED", seed)
+        with Client() as ai:
+            reply = ai.chat("sim/anthropic", "Hi")
+            assert reply.text == "scripted"
+            ids.append(reply.response.id)
+
+    assert ids[0] != ids[1]
+
+
+@pytest.mark.parametrize(
+    "name, held, said",
+    [
+        ("TENUTO_SIM_SCRIPT", "/nowhere.json", "TENUTO_SIM_SCRIPT names /nowhere.json: No such file"),
+        ("TENUTO_SIM_PACE", "soon", "TENUTO_SIM_PACE: 'soon' is no pause"),
+    ],
+)
+def test_an_environment_that_makes_no_sense_is_said_so(monkeypatch, name, held, said):
+    monkeypatch.setenv(name, held)
+    with Client() as ai, pytest.raises(TenutoError, match=said):
+        ai.chat("sim/anthropic", "Hi")
+
+
+def test_tokens_survive_the_simulator_that_made_them():
+    """Another client has another one, at another port: it reads the tokens, and they are in scope."""
+
+    @tool
+    def weather(city: str) -> str:
+        """Current weather."""
+        return "rain"
+
+    def ask(said):
+        with Client(middleware=[]) as ai:
+            return ai.chat("sim/anthropic/claude-opus-4-6", said, tools=[weather], tool_choice="auto", effort="high")
+
+    first = ask("What is the weather in Oslo? Use the tool.")
+    answers = [one.answer("rain") for one in first.tool_calls]
+    second = ask(first.transcript + (answers or "And now?"))
+
+    assert (first.losses, second.losses) == ((), ())
+    assert second.text
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_process_that_was_forked_off_has_its_own():
+    code = """
+import os, sys
+from tenuto import Client
+ai = Client()
+first = ai.chat("sim/chat", "Hi").text
+pid = os.fork()
+if pid == 0:
+    os._exit(0 if ai.chat("sim/chat", "Hi").text == first else 1)
+_, status = os.waitpid(pid, 0)
+again = ai.chat("sim/chat", "Hi").text
+ai.close()
+sys.exit(os.waitstatus_to_exitcode(status) or int(again != first))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=30)
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_embeddings_counts_and_lists():
+    with Client() as ai:
+        vectors = ai.embed("sim/openai/text-embedding-3-small", ["hello", "world"], dimensions=8).embeddings
+        assert [len(vector) for vector in vectors] == [8, 8]
+        assert len(ai.embed("sim/gemini/gemini-embedding-001", ["hello", "world"]).embeddings) == 2
+        assert len(ai.embed("sim/vertex/text-embedding-005", ["hello", "world"], dimensions=8).embeddings[1]) == 8
+        assert len(ai.embed("sim/vertex/gemini-embedding-2", "hello", dimensions=8).embeddings[0]) == 8
+        assert ai.count_tokens("sim/anthropic/claude-opus-4-6", "Hello there") > 0
+        assert ai.count_tokens("sim/vertex/claude-opus-4-6", "Hello there") > 0
+        assert ai.count_tokens("sim/gemini", "Hello there", system="Be brief.") > 0
+        assert ai.count_tokens("sim/openai/gpt-5.2", "Hello there") > 0
+        assert "anthropic/claude-opus-4-6" in {model.id for model in ai.models("sim")}

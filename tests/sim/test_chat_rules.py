@@ -1,0 +1,188 @@
+"""Every rule of the chat dialect is broken once and kept once; and what real providers took is taken."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.chat_asking import call, request, result, user, verdict, whole
+from sim.chat_cases import BREAKS, KEEPS, said
+from tenuto.core.rules import rule
+from tenuto.sim import envelopes
+from tenuto.sim.asked import Malformed
+from tenuto.sim.chat.rules import CHECKS
+from tenuto.sim.chat.voice import VOICE
+from tenuto.sim.script import Call, Think, turn
+
+WITHOUT_A_KEPT_CASE = {"OAC-OAI-16", "OAC-OR-04", "OAC-ALI-01"}
+"""What is lost there is always lost; the others have tests of their own below."""
+
+
+@pytest.mark.parametrize(
+    ("id", "named", "body", "place"), BREAKS, ids=[f"{one[0]}-{one[1]}-{n}" for n, one in enumerate(BREAKS)]
+)
+def test_a_broken_rule_is_told_with_its_place(id, named, body, place):
+    found = verdict(named, body)
+    row = rule(id)
+    broken = found.refusal if row.severity == "refused" else found.noted[0]
+
+    assert broken is not None
+    assert (broken.rule, broken.place) == (id, place)
+    assert id in found.tried
+    if row.severity == "refused":
+        told = envelopes.body(request(named, body).style, envelopes.refusal(broken))
+        if row.trust == "verbatim":
+            assert broken.message == row.says[broken.variant] or "{" in row.says[broken.variant]
+            assert broken.message in str(told).replace("\\'", "'") or "metadata" in str(told)
+        assert "{" not in broken.message.replace("{}", "")
+
+
+@pytest.mark.parametrize(("id", "named", "body"), KEEPS, ids=[f"{one[0]}-{one[1]}-{n}" for n, one in enumerate(KEEPS)])
+def test_a_kept_rule_is_tried_and_nothing_is_told(id, named, body):
+    found = verdict(named, body)
+
+    assert found.refusal is None
+    assert id in found.tried
+    assert id not in [broken.rule for broken in found.noted]
+
+
+def test_every_check_has_a_request_that_breaks_it_and_one_that_keeps_it():
+    assert {one[0] for one in BREAKS} == CHECKS.keys()
+    assert {one[0] for one in KEEPS} == CHECKS.keys() - WITHOUT_A_KEPT_CASE
+
+
+def test_qwen_thinks_in_streams():
+    assert "OAC-ALI-01" in verdict("alibaba/qwen3-32b", said(user("hi")), stream=True).tried
+    assert verdict("alibaba/qwen3-32b", said(user("hi")), stream=True).refusal is None
+    assert verdict("alibaba/qwen3-32b", said(user("hi"), enable_thinking=False)).refusal is None
+    assert verdict("alibaba/qwen3-max", said(user("hi"), enable_thinking=True)).refusal is None
+
+
+@pytest.mark.parametrize(
+    ("named", "body"),
+    [
+        ("deepseek/deepseek-chat", said(user("hi"), call(), result())),
+        ("deepseek", said(user("hi"), call(), result(), thinking={"type": "disabled"})),
+        ("deepseek", said(user("hi"), {"role": "assistant", "content": "plain turns need none"}, user("go on"))),
+        ("moonshot/kimi-k2-0905-preview", said(user("hi"), call(), result())),
+        ("kimi-k2.6", said(user("hi"), call(), result(), thinking={"type": "disabled"}, tool_choice="auto")),
+        ("ollama", said(user("hi"), call())),
+        ("mistral", said(user("hi"), call("a1B2c3D4e"), result("a1B2c3D4e"), user("and now"))),
+        ("huggingface", said(user("hi"), tools=[])),
+        ("openrouter/openai/gpt-4o", said({"role": "developer", "content": "x"}, user("hi"))),
+        ("openai/gpt-5.2", said(user("hi"), call("c" * 51), result("c" * 51))),
+        ("openai", said(user("hi"), temperature=0.3, max_tokens=9)),
+    ],
+    ids=str,
+)
+def test_what_real_providers_take_is_taken(named, body):
+    assert verdict(named, body).refusal is None
+
+
+@pytest.mark.parametrize(
+    ("named", "body", "place"),
+    [
+        ("openai", {}, "messages"),
+        ("openai", {"messages": "hi"}, "messages"),
+        ("openai", {"messages": []}, "messages"),
+        ("openai", {"messages": ["hi"]}, "messages[0]"),
+        ("openai", {"messages": [{"role": "robot", "content": "x"}]}, "messages[0].role"),
+        ("openai", {"messages": [user(3)]}, "messages[0].content"),
+        ("openai", {"messages": [user(["hi"])]}, "messages[0].content[0]"),
+        ("openai", {"messages": [{"role": "tool", "content": "x"}]}, "messages[0].tool_call_id"),
+        ("openai", {"messages": [{"role": "assistant", "tool_calls": 3}]}, "messages[0].tool_calls"),
+        ("openai", {"messages": [{"role": "assistant", "tool_calls": [3]}]}, "messages[0].tool_calls[0]"),
+        ("openai", {"messages": [{"role": "assistant", "tool_calls": [{"id": 3}]}]}, "messages[0].tool_calls[0].id"),
+        ("openai", {"messages": [{"role": "assistant", "tool_calls": [{"id": "a"}]}]}, "messages[0].tool_calls[0].function"),
+        ("openai", {"messages": [user("hi")], "tools": [3]}, "tools"),
+        ("deepseek/deepseek-v9", said(user("hi")), ""),
+        ("mistral/gpt-4o", said(user("hi")), ""),
+        ("moonshot/gpt-4o", said(user("hi")), ""),
+        ("zai/gpt-4o", said(user("hi")), ""),
+        ("perplexity/gpt-4o", said(user("hi")), ""),
+        ("cohere/gpt-4o", said(user("hi")), ""),
+        ("xai/gpt-4o", said(user("hi")), ""),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_cannot_be_read_is_refused_with_its_place(named, body, place):
+    with pytest.raises(Malformed) as caught:
+        VOICE.open(request(named, body))
+
+    assert caught.value.place == place
+
+
+# --- OpenRouter's reasoning details -----------------------------------------------------------------------------------
+
+CLAUDE, GPT, GEMINI = (
+    "openrouter/anthropic/claude-opus-4.6",
+    "openrouter/openai/gpt-6-sol",
+    "openrouter/google/gemini-4-argon",
+)
+THINKING = turn(Think("First this."), Think("Then that."), Call("f", {"a": 1}))
+
+
+def replayed(named, change=lambda details: details, to=None, seed="chat"):
+    message = whole(named, THINKING)["choices"][0]["message"]
+    message["reasoning_details"] = change(message["reasoning_details"])
+    back = said(user("hi"), message, result(message["tool_calls"][0]["id"]))
+    return verdict(to or named, back, seed=seed).refusal
+
+
+def fragments(details):
+    text = details[0]["text"]
+    return [{**details[0], "text": text[:3], "signature": None}, {**details[0], "text": text[3:]}, *details[1:]]
+
+
+def flipped(key):
+    def change(details):
+        place, token = next((at, one[key]) for at, one in enumerate(details) if one.get(key))
+        other = token[:40] + ("A" if token[40] != "A" else "B") + token[41:]
+        return [{**one, key: other} if at == place else one for at, one in enumerate(details)]
+
+    return change
+
+
+@pytest.mark.parametrize("named", [CLAUDE, GPT, GEMINI, "openrouter"])
+def test_details_that_come_back_as_they_were_are_taken(named):
+    assert replayed(named) is None
+
+
+@pytest.mark.parametrize(
+    ("named", "change", "says"),
+    [
+        (CLAUDE, flipped("signature"), "Invalid `signature` in `thinking` block"),
+        (CLAUDE, fragments, "signature: Field required"),
+        (CLAUDE, lambda found: found[::-1], "Invalid `signature`"),
+        (CLAUDE, lambda found: found[1:], "Invalid `signature`"),
+        (CLAUDE, lambda found: [{**found[0], "text": "Other"}, *found[1:]], "Invalid `signature`"),
+        (GPT, flipped("data"), "could not be verified"),
+        (GPT, lambda found: [one for one in found if one["type"] != "reasoning.summary"], "could not be verified"),
+        (GEMINI, flipped("data"), "Corrupted thought signature"),
+        (GEMINI, lambda found: [one for one in found if "data" not in one], "missing a thought_signature"),
+    ],
+)
+def test_details_that_do_not_are_refused_in_the_words_of_the_host(named, change, says):
+    broken = replayed(named, change)
+
+    assert broken is not None
+    assert broken.rule == "OAC-OR-04"
+    told = envelopes.body(request(named, said(user("hi"))).style, envelopes.refusal(broken))
+    assert told["error"]["message"] == "Provider returned error"
+    assert says in told["error"]["metadata"]["raw"]
+
+
+def test_details_of_another_family_or_another_issuer_are_refused():
+    assert replayed(CLAUDE, to=GPT).rule == "OAC-OR-04"
+    assert replayed(CLAUDE, seed="other").rule == "OAC-OR-04"
+
+
+def test_an_item_that_comes_twice_is_refused():
+    message = whole(GPT, THINKING)["choices"][0]["message"]
+    back = result(message["tool_calls"][0]["id"])
+    broken = verdict(GPT, said(user("hi"), message, back, message, back)).refusal
+
+    assert "Duplicate item found with id rs_" in broken.fields["extra"]["metadata"]["raw"]
+
+
+def test_claude_takes_a_turn_without_its_thoughts():
+    assert replayed(CLAUDE, lambda _: []) is None

@@ -1,0 +1,66 @@
+"""The simulator's replies pass the checks that recorded traffic passes: decoded, streamed, rechunked, stored, whole."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from conformance.corpus import READERS
+from conformance.jsontext import plain
+from conformance.judge import judge
+from conformance.neutral_wire import neutral_blocks
+from conformance.oracle import coalesce
+from conformance.report import Report
+from sim.playing import TURNS, play, question
+from tenuto.sim.script import Fail, Refuse, Say, Stop, texts
+from tenuto.sim.styles import STYLES
+
+MORE = {
+    **TURNS,
+    "refusal": (Refuse(),),
+    "cut at a length": (Say("It is long"), Stop()),
+    "broken off": (Say("It is"), Fail()),
+}
+SPOKEN = {"text", "thought and text", "text between", "deep arguments", "parallel calls"}
+
+
+def expected(dialect: str, body: bytes, *, stream: bool) -> dict:
+    """What the bytes say, as the corpus writes it down: read by the readers that judge the codecs."""
+    read = READERS[dialect].read(body, streamed=stream)
+    blocks = [neutral_blocks(dialect, answer.blocks) for answer in read.answers] or [[]]
+    blocks = [coalesce(found) for found in blocks] if dialect == "gemini" else blocks
+    stop = None if read.error else read.first.stop
+    return plain({"blocks": blocks[0], "stop": stop, "usage": read.usage})
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize("turn", MORE)
+@pytest.mark.parametrize("style", STYLES, ids=lambda style: f"{style.dialect}/{style.name}")
+def test_a_reply_passes_the_checks_of_recorded_traffic(style, turn, stream, tmp_path):
+    if not stream and turn == "broken off":
+        return  # then it is a status
+    body = play(style.dialect, style.name, MORE[turn], stream=stream)
+    folder = tmp_path / style.dialect / style.name / "case"
+    folder.mkdir(parents=True)
+    suffix = "sse" if stream else "json"
+    (folder / f"response.{suffix}").write_bytes(body)
+    (folder / "request.json").write_text(json.dumps(question(style.dialect, style.name, stream=stream)))
+    (folder / "expected.json").write_text(json.dumps(expected(style.dialect, body, stream=stream)))
+    about = {
+        "provider": style.name, "dialect": style.dialect, "model": style.name, "stream": stream, "transport": suffix,
+        "status": 200, "response_file": f"response.{suffix}", "source": "simulated",
+    }  # fmt: skip
+    (folder / "exchange.json").write_text(json.dumps(about))
+
+    report = Report(judge([folder]))
+
+    assert report.faults == []
+    if turn in SPOKEN:
+        spoken = "".join(texts(step.text) for step in MORE[turn] if isinstance(step, Say))
+        assert spoken in _said(style.dialect, body, stream=stream)
+
+
+def _said(dialect: str, body: bytes, *, stream: bool) -> str:
+    read = READERS[dialect].read(body, streamed=stream)
+    return "".join(str(block.get("text") or "") for block in neutral_blocks(dialect, read.first.blocks))

@@ -1,0 +1,133 @@
+"""`python -m tenuto.sim`, as a user starts, asks and ends it."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+import pytest
+
+from tenuto.sim.__main__ import main
+
+
+@pytest.fixture
+def start(monkeypatch):
+    """Start the command, and return it with its address once it listens."""
+    for name in ("TENUTO_SIM_PACE", "TENUTO_SIM_SEED", "TENUTO_SIM_SCRIPT"):
+        monkeypatch.delenv(name, raising=False)
+    running = []
+
+    def started(*arguments: str) -> tuple[subprocess.Popen, str, list[str]]:
+        command = [sys.executable, "-m", "tenuto.sim", *arguments]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        running.append(process)
+        lines = []
+        while not lines or "Ctrl-C" not in lines[-1]:
+            lines.append(process.stdout.readline())
+            assert lines[-1], process.stderr.read()
+        return process, re.search(r"http://\S+", lines[0])[0], lines
+
+    yield started
+    for process in running:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def ended(process: subprocess.Popen, by: signal.Signals = signal.SIGINT) -> tuple[int, str]:
+    process.send_signal(by)
+    _, errors = process.communicate(timeout=20)
+    return process.returncode, errors
+
+
+def ask(url: str, model: str = "claude-opus-4-6") -> dict:
+    body = {"model": model, "max_tokens": 50, "messages": [{"role": "user", "content": "Hi"}]}
+    with urllib.request.urlopen(f"{url}/v1/messages", json.dumps(body).encode()) as response:
+        return json.load(response)
+
+
+def test_it_serves_until_ctrl_c_and_says_what_it_did(start, tmp_path):
+    script = tmp_path / "script.json"
+    script.write_text('{"turns": [[{"do": "say", "text": "scripted"}]]}')
+    process, url, lines = start("--script", str(script))
+    text = ask(url)["content"][0]["text"]
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        ask(url, "gpt-4")
+    caught.value.close()
+    code, errors = ended(process)
+
+    assert text == "scripted"
+    assert {line.partition("=")[0].strip() for line in lines if line.startswith("export")} == {
+        *("export TENUTO_SIM_URL", "export ANTHROPIC_BASE_URL", "export OPENAI_BASE_URL"),
+        "export GOOGLE_GEMINI_BASE_URL",
+    }
+    assert code == 0
+    first, second = errors.splitlines()
+    assert first == "POST /v1/messages anthropic claude-opus-4-6 200"
+    assert second.startswith("POST /v1/messages anthropic gpt-4 404 ANT-PARAM-15")
+
+
+def test_quiet_is_quiet_and_the_port_is_the_one_that_was_asked_for(start):
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        port = held.getsockname()[1]
+    process, url, _ = start("--quiet", "--port", str(port), "--seed", "x", "--pace", "1ms", "--burst", "4")
+    urllib.request.urlopen(f"{url}/v1/models").close()
+
+    assert url == f"http://127.0.0.1:{port}"
+    assert ended(process, signal.SIGTERM) == (0, "")
+
+
+def test_a_port_that_is_taken_is_said_so(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        port = held.getsockname()[1]
+        code = main(["--port", str(port)])
+
+    assert code == 2
+    assert f"port {port} cannot be used: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["--port", "99999999"], "port is 99999999"),
+        (["--pace", "soon"], "'soon' is no pause"),
+        (["--burst", "0"], "burst is 0"),
+        (["--script", "/nowhere/script.json"], "/nowhere/script.json: No such file"),
+    ],
+)
+def test_what_cannot_be_used_is_said_and_nothing_is_started(arguments, said, capsys):
+    assert main(arguments) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_script_that_does_not_fit_is_said_with_its_place(tmp_path, capsys):
+    script = tmp_path / "script.json"
+    script.write_text('{"turns": [[{"do": "say", "text": 3}]]}')
+
+    assert main(["--script", str(script)]) == 2
+    told = capsys.readouterr().err
+    assert "script.json: not a script" in told
+    assert "$.turns[" in told
+
+
+def test_the_environment_stands_in_for_options(monkeypatch, capsys):
+    monkeypatch.setenv("TENUTO_SIM_PACE", "soon")
+
+    assert main([]) == 2
+    assert "'soon' is no pause" in capsys.readouterr().err
+
+
+def test_help_has_examples(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["--help"])
+
+    assert caught.value.code == 0
+    told = capsys.readouterr().out
+    assert "--pace 20ms" in told
+    assert '{"turns": ' in told

@@ -1,0 +1,118 @@
+"""The plugin for pytest: a fixture that needs nothing but its name."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+
+import pytest
+
+import tenuto.testing
+
+TEST = """
+import os
+
+import pytest
+
+from tenuto import Client, tool
+from tenuto.testing import call, say, think, turn
+
+
+@tool
+def weather(city: str) -> str:
+    "Current weather."
+    return "12 degrees in " + city
+
+
+def test_an_agent_of_mine(tenuto_sim):
+    tenuto_sim.script(turn(think("hm"), call("weather", {"city": "Oslo"})), turn(say("12 degrees")))
+    with Client(providers={"sim": {"base_url": "http://127.0.0.1:9"}}) as ai:
+        reply = ai.chat("sim/anthropic", "Weather?", tools=[weather], effort="high")
+        answers = [one.answer(weather(**one.parse())) for one in reply.tool_calls]
+        assert ai.chat("sim/anthropic", reply.transcript + answers, tools=[weather], effort="high").text == "12 degrees"
+    tenuto_sim.assert_clean()
+    assert len(tenuto_sim.requests) == 2
+    assert "ANT-THINK-02" in tenuto_sim.exercised
+    assert os.environ["TENUTO_SIM_URL"] == tenuto_sim.base_url
+
+
+def test_the_next_one_has_a_fresh_one(tenuto_sim):
+    assert tenuto_sim.requests == []
+
+
+def test_the_environment_is_as_before():
+    assert "TENUTO_SIM_URL" not in os.environ
+
+
+def test_that_is_not_clean(tenuto_sim):
+    tenuto_sim.script("one")
+    with Client(middleware=[]) as ai:
+        sent = ai.chat("sim/anthropic", "Hi").transcript + "More"
+        with pytest.raises(Exception):
+            ai.chat("sim/anthropic", sent)
+    tenuto_sim.assert_clean()
+"""
+
+
+def test_the_fixture_is_there_without_being_asked_for(tmp_path, monkeypatch):
+    monkeypatch.delenv("TENUTO_SIM_URL", raising=False)
+    (tmp_path / "test_mine.py").write_text(TEST)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-W",
+        "error",
+        "--rootdir",
+        str(tmp_path),
+    ]
+    done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=False, cwd=tmp_path)
+
+    assert "3 passed" in done.stdout, done.stdout
+    assert "1 failed" in done.stdout
+    assert "script: the script has 1 turn" in done.stdout
+
+
+def test_loading_the_plugin_loads_nothing_else():
+    code = "import sys, tenuto.testing.plugin; print(sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(ast.literal_eval(done.stdout))
+
+    assert set() == loaded & {"aiohttp", "asyncio", "msgspec", "tenuto.sim", "tenuto.core", "tenuto.client"}
+
+
+@pytest.mark.parametrize("name", tenuto.testing.__all__)
+def test_every_name_of_testing_can_be_loaded(name):
+    found = getattr(tenuto.testing, name)
+
+    assert found.__doc__
+    assert name in dir(tenuto.testing)
+
+
+def test_other_names_are_not_there():
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = tenuto.testing.nothing
+
+
+def test_the_builders_make_the_steps_of_a_script():
+    from tenuto import testing
+    from tenuto.sim import script
+
+    made = testing.turn(
+        "plain", testing.think("hm", redacted=True), testing.say(["a", "b"], cites=["https://a.test"]),
+        testing.call("f"), testing.call("f", "not json", id="c1"), testing.search("q", "https://a.test"),
+        testing.run_code("1", "2", ok=False), testing.picture(), testing.refuse(), testing.pause(),
+        testing.stop("filter"), testing.deny(503, retry_after=1), testing.fail(), testing.cut(), testing.stall(1),
+        testing.drip(3, 0.1),
+    )  # fmt: skip
+
+    assert made == (
+        script.Say("plain"), script.Think("hm", True), script.Say(["a", "b"], (script.Cite("https://a.test"),)),
+        script.Call("f", {}), script.Call("f", "not json", "c1"), script.Search("q", (script.Found("https://a.test"),)),
+        script.RunCode("1", "2", False), script.Picture(), script.Refuse(), script.Pause(), script.Stop("filter"),
+        script.Deny(503, 1), script.Fail(), script.Cut(), script.Stall(1), script.Drip(3, 0.1),
+    )  # fmt: skip

@@ -1,0 +1,142 @@
+"""Scripts: the same in Python and as JSON, and an error says where."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tenuto.sim import script
+from tenuto.sim.script import (
+    Call,
+    Cite,
+    Cut,
+    Deny,
+    Drip,
+    Fail,
+    Found,
+    Pause,
+    Picture,
+    Refuse,
+    RunCode,
+    Say,
+    Script,
+    Search,
+    Stall,
+    Stop,
+    Think,
+    load,
+    texts,
+    turn,
+)  # fmt: skip
+
+EVERY = (
+    Think("hm"),
+    Think(["h", "m"], redacted=True),
+    Say("hello", cites=(Cite("https://example.org", "A page", "words"),)),
+    Say(["in ", "pieces"]),
+    Call("weather", {"city": "Oslo", "deep": {"list": [1, 2.5, None]}}, id="call_1"),
+    Call("weather", '{"broken'),
+    Search("otters", (Found("https://example.org", "Otters", "They swim."),)),
+    RunCode("print(1)", "1\n", ok=False),
+    Picture("AAAA", "image/webp"),
+    Refuse("no", "cyber"),
+    Pause(),
+    Stop("stop_sequence", "END"),
+    Deny(503, 1.5, "busy", 0),
+    Fail(500, "oh", 2),
+    Cut(3),
+    Stall(2.5, 1),
+    Stall(None),
+    Drip(7, 0.25),
+)
+
+
+def test_every_step_has_a_name_of_its_own_in_json():
+    told = json.loads(msgspec.json.encode(EVERY))
+
+    assert {type(step) for step in EVERY} == set(script.Step.__args__)
+    assert [step["do"] for step in told[:6]] == ["think", "think", "say", "say", "call", "call"]
+    assert {step["do"] for step in told} == {
+        "think", "say", "call", "search", "run", "picture", "refuse", "pause", "stop", "deny", "fail", "cut", "stall", "drip",
+    }  # fmt: skip
+
+
+def test_round_trip_through_json():
+    whole = Script((EVERY, (Say("done"),)), when="weather")
+
+    assert load(msgspec.json.encode(whole)) == (whole,)
+    assert load(msgspec.json.encode([whole, Script()]).decode()) == (whole, Script())
+
+
+def test_what_is_not_said_is_the_default():
+    bare = '{"turns": [[{"do": "think"}, {"do": "say"}, {"do": "call", "name": "f"}, {"do": "deny"}, {"do": "stall"}]]}'
+
+    assert load(bare) == (Script(((Think(), Say(), Call("f"), Deny(), Stall()),)),)
+    assert json.loads(msgspec.json.encode(Script(((Say("a"), Pause()),)))) == {
+        "turns": [[{"do": "say", "text": "a"}, {"do": "pause"}]]
+    }
+
+
+NAMES = st.text(max_size=8)
+STEPS = st.one_of(
+    st.builds(Think, st.one_of(NAMES, st.lists(NAMES, max_size=3)), st.booleans()),
+    st.builds(
+        Say,
+        st.one_of(NAMES, st.lists(NAMES, max_size=3)),
+        st.lists(st.builds(Cite, NAMES, NAMES), max_size=2).map(tuple),
+    ),
+    st.builds(Call, NAMES, st.one_of(NAMES, st.dictionaries(NAMES, st.one_of(st.none(), st.integers(-5, 5), NAMES)))),
+    st.builds(Stop, st.sampled_from(["length", "stop_sequence", "filter"]), NAMES),
+    st.builds(Stall, st.one_of(st.none(), st.floats(0, 9)), st.integers(0, 3)),
+    st.sampled_from(EVERY),
+)
+
+
+@given(st.lists(st.lists(STEPS, max_size=4).map(tuple), max_size=3).map(tuple), NAMES)
+def test_any_script_survives_json(turns, when):
+    whole = Script(turns, when)
+
+    assert load(msgspec.json.encode(whole)) == (whole,)
+
+
+@pytest.mark.parametrize(
+    "told, where",
+    [
+        ('{"turns": [[{"do": "say", "text": 1}]]}', "$.turns[0][0].text"),
+        ('{"turns": [[], [{"do": "say"}, {"do": "dance"}]]}', "$.turns[1][1].do"),
+        ('{"turns": [[{"do": "call"}]]}', "`name` - at `$.turns[0][0]`"),
+        ('{"turns": [[{"do": "say", "tekst": "a"}]]}', "`tekst` - at `$.turns[0][0]`"),
+        ('{"turns": [{"do": "say"}]}', "$.turns[0]"),
+        ('{"turns": [[{"do": "stop", "reason": "bored"}]]}', "$.turns[0][0].reason"),
+        ('{"turns": [[{"do": "deny", "status": "429"}]]}', "$.turns[0][0].status"),
+        ('[{"turns": []}, {"turn": []}]', "`turn` - at `$[1]`"),
+        ('{"turns": [[{"text": "a"}]]}', "$.turns[0][0]"),
+        ("{", "truncated"),
+        ("", "truncated"),
+        ("7", "got `int`"),
+    ],
+)
+def test_what_does_not_fit_is_told_with_its_place(told, where):
+    with pytest.raises(ValueError, match=r"^not a script: ") as caught:
+        load(told)
+
+    assert where in str(caught.value)
+
+
+def test_bytes_that_are_no_text_are_told():
+    with pytest.raises(ValueError, match="utf-8"):
+        load(b'{"turns": [[{"do": "say", "text": "\xff"}]]}')
+
+
+def test_strings_are_said():
+    assert turn("a", Think("b"), "c") == (Say("a"), Think("b"), Say("c"))
+    assert texts("ab") == texts(["a", "b"]) == "ab"
+
+
+def test_steps_do_not_change():
+    with pytest.raises(AttributeError):
+        Say("a").text = "b"

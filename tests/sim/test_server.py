@@ -1,0 +1,557 @@
+"""The server around the dialects: paths, keys, bodies, scripts and faults, with a small voice of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import aiohttp
+import msgspec
+import pytest
+
+from tenuto.core.rules import rule
+from tenuto.sim.asked import Asked, Malformed, Said
+from tenuto.sim.brain import LARGEST, Brain, Call
+from tenuto.sim.cues import Scripts
+from tenuto.sim.judging import Broken, Checks
+from tenuto.sim.log import Log
+from tenuto.sim.script import Cut, Deny, Drip, Fail, Say, Script, Stall, turn
+from tenuto.sim.server import Server
+from tenuto.sim.voice import Voice
+
+PATHS = {
+    "anthropic-messages": "/v1/messages",
+    "openai-responses": "/v1/responses",
+    "openai-chat": "/v1/chat/completions",
+    "gemini": "/v1beta/models/gemini-2.5-pro:generateContent",
+}
+CHECKS = Checks()
+
+
+@CHECKS.holds("ANT-MSG-03")
+def _nothing_is_empty(asked: Asked):
+    for at, said in enumerate(asked.said):
+        yield None if said.text else Broken("ANT-MSG-03", {"i": at})
+
+
+def opened(request) -> Asked:
+    messages = request.body.get("messages", [])
+    if not isinstance(messages, list):
+        raise Malformed("messages: Input should be a valid list", "messages")
+    said = tuple(Said(role=message["role"], text=message["content"]) for message in messages)
+    turns = sum(one.role == "assistant" for one in said)
+    return Asked(request=request, turn=turns, system=request.body.get("system", ""), said=said)
+
+
+def written(asked: Asked, played, mint) -> list:
+    if not asked.request.stream:
+        faults = [step for step in played if isinstance(step, Stall | Drip)]
+        body = json.dumps({"id": mint.hex(8), "text": [step.text for step in played if isinstance(step, Say)]}).encode()
+        return [*faults, body] if Cut() not in played else [body[: len(body) // 2], Cut()]
+    pieces = []
+    for step in played:
+        if isinstance(step, Say):
+            pieces += [b"data: " + json.dumps(piece).encode() + b"\n\n" for piece in step.text]
+        elif isinstance(step, Fail):
+            return [*pieces, b"data: failed\n\n"]
+        else:
+            pieces.append(step)
+    return [*pieces, b"data: [DONE]\n\n"]
+
+
+VOICE = Voice(open=opened, checks=CHECKS, read=lambda asked: asked, write=written, count=lambda _: {"tokens": 7})
+
+
+def brain(*turns, keys=None, log=None, seed="tenuto") -> Brain:
+    return Brain(seed, log or Log(), Scripts(turns), keys, lambda _: VOICE)
+
+
+def post(path: str, body, headers=None, query=None) -> Call:
+    data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+    return Call("POST", path, headers or {}, query or {}, data)
+
+
+def hello(*more: str, model: str = "claude-opus-4-6", **fields) -> dict:
+    roles = ["user", "assistant"]
+    messages = [{"role": roles[at % 2], "content": text} for at, text in enumerate(("Hi", *more))]
+    return {"model": model, "messages": messages, **fields}
+
+
+def told(answer) -> dict:
+    (body,) = answer.pieces
+    return json.loads(body)
+
+
+# --- which path is what -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path, dialect, named",
+    [
+        ("/v1/messages", "anthropic-messages", "claude-opus-4-6"),
+        ("/messages", "anthropic-messages", "claude-opus-4-6"),
+        ("/v1/responses", "openai-responses", "claude-opus-4-6"),
+        ("/responses/", "openai-responses", "claude-opus-4-6"),
+        ("/v1/chat/completions", "openai-chat", "claude-opus-4-6"),
+        ("/v1/v1/chat/completions", "openai-chat", "claude-opus-4-6"),
+        ("/v1beta/models/gemini-2.5-pro:generateContent", "gemini", "gemini-2.5-pro"),
+        ("/v1/models/gemini-2.5-pro:streamGenerateContent", "gemini", "gemini-2.5-pro"),
+        ("/models/gemini-2.5-pro:generateContent", "gemini", "gemini-2.5-pro"),
+        ("/v1beta/gemini/gemini-3-pro-preview:generateContent", "gemini", "gemini/gemini-3-pro-preview"),
+        ("/v1beta/models/gemini%2Fgemini-2.5-pro:generateContent", "gemini", "gemini/gemini-2.5-pro"),
+        ("/v1/vertex/claude-opus-4-6:rawPredict", "anthropic-messages", "vertex/claude-opus-4-6"),
+    ],
+)
+def test_a_path_says_the_dialect_and_a_version_in_front_is_optional(path, dialect, named):
+    heard = []
+
+    def voices(dialect):
+        heard.append(dialect)
+        return msgspec.structs.replace(VOICE, open=lambda request: heard.append(request.named) or opened(request))
+
+    answer = Brain("tenuto", Log(), Scripts(["Hello"]), None, voices).answer(post(path, hello()))
+
+    assert (answer.status, heard) == (200, [dialect, named])
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/messages/count_tokens", "/responses/input_tokens", "/v1beta/models/g:countTokens"]
+)
+def test_tokens_are_counted_and_take_no_turn(path):
+    served = brain()
+
+    assert told(served.answer(post(path, hello()))) == {"tokens": 7}
+
+
+@pytest.mark.parametrize(
+    "path, headers, place",
+    [
+        ("/v1/nowhere", {}, ("error", "message")),
+        ("/v1/nowhere", {"anthropic-version": "2023-06-01"}, ("error", "message")),
+        ("/v1beta/nowhere", {}, ("error", "message")),
+        ("/", {}, ("error", "message")),
+    ],
+)
+def test_a_strange_path_is_answered_with_what_there_is(path, headers, place):
+    answer = brain().answer(Call("GET", path, headers))
+
+    assert answer.status == 404
+    message = told(answer)
+    for step in place:
+        message = message[step]
+    assert "/v1/chat/completions" in message
+    assert "/_sim/log" in message
+
+
+def test_the_envelope_is_that_of_the_dialect():
+    served = brain()
+
+    assert told(served.answer(post("/v1/messages", b"{")))["type"] == "error"
+    assert told(served.answer(post("/v1beta/models/gemini-2.5-pro:generateContent", b"{")))["error"]["status"]
+    assert "param" in told(served.answer(post("/v1/responses", b"{")))["error"]
+    assert told(served.answer(post("/v1/chat/completions", {"model": "xai", "messages": 3})))["code"]
+    (array,) = served.answer(post("/v1beta/models/gemini-2.5-pro:streamGenerateContent", b"{")).pieces
+    assert isinstance(json.loads(array), list)
+
+
+def test_a_wrong_method_is_told_the_right_one():
+    answer = brain().answer(Call("GET", "/v1/messages"))
+
+    assert answer.status == 405
+    assert "takes POST" in told(answer)["error"]["message"]
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[1]", b"\xff\xfe"], ids=["nothing", "half", "a list", "no text"])
+@pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
+def test_what_is_no_json_object_is_refused_in_the_envelope(path, body):
+    answer = brain().answer(post(path, body))
+
+    assert answer.status == 400
+    assert "JSON" in told(answer)["error"]["message"]
+
+
+@pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
+def test_a_body_that_is_too_large_is_refused_in_the_envelope(path):
+    answer = brain().answer(post(path, None))
+
+    assert answer.status == 413
+    assert told(answer)["error"]["message"]
+
+
+def test_a_wrong_shape_and_a_broken_rule_are_told_with_their_place():
+    log = Log()
+    served = brain(log=log)
+
+    malformed = served.answer(post("/v1/messages", {"model": "claude-opus-4-6", "messages": 3}))
+    broken = served.answer(post("/v1/messages", hello("")))
+
+    assert malformed.status == 400
+    assert "valid list" in told(malformed)["error"]["message"]
+    assert told(broken)["error"]["message"] == rule("ANT-MSG-03").text(i=1)
+    first, second = log.refusals
+    assert (first.refused.rule, first.refused.place) == ("", "messages")
+    assert (second.rule, second.refused.place) == ("ANT-MSG-03", rule("ANT-MSG-03").pointer(i=1))
+    assert second.refused.remedy
+    assert log.tried == {"ANT-MSG-03"}
+
+
+# --- keys and accounts ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "headers, query",
+    [
+        ({"x-api-key": "k"}, {}),
+        ({"authorization": "Bearer k"}, {}),
+        ({"x-goog-api-key": "k"}, {}),
+        ({"api-key": "k"}, {}),
+        ({}, {"key": "k"}),
+    ],
+)
+def test_a_key_is_found_wherever_it_stands(headers, query):
+    call = post("/v1/messages", hello(), headers, query)
+
+    assert call.key == "k"
+    assert brain("Hello", keys={"k"}).answer(call).status == 200
+
+
+@pytest.mark.parametrize("dialect", PATHS)
+def test_another_key_is_refused_as_the_provider_does(dialect):
+    served = brain("Hello", keys={"k"})
+
+    answers = [served.answer(post(PATHS[dialect], hello(), {"x-api-key": key})) for key in ("other", "")]
+
+    for answer in answers:
+        assert answer.status == (400 if dialect == "gemini" else 401)
+        if dialect == "gemini":
+            assert told(answer)["error"]["details"][0]["reason"] == "API_KEY_INVALID"
+    assert brain("Hello").answer(post(PATHS[dialect], hello())).status == 200
+
+
+def test_a_reply_is_a_function_of_seed_request_and_account():
+    def id_of(seed="tenuto", path="/v1/messages", headers=None, **fields):
+        return told(brain("Hello", seed=seed).answer(post(path, hello(**fields), headers)))["id"]
+
+    assert id_of() == id_of()
+    assert len({id_of(), id_of("x"), id_of(path="/v1/responses"), id_of(headers={"api-key": "k"}), id_of(top_k=3)}) == 5
+
+
+def test_the_wish_to_be_streamed_makes_no_other_request():
+    log = Log()
+    served = brain("Hello", log=log)
+    served.answer(post("/v1/messages", hello()))
+    served.answer(post("/v1/messages", hello(stream=True)))
+    served.answer(post("/v1/messages", hello(stream=True, stream_options={"include_usage": True})))
+
+    assert len({record.digest for record in log.records}) == 1
+    assert [record.stream for record in log.records] == [False, True, True]
+
+
+# --- scripts ----------------------------------------------------------------------------------------------------------
+
+
+def said(answer) -> str:
+    return "".join(told(answer)["text"])
+
+
+def test_the_place_in_a_script_is_the_number_of_answers_there_are():
+    served = brain("one", turn("two"), [Say("three")])
+
+    assert said(served.answer(post("/v1/messages", hello()))) == "one"
+    assert said(served.answer(post("/v1/messages", hello("one", "Go on", "two", "On")))) == "three"
+    assert said(served.answer(post("/v1/messages", hello("one", "Go on")))) == "two"
+
+
+def test_beyond_the_end_of_a_script_there_is_a_clear_refusal():
+    log = Log()
+    answer = brain("one", log=log).answer(post("/v1/messages", hello("one", "Go on")))
+
+    assert answer.status == 400
+    assert "the script has 1 turn, and this request holds 1 answer already" in told(answer)["error"]["message"]
+    assert log.refusals[0].refused.overrun
+
+
+def test_a_script_may_be_for_some_conversations_only():
+    served = brain("common", Script((turn("for cats"),), "cat"), Script((turn("for dogs"),), "dog"))
+
+    assert said(served.answer(post("/v1/messages", hello()))) == "common"
+    assert said(served.answer(post("/v1/messages", hello(system="You are a cat")))) == "for cats"
+    asked = {"model": "m", "messages": [{"role": "user", "content": "My dog"}]}
+    assert said(served.answer(post("/v1/messages", asked))) == "for dogs"
+
+
+def statuses(served: Brain, count: int, **fields) -> list[int]:
+    return [served.answer(post("/v1/messages", hello(**fields))).status for _ in range(count)]
+
+
+def test_a_denial_is_for_so_many_times():
+    assert statuses(brain(turn(Deny(529, times=2), "ok")), 3) == [529, 529, 200]
+    assert statuses(brain(turn(Deny(times=0), "ok")), 3) == [429, 429, 429]
+    assert statuses(brain(turn(Deny(503), Deny(429, times=2), "ok")), 4) == [503, 429, 429, 200]
+    assert statuses(brain(turn("well", Fail(500))), 2) == [500, 200]
+
+
+def test_a_turn_that_only_denies_takes_no_place():
+    served = brain(Deny(429), "one", "two")
+
+    assert statuses(served, 2) == [429, 200]
+    assert said(served.answer(post("/v1/messages", hello("one", "Go on")))) == "two"
+    assert statuses(brain(Deny(429)), 2) == [429, 400]
+
+
+def test_attempts_are_counted_for_each_request_by_itself():
+    served = brain(turn(Deny(), "ok"))
+
+    assert statuses(served, 2) == [429, 200]
+    assert statuses(served, 2, top_k=1) == [429, 200]
+
+
+def test_a_denial_says_how_long_to_wait_and_is_no_refusal():
+    log = Log()
+    served = brain(turn(Deny(429, retry_after=2.5, message="slowly"), "ok"), log=log)
+    answer = served.answer(post("/v1/messages", hello()))
+
+    assert answer.headers["retry-after"] == "2.5"
+    assert told(answer)["error"]["message"] == "slowly"
+    assert log.refusals == []
+    assert log.records[0].status == 429
+
+
+def test_a_script_comes_as_json():
+    served = brain()
+    sent = {"turns": [[{"do": "say", "text": "posted"}]]}
+
+    assert told(served.answer(post("/_sim/script", sent))) == {"scripts": 1}
+    assert said(served.answer(post("/v1/messages", hello()))) == "posted"
+    wrong = served.answer(post("/_sim/script", {"turns": [[{"do": "sing"}]]}))
+    assert wrong.status == 400
+    assert (
+        "$.turns[0][0].do" in told(wrong)["error"]["message"] or "$.turns[...][...]" in told(wrong)["error"]["message"]
+    )
+    assert served.answer(Call("DELETE", "/_sim/script")).status == 200
+
+
+# --- the log ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_log_can_be_asked_for_and_forgotten():
+    served = brain("one")
+    served.answer(post("/v1/messages", hello()))
+    served.answer(post("/v1/messages", hello("")))
+
+    first, second = told(served.answer(Call("GET", "/_sim/log")))["exchanges"]
+    assert (first["style"], first["model"], first["status"]) == ("anthropic", "claude-opus-4-6", 200)
+    assert first["body"] == hello()
+    assert "one" in first["reply"]
+    assert second["refused"]["rule"] == "ANT-MSG-03"
+    assert told(served.answer(Call("GET", "/_sim/rules"))) == {"exercised": ["ANT-MSG-03"]}
+    served.answer(Call("DELETE", "/_sim/log"))
+    assert told(served.answer(Call("GET", "/_sim/log"))) == {"exchanges": []}
+    assert told(served.answer(Call("GET", "/_sim/rules"))) == {"exercised": []}
+
+
+def test_the_log_is_bounded(monkeypatch):
+    monkeypatch.setattr("tenuto.sim.log.MOST", 3)
+    log = Log()
+    served = brain("one", log=log)
+    for at in range(5):
+        served.answer(post("/v1/messages", hello(top_k=at)))
+    assert [record.body["top_k"] for record in log.records] == [2, 3, 4]
+
+    monkeypatch.setattr("tenuto.sim.log.ROOM", 1)
+    served.answer(post("/v1/messages", hello("")))
+    served.answer(post("/v1/messages", hello(top_k=9)))
+    assert [record.body.get("top_k") for record in log.records] == [9]
+    assert [record.rule for record in log.refusals] == ["ANT-MSG-03"]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_stored_reply_is_found_by_its_id_and_by_that_of_an_item(streamed):
+    reply = {"object": "response", "id": "resp_1", "previous_response_id": "resp_0", "output": [{"id": "msg_1"}]}
+    frames = [b'event: x\ndata: {"type": "x", "text": "data: {"}\n\n'] if streamed else []
+    last = {"type": "response.completed", "response": reply} if streamed else reply
+    body = (b"event: response.completed\ndata: %s\n\n" if streamed else b"%s") % json.dumps(last).encode()
+    voice = msgspec.structs.replace(VOICE, write=lambda *_: [*frames, body])
+    log = Log()
+    served = Brain("tenuto", log, Scripts(["x"]), None, lambda _: voice)
+    served.answer(post("/v1/responses", hello(stream=streamed), {"api-key": "k"}))
+    account = log.records[0].account
+
+    assert log.stored("resp_1", account).reply == log.stored("msg_1", account).reply == reply
+    assert log.stored("resp_1", account).request == hello(stream=streamed)
+    assert log.stored("resp_0", account) is None
+    assert log.stored("resp_1", "") is None
+    log.clear()
+    served.answer(post("/v1/responses", hello(stream=streamed, store=False), {"api-key": "k"}))
+    assert log.stored("resp_1", account) is None
+
+
+def test_a_fault_of_the_simulator_itself_is_not_clean():
+    def failing(_):
+        raise RuntimeError("a bug")
+
+    log = Log()
+    served = Brain("tenuto", log, Scripts(), None, lambda _: msgspec.structs.replace(VOICE, open=failing))
+    with pytest.raises(RuntimeError, match="a bug"):
+        served.answer(post("/v1/messages", hello()))
+
+    assert [(record.status, record.refused.message) for record in log.refusals] == [
+        (500, "the simulator itself failed")
+    ]
+
+
+# --- on a socket ------------------------------------------------------------------------------------------------------
+
+
+async def fetched(*turns, body=None, pace=None, burst=16, times=1):
+    """Ask a server, and return what came: the status, the pieces as they were read, and how it ended."""
+    server = Server(brain(*turns), pace=pace, burst=burst)
+    await server.start()
+    try:
+        async with aiohttp.ClientSession() as session:
+            for _ in range(times):
+                pieces, ended = [], "whole"
+                try:
+                    url = f"http://127.0.0.1:{server.port}/v1/messages"
+                    async with session.post(url, json=body or hello(stream=True)) as response:
+                        async for piece in response.content.iter_any():
+                            pieces.append(piece)
+                except aiohttp.ClientPayloadError:
+                    ended = "broken"
+                except aiohttp.ServerDisconnectedError:
+                    return 0, [], "broken"
+            return response.status, pieces, ended
+    finally:
+        await server.stop()
+
+
+def test_a_stream_comes_whole():
+    status, pieces, ended = asyncio.run(fetched(turn(Say([str(at) for at in range(1000)]))))
+
+    assert (status, ended) == (200, "whole")
+    frames = b"".join(pieces).split(b"\n\n")
+    assert frames == [*(f'data: "{at}"'.encode() for at in range(1000)), b"data: [DONE]", b""]
+
+
+def test_with_a_pace_each_frame_is_written_by_itself():
+    _, pieces, _ = asyncio.run(fetched(turn(Say(["a", "b", "c"])), pace=0.02))
+
+    assert len(pieces) == 4
+
+
+def test_what_stands_before_a_cut_arrives_and_nothing_else():
+    status, pieces, ended = asyncio.run(fetched(turn(Say(["a", "b"]), Cut(), Say(["c"]))))
+
+    assert (status, b"".join(pieces), ended) == (200, b'data: "a"\n\ndata: "b"\n\n', "broken")
+
+
+def test_a_cut_is_for_so_many_times():
+    _, pieces, ended = asyncio.run(fetched(turn(Say(["a"]), Cut(), Say(["c"])), times=2))
+
+    assert (b"".join(pieces), ended) == (b'data: "a"\n\ndata: "c"\n\ndata: [DONE]\n\n', "whole")
+
+
+def test_a_cut_at_the_start_breaks_the_line_before_any_head():
+    assert asyncio.run(fetched(turn(Cut(), "never"))) == (0, [], "broken")
+
+
+def test_a_plain_reply_is_cut_in_its_middle():
+    status, pieces, ended = asyncio.run(fetched(turn("a", Cut()), body=hello()))
+
+    assert (status, ended) == (200, "broken")
+    assert b"".join(pieces)
+
+
+def test_drops_come_one_by_one():
+    _, pieces, _ = asyncio.run(fetched(turn(Drip(2, 0.001), Say(["abcd"]))))
+
+    assert len(pieces) > 5
+    assert b"".join(pieces) == b'data: "abcd"\n\ndata: [DONE]\n\n'
+
+
+def test_a_failure_inside_a_stream_is_the_voice_s_own():
+    status, pieces, _ = asyncio.run(fetched(turn(Say(["a"]), Fail())))
+
+    assert (status, b"".join(pieces)) == (200, b'data: "a"\n\ndata: failed\n\n')
+
+
+def test_a_silence_ends_when_the_client_goes_or_the_server_stops():
+    async def main():
+        server = Server(brain(turn(Say(["a"]), Stall())))
+        await server.start()
+        async with aiohttp.ClientSession() as session:
+            url = f"http://127.0.0.1:{server.port}/v1/messages"
+            async with session.post(url, json=hello(stream=True)) as gone:
+                assert await gone.content.readany() == b'data: "a"\n\n'
+            async with asyncio.timeout(5):
+                while server._runner.server.connections:
+                    await asyncio.sleep(0)
+            async with session.post(url, json=hello(stream=True)) as stays:
+                assert await stays.content.readany() == b'data: "a"\n\n'
+                async with asyncio.timeout(5):
+                    await server.stop()
+                with pytest.raises(aiohttp.ClientPayloadError):
+                    await stays.content.read()
+
+    asyncio.run(main())
+
+
+def test_a_silence_may_be_short():
+    _, pieces, ended = asyncio.run(fetched(turn(Say(["a"]), Stall(0.01), Say(["b"]))))
+    assert (b"".join(pieces)[:22], ended) == (b'data: "a"\n\ndata: "b"\n\n', "whole")
+
+    status, _, ended = asyncio.run(fetched(turn(Stall(0.01), Deny(503, times=0)), body=hello()))
+    assert (status, ended) == (503, "whole")
+
+
+def test_a_body_beyond_the_limit_is_not_read():
+    async def main():
+        server = Server(brain("Hello"))
+        await server.start()
+
+        async def endless():
+            for _ in range(LARGEST // 1_000_000 + 2):
+                yield b" " * 1_000_000
+
+        try:
+            async with aiohttp.ClientSession() as session:
+                url = f"http://127.0.0.1:{server.port}/v1/messages"
+                async with session.post(url, data=endless()) as response:
+                    assert response.status == 413
+                    assert (await response.json())["error"]["type"] == "request_too_large"
+        finally:
+            await server.stop()
+
+    asyncio.run(main())
+
+
+def test_it_listens_on_this_machine_only():
+    async def main():
+        server = Server(brain("Hello"))
+        await server.start()
+        bound = server._socket.getsockname()[0]
+        await server.stop()
+        return bound
+
+    assert asyncio.run(main()) == "127.0.0.1"
+
+
+def test_headers_are_the_provider_s():
+    async def main():
+        server = Server(brain("Hello"))
+        await server.start()
+        try:
+            async with aiohttp.ClientSession() as session:
+                url = f"http://127.0.0.1:{server.port}"
+                async with session.post(f"{url}/v1/messages?beta=true", json=hello(stream=True)) as streamed:
+                    assert streamed.headers["content-type"].startswith("text/event-stream")
+                    assert streamed.headers["request-id"].startswith("req_")
+                path = "/v1beta/models/gemini-2.5-pro:streamGenerateContent"
+                async with session.post(f"{url}{path}", json=hello()) as array:
+                    assert array.headers["content-type"].startswith("application/json")
+                async with session.post(f"{url}{path}?alt=sse", json=hello()) as events:
+                    assert events.headers["content-type"].startswith("text/event-stream")
+        finally:
+            await server.stop()
+
+    asyncio.run(main())
