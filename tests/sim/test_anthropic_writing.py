@@ -151,9 +151,13 @@ def test_thoughts_that_are_not_to_be_seen_are_empty_and_signed_in_a_frame_of_the
     ],
 )  # fmt: skip
 def test_a_model_thinks_when_it_is_asked_to_or_does_unasked(body, model, thinks):
-    found = reply(body, (Think("Hm."), Say("Rain.")), model)
+    assert VOICE.read(VOICE.open(request(body, model))).think is thinks
 
-    assert [block["type"] for block in found["content"]] == (["thinking", "text"] if thinks else ["text"])
+
+def test_what_a_script_thinks_is_thought_whether_or_not_it_was_asked_for():
+    found = reply(ask(thinking={"type": "disabled"}), (Think("Hm."), Say("Rain.")), "claude-sonnet-5")
+
+    assert [block["type"] for block in found["content"]] == ["thinking", "text"]
 
 
 def test_hidden_thoughts_come_whole():

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from sim.chat_asking import call, request, result, user, verdict, whole
 from sim.chat_cases import BREAKS, KEEPS, said
@@ -11,6 +16,8 @@ from tenuto.sim import envelopes
 from tenuto.sim.asked import Malformed
 from tenuto.sim.chat.rules import CHECKS
 from tenuto.sim.chat.voice import VOICE
+from tenuto.sim.judging import judge
+from tenuto.sim.mint import Mint
 from tenuto.sim.script import Call, Think, turn
 
 WITHOUT_A_KEPT_CASE = {"OAC-OAI-16", "OAC-OR-04", "OAC-ALI-01"}
@@ -109,6 +116,33 @@ def test_what_cannot_be_read_is_refused_with_its_place(named, body, place):
         VOICE.open(request(named, body))
 
     assert caught.value.place == place
+
+
+@given(st.data())
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_odd_json_is_judged_or_refused_and_never_trips_a_check(data):
+    cases = [(named, body) for _, named, body, *_ in (*BREAKS, *KEEPS) if "x" * 999 not in str(body)]
+    named, body = data.draw(st.sampled_from(cases))
+    body = json.loads(json.dumps(body))
+    for _ in range(data.draw(st.integers(1, 2))):
+        spoil(body, data)
+
+    with contextlib.suppress(Malformed):
+        opened = VOICE.open(request(named, body))
+        judge(opened, VOICE.checks)
+        VOICE.write(VOICE.read(opened), THINKING, Mint("chat", "x"))
+
+
+def spoil(body, data):
+    """Put something odd in some place of a request."""
+    places = [(body, key) for key in body]
+    for inner, key in places:
+        if isinstance(value := inner[key], dict | list):
+            places += [(value, one) for one in (value if isinstance(value, dict) else range(len(value)))]
+    inner, key = data.draw(st.sampled_from(places))
+    inner[key] = data.draw(
+        st.sampled_from([None, 3, 0.5, True, "x", "", [], {}, [[]], [{}], {"type": []}, {"id": {}}, ["x", 3]])
+    )
 
 
 # --- OpenRouter's reasoning details -----------------------------------------------------------------------------------

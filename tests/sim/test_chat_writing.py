@@ -110,6 +110,16 @@ def test_pieces_of_a_script_are_streamed_as_they_are(named):
     assert [one for one in texts if one][-3:] == [one for one in pieces if one]
 
 
+@pytest.mark.parametrize("named", NAMES)
+def test_half_a_character_is_written_as_it_is(named):
+    steps = turn(Say(["a\ud83d", "b"]), Call("f", {"a": "\ude00"}))
+    body = whole(named, steps)["choices"][0]["message"]
+    streamed = assembled(chunks(named, steps))
+
+    assert body["content"] == streamed["content"] == "a\ud83db"
+    assert body["tool_calls"][0]["function"]["arguments"] == streamed["tool_calls"][0]["function"]["arguments"]
+
+
 # --- where things stand -----------------------------------------------------------------------------------------------
 
 

@@ -214,6 +214,7 @@ def test_every_value_fits_its_schema(schema, text, extent):
     assert schemas.fits(value, whole)
 
 
+TEXT, WHOLE, NUMBER = {"type": "string"}, {"type": "integer"}, {"type": "number"}
 KEYWORDS = [
     *schemas._KEYWORDS,
     "nullable",
@@ -281,13 +282,26 @@ def test_what_cannot_be_filled_comes_to_an_end(schema):
     assert time.process_time() - began < 3
 
 
+def test_what_one_side_shuts_out_is_left_out():
+    closed = {"type": "object", "properties": {"a": TEXT, "b": TEXT}, "additionalProperties": False}
+    schema = {"allOf": [closed, {"properties": {"b": {"minLength": 30}, "c": TEXT}}]}
+
+    assert {"a", "b"} == fill(schema, "", Mint("seed", "request"), "all").keys()
+
+
+@pytest.mark.parametrize(
+    "one, other", [(1, True), (0, False), ([1], [True]), ({"a": 0}, {"a": False}), ("1", 1), (None, 0)]
+)
+def test_true_is_no_number(one, other):
+    assert schemas.fits(one, {"const": one})
+    assert not schemas.fits(one, {"const": other})
+    assert schemas.fits([one, other], {"uniqueItems": True})
+
+
 def test_same_seed_same_value():
     schema = {"type": "array", "items": {"type": "string", "format": "uuid"}, "minItems": 3}
 
     assert fill(schema, "", Mint("a", "r")) == fill(schema, "", Mint("a", "r")) != fill(schema, "", Mint("b", "r"))
-
-
-TEXT, WHOLE, NUMBER = {"type": "string"}, {"type": "integer"}, {"type": "number"}
 
 
 def fields(*optional, **properties):

@@ -43,7 +43,7 @@ def spoilt(token: str) -> str:
 # --- Anthropic --------------------------------------------------------------------------------------------------------
 
 CLAUDES = {
-    "claude-sonnet-4-5": {"thinking": {"type": "enabled", "budget_tokens": 2000}},
+    "claude-haiku-4-5": {"thinking": {"type": "enabled", "budget_tokens": 2000}},
     "claude-opus-4-6": {"thinking": {"type": "adaptive"}},
     "claude-opus-5-5": {},
 }

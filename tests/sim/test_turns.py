@@ -20,6 +20,9 @@ MODELS = [
 ]  # fmt: skip
 """Real models behind a style, whose rules then hold."""
 
+KNOWN = {"reasoning-withheld", "stripped-parameter"}
+"""What a row leaves off on purpose: reasoning that its provider does not want back, tools where there are none."""
+
 
 @tool
 def weather(city: str) -> str:
@@ -54,7 +57,7 @@ async def converse(ai: AsyncClient, model: str, *, stream: bool) -> int:
                 reply = events.reply
         else:
             reply = await ai.chat(model, said, tools=[weather])
-        assert not reply.losses, (done, reply.losses)
+        assert {loss.rule for loss in reply.losses} <= KNOWN, (done, reply.losses)
         answers = [call.answer(weather(**call.parse())) for call in reply.tool_calls]
         said = reply.transcript + (answers or "And now?")
     return done + 1

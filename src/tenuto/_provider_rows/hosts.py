@@ -55,6 +55,7 @@ ROWS = (
         base_url_path="/openai/v1",
         fill={"resource": ("AZURE_RESOURCE_NAME",)},
         chat=ChatSwitches(
+            call_id_max=40,
             strip=("top_k",),
             max_tokens_field="max_completion_tokens",
             passback="never",

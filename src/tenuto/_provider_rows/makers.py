@@ -17,6 +17,7 @@ ROWS = (
         base_url_env=("OPENAI_BASE_URL",),
         aliases=("open_ai",),
         chat=ChatSwitches(
+            call_id_max=40,
             strip=("top_k",),
             max_tokens_field="max_completion_tokens",
             passback="never",

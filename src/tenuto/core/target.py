@@ -83,7 +83,7 @@ class ChatSwitches(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Reasoning may come as `<think>...</think>` at the start of the text."""
     call_id: Literal["free", "nine"] = "free"
     """What a call's id may look like: anything, or exactly nine letters and digits."""
-    call_id_max: int = 40
+    call_id_max: int = 64
     """How long a call's id may be; longer ones are shortened, the same way on the call and its result."""
     stop_as_list: bool = False
     """Stop sequences are a list even when there is one."""

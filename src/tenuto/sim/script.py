@@ -188,7 +188,7 @@ def load(text: str | bytes) -> tuple[Script, ...]:
     """Read one script, or a list of them, from JSON. Raise `ValueError` that says where it does not fit."""
     try:
         found = _scripts.decode(text)
-    except msgspec.DecodeError as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise ValueError(f"not a script: {exc}") from None
     return (found,) if isinstance(found, Script) else tuple(found)
 

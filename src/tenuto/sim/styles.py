@@ -23,9 +23,9 @@ _XAI = r"grok-(?:\d|build|code|latest|voice).*"
 _MISTRAL = r"(?:mistral|magistral|codestral|devstral|ministral|pixtral|voxtral|mixtral|open-mi[sx]tral|labs)-.*|(?:zai-)?glm-5.*"
 
 _MESSAGES = (
-    Style(name="anthropic", dialect="anthropic-messages", envelope="anthropic", models=_CLAUDE, thinks=False),
+    Style(name="anthropic", dialect="anthropic-messages", envelope="anthropic", models=_CLAUDE),
     Style(name="deepseek", dialect="anthropic-messages", envelope="deepseek", models=f"{_DEEPSEEK}|{_CLAUDE}"),
-    Style(name="vertex", dialect="anthropic-messages", envelope="anthropic", models=_CLAUDE, thinks=False),
+    Style(name="vertex", dialect="anthropic-messages", envelope="anthropic", models=_CLAUDE),
 )
 _RESPONSES = (
     Style(name="openai", dialect="openai-responses", envelope="openai", models=_OPENAI),
@@ -45,7 +45,7 @@ _GENERATE = (
 
 
 _CHAT = (
-    Style(name="chat", dialect="openai-chat", envelope="openai", reasoning="reasoning_content", thinks=False),
+    Style(name="chat", dialect="openai-chat", envelope="openai", reasoning="reasoning_content"),
     Style(name="openai", dialect="openai-chat", envelope="openai", models=_OPENAI, thinks=False, window=400_000),
     Style(name="azure", dialect="openai-chat", envelope="azure", thinks=False, window=400_000),
     Style(

@@ -105,8 +105,6 @@ class Composer:
         self.blocks.append(part.block)
 
     def _think(self, step: Think) -> None:
-        if not self.asked.think:
-            return
         text = self._fitted(step.text)
         whole = texts(text)
         self.thought += tokens(whole)

@@ -10,7 +10,7 @@ from tenuto.sim.asked import Asked
 from tenuto.sim.chat import models
 from tenuto.sim.chat.details import Detail
 from tenuto.sim.chat.habits import Habits
-from tenuto.sim.chat.saying import Image, Saying
+from tenuto.sim.chat.saying import Saying
 from tenuto.sim.chat.usage import Cost
 
 __all__ = ["Reply", "Told"]
@@ -76,7 +76,3 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
             return {}
         ends = _ENDS.get(models.vendor(self.asked.request.model) or "anthropic", {})
         return {"native_finish_reason": ends.get(finish, finish)}
-
-    def image(self, image: Image, at: int) -> dict[str, Any]:
-        """Return a picture as OpenRouter has them."""
-        return {"type": "image_url", "image_url": {"url": image.url}, "index": at}

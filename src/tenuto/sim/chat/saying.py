@@ -15,7 +15,7 @@ from tenuto.sim.envelopes import Problem
 from tenuto.sim.mint import Mint, tokens
 from tenuto.sim.script import Fault, Turn, texts
 
-__all__ = ["Broke", "Calling", "Image", "Item", "Refusal", "Saying", "Sources", "Text", "Thought", "placement", "say"]
+__all__ = ["Broke", "Calling", "Item", "Refusal", "Saying", "Sources", "Text", "Thought", "placement", "say"]
 
 _PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+M8AAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
 _SPACED = ("deepseek", "mistral", "alibaba", "openrouter")
@@ -57,19 +57,13 @@ class Sources(msgspec.Struct, frozen=True):
     notes: list[dict[str, Any]]
 
 
-class Image(msgspec.Struct, frozen=True):
-    """A picture, as a field of its own."""
-
-    url: str
-
-
 class Broke(msgspec.Struct, frozen=True):
     """An error inside the stream, which ends it."""
 
     problem: Problem
 
 
-Item: TypeAlias = Thought | Text | Calling | Refusal | Sources | Image | Broke | Fault
+Item: TypeAlias = Thought | Text | Calling | Refusal | Sources | Broke | Fault
 
 
 class Saying(msgspec.Struct, kw_only=True):
@@ -237,10 +231,7 @@ class _Speaker:
 
     def _picture(self, step: script.Picture) -> None:
         url = f"data:{step.media_type};base64,{step.data or _PIXEL}"
-        if self.style == "openrouter":
-            self.said.items.append(Image(url))
-        else:
-            self.said.items.append(Text([f"![image]({url})"]))
+        self.said.items.append(Text([f"![image]({url})"]))  # no recording of this dialect has a picture of its own
         self.said.answer += 1290
 
     def _end(self, step: script.Refuse | script.Pause | script.Stop) -> None:
@@ -275,7 +266,8 @@ class _Speaker:
         if tool is None or not isinstance(step.args, dict):
             return ""
         required, known = tool.schema.get("required"), tool.schema.get("properties")
-        lacks = [name for name in required if name not in step.args] if isinstance(required, list) else []
+        wanted = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
+        lacks = [name for name in wanted if name not in step.args]
         closed = tool.schema.get("additionalProperties") is False and isinstance(known, dict)
         strange = [name for name in step.args if name not in known] if closed and isinstance(known, dict) else []
         told = ["missing properties: " + ", ".join(f"'{name}'" for name in lacks)] if lacks else []

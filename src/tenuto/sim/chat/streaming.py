@@ -11,7 +11,7 @@ import msgspec
 from tenuto.core import jsonio
 from tenuto.sim import envelopes, script
 from tenuto.sim.chat.reply import Reply, Told
-from tenuto.sim.chat.saying import Broke, Calling, Image, Item, Refusal, Sources, Text, Thought
+from tenuto.sim.chat.saying import Broke, Calling, Item, Refusal, Sources, Text, Thought
 from tenuto.sim.chat.usage import Cost, usage
 from tenuto.sim.envelopes import Problem
 from tenuto.sim.mint import Mint, tokens
@@ -196,9 +196,6 @@ class _Choice:
                 yield from self._spread(b'"refusal":', self.mint.pieces(item.text), b"}")
             case Sources():
                 yield self._one(self._delta({"annotations": item.notes}))
-            case Image():
-                at = next(n for n, one in enumerate(self.told.said.of(Image)) if one is item)
-                yield self._one(self._delta({"images": [self.reply.image(item, at)]}))
 
     def _spread(self, key: bytes, pieces: Iterable[str], after: bytes, again: bytes = b"") -> Iterator[bytes]:
         """Yield chunks for the pieces; the first says the role, if nobody did."""

@@ -86,34 +86,41 @@ def _groq_reasons_not(opened: Opened) -> Iterator[Broken | None]:
 def _details_as_they_were(opened: Opened) -> Iterator[Broken | None]:
     if opened.style != "openrouter":
         return
-    family, turn = models.family(opened.model), _turn(opened)
-    seen: set[str] = set()
+    signed, turn = matches(r"google/gemini-[3-9].*", opened.model), _turn(opened)
+    seen: list[object] = []
     for i, message in enumerate(opened.messages):
-        details = message.get("reasoning_details")
         if message["role"] != "assistant":
             continue
-        if isinstance(details, list) and details:
-            trouble = _trouble(opened, [one for one in details if isinstance(one, dict)], family, i)
-            twice = [one.get("id") for one in details if isinstance(one, dict) and one.get("id") in seen]
-            if not trouble and twice and family == models.FORMATS["openai"]:
-                told = "Remove duplicate items from your input and try again."
-                trouble = f"Duplicate item found with id {twice[0]}. {told}"
-            seen |= {str(one.get("id")) for one in details if isinstance(one, dict) and one.get("id")}
+        details = _details(message)
+        if details:
+            trouble = _trouble(opened, details, i) or _twice(opened, details, seen)
+            seen += [one["id"] for one in details if one.get("id")]
             yield wrapped("OAC-OR-04", opened.model, trouble, i) if trouble else None
-        if i > turn and opened.calls[i] and matches(r"google/gemini-[3-9].*", opened.model):
-            signed = {one.get("id") for one in details or [] if isinstance(one, dict)}
-            kept = opened.calls[i][0]["id"] in signed
+        if signed and i > turn and opened.calls[i]:
+            kept = opened.calls[i][0]["id"] in [one.get("id") for one in details]
             told = "Function call is missing a thought_signature in functionCall parts."
             yield None if kept else wrapped("OAC-OR-04", opened.model, told, i)
 
 
-def _trouble(opened: Opened, details: list[dict[str, Any]], family: str, i: int) -> str:
+def _details(message: dict[str, Any]) -> list[dict[str, Any]]:
+    found = message.get("reasoning_details")
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _twice(opened: Opened, details: list[dict[str, Any]], seen: list[object]) -> str:
+    again = next((one["id"] for one in details if one.get("id") and one["id"] in seen), None)
+    if again is None or models.family(opened.model) != models.FORMATS["openai"]:
+        return ""
+    return f"Duplicate item found with id {again}. Remove duplicate items from your input and try again."
+
+
+def _trouble(opened: Opened, details: list[dict[str, Any]], i: int) -> str:
     """Say what the host would say of a message's details; nothing if they are as they were."""
     for j, one in enumerate(details):
         form = one.get("format")
         if form not in models.FORMATS.values():
             continue
-        if opened.model and form != family:
+        if opened.model and form != models.family(opened.model):
             return f"messages.{i}.reasoning_details.{j}: {form} is not a format of this model."
         problem = _altered(opened, details, j)
         if problem:

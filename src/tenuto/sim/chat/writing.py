@@ -11,7 +11,7 @@ from tenuto.sim.chat import models
 from tenuto.sim.chat.details import details, signature
 from tenuto.sim.chat.habits import filled, habits
 from tenuto.sim.chat.reply import Reply, Told
-from tenuto.sim.chat.saying import Calling, Image, Refusal, Saying, Sources, Text, Thought, placement, say
+from tenuto.sim.chat.saying import Calling, Refusal, Saying, Sources, Text, Thought, placement, say
 from tenuto.sim.chat.streaming import frames
 from tenuto.sim.chat.usage import cost, usage
 from tenuto.sim.mint import Mint, digest
@@ -101,9 +101,6 @@ def _message(reply: Reply, told: Told) -> dict[str, Any]:
     notes = [_bare(note) for one in said.of(Sources) for note in one.notes]
     if notes:
         message["annotations"] = notes
-    images = said.of(Image)
-    if images:
-        message["images"] = [reply.image(one, at) for at, one in enumerate(images)]
     return message
 
 
