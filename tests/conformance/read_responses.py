@@ -114,7 +114,7 @@ def _place(found: Read, begun: dict[int, Any], done: dict[int, Any], last: list[
 
 def _counterpart(item: dict[str, Any], index: int, last: list[Any]) -> Any:
     same = [one for one in last if one.get("id") and one.get("id") == item.get("id")]
-    if same:
-        return same[0]
+    if same:  # xAI gives several items of a reply one id
+        return last[index] if index < len(last) and any(one is last[index] for one in same) else same[0]
     near = last[index] if index < len(last) else None
     return near if near is not None and near.get("type") == item.get("type") else None

@@ -32,7 +32,7 @@ def expected(dialect: str, body: bytes, *, stream: bool) -> dict:
     read = READERS[dialect].read(body, streamed=stream)
     blocks = [neutral_blocks(dialect, answer.blocks) for answer in read.answers] or [[]]
     blocks = [coalesce(found) for found in blocks] if dialect == "gemini" else blocks
-    stop = None if read.error else read.first.stop
+    stop = None if read.error and dialect == "openai-responses" else read.first.stop
     return plain({"blocks": blocks[0], "stop": stop, "usage": read.usage})
 
 

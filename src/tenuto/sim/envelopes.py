@@ -88,6 +88,7 @@ def stream(style: Style, problem: Problem) -> bytes:
     """Return the error as one event of a stream that has begun."""
     told = body(style, problem)
     if style.dialect == "anthropic-messages":
+        told = told if told.get("type") == "error" else {"type": "error", **told}
         return b"event: error\ndata: " + _encode(told) + b"\n\n"
     if style.dialect == "gemini":
         return b"data: " + _encode(told) + b"\r\n\r\n"
