@@ -18,6 +18,7 @@ import tenuto
 from serving import Request, Server, reply, streamed
 from serving.replies import named, plain
 from tenuto.providers import provider
+from tenuto.sim.script import load
 
 FOLDER = Path(__file__).parent.parent / "examples"
 ROWS = ("anthropic", "deepseek", "google", "groq", "ollama", "openai", "perplexity")
@@ -196,6 +197,11 @@ def answer(request: Request):
 # --- the examples -----------------------------------------------------------------------------------------------------
 
 PRINTED = {
+    "simulator": [
+        "Bring a coat.",
+        "True True",
+        "messages.1.content.0: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be mod...",
+    ],
     "async_client": [
         "anthropic: Hello! How can I help?",
         "openai: Hello! How can I help?",
@@ -388,6 +394,24 @@ def test_the_readme_runs(serve, capsys):
     assert [len(request.json()["messages"]) for request in (server.requests[0], server.requests[2])] == [1, 5]
     assert "c2lnbmVk" in server.requests[2].body.decode()
     assert "12 degrees in Oslo" in server.requests[-1].body.decode()
+
+
+SIMULATOR = (FOLDER.parent / "docs" / "simulator.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("at", range(SIMULATOR.count("```python\n")))
+def test_the_page_of_the_simulator_runs(tenuto_sim, at):
+    """Each of its programs, by itself; a test in it as a test."""
+    names: dict = {"__name__": "page"}
+    exec(re.findall(r"```python\n(.*?)```", SIMULATOR, re.DOTALL)[at], names)
+    for name in [name for name in names if name.startswith("test_")]:
+        names[name](tenuto_sim)
+
+
+def test_the_script_on_the_page_can_be_read():
+    (script,) = re.findall(r"```json\n(.*?)```", SIMULATOR, re.DOTALL)
+
+    assert 2 == len(load(script)[0].turns)
 
 
 PAGE = (FOLDER.parent / "docs" / "client.md").read_text("utf-8")
