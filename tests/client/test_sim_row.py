@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -144,11 +145,11 @@ def test_an_address_may_be_written_in_any_way(monkeypatch, written):
     assert address("sim/chat") == "http://127.0.0.1:9/v1"
 
 
-def test_the_environment_goes_before_what_was_passed(monkeypatch):
+def test_what_was_passed_goes_before_the_environment(monkeypatch):
     """So a test that runs a simulator has every client ask it."""
     monkeypatch.setenv("TENUTO_SIM_URL", "http://127.0.0.1:7")
 
-    assert address("sim/anthropic", "http://127.0.0.1:9") == "http://127.0.0.1:7/v1"
+    assert address("sim/anthropic", "http://127.0.0.1:9") == "http://127.0.0.1:9/v1"
 
 
 def test_a_row_of_one_s_own_may_play_too():
@@ -207,7 +208,8 @@ def test_it_is_started_once_for_many_who_ask_at_once():
     async def main():
         async with AsyncClient() as ai:
             await asyncio.gather(*(ai.chat("sim/anthropic", f"Hi {at}") for at in range(20)))
-            started = ai._door._simulated._own
+            (own,) = ai._door._simulated._own.values()
+            started = own._simulator
             assert len(started.requests) == 20
         with pytest.raises(RuntimeError):
             _ = started.base_url
@@ -231,6 +233,32 @@ def test_a_client_may_go_on_in_another_loop():
         first = asyncio.run(ask())
         assert asyncio.run(last()) == first
         gc.collect()
+
+
+def test_a_client_may_go_to_and_fro_between_loops():
+    """What one loop waits for is not closed by another: the first would never hear of it, nor of what follows."""
+    ai = AsyncClient(middleware=[], timeout=5)
+    loops = [asyncio.new_event_loop(), asyncio.new_event_loop()]
+
+    async def ask():
+        return (await ai.chat("sim/chat", "Hi")).text
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # the lines of the other loop
+        texts = [loops[at % 2].run_until_complete(ask()) for at in range(6)]
+        first, second = ai._door._simulated._own.values()
+        ports = [int(own._simulator.base_url.rpartition(":")[2]) for own in (first, second)]
+        loops[1].run_until_complete(ai.close())
+        loops[0].run_until_complete(asyncio.sleep(0))
+        loops[0].run_until_complete(first._ending)
+        for loop in loops:
+            loop.close()
+        gc.collect()
+
+    assert len(set(texts)) == 1
+    for port in ports:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port))
 
 
 def test_the_environment_says_how_it_plays(monkeypatch, tmp_path):

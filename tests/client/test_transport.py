@@ -164,3 +164,18 @@ def test_a_kept_line_that_is_reset_is_no_news(caplog):
         gc.collect()
 
     assert [] == [record for record in caplog.records if record.name == "asyncio"]
+
+
+def test_a_large_question_goes_out_whole_and_without_a_word():
+    """The library below warns of large bodies, and a warning is an error to many a test suite."""
+    text = "x" * 3_000_000
+
+    async def main(url: str) -> str:
+        async with AsyncClient(providers={"mine": {"base_url": url}}, middleware=[]) as ai:
+            return (await ai.chat("mine/m", text)).text
+
+    with Server(HELLO) as server:
+        assert asyncio.run(main(server.url)) == "hello"
+        (request,) = server.requests
+        assert request.json()["messages"][0]["content"] == text
+        assert int(request.headers["content-length"]) == len(request.body)

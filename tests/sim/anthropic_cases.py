@@ -97,6 +97,13 @@ def joined(body: Body) -> None:
     held[0]["thinking"] += held.pop(1)["thinking"]
 
 
+def joined_last(body: Body) -> None:
+    """Make one thought of two, under the last one's signature."""
+    first, second = blocks(body)[:2]
+    second["thinking"] = first["thinking"] + second["thinking"]
+    blocks(body).pop(0)
+
+
 def picture(width: int, height: int = 10, kind: str = "image/png", weight: int = 0) -> Body:
     head = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", width, height) + b"\x08\x06\0\0\0"
     data = base64.b64encode(head + b"\0" * weight).decode()
@@ -164,21 +171,28 @@ case("ANT-THINK-08", "/messages/3/content/0", altered(lambda body: blocks(body).
      altered(lambda body: body["messages"][0].update(content=[{"type": "text", "text": "Weather?", **MARK}]), CALL, CALL, bound=True),
      model=BOUND)
 case("ANT-THINK-09", "/messages/1/content/1", altered(lambda body: blocks(body).pop(0), TWO, bound=True), whole(TWO, bound=True), model=BOUND)
+case("ANT-THINK-08", "/messages/1/content/2", altered(replaced(1, "text", "Else."), TWO, SAY, bound=True), whole(TWO, SAY, bound=True), model=BOUND)
+case("ANT-THINK-10", "/messages/1/content/0", lambda: go_on(ask(), SAY, model="claude-opus-5"), lambda: go_on(ask(), SAY, model="claude-haiku-5-5"), model="claude-haiku-5-5")
 case("ANT-THINK-10", "/messages/1/content/0", lambda: go_on(base(bound=True), CALL, model="claude-fable-5-1"), whole(bound=True), model=BOUND)
 case("ANT-THINK-11", "/messages/1/content/0", whole(bound=True), whole(bound=True), model=BOUND, more={"account": "you"}, keeps_more={})
 DROPPING = {"thinking": {**ADAPTIVE["thinking"], "block_binding": {"prefix_mismatch_behavior": "drop_block"}}}
 case("ANT-THINK-12", "/messages/1/content/0", altered(lambda body: body.update(DROPPING, system="Else."), bound=True),
      altered(lambda body: body.update(DROPPING), bound=True), model=BOUND, more={"betas": BINDING})
+case("ANT-THINK-12", "/messages/1/content/1", altered(lambda body: (body.update(DROPPING), blocks(body).pop(0)), TWO, bound=True),
+     altered(lambda body: body.update(DROPPING), TWO, bound=True), model=BOUND, more={"betas": BINDING})
 case("ANT-THINK-13", "/messages/1/content/0", whole(style="bedrock"), whole(), INVALID, model=OPEN)
 HIDDEN = (Think("Secret.", redacted=True), Say("It rains."))
 case("ANT-THINK-14", "/messages/1/content/0/data", altered(without(0, "data"), HIDDEN), whole(HIDDEN))
 case("ANT-THINK-14", "/messages/1/content/0/data", altered(lambda body: blocks(body)[0].update(data=blocks(body)[0]["data"][4:]), HIDDEN), whole(HIDDEN))
+DISGUISED = altered(lambda body: blocks(body).insert(0, {"type": "thinking", "thinking": "", "signature": blocks(body).pop(0)["data"]}), HIDDEN)
+case("ANT-THINK-02", "/messages/1/content/0/signature", DISGUISED, whole(SAY), INVALID)
 case("ANT-THINK-15", "/messages/1", altered(lambda body: blocks(body).pop(0)), whole())
 DOUBLE = (Think("First."), Think("Second."), Say("It rains."))
 case("ANT-THINK-16", "/messages/1/content/0", altered(joined, DOUBLE, SAY), whole(DOUBLE, SAY), INVALID, model=OPEN)
 case("ANT-THINK-16", "/messages/1/content/0",
      altered(lambda body: (blocks(body).insert(0, {**blocks(body)[0], "thinking": "I "}), blocks(body)[1].update(thinking="know.")), SAY, SAY),
      whole(DOUBLE, SAY), INVALID, model=OPEN)
+case("ANT-THINK-16", "/messages/1/content/0", altered(joined_last, DOUBLE, SAY), whole(DOUBLE, SAY), INVALID, model=OPEN)
 case("ANT-THINK-17", "/messages/1/content/0", history(tell({"type": "text", "text": "<thinking>hm</thinking>Hi"}), user("x")),
      history(tell(TEXT), user("x")))
 case("ANT-THINK-18", "/messages/1/content/0/cache_control", altered(replaced(0, "cache_control", MARK["cache_control"])), whole())
@@ -216,6 +230,8 @@ case("ANT-PARAM-13", "/frequency_penalty", ask(frequency_penalty=1), ask(metadat
 case("ANT-PARAM-13", "/context_management", ask(context_management={"edits": []}), ask(context_management={"edits": []}),
      keeps_more={"betas": "x, context-management-2025-06-27"})
 case("ANT-PARAM-13", "/thinking/block_binding", ask(**DROPPING), ask(**DROPPING), keeps_more={"betas": BINDING})
+UPDATES = {"type": "adaptive", "display": "updates"}
+case("ANT-PARAM-13", "/thinking/display/updates", ask(thinking=UPDATES), ask(thinking=UPDATES, anthropic_beta=["thinking-display-updates-2026-08-18"]))
 case("ANT-PARAM-14", "/output_config/effort", ask(output_config={"effort": "max"}), ask(output_config={"effort": "high"}), model="claude-opus-4-5")
 case("ANT-PARAM-15", "/model", ask(), ask(), "model: gpt-9", model="gpt-9", keeps_model="claude-opus-5")
 case("ANT-PARAM-17", "/speed", ask(speed="fast"), ask(speed="fast"), model="claude-opus-4-7", keeps_model="claude-opus-4-8")
@@ -252,10 +268,20 @@ case("ANT-TOOL-10", "/tools/0/input_schema", tools(input_schema={"type": "object
 LIMITED = schema(properties={"a": {"type": "array", "items": {"type": "string"}, "maxItems": 3}})
 case("ANT-TOOL-11", "/tools/0/input_schema", tools(strict=True, input_schema=LIMITED), tools(strict=True),
      "tools.0.custom: For 'array' type, property 'maxItems' is not supported")
+NULLABLE = schema(properties={"a": {"oneOf": [{"type": ["null", "string"], "minLength": 3}]}})
+case("ANT-TOOL-11", "/tools/0/input_schema", tools(strict=True, input_schema=NULLABLE), tools(input_schema=NULLABLE, strict=False),
+     "tools.0.custom: For 'string' type, property 'minLength' is not supported")
+CASES[-1].keeps = lambda: tools(strict=True, input_schema=schema(properties={"a": {"type": ["null", "string"]}}))
 case("ANT-TOOL-12", "/messages/1/content/0/input", history(tell({**USE, "input": '{"city"'}), user(RESULT)), history(tell(USE), user(RESULT)))
 case("ANT-TOOL-13", "/messages/2/content/0/content", history(tell(USE), user({**RESULT, "content": []})), history(tell(USE), user({**RESULT, "content": ""})))
 case("ANT-TOOL-14", "/tools", history(tell(USE), user(RESULT), tools=None), history(tell(USE), user(RESULT)))
 case("ANT-TOOL-15", "/tool_choice/name", ask(tool_choice={"type": "tool", "name": "x"}), ask(tool_choice={"type": "tool", "name": "weather"}))
+LOOKED = {**SEARCHED, "name": "tool_search_tool_regex"}
+def listed(name: str) -> Body:
+    """Find a tool, as the provider's own search for tools does."""
+    found = {"type": "tool_search_tool_search_result", "tool_references": [{"type": "tool_reference", "tool_name": name}]}
+    return history(tell(LOOKED, {"type": "tool_search_tool_result", "tool_use_id": "srvtoolu_1", "content": found}), user("x"))
+case("ANT-TOOL-15", "/messages/1/content/1", listed("gone"), listed("weather"))
 case("ANT-TOOL-16", "/tools/0/cache_control", tools(defer_loading=True, **MARK), tools(defer_loading=True))
 case("ANT-TOOL-17", "/tools/0/type", ask(tools=[{"type": "computer_20251124", "name": "computer"}]),
      ask(tools=[{"type": "computer_toolset_20260801"}]), model=BOUND)
@@ -274,9 +300,12 @@ case("ANT-MSG-03", "/messages/1/content", history(tell(""), user("x")), history(
 case("ANT-MSG-04", "/messages/1/role", history(tell(TEXT)), history(tell(SEARCHED)),
      "This model does not support assistant message prefill. The conversation must end with a user message.", model="claude-opus-4-6", keeps_model="")
 CASES[-1].keeps = lambda: history(tell(TEXT))
+case("ANT-MSG-04", "/messages/1/role", history(tell(SEARCHED, NOTHING, TEXT)), history(tell(SEARCHED, NOTHING, TEXT), user("x")),
+     "This model does not support assistant message prefill. The conversation must end with a user message.", model="claude-opus-4-8")
 case("ANT-MSG-05", "/messages/1/content", history(tell("Hello ")), history(tell("Hello")), model="claude-haiku-4-5")
 case("ANT-MSG-05", "/messages/1/content", history(tell("Hello"), thinking=BUDGET), history(tell("Hello")), model="claude-haiku-4-5")
 case("ANT-MSG-06", "/messages/0/role", ask(tell("Hi"), user("Hi")), ask())
+case("ANT-MSG-06", "/messages/0/role", ask(tell(TEXT, {"type": "compaction", "content": "x"}), user("Hi")), ask(tell({"type": "compaction", "content": "x"}), user("Hi")))
 case("ANT-MSG-07", "/messages/1/role", history(user("x")), history(tell("x"), user("y")))
 SYSTEM = {"role": "system", "content": "Be brief."}
 case("ANT-MSG-08", "/messages/1/role", history(SYSTEM), history(SYSTEM), "role 'system' is not supported on this model",
@@ -286,6 +315,10 @@ case("ANT-MSG-09", "/messages/2", history(tell("x"), SYSTEM), history(SYSTEM), m
 case("ANT-MSG-10", "/messages", lambda: ask(user("word " * 200_000)), ask(), "prompt is too long: 250024 tokens > 200000 maximum", model="claude-haiku-4-5")
 case("ANT-MSG-11", "/messages/0/content/0", ask(user({"type": "input_text", "text": "x"})), ask(user(TEXT)))
 case("ANT-MSG-11", "/messages/0/content/0", ask(user({**TEXT, "id": "x"})), ask(user({**TEXT, **MARK, "citations": None})))
+case("ANT-MSG-11", "/messages/2/content/0/content/1", history(tell(USE), user({**RESULT, "content": [TEXT, {"type": "input_text", "text": "x"}]})),
+     history(tell(USE), user({**RESULT, "content": [TEXT, picture(10), {"type": "tool_reference", "tool_name": "weather"}]})))
+case("ANT-MSG-11", "/messages/2/content/0/content/0", history(tell(USE), user({**RESULT, "content": [{**TEXT, "id": "x"}]})), history(tell(USE), user({**RESULT, "content": [{**TEXT, **MARK}]})))
+case("ANT-MSG-11", "/messages/2/content/0/content/0", history(tell(USE), user({**RESULT, "content": [USE]})), ask())
 case("ANT-MSG-12", "/", ask(), ask(), more={"headers": {"content-length": str(32 * 1024 * 1024 + 1)}}, keeps_more={})
 case("ANT-CACHE-01", "/", ask(user(*[{**TEXT, **MARK}] * 4), **MARK), ask(user(*[{**TEXT, **MARK}] * 4)),
      "A maximum of 4 blocks with cache_control may be provided. Found 5.")
@@ -293,11 +326,16 @@ HOUR = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
 case("ANT-CACHE-02", "/messages/0/content/1/cache_control/ttl", ask(user({**TEXT, **MARK}, {**TEXT, **HOUR})), ask(user({**TEXT, **HOUR}, {**TEXT, **MARK})),
      "messages.0.content.1.cache_control.ttl: a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block. "
      "Note that blocks are processed in the following order: tools, system, messages.")
+case("ANT-CACHE-01", "/", history(tell(USE), user({**RESULT, "content": [{**TEXT, **MARK}] * 3}), system=[{**TEXT, **MARK}], tools=[{**WEATHER, **MARK}]),
+     history(tell(USE), user({**RESULT, "content": [{**TEXT, **MARK}] * 2}), system=[{**TEXT, **MARK}], tools=[{**WEATHER, **MARK}]),
+     "A maximum of 4 blocks with cache_control may be provided. Found 5.")
 case("ANT-CACHE-03", "/messages/0/content/0", ask(user({**TEXT, **MARK, "text": ""})), ask(user({**TEXT, **MARK})))
 LARGE = "messages.0.content.0.image.source.base64.data: At least one of the image dimensions exceed max allowed size"
 case("ANT-MEDIA-01", "/messages/0/content/0/source", ask(user(picture(8001))), ask(user(picture(8000))), f"{LARGE}: 8000 pixels")
 case("ANT-MEDIA-02", "/messages/0/content/0/source", ask(user(*[picture(2001)] * 21)), ask(user(*[picture(2000)] * 21)),
      f"{LARGE} for many-image requests: 2000 pixels")
+case("ANT-MEDIA-01", "/messages/2/content/0/content/0/source", history(tell(USE), user({**RESULT, "content": [picture(8001)]})),
+     ask(user({**picture(8001), "transformations": {"oversized_image": "downsize"}})), f"{LARGE}: 8000 pixels".replace("messages.0", "messages.2"))
 case("ANT-MEDIA-03", "/messages/0/content/0/source", lambda: ask(user(picture(10, weight=5 * 1024 * 1024))), ask(user(picture(10))))
 case("ANT-MEDIA-04", "/messages/0/content/0/source/media_type", ask(user(picture(10, kind="image/jpeg"))), ask(user(picture(10))), model=OPEN)
 case("ANT-MEDIA-04", "/messages/0/content/0/source/media_type", ask(user(picture(10, kind="image/bmp"))), ask(user(picture(10))))
@@ -329,8 +367,21 @@ def ran(**content: Any) -> Body:
 
 case("ANT-SRV-04", "/messages/1/content/1", lambda: ran(encrypted_stdout="Eo8BCioI"), ran)
 case("ANT-SRV-05", "/container", lambda: {name: value for name, value in ran().items() if name != "container"}, ran)
+PAUSED_CODE = {"type": "server_tool_use", "id": "srvtoolu_9", "name": "code_execution", "input": {"code": "1"}}
+
+
+def paused(container: Any) -> Body:
+    """Go on with a turn that was paused in its second run of code."""
+    body = ran()
+    blocks(body).append(PAUSED_CODE)
+    return {**body, "messages": body["messages"][:2], "container": container}
+
+
+case("ANT-SRV-05", "/container", lambda: paused({"id": "container_01", "skills": []}), lambda: paused("container_01"))
 COMPACT = {"type": "compaction", "content": "All that was said."}
 case("ANT-SRV-06", "/messages/1/content/0", history(tell({**COMPACT, "content": ""}), user("x")), history(tell(COMPACT), user("x")))
 case("ANT-SRV-06", "/messages/1/content/0", history(tell(COMPACT), user("x")), ask(user(COMPACT, TEXT)), more={"betas": "compact-2026-09-04"})
+case("ANT-SRV-06", "/messages/0/content/0", ask(user(COMPACT, COMPACT, TEXT)), ask(user(COMPACT, TEXT)), more={"betas": "compact-2026-09-04"})
+case("ANT-SRV-07", "/thread", ask(user({**TEXT, **MARK}), thread={"type": "create"}), ask(user(TEXT), thread={"type": "create"}), more={"betas": "message-threads-2026-08-12"})
 case("ANT-SRV-07", "/thread", ask(thread={"type": "create"}, **MARK), ask(thread={"type": "create"}), more={"betas": "message-threads-2026-08-12"})
 # fmt: on

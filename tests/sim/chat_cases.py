@@ -6,7 +6,7 @@ from typing import Any
 
 from sim.chat_asking import call, result, user
 
-__all__ = ["BREAKS", "KEEPS"]
+__all__ = ["BREAKS", "FREE", "KEEPS", "said", "tools"]
 
 HI = user("hi")
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
@@ -34,6 +34,7 @@ NINE = (HI, call("a1B2c3D4e"), result("a1B2c3D4e"))
 NAMED = {"type": "function", "function": {"name": "f"}}
 ENABLED, DISABLED = {"type": "enabled"}, {"type": "disabled"}
 REASONED = {"role": "assistant", "content": "hm", "reasoning": "hm", "reasoning_content": "hm"}
+BLANK = [{"type": "text", "text": ""}]
 CHUNKS = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "so"}]
 
 BREAKS: list[tuple[str, str, dict[str, Any], str]] = [
@@ -58,6 +59,8 @@ BREAKS: list[tuple[str, str, dict[str, Any], str]] = [
     ("OAC-OAI-12", "openai", said(HI, tools=[]), "/tools"),
     ("OAC-OAI-13", "openai/gpt-4o", said(HI, web_search_options={}), "/web_search_options"),
     ("OAC-OAI-14", "openai", said(user(picture("data:image/tiff;base64,SUkqAAgAAAAA"))), "/messages/0/content/0/image_url"),
+    ("OAC-OAI-14", "openai", said(user(picture("data:image/webp;base64,UklGRiQAAABXQVZFZm10IA=="))), "/messages/0/content/0/image_url"),
+    ("OAC-OAI-14", "openai", said(user(picture("data:image/png;base64,é"))), "/messages/0/content/0/image_url"),
     ("OAC-OAI-14", "openai", said(user(picture("https://nowhere.invalid/a.png"))), "/messages/0/content/0/image_url"),
     ("OAC-OAI-15", "openai/gpt-5.2-proo", said(HI), "/model"),
     ("OAC-OAI-15", "groq/non-existent", said(HI), "/model"),
@@ -67,7 +70,7 @@ BREAKS: list[tuple[str, str, dict[str, Any], str]] = [
     ("OAC-DS-01", "deepseek", said(*TALK), "/messages/1/reasoning_content"),
     ("OAC-DS-01", "deepseek-v4-pro", said(*THOUGHT, call("call_2"), result("call_2")), "/messages/3/reasoning_content"),
     ("OAC-DS-02", "deepseek/deepseek-flash", tools(tool_choice="required"), "/tool_choice"),
-    ("OAC-DS-02", "deepseek", tools(tool_choice=NAMED), "/tool_choice"),
+    ("OAC-DS-02", "deepseek-v4-pro", tools(tool_choice=NAMED), "/tool_choice"),
     ("OAC-DS-03", "deepseek", said(HI, call(reasoning_content=""), HI, result()), "/messages/1/tool_calls"),
     ("OAC-DS-04", "deepseek", said(*LOST), "/messages/1"),
     ("OAC-DS-05", "deepseek", said(user([{"type": "thinking", "thinking": "hm"}])), "/messages/0/content/0/type"),
@@ -79,6 +82,7 @@ BREAKS: list[tuple[str, str, dict[str, Any], str]] = [
     ("OAC-KIMI-04", "kimi-k3", said(HI, thinking=ENABLED, reasoning_effort="low"), "/reasoning_effort"),
     ("OAC-KIMI-05", "moonshot", said(*LOST), "/messages/1"),
     ("OAC-KIMI-05", "moonshot", said(HI, {"role": "assistant", "content": ""}, HI), "/messages/1"),
+    ("OAC-KIMI-05", "moonshot", said(HI, {"role": "assistant", "content": BLANK}, HI), "/messages/1"),
     ("OAC-KIMI-05", "moonshot", said(user(picture("https://example.org/a.png"))), "/messages/0"),
     ("OAC-MIS-01", "mistral", said(*TALK), "/messages/1/tool_calls/0/id"),
     ("OAC-MIS-01", "mistral", said(HI, call("a1B2c3D4e"), result("a1B2c3D4e-")), "/messages/2/tool_call_id"),
@@ -91,6 +95,7 @@ BREAKS: list[tuple[str, str, dict[str, Any], str]] = [
     ("OAC-MIS-06", "magistral-medium-latest", said(HI, {"role": "assistant", "content": "so"}, HI), "/messages/1/content"),
     ("OAC-GROQ-01", "groq", said(HI, REASONED, HI), "/messages/1/reasoning_content"),
     ("OAC-GROQ-02", "groq/llama-3.3-70b-versatile", said(HI, call(reasoning="hm"), result()), "/messages/1/reasoning"),
+    ("OAC-GROQ-02", "groq/llama-3.3-70b-versatile", said(HI, reasoning={"effort": "low"}), "/reasoning"),
     ("OAC-GROQ-04", "groq", said(HI, n=2), "/n"),
     ("OAC-GROQ-04", "groq", said({**HI, "name": "Ann"}), "/messages/0/name"),
     ("OAC-XAI-01", "grok-4.7", said(HI, presence_penalty=0), "/presence_penalty"),
@@ -120,12 +125,28 @@ BREAKS: list[tuple[str, str, dict[str, Any], str]] = [
     ("OAC-ZAI-01", "zai", said(*OPEN), "/messages"),
     ("OAC-ZAI-01", "zai", said(*TALK, *TALK), "/messages"),
     ("OAC-ZAI-01", "zai", said(user("")), "/messages"),
+    ("OAC-ZAI-01", "zai", said(user(BLANK)), "/messages"),
     ("OAC-ZAI-02", "glm-4.7", said(*TALK), "/messages/1/reasoning_content"),
     ("OAC-ALI-01", "alibaba/qwen3-32b", said(HI), "/stream"),
     ("OAC-ALI-02", "qwen3.5-plus", tools(tool_choice="required"), "/tool_choice"),
     ("OAC-ALI-03", "alibaba", said(*OPEN), "/messages/1"),
     ("OAC-ALI-03", "alibaba", said(*LOST), "/messages/1"),
     ("OAC-MM-01", "minimax", said(*TALK), "/messages/1/content"),
+    # the same, said in another way
+    ("OAC-OAI-05", "azure/gpt-5-mini", said(HI, max_tokens=9), "/max_tokens"),
+    ("OAC-OAI-16", "azure/gpt-5", said(*TALK), "/messages/1"),
+    ("OAC-AZ-02", "vllm", said({"role": "developer", "content": "x"}, HI), "/messages/0/role"),
+    ("OAC-DS-02", "deepseek-v4-pro", tools(tool_choice="any"), "/tool_choice"),
+    ("OAC-DS-05", "deepseek", said(user([{"type": "tool_use"}])), "/messages/0/content/0/type"),
+    ("OAC-MIS-04", "mistral", said(HI, call("a1B2c3D4e"), {"role": "assistant", "content": "x"}, HI), "/messages/1"),
+    ("OAC-MIS-04", "mistral", said(HI, {"role": "assistant", "content": "x"}, result("a1B2c3D4e")), "/messages/1"),
+    ("OAC-XAI-02", "grok-4.7", said(HI, reasoning_effort="xhigh"), "/reasoning_effort"),
+    ("OAC-COH-01", "cohere", said(*LOST), "/messages"),
+    ("OAC-OLL-02", "lmstudio", said(HI, REASONED, HI), "/messages/1"),
+    ("OAC-OLL-02", "llamacpp", said(HI, REASONED, HI), "/messages/1"),
+    ("OAC-OLL-02", "vllm", said(HI, REASONED, HI), "/messages/1"),
+    ("OAC-ZAI-01", "zai", said(*LOST), "/messages"),
+    ("OAC-ZAI-02", "glm-4.7", said(HI, {"role": "assistant", "content": "x"}, HI, thinking={**ENABLED, "clear_thinking": False}), "/messages/1/reasoning_content"),
 ]  # fmt: skip
 
 KEEPS: list[tuple[str, str, dict[str, Any]]] = [
@@ -145,12 +166,14 @@ KEEPS: list[tuple[str, str, dict[str, Any]]] = [
     ("OAC-OAI-12", "openai", tools(tool_choice="auto", parallel_tool_calls=False)),
     ("OAC-OAI-13", "openai/gpt-4o-mini-search-preview", said(HI, web_search_options={})),
     ("OAC-OAI-14", "openai", said(user(picture("https://example.org/a.png")))),
+    ("OAC-OAI-14", "openai", said(user(picture("HTTPS://example.org/a.png")))),
+    ("OAC-OAI-14", "openai", said(user(picture("data:image/webp;base64,UklGRiQAAABXRUJQVlA4IA==")))),
     ("OAC-OAI-15", "openai/gpt-5.2-pro", said(HI)),
     ("OAC-AZ-01", "azure", said(HI)),
     ("OAC-AZ-02", "azure/deepseek-v4-pro", said({"role": "system", "content": "x"}, HI)),
     ("OAC-DS-01", "deepseek", said(*THOUGHT)),
     ("OAC-DS-01", "deepseek", said(HI, call(reasoning_content=""), result())),
-    ("OAC-DS-02", "deepseek", tools(tool_choice="auto")),
+    ("OAC-DS-02", "deepseek-v4-pro", tools(tool_choice="auto")),
     ("OAC-DS-03", "deepseek", said(*THOUGHT)),
     ("OAC-DS-04", "deepseek", said(*THOUGHT)),
     ("OAC-DS-05", "deepseek", said(user([{"type": "text", "text": "hi"}]))),
@@ -175,6 +198,7 @@ KEEPS: list[tuple[str, str, dict[str, Any]]] = [
     ("OAC-OR-01", "openrouter/openai/gpt-4o", tools()),
     ("OAC-OR-02", "openrouter", said(*TALK)),
     ("OAC-OR-02", "openrouter/moonshotai/kimi-k2.6", said(HI, call(reasoning="hm"), result())),
+    ("OAC-OR-02", "openrouter/moonshotai/kimi-k2.6", said(HI, call(reasoning=""), result())),
     ("OAC-OR-03", "openrouter/anthropic/claude-opus-4.6", tools(tool_choice="auto", reasoning={"effort": "low"})),
     ("OAC-FW-01", "fireworks", said(HI, call(reasoning_content="hm"), result(), top_k=3)),
     ("OAC-TOG-01", "together", said(HI, logprobs=1, stop=["x"])),
@@ -189,3 +213,69 @@ KEEPS: list[tuple[str, str, dict[str, Any]]] = [
     ("OAC-ALI-03", "alibaba", said(*TALK)),
     ("OAC-MM-01", "minimax", said(HI, call(content="<think>\nhm\n</think>\n\n"), result())),
 ]  # fmt: skip
+
+DEVELOPER = {"role": "developer", "content": "x"}
+SAID = {"role": "assistant", "content": "x"}
+FREE: list[tuple[str, str, dict[str, Any]]] = [
+    ("OAC-OAI-06", "openai/o3", said(HI, presence_penalty=0, logprobs=False, logit_bias={})),
+    ("OAC-OAI-07", "openai/gpt-5.2", tools(reasoning_effort="low")),
+    ("OAC-OAI-07", "azure/gpt-5.6-sol", tools()),
+    ("OAC-OAI-07", "openai/gpt-5.6-sol", said(HI, reasoning_effort="low")),
+    ("OAC-OAI-08", "openai/gpt-5.2", said(HI, call(), {**result(), "content": picture(PNG)})),
+    ("OAC-OAI-08", "openai", said(HI, call(), {**result(), "content": picture(PNG)})),
+    ("OAC-OAI-10", "openai", said(HI, {**call(), "content": None}, result())),
+    ("OAC-OAI-10", "openai", said(HI, {"role": "assistant", "function_call": {"name": "f", "arguments": ""}}, HI)),
+    ("OAC-OAI-10", "openai", said(HI, {"role": "assistant", "audio": {"id": "a"}}, HI)),
+    ("OAC-OAI-11", "openai", said(HI, response_format={"type": "json_schema", "json_schema": {"schema": {}}})),
+    ("OAC-OAI-12", "openai", said(HI, functions=[{"name": "f"}], tool_choice="auto")),
+    ("OAC-OAI-13", "openai", said(HI, web_search_options={})),
+    ("OAC-OAI-13", "azure/gpt-4o", said(HI, web_search_options={})),
+    ("OAC-OAI-16", "openai/gpt-5.4", said(*TALK)),
+    ("OAC-OAI-16", "openai/gpt-4o", said(*TALK)),
+    ("OAC-AZ-02", "azure", said(DEVELOPER, HI)),
+    ("OAC-AZ-02", "azure/gpt-5.2", said(DEVELOPER, HI)),
+    ("OAC-DS-01", "deepseek/deepseek-chat", said(*TALK)),
+    ("OAC-DS-02", "deepseek-v4-pro", tools(tool_choice="required", thinking=DISABLED)),
+    ("OAC-DS-02", "deepseek/deepseek-chat", tools(tool_choice="required")),
+    ("OAC-DS-05", "deepseek", said(user([{"type": kind} for kind in ("text", "image_url", "input_audio", "file", "video_url")]))),
+    ("OAC-DS-06", "deepseek", said(HI, temperature=0.1, thinking=DISABLED)),
+    ("OAC-KIMI-01", "kimi-k2-thinking", said(*TALK)),
+    ("OAC-KIMI-02", "kimi-k2.6", tools(tool_choice="required", thinking=DISABLED)),
+    ("OAC-KIMI-02", "kimi-k2.5", tools(tool_choice="required", thinking=ENABLED)),
+    ("OAC-KIMI-03", "kimi-k2-0905-preview", said(HI, temperature=0.6)),
+    ("OAC-KIMI-04", "kimi-k2.6", said(HI, thinking=ENABLED, reasoning_effort="low")),
+    ("OAC-KIMI-05", "moonshot", said(HI, SAID, HI)),
+    ("OAC-KIMI-05", "moonshot", said(HI, {"role": "assistant", "content": "", "reasoning_content": "hm"}, HI)),
+    ("OAC-KIMI-05", "moonshot", said(user(picture("ms://a")))),
+    ("OAC-MIS-06", "mistral", said(HI, SAID, HI)),
+    ("OAC-GROQ-02", "groq", said(HI, call(reasoning="hm"), result(), reasoning={})),
+    ("OAC-GROQ-04", "groq", said(HI, {"role": "function", "name": "f", "content": "x"}, logprobs=False)),
+    ("OAC-XAI-01", "xai", said(HI, presence_penalty=0)),
+    ("OAC-XAI-01", "grok-3", said(HI, presence_penalty=0, stop=["x"])),
+    ("OAC-XAI-02", "grok-4.3", said(HI, reasoning_effort="none")),
+    ("OAC-XAI-02", "grok-3-mini", said(HI, reasoning_effort="none")),
+    ("OAC-OR-01", "openrouter", tools(tool_choice="required")),
+    ("OAC-OR-01", "openrouter/deepseek/deepseek-r1", tools(tool_choice="auto")),
+    ("OAC-OR-01", "openrouter/openai/gpt-4o", said(user(picture(PNG)), tools=[TOOL], tool_choice="required")),
+    ("OAC-OR-02", "openrouter/moonshotai/kimi-k2.6", said(*TALK, reasoning={"effort": "none"})),
+    ("OAC-OR-02", "openrouter/moonshotai/kimi-k2.6", said(HI, call(reasoning_content=""), result())),
+    ("OAC-OR-02", "openrouter/moonshotai/kimi-k2.6", said(HI, call(reasoning_details=[{"type": "reasoning.text"}]), result())),
+    ("OAC-OR-03", "openrouter/openai/gpt-6-sol", tools(tool_choice="required", reasoning={"effort": "low"})),
+    ("OAC-OR-03", "openrouter/anthropic/claude-opus-4.6", tools(tool_choice="required")),
+    ("OAC-OR-03", "openrouter/anthropic/claude-opus-4.6", said(HI, tool_choice="required", reasoning={"effort": "low"})),
+    ("OAC-OR-04", "openrouter/google/gemini-4-argon", said(*TALK, SAID, HI)),
+    ("OAC-OR-04", "openrouter/google/gemini-4-argon", said(HI, SAID)),
+    ("OAC-PPLX-01", "perplexity", said(DEVELOPER, HI, call(), result(), result())),
+    ("OAC-OLL-01", "ollama", said(HI, tool_choice="required")),
+    ("OAC-OLL-02", "ollama", said(HI, {**SAID, "reasoning_content": "hm"}, HI)),
+    ("OAC-ZAI-01", "zai", said(HI, {"role": "assistant", "content": "", "reasoning_content": "hm"}, HI)),
+    ("OAC-ZAI-02", "zai", said(*TALK)),
+    ("OAC-ZAI-02", "glm-4.5", said(*TALK)),
+    ("OAC-ZAI-02", "glm-4.7", said(*TALK, thinking=DISABLED)),
+    ("OAC-ZAI-02", "glm-4.7", said(*TALK, SAID, HI, thinking=ENABLED)),
+    ("OAC-ALI-02", "qwen-plus", tools(tool_choice="required", enable_thinking=True)),
+    ("OAC-ALI-02", "qwen3.5-plus", said(HI, tool_choice="required")),
+    ("OAC-MM-01", "minimax", said(HI, call(reasoning_details=[{"text": "hm"}]), result())),
+    ("OAC-MM-01", "minimax", said(HI, call(reasoning_content="hm"), result())),
+]  # fmt: skip
+"""Requests just outside a rule's reach: another model, another setting, another form that is as good."""

@@ -10,12 +10,11 @@ from tenuto.sim.gemini.voice import VOICE
 from tenuto.sim.judging import Verdict, judge
 from tenuto.sim.mint import Mint, Seals, digest
 from tenuto.sim.script import Fault, Turn
+from tenuto.sim.styles import find
 
 __all__ = ["GEMINI", "VERTEX", "answers", "ask", "chunks", "exchange", "parts_of", "said", "user", "verdict", "weather"]
 
-MODELS = "(?:gemini|gemma)-.*"
-GEMINI = Style(name="gemini", dialect="gemini", envelope="gemini", models=MODELS, window=1_048_576)
-VERTEX = Style(name="vertex", dialect="gemini", envelope="gemini", models=MODELS, window=1_048_576)
+GEMINI, VERTEX = (find(name, "gemini")[0] for name in ("gemini", "vertex"))
 SEED = "seed"
 
 

@@ -9,11 +9,9 @@ from tenuto.sim.judging import Verdict, judge
 from tenuto.sim.mint import Mint, Seals, digest
 from tenuto.sim.responses.voice import VOICE
 from tenuto.sim.script import Say, Step
+from tenuto.sim.styles import find
 
-OPENAI = Style(name="openai", dialect="openai-responses", envelope="openai", models=r"(?:gpt-|o\d|codex-|chatgpt-).*")
-AZURE = Style(name="azure", dialect="openai-responses", envelope="azure")
-XAI = Style(name="xai", dialect="openai-responses", envelope="xai", models="grok-.*")
-DEEPSEEK = Style(name="deepseek", dialect="openai-responses", envelope="deepseek", models="deepseek-.*")
+OPENAI, AZURE, XAI, DEEPSEEK = (find(name, "openai-responses")[0] for name in ("openai", "azure", "xai", "deepseek"))
 SEED = "seed"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.anthropic_cases import CASES
+from sim.anthropic_cases import BUDGET, CALL, CASES, COMPACT, NOTHING, RESULT, SEARCHED, SYSTEM, TEXT, USE, picture
 from sim.anthropic_talk import BOUND, OPEN, ask, blocks, go_on, reply, request, tell, user, verdict
 from tenuto.core.rules import rule
 from tenuto.sim.anthropic.pictures import look
@@ -74,6 +74,11 @@ def test_every_check_has_its_cases():
         (ask(user({"type": "tool_result", "tool_use_id": "a", "content": [1]})), "/messages/0/content/0/tool_result/content/0"),
         (ask(system=1), "/system"),
         (ask(system=[{"type": "text"}]), "/system/0/text"),
+        (ask(system=[{"text": "x"}]), "/system/0/type"),
+        (ask(system=[{"type": "input_text", "text": "x"}]), "/system/0/type"),
+        (ask(user({"type": "web_search_tool_result", "tool_use_id": "a", "content": []})), "/messages/0"),
+        (ask(user({"type": "server_tool_use", "id": "a", "name": "web_search", "input": {}})), "/messages/0"),
+        (ask(thread={"type": "continue"}), "/thread/continue/previous_message_id"),
         (ask(tools=[1]), "/tools/0"),
         (ask(tools=[{"input_schema": {}}]), "/tools/0/custom/name"),
         (ask(tools=[{"name": "x"}]), "/tools/0/custom/input_schema"),
@@ -153,11 +158,61 @@ def test_a_model_that_thinks_and_was_not_heard_to_is_not_asked_for_it():
     assert verdict(body, OPEN).refusal is None
 
 
+def test_thinking_between_calls_has_a_budget_for_all_of_them():
+    body = ask(thinking=BUDGET, max_tokens=1500)
+
+    assert verdict(body, "claude-sonnet-4-5").refusal.rule == "ANT-PARAM-09"
+    assert verdict(body, "claude-sonnet-4-5", betas="interleaved-thinking-2025-05-14").refusal is None
+
+
 def test_turning_a_budget_on_between_call_and_result_is_refused():
     body = go_on(ask(), (Call("weather"),))
     body["thinking"] = {"type": "enabled", "budget_tokens": 2000}
 
     assert verdict(body, OPEN).refusal.rule == "ANT-THINK-05"
+
+
+@pytest.mark.parametrize("spoken", [True, False])
+def test_what_the_user_says_beside_results_begins_another_run_of_calls(spoken):
+    """With a budget, the first turn of the run begins with a thought, and the later ones need none."""
+    body = go_on(ask(thinking=BUDGET), CALL)
+    blocks(body, 2).extend([TEXT] if spoken else [])
+    body["messages"] += [tell(USE), user(RESULT)]
+    refusal = verdict(body, OPEN).refusal
+
+    assert (refusal and (refusal.rule, refusal.place)) == (
+        ("ANT-THINK-05", "/messages/3/content/0") if spoken else None
+    )
+
+
+def test_a_system_message_ends_no_run_of_calls():
+    body = ask(user("Hi"), tell(USE), user(RESULT), SYSTEM, thinking=BUDGET)
+
+    assert verdict(body).refusal.rule == "ANT-THINK-05"
+
+
+def test_a_paused_turn_keeps_its_thoughts_where_there_is_thinking_between_tools():
+    model = "claude-sonnet-5-5"
+    body = ask(thinking={"type": "between_tools"})
+    body["messages"].append(tell(*reply(body, (Think("Hm."), Pause()), model)["content"]))
+
+    assert verdict(body, model).refusal is None
+
+
+def test_a_thought_behind_a_prefill_does_not_move_before_it():
+    body = ask(user("Hi"), tell("Well,"))
+    thought, text = reply(body, (Think("Hm."), Say("yes.")))["content"]
+    prefill = {"type": "text", "text": "Well,"}
+
+    assert verdict(ask(user("Hi"), tell(prefill, thought, text), user("x"))).refusal is None
+    assert verdict(ask(user("Hi"), tell(thought, prefill, text), user("x"))).refusal.rule == "ANT-THINK-04"
+
+
+def test_the_length_of_a_picture_in_letters_is_no_length_of_the_prompt():
+    body = ask(user(picture(10, weight=900_000)))
+
+    assert verdict(body, "claude-haiku-4-5").refusal is None
+    assert 1500 < VOICE.read(VOICE.open(request(body))).prompt_tokens < 2000
 
 
 @pytest.mark.parametrize("apart", [True, False], ids=["two messages", "one message"])
@@ -187,6 +242,45 @@ def test_a_paused_turn_goes_on(model, apart):
     assert verdict(body, model).refusal.rule == "ANT-THINK-04"
 
 
+@pytest.mark.parametrize("last", [SEARCHED, NOTHING, COMPACT], ids=lambda block: block["type"])
+def test_a_turn_that_stopped_at_the_providers_side_is_no_prefill(last):
+    before = [SEARCHED] if last is NOTHING else []
+
+    assert verdict(ask(user("Hi"), tell(*before, last)), "claude-opus-4-8").refusal is None
+
+
+def test_marks_of_the_cache_bind_nothing_wherever_they_stand():
+    said = {"type": "text", "text": "Rain."}
+    held = {"type": "document", "source": {"type": "content", "content": [said]}}
+    body = go_on(ask(user(held)), CALL, model=BOUND)
+    blocks(body, 0)[0]["source"]["content"][0]["cache_control"] = {"type": "ephemeral"}
+
+    assert verdict(body, BOUND).refusal is None
+
+    blocks(body, 0)[0]["source"]["content"][0]["text"] = "Sun."
+    assert verdict(body, BOUND).refusal.rule == "ANT-THINK-08"
+
+
+def test_a_conversation_that_the_provider_holds_is_not_found():
+    """The official client then sends the whole of it."""
+    with pytest.raises(Malformed) as caught:
+        VOICE.open(request(ask(thread={"type": "continue", "previous_message_id": "msg_01"})))
+
+    assert (caught.value.status, caught.value.code) == (404, "thread_not_found")
+
+
+def test_what_goes_with_no_thread_is_named():
+    """The official client reads it, and goes on without a thread."""
+    refusal = verdict(
+        ask(thread={"type": "create"}, cache_control={"type": "ephemeral"}), betas="message-threads-2026-08-12"
+    ).refusal
+
+    assert refusal.rule == "ANT-SRV-07"
+    assert refusal.fields["extra"]["details"] == {
+        "error_code": "thread_unsupported_request", "unsupported": ["cache_control"],
+    }  # fmt: skip
+
+
 def test_what_is_dropped_is_told_to_whoever_asks():
     body = go_on(ask(), (Think("Hm."), Call("weather")), model="claude-fable-5-1")
 
@@ -203,6 +297,7 @@ def test_what_is_dropped_is_told_to_whoever_asks():
     ("model", "sampling", "forced"),
     [
         ("claude-3-5-haiku-20241022", True, True), ("claude-sonnet-4-20250514", True, True), ("claude-sonnet-4-6", True, True),
+        ("claude-opus-4-0", True, True), ("claude-opus-4-9", False, False), ("claude-sonnet-4-12", False, False),
         ("claude-opus-4-8", False, True), ("us.anthropic.claude-opus-4-8-v1:0", False, True), ("claude-fable-5-20260601", False, True),
         ("claude-fable-5-1", False, False), ("claude-opus-5-5-20260901", False, False), ("claude-haiku-5-5", False, True),
     ],

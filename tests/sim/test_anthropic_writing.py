@@ -221,11 +221,43 @@ def test_a_call_may_be_cut_short():
     assert frames[-2]["delta"]["stop_reason"] == "max_tokens"
 
 
+@pytest.mark.parametrize("limit", range(16))
+@pytest.mark.parametrize(
+    "step", [Search("rain in Oslo"), RunCode("print(6 * 7)", "42"), Pause(), Call("weather", {"city": "Ouagadougou"})]
+)
+def test_a_full_reply_is_the_same_streamed_and_counts_no_more_than_it_may(step, limit):
+    body = ask(max_tokens=limit)
+    frames = streamed(body, (Say("Well"), step))
+    whole = reply(body, (Say("Well"), step))
+    usage = whole["usage"]
+    written = "".join(
+        event["delta"].get("partial_json", "") for event in frames if event["type"] == "content_block_delta"
+    )
+    used = [block["input"] for block in whole["content"] if "input" in block]
+
+    assert [event["content_block"]["type"] for event in frames if event["type"] == "content_block_start"] == [
+        block["type"] for block in whole["content"]
+    ]
+    assert used in (
+        [],
+        [{}],
+        [{"INVALID_JSON": written}],
+        [json.loads(written)] if whole["stop_reason"] != "max_tokens" else [],
+    )
+    assert len(written) <= 4 * limit
+    assert frames[0]["message"]["usage"]["output_tokens"] <= usage["output_tokens"]
+    assert usage["output_tokens"] == frames[-2]["usage"]["output_tokens"] <= limit
+    assert usage.get("server_tool_use", {}).get("web_search_requests", 0) == (isinstance(step, Search) and bool(used))
+    assert ("container" in whole) == (isinstance(step, RunCode) and bool(used))
+
+
 def test_a_reply_ends_at_a_stop_sequence():
     found = reply(ask(stop_sequences=["END", "rain"]), (Say(["It ra", "ins. END"]), Say("More")))
 
     assert [block["text"] for block in found["content"]] == ["It "]
     assert (found["stop_reason"], found["stop_sequence"]) == ("stop_sequence", "rain")
+    short = reply(ask(stop_sequences=["rain"], max_tokens=1), (Say("It may rain."),))
+    assert (short["stop_reason"], short["stop_sequence"]) == ("max_tokens", None)
 
 
 @pytest.mark.parametrize(
@@ -295,6 +327,20 @@ def test_where_thoughts_must_come_back_there_always_is_one():
     assert verdict(ask(user("x"), tell("y"), user("z")), "deepseek-v4-pro", style="deepseek").refusal is not None
 
 
+@pytest.mark.parametrize(
+    "before", [(), (Say("Look:"),), (Think("Hm."),), (Stall(0),)], ids=["", "said", "thought", "late"]
+)
+def test_a_call_with_an_id_of_the_scripts_comes_back_where_a_budget_wants_a_thought(before):
+    body = ask(thinking={"type": "enabled", "budget_tokens": 2000})
+    *_, whole = written(body, (*before, Call("weather", id="mine")), OPEN)
+    content = json.loads(whole)["content"]
+    body["messages"] += [tell(*content), user({"type": "tool_result", "tool_use_id": "mine"})]
+
+    assert content[-1]["id"] == "mine"
+    assert [block["type"] for block in content].count("thinking") == 1
+    assert verdict(body, OPEN).refusal is None
+
+
 def test_a_picture_is_told_of():
     assert reply(ask(), (Picture("AAAA"),))["content"][0]["text"] == "![picture](data:image/png;base64,AAAA)"
 
@@ -326,6 +372,15 @@ def test_what_is_marked_is_cached():
     assert first["cache_creation_input_tokens"] > 2000
     assert first["input_tokens"] == 3
     assert second["cache_read_input_tokens"] > 1000
+    assert first["cache_creation"] == {
+        "ephemeral_5m_input_tokens": first["cache_creation_input_tokens"], "ephemeral_1h_input_tokens": 0,
+    }  # fmt: skip
+    said["cache_control"]["ttl"] = "1h"
+    longer = reply(ask(user(said)), (Say("x"),))["usage"]
+    assert longer["cache_creation"] == {
+        "ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": longer["cache_creation_input_tokens"],
+    }  # fmt: skip
+    assert longer["cache_creation_input_tokens"] > 2000
 
 
 def test_what_is_asked_is_read():

@@ -341,7 +341,7 @@ def test_the_limit_of_tokens_ends_it():
     assert (told["message"]["content"], told["finish_reason"]) == ("x" * 20, "length")
     assert "tool_calls" not in told["message"]
     cut = whole("openai", turn(Call("f", {"a": "x" * 100})), {**BODY, "max_completion_tokens": 5})["choices"][0]
-    assert (cut["finish_reason"], len(cut["message"]["tool_calls"][0]["function"]["arguments"])) == ("length", 20)
+    assert (cut["finish_reason"], len(cut["message"]["tool_calls"][0]["function"]["arguments"])) == ("length", 16)
     assert assembled(chunks("openai", turn(Say(["abc", "defgh", "i"])), {**BODY, "max_tokens": 1}))["content"] == "abcd"
 
 

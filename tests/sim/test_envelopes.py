@@ -141,6 +141,17 @@ def test_an_error_inside_a_stream_is_one_event(who, start):
     assert told.count(b"data: ") == 1
 
 
+def test_google_puts_an_error_of_the_chat_dialect_into_a_list():
+    (told,) = body(style("vertex"), Problem(status=404, message="m"))
+
+    assert told == {"error": {"code": 404, "message": "m", "status": "NOT_FOUND"}}
+    assert stream(style("vertex"), Problem(status=404)).startswith(b'data: {"error":{"code":404')
+
+
+def test_half_a_character_in_an_error_is_written_as_it_is():
+    assert b'"\\ud83d"' in stream(style("groq"), Problem(status=400, message="\ud83d"))
+
+
 def test_ids_of_requests_have_the_providers_form():
     assert request_id(ANTHROPIC, "x").startswith("req_011C")
     assert len(request_id(style("openai"), "x")) == 36

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import base64
 import copy
+import json
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +16,11 @@ from tenuto.core.rules import rule
 from tenuto.sim.asked import Malformed, Style
 from tenuto.sim.gemini.rules import CHECKS, UNCHECKED
 from tenuto.sim.gemini.voice import VOICE
+from tenuto.sim.judging import judge
 from tenuto.sim.script import Call, Picture, RunCode, Say, Think
 
 OLD, THREE, NEW, PRO = "gemini-2.5-flash", "gemini-3-flash-preview", "gemini-3.5-flash", "gemini-2.5-pro"
+CORPUS = Path(os.environ.get("TENUTO_CORPUS") or Path(__file__).parents[3] / "shared" / "corpus")
 SENTINEL = "skip_thought_signature_validator"
 START = user("Weather in Oslo?")
 
@@ -83,6 +88,18 @@ def merged(stream_parts):
     return [{"text": f"So: {text}", "thoughtSignature": stream_parts[-1]["thoughtSignature"]}]
 
 
+def swapped_ids(parts):
+    """Two answers, each with the id of the other."""
+    one, two = (part["functionResponse"] for part in parts)
+    return [{"functionResponse": {**one, "id": two["id"]}}, {"functionResponse": {**two, "id": one["id"]}}]
+
+
+def urlsafe(parts):
+    """The same signatures, in the other alphabet."""
+    letters = str.maketrans("+/", "-_")
+    return [{**part, "thoughtSignature": part["thoughtSignature"].translate(letters).rstrip("=")} for part in parts]
+
+
 def blob(type: str, data: str = "AAAA") -> dict[str, Any]:
     return {"inlineData": {"mimeType": type, "data": data}}
 
@@ -95,7 +112,8 @@ SCHEMA = {"type": "OBJECT", "properties": {"city": {"type": "STRING"}}}
 LONG = "x" * 65
 WORDS = "a word " * 600_000
 PAPER = "A" * (70 * 1024 * 1024)
-NEW_CALL = reply(*CALL, model=NEW)
+NEW_CALL, NEW_BOTH = reply(*CALL, model=NEW), reply(*BOTH, model=NEW)
+NEW_MIXED = reply(Call("weather"), Call("time"), model=NEW)
 
 BREAKS: list[tuple[str, Any, str, Style, str]] = [
     ("GEM-PART-04", asked(stream=True), "", GEMINI, "/stream"),
@@ -107,6 +125,8 @@ BREAKS: list[tuple[str, Any, str, Style, str]] = [
      "", GEMINI, "/toolConfig/functionCallingConfig/streamFunctionCallArguments"),
     ("GEM-SIG-04", loop([{"functionCall": {**FOREIGN[0]["functionCall"], "thoughtSignature": "AAAA"}}]), "", GEMINI,
      "/contents/1/parts/0/functionCall/thoughtSignature"),
+    ("GEM-PART-04", loop(CALLED, user(result(thoughtSignature="AAAA"))), "", GEMINI,
+     "/contents/2/parts/0/functionResponse/thoughtSignature"),
     ("GEM-PARAM-11", asked(), "gpt-5", GEMINI, "/model"),
     ("GEM-PARAM-11", asked(), "gemini-does-not-exist", VERTEX, "/model"),
     ("GEM-PARAM-11", asked(), "gemini-3.5-flash-live-preview", GEMINI, "/model"),
@@ -175,8 +195,14 @@ BREAKS: list[tuple[str, Any, str, Style, str]] = [
     ("GEM-TURN-02", contents(said(*CALLED)), THREE, GEMINI, "/contents/1/parts"),
     ("GEM-TURN-02", loop(reply(*BOTH), user(result())), "", VERTEX, "/contents/2/parts"),
     ("GEM-TURN-05", loop(FOREIGN, user(result(), blob("image/png"))), OLD, GEMINI, "/contents/2/parts"),
-    ("GEM-TURN-06", loop(NEW_CALL, user(result())), NEW, GEMINI, "/contents/2/parts/0/functionResponse/id"),
-    ("GEM-TURN-06", loop(with_(NEW_CALL, functionCall=FOREIGN[0]["functionCall"]), user(result())), NEW, GEMINI,
+    ("GEM-TURN-06", loop(NEW_CALL, user(result(id="x"))), NEW, GEMINI, "/contents/2/parts/0/functionResponse/id"),
+    ("GEM-TURN-06", loop(with_(NEW_CALL, functionCall=FOREIGN[0]["functionCall"]), user(result(id="x"))), NEW, GEMINI,
+     "/contents/2/parts/0/functionResponse/id"),
+    ("GEM-TURN-06", loop(NEW_BOTH, user(result(id=NEW_BOTH[0]["functionCall"]["id"]), result())), NEW, GEMINI,
+     "/contents/2/parts/1/functionResponse/id"),
+    ("GEM-TURN-06", loop(NEW_BOTH, user(*[result(id=NEW_BOTH[0]["functionCall"]["id"])] * 2)), NEW, GEMINI,
+     "/contents/2/parts/1/functionResponse/id"),
+    ("GEM-TURN-06", loop(NEW_MIXED, user(*swapped_ids(answers(NEW_MIXED)["parts"]))), NEW, GEMINI,
      "/contents/2/parts/0/functionResponse/id"),
     ("GEM-TURN-06", loop(TRUSTED, user(result(name="time"))), NEW, GEMINI, "/contents/2/parts/0/functionResponse/name"),
     ("GEM-TURN-06", loop(TRUSTED, user({"functionResponse": {"response": {}}})), NEW, GEMINI,
@@ -195,8 +221,12 @@ BREAKS: list[tuple[str, Any, str, Style, str]] = [
     ("GEM-SIG-02", loop(with_(CALLED, functionCall={"name": "weather", "args": {"city": "Paris"}})), "", GEMINI,
      "/contents/1/parts/0/thoughtSignature"),
     ("GEM-SIG-02", loop([*CALLED, *CALLED]), "", GEMINI, "/contents/1/parts/1/thoughtSignature"),
+    ("GEM-SIG-02", loop(CALLED, None, said(*urlsafe(CALLED)), answers(CALLED)), "", GEMINI,
+     "/contents/3/parts/0/thoughtSignature"),
     ("GEM-SIG-02", contents(said(*SAID), user({"text": "b", "thoughtSignature": SAID[-1]["thoughtSignature"]})), "", GEMINI,
      "/contents/2/parts/0/thoughtSignature"),
+    ("GEM-SIG-02", loop(CALLED, user(result(), {"text": "b", "thoughtSignature": CALLED[-1]["thoughtSignature"]})), "", GEMINI,
+     "/contents/2/parts/1/thoughtSignature"),
     ("GEM-SIG-02", contents(said(*reversed(reply(RunCode("1"), RunCode("2"))[:3])), user("b")), "", GEMINI,
      "/contents/1/parts/2/thoughtSignature"),
     ("GEM-SIG-05", contents(said({**SAID[0], "text": "It rains. And more."}), user("b")), "", GEMINI, "/contents/1/parts/0"),
@@ -224,7 +254,9 @@ KEEPS: list[tuple[str, Any, str, Style]] = [
     *(("GEM-PARAM-04", thinking(thinkingBudget=value), model, GEMINI)
       for model, value in ((PRO, 128), (PRO, -1), (OLD, 0), ("gemini-2.5-flash-lite", 512), ("gemini-2.5-flash-lite", 0))),
     *(("GEM-PARAM-05", thinking(thinkingLevel="MINIMAL"), model, GEMINI)
-      for model in (THREE, NEW, "gemini-3.6-flash", "gemini-flash-lite-latest")),
+      for model in (THREE, NEW, "gemini-3.6-flash", "gemini-flash-lite-latest", "gemini-robotics-er-2-preview")),
+    *(("GEM-PARAM-05", thinking(thinkingLevel="LOW"), model, GEMINI)
+      for model in ("gemini-3-pro-preview", "gemini-3.7-flash", "gemini-4-argon")),
     ("GEM-PARAM-06", asked(tools=[{"googleSearch": {}}], toolConfig={"functionCallingConfig": {"mode": "AUTO"}}), THREE, GEMINI),
     ("GEM-PARAM-06", asked(tools=[weather()], toolConfig={"functionCallingConfig": {"mode": "ANY"}}), "", GEMINI),
     ("GEM-PARAM-07", asked(tools=[weather(), {"googleSearch": {}}], toolConfig={"includeServerSideToolInvocations": True}),
@@ -233,12 +265,18 @@ KEEPS: list[tuple[str, Any, str, Style]] = [
     ("GEM-PARAM-10", asked(), OLD, GEMINI),
     ("GEM-SCHEMA-01", declared(parameters={"type": "object", "properties": {"const": {"type": "string"}, "$ref": SCHEMA}}),
      "", GEMINI),
+    ("GEM-SCHEMA-01", declared(parameters={"type": "OBJECT", "additionalProperties": {"type": "STRING"},
+                                           "defs": {"a": SCHEMA}, "properties": {"a": {"ref": "#/defs/a"}}}), "", VERTEX),
     ("GEM-SCHEMA-02", declared(parameters={"type": "ARRAY", "items": {"type": "STRING", "nullable": True}}), "", GEMINI),
     ("GEM-SCHEMA-03", declared(name="_a.b:c-9" + "x" * 56), "", GEMINI),
     ("GEM-SCHEMA-04", declared(parametersJsonSchema={"type": ["object"], "additionalProperties": False}), "", GEMINI),
+    ("GEM-SCHEMA-04", declared(parameters=SCHEMA), "", GEMINI),
+    *(("GEM-SCHEMA-04", config(**one), "", GEMINI) for one in ({"responseSchema": SCHEMA}, {"responseJsonSchema": {}})),
     ("GEM-PART-02", asked(), "", GEMINI),
     ("GEM-TURN-03", contents({"parts": [{"text": "a"}]}), "", GEMINI),
     ("GEM-PART-01", contents(said({"text": "", "thoughtSignature": reply()[-1]["thoughtSignature"]}), user("b")), "", GEMINI),
+    ("GEM-PART-01", contents(said(""), user("b")), "", GEMINI),
+    ("GEM-PART-01", contents(said({**reply(style=VERTEX)[-1], "text": ""}), user("b")), "", VERTEX),
     ("GEM-PART-03", asked(systemInstruction={"parts": [{"text": "Be kind"}]}), "", GEMINI),
     ("GEM-PART-05", contents(said({"text": "[Reasoning: it rains]", "thought": True}, *SAID), user("b")), "", GEMINI),
     *(("GEM-MEDIA-01", contents(user(blob(type))), "", GEMINI)
@@ -252,11 +290,15 @@ KEEPS: list[tuple[str, Any, str, Style]] = [
     ("GEM-TURN-02", contents(said(*CALLED), said(*FOREIGN), user(result()), user(result()), user("And?")), "", GEMINI),
     ("GEM-TURN-05", loop(FOREIGN, None, user(blob("image/png"))), OLD, GEMINI),
     ("GEM-TURN-06", loop(NEW_CALL), NEW, GEMINI),
+    ("GEM-TURN-06", loop(NEW_BOTH, user(*reversed(answers(NEW_BOTH)["parts"]))), NEW, GEMINI),
+    ("GEM-TURN-06", loop(NEW_BOTH, user(result(), result())), NEW, GEMINI),
+    ("GEM-TURN-06", loop(NEW_CALL, user(result(id=""))), NEW, GEMINI),
     ("GEM-TURN-06", loop(TRUSTED), NEW, GEMINI),
     ("GEM-SIG-01", loop(reply(*BOTH)), "", GEMINI),
     ("GEM-SIG-01", loop(reply(*CALL, model=THREE)), "gemini-3-pro-preview", GEMINI),
     ("GEM-SIG-03", second(signed=True), "", GEMINI),
     ("GEM-SIG-02", loop(CALLED), "", GEMINI),
+    ("GEM-SIG-02", loop(urlsafe(CALLED), answers(CALLED)), "", GEMINI),
     ("GEM-SIG-02", loop(with_(reply(Call("weather", {"a": 1, "b": 2.0}), model=NEW),
                               functionCall={"name": "weather", "args": {"b": 2, "a": 1.0}, "id": "x"}), user(result(id="x"))),
      NEW, GEMINI),
@@ -376,3 +418,28 @@ def test_what_was_before_the_users_last_text_needs_no_signature():
 
     assert verdict(body).refusal is None
     assert verdict(contents(said(*FOREIGN), user(result(), "And tomorrow?"))).refusal is None
+
+
+@pytest.mark.parametrize("budget", [0, 64, 512, -1])
+@pytest.mark.parametrize("model", ["", THREE, NEW, "gemini-4-argon"])
+def test_a_budget_alone_is_taken_by_newer_models(model, budget):
+    assert verdict(thinking(thinkingBudget=budget), model).refusal is None
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason=f"no recorded traffic in {CORPUS}; set TENUTO_CORPUS to run it")
+@pytest.mark.parametrize(
+    "host, style, least", [("google", GEMINI, 200), ("vertex", VERTEX, 50)], ids=["google", "vertex"]
+)
+def test_what_the_provider_took_is_taken(host, style, least):
+    """Every recorded request that was answered is accepted, but for signatures, which were given by somebody else."""
+    order = [id for id in CHECKS if id not in ("GEM-SIG-02", "GEM-SIG-05")]
+    taken, refused = 0, []
+    for path in sorted((CORPUS / "gemini" / host).glob("*/request.json")):
+        told = json.loads((path.parent / "exchange.json").read_bytes())
+        if told["status"] == 200:
+            found = judge(VOICE.open(ask(json.loads(path.read_bytes()), told["model"] or "", style)), CHECKS, order)
+            taken += found.refusal is None
+            refused += [(path.parent.name, found.refusal)] if found.refusal else []
+
+    assert refused == []
+    assert taken > least

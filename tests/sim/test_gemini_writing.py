@@ -296,12 +296,14 @@ def test_length_and_stop_sequences_end_a_text(stream):
     long = Say("one two three four five six seven eight")
     short = played(long, Call("weather"), stream=stream, generationConfig={"maxOutputTokens": 3})
     stopped = played(long, stream=stream, generationConfig={"stopSequences": ["x", " four"]})
+    across = played(Say("It EN"), Say("D, it rains."), stream=stream, generationConfig={"stopSequences": ["END"]})
     calling = played(Call("weather", {"city": "Oslo"}), stream=stream, generationConfig={"max_output_tokens": 2})
     thought = played(Think("word " * 9), Say("a"), stream=stream, generationConfig={"maxOutputTokens": 4})
 
     for found, text, reason in (
         (short, "one two thre", "MAX_TOKENS"),
         (stopped, "one two three", "STOP"),
+        (across, "It ", "STOP"),
         (calling, "", "MAX_TOKENS"),
         (thought, "", "MAX_TOKENS"),
     ):

@@ -83,6 +83,17 @@ def test_quiet_is_quiet_and_the_port_is_the_one_that_was_asked_for(start):
     assert ended(process, signal.SIGTERM) == (0, "")
 
 
+def test_it_serves_on_when_nobody_reads_what_it_says(start):
+    process, url, _ = start()
+    process.stderr.close()
+    for _ in range(3):
+        urllib.request.urlopen(f"{url}/v1/models").close()
+    process.send_signal(signal.SIGINT)
+
+    assert process.wait(timeout=20) == 0
+    process.stderr = None  # there is nothing left to be read
+
+
 def test_a_port_that_is_taken_is_said_so(capsys):
     with socket.create_server(("127.0.0.1", 0)) as held:
         port = held.getsockname()[1]

@@ -27,7 +27,7 @@ def weather(city: str) -> str:
 
 def test_an_agent_of_mine(tenuto_sim):
     tenuto_sim.script(turn(think("hm"), call("weather", {"city": "Oslo"})), turn(say("12 degrees")))
-    with Client(providers={"sim": {"base_url": "http://127.0.0.1:9"}}) as ai:
+    with Client() as ai:
         reply = ai.chat("sim/anthropic", "Weather?", tools=[weather], effort="high")
         answers = [one.answer(weather(**one.parse())) for one in reply.tool_calls]
         assert ai.chat("sim/anthropic", reply.transcript + answers, tools=[weather], effort="high").text == "12 degrees"
@@ -107,7 +107,7 @@ def test_the_builders_make_the_steps_of_a_script():
         testing.call("f"), testing.call("f", "not json", id="c1"), testing.search("q", "https://a.test"),
         testing.run_code("1", "2", ok=False), testing.picture(), testing.refuse(), testing.pause(),
         testing.stop("filter"), testing.deny(503, retry_after=1), testing.fail(), testing.cut(), testing.stall(1),
-        testing.drip(3, 0.1),
+        testing.drip(3, 0.1), testing.say("c", cites="https://a.test"),
     )  # fmt: skip
 
     assert made == (
@@ -115,4 +115,5 @@ def test_the_builders_make_the_steps_of_a_script():
         script.Call("f", {}), script.Call("f", "not json", "c1"), script.Search("q", (script.Found("https://a.test"),)),
         script.RunCode("1", "2", False), script.Picture(), script.Refuse(), script.Pause(), script.Stop("filter"),
         script.Deny(503, 1), script.Fail(), script.Cut(), script.Stall(1), script.Drip(3, 0.1),
+        script.Say("c", (script.Cite("https://a.test"),)),
     )  # fmt: skip

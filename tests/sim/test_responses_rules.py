@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import os
+from pathlib import Path
+
 import pytest
 
-from sim.responses_cases import BROKEN, KEPT, SPOKEN, THINK, Case, said
+from sim.responses_cases import BROKEN, KEPT, SPOKEN, THINK, Case, go_on, said
 from sim.responses_help import AZURE, DEEPSEEK, OPENAI, XAI, Host, assistant, call, output, user, without
 from tenuto.core.rules import rule, rules
 from tenuto.sim.asked import Malformed
+from tenuto.sim.envelopes import refusal
+from tenuto.sim.judging import judge
 from tenuto.sim.responses.rules import CHECKS, UNCHECKED
+from tenuto.sim.responses.voice import VOICE
 from tenuto.sim.script import Call, Say, Search, Stop, Think
+from tenuto.sim.styles import find
+
+CORPUS = Path(os.environ.get("TENUTO_CORPUS") or Path(__file__).parents[3] / "shared" / "corpus")
 
 
 def named(case: Case) -> str:
@@ -46,12 +56,38 @@ def test_a_rule_that_is_kept_is_put_to_the_test_and_refuses_nothing(case):
     assert case.rule not in [found.rule for found in verdict.noted]
 
 
+ELSEWHERE = {"xai": {"OAR-REAS-04", "OAR-PARAM-06"}, "meta": {"OAR-REAS-06"}}
+"""Rules that hold for others than OpenAI and Azure."""
+
+
+@pytest.mark.parametrize("name", ["xai", "deepseek", "meta", "ollama"])
+def test_what_only_openai_refuses_is_taken_elsewhere(name):
+    style, _ = find(name, "openai-responses")
+    tried = 0
+    for case in BROKEN:
+        also = ELSEWHERE.get(name, set())
+        if case.style is OPENAI and isinstance(case.body, dict) and case.rule not in also:
+            verdict = Host(style).verdict(case.body)
+            assert verdict.refusal is None or verdict.refusal.rule in also, case.rule
+            assert case.rule not in verdict.tried
+            tried += 1
+
+    assert tried > 25
+
+
 def test_every_check_is_broken_and_kept_by_some_case():
     ids = {id for id in rules() if id.startswith("OAR-")}
 
     assert set(CHECKS) == {case.rule for case in BROKEN} == {case.rule for case in KEPT}
     assert set(CHECKS) | set(UNCHECKED) == ids
     assert {id for id in ids if rule(id).tier in ("core", "next")} <= set(CHECKS)
+
+
+@pytest.mark.parametrize(("model", "noted"), [("gpt-5.6", set()), ("gpt-5", {"OAR-REAS-11"}), ("", set())])
+def test_what_comes_back_as_it_was_is_not_noted(model, noted):
+    for given in (go_on(user()), said(*SPOKEN, more=[user()])):
+        found = Case("", given, model=model).judged()
+        assert {broken.rule for broken in found.noted} <= noted
 
 
 def test_the_missing_reasoning_item_is_named():
@@ -172,6 +208,30 @@ MALFORMED = {
     "Missing required parameter: 'tools[0].type'.": {"input": "x", "tools": [{}]},
     "Invalid type for 'reasoning': expected an object, but got a string instead.": {"input": "x", "reasoning": "high"},
     "Invalid type for 'input[0].type': expected a string, but got an integer instead.": {"input": [{"type": 1}]},
+    "Invalid type for 'tools[0].tools': expected an array of objects, but got an integer instead.": {
+        "input": "x",
+        "tools": [{"type": "namespace", "name": "ns", "tools": 5}],
+    },
+    "Missing required parameter: 'tools[0].tools[0].name'.": {
+        "input": "x",
+        "tools": [{"type": "namespace", "name": "ns", "tools": [{"type": "function"}]}],
+    },
+    "Invalid type for 'input[0].tools': expected an array of objects, but got an object instead.": {
+        "input": [{"type": "additional_tools", "role": "developer", "tools": {}}]
+    },
+    "Missing required parameter: 'input[0].tools[0].type'.": {
+        "input": [{"type": "additional_tools", "role": "developer", "tools": [{"type": []}]}]
+    },
+    "Invalid type for 'temperature': expected a decimal, but got a string instead.": {"input": "x", "temperature": "1"},
+    "Invalid type for 'top_p': expected a decimal, but got a boolean instead.": {"input": "x", "top_p": True},
+    "Invalid type for 'max_output_tokens': expected an integer, but got a boolean instead.": {
+        "input": "x",
+        "max_output_tokens": True,
+    },
+    "Invalid type for 'previous_response_id': expected a string, but got an array instead.": {
+        "input": "x",
+        "previous_response_id": ["resp_1"],
+    },
     "Invalid type for 'input[0].content': expected one of an array of objects or string, but got null instead.": {
         "input": [{"role": "user", "content": None}]
     },
@@ -284,3 +344,44 @@ def test_a_search_of_the_provider_needs_its_thought_too():
 
     assert broken is not None
     assert "of type 'web_search_call' was provided without" in broken.message
+
+
+def test_half_a_character_is_no_id_of_anything_stored():
+    """It cannot be looked up, for nothing that was written holds it."""
+    looked: list[str] = []
+    host = Host()
+    host.stored = looked.append
+    broken = host.verdict({"input": "x", "previous_response_id": "resp_\ud800"}).refusal
+
+    assert broken is not None
+    assert broken.rule == "OAR-PARAM-06"
+    assert looked == []
+
+
+def test_what_a_model_does_not_have_is_told_with_the_providers_code():
+    broken = Host(model="gpt-4o").verdict({"input": "x", "reasoning": {"effort": "low"}}).refusal
+
+    assert broken is not None
+    assert (refusal(broken).param, refusal(broken).code) == ("reasoning.effort", "unsupported_parameter")
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason=f"no recorded traffic in {CORPUS}; set TENUTO_CORPUS to run it")
+@pytest.mark.parametrize(("name", "least"), [("openai", 350), ("azure", 10), ("xai", 35), ("deepseek", 8)])
+def test_what_the_provider_took_is_taken(name, least):
+    """Every recorded request that was answered is accepted, but for what was given or stored by somebody else."""
+    style, _ = find(name, "openai-responses")
+    order = [id for id in CHECKS if id not in ("OAR-REAS-04", "OAR-REAS-05", "OAR-XAI-01", "OAR-PARAM-06")]
+    taken, refused = 0, []
+    for path in sorted((CORPUS / "openai-responses" / name).glob("*/request.json")):
+        body = json.loads(path.read_bytes())
+        known = order
+        if body.get("previous_response_id"):
+            known = [id for id in order if id != "OAR-TOOL-02"]
+        if json.loads((path.parent / "exchange.json").read_bytes())["status"] == 200:
+            for model in {"", body.get("model") or ""}:
+                found = judge(VOICE.open(Host(style, model).request(body)), CHECKS, known)
+                taken += found.refusal is None
+                refused += [(path.parent.name, model, found.refusal)] if found.refusal else []
+
+    assert refused == []
+    assert taken > least

@@ -415,7 +415,6 @@ def test_a_thought_that_is_dropped_moved_or_altered_is_refused(script, store, st
         [item for at, item in enumerate(items) if at != gone],
         _with(items, gone, encrypted_content=blob[:letter] + other + blob[letter + 1 :]),
         _with(items, gone, encrypted_content=blob[: -chance.randrange(1, 40)]),
-        _with(items, gone, summary=[{"type": "summary_text", "text": "Something else."}]),
         [*items[:gone], items[gone + 1], items[gone], *items[gone + 2 :]],
         *(_swapped(items, one, two) for one, two in itertools.combinations(thoughts[:4], 2)),
     ]

@@ -115,6 +115,10 @@ def test_any_script_survives_json(turns, when):
         ('{"turns": [[{"do": "deny", "status": "429"}]]}', "$.turns[0][0].status"),
         ('[{"turns": []}, {"turn": []}]', "`turn` - at `$[1]`"),
         ('{"turns": [[{"text": "a"}]]}', "$.turns[0][0]"),
+        ('{"turns": [[{"do": "deny", "status": 99}]]}', "$.turns[0][0].status"),
+        ('{"turns": [[{"do": "drip", "bytes": 0}]]}', "$.turns[0][0].bytes"),
+        ('{"turns": [[{"do": "cut", "times": -1}]]}', "$.turns[0][0].times"),
+        ('{"turns": [[{"do": "stall", "seconds": -1}]]}', "$.turns[0][0].seconds"),
         ("{", "truncated"),
         ("", "truncated"),
         ("7", "got `int`"),
@@ -130,6 +134,12 @@ def test_what_does_not_fit_is_told_with_its_place(told, where):
 def test_bytes_that_are_no_text_are_told():
     with pytest.raises(ValueError, match="utf-8"):
         load(b'{"turns": [[{"do": "say", "text": "\xff"}]]}')
+
+
+def test_a_mark_in_front_of_the_text_is_passed_over():
+    told = '\ufeff{"turns": [[{"do": "say", "text": "a"}]]}'
+
+    assert load(told) == load(told.encode()) == (Script(((Say("a"),),)),)
 
 
 def test_strings_are_said():

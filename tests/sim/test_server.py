@@ -363,6 +363,25 @@ def test_the_log_is_bounded(monkeypatch):
     served.answer(post("/v1/messages", hello(top_k=9)))
     assert [record.body.get("top_k") for record in log.records] == [9]
     assert [record.rule for record in log.refusals] == ["ANT-MSG-03"]
+    (kept,) = log.refusals
+    assert (kept.body, kept.data, kept.refused.place) == (None, b"", rule("ANT-MSG-03").pointer(i=1))
+
+
+def test_no_more_requests_are_counted_than_there_is_room_for(monkeypatch):
+    monkeypatch.setattr("tenuto.sim.log.MOST_COUNTED", 2)
+    log = Log()
+
+    assert [log.again(digest) for digest in "aababcb"] == [0, 1, 0, 2, 1, 0, 2]
+    assert log.again("a") == 0
+
+
+def test_a_line_is_one_line_and_nothing_a_terminal_obeys():
+    log = Log()
+    brain(log=log).answer(post("/v1/messages", {"model": "a\nb\x1b[31m" + "c" * 999, "messages": 3}))
+
+    (record,) = log.records
+    assert record.line().startswith("POST /v1/messages anthropic a\ufffdb\ufffd[31mccc")
+    assert len(record.line()) < 400
 
 
 @pytest.mark.parametrize("streamed", [False, True])

@@ -93,7 +93,7 @@ def test_a_name_finds_its_style(named, dialect, style, model):
     [
         ("openai", ["", "gpt-5.2-pro", "gpt-4o-mini-2024-07-18", "o4-mini-deep-research", "gpt-6.1-sol", "gpt-3.5-turbo-16k"], ["gpt-5.2-proo", "gpt-oss-20b", "claude-opus-5"]),
         ("deepseek", ["deepseek-flash", "deepseek-v4-pro-0813", "deepseek-v3.2-exp", "deepseek-chat"], ["deepseek-v9-huge", "gpt-4o"]),
-        ("mistral", ["zai-glm-5-2", "pixtral-12b", "voxtral-small-latest"], ["gpt-4o"]),
+        ("mistral", ["zai-glm-5-2", "zai-glm-latest", "pixtral-12b", "voxtral-small-latest"], ["gpt-4o"]),
         ("zai", ["glm-4.6v", "GLM-5.3-Flash"], ["kimi-k3"]),
         ("chat", ["anything/at-all"], []),
     ],

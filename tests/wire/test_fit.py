@@ -214,3 +214,12 @@ def test_thinking_budget_and_effort_when_off():
     assert (request.effort, rules(losses)) == ("high", ["effort-mapped"])
     assert fitted(off, thinking=Thinking("on"), effort="max")[1] == ()
     assert fitted(off, thinking=Thinking("off"), effort="low")[1] == ()
+
+
+def test_probabilities_are_sampling_too():
+    """A number of them without the flag beside it is asked for by itself."""
+    refusing = traits(sampling="rejected", thinking_default="always")
+    request, losses = fitted(refusing, top_logprobs=3)
+
+    assert request.top_logprobs is None
+    assert rules(losses) == ["sampling-refused"]

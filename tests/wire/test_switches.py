@@ -11,7 +11,7 @@ from tenuto.core.messages import UserMessage
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, Thinking, ToolDefinition
 from tenuto.core.target import ChatSwitches, ModelTraits, Provider, Target
 from tenuto.wire.chat.encode import encode
-from tenuto.wire.switches import CallIds
+from tenuto.wire.switches import CallIds, alternate
 
 ASKED = {"model": "m", "messages": (UserMessage("Hi"),)}
 TOOLS = (ToolDefinition("f"), ToolDefinition("sql", kind="custom"))
@@ -338,3 +338,20 @@ def test_the_same_id_twice_in_one_turn_is_answered_in_order():
 
 def test_an_answer_to_no_call_still_fits():
     assert len(ids(form="nine").answer("nobody asked")) == 9
+
+
+def test_neighbours_of_one_role_are_joined_where_turns_have_to_be_taken():
+    said = [
+        {"role": "system", "content": "a"}, {"role": "system", "content": "b"}, {"role": "user", "content": "c"},
+        {"role": "user", "content": [{"type": "text", "text": "d"}]}, {"role": "assistant", "content": "e"},
+        {"role": "assistant", "content": "f"}, {"role": "user", "content": "g"},
+    ]  # fmt: skip
+
+    assert alternate(said, ChatSwitches()) is said
+    assert alternate(said, ChatSwitches(alternate=True)) == [
+        {"role": "system", "content": "a"},
+        {"role": "system", "content": "b"},
+        {"role": "user", "content": [{"type": "text", "text": "c"}, {"type": "text", "text": "d"}]},
+        {"role": "assistant", "content": "e\n\nf"},
+        {"role": "user", "content": "g"},
+    ]

@@ -111,7 +111,7 @@ muse-spark-1\.\d-contributor | Muse Spark contributor | - | 0.1/0.2/0.002 | pa;l
 muse-spark-1\.\d | Muse Spark | - | 1.25/4.25/0.15 | pa;ll;gp;doc | high | tool choice auto only; sources disagree on effort max
 muse-.* | another Muse | - | - | pa;ll;gp;doc | low | a rule for families to come
 
-[perplexity] dialect=openai-chat window=128_000 thinking=none default=no efforts=- forced=rejected prefill=no_effect tools=no parallel=no audio=no continuity=no-reasoning
+[perplexity] dialect=openai-chat window=128_000 thinking=none default=no efforts=- forced=rejected prefill=rejected tools=no parallel=no audio=no continuity=no-reasoning
 sonar | Sonar | - | 1/1 | ll;gp | medium | tools are typed in the SDK; libraries leave them out
 sonar-pro(?:-search)? | Sonar Pro | window=200_000 output=8000 | 3/15 | ll;gp | medium | -
 sonar-reasoning(?:-pro)? | Sonar Reasoning Pro | thinking=effort|always default=always efforts=low|medium*|high passback=never continuity=think-tags | 2/8 | ll;gp | medium | -

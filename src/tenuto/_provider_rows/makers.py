@@ -17,6 +17,7 @@ ROWS = (
         base_url_env=("OPENAI_BASE_URL",),
         aliases=("open_ai",),
         chat=ChatSwitches(
+            refusals=True,
             call_id_max=40,
             strip=("top_k",),
             max_tokens_field="max_completion_tokens",
@@ -92,6 +93,7 @@ ROWS = (
             passback="always",
             call_id="nine",
             required_word="any",
+            names=False,
             prefix_flag="prefix",
             name_on_tool_message=True,
         ),
@@ -245,6 +247,7 @@ ROWS = (
                 *("tools", "tool_choice", "parallel_tool_calls", "logprobs", "top_logprobs"),
                 *("logit_bias", "seed", "n", "user"),
             ),
+            alternate=True,
             stream_options=False,
             passback="never",
             think_tags=True,

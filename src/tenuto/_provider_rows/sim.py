@@ -24,7 +24,7 @@ ROWS = (
         as_of="2026-11-15",
         notes="Its models are styles: sim/anthropic, sim/anthropic/claude-opus-4-6; chat is a plain server of the chat "
         "dialect. A style has the dialect, the switches and the embeddings of its row, a model the traits of its "
-        "vendor's. It is found at TENUTO_SIM_URL, then at the base_url that was passed; where neither is set, the "
+        "vendor's. It is found at the base_url that was passed, then at TENUTO_SIM_URL; where neither is set, the "
         "client starts one in its own process, with TENUTO_SIM_SEED, TENUTO_SIM_PACE and TENUTO_SIM_SCRIPT (a file).",
     ),
 )

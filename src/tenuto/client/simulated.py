@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ _ADDED = ("/v1", "/v1beta")
 
 
 class Simulated:
-    """Finds the simulator: at `TENUTO_SIM_URL`, at the address that was given, or in this process.
+    """Finds the simulator: at the address that was given, at `TENUTO_SIM_URL`, or in this process.
 
     One's own belongs to the loop in which it was started; in another loop, another one is started. That makes no
     difference to who asks: what it answers depends on its seed and the request.
@@ -27,36 +28,67 @@ class Simulated:
 
     def __init__(self) -> None:
         self.given = ""
-        self._own: Simulator | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._lock: asyncio.Lock | None = None
+        self._own: dict[asyncio.AbstractEventLoop, _Own] = {}
 
     async def address(self) -> str:
         """Return where it is. Raise `TenutoError` if it cannot be started as the environment says."""
-        named = settings.value("TENUTO_SIM_URL") or self.given
-        return _bare(named) if named else await self._started()
+        named = self.given or settings.value("TENUTO_SIM_URL")
+        if named:
+            return _bare(named)
+        loop = asyncio.get_running_loop()
+        if loop not in self._own:
+            for other in [other for other, own in self._own.items() if own.orphaned]:
+                self._own.pop(other).leave()
+            self._own[loop] = _Own(loop)
+        return await self._own[loop].address()
 
     async def close(self) -> None:
-        """Stop the one that was started here."""
-        own, self._own = self._own, None
-        if own is None:
-            return
-        if self._loop is asyncio.get_running_loop():
-            await own.__aexit__(None, None, None)
-        else:
-            own.leave()
+        """Stop those that were started here."""
+        here = asyncio.get_running_loop()
+        while self._own:
+            loop, own = self._own.popitem()
+            if loop is here:
+                await own.stop()
+            else:
+                own.leave()
 
-    async def _started(self) -> str:
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop or self._lock is None:
-            await self.close()
-            self._loop, self._lock = loop, asyncio.Lock()
+
+class _Own:
+    """The simulator of one loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._pid = os.getpid()
+        self._lock = asyncio.Lock()
+        self._simulator: Simulator | None = None
+        self._ending: asyncio.Task[None] | None = None
+
+    @property
+    def orphaned(self) -> bool:
+        """Whether its loop will never run again: it was closed, or is that of the process this one was forked off."""
+        return self._loop.is_closed() or self._pid != os.getpid()
+
+    async def address(self) -> str:
         async with self._lock:
-            if self._own is None:
-                own = _simulator()
-                await own.__aenter__()
-                self._own = own
-            return self._own.base_url
+            if self._simulator is None:
+                made = _simulator()
+                await made.__aenter__()
+                self._simulator = made
+            return self._simulator.base_url
+
+    async def stop(self) -> None:
+        if self._simulator is not None:
+            await self._simulator.__aexit__(None, None, None)
+
+    def leave(self) -> None:
+        """Stop it from outside its loop. A socket that a loop still waits for can only be closed by that loop."""
+        if not self.orphaned:
+            self._loop.call_soon_threadsafe(self._end)
+        elif self._simulator is not None:
+            self._simulator.leave()
+
+    def _end(self) -> None:
+        self._ending = self._loop.create_task(self.stop())
 
 
 def _simulator() -> Simulator:

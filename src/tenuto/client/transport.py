@@ -7,6 +7,7 @@ cookies, no passwords from files, no compressed bodies.
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import socket
 import weakref
@@ -52,6 +53,14 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)
 
 
+_WHOLE = 1 << 20
+"""A body with more bytes than this is handed to aiohttp as a file, to be sent piece by piece: it warns of others."""
+
+
+def _payload(body: bytes) -> bytes | io.BytesIO | None:
+    return io.BytesIO(body) if len(body) > _WHOLE else body or None
+
+
 class AiohttpTransport:
     """Sends requests through one pool of lines. The pool is opened by the first request, and belongs to its loop.
 
@@ -74,7 +83,7 @@ class AiohttpTransport:
             response = await session.request(
                 request.method,
                 request.url,
-                data=request.body or None,
+                data=_payload(request.body),
                 headers=request.headers,
                 skip_auto_headers=_NO_AUTO,
                 allow_redirects=False,

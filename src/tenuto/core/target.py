@@ -97,6 +97,10 @@ class ChatSwitches(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """"Call no tool" is not obeyed, so the tools stay out."""
     strict_tools: bool = True
     """Tool definitions may say `strict`."""
+    refusals: bool = False
+    """An assistant's refusal goes back in a field of its own; otherwise it is text."""
+    alternate: bool = False
+    """Users and assistants have to take turns: neighbours of one role are joined."""
     one_system: bool = False
     """Only one system message is taken, the first: leading ones are joined."""
     developer_role: bool = False

@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.rules:
         from tenuto.sim.page import rules_page
 
-        sys.stdout.write(rules_page())
+        sys.stdout.buffer.write(rules_page().encode())  # the same bytes wherever it is made
         return 0
     try:
         with suppress(KeyboardInterrupt):  # where signals cannot be handled in a loop
@@ -120,8 +120,9 @@ def _announce(url: str) -> None:
 
 
 def _say(stream: TextIO, text: str) -> None:
-    stream.write(f"{text}\n")
-    stream.flush()
+    with suppress(OSError):  # nobody listens any more: that is no reason not to serve
+        stream.write(f"{text}\n")
+        stream.flush()
 
 
 async def _told_to_stop() -> None:

@@ -6,7 +6,9 @@ sums and what was said before, and of everything else it says honestly that it i
 
 from __future__ import annotations
 
+import json
 import re
+from itertools import islice
 from typing import Any
 
 from tenuto.core import jsonio
@@ -18,7 +20,7 @@ from tenuto.sim.mint import Mint, tokens
 from tenuto.sim.script import Call, Cite, Found, RunCode, Say, Search, Step, Turn
 from tenuto.sim.smalltalk import Talk, answer
 from tenuto.sim.thoughts import thoughts
-from tenuto.sim.words import Words, content, parts, shortened
+from tenuto.sim.words import Words, content, shortened
 
 __all__ = ["reply"]
 
@@ -30,13 +32,35 @@ _COMPUTES = re.compile(
     r"\b(?:comput\w*|calculat\w*|run|execut\w*|python|code|script|plot|simulat\w*|evaluat\w*)\b", re.IGNORECASE
 )
 _ERROR = re.compile(
-    r"^[^\w{\[]*(?:\w+\s)?(?:\w*error\b|traceback|exception|failed|failure|fatal)|\"error\"\s*:\s*+(?!null|false|\"\")|\"is_?error\"\s*:\s*true",
+    r"^[^\w{\[]*(?:(?:\w+\s)?(?:[\w.]*(?:error|exception)|failure|failed|fatal)(?:\s\d{3})?(?:\s*:|[.!]?\s*$)|(?:error|failed|unable|failure) (?:to|in|while|when)\b"
+    r"|error (?:calling|executing|running|reading|occurred)|traceback \()|\"error\"\s*:\s*+(?!null|false|0\b|\"\"|\[\s*\]|\{\s*\})|\"is_?error\"\s*:\s*true",
     re.IGNORECASE,
 )
 _ABLE = re.compile(r"\b(?:what|which) tools\b|\bwhat can you do\b", re.IGNORECASE)
 _KEYS = re.compile(
     r"\b(?:keys?|fields?|propert(?:y|ies)|attributes?)\b(?: called| named|:)?\s+([^.?!\n]{2,200})", re.IGNORECASE
 )
+
+
+_WANTS_JSON = re.compile(
+    r"\b(?:only|just|valid|return|respond|reply|answer|output|produce|give me|format)\b[^.\n]{0,40}?\bJSON\b",
+    re.IGNORECASE,
+)
+_COUNTED = {
+    "age",
+    "amount",
+    "count",
+    "number",
+    "population",
+    "price",
+    "quantity",
+    "score",
+    "temperature",
+    "total",
+    "year",
+}
+_SCHEMA_KEYS = {"type", "properties", "$ref", "anyOf", "oneOf", "allOf", "enum", "const", "$defs"}
+_LONG = 20_000
 
 
 def reply(asked: Asked, mint: Mint) -> Turn:
@@ -47,9 +71,10 @@ def reply(asked: Asked, mint: Mint) -> Turn:
     if made:
         return (*thought, *_announced(asked, made, mint), *made)
     served = () if at.results or at.prefill else _served(asked, at)
-    if served and asked.schema is None:
+    schema = asked.schema if asked.schema is not None else _described(asked, at)
+    if served and schema is None:
         return (*thought, *served)
-    text = _json(asked, at, mint) if asked.schema is not None else _text(asked, at, mint)
+    text = _text(asked, at, mint) if schema is None else _json(schema, asked, at, mint)
     return (*thought, Say(_continued(at, text) if at.prefill else text))
 
 
@@ -57,11 +82,11 @@ def _announced(asked: Asked, made: tuple[Call, ...], mint: Mint) -> tuple[Say, .
     """Some calls are announced, those that nobody forces."""
     if asked.choice != "auto" or mint.random.random() > 0.3:
         return ()
-    what = " ".join(parts(made[0].name))
+    what = made[0].name
     return (
         Say(
             mint.random.choice(
-                (f"Let me use {what} for that.", f"I'll check with {what}.", f"One moment: {what} should know.")
+                (f"Let me use {what} for that.", f"I'll call {what}.", f"One moment: I'm calling {what}.")
             )
         ),
     )
@@ -149,27 +174,53 @@ def _closing(start: str, text: str) -> str:
 # --- JSON ---------------------------------------------------------------------------------------------------------------
 
 
-def _json(asked: Asked, at: Situation, mint: Mint) -> str:
+def _described(asked: Asked, at: Situation) -> dict[str, Any] | None:
+    """Return the schema that the words ask for, `{}` for any JSON; None if they ask for no JSON."""
+    system = asked.system if len(asked.system) < _LONG else f"{asked.system[:_LONG]}\n{asked.system[-_LONG:]}"
+    for text in (at.task, system):
+        found = _WANTS_JSON.search(text)
+        if found:
+            given = _value(text, found.start())
+            return given if given and _SCHEMA_KEYS & given.keys() else {}
+    return None
+
+
+def _value(text: str, start: int) -> dict[str, Any] | None:
+    """Return the first JSON object that stands in a text."""
+    for found in islice(re.compile(r"\{").finditer(text, start), 5):
+        try:
+            value, _ = json.JSONDecoder().raw_decode(text, found.start())
+        except (ValueError, RecursionError):
+            continue
+        return value if isinstance(value, dict) else None
+    return None
+
+
+def _json(schema: dict[str, Any], asked: Asked, at: Situation, mint: Mint) -> str:
     plain = "\n".join(text for _, text in at.results) if at.results else answer(_talk(asked, at), mint)
     earlier = at.before if sum(map(len, at.before)) < 2000 else ()
     words = Words("\n".join([*earlier, at.task, at.brought]).strip(), shortened(plain, 300), at.task)
     value: Any
-    if asked.schema:
-        value = fill(asked.schema, words, mint, "all")
+    if schema:
+        value = fill(schema, words, mint, "all")
     else:
-        value = _any(f"{asked.system}\n{at.task}", words, mint)
+        value = _any(f"{asked.system[-_LONG:]}\n{at.task}", words, mint)
     return jsonio.encode(value).decode("utf-8", "replace")
 
 
 def _any(text: str, words: Words, mint: Mint) -> dict[str, Any]:
     """Make a JSON object that no schema describes: with the keys that the request names, if it does."""
+    shown = _WANTS_JSON.search(text)
+    example = _value(text, shown.start()) if shown else None
+    if example:
+        return example
     found = _KEYS.search(text)
     listed = re.split(r"\b(?:for|from|of|about|in|with|that|where|which)\b", found[1])[0] if found else ""
     named = re.findall(r"[\"'`](\w+)[\"'`]|\b([a-z]\w*)\b", listed)
     keys = [one or other for one, other in named if content(one or other)][:12]
     if not keys:
         return {"answer": words.answer}
-    near = {key: words.number_near(key, key.rstrip("s")) is not None for key in keys}
+    near = {key: key in _COUNTED or words.number_near(key, key.rstrip("s")) is not None for key in keys}
     schema = {
         "type": "object",
         "properties": {key: {"type": "number" if near[key] else "string"} for key in keys},

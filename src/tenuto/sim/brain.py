@@ -32,13 +32,17 @@ _UNREAD = ("stream", "stream_options")
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A request as it came: header names in lower case. A body of None was too large to be read."""
+    """A request as it came: header names in lower case. A body of None was too large to be read.
+
+    `flaw` says why the body could not be read, if there is another reason.
+    """
 
     method: str
     path: str
     headers: dict[str, str] = {}
     query: dict[str, str] = {}
     body: bytes | None = b""
+    flaw: str = ""
 
     @property
     def key(self) -> str:
@@ -86,11 +90,11 @@ class _Case:
         self.place = place
         self.account = digest(call.key) if call.key else ""
         self.body: Any = None
-        self.trouble = ""
+        self.trouble = call.flaw
         self._read()
         self.named = place.named or self._model()
         self.style, self.model = styles.find(self.named, place.dialect)
-        self.stream = place.streams or (isinstance(self.body, dict) and self.body.get("stream") is True)
+        self.stream = place.streams or (place.dialect != "gemini" and self._said("stream") is True)
         self.digest = self._digest()
         self.id = envelopes.request_id(self.style, self.digest)
         self.verdict: Verdict | None = None
@@ -121,12 +125,15 @@ class _Case:
         elif self.call.path.endswith("awPredict"):  # Claude as Google Cloud has it: the model stands in the path
             named = {"model": self.place.named} if self.place.named else {}
             self.body = {**{name: value for name, value in self.body.items() if name != "anthropic_version"}, **named}
-        elif isinstance(inner := self.body.get("generateContentRequest"), dict):
+        elif self.place.verb == "countTokens" and isinstance(inner := self.body.get("generateContentRequest"), dict):
             self.body = {name: value for name, value in inner.items() if name != "model"}
 
     def _model(self) -> str:
-        named = self.body.get("model") if isinstance(self.body, dict) else ""
+        named = self._said("model")
         return named if isinstance(named, str) else ""
+
+    def _said(self, name: str) -> Any:
+        return self.body.get(name) if isinstance(self.body, dict) else None
 
     def _digest(self) -> str:
         if isinstance(self.body, dict):

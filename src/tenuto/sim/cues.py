@@ -8,7 +8,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from tenuto.sim.asked import Asked
-from tenuto.sim.script import Cut, Deny, Fail, Script, Stall, Step, Turn, turn
+from tenuto.sim.script import Cut, Deny, Fail, Script, Stall, Step, Turn, checked, turn
 
 __all__ = ["Scripts", "Turns", "acting", "timed"]
 
@@ -27,13 +27,16 @@ class Scripts:
         self.put(given)
 
     def put(self, given: Turns, when: str = "") -> None:
-        """Set the script for conversations in which `when` occurs. No turns at all take it away."""
-        given = tuple(given)
+        """Set the script for conversations in which `when` occurs. No turns at all take it away.
+
+        Raise `ValueError` if it is none.
+        """
+        given = (given,) if isinstance(given, str | Script | Step) else tuple(given)  # a text would fall into letters
         turns = [_turn(entry) for entry in given if not isinstance(entry, Script)]
         scripts = [entry for entry in given if isinstance(entry, Script)]
         if turns or not scripts:
             scripts.append(Script(tuple(turns), when))
-        for script in scripts:
+        for script in [checked(script) for script in scripts]:
             others = tuple(old for old in self._scripts if old.when != script.when)
             self._scripts = (*others, _folded(script)) if script.turns else others
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import msgspec
 
+from tenuto.core import jsonio
 from tenuto.sim.asked import Style
 from tenuto.sim.envelope_words import WORDS, Words
 from tenuto.sim.judging import Broken
 
 __all__ = ["Problem", "body", "headers", "refusal", "request_id", "stream"]
 
-_encode = msgspec.json.Encoder().encode
+_encode = jsonio.encode
 _GOOGLE = "type.googleapis.com/google.rpc."
 
 
@@ -62,8 +63,13 @@ def request_id(style: Style, chance: str) -> str:
     return f"{word[:8]}-{word[8:12]}-4{word[13:16]}-a{word[17:20]}-{word[20:32]}"
 
 
-def body(style: Style, problem: Problem) -> dict[str, Any]:
-    """Return the body of an error."""
+def body(style: Style, problem: Problem) -> Any:
+    """Return the body of an error: an object, in a list where Google speaks the chat dialect."""
+    told = _body(style, problem)
+    return [told] if style.envelope == "gemini" and style.dialect == "openai-chat" else told
+
+
+def _body(style: Style, problem: Problem) -> dict[str, Any]:
     return _SHAPES.get(style.envelope, _openai)(problem, _words(style, problem))
 
 
@@ -86,7 +92,7 @@ def headers(style: Style, problem: Problem) -> dict[str, str]:
 
 def stream(style: Style, problem: Problem) -> bytes:
     """Return the error as one event of a stream that has begun."""
-    told = body(style, problem)
+    told = _body(style, problem)
     if style.dialect == "anthropic-messages":
         told = told if told.get("type") == "error" else {"type": "error", **told}
         return b"event: error\ndata: " + _encode(told) + b"\n\n"

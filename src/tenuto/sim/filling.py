@@ -6,7 +6,10 @@ best effort. The number of steps is bounded, so a schema that leads back to itse
 
 from __future__ import annotations
 
+import base64
+import json
 import math
+import re
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import chain, islice
@@ -15,7 +18,7 @@ from typing import Any, Literal
 import msgspec
 
 from tenuto.sim import patterns
-from tenuto.sim.choosing import Field, asks_for, is_mentioned, is_wished, numbers, occurs, strings
+from tenuto.sim.choosing import Field, asks_for, is_named, is_wished, numbers, occurs, offers, strings
 from tenuto.sim.merging import flattened, merged
 from tenuto.sim.mint import Mint
 from tenuto.sim.schemas import SHAPES, fits, is_number, same, types
@@ -48,12 +51,18 @@ _FORMATS: dict[str, Callable[[Mint], str]] = {
     "uuid": lambda mint: f"{mint.hex(8)}-{mint.hex(4)}-4{mint.hex(3)}-a{mint.hex(3)}-{mint.hex(12)}",
     "ipv4": lambda mint: f"192.0.2.{mint.random.randint(1, 254)}",
     "ipv6": lambda mint: f"2001:db8::{mint.hex(4)}",
+    "decimal": lambda mint: f"{mint.random.randint(1, 99)}.5",
     "json-pointer": lambda _mint: "/a",
     "relative-json-pointer": lambda _mint: "0",
     "regex": lambda _mint: "^[a-z]+$",
 }
 _FORMATS |= {f"idn-{name}": _FORMATS[name] for name in ("email", "hostname")}
 _FORMATS |= dict.fromkeys(("url", "iri", "uri-reference", "iri-reference"), _FORMATS["uri"])
+_FORMATS |= dict.fromkeys(("ipvanyaddress", "ip"), _FORMATS["ipv4"])
+_HINTS = re.compile(
+    r"[({ ]((?:min|max)(?:Items|Length|Properties|imum)|exclusive(?:Min|Max)imum|uniqueItems|multipleOf|pattern|format"
+    r"|contentEncoding): ?(?=[\"\d\[tf-])"
+)
 
 
 def fill(schema: object, words: Words | str, mint: Mint, extent: Extent = "mentioned") -> Any:
@@ -91,18 +100,20 @@ class _Filler:
         self.mint = mint
         self.extent = extent
         self.steps = 0
-        self.used: list[object] = []
+        self.used: set[object] = set()
+        self.listed = _enums(root)
 
     def value(self, schema: object, field: Field, depth: int, nth: int = 0) -> Any:
         best: list[Any] = []
         if isinstance(schema, dict) and not field.description:
-            field = Field(field.name, str(schema.get("description") or schema.get("title") or ""))
-        for flat in flattened(schema, self.root, plain_first=depth > _SHALLOW):
+            field = Field(field.name, str(schema.get("description") or schema.get("title") or "")[:400])
+        for bare in flattened(schema, self.root, plain_first=depth > _SHALLOW):
+            flat = _hinted(bare)
             self.steps += 1
             if self.steps > _STEPS or depth > _DEPTH:
                 break
             for value in self._made(flat, _Place(field, depth, nth)):
-                if fits(value, schema, self.root):
+                if fits(value, schema, self.root) and (flat is bare or fits(value, flat, self.root)):
                     return value
                 best.append(value)
         return best[0] if best else None
@@ -122,7 +133,10 @@ class _Filler:
     def _of_kind(self, kind: str, flat: dict[str, Any], place: _Place) -> Iterator[Any]:
         wanted = self._wanted(kind, flat, place)
         if kind == "string":
-            yield from self._fresh(chain(wanted, self._texts(flat, place)))
+            told = place.nth == 0 and any(asks_for(place.field, kind) for kind in ("text", "answer"))
+            made = self._texts(flat, place)
+            texts = chain(self._fresh(wanted), made) if told else self._fresh(chain(wanted, made))
+            yield from map(_encoded, texts) if flat.get("contentEncoding") == "base64" else texts
         elif kind in ("integer", "number"):
             yield from self._fresh(chain(wanted, _figures(flat, place.nth, kind == "integer")))
         elif kind == "boolean":
@@ -149,17 +163,28 @@ class _Filler:
             yield from (proposed if isinstance(proposed, list) else [])
 
     def _given(self, flat: dict[str, Any], place: _Place) -> Iterator[str]:
+        if flat.get("format") == "date-time":
+            yield from self._moments()
         for text in strings(place.field, self.words):
+            if text.lower() in self.listed:  # it is meant for the field that lists it
+                continue
             yield text
             most = flat.get("maxLength")
             if is_number(most) and 0 < most < len(text):
                 yield text[: int(most)].rstrip() or text[: int(most)]
 
+    def _moments(self) -> Iterator[str]:
+        """Yield the day and the time that the words give, if they give either."""
+        if self.words.dates or self.words.times:
+            day = next(iter(self.words.dates), None) or _FORMATS["date"](self.mint)
+            hour, minute, second = [*next(iter(self.words.times), "0:00").split(":"), "00"][:3]
+            yield f"{day}T{hour:0>2}:{minute}:{second}Z"
+
     def _fresh(self, values: Iterator[Any]) -> Iterator[Any]:
         """Put off what another field has taken; what is yielded and kept is taken by whoever reads it."""
         late = []
         for value in values:
-            if any(same(value, taken) for taken in self.used):
+            if _key(value) in self.used:
                 late.append(value)
             else:
                 yield value
@@ -194,6 +219,9 @@ class _Filler:
         most = _size(flat, "maxItems", None)
         wanted = min(wanted, _MANY if most is None else most)
         field = Field(_singular(place.field.name), place.field.description)
+        sorts = _list(_dict(rest).get("anyOf"))
+        if sorts and wanted == len(sorts) == most:  # a row of fixed length, one of each sort
+            first = sorts
         found = [self.value(schema, field, place.depth + 1) for schema in [*first, *needed][:wanted]]
         for nth in range(wanted * 2 + 8):
             if len(found) >= wanted or self.steps > _STEPS or rest is False:
@@ -201,7 +229,7 @@ class _Filler:
             value = self.value(rest, field, place.depth + 1, nth + place.nth)
             if flat.get("uniqueItems") is not True or not any(same(value, other) for other in found):
                 found.append(value)
-                self.used.append(value)
+                self.used.add(_key(value))
         return found
 
     def _length(self, flat: dict[str, Any], rest: object, place: _Place, least: bool) -> int:
@@ -230,18 +258,27 @@ class _Filler:
         )
         optional = [name for name in properties if name not in required and properties[name] is not False]
         most = _size(flat, "maxProperties", None)
-        wanted = [name for name in optional if self._is_wanted(name, properties[name], place)]
+        wanted = [name for name in optional if self._is_wanted(name, properties[name], place, required)]
         if most is not None:
             wanted = wanted[: max(most - len(required), 0)]
         chosen = _with_dependents([*required, *wanted], flat)
         ordered = [name for name in properties if name in chosen] + [name for name in chosen if name not in properties]
         yield self._object(ordered, flat, place)
-        yield self._object(_with_dependents(required, flat), flat, place)
+        fewest = _with_dependents(required, flat)
+        if sorted(fewest) != sorted(ordered):
+            yield self._object(fewest, flat, place)
 
-    def _is_wanted(self, name: str, schema: object, place: _Place) -> bool:
+    def _is_wanted(self, name: str, schema: object, place: _Place, required: list[str]) -> bool:
+        """What may be left out is wanted if it is named, or if the words have more of its sort than others need."""
         if self.extent == "least" or place.depth > _SHALLOW:
             return False
-        return self.extent == "all" or is_mentioned(Field(name), schema, self.words)
+        if self.extent == "all" or is_named(Field(name), schema, self.words):
+            return True
+        flat = next(flattened(schema, self.root), {})
+        inner = flat.get("items") if "array" in types(flat) else flat
+        shaped = {text for text in offers(Field(name), self.words) if _has_shape(text, _dict(inner))}
+        rivals = [other for other in required if shaped & set(offers(Field(other), self.words))] if shaped else []
+        return len(shaped) > len(rivals)
 
     def _object(self, names: list[str], flat: dict[str, Any], place: _Place) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -263,7 +300,7 @@ class _Filler:
             if isinstance(found[name], str) or (
                 is_number(found[name]) and found[name] in map(_plain, self.words.numbers)
             ):
-                self.used.append(found[name])
+                self.used.add(_key(found[name]))
 
     def _names(self, flat: dict[str, Any]) -> Iterator[str]:
         """Yield names that nobody listed."""
@@ -286,6 +323,36 @@ def _inside(name: str, flat: dict[str, Any]) -> Any:
     if not own:
         return flat.get("additionalProperties", {"type": "string"})
     return own[0] if len(own) == 1 else {"allOf": own}
+
+
+def _enums(root: object) -> frozenset[str]:
+    """Return the texts that a tool's own fields list."""
+    inside = _dict(_dict(root).get("properties")).values()
+    lists = [one.get("enum") for one in inside if isinstance(one, dict)]
+    return frozenset(text.lower() for one in lists if isinstance(one, list) for text in one if isinstance(text, str))
+
+
+def _hinted(flat: dict[str, Any]) -> dict[str, Any]:
+    """Put into a schema what only its description says, as clients write it for providers that know fewer keywords."""
+    told = flat.get("description")
+    if not isinstance(told, str) or ": " not in told:
+        return flat
+    hints: dict[str, Any] = {}
+    for found in _HINTS.finditer(told := told[-600:]):
+        try:
+            hints[found[1]] = json.JSONDecoder().raw_decode(told, found.end())[0]
+        except (ValueError, RecursionError):
+            continue
+    return merged(flat, hints)
+
+
+def _key(value: object) -> object:
+    """Return what stands for a value among those that are used; `true` is not 1."""
+    return value if isinstance(value, str | float | int) and not isinstance(value, bool) else repr(value).encode()
+
+
+def _encoded(text: str) -> str:
+    return base64.b64encode(text.encode("utf-8", "replace")).decode("ascii")
 
 
 def _rows(flat: dict[str, Any]) -> tuple[list[Any], Any]:
@@ -366,6 +433,10 @@ def _size(flat: dict[str, Any], key: str, otherwise: int | None) -> int | None:
 
 def _dict(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _singular(name: str) -> str:

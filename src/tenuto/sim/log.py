@@ -1,27 +1,31 @@
 """What the simulator remembers: the exchanges, and how often a request was made. Nothing else lives in it.
 
 The log is bounded: it keeps the last `MOST` exchanges, and of those no more than `ROOM` bytes of requests and replies.
-The rules that were put to the test, and the last `MOST_REFUSALS` refusals, are kept even if their exchange is not.
+The rules that were put to the test are kept even if their exchange is not, and so are the last `MOST_REFUSALS` refusals,
+without the request and the reply. Requests are counted for scripts that deny or cut the first few: the last `MOST_COUNTED`.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from tenuto.core import jsonio
+from tenuto.core.rules import rule
 from tenuto.sim.asked import Made
 from tenuto.sim.judging import Verdict
 
-__all__ = ["MOST", "MOST_REFUSALS", "ROOM", "Log", "Record", "Refused"]
+__all__ = ["MOST", "MOST_COUNTED", "MOST_REFUSALS", "ROOM", "Log", "Record", "Refused"]
 
 MOST = 10_000
 ROOM = 64_000_000
 MOST_REFUSALS = 1_000
+MOST_COUNTED = 100_000
+_LONGEST = 120
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,8 +78,23 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     def line(self) -> str:
         """Return the exchange in one line."""
-        refused = [self.rule or self.refused.message.partition("\n")[0][:120]] if self.refused else []
-        return " ".join([self.method, self.path, self.style or "-", self.model or "-", str(self.status), *refused])
+        refused = [self.rule or self.refused.message.partition("\n")[0]] if self.refused else []
+        parts = [self.method, self.path, self.style or "-", self.model or "-", str(self.status), *refused]
+        return " ".join(_shown(part[:_LONGEST]) for part in parts)
+
+    def story(self) -> str:
+        """Return the exchange in a few lines, for who never heard of its rule."""
+        who = "/".join(part for part in (self.style, self.model) if part)
+        head = _shown(f"{self.method} {self.path} ({who}) got {self.status}"[:_LONGEST])
+        if self.refused is None or not self.rule:
+            return f"{head}\n   {self.refused}" if self.refused else head
+        parts = {
+            "rule": f"{self.rule}: {rule(self.rule).when}",
+            "where": self.refused.place,
+            "answer": self.refused.message,
+            "remedy": self.refused.remedy,
+        }
+        return "\n   ".join([head, *(f"{name}: {part}" for name, part in parts.items() if part)])
 
     def told(self) -> dict[str, Any]:
         """Return the exchange as JSON values."""
@@ -97,7 +116,7 @@ class Log:
         self._records: deque[Record] = deque()
         self._refusals: deque[Record] = deque(maxlen=MOST_REFUSALS)
         self._tried: set[str] = set()
-        self._made: Counter[str] = Counter()
+        self._made: dict[str, int] = {}  # the one that was counted last stands last
         self._size = 0
         self._heard = heard
 
@@ -111,16 +130,26 @@ class Log:
             if record.refused is not None:
                 self._refusals.append(record)
             while len(self._records) > MOST or (self._size > ROOM and len(self._records) > 1):
-                oldest = self._records.popleft()
-                self._size -= oldest.size + len(oldest.data)
+                self._forget(self._records.popleft())
         if self._heard is not None:
             self._heard(record)
+
+    def _forget(self, oldest: Record) -> None:
+        self._size -= oldest.size + len(oldest.data)
+        if oldest.refused is None:
+            return
+        for at, kept in enumerate(self._refusals):
+            if kept is oldest:
+                self._refusals[at] = msgspec.structs.replace(oldest, body=None, data=b"", verdict=None)
 
     def again(self, digest: str) -> int:
         """Return how often this very request was counted before, and count it."""
         with self._lock:
-            self._made[digest] += 1
-            return self._made[digest] - 1
+            before = self._made.pop(digest, 0)
+            self._made[digest] = before + 1
+            if len(self._made) > MOST_COUNTED:
+                del self._made[next(iter(self._made))]
+            return before
 
     def clear(self) -> None:
         """Forget everything."""
@@ -159,6 +188,11 @@ class Log:
                     kept = isinstance(record.body, dict) and record.body.get("store") is not False
                     return Made(record.body, reply) if kept else None
         return None
+
+
+def _shown(text: str) -> str:
+    """Leave out what would break a line, or speak to a terminal."""
+    return "".join(char if char.isprintable() else "\ufffd" for char in text)
 
 
 def _responses_reply(record: Record) -> dict[str, Any] | None:

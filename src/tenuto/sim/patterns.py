@@ -26,11 +26,16 @@ _CLASSES = {
 }
 _CONTROLS = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "0": "\0"}
 _MANY = 64
+_NESTED = (18, 5)  # so long may a text be where the time to match doubles with each character, or does worse
+_ROOM = (20_000, 20_000, 2000, 400, 400, 100)  # and so long by how many repetitions there are, side by side
 _DEPTH = 30
 
 
 class _Chars(msgspec.Struct, frozen=True):
     allowed: str
+    """What is written."""
+    meant: str = ""
+    """What is matched, if that is more."""
 
 
 class _Repeated(msgspec.Struct, frozen=True):
@@ -63,9 +68,51 @@ def _compiled(pattern: str) -> re.Pattern[str] | None:
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Say whether the pattern is found in the text. A pattern that cannot be read matches everything."""
+    """Say whether the pattern is found in the text. A pattern that cannot be read matches everything; a text that would
+    take too long to try does not match.
+    """
     found = _compiled(pattern)
-    return found is None or bool(found.search(text))
+    return found is None or (len(text) <= _longest(pattern) and bool(found.search(text)))
+
+
+@lru_cache(maxsize=256)
+def _longest(pattern: str) -> int:
+    reader = _Reader(pattern[:2000])
+    try:
+        reader.whole()
+    except (_Unknown, IndexError, ValueError):
+        return _NESTED[0] if reader.nested < 2 else _NESTED[1]
+    if reader.nested:
+        return _NESTED[min(reader.nested, len(_NESTED)) - 1]
+    return _ROOM[min(reader.loops, len(_ROOM) - 1)]
+
+
+def _allowed(node: _Node) -> set[str]:
+    match node:
+        case _Chars(allowed, meant):
+            return set(meant or allowed)
+        case _Repeated(of=inner):
+            return _allowed(inner)
+        case _Row(of) | _Choice(of):
+            return set().union(*map(_allowed, of))
+
+
+def _blurs(node: _Node) -> bool:
+    """Say whether a text can be cut into repetitions of this in more than one way, as far as can be told."""
+    match node:
+        case _Chars():
+            return False
+        case _Repeated(inner, least, most):
+            return least != most or _blurs(inner)
+        case _Choice(of):
+            begins = [row.of[0] if isinstance(row, _Row) and row.of else row for row in of]
+            clear = all(isinstance(first, _Chars) for first in begins)
+            apart = sum(map(len, map(_allowed, begins))) == len(_allowed(_Choice(tuple(begins))))
+            return not (clear and apart) or any(map(_blurs, of))
+        case _Row(of):
+            edges = [inner for inner in (of[:1] + of[-1:]) if isinstance(inner, _Chars)]
+            loose = set().union(*(_allowed(inner) for inner in of if not isinstance(inner, _Chars)))
+            return any(map(_blurs, of)) and not any(loose.isdisjoint(_allowed(edge)) for edge in edges)
 
 
 def examples(
@@ -95,7 +142,7 @@ def _written(node: _Node, extra: int, chance: random.Random, room: int) -> Itera
     todo: list[_Node] = [node]
     while todo and left > 0:
         match todo.pop():
-            case _Chars(allowed):
+            case _Chars(allowed=allowed):
                 left -= 1
                 yield chance.choice(allowed) if allowed else ""
             case _Row(of):
@@ -114,6 +161,8 @@ class _Reader:
         self._text = pattern
         self._at = 0
         self._depth = 0
+        self.loops = 0
+        self.nested = 0
 
     def whole(self) -> _Node:
         node = self._choice()
@@ -157,7 +206,7 @@ class _Reader:
             return self._escaped(self._next())
         if char in "^$":
             return _Row(())
-        return _Chars(_CLASSES["w"] if char == "." else char)
+        return _Chars(_CLASSES["w"], _PRINTABLE) if char == "." else _Chars(char)
 
     def _group(self) -> _Node:
         silent = False
@@ -209,7 +258,7 @@ class _Reader:
         if negated:
             allowed = "".join(char for char in _PRINTABLE if char not in allowed)
         plain = "".join(char for char in allowed if char.isalnum()) or allowed
-        return _Chars(plain)
+        return _Chars(plain, allowed)
 
     def _member(self) -> str:
         char = self._next()
@@ -230,5 +279,7 @@ class _Reader:
                 node = _Repeated(node, min(least, 10_000), min(most, 10_000))
             else:
                 return node
+            self.loops += node.most > node.least + 1
+            self.nested += node.most > 1 and _blurs(node.of)
             if self._sees("?") or self._sees("+"):  # lazy or possessive: the same texts
                 continue

@@ -11,9 +11,10 @@ their order; `Refuse`, `Pause` and `Stop` end it in a way of their own; `Deny` s
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
 __all__ = [
     "Call",
@@ -36,10 +37,18 @@ __all__ = [
     "Stop",
     "Think",
     "Turn",
+    "checked",
     "load",
     "texts",
     "turn",
 ]
+
+
+_Status: TypeAlias = Annotated[int, Meta(ge=200, le=599)]
+_Time: TypeAlias = Annotated[float, Meta(ge=0, le=1e9)]
+_Count: TypeAlias = Annotated[int, Meta(ge=0)]
+_Pieces: TypeAlias = Annotated[int, Meta(ge=1)]
+_BOM = "\ufeff".encode()  # what some editors put in front
 
 
 class _Step(msgspec.Struct, frozen=True, tag_field="do", omit_defaults=True, forbid_unknown_fields=True):
@@ -127,38 +136,38 @@ class Stop(_Step, frozen=True, tag="stop"):
 class Deny(_Step, frozen=True, tag="deny"):
     """Instead of an answer: an HTTP error, for the first `times` that this very request is made (0: each time)."""
 
-    status: int = 429
-    retry_after: float | None = None
+    status: _Status = 429
+    retry_after: _Time | None = None
     message: str = ""
-    times: int = 1
+    times: _Count = 1
 
 
 class Fail(_Step, frozen=True, tag="fail"):
     """An error inside the stream, which then ends. Without streaming it is an HTTP error. `times` as in `Deny`."""
 
-    status: int = 529
+    status: _Status = 529
     message: str = ""
-    times: int = 1
+    times: _Count = 1
 
 
 class Cut(_Step, frozen=True, tag="cut"):
     """The line breaks here. `times` as in `Deny`."""
 
-    times: int = 1
+    times: _Count = 1
 
 
 class Stall(_Step, frozen=True, tag="stall"):
     """Nothing comes for so many seconds; None: nothing ever comes. `times` as in `Deny`."""
 
-    seconds: float | None = None
-    times: int = 0
+    seconds: _Time | None = None
+    times: _Count = 0
 
 
 class Drip(_Step, frozen=True, tag="drip"):
     """From here on the answer comes in pieces of so many bytes, with a pause between them."""
 
-    bytes: int = 1
-    seconds: float = 0.0
+    bytes: _Pieces = 1
+    seconds: _Time = 0.0
 
 
 Fault: TypeAlias = Cut | Stall | Drip
@@ -187,10 +196,18 @@ _scripts = msgspec.json.Decoder(Script | list[Script])
 def load(text: str | bytes) -> tuple[Script, ...]:
     """Read one script, or a list of them, from JSON. Raise `ValueError` that says where it does not fit."""
     try:
-        found = _scripts.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        found = _scripts.decode((text.encode() if isinstance(text, str) else text).removeprefix(_BOM))
+    except (msgspec.DecodeError, UnicodeError) as exc:
         raise ValueError(f"not a script: {exc}") from None
     return (found,) if isinstance(found, Script) else tuple(found)
+
+
+def checked(script: Script) -> Script:
+    """Return a script that was made in Python, held to what one in JSON is held to. Raise `ValueError` as `load` does."""
+    try:
+        return msgspec.convert(msgspec.to_builtins(script), Script)
+    except (msgspec.ValidationError, TypeError) as exc:
+        raise ValueError(f"not a script: {exc}") from None
 
 
 def texts(piece: str | Iterable[str]) -> str:

@@ -28,7 +28,7 @@ class Server:
     def __init__(self, brain: Brain, *, port: int = 0, pace: float | None = None, burst: int = 16) -> None:
         if burst < 1:
             raise ValueError(f"burst is {burst}: at least one frame goes out at a time")
-        if pace is not None and pace < 0:
+        if pace is not None and not pace >= 0:
             raise ValueError(f"pace is {pace}: a pause cannot be shorter than none")
         if not 0 <= port < 65536:
             raise ValueError(f"port is {port}: there are those from 0, which is any that is free, to 65535")
@@ -49,7 +49,13 @@ class Server:
         served = web.Server(self._handle, handler_cancellation=True, access_log=None)
         self._runner = web.ServerRunner(served, shutdown_timeout=_LAST_WORDS)
         await self._runner.setup()
-        await web.SockSite(self._runner, bound).start()
+        listening = asyncio.ensure_future(web.SockSite(self._runner, bound).start())
+        try:
+            await asyncio.shield(listening)
+        except asyncio.CancelledError:  # half a start cannot be undone: it is ended first
+            await listening
+            await self.stop()
+            raise
 
     async def stop(self) -> None:
         """Stop listening, and break off what is under way."""
@@ -57,7 +63,12 @@ class Server:
         if self._stopping is not None:
             self._stopping.set()
         if runner is not None:
+            held = [handler.transport for handler in runner.server.connections] if runner.server else []
             await runner.cleanup()
+            for transport in held:
+                if transport is not None:  # what nobody reads would keep it open
+                    transport.abort()
+            await asyncio.sleep(0)
         self.leave()
 
     def leave(self) -> None:
@@ -71,13 +82,12 @@ class Server:
             request.rel_url.raw_path,
             {name.lower(): value for name, value in request.headers.items()},
             dict(request.query),
-            await _body(request),
+            *await _body(request),
         )
         answer = self._brain.answer(call)
         if len(answer.pieces) == 1 and isinstance(body := answer.pieces[0], bytes) and not answer.stream:
             return web.Response(status=answer.status, headers=answer.headers, body=body)
         response = web.StreamResponse(status=answer.status, headers=answer.headers)
-        response.enable_chunked_encoding()
         try:
             await self._play(request, response, answer)
         except ConnectionError:  # whoever asked has gone
@@ -116,18 +126,24 @@ class Server:
         raise ConnectionResetError("the server stops")
 
 
-async def _body(request: web.BaseRequest) -> bytes | None:
-    """Read the body; None if it is too large."""
+async def _body(request: web.BaseRequest) -> tuple[bytes | None, str]:
+    """Read the body, None if it is too large; and what is wrong with it, if it cannot be read."""
     if (request.content_length or 0) > LARGEST:
-        return None
+        return None, ""
+    if request.headers.get("expect", "").lower() == "100-continue" and request.transport is not None:
+        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     parts: list[bytes] = []
     size = 0
-    async for part in request.content.iter_any():
-        size += len(part)
-        if size > LARGEST:
-            return None
-        parts.append(part)
-    return b"".join(parts)
+    try:
+        async for part in request.content.iter_any():
+            size += len(part)
+            if size > LARGEST:
+                return None, ""
+            parts.append(part)
+    except web.RequestPayloadError:
+        request.content.feed_eof()  # nothing more of it is looked at
+        return b"", "it is not encoded as its head says"
+    return b"".join(parts), ""
 
 
 def _joined(pieces: list[bytes | Fault], burst: int) -> Iterator[bytes | Fault]:

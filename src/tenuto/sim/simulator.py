@@ -41,7 +41,7 @@ class Simulator:
     ) -> None:
         self._scripts = Scripts(script)
         self._log = Log(self._heard)
-        self._brain = Brain(seed, self._log, self._scripts, keys)
+        self._brain = Brain(seed, self._log, self._scripts, {keys} if isinstance(keys, str) else keys)
         self._server = Server(self._brain, port=port, pace=pace, burst=burst)
         self._thread: _Thread | None = None
         self._runs = False
@@ -87,13 +87,14 @@ class Simulator:
         """Raise `AssertionError` if any request was refused, or went beyond its script: each, with what to do."""
         refused = self.refusals
         if refused:
-            told = [f"{at + 1}. {one.line()}\n   {one.refused}" for at, one in enumerate(refused)]
+            told = [f"{at + 1}. {one.story()}" for at, one in enumerate(refused)]
             count = f"{len(refused)} requests were" if len(refused) > 1 else "1 request was"
             raise AssertionError(f"{count} refused:\n" + "\n".join(told))
 
     # --- running ------------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
+        self._check_idle()
         await self._server.start()
         self._runs = True
         return self
@@ -110,8 +111,10 @@ class Simulator:
         self._server.leave()
 
     def __enter__(self) -> Self:
-        self._thread = _Thread(self._server)
-        self._thread.begin()
+        self._check_idle()
+        thread = _Thread(self._server)
+        thread.begin()
+        self._thread = thread
         self._runs = True
         return self
 
@@ -122,6 +125,10 @@ class Simulator:
         self._runs = False
         if thread is not None:
             thread.end()
+
+    def _check_idle(self) -> None:
+        if self._runs:
+            raise RuntimeError("the simulator runs already: one `with` at a time")
 
     def __repr__(self) -> str:
         return f"<Simulator at {self.base_url}>" if self._runs else "<Simulator>"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from fractions import Fraction
+from itertools import cycle
 
 import msgspec
 
 from tenuto.sim import sums
 from tenuto.sim.mint import Mint
-from tenuto.sim.words import shortened, stem
+from tenuto.sim.words import quotation, shortened, stem
 
 __all__ = ["Talk", "answer", "is_greeting", "is_smalltalk"]
 
@@ -46,16 +48,18 @@ _PROSE = (
     "It helps to compare {topic} with what is already known.",
     "Some of it has changed over the years, and some of it has stayed just as it was.",
     "Two people may disagree about {topic} and both have good reasons.",
-    "What is written here is filler, made by a simulator, but it has the length that was asked for.",
-    "In the end, {topic} is best understood by spending time with it.",
+    "In the end, it takes time to understand {topic}.",
 )
+_FILLER = "What is written here is filler, made by a simulator, but it has the length that was asked for."
 _GREETING = re.compile(
     r"(?:hello|hi|hey|howdy|greetings|good (?:morning|afternoon|evening|day))\b[\w ,']{0,30}[!.?]*", re.IGNORECASE
 )
 _THANKS = re.compile(r"(?:thanks|thank you|cheers)\b.{0,40}", re.IGNORECASE)
 _SAY = re.compile(
-    r"^(?:please )?(?:(?:just |simply |only )?(?:say|repeat|echo|output|print|type)(?: after me| back| this| the words?| exactly| only| just)*"
-    r"|(?:reply|respond|answer)(?: only| just| exactly| simply)* with(?: only| just| exactly| the words?| the text| the single word)*)\s*[:,]?\s+(.+)",
+    r"^(?:please )?(?:(?:just |simply |only )?(?:say|repeat|echo|(?:output|print|type)(?=:|(?: \w+){0,2}:? [\"'`“]))"
+    r"(?: after me| back| this| the words?| exactly| only| just)*"
+    r"|(?:reply|respond|answer)(?: only| just| exactly| simply)* with(?: only| just| exactly| the words?| the text| the single word)*"
+    r"(?!:? (?:an?|the|your|my|some|one|two|three|yes or|either|valid|\d+|json|only|just)\b))\s*[:,]?\s+(.+)",
     re.IGNORECASE | re.DOTALL,
 )
 _TOLD = re.compile(
@@ -69,18 +73,29 @@ _RECALL = re.compile(
     r"(?: is| was| are| again| i (?:told|gave|said|mentioned).*| we .*)?\s*[?.!]*$",
     re.IGNORECASE,
 )
-_COUNT = re.compile(r"\bcount(?: up| down)?(?: from (\w+))?(?: up| down)? (?:to|until) (\w+)", re.IGNORECASE)
-_COUNTDOWN = re.compile(r"\bcount(?:ing)? ?down from (\w+)(?: to (\w+))?", re.IGNORECASE)
+_HOW_FAR = r"(\d[\d,]*|\w+(?: (?:hundred|thousand|million)){0,2})"
+_COUNT = re.compile(
+    rf"\b(?:count(?: up| down)?|numbers)(?: from)?(?: {_HOW_FAR})?(?: up| down)? (?:to|until) {_HOW_FAR}", re.IGNORECASE
+)
+_COUNTDOWN = re.compile(rf"\bcount(?:ing)? ?down from {_HOW_FAR}(?: to {_HOW_FAR})?", re.IGNORECASE)
 _SOME = re.compile(
     r"\b(?:list|name|give me|tell me|suggest|write|enumerate|what are|generate)(?: me)?(?: a list of)?(?: the| any| some| at least| exactly| first)* "
-    r"(\d+|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty)(?: [a-z-]+)?? ([a-z]+s|[a-z]+(?=[ .?!]|$))",
+    r"(\d+|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty)(?:(?: [a-z-]+)?? ([a-z]+s)\b| ([a-z]+)(?=[ .?!]|$))",
     re.IGNORECASE,
 )
 _LONG = re.compile(
     r"\b(\d{2,5}|hundred|long)[ -]?words?\b|\blong (?:story|essay|text|article|answer)\b|\b(?:essay|article|story)\b",
     re.IGNORECASE,
 )
+_LANGUAGE = re.compile(
+    r"\bin (?:french|german|spanish|italian|norwegian|japanese|chinese|latin)\b\s*[?.!]*$", re.IGNORECASE
+)
 _ABOUT = re.compile(r"\b(?:about|on|of|regarding) ((?:the |a |an )?[\w' -]{2,50})", re.IGNORECASE)
+_SELF = re.compile(
+    r"\b(?:who|what|how) are you\b|\byour name\b|\b(?:which|what) (?:ai |language )?model\b|\bwhat can you do\b|\bwho (?:made|built|trained|created) you\b"
+    r"|\bare you (?:an? |the |really |actually )*(?:claude|gpt|chatgpt|gemini|llama|grok|mistral|deepseek|qwen|real|human|ai|bot|model|robot)\b|^help[.!?]*$",
+    re.IGNORECASE,
+)
 _SENTENCE = re.compile(r"[^.!?\n]+(?:[.!?]+|\n|$)")
 
 
@@ -124,6 +139,11 @@ def _say(talk: Talk, _: Mint) -> str:
     if not found:
         return ""
     words = found[1].strip()
+    if re.fullmatch(r"(?:that|it|this|yourself)(?: again)?(?: please)?[.!?]*", words, re.IGNORECASE):
+        return talk.said[-1] if talk.said else "I have not said anything yet."
+    if _LANGUAGE.search(words):
+        return ""
+    words = re.sub(r" in (?:one|a single|\w+) words?[.!]?$", "", words)
     quoted = re.match(r"^[\"'“`](.+?)[\"'”`](?:[.!]?$| and nothing| only)", words, re.DOTALL)
     if quoted:
         return quoted[1]
@@ -145,7 +165,7 @@ def _memory(talk: Talk, _: Mint) -> str:
     """Answer what was told before: `my name is Ada`, then `what is my name?`."""
     found = _RECALL.search(talk.task.strip())
     place = re.search(r"\bwhere do i (?:live|work)\b", talk.task, re.IGNORECASE)
-    told = dict(_facts(talk.before)) if found or place else {}
+    told = dict(_facts((*talk.before, talk.task[: found.start()] if found else ""))) if found or place else {}
     if found:
         wanted = found[1].lower().strip()
         if wanted in told:
@@ -188,12 +208,10 @@ def _sum(talk: Talk, mint: Mint) -> str:
 
 
 def _self(talk: Talk, _: Mint) -> str:
-    if not re.search(
-        r"\b(?:who|what) are you\b|\byour name\b|\bwhich model\b|\bwhat model\b", talk.task, re.IGNORECASE
-    ):
+    if not _SELF.search(talk.task):
         return ""
     part = f" that plays {talk.named}" if talk.named else ""
-    return f"I am a simulated model{part}: a small set of rules on your own machine, made for testing."
+    return f"I am a simulated model{part}: a small set of rules on your own machine, made for testing. I call the tools that a request speaks of, do sums, and know little else."
 
 
 def _capital(talk: Talk, _: Mint) -> str:
@@ -207,7 +225,9 @@ def _count(talk: Talk, _: Mint) -> str:
     found = down or _COUNT.search(talk.task)
     if not found:
         return ""
-    first, last = (sums.number(part) if part else None for part in found.groups())
+    first, last = (_how_far(part) if part else None for part in found.groups())
+    if any(part and number is None for part, number in zip(found.groups(), (first, last), strict=True)):
+        return ""
     start = int(first) if first is not None else 1
     end = int(last) if last is not None else 1
     most = min(10_000, (talk.max_tokens or 10_000) * 2 + 20)
@@ -217,13 +237,22 @@ def _count(talk: Talk, _: Mint) -> str:
     )
 
 
+def _how_far(text: str) -> Fraction | None:
+    """Return the number that one to three words stand for."""
+    product: Fraction | None = Fraction(1)
+    for word in text.split():
+        value = {"thousand": Fraction(1000), "million": Fraction(10**6)}.get(word.lower()) or sums.number(word)
+        product = None if value is None or product is None else product * value
+    return product
+
+
 def _list(talk: Talk, mint: Mint) -> str:
     found = _SOME.search(talk.task)
     count = sums.number(found[1]) if found else None
     if not found or count is None or _LONG.search(talk.task):
         return ""
     many = min(int(count), 200, (talk.max_tokens or 10_000) + 5)
-    thing = found[2].lower()
+    thing = (found[2] or found[3]).lower()
     words = next(
         (known for part in talk.task[found.start(1) :].split() if (known := _LISTS.get(stem(part.strip(".,?!:"))))), []
     )
@@ -251,10 +280,34 @@ def _prose(talk: Talk, mint: Mint) -> str:
     many = min(int(count) if count is not None else 150, 5000, (talk.max_tokens or 10_000) + 20)
     about = _ABOUT.search(talk.task)
     topic = about[1].strip() if about else "this"
-    words: list[str] = []
-    while len(words) < many:
-        words += mint.random.choice(_PROSE).format(topic=topic).split()
-    return " ".join(words[:many]).rstrip(".,;:") + "."
+    words = _FILLER.split() if many > 40 else []
+    first = mint.random.randrange(len(_PROSE))
+    for sentence in cycle([*_PROSE[first:], *_PROSE[:first]]):
+        told = sentence.format(topic=topic).split()
+        if len(words) + len(told) > many:
+            break
+        words += told
+    return " ".join([*words, *_padding(many - len(words))])
+
+
+def _padding(many: int) -> list[str]:
+    """Return a sentence of so many words."""
+    if many < 5:
+        return ["", "Indeed.", "Quite so.", "So it goes.", "And so it goes."][many].split()
+    start = "And so it goes on" if many % 2 else "And so it all goes on"
+    return (start + " and on" * ((many - len(start.split())) // 2) + ".").split()
+
+
+def _told(talk: Talk, _: Mint) -> str:
+    """Nothing is asked where something is only told."""
+    facts = dict(_facts((talk.task,))) if "?" not in talk.task and len(talk.task) < 200 else {}
+    if not re.match(
+        r"(?:(?:hi|hello|hey|ok|please|remember|note)[,!:.]? (?:that )?)*(?:my|i'm|i am|i live|call me|the)\b",
+        talk.task,
+        re.IGNORECASE,
+    ):
+        return ""
+    return f"Noted. You said: {quotation(talk.task, 200)}" if facts else ""
 
 
 def _summary(talk: Talk, _: Mint) -> str:
@@ -269,11 +322,7 @@ def _summary(talk: Talk, _: Mint) -> str:
 
 
 def _translation(talk: Talk, _: Mint) -> str:
-    if not re.search(
-        r"\btranslat|\bin (?:french|german|spanish|italian|norwegian|japanese|chinese|latin)\b\s*[?.!]*$",
-        talk.task,
-        re.IGNORECASE,
-    ):
+    if not re.search(r"\btranslat", talk.task, re.IGNORECASE) and not _LANGUAGE.search(talk.task):
         return ""
     return "I cannot translate: I am a simulated model, and know no languages. The text stays as it is: " + shortened(
         talk.task, 200
@@ -281,18 +330,18 @@ def _translation(talk: Talk, _: Mint) -> str:
 
 
 def _honest(talk: Talk, mint: Mint) -> str:
-    request = shortened(talk.task, 200)
-    if not request:
+    request = quotation(talk.task, 200)
+    if not talk.task.strip():
         return "I am a simulated model. Nothing was asked; what would you like to know?"
     return mint.random.choice(
         (
-            f'I am a simulated model and know nothing of the world, so I can only repeat the request: "{request}"',
-            f'You asked: "{request}" I am a simulated model, and this is where a real one would answer.',
-            f'This is a simulated answer to "{request}" A real model would know more.',
+            f"I am a simulated model and know next to nothing, so I can only repeat what you said: {request}",
+            f"You said: {request} I am a simulated model, and this is where a real one would answer.",
+            f"This is a simulated answer to {request} A real model would know more.",
         )
     )
 
 
 _RULES: tuple[Callable[[Talk, Mint], str], ...] = (
-    _say, _greeting, _memory, _sum, _self, _capital, _count, _verse, _prose, _list, _summary, _translation,
+    _say, _greeting, _memory, _sum, _self, _capital, _count, _verse, _prose, _list, _summary, _translation, _told,
 )  # fmt: skip

@@ -20,7 +20,7 @@ _GEMINI = r"(?:gemini|gemma|learnlm|imagen|veo|nano-banana|lyria|deep-research)(
 _CLAUDE = r"claude-.*"
 _DEEPSEEK = r"deepseek-(?:chat|reasoner|pro|flash|r1.*|v[34](?:\.\d)?(?:-(?:flash|pro|exp|terminus|vision-exp|\d{4}))*)(?:-\d{4})?"
 _XAI = r"grok-(?:\d|build|code|latest|voice).*"
-_MISTRAL = r"(?:mistral|magistral|codestral|devstral|ministral|pixtral|voxtral|mixtral|open-mi[sx]tral|labs)-.*|(?:zai-)?glm-5.*"
+_MISTRAL = r"(?:mistral|magistral|codestral|devstral|ministral|pixtral|voxtral|mixtral|open-mi[sx]tral|labs)-.*|(?:zai-)?glm-(?:5|latest).*"
 
 _MESSAGES = (
     Style(name="anthropic", dialect="anthropic-messages", envelope="anthropic", models=_CLAUDE),

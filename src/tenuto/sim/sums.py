@@ -56,9 +56,10 @@ _NO_SUM = re.compile(
     r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2}/\d{1,2}/\d{2,4}|https?://\S+|\b\d+\.\d+\.\d+\S*|\+?\d+(?:-\d+){2,}"
 )
 _CUE = re.compile(
-    r"what(?:'s| is| are| does| do)\b|calculat|comput|evaluat|work out|how much|solve|result|total|=|\bsum\b|divided by|minus|percent|modulo",
-    re.IGNORECASE,
+    r"calculat|comput|evaluat|work out|solve|result|total|=|\bsum\b|divided by|minus|percent|modulo", re.IGNORECASE
 )
+_QUESTION = re.compile(r"(?:what(?:'s| is| are| does| do)|how much(?: is| are)?)\s*$", re.IGNORECASE)
+_ENDED = re.compile(r"\s*(?:[?.!,;:)]|$|and\b|equal|make|give|please)", re.IGNORECASE)
 _RUN = re.compile(r"[-√(\d.](?:[-+*/^%!√().\d\s]*[\d)!])?")
 _TOKEN = re.compile(r"\s*(?:(\d+(?:\.\d+)?|\.\d+)|([-+*/^%!√()]))")
 _STEPS: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
@@ -126,6 +127,9 @@ def _is_sum(expression: str) -> bool:
 def _is_meant(expression: str, spoken: str, text: str) -> bool:
     """`3-5` or `1/2` inside a sentence may be anything; in a question for a result, or alone, it is a sum."""
     if re.search(r"[*^√+]", expression) or _CUE.search(text):
+        return True
+    before, _, after = " ".join(spoken.split()).partition(expression)
+    if _QUESTION.search(before) and _ENDED.match(after):  # not so `24/7 support`
         return True
     return len(expression) > len(spoken.strip(" ?.!")) * 0.7
 

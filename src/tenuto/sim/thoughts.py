@@ -7,7 +7,7 @@ from tenuto.sim.asked import Asked
 from tenuto.sim.calling import Situation
 from tenuto.sim.mint import Mint, tokens
 from tenuto.sim.script import Call, Think
-from tenuto.sim.words import shortened
+from tenuto.sim.words import quotation, shortened
 
 __all__ = ["thoughts"]
 
@@ -20,7 +20,8 @@ def thoughts(asked: Asked, at: Situation, calls: tuple[Call, ...], mint: Mint) -
     plan = _about_calls(asked, calls, mint) if calls else _about_answer(asked, at, mint)
     room = max(8, (asked.max_tokens or 4000) // 3)
     if mint.random.random() < 0.2 and room > 200:
-        return Think(_within(sentences, room // 2)), Think(_within(plan, room // 2))
+        first = _within(sentences, room // 2)
+        return Think(f"{first}\n\n"), Think(_within(plan, room // 2))  # some put both into one text
     return (Think(_within([*sentences, *plan], room)),)
 
 
@@ -34,16 +35,16 @@ def _within(sentences: list[str], room: int) -> str:
 
 
 def _asked_for(asked: Asked, at: Situation, mint: Mint) -> list[str]:
-    task = shortened(at.task, 160)
-    if not task:
+    task = quotation(at.words, 160)
+    if not at.words.strip():
         return ["There is no question in this conversation yet.", "I should say so and ask what is wanted."]
     found = [
         mint.random.choice(
-            (f'The user asks: "{task}"', f'I am asked the following: "{task}"', f'Let me look at the request: "{task}"')
+            (f"The user says: {task}", f"This is what I am told: {task}", f"Let me look at the request: {task}")
         )
     ]
     if asked.system:
-        found.append(f'The instructions say: "{shortened(asked.system, 80)}", so I keep to that.')
+        found.append(f"The instructions say: {quotation(asked.system, 80)}")
     if at.before:
         found.append(
             mint.random.choice(
@@ -78,7 +79,7 @@ def _about_results(at: Situation, mint: Mint) -> list[str]:
     name, text = at.results[-1]
     return [
         mint.random.choice(("The results are in.", "Now there is something to go by.", "I have heard back.")),
-        f'{name or "The tool"} came back with: "{shortened(text, 120)}"',
+        f"{name or 'The tool'} came back with {quotation(text, 120)}" if text.strip() else "It is empty.",
         *([f"That makes {len(at.results)} results altogether."] if len(at.results) > 1 else []),
     ]
 
@@ -90,7 +91,7 @@ def _about_calls(asked: Asked, calls: tuple[Call, ...], mint: Mint) -> list[str]
         mint.random.choice(
             (f"{first.name} fits this.", f"I should call {first.name}.", f"The right thing here is {first.name}.")
         ),
-        f"From the request I take these arguments: {shortened(given, 160)}",
+        f"These are its arguments: {shortened(given, 160)}.",
     ]
     if asked.choice not in ("auto", "none"):
         found.append("I have to call a tool now, whatever the request is.")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from tenuto.sim import sums
 
-__all__ = ["STOP", "Words", "content", "parts", "shortened", "stem"]
+__all__ = ["STOP", "Words", "content", "parts", "quotation", "shortened", "stem"]
 
 _COMMON = (
     "a about after all also am an and any are as at be been before both but by can could did do does each else every few "
@@ -38,20 +38,30 @@ _NUMBER = re.compile(
 )
 _NAME = r"[A-ZÀ-ÞĀ-Ž][\w'\u2019-]*(?: (?:de |da |of the |of |la |el |van |von |den )?[A-ZÀ-ÞĀ-Ž][\w'\u2019-]*){0,5}"
 _NAMES = re.compile(_NAME)
-_GROUP = re.compile(rf"(?:{_NAME}, (?:and |or )?){{0,20}}{_NAME},? (?:and|or|&|as well as) {_NAME}")
+_AT = r"(?:(?:in|at|for|to|near|of) )?"
+_GROUP = re.compile(rf"(?:{_NAME}, (?:and |or )?{_AT}){{0,20}}{_NAME},? (?:and|or|&|as well as) {_AT}{_NAME}")
+_PLACED = re.compile(r"(?<!\w)(?:in|at|near|for|from|to|around|en|em|i|à|nach|в)\s(?:the )?$", re.IGNORECASE)
+_PHRASE = re.compile(
+    r"\b(?:in|at|near|for|about|of) (?:the |my |our |an? )?([a-z][\w'-]*(?: [a-z][\w'-]*){0,2}?)"
+    r"(?= (?:in|at|on|with|and|or|to|for|as|is|are|today|tomorrow|now|right|please|using|from|by|light|lights)\b|[?.!,;]|$)"
+)
+_REPOSITORY = re.compile(r"(?<![\w/.:@-])(?:https?://[\w.-]+/)?([\w-]+)/([\w.-]*\w)(?![\w/])")
+_SPELLED = r"[\w'-]+"
 _BREAK = re.compile(r"(?:,? and (?:then |also )?|,? then |; |(?<=[.!?])\s+|, )", re.IGNORECASE)
-_FIGURE = r"-?\d+(?:,\d{3})*(?:\.\d+)?"
-_SENTENCE_START = re.compile(r"(?:^|[.!?:\n]\s*|[\"'“(*#>-]\s*)$")
+_FIGURE = r"(?<![\d.,])-?\d{1,60}+(?:,\d{3})*+(?:\.\d{1,60}+)?+"
+_SENTENCE_START = re.compile(r"(?:^|[.!?:\n]\s*|[\"'“(*#>¿¡-]\s*)$")
 _FIRST_WORDS = (
     "what's i'm i'd i'll i've it's let's hello hi hey thanks thank ok okay find search look calculate compute check list "
     "write read create delete send book open close convert translate summarize summarise compare count say repeat answer "
     "reply respond explain describe add multiply divide remember fetch update start stop dear greetings return use "
     "monday tuesday wednesday thursday friday saturday sunday today tomorrow yesterday json url api id sql html csv "
-    "name plan schedule remind generate draw think search lookup get put post which whats whos"
+    "name plan schedule remind generate draw think search lookup get put post which whats whos price weather temperature "
+    "capital population turn roll email mail run wie que hva"
 )
 _NO_NAME = STOP | frozenset(_FIRST_WORDS.split())
 
 
+@lru_cache(maxsize=20_000)
 def stem(word: str) -> str:
     """Return a word without its inflection, so that `cities` and `city` are the same."""
     word = word.lower()
@@ -100,11 +110,19 @@ def content(text: str) -> list[str]:
 
 def shortened(text: str, length: int) -> str:
     """Return a text on one line and not much longer than this, cut between words."""
-    flat = " ".join(text.split())
-    if len(flat) <= length:
+    text = text.strip()
+    near = text[: length * 8 + 200]  # the rest of a large text is not looked at
+    flat = " ".join(near.split())
+    if len(flat) <= length and len(near) == len(text):
         return flat
     cut = flat[:length].rsplit(" ", 1)[0] if " " in flat[:length] else flat[:length]
     return cut.rstrip(" ,;:.") + "..."
+
+
+def quotation(text: str, length: int) -> str:
+    """Return a text in quotation marks, with a full stop if it has none, so that a sentence can follow."""
+    short = shortened(text, length)
+    return f'"{short}"' if short.endswith((".", "!", "?", "\u3002", "\uff1f")) else f'"{short}".'
 
 
 def _unique(found: Iterable[str]) -> tuple[str, ...]:
@@ -113,13 +131,20 @@ def _unique(found: Iterable[str]) -> tuple[str, ...]:
 
 class Words:
     """A text with what can be taken from it. `answer` is what would be said to it, for a field that asks for that; `task`
-    is the part of it that asks for something, all of it unless it is given.
+    is the part of it that asks for something, all of it unless it is given; `known` are stems that say what is to be done
+    and not with what.
     """
 
-    def __init__(self, text: str, answer: str = "", task: str = "") -> None:
-        self.text = text[-8000:]
+    def __init__(self, text: str, answer: str = "", task: str = "", known: frozenset[str] = frozenset()) -> None:
+        self.text = text if len(text) <= 8000 else f"{text[:4000]}\n{text[-4000:]}"
         self.answer = answer
         self.task = task or self.text
+        self.known = known
+
+    @cached_property
+    def lowered(self) -> str:
+        """The text in small letters."""
+        return self.text.lower()
 
     @cached_property
     def quoted(self) -> tuple[str, ...]:
@@ -168,6 +193,37 @@ class Words:
         return _unique(sorted((name for name, _ in self._named()), key=str.isupper))
 
     @cached_property
+    def places(self) -> tuple[str, ...]:
+        """The names, in each line those first that stand behind an `in` or its like."""
+        found = [
+            (self.text.count("\n", 0, at), not _PLACED.search(self.text[max(0, at - 14) : at]), name)
+            for name, at in self._named()
+        ]
+        return _unique([*(name for _, _, name in sorted(found, key=lambda one: one[:2])), *self.names])
+
+    @cached_property
+    def phrases(self) -> tuple[str, ...]:
+        """What may be a name though nothing in it is a capital: `in san francisco`; then all that is not known already."""
+        found = [found[1] for found in _PHRASE.finditer(self.task[-400:])]
+        new = [word for word in found if not self.known.issuperset(content(word))]
+        if new or not self.known:
+            return _unique(reversed(new))
+        runs: list[list[str]] = [[]]
+        for word in re.findall(_SPELLED, self.task[-400:]):
+            if word.lower() in _NO_NAME or stem(word) in self.known or not word.isalpha():
+                runs.append([])
+            else:
+                runs[-1].append(word)
+        longest: list[str] = max(runs, key=len)
+        return (" ".join(longest),) if longest else ()
+
+    @cached_property
+    def repository(self) -> tuple[str, ...]:
+        """Owner and name, as in `octocat/hello-world`; empty if there is none."""
+        found = _REPOSITORY.search(self.text)
+        return (found[1], found[2]) if found else ()
+
+    @cached_property
     def stems(self) -> frozenset[str]:
         """The stems of the words that say something."""
         return frozenset(content(self.text))
@@ -181,12 +237,13 @@ class Words:
                 or name.partition(" ")[0].lower() in _NO_NAME
             ):
                 _, _, rest = name.partition(" ")
+                rest = re.sub(r"^(?:of the|of|de|da|la|el|van|von|den) ", "", rest)
                 if not rest or not rest[0].isupper():
                     name = rest = ""
                     break
                 at += len(name) - len(rest)
                 name = rest
-            name = re.sub(r"['\u2019]s$", "", name)
+            name = re.sub(r"['\u2019](?:s['\u2019]?)?$", "", name)
             starts = at == found.start() and _SENTENCE_START.search(bare[:at][-3:])
             if name and not (starts and " " not in name and self._is_common(name, at)):
                 yield name, at
@@ -221,7 +278,7 @@ class Words:
         if not end:
             return self
         text = self.text[:start] + member + self.text[end:]
-        return Words(text, self.answer, text if self.task == self.text else self.task)
+        return Words(text, self.answer, text if self.task == self.text else self.task, self.known)
 
     def clauses(self) -> tuple[str, ...]:
         """Cut the text where one thing ends and the next begins; a group of names stays whole."""
@@ -235,9 +292,12 @@ class Words:
 
     def after(self, *words: str) -> str:
         """Return what is clearly given for one of these words: `city: Oslo`, `city is Oslo`, `city "Oslo"`, `city Oslo`."""
+        near = self.lowered
         for word in words:
+            if word.lower() not in near:
+                continue
             found = re.search(
-                rf"\b{re.escape(word)}\b(?:\s*(?:is|are|=|:|named|called|as|of)\s*[:=]?\s*(?=[^\s,;?!])|\s+(?=[\"'`\d]|(?-i:[A-Z])))"
+                rf"\b{re.escape(word)}d?\b(?:\s*+(?:is|are|=|:|named|called|as|of)\s*+[:=]?+\s*+(?=[^\s,;?!])|\s++(?=[\"'`\d]|(?-i:[A-Z])))"
                 rf"(?:\"([^\"\n]+)\"|'([^'\n]+)'|`([^`\n]+)`|((?-i:{_NAME}))|([^\s,;?!\"']+))",
                 self.text,
                 re.IGNORECASE,
@@ -249,9 +309,12 @@ class Words:
 
     def number_near(self, *words: str) -> Fraction | None:
         """Return the number that stands right before or after one of these words."""
+        near = self.lowered
         for word in words:
+            if word.lower() not in near and word != "age":
+                continue
             forms = rf"{re.escape(word)}(?:s|es)?" if word != "age" else r"(?:age|years?[ -](?:old|of age))"
-            after = rf"\b{forms}\b\s*(?:is|are|=|:|of|to|was|number)?\s*[$€£]?({_FIGURE}|\w+)"
+            after = rf"\b{forms}\b\s*+(?:is|are|=|:|of|to|was|number)?+\s*+[$€£]?({_FIGURE}|\w+)"
             before = rf"({_FIGURE}|\b[a-z]+)[\s-]*(?:{forms})\b"
             for pattern in (before, after):
                 found = map(sums.number, re.findall(pattern, self.text, re.IGNORECASE))
@@ -265,4 +328,4 @@ def _blank(found: re.Match[str]) -> str:
 
 
 def _members(group: str) -> list[str]:
-    return [member for member in re.split(r",? (?:and|or|&|as well as) |, (?:and |or )?", group) if member]
+    return [member for member in re.split(rf",? (?:and|or|&|as well as) {_AT}|, (?:and |or )?{_AT}", group) if member]

@@ -51,7 +51,8 @@ def think(text: str | list[str] = "", *, redacted: bool = False) -> Think:
 
 def say(text: str | list[str], *, cites: Iterable[Cite | str] = ()) -> Say:
     """Say something. A list of texts is streamed in exactly these pieces; `cites` are its sources, or their addresses."""
-    return Say(text, tuple(Cite(source) if isinstance(source, str) else source for source in cites))
+    sources = (cites,) if isinstance(cites, str) else cites
+    return Say(text, tuple(Cite(source) if isinstance(source, str) else source for source in sources))
 
 
 def call(name: str, args: dict[str, Any] | str | None = None, *, id: str = "") -> Call:

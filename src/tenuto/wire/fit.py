@@ -21,7 +21,16 @@ __all__ = ["fit"]
 
 Change: TypeAlias = "tuple[dict[str, Any], Loss]"
 
-_SAMPLING = ("temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty", "logit_bias", "logprobs")
+_SAMPLING = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "frequency_penalty",
+    "presence_penalty",
+    "logit_bias",
+    "logprobs",
+    "top_logprobs",
+)
 _RANKS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _TRANSLATED = ("budget", "toggle", "level", "disabled")
 """Modes in which the encoder can express an effort that the model has no word for."""

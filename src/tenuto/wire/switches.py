@@ -18,6 +18,7 @@ from tenuto.wire.draft import Draft
 
 __all__ = [
     "CallIds",
+    "alternate",
     "cache_control",
     "clamp",
     "defaults",
@@ -175,6 +176,27 @@ def limit(draft: Draft, switches: ChatSwitches) -> None:
     field = named if named in ("max_tokens", "max_completion_tokens") else switches.max_tokens_field
     if draft.request.max_tokens is not None:
         draft.body[field] = draft.request.max_tokens
+
+
+def alternate(messages: list[dict[str, Any]], switches: ChatSwitches) -> list[dict[str, Any]]:
+    """Join neighbours of one role where users and assistants have to take turns: texts as paragraphs, parts as a list."""
+    if not switches.alternate:
+        return messages
+    joined: list[dict[str, Any]] = []
+    for message in messages:
+        before = joined[-1] if joined else {}
+        if before.get("role") == message["role"] in ("user", "assistant"):
+            joined[-1] = {**before, **message, "content": _joined(before["content"], message["content"])}
+        else:
+            joined.append(message)
+    return joined
+
+
+def _joined(one: Any, other: Any) -> Any:
+    if isinstance(one, str) and isinstance(other, str):
+        return f"{one}\n\n{other}"
+    lists = ([{"type": "text", "text": said}] if isinstance(said, str) else said or [] for said in (one, other))
+    return [part for parts in lists for part in parts]
 
 
 def stop_sequences(draft: Draft, switches: ChatSwitches) -> None:

@@ -143,8 +143,11 @@ def test_the_older_function_call_goes_back_in_its_form_with_its_answer():
     ]
 
 
-def test_refusals_go_back_as_refusals_and_speech_by_its_id():
-    assert only(turn(Refusal("No.")))[0] == {"role": "assistant", "content": None, "refusal": "No."}
+def test_refusals_go_back_as_text_or_as_refusals_and_speech_by_its_id():
+    """Most hosts of this dialect know no field for a refusal, and some refuse it."""
+    assert only(turn(Refusal("No.")))[0] == {"role": "assistant", "content": "No."}
+    own = only(turn(Refusal("No.")), switches=ChatSwitches(refusals=True))
+    assert own[0] == {"role": "assistant", "content": None, "refusal": "No."}
     assert only(turn(Audio(data="AAAA", id="audio_1", transcript="Hi")))[0]["audio"] == {"id": "audio_1"}
 
 

@@ -152,6 +152,13 @@ def test_no_effort_is_put_in_the_way_of_sampling():
     assert "effort" not in sent(traits=traits, temperature=0.3)["reasoning"]
 
 
+def test_a_model_that_does_not_think_is_not_asked_for_its_thoughts():
+    silent = ModelTraits(known=True, thinking=("none",))
+
+    assert "include" not in sent(traits=silent)
+    assert sent(traits=silent, logprobs=True)["include"] == ["message.output_text.logprobs"]
+
+
 def test_an_endpoint_may_refuse_fields():
     switches = ResponsesSwitches(strip=("temperature", "include", "nothing"))
     body = sent(switches=switches, temperature=1.0)

@@ -72,8 +72,8 @@ class Composer:
     def compose(self, turn: Turn) -> None:
         """Say the whole turn, up to where it ends."""
         self._answer_pending()
-        if self.asked.think and not self.opened.signs and not any(isinstance(step, Think) for step in turn):
-            self._think(Think())  # where a thought must always come back, there always is one
+        if self._owes_a_thought(turn):
+            self._think(Think())
         for step in turn:
             if self._left() <= 0 and not self.reason:
                 self.reason = "max_tokens"
@@ -87,15 +87,25 @@ class Composer:
         called = any(block["type"] == "tool_use" for block in self.blocks)
         self.reason = self.reason or ("tool_use" if called else "end_turn")
 
+    def _owes_a_thought(self, turn: Turn) -> bool:
+        """Tell whether a turn that begins without a thought gets one, because it must have one when it comes back.
+
+        With a budget, the id of a call says that there was none; an id from the script cannot say it.
+        """
+        said = [step for step in turn if not isinstance(step, Fault)]
+        if self.opened.mode == "enabled" and self.opened.signs:
+            named = any(isinstance(step, Call) and step.id for step in said)
+            return named and not isinstance(said[0], Think)
+        return self.asked.think and not self.opened.signs and not any(isinstance(step, Think) for step in said)
+
     def _left(self) -> int:
         limit = self.asked.max_tokens
         return 1 << 40 if limit is None else limit - self.spent
 
     def _fitted(self, text: Text) -> Text:
         """Cut a text where the reply is full, and count it."""
-        whole = texts(text)
-        left = self._left()
-        if tokens(whole) > left:
+        left = max(0, self._left())
+        if tokens(texts(text)) > left:
             text, self.reason = _shortened(text, left * 4), "max_tokens"
         self.spent += tokens(texts(text))
         return text
@@ -191,23 +201,26 @@ class Composer:
             return "silent"
         return "thought" if any(block["type"] in REASONING for block in self.blocks) else "plain"
 
-    def _served(self, use: dict[str, Any], result: dict[str, Any] | None) -> None:
-        """Add a use of a tool of the provider's, and its result."""
-        text = texts(self._fitted(json.dumps(use["input"], ensure_ascii=False)))
+    def _served(self, use: dict[str, Any], result: dict[str, Any] | None) -> bool:
+        """Add a use of a tool of the provider's, and its result; neither, where the reply is full before the tool runs."""
+        text = json.dumps(use["input"], ensure_ascii=False)
+        if tokens(text) > self._left():
+            self.reason = "max_tokens"
+            return False
+        self.spent += tokens(text)
         self._add(Part(block=use, start={**use, "input": {}}, delta="partial_json", text=text))
         if result is not None:
             self._add(Part(block=result, start=result))
+        return True
 
     def _search(self, step: Search) -> None:
         use = server_blocks.search_use(self.mint, step.query)
-        self.searches += 1
-        self._served(use, server_blocks.search_result(self.mint, use["id"], step.found))
+        self.searches += self._served(use, server_blocks.search_result(self.mint, use["id"], step.found))
 
     def _run(self, step: RunCode) -> None:
         form = server_blocks.code_form(self.opened.tools)
         use = server_blocks.code_use(self.mint, form, step.code)
-        self.ran = True
-        self._served(use, server_blocks.code_result(self.mint, form, use["id"], step))
+        self.ran |= self._served(use, server_blocks.code_result(self.mint, form, use["id"], step))
 
     def _picture(self, step: Picture) -> None:
         """Claude draws nothing: what it would have drawn is said, as Markdown has it."""
@@ -227,8 +240,8 @@ class Composer:
             use = server_blocks.code_use(self.mint, form, "echo done")
         else:
             use = server_blocks.search_use(self.mint, "more about it")
-        self._served(use, None)
-        self.reason = "pause_turn"
+        if self._served(use, None):
+            self.reason = "pause_turn"
 
     def _answer_pending(self) -> None:
         """A turn that was paused goes on with the results that were missing."""

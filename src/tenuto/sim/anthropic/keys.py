@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["BETA_KEYS", "BLOCK_KEYS", "OPEN_TYPES", "TOP_KEYS"]
+__all__ = ["BETA_KEYS", "BLOCK_KEYS", "OPEN_TYPES", "RESULT_TYPES", "TOP_KEYS"]
 
 TOP_KEYS = frozenset(
     [
@@ -79,3 +79,5 @@ BLOCK_KEYS: dict[str, frozenset[str]] = {
 """What a block of a type may have. A mark of the cache is looked at by a rule of its own."""
 OPEN_TYPES = frozenset(("connector_text", "mcp_tool_listing", "tool_reference", "browser_state"))
 """Types that exist, whose keys are not known."""
+RESULT_TYPES = frozenset(("text", "image", "search_result", "document"))
+"""What a result may hold, beside those."""

@@ -25,8 +25,10 @@ def roles_alternate(opened: Opened) -> Found:
 
 @CHECKS.holds("ANT-MSG-06")
 def users_begin(opened: Opened) -> Found:
-    """The user begins."""
-    yield Broken("ANT-MSG-06") if opened.messages[0].role == "assistant" else None
+    """The user begins, unless a compaction stands for what was said before."""
+    first = opened.messages[0]
+    compacted = any(block.type == "compaction" for block in first.blocks[:1])
+    yield Broken("ANT-MSG-06") if first.role == "assistant" and not compacted else None
 
 
 @CHECKS.holds("ANT-MSG-08")

@@ -76,7 +76,7 @@ _FAMILIES: tuple[tuple[str, Model], ...] = (
     ("claude-opus-4-5", msgspec.structs.replace(_ONE, efforts=frozenset(("low", "medium", "high")))),
     ("claude-(?:sonnet|haiku)-4-5", _ONE),
     ("claude-opus-4-1", _ONE),
-    (r"claude-(?:opus|sonnet)-4|claude-3-7", _OLD),
+    (r"claude-(?:opus|sonnet)-4(?:-0|(?!-\d\d?(?!\d)))|claude-3-7", _OLD),
     (r"claude-(?:3|2|instant|v\d)", msgspec.structs.replace(_OLD, modes=_modes("disabled"), looks=False)),
     ("claude-", Model(modes=_modes("adaptive"), forces=False)),
 )

@@ -123,11 +123,10 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def paused(self) -> bool:
-        """Whether the last message is a turn of server tools to be continued, rather than a prefill."""
+        """Whether the last message is a turn that stopped at a server tool or a compaction, rather than a prefill."""
         last = self.continued
-        return last is not None and any(
-            is_server_use(block.type) or is_server_result(block.type) for block in last.blocks
-        )
+        ends = last.blocks[-1].type if last and last.blocks else ""
+        return is_server_use(ends) or is_server_result(ends) or ends == "compaction"
 
     def has_beta(self, *starts: str) -> bool:
         """Tell whether a beta is asked for, whatever its date."""

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from tenuto.core import jsonio
 from tenuto.sim.anthropic.models import ANY, facts
-from tenuto.sim.anthropic.opened import Block, Message, Opened, is_server_result
+from tenuto.sim.anthropic.opened import Block, Message, Opened, is_server_result, is_server_use
 from tenuto.sim.asked import Asked, Malformed, Offered, Request, Said
 from tenuto.sim.mint import tokens
 
@@ -49,6 +49,7 @@ def open_request(request: Request) -> Opened:
     _open_settings(body)
     _open_system(body.get("system"))
     _open_tools(body, counting=request.verb == "count_tokens")
+    _open_thread(body.get("thread"))
     messages = tuple(_message(at, raw) for at, raw in enumerate(body["messages"]))
     headers = {name.lower(): value for name, value in request.headers.items()}
     betas = headers.get("anthropic-beta", "").replace(" ", "").split(",")
@@ -122,7 +123,17 @@ def _open_system(system: Any) -> None:
     for at, block in enumerate(system):
         if not isinstance(block, dict):
             raise _wrong(f"system.{at}", dict)
+        if _typed(block, "type", (str,), path=f"system.{at}") != "text":
+            raise Malformed(f"system.{at}.type: Input should be 'text'", f"/system/{at}/type")
         _typed(block, "text", (str,), path=f"system.{at}")
+
+
+def _open_thread(thread: dict[str, Any] | None) -> None:
+    """Turn away what goes on with a conversation that the provider holds: none is held here, as after it was lost."""
+    if thread and thread.get("type") == "continue":
+        _typed(thread, "previous_message_id", (str,), path="thread.continue")
+        told = "thread: no thread was found for `previous_message_id`; send the whole conversation to start a new one"
+        raise Malformed(told, "/thread/previous_message_id", status=404, code="thread_not_found")
 
 
 def _open_tools(body: dict[str, Any], *, counting: bool) -> None:
@@ -164,8 +175,10 @@ def _block(raw: Any, role: str, i: int, j: int) -> Block:
     if not isinstance(raw, dict):
         raise _wrong(path, dict)
     type = _typed(raw, "type", (str,), path=path)
-    if _ONLY_IN.get(type, role) != role:
-        raise Malformed(f"messages.{i}: `{type}` blocks can only be in `{_ONLY_IN[type]}` messages", f"/messages/{i}")
+    served = is_server_use(type) or is_server_result(type)
+    home = "assistant" if served else _ONLY_IN.get(type, role)
+    if home != role:
+        raise Malformed(f"messages.{i}: `{type}` blocks can only be in `{home}` messages", f"/messages/{i}")
     needs = _NEEDS.get(type, (("tool_use_id", str),) if is_server_result(type) else ())
     for name, kind in needs:
         _typed(raw, name, (kind,), path=f"{path}.{type}")

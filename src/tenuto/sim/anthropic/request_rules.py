@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 from tenuto.core import jsonio
-from tenuto.sim.anthropic.keys import BETA_KEYS, BLOCK_KEYS, OPEN_TYPES, TOP_KEYS
+from tenuto.sim.anthropic.keys import BETA_KEYS, BLOCK_KEYS, OPEN_TYPES, RESULT_TYPES, TOP_KEYS
 from tenuto.sim.anthropic.opened import Opened
 from tenuto.sim.judging import Broken, Checks
 
@@ -60,14 +60,24 @@ def length_is_given(opened: Opened) -> Found:
 @CHECKS.holds("ANT-MSG-11")
 def blocks_are_known(opened: Opened) -> Found:
     """Blocks have a type and keys that exist."""
-    for block in opened.blocks():
-        known = BLOCK_KEYS.get(block.type)
-        if known is None and block.type not in OPEN_TYPES:
-            yield Broken("ANT-MSG-11", {**block.at, "type": block.type})
+    for raw, at, place in _all_blocks(opened):
+        type = raw["type"]
+        known = BLOCK_KEYS.get(type)
+        if type not in OPEN_TYPES and (known is None or (place and type not in RESULT_TYPES)):
+            yield Broken("ANT-MSG-11", {**at, "type": type}, at=place)
             continue
-        strange = [key for key in block.raw if known and key not in known]
-        fields = {**block.at, "type": block.type, "key": strange[0] if strange else ""}
-        yield Broken("ANT-MSG-11", fields, variant=1) if strange else None
+        strange = [key for key in raw if known and key not in known]
+        fields = {**at, "type": type, "key": strange[0] if strange else ""}
+        yield Broken("ANT-MSG-11", fields, variant=1, at=place) if strange else None
+
+
+def _all_blocks(opened: Opened) -> Iterator[tuple[dict[str, Any], dict[str, Any], str]]:
+    """Yield every block with the names in the rule's text, and its place if it stands in a result."""
+    for block in opened.blocks():
+        yield block.raw, block.at, ""
+        inner = block.raw.get("content") if block.type == "tool_result" else None
+        for at, found in enumerate(inner if isinstance(inner, list) else []):
+            yield found, {"i": block.i, "j": f"{block.j}.tool_result.content.{at}"}, f"{block.place}/content/{at}"
 
 
 @CHECKS.holds("ANT-PARAM-15")
@@ -190,7 +200,9 @@ def threads_stand_alone(opened: Opened) -> Found:
     if not beside and any(opened.marks()):
         beside = ["cache_control"]
     told = f"thread: cannot be used together with {beside[0]}" if beside else ""
-    yield Broken("ANT-SRV-07", says=told) if beside else None
+    code = "thread_unsupported_request"
+    fields = {"code": code, "extra": {"details": {"error_code": code, "unsupported": beside}}}
+    yield Broken("ANT-SRV-07", fields, says=told) if beside else None
 
 
 @CHECKS.holds("ANT-CACHE-01")

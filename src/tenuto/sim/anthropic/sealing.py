@@ -101,10 +101,17 @@ def prefix(head: str, role: str, blocks: Sequence[dict[str, Any]]) -> str:
 def _bytes(block: dict[str, Any]) -> bytes:
     """Write a block as it is, without the marks of the cache, which bind nothing."""
     kept = {name: value for name, value in block.items() if name != "cache_control"}
-    content = kept.get("content")
-    if isinstance(content, list):
-        kept["content"] = [_bytes(inner).decode() if isinstance(inner, dict) else inner for inner in content]
+    for name in ("content", "source"):
+        if name in kept:
+            kept[name] = _unmarked(kept[name])
     return jsonio.encode(kept)
+
+
+def _unmarked(held: Any) -> Any:
+    """Return the blocks that a block holds, in a result or a document, without their marks."""
+    if isinstance(held, list):
+        return [_unmarked(inner) for inner in held]
+    return _bytes(held).decode() if isinstance(held, dict) else held
 
 
 def tool_id(mint: Mint, kind: str) -> str:

@@ -91,14 +91,15 @@ def _unsupported(schema: Any) -> Iterator[tuple[str, str]]:
             yield from _unsupported(inner)
     if not isinstance(schema, dict):
         return
-    kind = schema.get("type")
-    for keyword in _UNSUPPORTED.get(kind, ()) if isinstance(kind, str) else ():
-        if keyword in schema:
-            yield str(kind), keyword
+    given = schema.get("type")
+    for kind in given if isinstance(given, list) else [given]:
+        for keyword in _UNSUPPORTED.get(kind, ()) if isinstance(kind, str) else ():
+            if keyword in schema:
+                yield str(kind), keyword
     for name in ("properties", "$defs", "definitions"):
         for inner in schema[name].values() if isinstance(schema.get(name), dict) else ():
             yield from _unsupported(inner)
-    for name in ("items", "anyOf", "allOf", "prefixItems"):
+    for name in ("items", "anyOf", "oneOf", "allOf", "prefixItems"):
         yield from _unsupported(schema.get(name))
 
 
@@ -111,12 +112,21 @@ def named_tools_are_declared(opened: Opened) -> Found:
     if opened.choice == "tool":
         name = opened.body["tool_choice"]["name"]
         yield None if name in names else Broken("ANT-TOOL-15", {"name": name})
-    for block in opened.blocks("tool_addition", "tool_result"):
-        held = [block.raw.get("tool")] if block.type == "tool_addition" else block.raw.get("content")
-        for inner in held if isinstance(held, list) else []:
-            if isinstance(inner, dict) and inner.get("type") == "tool_reference":
-                name = inner.get("name") or inner.get("tool_name")
-                yield None if name in names else Broken("ANT-TOOL-15", {"name": name}, at=block.place)
+    for block in opened.blocks("tool_addition", "tool_result", "tool_search_tool_result"):
+        for name in _references(block.raw):
+            yield None if name in names else Broken("ANT-TOOL-15", {"name": name}, at=block.place)
+
+
+def _references(block: dict[str, Any]) -> Iterator[Any]:
+    """Yield the names of the tools that a block refers to."""
+    content = block.get("content")
+    held = [block.get("tool")] if block["type"] == "tool_addition" else content
+    if isinstance(content, dict):
+        held = content.get("tool_references")
+    for inner in held if isinstance(held, list) else []:
+        if isinstance(inner, dict) and inner.get("type") == "tool_reference":
+            name = inner.get("name") or inner.get("tool_name")
+            yield name if isinstance(name, str) else None
 
 
 @DECLARING.holds("ANT-TOOL-16")

@@ -69,12 +69,17 @@ def _message(id: str, composer: Composer) -> dict[str, Any]:
 def _usage(composer: Composer) -> dict[str, Any]:
     prompt, opened = composer.asked.prompt_tokens, composer.opened
     written, taken = _cached(opened, prompt, composer.asked.turn)
+    long = [mark.get("ttl") == "1h" for _, mark in opened.marks()][-1:] == [True]
+    said, limit = composer.spent + (3 if composer.blocks else 0), composer.asked.max_tokens
     usage: dict[str, Any] = {
         "input_tokens": prompt - written - taken,
         "cache_creation_input_tokens": written,
         "cache_read_input_tokens": taken,
-        "cache_creation": {"ephemeral_5m_input_tokens": written, "ephemeral_1h_input_tokens": 0},
-        "output_tokens": composer.spent + (3 if composer.blocks else 0),
+        "cache_creation": {
+            "ephemeral_5m_input_tokens": 0 if long else written,
+            "ephemeral_1h_input_tokens": written if long else 0,
+        },
+        "output_tokens": said if limit is None else min(said, limit),
         "output_tokens_details": {"thinking_tokens": composer.thought},
         "service_tier": "standard",
         "inference_geo": "global",

@@ -80,7 +80,7 @@ def _google(asked: Asked, said: Saying, form: str) -> list[Detail]:
     shown = [item for item in _thoughts(said) if not item.hidden]
     found: list[Detail] = [(item, _text(item, form, at)) for at, item in enumerate(shown)]
     calls: list[Calling] = said.of(Calling)
-    if calls and (_thoughts(said) or matches(r"google/gemini-[3-9].*", asked.request.model)):
+    if calls and (_thoughts(said) or matches(models.SIGNED, asked.request.model)):
         common = {"format": form, "index": len(found)}
         found.append((calls[0], {"type": "reasoning.encrypted", "data": "", "id": calls[0].id, **common}))
     elif found:
@@ -93,7 +93,7 @@ def _sealed(item: Item, detail: dict[str, Any], place: dict[str, Any], mint: Min
     if key not in detail:
         return item, detail
     said = detail.get("text", "")
-    claims = {**place, "id": detail.get("id") or "", "t": digest(said)}
+    claims = {**place, "f": detail["format"], "id": detail.get("id") or "", "t": digest(said)}
     token = signature(mint, claims, 200 + len(said) // 2 + mint.random.randrange(200))
     if detail["format"] == models.FORMATS["openai"]:
         token = ENCRYPTED + token.replace("+", "-").replace("/", "_")

@@ -7,13 +7,24 @@ from typing import Any
 
 from tenuto.sim.asked import Style
 
-__all__ = ["FORMATS", "effort", "family", "is_openai_reasoner", "matches", "thinks", "told", "vendor", "version"]
+__all__ = [
+    "FORMATS",
+    "SIGNED",
+    "effort",
+    "family",
+    "is_openai_reasoner",
+    "matches",
+    "thinks",
+    "told",
+    "vendor",
+    "version",
+]
 
 _THINKING = {
     "deepseek": r"deepseek-(?:flash|pro|reasoner|r1|v4).*",
     "moonshot": r"kimi-(?:k2\.[6-9]|k[3-9]|k2-thinking|thinking).*",
     "zai": r"(?i:glm-(?:4\.[5-9]|[5-9]).*)",
-    "alibaba": r"(?:qwen3-(?:\d.*(?<!instruct)|.*thinking.*)|qwen3\.[5-9].*|qwq.*)(?<!-instruct)",
+    "alibaba": r"(?:qwen3-(?:\d.*(?<!instruct)|.*thinking.*)|qwen3\.[5-9](?!-omni).*|qwq.*)(?<!-instruct)",
     "minimax": r".*",
     "xai": r"grok-(?:3-mini|[4-9](?!.*non-reasoning)|build|code).*",
     "mistral": r"magistral-.*",
@@ -24,6 +35,8 @@ _THINKING = {
 }
 """The models that think unless they are told not to, by style."""
 _ELSEWHERE = r"(?i:.*(?:-r1|gpt-oss|thinking|qwq|qwen-?3|glm-[45]|kimi-k[23]|minimax|deepseek-v4|magistral).*)"
+SIGNED = r"google/gemini-[3-9].*"
+"""The models of OpenRouter that want the token of a call back."""
 FORMATS = {"anthropic": "anthropic-claude-v1", "google": "google-gemini-v1", "openai": "openai-responses-v1"}
 """The forms of OpenRouter's reasoning details that hold a token, by the vendor of the model."""
 _VERSION = re.compile(r"\d+(?:\.\d+)?")

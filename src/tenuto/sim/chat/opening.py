@@ -13,11 +13,12 @@ from tenuto.sim.asked import Asked, Malformed, Offered, Request, Said
 from tenuto.sim.chat import models
 from tenuto.sim.mint import tokens
 
-__all__ = ["Opened", "open", "parts", "read", "text"]
+__all__ = ["Opened", "empty", "kind", "open", "parts", "read", "shown", "text"]
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _BY_RULE = ("openai", "groq")
 """Whose unknown models a rule of the book speaks of."""
+_MOST_CHOICES = 128
 
 
 class Opened(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +63,10 @@ def open(request: Request) -> Opened:
             "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array instead."
         )
         raise Malformed(told, "messages", code="empty_array")
+    many = body.get("n")
+    if isinstance(many, int) and many > _MOST_CHOICES:
+        told = f"Invalid 'n': integer above maximum value. Expected a value <= {_MOST_CHOICES}, but got {many} instead."
+        raise Malformed(told, "n", code="integer_above_max_value")
     tools = body.get("tools")
     if tools is not None and not (isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools)):
         raise _wrong("tools", "an array of objects", tools)
@@ -139,9 +144,14 @@ def _calls(message: dict[str, Any], at: str) -> Iterator[dict[str, Any]]:
 
 
 def _wrong(at: str, wanted: str, found: object) -> Malformed:
+    told = f"Invalid type for '{at}': expected {wanted}, but got {kind(found)} instead."
+    return Malformed(told, at, code="invalid_type")
+
+
+def kind(found: object) -> str:
+    """Say what kind of JSON it is."""
     kinds = {str: "a string", list: "an array", dict: "an object", bool: "a boolean", int: "an integer"}
-    kind = "null" if found is None else kinds.get(type(found), "a number")
-    return Malformed(f"Invalid type for '{at}': expected {wanted}, but got {kind} instead.", at, code="invalid_type")
+    return "null" if found is None else kinds.get(type(found), "a number")
 
 
 def parts(message: dict[str, Any]) -> list[dict[str, Any]]:
@@ -155,6 +165,11 @@ def parts(message: dict[str, Any]) -> list[dict[str, Any]]:
 def text(message: dict[str, Any]) -> str:
     """Return the text of a message."""
     return "".join(found for part in parts(message) if isinstance(found := part.get("text"), str))
+
+
+def empty(message: dict[str, Any]) -> bool:
+    """Tell whether nothing is said in a message: no content, or nothing but empty texts."""
+    return all(part.get("type") == "text" and not part.get("text") for part in parts(message))
 
 
 def read(opened: Opened) -> Asked:
@@ -175,7 +190,7 @@ def read(opened: Opened) -> Asked:
         choice=_choice(body.get("tool_choice")),
         parallel=body.get("parallel_tool_calls") is not False,
         think=opened.thinks,
-        show=_shown(opened),
+        show=shown(opened),
         max_tokens=_number(body.get("max_completion_tokens")) or _number(body.get("max_tokens")),
         stop=_stop(body.get("stop")),
         schema=_schema(body.get("response_format")),
@@ -240,7 +255,7 @@ def _choice(choice: Any) -> str:
     return "auto"
 
 
-def _shown(opened: Opened) -> bool:
+def shown(opened: Opened) -> bool:
     """Tell whether thoughts are to be seen: not if the request turned thinking off, or wants them hidden."""
     body = opened.body
     reasoning = body.get("reasoning")

@@ -248,14 +248,14 @@ def _tools_or_effort(opened: Opened) -> Iterator[Broken | None]:
 
 @CHECKS.holds("OAC-DS-02")
 def _deepseek_forced(opened: Opened) -> Iterator[Broken | None]:
-    known = not opened.model or matches(r"deepseek-(?:v4|flash|pro).*", opened.model)
+    known = matches(r"deepseek-(?:v4|flash|pro).*", opened.model)
     if opened.style == "deepseek" and opened.thinks and known and opened.body.get("tool_choice") is not None:
         yield Broken("OAC-DS-02") if _forced(opened.body) else None
 
 
 @CHECKS.holds("OAC-KIMI-02")
 def _kimi_forced(opened: Opened) -> Iterator[Broken | None]:
-    known = not opened.model or matches(r"kimi-(?:k2\.[6-9]|k[3-9]).*", opened.model)
+    known = matches(r"kimi-(?:k2\.[6-9]|k[3-9]).*", opened.model)
     if opened.style == "moonshot" and opened.thinks and known and opened.body.get("tool_choice") is not None:
         yield Broken("OAC-KIMI-02") if _forced(opened.body) else None
 

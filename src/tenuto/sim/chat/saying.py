@@ -18,6 +18,7 @@ from tenuto.sim.script import Fault, Turn, texts
 __all__ = ["Broke", "Calling", "Item", "Refusal", "Saying", "Sources", "Text", "Thought", "placement", "say"]
 
 _PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+M8AAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
+_EXCUSE = "I need a tool for this."
 _SPACED = ("deepseek", "mistral", "alibaba", "openrouter")
 """Who writes JSON with spaces."""
 _UPSTREAM_CALLS = {"anthropic": "toolu_bdrk_01{w22}", "google": "tool_{nth}_{name}_{w20}", "moonshotai": "{name}:{nth}"}
@@ -85,7 +86,7 @@ def placement(asked: Asked) -> str:
     request = asked.request
     body, style = request.body, request.style
     if not asked.show:
-        return "none"
+        return "reasoning_details" if _must_sign(asked) else "none"
     if style.name == "minimax" and body.get("reasoning_split") is True:
         return "reasoning_details"
     if style.name == "groq":
@@ -104,7 +105,8 @@ def say(asked: Asked, turn: Turn, mint: Mint, habits: Habits) -> Saying:
             speaker.step(step)
     speaker.said.finish = speaker.said.finish or ("tool_calls" if speaker.calls else "stop")
     if speaker.calls and _must_think(asked) and not any(not one.hidden for one in speaker.said.of(Thought)):
-        speaker.said.items.insert(0, Thought("I need a tool for this."))
+        speaker.said.items.insert(0, Thought(_EXCUSE))
+        speaker.said.thought += tokens(_EXCUSE)
     return speaker.said
 
 
@@ -114,6 +116,12 @@ def _must_think(asked: Asked) -> bool:
     return kimi and asked.think and asked.show
 
 
+def _must_sign(asked: Asked) -> bool:
+    """Gemini behind OpenRouter wants its tokens back, so they come even where no thought is to be seen."""
+    request = asked.request
+    return request.style.name == "openrouter" and models.matches(models.SIGNED, request.model)
+
+
 class _Speaker:
     def __init__(self, asked: Asked, mint: Mint, habits: Habits) -> None:
         self.asked, self.mint, self.habits = asked, mint, habits
@@ -121,6 +129,8 @@ class _Speaker:
         self.place = placement(asked)
         self.said = Saying(items=[], found=[])
         self.text = ""
+        self.since = 0
+        """Where in the text it was last interrupted: what stops an answer is said in one go."""
         self.calls = 0
         self.left = asked.max_tokens
         self.done = False
@@ -151,20 +161,23 @@ class _Speaker:
 
     def _think(self, step: script.Think) -> None:
         text = self._fit(step.text)
-        self.said.thought += max(1, tokens(texts(text)))
-        if step.redacted or self.place == "none":
+        self.since = len(self.text)
+        self.said.thought += tokens(texts(text)) or (0 if self.done else 1)
+        if step.redacted or self.place == "none" or not self.asked.show:
             if self.place == "reasoning_details" and self.style == "openrouter":
                 self.said.items.append(Thought("", hidden=True))
         elif self.place == "tags":
             pieces = [text] if isinstance(text, str) else text
-            self.said.items.append(Text(["<think>\n", *pieces, "\n</think>\n\n"]))
+            self.said.items.append(Text(["<think>\n", *pieces, *([] if self.done else ["\n</think>\n\n"])]))
+        elif self.place == "chunks" and self.said.items and isinstance(last := self.said.items[-1], Thought):
+            self.said.items[-1] = Thought(_joined(last.text, text))  # nothing in a stream would tell them apart
         else:
             self.said.items.append(Thought(text))
 
     def _say(self, step: script.Say) -> None:
         start = len(self.text)
         self._write(step.text)
-        if not step.cites:
+        if not step.cites or self.done:
             return
         found = [script.Found(url=one.url, title=one.title, text=one.quote) for one in step.cites]
         if self.habits.sources == "text":
@@ -173,16 +186,27 @@ class _Speaker:
             self._sources(found, start)
 
     def _write(self, text: str | list[str]) -> None:
-        whole = texts(text)
-        start = len(self.text)
-        self.text += whole
-        stops = [self.text.find(stop, max(0, start - len(stop) + 1)) for stop in self.asked.stop]
+        start, said = len(self.text), self.text + texts(text)
+        stops = [said.find(stop, max(self.since, start - len(stop) + 1)) for stop in self.asked.stop]
         stop = min((at for at in stops if at >= 0), default=-1)
         if stop >= 0:
             text, self.done, self.said.finish = _kept(text, max(0, stop - start)), True, "stop"
+            self._unsay(start - stop)
         text = self._fit(text)
+        self.text += texts(text)
         self.said.answer += tokens(texts(text))
         self.said.items.append(Text(text))
+
+    def _unsay(self, count: int) -> None:
+        """Take back the end of what was said: it began what stops the answer."""
+        items = self.said.items
+        for at in range(len(items) - 1, -1, -1):
+            item = items[at]
+            if count > 0 and isinstance(item, Text):
+                size = len(texts(item.text))
+                kept = Text(_kept(item.text, max(0, size - count)))
+                items[at], count = kept, count - size
+                self.said.answer -= tokens(texts(item.text)) - tokens(texts(kept.text))
 
     def _call(self, step: script.Call) -> None:
         args = step.args if isinstance(step.args, str) else self._json(step.args)
@@ -190,8 +214,13 @@ class _Speaker:
         if trouble:
             self._fail_call(step.name, args, trouble)
             return
+        self.since = len(self.text)
+        name = texts(self._fit(step.name))
+        self.said.answer += tokens(name)
+        if self.done:  # the limit comes before the call has a name
+            return
         kept = texts(self._fit(args))
-        self.said.answer += tokens(step.name) + tokens(kept)
+        self.said.answer += tokens(kept)
         self.said.items.append(Calling(id=step.id or self._id(step.name), name=step.name, args=kept, at=self.calls))
         self.calls += 1
 
@@ -231,6 +260,7 @@ class _Speaker:
 
     def _picture(self, step: script.Picture) -> None:
         url = f"data:{step.media_type};base64,{step.data or _PIXEL}"
+        self.since = len(self.text)
         self.said.items.append(Text([f"![image]({url})"]))  # no recording of this dialect has a picture of its own
         self.said.answer += 1290
 
@@ -238,11 +268,12 @@ class _Speaker:
         self.done = True
         if isinstance(step, script.Refuse):
             if self.habits.refusals:
-                self.said.items.append(Refusal(step.text))
-                self.said.answer += tokens(step.text)
+                text = texts(self._fit(step.text))
+                self.said.items.append(Refusal(text))
+                self.said.answer += tokens(text)
             else:
                 self._write(step.text)
-            self.said.finish = "stop"
+            self.said.finish = self.said.finish or "stop"
         elif isinstance(step, script.Pause):
             self.said.finish = "stop"
         else:
@@ -283,6 +314,12 @@ class _Speaker:
         )
         self.said.items.append(Broke(problem))
         self.done = True
+
+
+def _joined(text: str | list[str], more: str | list[str]) -> str | list[str]:
+    if isinstance(text, str) and isinstance(more, str):
+        return text + more
+    return [piece for one in (text, more) for piece in ([one] if isinstance(one, str) else one)]
 
 
 def _kept(text: str | list[str], size: int) -> str | list[str]:

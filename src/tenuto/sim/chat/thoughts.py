@@ -53,7 +53,7 @@ def _turn(opened: Opened) -> int:
 
 @CHECKS.holds("OAC-DS-01")
 def _deepseek_wants_it(opened: Opened) -> Iterator[Broken | None]:
-    if opened.style == "deepseek" and opened.thinks:
+    if opened.style == "deepseek" and opened.thinks and not matches(r"deepseek-r1.*", opened.model):
         for i, message in _callers(opened):
             yield None if isinstance(message.get("reasoning_content"), str) else Broken("OAC-DS-01", {"i": i})
 
@@ -77,6 +77,8 @@ def _groq_has_no_such_key(opened: Opened) -> Iterator[Broken | None]:
 @CHECKS.holds("OAC-GROQ-02")
 def _groq_reasons_not(opened: Opened) -> Iterator[Broken | None]:
     if opened.style == "groq" and opened.model and not models.thinks(opened.request.style, opened.model, {}):
+        if opened.body.get("reasoning") is not None:
+            yield Broken("OAC-GROQ-02", variant=1, at="/reasoning")
         for i, message in enumerate(opened.messages):
             if message["role"] == "assistant":
                 yield Broken("OAC-GROQ-02", {"i": i}) if message.get("reasoning") is not None else None
@@ -86,7 +88,7 @@ def _groq_reasons_not(opened: Opened) -> Iterator[Broken | None]:
 def _details_as_they_were(opened: Opened) -> Iterator[Broken | None]:
     if opened.style != "openrouter":
         return
-    signed, turn = matches(r"google/gemini-[3-9].*", opened.model), _turn(opened)
+    signed, turn = matches(models.SIGNED, opened.model), _turn(opened)
     seen: list[object] = []
     for i, message in enumerate(opened.messages):
         if message["role"] != "assistant":
@@ -146,11 +148,11 @@ def _altered(opened: Opened, details: list[dict[str, Any]], j: int) -> str:
 
 
 def _fits(claims: dict[str, Any], details: list[dict[str, Any]], j: int) -> bool:
-    """A token stands where it stood, among as many others, beside the same text and under the same id."""
+    """A token stands where it stood, among as many others, in the same form, beside the same text, under the same id."""
     one = details[j]
     said = one.get("text") if isinstance(one.get("text"), str) else ""
-    same = claims.get("n") == j and claims.get("of") == len(details) and claims.get("id", "") == (one.get("id") or "")
-    return same and claims.get("t", digest("")) == digest(str(said))
+    there = {"n": j, "of": len(details), "f": one.get("format"), "id": one.get("id") or "", "t": digest(str(said))}
+    return claims == there
 
 
 # --- what is lost -----------------------------------------------------------------------------------------------------

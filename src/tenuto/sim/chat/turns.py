@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Iterator
 from typing import Any
 
 from tenuto.core import jsonio
+from tenuto.core.rules import rule as row
 from tenuto.sim.chat import models
 from tenuto.sim.chat.models import matches
-from tenuto.sim.chat.opening import Opened, parts, text
+from tenuto.sim.chat.opening import Opened, empty, kind, parts, shown, text
 from tenuto.sim.judging import Broken, Checks
 from tenuto.sim.mint import tokens
 
@@ -22,7 +22,8 @@ _OPENAI = ("openai", "azure")
 _PAIRED = (*_OPENAI, "chat", "moonshot", "groq", "xai", "fireworks", "together", "cerebras", "sambanova", "nvidia", "meta", "vertex")  # fmt: skip
 """Who says it in OpenAI's words when calls and results do not match. The others have words of their own, or do not mind."""
 _NINE = re.compile(r"[a-zA-Z0-9]{9}")
-_HEADS = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF")
+_PICTURE = re.compile(rb"\x89PNG|\xff\xd8\xff|GIF8|RIFF....WEBP", re.DOTALL)
+_ADDRESS = re.compile(r"(?i:https?)://(?![^/]*\.invalid(?:[:/]|$))[^/]+")
 _HOSTS = {"anthropic": "Anthropic", "google": "Google", "openai": "OpenAI", "moonshotai": "Moonshot AI", "deepseek": "DeepSeek", "mistralai": "Mistral", "x-ai": "xAI"}  # fmt: skip
 
 
@@ -97,16 +98,16 @@ def _readable_pictures(opened: Opened) -> Iterator[Broken | None]:
         if url.startswith("data:"):
             yield None if _is_picture(url) else Broken("OAC-OAI-14", at)
         else:
-            there = re.match(r"https?://(?![^/]*\.invalid(?:[:/]|$))[^/]+", url)
+            there = _ADDRESS.match(url)
             yield None if there else Broken("OAC-OAI-14", {**at, "url": url, "code": "invalid_image_url"}, variant=1)
 
 
 def _is_picture(url: str) -> bool:
     try:
         head = base64.b64decode(url.partition(",")[2][:16], validate=True)
-    except binascii.Error:
+    except ValueError:  # also for letters that base64 does not know
         return False
-    return head.startswith(_HEADS)
+    return _PICTURE.match(head) is not None
 
 
 @CHECKS.holds("OAC-OAI-10")
@@ -126,10 +127,10 @@ def _own_parts(opened: Opened) -> Iterator[Broken | None]:
     for i, message in enumerate(opened.messages):
         if isinstance(message.get("content"), list):
             for j, part in enumerate(message["content"]):
-                kind = part.get("type")
-                known = kind in ("text", "image_url", "input_audio", "file", "video_url")
-                variant = 0 if kind == "thinking" else 1
-                yield None if known else Broken("OAC-DS-05", {"i": i, "j": j, "type": kind}, variant=variant)
+                type = part.get("type")
+                known = type in ("text", "image_url", "input_audio", "file", "video_url")
+                variant = 0 if type == "thinking" else 1
+                yield None if known else Broken("OAC-DS-05", {"i": i, "j": j, "type": type}, variant=variant)
 
 
 @CHECKS.holds("OAC-MIS-02")
@@ -179,14 +180,14 @@ def _legal_messages(opened: Opened) -> Iterator[Broken | None]:
     if opened.style != "zai":
         return
     ids = [call["id"] for calls in opened.calls for call in calls]
-    empty = any(
-        not parts(message) and not calls and not message.get("reasoning_content")
+    void = any(
+        empty(message) and not calls and not message.get("reasoning_content")
         for message, calls in zip(opened.messages, opened.calls, strict=True)
         if message["role"] in ("user", "assistant")
     )
     alone = not any(message["role"] == "user" for message in opened.messages)
     torn = any(ids for _, ids in unanswered(opened)) or any(lost for _, lost in orphans(opened))
-    yield Broken("OAC-ZAI-01") if empty or alone or torn or len(ids) != len(set(ids)) else None
+    yield Broken("OAC-ZAI-01") if void or alone or torn or len(ids) != len(set(ids)) else None
 
 
 @CHECKS.holds("OAC-KIMI-05")
@@ -197,8 +198,8 @@ def _kimi_messages(opened: Opened) -> Iterator[Broken | None]:
         yield Broken("OAC-KIMI-05", {"i": i}) if lost else None
     for i, message in enumerate(opened.messages):
         if message["role"] == "assistant":
-            said = parts(message) or opened.calls[i] or message.get("reasoning_content")
-            yield None if said else Broken("OAC-KIMI-05", {"i": i}, variant=1)
+            void = empty(message) and not opened.calls[i] and not message.get("reasoning_content")
+            yield Broken("OAC-KIMI-05", {"i": i}, variant=1) if void else None
     for i, _, url in _images(opened):
         inline = url.startswith(("data:", "ms://"))
         yield None if inline else Broken("OAC-KIMI-05", {"i": i, "url": url}, variant=2)
@@ -214,8 +215,9 @@ def _arguments_are_text(opened: Opened) -> Iterator[Broken | None]:
     for i, calls in enumerate(opened.calls):
         for k, call in enumerate(calls):
             if isinstance(call.get("function"), dict):
-                fits = isinstance(call["function"].get("arguments"), str)
-                yield None if fits else Broken("OAC-OAI-04", {"i": i, "k": k})
+                found = call["function"].get("arguments")
+                told = {"i": i, "k": k, "kind": kind(found)}
+                yield None if isinstance(found, str) else Broken("OAC-OAI-04", told)
 
 
 @CHECKS.holds("OAC-MIS-01")
@@ -308,25 +310,20 @@ def _upstream(opened: Opened) -> Iterator[Broken | None]:
     """What the host behind OpenRouter refuses comes back as the host said it, inside OpenRouter's own error."""
     if opened.style != "openrouter":
         return
-    vendor = models.vendor(opened.model)
+    claude = (models.vendor(opened.model) or "anthropic") == "anthropic"
+    calls, results = ("ANT-TOOL-01", "ANT-TOOL-02") if claude else ("OAC-OAI-01", "OAC-OAI-02")
     for i, ids in unanswered(opened):
-        said = ", ".join(ids)
-        told = (
-            f"messages.{i}: `tool_use` ids were found without `tool_result` blocks immediately after: {said}. Each "
-            "`tool_use` block must have a corresponding `tool_result` block in the next message."
-            if vendor == "anthropic"
-            else "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
-            f"'tool_call_id'. The following tool_call_ids did not have response messages: {said}"
-        )
+        told = row(calls).text(i=i, ids=", ".join(ids))
         yield wrapped("OAC-OR-02", opened.model, told, i) if ids else None
     for i, lost in orphans(opened):
-        told = "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
-        yield wrapped("OAC-OR-02", opened.model, f"Invalid parameter: {told}", i) if lost else None
-    if opened.thinks and matches(r"moonshotai/kimi-(?:k2\.[5-9]|k[3-9]).*", opened.model):
-        for i, calls in enumerate(opened.calls):
-            kept = any(opened.messages[i].get(key) for key in ("reasoning_details", "reasoning", "reasoning_content"))
-            told = "thinking is enabled but reasoning_content is missing in assistant tool call message at index"
-            yield wrapped("OAC-OR-02", opened.model, f"{told} {i}", i) if calls and not kept else None
+        told = row(results).text(i=i, j=0, id=opened.messages[i]["tool_call_id"])
+        yield wrapped("OAC-OR-02", opened.model, told, i) if lost else None
+    if opened.thinks and shown(opened) and matches(r"moonshotai/kimi-(?:k2\.[5-9]|k[3-9]).*", opened.model):
+        for i, message in enumerate(opened.messages):
+            if opened.calls[i]:
+                texts = [message.get(key) for key in ("reasoning", "reasoning_content")]
+                kept = message.get("reasoning_details") or any(isinstance(found, str) for found in texts)
+                yield None if kept else wrapped("OAC-OR-02", opened.model, row("OAC-KIMI-01").text(i=i), i)
 
 
 def wrapped(rule: str, model: str, message: str, i: int) -> Broken:

@@ -58,7 +58,7 @@ _MESSAGES = {
     "Schema": (
         "type:e format title description nullable:b default:? example:? enum* items:Schema minItems:i maxItems:i "
         "properties:Schema% propertyOrdering* required* minProperties:i maxProperties:i minLength:i maxLength:i "
-        "pattern anyOf:Schema* minimum:n maximum:n"
+        "pattern anyOf:Schema* minimum:n maximum:n additionalProperties:?@vertex defs:Schema%@vertex ref@vertex"
     ),
     "ToolConfig": (
         "functionCallingConfig:FunctionCallingConfig retrievalConfig:? includeServerSideToolInvocations:b@gemini"

@@ -13,7 +13,11 @@ from tenuto.sim.asked import Request
 __all__ = ["Facts", "facts"]
 
 _GENERATION = re.compile(r"gemini-(\d+(?:\.\d+)?)")
-_ALIASES = {"gemini-flash-latest": 3.8, "gemini-flash-lite-latest": 3.5, "gemini-pro-latest": 3.1}
+_ALIASES = {
+    "gemini-flash-latest": 3.8, "gemini-flash-lite-latest": 3.5, "gemini-pro-latest": 3.1,
+    "gemini-robotics-er-2-preview": 3.0,
+}  # fmt: skip
+"""The generation of models whose names do not tell it."""
 _ELSEWHERE = re.compile(
     r"gemini-omni-.*|deep-research-.*|.*-live(?:-.*)?|gemini-robotics-er-2-streaming.*|.*-native-audio.*|lyria-.*"
     r"|imagen.*|veo.*|.*embedding.*"

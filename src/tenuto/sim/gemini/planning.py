@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -42,6 +42,7 @@ _BLOCKS = {
 _SIZES = {"toolResponse": (20_000, 40_000), "inlineData": (20_000, 60_000)}
 _SIZE = (160, 1_900)
 _OFTEN = 0.6
+_P = TypeVar("_P", bound="str | Fault | Fail")
 
 
 class Run(msgspec.Struct):
@@ -175,7 +176,8 @@ class _Planner:
         pieces = list(_grouped(self.mint, step.text))
         cut = _stop(before, "".join(pieces), self.asked.stop)
         if cut is not None:
-            pieces = _cut(pieces, cut)
+            pieces = _cut(pieces, cut - len(before))
+            run.pieces = _cut(run.pieces, cut)  # it may have begun in what was said before
         pieces, over = self._fitting(pieces)
         run.pieces += pieces
         said = "".join(pieces)
@@ -285,19 +287,23 @@ def _grouped(mint: Mint, text: str | list[str]) -> list[str]:
     return found
 
 
-def _cut(pieces: list[str], length: int) -> list[str]:
-    found = []
+def _cut(pieces: list[_P], length: int) -> list[_P]:
+    """Return the first so many letters; what is no text stays."""
+    found: list[Any] = []
     for piece in pieces:
-        found.append(piece[: max(0, length)])
-        length -= len(piece)
-    return [piece for piece in found if piece]
+        if isinstance(piece, str):
+            found.append(piece[: max(0, length)])
+            length -= len(piece)
+        else:
+            found.append(piece)
+    return [piece for piece in found if piece != ""]
 
 
 def _stop(before: str, said: str, stops: tuple[str, ...]) -> int | None:
-    """Return how much of a text is said before a stop sequence; None if it has none."""
+    """Return how much of both texts is said before a stop sequence that ends in the second; None if none does."""
     whole = before + said
     places = [at for stop in stops if stop and (at := whole.find(stop, max(0, len(before) - len(stop) + 1))) >= 0]
-    return max(0, min(places) - len(before)) if places else None
+    return min(places, default=None)
 
 
 def _object(text: str) -> Any:

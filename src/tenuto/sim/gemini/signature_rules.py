@@ -45,7 +45,7 @@ def _every_step_is_signed(opened: Opened) -> _Found:
 def _signatures_are_ours(opened: Opened) -> _Found:
     if opened.facts.signs == "no":
         return
-    seen: set[str] = set()
+    seen: set[tuple[str, int]] = set()
     before: Side | None = None
     for side in opened.sides:
         signed = [placed for placed in side.parts if placed.signature]
@@ -59,11 +59,13 @@ def _signatures_are_ours(opened: Opened) -> _Found:
             if is_sentinel(placed.signature):
                 continue
             told = claims(placed.signature, opened.request.seals)
-            kept = told is not None and _belongs(opened, placed, told) and placed.signature not in seen
-            if told is not None and kept:
-                kept = latest.get(told.reply, -1) < told.order
-                latest[told.reply] = told.order
-            seen.add(placed.signature)
+            if told is None or not _belongs(opened, placed, told):
+                yield _corrupted(opened, "GEM-SIG-02", placed)
+                continue
+            mark = told.reply, told.order
+            kept = mark not in seen and latest.get(told.reply, -1) < told.order
+            latest[told.reply] = told.order
+            seen.add(mark)
             yield None if kept else _corrupted(opened, "GEM-SIG-02", placed)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -185,19 +184,26 @@ def _answers_name_their_call(opened: Opened) -> _Found:
     if opened.facts.generation < 3.5 or not opened.request.model:
         return
     for _, calls, answers in _pairs(opened):
-        names = Counter(call.part["functionCall"].get("name", "") for call in calls)
-        open_ids = [given for call in calls if (given := _id(opened, call))]
+        told = any(placed.part["functionResponse"].get("id") for placed in answers)
+        by_id = told and all(_id(opened, call) for call in calls)  # else by their names and their order
+        waiting = [
+            (_id(opened, call) if by_id else "", str(call.part["functionCall"].get("name", ""))) for call in calls
+        ]
         for placed in answers:
-            answer = placed.part["functionResponse"]
-            name, id = answer.get("name", ""), answer.get("id", "")
-            names[name] -= 1
-            if not name or names[name] < 0:
-                place = f"/contents/{placed.i}/parts/{placed.j}/functionResponse/name"
-                yield Broken("GEM-TURN-06", {**placed.at, "name": name}, variant=1, at=place)
-            elif len(open_ids) == len(calls) and id not in open_ids:
-                yield Broken("GEM-TURN-06", {**placed.at, "id": id})
-            else:
-                yield None
+            yield _paired(placed, waiting, by_id=by_id)
+
+
+def _paired(placed: Placed, waiting: list[tuple[str, str]], *, by_id: bool) -> Broken | None:
+    """Take the call that is answered off the list of ids and names."""
+    answer = placed.part["functionResponse"]
+    name, id = answer.get("name", ""), answer.get("id", "") if by_id else ""
+    if not name or name not in [known for _, known in waiting]:
+        place = f"/contents/{placed.i}/parts/{placed.j}/functionResponse/name"
+        return Broken("GEM-TURN-06", {**placed.at, "name": name}, variant=1, at=place)
+    if (id, name) not in waiting:
+        return Broken("GEM-TURN-06", {**placed.at, "id": id})
+    waiting.remove((id, name))
+    return None
 
 
 def _id(opened: Opened, call: Placed) -> str:

@@ -65,11 +65,11 @@ _OPENAI = [
         (r"gpt-5-pro", _row("high", 400_000, "never", False)),
         (r"gpt-5-chat(?:-latest)?", _OLD),
         (r"gpt-5(?:-(?:mini|nano))?", _row("minimal low medium* high", 400_000, "never", False)),
-        (r"(?:o[134]|o[34]-mini|o1-mini|o[13]-pro|o1-preview|o[34](?:-mini)?-deep-research|codex-mini-latest)",
+        (r"(?:o[134]|o[34]-mini|o1-mini|o[13]-pro|o1-preview|o[34](?:-mini)?-deep-research)",
          _row("low medium* high", 200_000, "never", False)),
         (r"gpt-4\.1(?:-(?:mini|nano))?", msgspec.structs.replace(_OLD, window=1_047_576)),
         (r"gpt-4o(?:-mini)?(?:-(?:search|audio)-preview)?|chatgpt-4o-latest|gpt-4(?:-turbo)?|gpt-3\.5-turbo.*", _OLD),
-        (r"computer-use-preview", _OLD),
+        (r"codex-mini-latest|computer-use-preview", Model(phased=False, window=200_000, all_turns=False)),
         (r"(?:gpt-)?daybreak-(?:blue|red)-latest|gpt-rosalind-(?:research|discovery)|gpt-5\.5-cyber(?:-preview)?", _GPT_6),
     )
 ]  # fmt: skip

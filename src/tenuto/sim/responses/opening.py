@@ -53,6 +53,13 @@ _WORDS = {
     int: "an integer",
     float: "a decimal",
 }
+_SHAPES: dict[str, tuple[Any, str]] = {
+    "reasoning": (dict, "an object"), "text": (dict, "an object"), "tools": (list, "an array"),
+    "include": (list, "an array"), "instructions": (str, "a string"), "previous_response_id": (str, "a string"),
+    "temperature": (int | float, "a decimal"), "top_p": (int | float, "a decimal"),
+    "max_output_tokens": (int, "an integer"),
+}  # fmt: skip
+"""What a parameter must be, if it is given, and how that is said."""
 _PICTURE = 700
 """Tokens of a picture or a file, roughly."""
 
@@ -106,7 +113,7 @@ def is_ours(item: dict[str, Any]) -> bool:
 
 def stored(request: Request, id: Any) -> Made | None:
     """Find a stored reply by its id or an item's; one that was made with `store` false is not found."""
-    found = request.stored(id) if isinstance(id, str) and id else None
+    found = request.stored(id) if isinstance(id, str) and id and id.isascii() else None
     return found if found and found.request.get("store") is not False else None
 
 
@@ -122,17 +129,17 @@ def _resolved(opened: Opened) -> Iterator[dict[str, Any]]:
 def open_request(request: Request) -> Opened:
     """Read a request as far as the rules need it; raise `Malformed` for what has the wrong shape."""
     body = request.body
-    for key, shape in (("reasoning", dict), ("text", dict), ("tools", list), ("include", list), ("instructions", str)):
-        if body.get(key) is not None and not isinstance(body[key], shape):
-            raise _wrong(key, _WORDS[shape], body[key])
+    for key, (shape, word) in _SHAPES.items():
+        given = body.get(key)
+        if given is not None and (not isinstance(given, shape) or isinstance(given, bool)):
+            raise _wrong(key, word, given)
     given = body.get("input")
     if given is not None and not isinstance(given, str | list):
         raise _wrong("input", "one of a string or array of objects", given)
     items = _message(given) if isinstance(given, str) else given or []
     for at, item in enumerate(items):
         _look(request, f"input[{at}]", item)
-    for at, tool in enumerate(body.get("tools") or []):
-        _look_at_tool(f"tools[{at}]", tool)
+    _look_at_tools("tools", body.get("tools"))
     found = stored(request, body.get("previous_response_id"))
     chain = _chain(request, found)
     return Opened(request, body, items, chain, found, model_of(request), isinstance(given, str))
@@ -166,6 +173,12 @@ def _look(request: Request, place: str, item: Any) -> None:
     for key in ("id", "call_id"):
         if item.get(key) is not None and not isinstance(item[key], str):
             raise _wrong(f"{place}.{key}", "a string", item[key])
+    if kind_of(item) == "additional_tools":
+        _look_at_tools(f"{place}.tools", item.get("tools"))
+    _look_for_keys(place, item)
+
+
+def _look_for_keys(place: str, item: dict[str, Any]) -> None:
     for key in _CALLED.get(kind_of(item), ()):
         if key not in item:
             raise _missing(f"{place}.{key}")
@@ -189,6 +202,13 @@ def _look_at_message(place: str, item: dict[str, Any]) -> None:
             raise _wrong(f"{place}.content[{at}]", "an object", part)
 
 
+def _look_at_tools(place: str, tools: Any) -> None:
+    if tools is not None and not isinstance(tools, list):
+        raise _wrong(place, "an array of objects", tools)
+    for at, tool in enumerate(tools or []):
+        _look_at_tool(f"{place}[{at}]", tool)
+
+
 def _look_at_tool(place: str, tool: Any) -> None:
     if not isinstance(tool, dict):
         raise _wrong(place, "an object", tool)
@@ -196,6 +216,8 @@ def _look_at_tool(place: str, tool: Any) -> None:
         raise _missing(f"{place}.type")
     if tool["type"] in ("function", "custom", "namespace") and not isinstance(tool.get("name"), str):
         raise _missing(f"{place}.name")
+    if tool["type"] == "namespace":
+        _look_at_tools(f"{place}.tools", tool.get("tools"))
 
 
 def _chain(request: Request, found: Made | None) -> list[dict[str, Any]]:
@@ -345,7 +367,7 @@ def read(opened: Opened) -> Asked:
         parallel=body.get("parallel_tool_calls") is not False,
         think=thinks,
         show=request.style.name not in ("openai", "azure") or reasoning.get("summary") not in (None, "none"),
-        max_tokens=limit if isinstance(limit, int) and limit > 0 else None,
+        max_tokens=limit if limit and limit > 0 else None,
         schema=schema if isinstance(schema, dict) else None,
         prompt_tokens=_size(opened, said),
     )  # fmt: skip

@@ -13,7 +13,7 @@ from tenuto.sim.mint import Mint, digest, tokens
 from tenuto.sim.responses import ids
 from tenuto.sim.responses.models import model_of
 from tenuto.sim.responses.opening import functions_in
-from tenuto.sim.responses.sealed import seal, summary_digest
+from tenuto.sim.responses.sealed import seal
 from tenuto.sim.script import (
     Call,
     Cite,
@@ -241,7 +241,7 @@ def _fill_reasoning(asked: Asked, told: Plan, mint: Mint, item: Planned) -> None
         item.done = item.opening | {"status": item.status, "content": [{"type": "reasoning_text", "text": item.text}]}
         return
     summary = [{"type": "summary_text", "text": part} for part in summary_parts(item)]
-    claims = {"id": item.id, "summary": summary_digest(summary)}
+    claims = {"id": item.id}
     blob = seal(mint, asked.request, claims | {"part": "done"}, told.made + 1, len(item.text))
     if style == "xai":
         item.opening = {"id": item.id, "type": "reasoning", "summary": [], "status": "in_progress"}

@@ -77,7 +77,7 @@ def _only_reasoning_models_reason(opened: Opened) -> Found:
         yield None if opened.model.reasons else Broken("OAR-REAS-12", {"p": "include"})
     for key in ("effort", "summary"):
         if (opened.body.get("reasoning") or {}).get(key) is not None:
-            fields = {"p": f"reasoning.{key}"}
+            fields = {"p": f"reasoning.{key}", "code": "unsupported_parameter"}
             yield None if opened.model.reasons else Broken("OAR-REAS-12", fields, 1, at=f"/reasoning/{key}")
 
 

@@ -1,4 +1,7 @@
-"""Encrypted content: a blob that says, to whoever made it, which reasoning item it is and for whom."""
+"""Encrypted content: a blob that says, to whoever made it, which reasoning item it is and for whom.
+
+The summary is no part of it: clients that kept the blob alone send an empty one, and that is taken.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +10,13 @@ import binascii
 from typing import Any
 
 from tenuto.sim.asked import Request
-from tenuto.sim.mint import Mint, Seals, digest
+from tenuto.sim.mint import Mint, Seals
 
-__all__ = ["claims_of", "seal", "summary_digest"]
+__all__ = ["claims_of", "seal"]
 
 _VERSION = b"\x80"
 _HEAD = 9
 _SMALLEST, _LARGEST = 600, 4000
-
-
-def summary_digest(summary: Any) -> str:
-    """Stand for the words of a summary. How they are parted does not count: an empty part in place of none is accepted."""
-    parts = summary if isinstance(summary, list) else []
-    texts = [part.get("text") for part in parts if isinstance(part, dict)]
-    return digest("".join(text for text in texts if isinstance(text, str)))
 
 
 def seal(mint: Mint, request: Request, claims: dict[str, Any], made: int, thought: int) -> str:

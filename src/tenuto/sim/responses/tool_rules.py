@@ -70,7 +70,8 @@ def _loose(schema: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
         return
     inner = schema.get("properties")
     properties = inner if isinstance(inner, dict) else {}
-    if schema.get("type") == "object" or properties:
+    kind = schema.get("type")
+    if kind == "object" or (isinstance(kind, list) and "object" in kind) or properties:
         if schema.get("additionalProperties") is not False:
             yield path, ""
         required = schema.get("required")

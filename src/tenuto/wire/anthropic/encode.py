@@ -33,6 +33,7 @@ from tenuto.core.messages import (
 from tenuto.core.request import ChatRequest, JsonSchema
 from tenuto.core.target import Loss, Target, WireRequest
 from tenuto.wire.anthropic import blocks as wire
+from tenuto.wire.anthropic.closing import close_turns, think_only_where_it_can
 from tenuto.wire.anthropic.options import cache_mark, write_options
 from tenuto.wire.draft import Draft, extra_fields, raw_object
 from tenuto.wire.places import path_of
@@ -53,7 +54,8 @@ def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) 
     system = messages.system(_format_notes(draft))
     write_options(draft)
     draft.put(system=system)
-    draft.body["messages"] = messages.written
+    draft.body["messages"] = close_turns(messages.written, draft)
+    think_only_where_it_can(draft.body["messages"], draft)
     _container(draft)
     if version := target.provider.anthropic.raw_predict:
         del draft.body["model"]

@@ -190,7 +190,11 @@ class _Sending:
         return tuple(block for at, block in enumerate(blocks) if self._goes(block, f"{self.place}.blocks[{at}]"))
 
     def _homed(self, block: Block) -> Block:
-        """Give reasoning without a field of its own its place: as text where foreign reasoning is to be told."""
+        """Give reasoning without a field of its own its place: as text where foreign reasoning is to be told. So is a
+        refusal where there is no other word for it.
+        """
+        if isinstance(block, Refusal) and not self.switches.refusals:
+            return Text(block.text)
         if not isinstance(block, Reasoning) or isinstance(block.meta, ChatMeta):
             return block
         if self.message.origin is None and self.draft.request.foreign_reasoning == "inline" and block.text:

@@ -22,7 +22,7 @@ def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) 
     draft = Draft(request, target, losses)
     switches = target.provider.chat
     draft.body["model"] = target.model
-    draft.body["messages"] = Prompt(draft).messages()
+    draft.body["messages"] = switch.alternate(Prompt(draft).messages(), switches)
     if tools := [written for tool in request.tools if (written := _tool(draft, tool)) is not None]:
         draft.body["tools"] = tools
     switch.tool_choice(draft, switches)

@@ -37,7 +37,7 @@ def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) 
     draft = Draft(request, target, losses)
     switches = target.provider.responses
     stored = switches.store if request.store is None else request.store
-    draft.put(model=target.model, input=_input(draft, stored=stored), store=stored, include=_include(request))
+    draft.put(model=target.model, input=_input(draft, stored=stored), store=stored, include=_include(draft))
     _tools(draft)
     draft.put(
         reasoning=_reasoning(draft),
@@ -76,8 +76,11 @@ def _input(draft: Draft, *, stored: bool) -> list[dict[str, Any]]:
     return items or [{"type": "message", "role": "user", "content": ""}]
 
 
-def _include(request: ChatRequest) -> list[str]:
-    return [_ENCRYPTED, _LOGPROBS] if request.logprobs or request.top_logprobs else [_ENCRYPTED]
+def _include(draft: Draft) -> list[str] | None:
+    """Ask for what is not sent unasked. A model that does not think refuses to be asked for its thoughts."""
+    request = draft.request
+    thoughts = [] if draft.target.traits.thinking == ("none",) else [_ENCRYPTED]
+    return [*thoughts, *([_LOGPROBS] if request.logprobs or request.top_logprobs else [])] or None
 
 
 def _reasoning(draft: Draft) -> dict[str, Any] | None:

@@ -1,0 +1,81 @@
+"""Turns that were cut off, made fit to be sent back: what Anthropic refuses as the end of one, or as half a pair.
+
+The transcript keeps all of it; only the request goes without, and each time a `Loss` says so.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenuto.wire.anthropic.shapes import CALLS
+from tenuto.wire.draft import Draft
+
+__all__ = ["close_turns", "think_only_where_it_can"]
+
+_THOUGHTS = ("thinking", "redacted_thinking")
+
+
+def close_turns(messages: list[dict[str, Any]], draft: Draft) -> list[dict[str, Any]]:
+    """Return the messages without halves: provider-run calls that never got a result, thinking that nothing follows,
+    turns of nothing but space. Neighbours that come to stand together share a message.
+    """
+    closed: list[dict[str, Any]] = []
+    for at, message in enumerate(messages):
+        role, content = message["role"], message["content"]
+        if role == "assistant":
+            content = _closed(content, f"messages[{at}]", draft, last=at == len(messages) - 1)
+        if content and closed and closed[-1]["role"] == role == "user":
+            content = [*closed.pop()["content"], *content]
+        if content:
+            closed.append({**message, "content": content})
+    return closed
+
+
+def _closed(content: list[Any], place: str, draft: Draft, *, last: bool) -> list[Any]:
+    # A last turn may be paused, and go on; code that calls our tools waits for their results in the next message.
+    goes_on = last or any(_kind(block) == "tool_use" for block in content)
+    kept = content if goes_on else _without_halves(content, place, draft)
+    if kept and _kind(kept[-1]) == "thinking":
+        draft.lose("reasoning-unfinished", place, "reasoning that nothing follows is left out")
+        while kept and _kind(kept[-1]) == "thinking":
+            kept = kept[:-1]
+    if kept and all(_kind(block) == "text" and not str(block["text"]).strip() for block in kept):
+        draft.lose("blank-turn", place, "a turn of nothing but space is left out")
+        return []
+    return kept
+
+
+def _without_halves(content: list[Any], place: str, draft: Draft) -> list[Any]:
+    answered = [block.get("tool_use_id") for block in content if isinstance(block, dict)]
+    halves = [at for at, block in enumerate(content) if _kind(block) in CALLS and block.get("id") not in answered]
+    for at in halves:
+        name = content[at].get("name")
+        draft.lose("unfinished-call", place, f"{name}: the provider never told its result")
+    return [block for at, block in enumerate(content) if at not in halves]
+
+
+def think_only_where_it_can(messages: list[dict[str, Any]], draft: Draft) -> None:
+    """Turn a thinking budget off for a request in the middle of tool calls that did not begin with thinking: another
+    provider's, or made without.
+    """
+    if draft.body.get("thinking", {}).get("type") != "enabled":
+        return
+    first = ""
+    for message in reversed(messages):
+        kinds = [_kind(block) for block in message["content"]]
+        if message["role"] == "assistant":
+            if "tool_use" not in kinds:
+                break
+            first = kinds[0]
+        elif "tool_result" not in kinds:
+            break
+    if first and first not in _THOUGHTS:
+        del draft.body["thinking"]
+        draft.lose(
+            "thinking-off", "thinking", "the tool calls under way did not begin with thinking", "it can begin with the next question"
+        )  # fmt: skip
+
+
+def _kind(block: Any) -> str:
+    kind = block.get("type") if isinstance(block, dict) else None
+    return kind if isinstance(kind, str) else ""

@@ -1,0 +1,154 @@
+"""The simulator as HTTP sees it: old versions, odd bodies, readers that do not read, starts and stops halfway."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import gzip
+import json
+import logging
+import socket
+import warnings
+
+import pytest
+
+from tenuto import AsyncClient
+from tenuto.sim import Simulator
+
+BODY = json.dumps({"model": "chat", "messages": [{"role": "user", "content": "Hi"}]}).encode()
+STREAM = json.dumps({"model": "chat", "stream": True, "messages": [{"role": "user", "content": "Hi"}]}).encode()
+GEMINI = "/v1beta/models/gemini-2.5-pro"
+
+
+def head(body: bytes, version: str = "1.1", **headers: str) -> bytes:
+    told = {"host": "here", "connection": "close", "content-length": str(len(body)), **headers}
+    lines = [f"POST /v1/chat/completions HTTP/{version}", *(f"{name}: {value}" for name, value in told.items())]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n"
+
+
+def line(sim: Simulator) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", int(sim.base_url.rpartition(":")[2])), timeout=10)
+
+
+def rest(held: socket.socket) -> bytes:
+    return b"".join(iter(lambda: held.recv(65536), b""))
+
+
+def answered(sim: Simulator, sent: bytes) -> bytes:
+    with line(sim) as held:
+        held.sendall(sent)
+        return rest(held)
+
+
+# --- bodies -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_old_version_gets_a_stream_that_ends_with_its_line():
+    with Simulator(script=["Hello"]) as sim:
+        told = answered(sim, head(STREAM, "1.0") + STREAM)
+
+    assert told.startswith(b"HTTP/1.0 200")
+    assert b"chunked" not in told.lower()
+    assert told.endswith(b"data: [DONE]\n\n")
+
+
+def test_a_new_version_gets_it_in_chunks():
+    with Simulator(script=["Hello"]) as sim:
+        told = answered(sim, head(STREAM) + STREAM)
+
+    assert b"transfer-encoding: chunked" in told.lower()
+    assert told.endswith(b"\r\n0\r\n\r\n")
+
+
+def test_who_waits_to_be_told_to_go_on_is_told():
+    with Simulator(script=["Hello"]) as sim, line(sim) as held:
+        held.sendall(head(BODY, expect="100-continue"))
+        assert held.recv(65536) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        held.sendall(BODY)
+        assert rest(held).startswith(b"HTTP/1.1 200")
+
+
+def test_who_waits_with_too_much_is_refused_before_it_is_sent():
+    with Simulator() as sim, line(sim) as held:
+        held.sendall(head(BODY, **{"expect": "100-continue", "content-length": "99999999"}))
+        assert held.recv(65536).startswith(b"HTTP/1.1 413")
+
+
+def test_a_packed_body_is_unpacked_and_a_broken_one_refused(caplog):
+    packed = {"content-encoding": "gzip"}
+    data = gzip.compress(BODY)
+    with caplog.at_level(logging.WARNING), Simulator(script=["Hello"]) as sim:
+        assert answered(sim, head(data, **packed) + data).startswith(b"HTTP/1.1 200")
+        told = answered(sim, head(BODY, **packed) + BODY)
+        refused = [record.refused.message for record in sim.refusals]
+
+    assert told.startswith(b"HTTP/1.1 400")
+    assert json.loads(told.partition(b"\r\n\r\n")[2])["error"]["message"] == refused[0]
+    assert "not encoded as its head says" in refused[0]
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("body", [{"stream": True}, {"generateContentRequest": {"contents": [{"parts": []}]}}])
+def test_what_only_another_path_takes_is_refused(body):
+    sent = json.dumps({"contents": [{"role": "user", "parts": [{"text": "Hi"}]}], **body}).encode()
+    with Simulator() as sim:
+        told = answered(sim, head(sent).replace(b"/v1/chat/completions", f"{GEMINI}:generateContent".encode()) + sent)
+
+    assert told.startswith(b"HTTP/1.1 400")
+    assert "Unknown name" in json.loads(told.partition(b"\r\n\r\n")[2])["error"]["message"]
+
+
+# --- starts and stops -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("body, size", [(BODY, 2_000_000), (STREAM, 100_000)], ids=["whole", "streamed"])
+def test_a_reader_that_does_not_read_leaves_nothing_open(body, size):
+    async def main():
+        async with Simulator(script=["lorem ipsum " * size]) as sim:
+            held = line(sim)
+            held.sendall(head(body, connection="keep-alive") + body)
+            async with asyncio.timeout(20):
+                while not sim.requests:
+                    await asyncio.sleep(0.01)
+        return held
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        asyncio.run(main()).close()
+        gc.collect()
+    assert [str(one.message) for one in caught] == []
+
+
+@pytest.mark.parametrize("steps", range(1, 6))
+def test_a_client_that_is_closed_while_it_starts_one_leaves_nothing_open(steps, monkeypatch):
+    monkeypatch.delenv("TENUTO_SIM_URL", raising=False)
+
+    async def main():
+        ai = AsyncClient(middleware=[])
+        asking = asyncio.create_task(ai.chat("sim/chat", "Hi"))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        await ai.close()
+        await asyncio.gather(asking, return_exceptions=True)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        asyncio.run(main())
+        gc.collect()
+    assert [str(one.message) for one in caught] == []
+
+
+def test_one_that_runs_is_not_started_again():
+    sim = Simulator(script=["Hello"])
+    with sim:
+        with pytest.raises(RuntimeError, match="runs already"), sim:
+            pass
+        assert answered(sim, head(BODY) + BODY).startswith(b"HTTP/1.1 200")
+
+    async def main():
+        async with sim:
+            with pytest.raises(RuntimeError, match="runs already"):
+                await sim.__aenter__()
+
+    asyncio.run(main())
