@@ -414,6 +414,15 @@ def test_the_script_on_the_page_can_be_read():
     assert 2 == len(load(script)[0].turns)
 
 
+STORE = (FOLDER.parent / "docs" / "store.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("at", range(STORE.count("```python\n")))
+def test_the_page_of_the_store_runs(at):
+    """Each of its programs, by itself."""
+    exec(re.findall(r"```python\n(.*?)```", STORE, re.DOTALL)[at], {"__name__": "page"})
+
+
 PAGE = (FOLDER.parent / "docs" / "client.md").read_text("utf-8")
 
 

@@ -34,7 +34,10 @@ def test_what_users_write(tmp_path):
     marked = [line.partition("  # expect: ")[2] for line in MISTAKES.read_text("utf-8").splitlines()]
     wanted = {at: set(codes.split(", ")) for at, codes in enumerate(marked, 1) if codes}
 
-    pages = [(ROOT / name).read_text("utf-8") for name in ("README.md", "docs/client.md", "docs/simulator.md")]
+    pages = [
+        (ROOT / name).read_text("utf-8")
+        for name in ("README.md", "docs/client.md", "docs/simulator.md", "docs/store.md")
+    ]
     readme = re.findall(r"```python\n(.*?)```", "".join(pages), re.DOTALL)
     shown = [tmp_path / f"readme_{at}.py" for at in range(len(readme))]
     for path, program in zip(shown, readme, strict=True):

@@ -305,11 +305,24 @@ class SessionNotFound(StoreError):
 
 
 class SessionInUse(StoreError):
-    """Another live process holds the session."""
+    """Another live process holds the session: `pid` on `host`, as far as it is known."""
+
+    def __init__(self, session: str, *, pid: int = 0, host: str = "") -> None:
+        who = f"process {pid} on {host or 'this machine'}" if pid else "somebody else"
+        super().__init__(
+            f"session {session!r} is in use by {who}: stop that one or wait for its end, fork the session, or take it "
+            "over (take=True), which stops the other at its next write"
+        )
+        self.session = session
+        self.pid = pid
+        self.host = host
 
 
 class LeaseLost(StoreError):
-    """Another process took the session over; nothing was written."""
+    """Another process took the session over; this write was refused, and so will be all that follow under this lease.
+
+    Stop what is running for the session. To go on, take a new lease and read what was written in the meantime.
+    """
 
 
 class StoreCorrupt(StoreError):

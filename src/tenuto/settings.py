@@ -7,10 +7,15 @@ change it.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-__all__ = ["debug", "found", "proxy", "value"]
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["debug", "found", "home", "proxy", "value"]
 
 
 _HERE = ("localhost", "127.0.0.1", "::1")
@@ -46,3 +51,17 @@ def proxy(url: str) -> str | None:
     if not wanted or not parts.hostname or proxy_bypass(parts.netloc.rpartition("@")[2]):
         return None
     return wanted if "://" in wanted else f"http://{wanted}"
+
+
+def home() -> Path:
+    """Return the folder for what is kept: `TENUTO_HOME`, or the place that the platform has for a program's data."""
+    from pathlib import Path  # only who keeps something needs it
+
+    if named := value("TENUTO_HOME"):
+        return Path(named).expanduser()
+    if sys.platform == "win32":
+        return Path(value("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "tenuto"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "tenuto"
+    shared = value("XDG_DATA_HOME")
+    return (Path(shared) if shared.startswith("/") else Path.home() / ".local" / "share") / "tenuto"

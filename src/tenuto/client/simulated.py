@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tenuto import settings
@@ -92,6 +91,8 @@ class _Own:
 
 
 def _simulator() -> Simulator:
+    from pathlib import Path
+
     from tenuto.sim.script import load
     from tenuto.sim.simulator import Simulator, parse_pace
 

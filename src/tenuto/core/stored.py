@@ -5,7 +5,8 @@ Loading goes two ways. A document of exactly our own fields is one typed decode.
 
 * a block of an unknown type, or that does not fit its type, becomes `Opaque` with no dialect; a token `OpaqueMeta`; a
   citation an `OtherCitation`;
-* an unknown field, or an optional one that does not fit, is kept as text in the `unread` of the value it stood on.
+* an unknown field, or an optional one that does not fit, is kept as text in the `unread` of the value it stood on;
+* an act of an unknown kind, or that does not fit its kind, is `Strange`.
 
 All of them are written back where they stood. A block may also come with its fields inside `data`, a call with its
 arguments as JSON instead of text, and a token under another spelling of its tag; each is written in the one form.
@@ -37,6 +38,7 @@ from tenuto.core.blocks import (
     ToolUse,
     Value,
 )
+from tenuto.core.journal import VERSION, Act, Draft, Strange, kind_of
 from tenuto.core.jsonio import JsonError
 from tenuto.core.messages import AssistantMessage, Content, Message, Origin, ToolResult, Usage
 from tenuto.core.response import ChatResponse, Choice
@@ -44,11 +46,14 @@ from tenuto.core.target import Loss
 from tenuto.core.transcript import Transcript
 
 __all__ = [
+    "drafted",
+    "dump_act",
     "dump_block",
     "dump_message",
     "dump_meta",
     "dump_response",
     "dump_transcript",
+    "load_act",
     "load_block",
     "load_message",
     "load_meta",
@@ -65,6 +70,7 @@ _meta_decoder: msgspec.json.Decoder[ProviderMeta] = msgspec.json.Decoder(Provide
 _message_decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 _transcript_decoder = msgspec.json.Decoder(Transcript)
 _response_decoder = msgspec.json.Decoder(ChatResponse)
+_act_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Act)  # what it cannot read is read as `Strange`
 
 
 def dump_block(block: Block) -> bytes:
@@ -117,6 +123,36 @@ def load_response(stored: Stored) -> ChatResponse:
     return _load(stored, _response_decoder, _reader(ChatResponse))
 
 
+def dump_act(act: Act | Strange) -> bytes:
+    """Write what happened."""
+    if not isinstance(act, Strange):
+        return _dump(act, _load_known_act)
+    data = act.raw.encode("utf-8", "surrogatepass")
+    if load_act(data) != act:
+        raise JsonError(
+            f"an act of the kind {act.kind!r} cannot be stored: what it holds says something else when read"
+        )
+    return data
+
+
+def load_act(stored: Stored) -> Act | Strange:
+    """Read what happened; an act of an unknown kind, or that does not fit its kind, comes back as `Strange`."""
+    act: Act | Strange = _load(stored, _act_decoder, _act)
+    return act
+
+
+def drafted(act: Act | Strange, *, id: str, at: int, version: int = VERSION) -> Draft:
+    """Make an entry that has no place yet; `at` is milliseconds since 1970."""
+    return Draft(id, at, kind_of(act), dump_act(act), act, version)
+
+
+def _load_known_act(stored: bytes) -> Act:
+    act = load_act(stored)
+    if isinstance(act, Strange):
+        raise JsonError(f"an act of the kind {act.kind!r} cannot be stored: it reads as one that nobody knows")
+    return act
+
+
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
@@ -164,7 +200,7 @@ def _as_it_came(value: Opaque | OpaqueMeta) -> bool:
 
 def _load(stored: Stored, decoder: msgspec.json.Decoder[T], read: Callable[[Raw], T]) -> T:
     data = stored.encode("utf-8", "surrogatepass") if isinstance(stored, str) else bytes(stored)
-    if not any(sign in data for sign in _UNREAD):
+    if not _may_say_unread(data):
         try:
             return decoder.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -172,8 +208,13 @@ def _load(stored: Stored, decoder: msgspec.json.Decoder[T], read: Callable[[Raw]
     return read(jsonio.check(data))
 
 
-# `unread` is a field of ours, not of the stored form: a typed decode must not find it, however its letters are spelt.
-_UNREAD = (b'"unread"', b"\\u006", b"\\u007")
+def _may_say_unread(data: bytes) -> bool:
+    """`unread` is a field of ours, not of the stored form: a typed decode must not find it, however its letters are spelt.
+
+    This is done for every entry of a session that is opened, and looking for one sign is the fastest there is.
+    """
+    spelt = b"\\" in data and b"\\u00" in data and (b"\\u006" in data or b"\\u007" in data)
+    return spelt or b'"unread"' in data
 
 
 class _Field(NamedTuple):
@@ -266,6 +307,15 @@ def _message(raw: Raw) -> Message:
     return _value(_MESSAGES[role], members)
 
 
+def _act(raw: Raw) -> Act | Strange:
+    members = jsonio.members(raw)
+    kind = jsonio.text_of(members.get("entry"))
+    try:
+        return _value(_ACTS[kind], members)
+    except (JsonError, KeyError):
+        return Strange(kind, jsonio.as_text(raw))
+
+
 def _content(raw: Raw) -> Block:
     block = _block(raw)
     return block if isinstance(block, Content) else Opaque("", jsonio.as_text(raw))
@@ -296,6 +346,7 @@ _BLOCKS: dict[str, type[Block]] = _by_tag(Block)
 _METAS: dict[str, type[ProviderMeta]] = _by_tag(ProviderMeta)
 _CITATIONS: dict[str, type[Citation]] = _by_tag(Citation)
 _MESSAGES: dict[str, type[Message]] = _by_tag(Message)
+_ACTS: dict[str, type[Act]] = _by_tag(Act)
 _SPELLINGS = dict(pair.split("=") for pair in ("openai=open_ai", "google=gemini"))
 
 _NESTED: dict[Any, Callable[[Raw], Any]] = {
@@ -306,6 +357,9 @@ _NESTED: dict[Any, Callable[[Raw], Any]] = {
     str | tuple[Content, ...]: _words_or(_content),
     tuple[ToolResult, ...]: _each(_reader(ToolResult)),
     Origin | None: _optional(_reader(Origin)),
+    Message: _message,
+    Loss: _reader(Loss),
+    ToolResult: _reader(ToolResult),
     tuple[Message, ...]: _each(_message),
     AssistantMessage: _reader(AssistantMessage),
     tuple[Choice, ...]: _each(_reader(Choice)),

@@ -1,7 +1,8 @@
 """For tests of programs that use tenuto: no network, no keys, no surprises.
 
 A script for the simulator is made of turns, a turn of steps: `turn(think("hm"), call("weather", {"city": "Oslo"}))`. The
-fixture `tenuto_sim` comes with the package, as a plugin for pytest. The names below are loaded when they are first used.
+fixture `tenuto_sim` comes with the package, as a plugin for pytest. `StoreConformance` puts a store of your own to the test
+(`tenuto.testing.stores` says how). The names below are loaded when they are first used.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from tenuto.testing.scripts import stop as stop
     from tenuto.testing.scripts import think as think
     from tenuto.testing.scripts import turn as turn
+    from tenuto.testing.stores import StoreConformance as StoreConformance
     from tenuto.testing.transport import Answer as Answer
     from tenuto.testing.transport import ScriptedTransport as ScriptedTransport
 
@@ -33,6 +35,7 @@ _HOMES = {
         *("call", "cut", "deny", "drip", "fail", "pause", "picture", "refuse", "run_code", "say", "search", "stall"),
         *("stop", "think", "turn"),
     ),
+    "tenuto.testing.stores": ("StoreConformance",),
     "tenuto.testing.transport": ("Answer", "ScriptedTransport"),
 }
 
@@ -40,6 +43,7 @@ __all__ = [
     "Answer",
     "ScriptedTransport",
     "Simulator",
+    "StoreConformance",
     "call",
     "cut",
     "deny",

@@ -1,0 +1,445 @@
+"""The journal: what was said and done in a session, entry by entry, and the folds that make everything else of it.
+
+An `Act` is what happened. An `Entry` is an act in its place: numbered, timed, fenced, with an id that its writer made and
+the digest of its bytes. Entries are only ever added. The transcript, the usage, the open calls and the summary of a
+session are pure functions of its entries; there is no other state.
+
+A kind of entry that a later version wrote is a `Strange` act: it can be shown and copied, and a session that holds one is
+not resumed by this version (`strange_in`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from tenuto.core import jsonio
+from tenuto.core.blocks import Value
+from tenuto.core.messages import AssistantMessage, Message, ToolCallView, ToolResult, ToolResults, Usage, UserMessage
+from tenuto.core.target import Loss
+from tenuto.core.transcript import Transcript
+
+__all__ = [
+    "VERSION",
+    "Act",
+    "ApprovalAsked",
+    "Asked",
+    "Compacted",
+    "Configured",
+    "Decided",
+    "Draft",
+    "Entry",
+    "Failed",
+    "HandedOver",
+    "Linked",
+    "Lost",
+    "Replied",
+    "Returned",
+    "Said",
+    "SessionMeta",
+    "SessionState",
+    "Started",
+    "Steered",
+    "Stopped",
+    "Strange",
+    "digest_of",
+    "kind_of",
+    "open_calls_of",
+    "session_meta_of",
+    "strange_in",
+    "transcript_of",
+    "usage_of",
+]
+
+VERSION = 1
+"""The version of the entries that this library writes."""
+
+
+# --- what happens -----------------------------------------------------------------------------------------------------
+
+
+class _Act(Value, frozen=True, tag_field="entry"):
+    pass
+
+
+class Configured(_Act, frozen=True, tag="configured"):
+    """Whom the session asks, and how: once at its beginning, and again whenever it changes.
+
+    `parameters` is the text of a JSON object, `tools` of a JSON array of definitions; `agent` names the agent.
+    """
+
+    model: str
+    system: str = ""
+    parameters: str = ""
+    tools: str = ""
+    agent: str = ""
+
+
+class Said(_Act, frozen=True, tag="said"):
+    """Somebody other than the model said something: the user, as a rule."""
+
+    message: Message
+
+
+class Asked(_Act, frozen=True, tag="asked"):
+    """The model is about to be asked: `digest` stands for the request as it goes out."""
+
+    model: str
+    digest: str = ""
+    encoder: int = 0
+    attempt: int = 1
+
+
+class Replied(_Act, frozen=True, tag="replied"):
+    """The model answered, whole. What it used, what was lost on the way, and what it cost (USD, as text)."""
+
+    message: AssistantMessage
+    usage: Usage | None = None
+    losses: tuple[Loss, ...] = ()
+    response_id: str = ""
+    request_id: str = ""
+    cost: str = ""
+
+
+class Failed(_Act, frozen=True, tag="failed"):
+    """An attempt to ask came to nothing; what it used is paid for all the same."""
+
+    error: str
+    message: str = ""
+    attempt: int = 1
+    retryable: bool = False
+    usage: Usage | None = None
+
+
+class Started(_Act, frozen=True, tag="started"):
+    """A call is about to act. `ordinal` is its place among the calls of the last reply: ids may repeat, places do not.
+
+    `key` is the same for every attempt at this call; `effect` says what may be done if it never returned.
+    """
+
+    call: str
+    ordinal: int
+    name: str = ""
+    key: str = ""
+    effect: str = ""
+    attempt: int = 1
+    pid: int = 0
+    host: str = ""
+
+
+class Returned(_Act, frozen=True, tag="returned"):
+    """A call has its result, whether it ran, was denied, or was interrupted and nobody knows what became of it."""
+
+    result: ToolResult
+    ordinal: int
+    attempt: int = 1
+    outcome: Literal["done", "failed", "denied", "interrupted", "cancelled", "unknown"] = "done"
+
+
+class ApprovalAsked(_Act, frozen=True, tag="approval_asked"):
+    """A call waits for somebody's word."""
+
+    call: str
+    ordinal: int
+    name: str = ""
+
+
+class Decided(_Act, frozen=True, tag="decided"):
+    """Somebody gave it."""
+
+    call: str
+    ordinal: int
+    allowed: bool
+    why: str = ""
+
+
+class Steered(_Act, frozen=True, tag="steered"):
+    """Something was said while the agent was at work; the model hears it at the next turn boundary, which is here."""
+
+    message: Message
+
+
+class Compacted(_Act, frozen=True, tag="compacted"):
+    """From here on, `messages` stand for everything up to and with entry `upto`. Nothing is taken from the journal."""
+
+    upto: int
+    messages: tuple[Message, ...] = ()
+    why: str = ""
+
+
+class HandedOver(_Act, frozen=True, tag="handed_over"):
+    """The session goes on with another model, and this is what cannot go along."""
+
+    model: str
+    before: str = ""
+    losses: tuple[Loss, ...] = ()
+
+
+class Lost(_Act, frozen=True, tag="lost"):
+    """Something could not be carried."""
+
+    loss: Loss
+
+
+class Linked(_Act, frozen=True, tag="linked"):
+    """Another session belongs to this one: that of a sub-agent, for the call it answers."""
+
+    session: str
+    call: str = ""
+    ordinal: int = 0
+
+
+class Stopped(_Act, frozen=True, tag="stopped"):
+    """The run ended or waits: `completed`, `failed`, `cancelled`, `waiting`, `limit`; `detail` says for what."""
+
+    reason: str
+    detail: str = ""
+
+
+class Strange(msgspec.Struct, frozen=True):
+    """An act that this version does not know. `raw` is its JSON text."""
+
+    kind: str
+    raw: str
+
+
+Act: TypeAlias = (
+    Configured | Said | Asked | Replied | Failed | Started | Returned | ApprovalAsked | Decided | Steered | Compacted
+    | HandedOver | Lost | Linked | Stopped
+)  # fmt: skip
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """An entry before it has its place. `id` is its writer's: the same draft sent twice is one entry.
+
+    `at` is milliseconds since 1970, `body` the act's stored bytes and `act` what they say: `stored.drafted` makes both.
+    """
+
+    id: str
+    at: int
+    kind: str
+    body: bytes
+    act: Act | Strange
+    version: int = VERSION
+
+    @property
+    def digest(self) -> str:
+        """The sha-256 of the body, in hex."""
+        return digest_of(self.body)
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """An act in its place. `digest` was computed when it was written; `verify` compares it with the body."""
+
+    seq: int
+    id: str
+    at: int
+    fence: int
+    kind: str
+    body: bytes
+    digest: str
+    act: Act | Strange
+    version: int = VERSION
+
+
+def digest_of(body: bytes) -> str:
+    """Return the sha-256 of a body, in hex."""
+    return hashlib.sha256(body).hexdigest()
+
+
+def kind_of(act: Act | Strange) -> str:
+    """Return what kind of act it is, in a word: what stands under `entry` in its stored form."""
+    return act.kind if isinstance(act, Strange) else str(act.__struct_config__.tag)
+
+
+# --- folds ------------------------------------------------------------------------------------------------------------
+
+
+class _Turn:
+    """A reply, the results that came for its calls so far, and the number of the last entry that belongs to it."""
+
+    def __init__(self, reply: AssistantMessage, seq: int) -> None:
+        self.last = seq
+        self._reply = reply
+        self._calls = tuple(reply.tool_calls())
+        self._results: dict[int, ToolResult] = {}
+
+    def take(self, returned: Returned, seq: int) -> None:
+        """Of several results for one call, the last counts. One for a call that was never made counts for nothing."""
+        if 0 <= returned.ordinal < len(self._calls):
+            self._results[returned.ordinal] = returned.result
+            self.last = seq
+
+    def messages(self) -> tuple[Message, ...]:
+        """The reply and, in the order of the calls, what came back."""
+        results = tuple(self._results[at] for at in sorted(self._results))
+        return (self._reply, ToolResults(results)) if results else (self._reply,)
+
+    def open(self) -> tuple[ToolCallView, ...]:
+        return tuple(call for at, call in enumerate(self._calls) if at not in self._results)
+
+
+class _Fold:
+    """Walks the entries once.
+
+    A message is held with the number of the last entry of its turn: a compaction covers a turn as a whole or not at all,
+    or results would be left without their calls.
+    """
+
+    def __init__(self) -> None:
+        self._settled: list[tuple[int, Message]] = []
+        self._turn: _Turn | None = None
+
+    def take(self, entry: Entry) -> None:
+        act = entry.act
+        if isinstance(act, Replied):
+            self._settle()
+            self._turn = _Turn(act.message, entry.seq)
+        elif isinstance(act, Returned):
+            if self._turn is not None:
+                self._turn.take(act, entry.seq)
+        elif isinstance(act, Said | Steered):
+            self._settle()
+            self._settled.append((entry.seq, act.message))
+        elif isinstance(act, Compacted):
+            self._compact(act, min(act.upto, entry.seq))
+
+    def _settle(self) -> None:
+        """The turn is over: nothing that returns belongs to it any more."""
+        turn, self._turn = self._turn, None
+        if turn is not None:
+            self._settled.extend((turn.last, message) for message in turn.messages())
+
+    def _compact(self, act: Compacted, upto: int) -> None:
+        """A turn that waits for results is not covered: its calls are owed an answer, whatever was summed up."""
+        if self._turn is not None and self._turn.last <= upto and not self._turn.open():
+            self._turn = None
+        kept = [(at, message) for at, message in self._settled if at > upto]
+        self._settled = [*((upto, message) for message in act.messages), *kept]
+
+    def transcript(self) -> Transcript:
+        turn = self._turn.messages() if self._turn else ()
+        return Transcript((*(message for _, message in self._settled), *turn))
+
+    def open_calls(self) -> tuple[ToolCallView, ...]:
+        return self._turn.open() if self._turn else ()
+
+
+def _folded(entries: Iterable[Entry]) -> _Fold:
+    fold = _Fold()
+    for entry in entries:
+        fold.take(entry)
+    return fold
+
+
+def transcript_of(entries: Iterable[Entry]) -> Transcript:
+    """Return the conversation as the model is to see it: results in the order of their calls, compaction applied."""
+    return _folded(entries).transcript()
+
+
+def open_calls_of(entries: Iterable[Entry]) -> tuple[ToolCallView, ...]:
+    """Return the calls of the last reply that have no result yet, in order. Whatever was said since has closed them."""
+    return _folded(entries).open_calls()
+
+
+def usage_of(entries: Iterable[Entry]) -> Usage:
+    """Return what the session used so far: replies, and attempts that failed and were paid for."""
+    return _sum_of(entry.act.usage for entry in entries if isinstance(entry.act, Replied | Failed))
+
+
+def _sum_of(usages: Iterable[Usage | None]) -> Usage:
+    total = Usage()
+    for usage in usages:
+        total = total if usage is None else total + usage
+    return total
+
+
+def strange_in(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Yield the entries that this version cannot read: of an unknown kind, or of a later version."""
+    return (entry for entry in entries if isinstance(entry.act, Strange) or entry.version > VERSION)
+
+
+# --- what a session comes to ------------------------------------------------------------------------------------------
+
+
+class SessionState(msgspec.Struct, frozen=True):
+    """A session as a value: its messages and what they used so far. Each change makes a new one."""
+
+    id: str
+    messages: tuple[Message, ...] = ()
+    usage: Usage = Usage()
+
+    def push(self, message: Message) -> SessionState:
+        """Return the session with one message more."""
+        return msgspec.structs.replace(self, messages=(*self.messages, message))
+
+    def record_usage(self, turn: Usage) -> SessionState:
+        """Return the session with what a turn used added to its sum."""
+        return msgspec.structs.replace(self, usage=self.usage + turn)
+
+    def total_usage(self) -> Usage:
+        """Return what the session used, which no message says."""
+        return self.usage
+
+    def total_tokens(self) -> int:
+        """Return tokens in and out, cached and thought ones included."""
+        return (self.usage.prompt_tokens or 0) + (self.usage.completion_tokens or 0)
+
+
+class SessionMeta(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a list of sessions shows of one; times are milliseconds since 1970.
+
+    `title` is how the first thing said begins; `status` the last word of `Stopped`, or `open` if the work went on since.
+    `message_count` counts what a compaction covers, too.
+    """
+
+    id: str = ""
+    created_at: int = 0
+    updated_at: int = 0
+    message_count: int = 0
+    usage: Usage = Usage()
+    model: str = ""
+    agent: str = ""
+    title: str = ""
+    status: str = "open"
+    waiting: int = 0
+    """How many calls the last reply made, as long as none of them has its result: the first one makes a message."""
+
+    def after(self, act: Act | Strange, at: int) -> SessionMeta:
+        """Return what one more entry makes of it. Adding up is all it takes: no earlier entry is looked at."""
+        changed: dict[str, object] = {"updated_at": max(self.updated_at, at)}
+        if not self.created_at:
+            changed["created_at"] = at
+        if isinstance(act, Said | Steered | Asked | Replied | Started):
+            changed["status"] = "open"
+        if isinstance(act, Said | Steered | Replied):
+            calls = sum(1 for _ in act.message.tool_calls()) if isinstance(act, Replied) else 0
+            changed |= {"message_count": self.message_count + 1, "waiting": calls}
+        if isinstance(act, Returned) and 0 <= act.ordinal < self.waiting:
+            changed |= {"message_count": self.message_count + 1, "waiting": 0}
+        if isinstance(act, Said) and not self.title and isinstance(act.message, UserMessage):
+            changed["title"] = _title(str(act.message))
+        if isinstance(act, Replied | Failed) and act.usage is not None:
+            changed["usage"] = self.usage + act.usage
+        if isinstance(act, Configured):
+            changed |= {"model": act.model, "agent": act.agent or self.agent}
+        if isinstance(act, HandedOver):
+            changed["model"] = act.model
+        if isinstance(act, Stopped):
+            changed["status"] = act.reason
+        return msgspec.structs.replace(self, **changed)
+
+
+def _title(said: str) -> str:
+    return jsonio.printable(" ".join(said.lstrip()[:400].split())[:80])  # what is said may be a hundred megabytes
+
+
+def session_meta_of(id: str, entries: Iterable[Entry]) -> SessionMeta:
+    """Return what a list shows of a session."""
+    meta = SessionMeta(id=id)
+    for entry in entries:
+        meta = meta.after(entry.act, entry.at)
+    return meta

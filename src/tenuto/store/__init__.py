@@ -1,0 +1,1 @@
+"""Keeping sessions: the journal in memory, in SQLite, in Postgres."""

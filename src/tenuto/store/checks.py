@@ -1,0 +1,59 @@
+"""What can be wrong with a session's entries, found by reading them: pure, and the same for every store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tenuto.core import stored
+from tenuto.core.journal import Entry, Replied, Returned, Said, Steered, digest_of, kind_of
+from tenuto.core.jsonio import JsonError
+from tenuto.store.protocol import Fault
+
+__all__ = ["faults_in"]
+
+
+def faults_in(session: str, head: int, entries: Iterable[Entry]) -> list[Fault]:
+    """Check the entries of a session, oldest first: numbers, digests, what the bodies say, results for calls.
+
+    A call that has no result is no fault: the process may have died, and the next run says so. A result that answers no
+    call is one, since no provider would take it.
+    """
+    return [Fault(session, seq, what) for seq, what in _faults(head, list(entries))]
+
+
+def _faults(head: int, entries: list[Entry]) -> Iterator[tuple[int, str]]:
+    calls: list[str] = []
+    ids: set[str] = set()
+    for expected, entry in enumerate(entries, 1):
+        if entry.seq != expected:
+            yield entry.seq, f"stands where entry {expected} should be"
+        if entry.id in ids:
+            yield entry.seq, f"has the id {entry.id!r} of an entry before it"
+        ids.add(entry.id)
+        yield from ((entry.seq, what) for what in _damage(entry))
+        act = entry.act
+        if isinstance(act, Replied):
+            calls = [call.id for call in act.message.tool_calls()]
+        elif isinstance(act, Said | Steered):
+            calls = []
+        elif isinstance(act, Returned) and (act.ordinal, act.result.tool_use_id) not in enumerate(calls):
+            yield (
+                entry.seq,
+                f"is a result for call {act.ordinal}, {act.result.tool_use_id!r}: the last reply made no such",
+            )
+    if len(entries) != head:
+        yield 0, f"says that it has {head} entries, and has {len(entries)}"
+
+
+def _damage(entry: Entry) -> Iterator[str]:
+    digest = digest_of(entry.body)
+    if digest != entry.digest:
+        yield f"its bytes have the digest {digest[:12]}... and had {entry.digest[:12]}... when they were written"
+        return
+    try:
+        act = stored.load_act(entry.body)
+    except JsonError as exc:
+        yield f"cannot be read: {exc}"
+        return
+    if act != entry.act or kind_of(act) != entry.kind:
+        yield f"is called {entry.kind!r}, and its bytes say something else"

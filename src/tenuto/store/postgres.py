@@ -1,0 +1,470 @@
+"""Sessions in Postgres, shared by as many machines as there are.
+
+What holds here, and why:
+
+* One transaction that writes at a time in a store: `begin` waits for a lock that ends with the transaction. So the logic
+  above sees what it sees in SQLite, two groups of appends never lock each other out, and whoever looks for an append of
+  which the commit is unsure looks after that commit came to its end, even if its line is long gone.
+* Nothing outlives a transaction on the server: no setting, lock, prepared statement or temporary table. A pool that gives
+  each transaction another connection is none the wiser.
+* Text may hold what Postgres does not take, NUL and half characters: it is written with escapes and read back without.
+* A line that broke before a transaction begins is replaced without a word, for `patience` seconds if need be.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import unquote
+
+from tenuto.errors import StoreCorrupt, StoreError
+from tenuto.store import schema as tables
+from tenuto.store.driver import Arg, Broken, Held, Unsure
+from tenuto.store.locks import Locks
+from tenuto.store.postgres_values import ESCAPE, UNTAKEN, numbered, query_of, readable, vector_of, written
+from tenuto.store.texts import snippet_of, words_in
+
+if TYPE_CHECKING:
+    import psycopg
+
+    Line: TypeAlias = psycopg.Connection[tuple[Any, ...]]
+
+__all__ = ["PostgresDriver", "PostgresEngine"]
+
+_OLDEST = 12  # the first version of the server that will do
+_IDLE_MS = 30_000  # a process that was stopped in mid-transaction does not keep all others waiting for longer
+_TRIES = 5  # lines that may break as soon as they are there: a server that goes down takes a moment to refuse them
+_NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+_TEXT, _NUMERIC = 25, 1700  # the server's numbers for its types
+_GIVEN = {
+    "application_name": "tenuto",
+    "connect_timeout": "10",
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "30000",
+}
+"""What the address may say otherwise: that a server which says nothing is given up within a minute."""
+_REFUSALS = {
+    "25006": "this Postgres may only be read",
+    "42501": "this user may not do that in Postgres",
+    "53100": "the disk of the Postgres server is full",
+    "55P03": "another process has been writing for too long; try again",
+}
+
+
+class PostgresEngine:
+    """Opens connections to the store at an address: `postgresql://user:password@host:port/database?schema=name`.
+
+    All its tables live in one schema, `tenuto` unless the address names another; it is created if it is not there.
+    `busy_ms` is how long a transaction that writes waits for its turn, `patience` how many seconds a server that was
+    there before may be gone.
+    """
+
+    def __init__(self, url: str, *, busy_ms: int = 10_000, patience: float = 10.0) -> None:
+        self.name = "PostgreSQL"
+        self.schema, self._given = _understood(url)
+        quoted = '"' + self.schema.replace('"', '""') + '"'
+        within = f"SET LOCAL search_path = {quoted}, pg_temp; SET LOCAL lock_timeout = {busy_ms:d}; "
+        within += f"SET LOCAL idle_in_transaction_session_timeout = {_IDLE_MS}"
+        turn = f"SET LOCAL synchronous_commit = on; SELECT pg_advisory_xact_lock({_turn(self.schema)})"
+        self.to_read = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {within}; {_NOW}"
+        self.to_write = f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {within}; {turn}; {_NOW}"
+        self._create = f"CREATE SCHEMA {quoted}"
+        self._patience = patience
+        self._met = False
+        self._id = ""
+        self._kept: Locks | None = None
+        self._inherited: list[Line] = []
+
+    def __repr__(self) -> str:
+        return f"PostgresEngine({self.shown!r})"
+
+    @property
+    def shown(self) -> str:
+        """The address without its secrets."""
+        of = self._given
+        user = f"{of['user']}@" if of.get("user") else ""
+        port = f":{of['port']}" if of.get("port") else ""
+        host = of.get("host") or of.get("hostaddr") or ""
+        return f"postgresql://{user}{host}{port}/{of.get('dbname', '')}?schema={self.schema}"
+
+    def open(self, *, write: bool) -> PostgresDriver:
+        """Open a connection. The first makes the tables; the first that writes brings older ones up to date."""
+        driver = PostgresDriver(self)
+        try:
+            driver.begin(write=False)
+            found = self._version(driver)
+            driver.rollback()
+            if not found or (write and found < tables.VERSION):
+                self._bring_up(driver)
+        except StoreError:
+            driver.close()
+            raise
+        return driver
+
+    @property
+    def locks(self) -> bool:
+        """Whether this system has locks that end with their holder."""
+        return self._folder().real
+
+    @property
+    def place(self) -> str:
+        """The name of the folder in which this machine's locks for this store are."""
+        return self._folder().place
+
+    def hold(self, session: str) -> Held | None:
+        """Take this machine's lock on a session; None if a live process has it."""
+        return self._folder().hold(session)
+
+    def _folder(self) -> Locks:
+        """The locks of this store. It is known by an id of its own, since one server has many names."""
+        if self._kept is None:
+            if not self._id:
+                self.open(write=False).close()
+            self._kept = Locks(_lock_folder() / hashlib.sha256(self._id.encode()).hexdigest()[:32])
+        return self._kept
+
+    # --- for its drivers ---
+
+    def connect(self) -> Line:
+        """Connect. A server that was there before may be on its way back: ask again, ever more slowly, for a while."""
+        import psycopg
+
+        until = time.monotonic() + (self._patience if self._met else 0)
+        pause = 0.02
+        while True:
+            try:
+                wanted = psycopg.conninfo.make_conninfo(**self._given)
+                line = psycopg.connect(wanted, autocommit=True, prepare_threshold=None)
+            except psycopg.OperationalError as exc:
+                if time.monotonic() + pause > until:
+                    raise StoreError(f"cannot open {self.shown}: {_words_of(exc)}") from exc
+            else:
+                self._greet(line)
+                return line
+            time.sleep(pause)
+            pause = min(2 * pause, 1.0)
+
+    def lay_aside(self, line: Line) -> None:
+        """Keep a line that is a parent's, and that this process inherited: to close it would close the parent's."""
+        self._inherited.append(line)
+
+    def fault(self, exc: psycopg.Error) -> StoreError:
+        """Say in our words what the server refused."""
+        state = exc.sqlstate or ""
+        kind = StoreCorrupt if state in ("XX001", "XX002") else StoreError
+        return kind(f"{_REFUSALS.get(state, 'Postgres refused')}: {_words_of(exc)} [{state} at {self.shown}]")
+
+    def _greet(self, line: Line) -> None:
+        from psycopg import RawCursor
+        from psycopg.types.string import StrBinaryDumper
+
+        version = line.info.parameter_status("server_version") or ""
+        encoding = line.info.parameter_status("server_encoding")
+        if line.info.server_version < _OLDEST * 10_000 or encoding != "UTF8":
+            line.close()
+            raise StoreError(
+                f"{self.shown} is PostgreSQL {version} with the encoding {encoding}: "
+                f"tenuto needs version {_OLDEST} or later, and UTF8"
+            )
+        line.pgconn.nonblocking = (
+            0  # or large values are moved in memory for each piece that is sent: 12 times the work
+        )
+        line.cursor_factory = RawCursor
+        line.adapters.register_dumper(str, StrBinaryDumper)  # as text, which it is whatever it is compared with
+        self.name = f"PostgreSQL {version.split(' ')[0]}"
+        self._met = True
+
+    # --- the tables ---
+
+    def _version(self, driver: PostgresDriver) -> int:
+        """Return the version of the tables; 0 if there are none. Raise `StoreError` if they are not ours to touch."""
+        named = driver.rows(
+            "SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "WHERE n.nspname = ? AND c.relkind IN ('r', 'p', 'v', 'm', 'f')",
+            (self.schema,),
+        )
+        if not named:
+            return 0
+        facts = self._facts(driver) if ("meta",) in named else {}
+        if facts.get("store") != tables.MARKER or not facts.get("schema", "").isdecimal():
+            raise StoreError(
+                f"{self.shown} holds tables that are not tenuto's: nothing was changed; name another schema by ?schema="
+            )
+        found = int(facts["schema"])
+        if found > tables.VERSION:
+            raise tables.newer(self.shown, found, tables.VERSION)
+        self._id = facts.get("id", "")
+        return found
+
+    def _facts(self, driver: PostgresDriver) -> dict[str, str]:
+        columns = driver.rows(
+            "SELECT column_name::text FROM information_schema.columns WHERE table_schema = ? AND table_name = 'meta'",
+            (self.schema,),
+        )
+        return dict(driver.rows("SELECT key, value FROM meta")) if {("key",), ("value",)} <= {*columns} else {}
+
+    def _bring_up(self, driver: PostgresDriver) -> None:
+        driver.begin(write=True)
+        try:
+            found = self._version(driver)  # once more: somebody may have been quicker
+            if found < tables.VERSION:
+                if not driver.rows("SELECT 1 FROM pg_namespace WHERE nspname = ?", (self.schema,)):
+                    driver.change(self._create)
+                tables.bring_up(driver, found, tables.steps_for("postgres"))
+            if not found:
+                driver.change("INSERT INTO meta (key, value) VALUES ('id', ?)", (secrets.token_hex(16),))
+                self._version(driver)
+            driver.commit()
+        except StoreError:
+            driver.rollback()
+            raise
+
+
+class PostgresDriver:
+    """One connection to Postgres, which is replaced when it broke."""
+
+    def __init__(self, engine: PostgresEngine) -> None:
+        self._engine = engine
+        self._line: Line | None = None
+        self._pid = 0
+        self._now = 0
+        self._marked = False
+
+    # --- transactions ---
+
+    def begin(self, *, write: bool) -> None:
+        """Begin; wait for our turn if it is to write. A line that broke since the last time is replaced."""
+        import psycopg
+
+        left = _TRIES
+        while True:
+            if self._pid != os.getpid():
+                self.close()
+            if self._line is None:
+                self._line, self._pid = self._engine.connect(), os.getpid()
+            try:
+                answers = self._line.execute(self._engine.to_write if write else self._engine.to_read)
+                while answers.nextset():
+                    pass  # the last one is the time
+                [self._now] = answers.fetchone() or (0,)
+            except psycopg.Error as exc:
+                error = self._failed(exc)
+                self.rollback()
+                left -= 1
+                if not left or not isinstance(error, Broken):
+                    raise error from exc
+            else:
+                self._marked = False
+                return
+
+    def commit(self) -> None:
+        """End it; what was written is on the server's disk then. Raise `Unsure` if the line broke meanwhile."""
+        import psycopg
+
+        try:
+            done = self._live().execute("COMMIT").statusmessage
+        except psycopg.Error as exc:
+            error = self._failed(exc)
+            self.rollback()
+            if isinstance(error, Broken):
+                raise Unsure(
+                    f"the line to {self._engine.shown} broke during a commit, and nobody knows whether it came to be: "
+                    f"{_words_of(exc)}"
+                ) from exc
+            raise error from exc
+        if done != "COMMIT":  # the server's word for a transaction in which something failed
+            raise StoreError(f"nothing was stored: the transaction had failed before its end ({done})")
+
+    def rollback(self) -> None:
+        """Undo it. A line on which that fails is given up."""
+        import psycopg
+
+        line = self._line
+        try:
+            if line is not None and not line.closed and self._pid == os.getpid():
+                line.execute("ROLLBACK")
+        except psycopg.Error:
+            self.close()
+        if line is not None and line.closed:
+            self.close()
+
+    def save(self) -> None:
+        """Set a mark; the one before it is forgotten, or the server would keep them all."""
+        self._tell("RELEASE SAVEPOINT mark; SAVEPOINT mark" if self._marked else "SAVEPOINT mark")
+        self._marked = True
+
+    def undo(self) -> None:
+        """Go back to the mark."""
+        self._tell("ROLLBACK TO SAVEPOINT mark")
+
+    def close(self) -> None:
+        """Close the line. One that a forked child inherited is still its parent's."""
+        line, self._line = self._line, None
+        if line is not None and self._pid != os.getpid():
+            self._engine.lay_aside(line)
+        elif line is not None:
+            line.close()
+
+    # --- statements ---
+
+    def rows(self, sql: str, args: Sequence[Arg] = ()) -> list[tuple[Any, ...]]:
+        """Ask; return everything."""
+        import psycopg
+
+        try:
+            cursor = self._live().cursor(binary=True)
+            found = cursor.execute(numbered(sql), written(args)).fetchall()
+        except psycopg.Error as exc:
+            raise self._failed(exc) from exc
+        for at, column in enumerate(cursor.description or ()):
+            if column.type_code == _TEXT and any(row[at] and ESCAPE in row[at] for row in found):
+                found = [(*row[:at], readable(row[at]), *row[at + 1 :]) for row in found]
+            elif column.type_code == _NUMERIC:  # a sum of numbers
+                found = [(*row[:at], None if row[at] is None else int(row[at]), *row[at + 1 :]) for row in found]
+        return found
+
+    def change(self, sql: str, args: Sequence[Arg] = ()) -> int:
+        """Change something; return how many rows that touched."""
+        import psycopg
+
+        try:
+            return max(self._live().cursor().execute(numbered(sql), written(args)).rowcount, 0)
+        except psycopg.Error as exc:
+            raise self._failed(exc) from exc
+
+    def insert(self, sql: str, rows: Iterable[Sequence[Arg]]) -> None:
+        """Insert several rows by one statement, without waiting for each."""
+        import psycopg
+
+        try:
+            self._live().cursor().executemany(numbered(sql), [written(row) for row in rows])
+        except psycopg.Error as exc:
+            raise self._failed(exc) from exc
+
+    def clock(self) -> int:
+        """Return what the server's time was when the transaction began and had its turn, in milliseconds since 1970."""
+        return self._now
+
+    def _tell(self, words: str) -> None:
+        import psycopg
+
+        try:
+            self._live().execute(words)
+        except psycopg.Error as exc:
+            raise self._failed(exc) from exc
+
+    def _live(self) -> Line:
+        if self._line is None:
+            raise Broken(f"the line to {self._engine.shown} is gone")
+        return self._line
+
+    def _failed(self, exc: psycopg.Error) -> StoreError:
+        if self._line is not None and not self._line.closed:
+            return self._engine.fault(exc)
+        return Broken(f"the line to {self._engine.shown} broke: {_words_of(exc)}")
+
+    # --- searching ---
+
+    def index(self, rows: Iterable[tuple[str, int, str]]) -> None:
+        """Let these texts be found."""
+        self.insert(
+            "INSERT INTO words (session, seq, text, found) VALUES (?, ?, ?, ?::tsvector) "
+            "ON CONFLICT (session, seq) DO UPDATE SET text = excluded.text, found = excluded.found",
+            [(session, seq, text, vector_of(text)) for session, seq, text in rows],
+        )
+
+    def unindex(self, session: str | None) -> None:
+        """Forget the texts of a session, or of all."""
+        if session is None:
+            self.change("DELETE FROM words")
+        else:
+            self.change("DELETE FROM words WHERE session = ?", (session,))
+
+    def search(self, words: str, limit: int) -> list[tuple[str, int, str]]:
+        """Find the texts in which all the words occur. The words are told apart here, not by the server's language."""
+        wanted = words_in(words)
+        if not wanted:
+            return []
+        found = self.rows(
+            "SELECT session, seq, text FROM words, CAST(? AS tsquery) AS wanted WHERE found @@ wanted "
+            "ORDER BY ts_rank(found, wanted) DESC, session, seq LIMIT ?",
+            (query_of(wanted), limit),
+        )
+        return [(session, seq, snippet_of(text, wanted)) for session, seq, text in found]
+
+    # --- keeping house ---
+
+    def size(self) -> int:
+        """Return how many bytes the tables and their indexes take on the server's disk."""
+        sizes = self.rows(
+            "SELECT pg_total_relation_size(c.oid) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "WHERE n.nspname = ? AND c.relkind = 'r'",
+            (self._engine.schema,),
+        )
+        return sum(size for (size,) in sizes)
+
+    def backup(self, to: str) -> None:
+        """Postgres has a command of its own for that, which writes from anywhere: this only names it."""
+        name = self._engine.schema
+        raise StoreError(f"a store in Postgres is copied by its own command: pg_dump --schema={name} --file={to} ...")
+
+    def settle(self) -> None:
+        """Nothing is due: the server keeps its own house."""
+
+
+# --- addresses --------------------------------------------------------------------------------------------------------
+
+
+def _understood(url: str) -> tuple[str, dict[str, str]]:
+    """Return the schema that an address names, and all else that it says. An address holds a secret: errors do not."""
+    try:
+        import psycopg
+    except ImportError as exc:
+        raise StoreError(f"Postgres needs psycopg ({exc}): pip install tenuto[postgres]") from exc
+    address, _, query = url.partition("?")
+    said = [part for part in query.split("&") if part]
+    named = [unquote(part.removeprefix("schema=")) for part in said if part.startswith("schema=")]
+    rest = "&".join(part for part in said if not part.startswith("schema="))
+    schema = named[-1] if named else "tenuto"
+    if not 0 < len(schema.encode("utf-8", "replace")) < 64 or UNTAKEN.search(schema):
+        raise StoreError(f"{schema[:80]!r} is no name for a schema in Postgres: 1 to 63 bytes")
+    try:
+        found = psycopg.conninfo.conninfo_to_dict(address + ("?" if rest else "") + rest)
+    except psycopg.Error:
+        raise StoreError(
+            "that is no address that Postgres understands: "
+            "write postgresql://user:password@host:port/database?schema=name, with %XX for special characters"
+        ) from None
+    given = {name: str(value) for name, value in found.items() if value is not None}
+    return schema, {**_GIVEN, **given, "client_encoding": "UTF8"}
+
+
+def _turn(schema: str) -> int:
+    """Return the number of the lock that writers to a store in this schema take in turn."""
+    return int.from_bytes(hashlib.sha256(f"tenuto {schema}".encode()).digest()[:8], signed=True)
+
+
+def _lock_folder() -> Path:
+    """Return this user's folder for locks. Nobody else may have made it: that would let them lock our sessions."""
+    user = os.geteuid() if hasattr(os, "geteuid") else 0
+    folder = Path(tempfile.gettempdir()) / f"tenuto-{user}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        seen = folder.lstat()
+    except OSError as exc:
+        raise StoreError(f"the folder for locks {str(folder)!r} cannot be made: {exc}") from exc
+    if hasattr(os, "geteuid") and (seen.st_uid != user or seen.st_mode & 0o022):
+        raise StoreError(f"the folder for locks {str(folder)!r} is open to others: remove it, or set TMPDIR")
+    return folder
+
+
+def _words_of(exc: Exception) -> str:
+    return " ".join(str(exc).split())

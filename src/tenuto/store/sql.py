@@ -1,0 +1,326 @@
+"""The store over a database: one logic for SQLite and Postgres.
+
+Two threads, each with a connection of its own: one writes, one reads. What they do is a transaction each; appends that
+wait at the same moment share one (`worker`). Nothing here touches a connection: it says what is to be done, and awaits it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar
+
+from tenuto.core.journal import Draft, Entry
+from tenuto.errors import LeaseLost, SessionInUse, SessionNotFound, StoreError
+from tenuto.store import entries, keeping, listing
+from tenuto.store.driver import Broken, Driver, Engine, Unsure
+from tenuto.store.ids import check_id, check_name, made_id
+from tenuto.store.indexing import Index
+from tenuto.store.leases import Leases
+from tenuto.store.protocol import Fault, Hit, Lease, Page, Stats, StoredSession
+from tenuto.store.worker import Work, Worker
+
+__all__ = ["SqlStore"]
+
+T = TypeVar("T")
+_PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)
+"""How many seconds to wait before something is tried again because the line broke."""
+_LEFT: list[_Crew] = []
+"""The threads and connections of a parent process: a child that was forked off neither uses nor closes them."""
+
+
+class _Duties:
+    """What the thread that writes does without being asked."""
+
+    def __init__(self, leases: Leases, index: Index) -> None:
+        self._leases = leases
+        self._index = index
+
+    def wait(self) -> float | None:
+        """Return in how many seconds the first is due."""
+        now = time.monotonic()
+        renewal, indexing = self._leases.wait(now), self._index.wait(now)
+        if renewal is None or indexing is None:
+            return indexing if renewal is None else renewal
+        return min(renewal, indexing)
+
+    def due(self) -> Work[Any] | None:
+        """Return the first that is due."""
+        now = time.monotonic()
+        return self._leases.due(now) or self._index.due(now)
+
+
+class _Crew:
+    """Everything of a store that belongs to one process."""
+
+    def __init__(self, engine: Engine, leases: Leases) -> None:
+        self.pid = os.getpid()
+        self.leases = leases
+        self.index = Index()
+        duties = _Duties(leases, self.index)
+        self.writer = Worker("tenuto-writer", partial(engine.open, write=True), write=True, duties=duties)
+        self.reader = Worker("tenuto-reader", partial(engine.open, write=False), write=False)
+
+
+class SqlStore:
+    """Keeps sessions in a database that an engine opens.
+
+    `now` gives milliseconds since 1970 (the database's own clock, if not given) and `new_id` ids for forks. A lease lapses
+    after `ttl_ms` unless this process lives, which renews it; `pid` and `host` are what others are told of its holder.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        now: Callable[[], int] | None = None,
+        new_id: Callable[[], str] | None = None,
+        ttl_ms: int = 60_000,
+        host: str | None = None,
+        pid: int | None = None,
+    ) -> None:
+        self._engine = engine
+        self._now = now
+        self._new_id = new_id or (lambda: made_id(time.time_ns() // 1_000_000))
+        self._ttl = ttl_ms
+        self._host = socket.gethostname() if host is None else host
+        self._as = pid
+        self._crew: _Crew | None = None
+        self._making = threading.Lock()
+        self._closed = False
+
+    # --- writing ---
+
+    async def lease(self, session: str, *, take: bool = False) -> Lease:
+        """Take the right to write a session."""
+        check_id(session)
+        crew, owner = self._here(), secrets.token_hex(8)
+        try:
+            return await self._again(crew.writer, lambda driver: crew.leases.take(driver, session, owner, take))
+        except SessionInUse:
+            raise
+        except BaseException:  # also if nobody waits any more: what was taken is given back
+            crew.writer.post(lambda driver: crew.leases.give_up(driver, owner))
+            raise
+
+    async def append(self, lease: Lease, drafts: Sequence[Draft]) -> Lease:
+        """Add entries behind the head, all or none."""
+        crew, drafts = self._here(), tuple(drafts)
+
+        def work(driver: Driver) -> Lease:
+            after = entries.append(driver, crew.leases, lease, drafts)
+            crew.index.behind(lease.session)
+            return after
+
+        try:
+            return await self._again(crew.writer, work)
+        except LeaseLost:
+            crew.leases.forget(lease.owner)
+            raise
+
+    async def renew(self, lease: Lease) -> Lease:
+        """Hold on to a lease for its time from now on."""
+        leases = self._here().leases
+        return await self._write(lambda driver: leases.renew(driver, lease))
+
+    async def release(self, lease: Lease) -> None:
+        """Let go; a lease that is lost already is no error."""
+        leases = self._here().leases
+        try:
+            await self._write(lambda driver: leases.release(driver, lease.session, lease.owner, lease.fence))
+        finally:
+            leases.forget(lease.owner)
+
+    async def fork(self, session: str, *, at: int | None = None, id: str = "") -> str:
+        """Branch a session off; the entries are shared."""
+        new = check_id(id or self._new_id())
+        where, meta = await self._read(lambda driver: keeping.folded(driver, session, at))
+        writer = self._here().writer
+        return await self._again(writer, lambda driver: keeping.fork(driver, session, where, new, meta), unsure=False)
+
+    async def rename(self, session: str, name: str) -> None:
+        """Call a session something."""
+        check_name(name)
+        await self._write(lambda driver: keeping.rename(driver, session, name))
+
+    async def archive(self, session: str, *, archived: bool = True) -> None:
+        """Put a session away, or fetch it back."""
+        await self._write(lambda driver: keeping.archive(driver, session, archived))
+
+    async def delete(self, session: str, *, children: bool = False) -> tuple[str, ...]:
+        """Remove a session for good, with what was forked off it if that is wanted."""
+        crew = self._here()
+        return await self._again(
+            crew.writer, lambda driver: keeping.delete(driver, crew.leases, session, children), unsure=False
+        )
+
+    # --- reading ---
+
+    async def read(self, session: str, *, after: int = 0, upto: int | None = None) -> list[Entry]:
+        """Return the entries, oldest first."""
+
+        def work(driver: Driver) -> list[Entry]:
+            branch = entries.branch_of(driver, session)
+            return entries.read(driver, branch, after, branch.head if upto is None else upto)
+
+        return await self._read(work)
+
+    async def session(self, session: str) -> StoredSession:
+        """Return what a list would show of one session."""
+        leases = self._here().leases
+        return await self._read(lambda driver: listing.shown(driver, leases, session))
+
+    async def sessions(
+        self,
+        *,
+        agent: str | None = None,
+        status: str | None = None,
+        archived: bool | None = False,
+        order: Literal["updated", "created"] = "updated",
+        limit: int = 50,
+        after: str = "",
+    ) -> Page:
+        """List sessions, newest first."""
+        wanted = listing.Wanted(agent, status, archived, order, limit, after)
+        leases = self._here().leases
+        return await self._read(lambda driver: listing.listed(driver, leases, wanted))
+
+    async def find(self, text: str, *, agent: str | None = None) -> str:
+        """Return the id that is meant: an id, a name, `last`, `~N`, or the beginning of one id only."""
+        return await self._read(lambda driver: listing.find(driver, text, agent))
+
+    async def search(self, words: str, *, limit: int = 20) -> list[Hit]:
+        """Find the entries in which all the words occur. Entries that cannot be found yet are made so first."""
+        index = self._here().index
+        if not index.looked:
+            await self._read(index.look)
+        with suppress(StoreError):  # where nothing can be written, what is there is searched
+            await self._catch_up(index)
+        found = await self._read(lambda driver: driver.search(words, limit))
+        return [Hit(*row) for row in found]
+
+    # --- keeping house ---
+
+    async def stats(self) -> Stats:
+        """Count."""
+        return await self._read(lambda driver: keeping.counted(driver, self._engine.name))
+
+    async def verify(self, session: str | None = None) -> list[Fault]:
+        """Look for damage, session by session: whoever reads meanwhile waits for no more than one."""
+        if session is not None:
+            return await self._read(lambda driver: keeping.faults(driver, session))
+        found = await self._read(keeping.file_faults)
+        for id in await self._read(keeping.there):
+            found += await self._read(partial(_faults_unless_gone, session=id))
+        return found
+
+    async def gc(self) -> int:
+        """Remove what nothing refers to any more."""
+        leases = self._here().leases
+        return await self._write(lambda driver: keeping.collect(driver, leases))
+
+    async def reindex(self) -> int:
+        """Make what searches look into anew; return the number of entries in it."""
+        index = self._here().index
+        await self._write(_unindex)
+        await self._read(index.look)
+        return await self._catch_up(index)
+
+    async def backup(self, to: str) -> None:
+        """Write a consistent copy to a file that must not exist yet."""
+        await self._here().reader.put(lambda driver: driver.backup(to), alone=True)
+
+    async def close(self) -> None:
+        """Let go of everything; leases that are held are released."""
+        crew, closed = self._crew, self._closed
+        self._closed = True
+        if closed or crew is None or crew.pid != os.getpid():
+            return
+        try:
+            with suppress(StoreError):  # a disk that fails now fails nobody: leases lapse, and words can be found later
+                if crew.leases.held:
+                    await crew.writer.put(crew.leases.release_all)
+                while crew.index.late:
+                    await crew.writer.put(crew.index.advance)
+        finally:
+            for owner in list(crew.leases.held):
+                crew.leases.forget(owner)
+            await asyncio.wait([crew.writer.stop(), crew.reader.stop()])
+            crew.writer.join()
+            crew.reader.join()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # --- parts ---
+
+    def _here(self) -> _Crew:
+        """Return what belongs to this process; after a fork, that is made anew."""
+        crew = self._crew
+        if self._closed:
+            raise StoreError("the store is closed")
+        if crew is not None and crew.pid == os.getpid():
+            return crew
+        if crew is not None:
+            _LEFT.append(crew)
+            self._crew, self._making = None, threading.Lock()
+        with self._making:
+            if self._crew is None:
+                pid = os.getpid() if self._as is None else self._as
+                leases = Leases(self._engine, now=self._now, ttl_ms=self._ttl, pid=pid, host=self._host)
+                self._crew = _Crew(self._engine, leases)
+            return self._crew
+
+    async def _read(self, work: Work[T]) -> T:
+        return await self._again(self._here().reader, work)
+
+    async def _write(self, work: Work[T]) -> T:
+        return await self._again(self._here().writer, work)
+
+    async def _again(self, worker: Worker, work: Work[T], *, unsure: bool = True) -> T:
+        """Have something done. If the line breaks, it is tried again on another: all of it, or nothing of it, was done.
+
+        `unsure`: it finds out by itself that it was done before.
+        """
+        for pause in _PAUSES:
+            try:
+                return await worker.put(work)
+            except Broken:
+                await asyncio.sleep(pause)
+            except Unsure:
+                if not unsure:
+                    raise
+                await asyncio.sleep(pause)
+        return await worker.put(work)
+
+    async def _catch_up(self, index: Index) -> int:
+        found = 0
+        while index.late:
+            found += await self._write(index.advance)
+        return found
+
+
+def _faults_unless_gone(driver: Driver, session: str) -> list[Fault]:
+    try:
+        return keeping.faults(driver, session)
+    except SessionNotFound:
+        there = session in keeping.there(driver)
+        return [Fault(session, 0, "is listed, and cannot be looked up")] if there else []
+
+
+def _unindex(driver: Driver) -> None:
+    driver.unindex(None)
+    driver.change("UPDATE sessions SET indexed = forked_at")

@@ -1,0 +1,61 @@
+"""What a search looks into: the words of an entry, as plain text."""
+
+from __future__ import annotations
+
+import re
+
+from tenuto.core import jsonio
+from tenuto.core.blocks import Block, Reasoning, Refusal, Text, ToolUse
+from tenuto.core.journal import Act, Replied, Returned, Said, Steered, Strange
+from tenuto.core.messages import AssistantMessage, ToolResult, ToolResults
+
+__all__ = ["LONGEST", "snippet_of", "text_of", "words_in"]
+
+LONGEST = 256 * 1024
+"""How many characters of an entry are looked into."""
+_AROUND = 60
+
+
+def text_of(act: Act | Strange) -> str:
+    """Return what was said in an entry: questions, replies, calls and their results. NUL and half characters are out."""
+    if isinstance(act, Said | Steered):
+        message = act.message
+        if isinstance(message, AssistantMessage):
+            return _joined([_of_block(block) for block in message.blocks])
+        if isinstance(message, ToolResults):
+            return _joined([_of_result(result) for result in message.results])
+        return _joined([str(message)])
+    if isinstance(act, Replied):
+        return _joined([_of_block(block) for block in act.message.blocks])
+    if isinstance(act, Returned):
+        return _joined([_of_result(act.result)])
+    return ""
+
+
+def words_in(text: str) -> list[str]:
+    """Return the words of a text, without regard to capitals."""
+    return re.findall(r"\w+", text.casefold())
+
+
+def snippet_of(text: str, words: list[str]) -> str:
+    """Return a piece of the text, in one line, around the first of the words."""
+    found = re.search("|".join(rf"\b{re.escape(word)}\b" for word in words), text, re.IGNORECASE) if words else None
+    start = max((found.start() if found else 0) - _AROUND, 0)
+    return " ".join(text[start : start + 2 * _AROUND].split())
+
+
+def _of_block(block: Block) -> str:
+    if isinstance(block, Text | Reasoning | Refusal):
+        return block.text
+    return f"{block.name} {block.args}" if isinstance(block, ToolUse) else ""
+
+
+def _of_result(result: ToolResult) -> str:
+    if isinstance(result.content, str):
+        return result.content
+    return " ".join(_of_block(part) for part in result.content)
+
+
+def _joined(pieces: list[str]) -> str:
+    text = "\n".join(piece[:LONGEST] for piece in pieces if piece)[:LONGEST]
+    return jsonio.printable(text).replace("\0", " ")

@@ -1,0 +1,408 @@
+"""Writing: entries in their order, one writer at a time, branches that share what came before."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import pytest
+
+from tenuto.core.journal import Strange, session_meta_of, strange_in
+from tenuto.errors import LeaseLost, SessionInUse, SessionNotFound, StoreError
+from tenuto.store.protocol import Store
+from tenuto.testing.chapters.stage import Chapter, answer, draft, outcome, question, same, turn, write
+
+__all__ = ["Appending", "Forking", "Leasing"]
+
+BAD_IDS = ("", "-a", "_a", "a b", "a/b", "../a", "a\n", "a\0", "ä", "a" * 65, ".", "~1", "a.b", "\ud800")
+
+
+class Appending(Chapter):
+    """All of an append or nothing, at the head, once."""
+
+    async def test_entries_get_their_place(self, store: Store) -> None:
+        drafts = [draft(act) for act in turn()]
+        lease = await store.lease("s")
+        after = await store.append(lease, drafts)
+        entries = await store.read("s")
+
+        assert same(entries, drafts)
+        assert after.head == len(drafts)
+        assert (after.session, after.owner, after.fence) == ("s", lease.owner, lease.fence)
+        assert {entry.fence for entry in entries} == {lease.fence}
+
+    async def test_appends_follow_one_another(self, store: Store) -> None:
+        lease = await store.lease("s")
+        drafts = [draft(act) for act in turn()]
+        for one in drafts:
+            lease = await store.append(lease, [one])
+
+        assert same(await store.read("s"), drafts)
+        assert lease.head == len(drafts)
+
+    async def test_an_append_sent_again_is_the_same(self, store: Store) -> None:
+        before = await store.lease("s")
+        drafts = [draft(question()), draft(answer())]
+        await store.append(before, drafts)
+        again = await store.append(before, drafts)
+
+        assert again.head == 2
+        last = draft(question("And now?"))
+        await store.append(again, [last])
+        assert same(await store.read("s"), [*drafts, last])
+
+    async def test_nothing_is_there_twice(self, store: Store) -> None:
+        """Whoever sends it again with the newer lease may be told so or not; the entry is one entry."""
+        lease = await store.lease("s")
+        drafts = [draft(question())]
+        lease = await store.append(lease, drafts)
+        with contextlib.suppress(StoreError):
+            await store.append(lease, drafts)
+
+        assert same(await store.read("s"), drafts)
+
+    async def test_other_entries_at_an_old_head_are_refused(self, store: Store) -> None:
+        before = await store.lease("s")
+        first = draft(question())
+        await store.append(before, [first])
+        for others in ([draft(answer())], [first, draft(answer())], [draft(answer(), id=first.id)]):
+            with pytest.raises(StoreError):
+                await store.append(before, others)
+
+        assert same(await store.read("s"), [first])
+
+    async def test_an_append_is_written_whole_or_not_at_all(self, store: Store) -> None:
+        lease = await store.lease("s")
+        first = draft(question())
+        lease = await store.append(lease, [first])
+        twice = draft(answer())
+        for drafts in ([twice, twice], [draft(answer()), draft(question(), id=first.id)]):
+            with pytest.raises(StoreError):
+                await store.append(lease, drafts)
+
+        assert same(await store.read("s"), [first])
+        good = draft(answer())
+        await store.append(lease, [good])
+        assert same(await store.read("s"), [first, good])
+
+    async def test_appending_nothing_changes_nothing(self, store: Store) -> None:
+        lease = await store.append(await store.lease("s"), [])
+
+        assert lease.head == 0
+        with pytest.raises(SessionNotFound):
+            await store.session("s")
+
+    async def test_the_summary_keeps_up(self, store: Store) -> None:
+        lease = await store.lease("s")
+        for act in turn():
+            lease = await store.append(lease, [draft(act)])
+        entries = await store.read("s")
+        shown = await store.session("s")
+
+        assert shown.meta == session_meta_of("s", entries)
+        assert shown.meta.message_count == 4
+        assert shown.meta.usage.total == 17
+        assert (shown.id, shown.head, shown.meta.title) == ("s", 7, "What is the weather in Oslo?")
+
+    async def test_of_two_appends_at_once_one_is_refused(self, store: Store) -> None:
+        lease = await store.lease("s")
+        pairs = [[draft(question()), draft(answer())] for _ in range(2)]
+        done, failed = outcome(
+            await asyncio.gather(*(store.append(lease, pair) for pair in pairs), return_exceptions=True)
+        )
+
+        assert done == 1
+        assert [isinstance(error, StoreError) for error in failed] == [True]
+        entries = await store.read("s")
+        assert any(same(entries, pair) for pair in pairs)
+
+    async def test_many_sessions_at_once(self, store: Store) -> None:
+        async def tell(session: str) -> bool:
+            drafts = [draft(question(session)) for _ in range(4)]
+            lease = await store.lease(session)
+            for one in drafts:
+                lease = await store.append(lease, [one])
+            return same(await store.read(session), drafts)
+
+        assert all(await asyncio.gather(*(tell(f"s{number}") for number in range(12))))
+        assert await store.verify() == []
+
+    async def test_an_append_nobody_waits_for_any_more_is_whole_or_not_there(self, store: Store) -> None:
+        lease = await store.lease("s")
+        drafts = [draft(act) for act in turn()]
+        task = asyncio.ensure_future(store.append(lease, drafts))
+        await asyncio.sleep(0)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        after = await store.append(lease, drafts)  # whatever became of it, this settles it
+
+        assert after.head == len(drafts)
+        assert same(await store.read("s"), drafts)
+
+    async def test_what_was_written_is_there_after_closing(self, store: Store) -> None:
+        other = await self.another()
+        drafts = await write(store, "s", *turn())
+        await store.close()
+
+        assert same(await other.read("s"), drafts)
+
+    async def test_what_a_later_version_wrote_is_kept(self, store: Store) -> None:
+        later = Strange("dreamt", '{"entry":"dreamt","of":{"electric":"sheep"}}')
+        drafts = [draft(question()), draft(later), draft(answer(), version=2)]
+        await store.append(await store.lease("s"), drafts)
+        entries = await store.read("s")
+
+        assert same(entries, drafts)
+        assert [entry.seq for entry in strange_in(entries)] == [2, 3]
+        assert await store.verify("s") == []
+
+
+class Leasing(Chapter):
+    """One writer at a time, and whoever lost the right to write is told."""
+
+    async def test_a_session_comes_into_being_with_its_first_entry(self, store: Store) -> None:
+        lease = await store.lease("s")
+
+        assert lease.head == 0
+        for reading in (store.session, store.read, store.find, store.verify):
+            with pytest.raises(SessionNotFound):
+                await reading("s")
+        assert (await store.sessions()).sessions == ()
+        await store.append(lease, [draft(question())])
+        assert (await store.session("s")).head == 1
+
+    async def test_a_lease_knows_the_head(self, store: Store) -> None:
+        await write(store, "s", *turn())
+
+        assert (await store.lease("s")).head == 7
+
+    async def test_a_held_session_is_refused_to_others(self, store: Store) -> None:
+        other = await self.another()
+        lease = await store.lease("s")
+        for asking in (other, store):
+            with pytest.raises(SessionInUse) as told:
+                await asking.lease("s")
+            assert told.value.session == "s"
+            assert told.value.pid > 0
+            assert str(told.value.pid) in str(told.value)
+            assert told.value.host
+        await store.append(lease, [draft(question())])
+        assert (await other.session("s")).holder == f"{told.value.pid}@{told.value.host}"
+
+    async def test_a_released_session_is_free(self, store: Store) -> None:
+        other = await self.another()
+        first = await store.lease("s")
+        await store.append(first, [draft(question())])
+        await store.release(first)
+
+        assert (await store.session("s")).holder == ""
+        second = await other.lease("s")
+        assert second.fence > first.fence
+        assert second.owner != first.owner
+        with pytest.raises(LeaseLost):
+            await store.append(first, [draft(answer())])
+
+    async def test_who_let_go_writes_no_more(self, store: Store) -> None:
+        before = await store.lease("s")
+        drafts = [draft(question())]
+        lease = await store.append(before, drafts)
+        await store.release(lease)
+        await store.release(lease)
+
+        for late in (before, lease):
+            with pytest.raises(LeaseLost):
+                await store.append(late, drafts if late is before else [draft(answer())])
+            with pytest.raises(LeaseLost):
+                await store.renew(late)
+        assert same(await store.read("s"), drafts)
+
+    async def test_closing_a_store_frees_what_it_held(self, store: Store) -> None:
+        other = await self.another()
+        first = await store.lease("s")
+        await store.close()
+
+        assert (await other.lease("s")).fence > first.fence
+
+    async def test_taking_over_tells_the_loser_at_its_next_write(self, store: Store) -> None:
+        other = await self.another()
+        lost = await store.lease("s")
+        lost = await store.append(lost, [first := draft(question())])
+        taken = await other.lease("s", take=True)
+
+        assert taken.fence > lost.fence
+        assert taken.head == 1
+        with pytest.raises(LeaseLost):
+            await store.append(lost, [draft(answer("from a zombie"))])
+        with pytest.raises(LeaseLost):
+            await store.renew(lost)
+        await store.release(lost)  # no error, and the other still has it
+        with pytest.raises(SessionInUse):
+            await store.lease("s")
+        await other.append(taken, [second := draft(answer())])
+        entries = await other.read("s")
+        assert same(entries, [first, second])
+        assert [entry.fence for entry in entries] == [lost.fence, taken.fence]
+
+    async def test_a_zombie_cannot_send_again_what_it_sent(self, store: Store) -> None:
+        """The lease is gone, whether or not the entries are there: the zombie has to stop."""
+        lost = await store.lease("s")
+        drafts = [draft(question())]
+        await store.append(lost, drafts)
+        taken = await store.lease("s", take=True)
+
+        with pytest.raises(LeaseLost):
+            await store.append(lost, drafts)
+        assert taken.head == 1
+
+    async def test_renewing_holds_on(self, store: Store) -> None:
+        lease = await store.lease("s")
+        again = await store.renew(lease)
+
+        assert (again.fence, again.owner, again.head) == (lease.fence, lease.owner, lease.head)
+        assert again.until >= lease.until
+        assert (await store.append(again, [draft(question())])).head == 1
+
+    async def test_nothing_but_writing_needs_a_lease(self, store: Store) -> None:
+        other = await self.another()
+        drafts = [draft(question())]
+        lease = await store.append(await store.lease("s"), drafts)
+
+        assert same(await other.read("s"), drafts)
+        await other.rename("s", "mine")
+        await other.archive("s")
+        await other.fork("s")
+        assert (await store.append(lease, [draft(answer())])).head == 2
+
+    async def test_what_is_no_id_is_refused(self, store: Store) -> None:
+        for id in BAD_IDS:
+            with pytest.raises(ValueError, match="id"):
+                await store.lease(id)
+        assert (await store.sessions()).sessions == ()
+
+    async def test_every_id_can_be_used(self, store: Store) -> None:
+        ids = ("a", "Z" * 64, "0", "con", "CON", "a-_", "last", "9" * 64)
+        for id in ids:
+            await write(store, id)
+
+        assert {shown.id for shown in (await store.sessions()).sessions} == {*ids}
+
+    async def test_a_lease_lapses(self, store: Store) -> None:
+        other = await self._timed()
+        lost = await store.lease("s")
+        self.clock.move(self.ttl_ms - 1)
+        with pytest.raises(SessionInUse):
+            await other.lease("s")
+        self.clock.move(2)
+        taken = await other.lease("s")
+
+        assert taken.fence > lost.fence
+        with pytest.raises(LeaseLost):
+            await store.append(lost, [draft(question())])
+        await other.append(taken, [draft(question())])
+
+    async def test_using_a_lease_renews_it(self, store: Store) -> None:
+        other = await self._timed()
+        lease = await store.lease("s")
+        for _ in range(3):
+            self.clock.move(self.ttl_ms - 1)
+            lease = await store.append(lease, [draft(question())])
+        self.clock.move(self.ttl_ms - 1)
+        lease = await store.renew(lease)
+        self.clock.move(self.ttl_ms - 1)
+
+        with pytest.raises(SessionInUse):
+            await other.lease("s")
+
+    async def test_a_lapsed_lease_that_nobody_took_still_writes(self, store: Store) -> None:
+        await self._timed()
+        lease = await store.lease("s")
+        self.clock.move(self.ttl_ms * 3)
+
+        assert (await store.append(lease, [draft(question())])).head == 1
+
+    async def test_a_clock_that_was_set_back_locks_nobody_out(self, store: Store) -> None:
+        other = await self._timed()
+        lost = await store.lease("s")
+        self.clock.move(-1000 * self.ttl_ms)
+
+        assert (await other.lease("s")).fence > lost.fence
+
+    async def _timed(self) -> Store:
+        if not self.timed:
+            pytest.skip("the store has a clock of its own")
+        return await self.another()
+
+
+class Forking(Chapter):
+    """Branches share what came before them, and nothing that comes after."""
+
+    async def test_a_fork_shares_what_came_before(self, store: Store) -> None:
+        drafts = await write(store, "s", *turn())
+        before = await store.read("s")
+        for at in (0, 1, 4, 7):
+            fork = await store.fork("s", at=at)
+            shown = await store.session(fork)
+            assert await store.read(fork) == before[:at]
+            assert (shown.id, shown.parent, shown.forked_at, shown.head) == (fork, "s", at, at)
+            assert shown.meta == session_meta_of(fork, before[:at])
+        whole = await store.fork("s")
+
+        assert same(await store.read(whole), drafts)
+        assert (await store.stats()).entries == len(drafts)
+        assert await store.verify() == []
+
+    async def test_branches_go_their_own_ways(self, store: Store) -> None:
+        drafts = await write(store, "s", *turn())
+        fork = await store.fork("s", at=3)
+        there = await write(store, fork, question("Instead?"), answer("Snow."))
+        here = await write(store, "s", question("And then?"))
+
+        assert same(await store.read(fork), [*drafts[:3], *there])
+        assert same(await store.read("s"), [*drafts, *here])
+        assert (await store.session(fork)).meta == session_meta_of(fork, await store.read(fork))
+        assert await store.verify() == []
+
+    async def test_a_fork_of_a_fork_below_its_own_beginning(self, store: Store) -> None:
+        """It shows what its grandparent had there, and no more of it than was asked for."""
+        drafts = await write(store, "s", *turn())
+        child = await store.fork("s", at=5)
+        mine = await write(store, child, question(), answer())
+        for at in range(8):
+            grandchild = await store.fork(child, at=at)
+            assert same(await store.read(grandchild), [*drafts[:5], *mine][:at]), at
+            last = await write(store, grandchild, question("Last."))
+            assert same(await store.read(grandchild), [*drafts[:5], *mine][:at] + last), at
+            assert same(await store.read(grandchild, after=2, upto=4), ([*drafts[:5], *mine][:at] + last)[2:4], first=3)
+        assert await store.verify() == []
+
+    async def test_a_fork_gets_the_id_it_is_given(self, store: Store) -> None:
+        await write(store, "s")
+
+        assert await store.fork("s", id="branch-1") == "branch-1"
+        assert await store.fork("s") != await store.fork("s")
+        for taken in ("s", "branch-1"):
+            with pytest.raises((StoreError, ValueError)):
+                await store.fork("s", id=taken)
+        for bad in ("a b", "../a", "a\n", "-"):
+            with pytest.raises(ValueError, match="id"):
+                await store.fork("s", id=bad)
+
+    async def test_what_cannot_be_forked(self, store: Store) -> None:
+        await write(store, "s", *turn())
+        for at in (-1, 8):
+            with pytest.raises((StoreError, ValueError)):
+                await store.fork("s", at=at)
+        with pytest.raises(SessionNotFound):
+            await store.fork("nobody")
+        await store.lease("meant")
+        with pytest.raises(SessionNotFound):
+            await store.fork("meant")
+        assert len((await store.sessions()).sessions) == 1
+
+    async def test_a_held_session_can_be_forked(self, store: Store) -> None:
+        lease = await store.append(await store.lease("s"), [draft(question())])
+        fork = await store.fork("s")
+        await write(store, fork, answer())
+
+        assert (await store.append(lease, [draft(answer())])).head == 2

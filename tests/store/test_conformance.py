@@ -1,0 +1,155 @@
+"""Every store keeps the same promises: the public suite, over memory, SQLite and Postgres."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import uuid
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tenuto.store.memory import Memory, MemoryStore
+from tenuto.testing import StoreConformance
+
+DAMAGED = b'{"entry":"stopped","reason":"damaged"}'
+_DAMAGE = (
+    "UPDATE entries SET body = ? WHERE session = ? AND seq = ? AND body IS NOT NULL",
+    "UPDATE blobs SET data = ? WHERE digest IN (SELECT digest FROM entries WHERE session = ? AND seq = ? AND body IS NULL)",
+)
+
+
+class TestMemory(StoreConformance):
+    timed = True
+    examples = 5  # it is compared with itself: what is shown is that the stories can be told
+
+    @pytest.fixture(autouse=True)
+    def _place(self):
+        self.memory = Memory()
+
+    async def open(self):
+        return MemoryStore(self.memory, now=self.clock, ttl_ms=self.ttl_ms)
+
+    async def damage(self, session, seq):
+        entries = self.memory.rows[session].entries
+        entries[seq - 1] = msgspec.structs.replace(entries[seq - 1], body=DAMAGED)
+
+
+class TestSqlite(StoreConformance):
+    timed = True
+    examples = 15
+
+    @pytest.fixture(autouse=True)
+    def _place(self):
+        with tempfile.TemporaryDirectory(prefix="tenuto-", dir=_quick()) as folder:
+            self.path = Path(folder, "sessions.db")
+            yield
+
+    async def open(self):
+        from tenuto.store.sql import SqlStore
+        from tenuto.store.sqlite import SqliteEngine
+
+        return SqlStore(SqliteEngine(self.path), now=self.clock, ttl_ms=self.ttl_ms)
+
+    async def damage(self, session, seq):
+        import sqlite3
+
+        with contextlib.closing(sqlite3.connect(self.path)) as line, line:
+            for change in _DAMAGE:
+                line.execute(change, (DAMAGED, session, seq))
+
+
+def _quick():
+    """A folder that need not wait for a disk, if there is one with room: what is lost with the power is tested elsewhere."""
+    quick = Path("/dev/shm")
+    return quick if quick.is_dir() and os.access(quick, os.W_OK) and shutil.disk_usage(quick).free > 2**30 else None
+
+
+class TestPostgres(StoreConformance):
+    timed = True  # left to itself, it goes by the server's clock, which a test cannot move
+    examples = 15
+
+    @pytest.fixture(autouse=True)
+    def _place(self, emptied):
+        self.url = emptied()
+
+    async def open(self):
+        from tenuto.store.postgres import PostgresEngine
+        from tenuto.store.sql import SqlStore
+
+        return SqlStore(PostgresEngine(self.url), now=self.clock, ttl_ms=self.ttl_ms)
+
+    async def damage(self, session, seq):
+        from tenuto.store.postgres import PostgresEngine
+
+        with contextlib.closing(PostgresEngine(self.url).open(write=True)) as driver:
+            driver.begin(write=True)
+            for change in _DAMAGE:
+                driver.change(change, (DAMAGED, session, seq))
+            driver.commit()
+
+
+@pytest.fixture(scope="module")
+def emptied(postgres):
+    """Tables for all the tests, emptied for each: to make them takes longer than most tests do."""
+    from tenuto.store.postgres import PostgresEngine
+
+    url = postgres.url(f"suite_{uuid.uuid4().hex}")
+    with contextlib.closing(PostgresEngine(url).open(write=True)) as driver:
+
+        def empty():
+            driver.begin(write=True)
+            for table in ("sessions", "entries", "blobs", "words"):
+                driver.change(f"DELETE FROM {table}")
+            driver.commit()
+            return url
+
+        yield empty
+
+
+def test_the_suite_is_for_everybody(tested):
+    """A store of one's own is tested by a class of a few lines, with nothing but pytest: what it breaks is shown."""
+    done = tested(
+        """
+from tenuto.store.memory import Memory, MemoryStore
+from tenuto.testing import StoreConformance
+import pytest
+
+class Forgetful(MemoryStore):
+    async def append(self, lease, drafts):
+        return await super().append(lease, drafts[:1])
+
+class TestGood(StoreConformance):
+    shared, examples, large = False, 1, 1000000
+    async def open(self):
+        return MemoryStore()
+
+class TestBad(StoreConformance):
+    shared, examples, large = False, 1, 1000000
+    async def open(self):
+        return Forgetful()
+"""
+    )
+    failed = {line.split("::", 1)[1].split(" ")[0] for line in done.splitlines() if line.startswith("FAILED")}
+
+    assert failed >= {"TestBad::test_entries_get_their_place", "TestBad::test_every_kind_of_entry"}
+    assert not any(name.startswith("TestGood") for name in failed)
+    assert "the store can be opened only once" in done
+
+
+@pytest.fixture
+def tested(tmp_path):
+    """Run a file of tests in a process of its own; return what pytest printed."""
+    import subprocess
+    import sys
+
+    def run(text):
+        (tmp_path / "test_mine.py").write_text(text)
+        options = ["-q", "-ra", "-p", "no:cacheprovider", "--tb=no", "-k", "not stories"]
+        command = [sys.executable, "-m", "pytest", *options, "test_mine.py"]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False).stdout
+
+    return run

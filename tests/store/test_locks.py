@@ -1,0 +1,332 @@
+"""Who holds a session: the living are left alone, the dead are replaced at once, and losers are told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+
+from tenuto.errors import LeaseLost, SessionInUse
+from tenuto.store.locks import Locks
+from tenuto.store.sql import SqlStore
+from tenuto.store.sqlite import SqliteEngine
+from tenuto.testing.chapters.stage import draft, question
+
+HOLDER = """
+    import asyncio, os, sys
+    from tenuto.errors import StoreError
+    from tenuto.store.sql import SqlStore
+    from tenuto.store.sqlite import SqliteEngine
+    from tenuto.testing.chapters.stage import draft, question
+
+    async def hold():
+        store = SqlStore(SqliteEngine(sys.argv[1]), ttl_ms=int(sys.argv[2]))
+        lease = await store.lease("s")
+        lease = await store.append(lease, [draft(question(), id="first")])
+        print(lease.fence, flush=True)
+        for line in iter(sys.stdin.readline, ""):  # the whole process waits, but for the thread that renews
+            if line == "fork\\n":
+                child = os.fork()
+                if not child:
+                    os.read(0, 1)  # until the test ends
+                    os._exit(0)
+                print(child, flush=True)
+            else:
+                try:
+                    lease = await store.append(lease, [draft(question(), id=line.strip())])
+                    print(lease.head, flush=True)
+                except StoreError as error:
+                    print(type(error).__name__, flush=True)
+
+    asyncio.run(hold())
+"""
+
+
+class Holder:
+    """Another process that holds the session `s`, and does what it is told."""
+
+    def __init__(self, path, ttl=60_000):
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONWARNINGS": "ignore"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(HOLDER), str(path), str(ttl)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=env,
+        )
+        self.pid = self.process.pid
+        self.fence = int(self.process.stdout.readline())
+
+    def tell(self, word):
+        print(word, file=self.process.stdin, flush=True)
+        return self.process.stdout.readline().strip()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "sessions.db"
+
+
+@pytest.fixture
+def holders(path):
+    with contextlib.ExitStack() as stack:
+
+        def begin(**how):
+            holder = Holder(path, **how)
+            stack.enter_context(holder.process)  # closes its pipes
+            stack.callback(holder.kill)
+            return holder
+
+        yield begin
+
+
+def run(path, story, **how):
+    async def told():
+        async with SqlStore(SqliteEngine(path), **how) as store:
+            return await story(store)
+
+    return asyncio.run(told())
+
+
+def test_a_live_holder_refuses_others_and_is_named(path, holders):
+    holder = holders()
+
+    async def ask(store):
+        with pytest.raises(SessionInUse) as told:
+            await store.lease("s")
+        with pytest.raises(SessionInUse):
+            await store.delete("s")
+        return told.value, (await store.session("s")).holder
+
+    error, shown = run(path, ask)
+
+    assert (error.session, error.pid, error.host) == ("s", holder.pid, socket.gethostname())
+    assert str(holder.pid) in str(error)
+    assert socket.gethostname() in str(error)
+    assert "take=True" in str(error)
+    assert shown == f"{holder.pid}@{socket.gethostname()}"
+    assert holder.tell("second") == "2"
+
+
+def test_a_killed_holder_is_replaced_at_once(path, holders):
+    """Its lease has a minute to go: only the lock says that it is dead."""
+    holder = holders()
+    holder.kill()
+
+    async def replace(store):
+        lease = await store.lease("s")
+        assert lease.until > 0
+        return lease, await store.append(lease, [draft(question())])
+
+    lease, after = run(path, replace)
+
+    assert (lease.fence, lease.head, after.head) == (holder.fence + 1, 1, 2)
+
+
+def test_who_cannot_see_the_lock_waits_for_the_time(path, holders):
+    """A holder in another folder of locks (another machine) cannot be told dead."""
+    holders().kill()
+    place = path.with_name(path.name + ".locks") / "place"
+    place.write_text("another machine")
+
+    with pytest.raises(SessionInUse):
+        run(path, lambda store: store.lease("s"))
+
+
+def test_a_child_that_lives_on_does_not_keep_the_lock(path, holders):
+    """A tool that was forked off has the lock's file open, too; its parent's death counts all the same."""
+    holder = holders()
+    child = int(holder.tell("fork"))
+    holder.process.kill()
+    holder.process.wait()
+    try:
+        os.kill(child, 0)
+        assert run(path, lambda store: store.lease("s")).fence == holder.fence + 1
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def test_taking_over_tells_the_loser(path, holders):
+    holder = holders()
+
+    async def take(store):
+        lease = await store.lease("s", take=True)
+        assert holder.tell("zombie") == "LeaseLost"
+        assert holder.tell("zombie") == "LeaseLost"
+        return await store.append(lease, [draft(question(), id="mine")])
+
+    run(path, take)
+
+    assert [entry.id for entry in run(path, lambda store: store.read("s"))] == ["first", "mine"]
+
+
+def test_who_took_over_is_not_mistaken_for_dead(path, holders):
+    """The loser had the lock, and lets go of it when it is told: a free lock is then no sign of the taker's death."""
+    holder = holders()
+
+    async def take(store):
+        async with SqlStore(SqliteEngine(path)) as third:
+            lease = await store.lease("s", take=True)
+            with pytest.raises(SessionInUse):
+                await third.lease("s")
+            assert holder.tell("zombie") == "LeaseLost"
+            with pytest.raises(SessionInUse) as told:
+                await third.lease("s")
+            assert told.value.pid == os.getpid()
+            lease = await store.renew(lease)  # takes the lock, now that it can be had
+            with pytest.raises(SessionInUse):
+                await third.lease("s")
+            [[place]] = await store._read(lambda driver: driver.rows("SELECT place FROM sessions WHERE id = 's'"))
+            return lease, place
+
+    _, place = run(path, take)
+
+    assert place == SqliteEngine(path).place
+
+
+def test_a_stopped_holder_loses_by_time_and_is_told(path, holders):
+    holder = holders(ttl=200)
+    os.kill(holder.pid, signal.SIGSTOP)
+
+    async def wait(store):
+        while True:
+            with contextlib.suppress(SessionInUse):
+                return await store.append(await store.lease("s"), [draft(question(), id="mine")])
+            await asyncio.sleep(0.02)
+
+    try:
+        after = run(path, wait, ttl_ms=200)
+    finally:
+        os.kill(holder.pid, signal.SIGCONT)
+
+    assert after.fence > holder.fence
+    assert holder.tell("zombie") == "LeaseLost"
+    assert [entry.id for entry in run(path, lambda store: store.read("s"))] == ["first", "mine"]
+
+
+RACER = """
+    import asyncio, os, random, sys
+    from tenuto.errors import LeaseLost, SessionInUse, StoreError
+    from tenuto.store.sql import SqlStore
+    from tenuto.store.sqlite import SqliteEngine
+    from tenuto.testing.chapters.stage import draft, question
+
+    async def race(name, chance):
+        kept, lost = [], 0
+        async with SqlStore(SqliteEngine(sys.argv[1]), ttl_ms=40) as store:
+            await store.sessions()
+            print("ready", flush=True)
+            sys.stdin.readline()
+            while len(kept) < 24:
+                try:
+                    lease = await store.lease("s", take=chance.random() < 0.3)
+                    for _ in range(3):
+                        one = draft(question(), id=f"{name}-{len(kept)}")
+                        await asyncio.sleep(chance.random() / 100)
+                        lease = await store.append(lease, [one])
+                        kept.append(f"{lease.head} {one.id}")
+                    await store.release(lease)
+                except SessionInUse:
+                    await asyncio.sleep(chance.random() / 200)
+                except LeaseLost:
+                    lost += 1
+        print(lost, *kept, sep="\\n")
+
+    asyncio.run(race(sys.argv[2], random.Random(sys.argv[2])))
+"""
+
+
+def test_four_who_race_for_one_session(path):
+    """Whoever was told that an entry is there finds it where it was told; the numbers have no gap."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", textwrap.dedent(RACER), str(path)]
+    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+    racers = [subprocess.Popen([*command, name], **pipes) for name in "abcd"]
+    for racer in racers:
+        racer.stdout.readline()
+    for racer in racers:
+        print(file=racer.stdin, flush=True)
+    told = [racer.communicate(timeout=50)[0].split("\n") for racer in racers]
+    entries = run(path, lambda store: store.read("s"))
+
+    assert [racer.returncode for racer in racers] == [0] * 4
+    assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
+    assert sorted(line for lines in told for line in lines[1:-1]) == sorted(f"{e.seq} {e.id}" for e in entries)
+    assert [entry.fence for entry in entries] == sorted(entry.fence for entry in entries)
+    assert run(path, lambda store: store.verify()) == []
+    assert sum(int(lines[0]) for lines in told) > 0  # some were fenced off
+
+
+# --- the files --------------------------------------------------------------------------------------------------------
+
+
+def test_the_files_of_locks(tmp_path):
+    """Named by a digest, whatever the id is; for their owner; saying who holds; and gone when they are free."""
+    folder = tmp_path / "locks"
+    locks = Locks(folder)
+    held = locks.hold("../../etc/passwd\0")
+    [file] = folder.iterdir()
+
+    assert len(file.name) == 64
+    assert file.read_text() == f"{os.getpid()}@{socket.gethostname()}\n"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert locks.hold("../../etc/passwd\0") is None
+    other = locks.hold("another")
+    held.free()
+    held.free()
+    other.free()
+    assert list(folder.iterdir()) == []
+    assert Locks(folder).place == locks.place
+    assert Locks(tmp_path / "others").place != locks.place
+
+
+def test_nothing_is_left_of_a_lease_that_was_released(path):
+    async def tell(store):
+        lease = await store.lease("s")
+        during = {file.name for file in path.with_name(path.name + ".locks").iterdir()}
+        await store.release(lease)
+        await store.lease("t")
+        with contextlib.suppress(LeaseLost):
+            await store.append(lease, [draft(question())])
+        return during
+
+    assert len(run(path, tell)) == 2
+    assert {file.name for file in path.with_name(path.name + ".locks").iterdir()} == {"place"}
+
+
+def test_only_one_has_a_lock_however_many_ask(tmp_path):
+    """Also if its file goes while somebody has it open already, and makes another."""
+    locks, inside, wrong = Locks(tmp_path), [], []
+
+    def ask():
+        for _ in range(400):
+            held = locks.hold("s")
+            if held is not None:
+                inside.append(1)
+                time.sleep(0.0001)  # so that others run
+                wrong.extend(inside[1:])
+                inside.pop()
+                held.free()
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert wrong == []

@@ -1,0 +1,229 @@
+"""What is the memory store's own, and the pure parts that every store shares: ids, texts, checks."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import string
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strategies import broken_words, messages_of
+from tenuto.core.blocks import Image, Reasoning, Refusal, Text, ToolUse
+from tenuto.core.journal import Entry, Replied, Returned, Said, Steered, Stopped, Strange, digest_of
+from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, ToolResults, UserMessage, user
+from tenuto.core.stored import drafted
+from tenuto.errors import SessionInUse, SessionNotFound, StoreError
+from tenuto.store.checks import faults_in
+from tenuto.store.ids import check_id, check_name, chosen, made_id, places_back
+from tenuto.store.memory import Memory, MemoryStore
+from tenuto.store.texts import LONGEST, snippet_of, text_of, words_in
+from tenuto.testing.chapters.stage import turn
+
+
+def draft(act, id):
+    return drafted(act, id=id, at=1)
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def test_two_memories_have_nothing_in_common():
+    async def play():
+        async with MemoryStore() as one, MemoryStore() as other:
+            await one.append(await one.lease("s"), [draft(Stopped("completed"), "e1")])
+            assert (await other.sessions()).sessions == ()
+            assert (await other.stats()).backend == "memory"
+
+    asyncio.run(play())
+
+
+def test_the_clock_the_ids_and_the_holder_are_those_given():
+    async def play():
+        memory, numbers = Memory(), itertools.count(1)
+        store = MemoryStore(memory, now=lambda: 5000, new_id=lambda: f"id{next(numbers)}", ttl_ms=10, host="h", pid=7)
+        lease = await store.lease("s")
+        lease = await store.append(lease, [draft(Stopped("completed"), "e1")])
+
+        assert lease.until == 5010
+        assert [await store.fork("s"), await store.fork("s")] == ["id1", "id2"]
+        assert (await store.session("s")).holder == "7@h"
+        with pytest.raises(SessionInUse, match="process 7 on h") as told:
+            await MemoryStore(memory, now=lambda: 5009).lease("s")
+        assert (told.value.session, told.value.pid, told.value.host) == ("s", 7, "h")
+        assert "take=True" in str(told.value)
+
+    asyncio.run(play())
+
+
+def test_memory_is_no_file():
+    async def play():
+        async with MemoryStore() as store:
+            with pytest.raises(StoreError, match="export"):
+                await store.backup("somewhere")
+
+    asyncio.run(play())
+
+
+# --- ids --------------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.integers(0, 2**48 - 1), min_size=2, max_size=6, unique=True))
+def test_ids_sort_by_the_time_they_were_made(times):
+    ids = {time: made_id(time) for time in times}
+
+    assert sorted(ids.values()) == [ids[time] for time in sorted(times)]
+    assert all(len(check_id(id)) == 26 for id in ids.values())
+
+
+def test_no_two_ids_are_the_same_and_no_clock_breaks_them():
+    assert len({made_id(5) for _ in range(1000)}) == 1000
+    assert made_id(-1)[:10] == made_id(0)[:10] == "0" * 10
+    assert len(made_id(2**60)) == 26
+
+
+@given(st.text(max_size=5) | st.text(string.ascii_letters + string.digits + "-_", max_size=70))
+def test_an_id_is_an_id_in_full(text):
+    letters = string.ascii_letters + string.digits
+    good = 0 < len(text) <= 64 and text[0] in letters and all(sign in f"{letters}-_" for sign in text)
+    if good:
+        assert check_id(text) == text
+    else:
+        with pytest.raises(ValueError, match="is no session id"):
+            check_id(text)
+
+
+def test_an_id_ends_where_its_line_ends():
+    for text in ("abc\n", "\nabc", "a\x00", "../etc/passwd", "٣", "a" * 65):
+        with pytest.raises(ValueError, match="is no session id"):
+            check_id(text)
+
+
+def test_names():
+    for name in ("", "a", "雨", "x" * 200, "a b"):
+        assert check_name(name) == name
+    for name in ("x" * 201, " ", "a ", "\t", "a\x1bb", "a\x9bb", "\udc80", "a\u2029b"):
+        with pytest.raises(ValueError, match="is no name"):
+            check_name(name)
+
+
+def test_what_was_typed():
+    assert [places_back(text) for text in ("last", "~0", "~12", "Last", "~", "~-1", "~1x", "~1\n", "")] == [
+        0, 0, 12, None, None, None, None, None, None,
+    ]  # fmt: skip
+    assert chosen("a", ["abc"]) == "abc"
+    with pytest.raises(SessionNotFound, match="no session is called 'a'"):
+        chosen("a", [])
+    with pytest.raises(SessionNotFound, match=r"several .* a0, a1, a2, a3, a4, \.\.\.; type more"):
+        chosen("a", [f"a{number}" for number in range(7)])
+
+
+# --- texts ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "act, text",
+    [
+        (Said(UserMessage("Rain?")), "Rain?"),
+        (Said(user("See ", Image("AAAA", "image/png"), "this")), "See this"),
+        (Said(SystemMessage("Be kind.")), "Be kind."),
+        (Steered(UserMessage("a\0b \ud800 c")), "a b � c"),
+        (
+            Replied(
+                AssistantMessage((Reasoning("Hm."), Text("No."), Refusal("Never."), ToolUse("a", "dig", '{"x":1}')))
+            ),
+            'Hm.\nNo.\nNever.\ndig {"x":1}',
+        ),
+        (Said(AssistantMessage((Text("As before."),))), "As before."),
+        (Said(ToolResults((ToolResult("a", "one"), ToolResult("b", (Text("two"),))))), "one\ntwo"),
+        (Returned(ToolResult("a", (Text("wet"), Image("AAAA", "image/png"), Text("cold"))), 0), "wet  cold"),
+        (Stopped("completed", "quietly"), ""),
+        (Strange("x", '{"entry":"x","said":"what?"}'), ""),
+    ],
+)
+def test_what_is_looked_into(act, text):
+    assert text_of(act) == text
+
+
+@given(messages_of(broken_words))
+def test_every_text_can_be_written_anywhere(message):
+    text = text_of(Said(message))
+
+    text.encode()
+    assert "\0" not in text
+
+
+def test_only_the_beginning_of_a_long_text_is_looked_into():
+    assert len(text_of(Said(UserMessage("x" * 10 * LONGEST)))) == LONGEST
+
+
+def test_words_and_what_stands_around_them():
+    assert words_in("The RAIN, in Spain; straße 42!") == ["the", "rain", "in", "spain", "strasse", "42"]
+    text = "so " * 100 + "the\nneedle\tis here" + " and" * 100
+    assert "the needle is here" in snippet_of(text, ["needle"])
+    assert len(snippet_of(text, ["needle"])) <= 120
+    assert snippet_of("abc", []) == snippet_of("abc", ["x"]) == "abc"
+    assert snippet_of("a.c", ["("]) == "a.c"
+
+
+# --- checks -----------------------------------------------------------------------------------------------------------
+
+
+def entries(*acts):
+    drafts = [draft(act, f"e{seq}") for seq, act in enumerate(acts, 1)]
+    return [Entry(seq, one.id, one.at, 1, one.kind, one.body, one.digest, one.act) for seq, one in enumerate(drafts, 1)]
+
+
+def faults(head, found):
+    return [(fault.seq, fault.what) for fault in faults_in("s", head, found)]
+
+
+def test_a_good_session_has_no_faults():
+    assert faults(7, entries(*turn())) == []
+    assert faults(0, []) == []
+
+
+def test_each_kind_of_damage_is_told():
+    good = entries(*turn())
+    change = msgspec.structs.replace
+    text = good[2].body.replace(b'"a"', b'"z"')
+    cases = [
+        (
+            [*good[:3], *good[4:]],
+            [(5, "stands where"), (6, "stands where"), (7, "stands where"), (0, "says that it has 7")],
+        ),
+        (good[:5], [(0, "says that it has 7 entries, and has 5")]),
+        (
+            [good[1], good[0], *good[2:]],
+            [(2, "stands where"), (1, "stands where"), (5, "is a result"), (6, "is a result")],
+        ),
+        ([*good[:6], change(good[6], id="e1")], [(7, "has the id 'e1'")]),
+        ([*good[:2], change(good[2], body=text), *good[3:]], [(3, "its bytes have the digest")]),
+        ([*good[:2], change(good[2], digest="0" * 64), *good[3:]], [(3, "its bytes have the digest")]),
+        ([*good[:2], change(good[2], kind="stopped"), *good[3:]], [(3, "is called 'stopped'")]),
+        ([*good[:2], change(good[2], act=Stopped("x")), *good[3:]], [(3, "is called 'started'")]),
+    ]
+    for damaged, expected in cases:
+        found = faults(7, damaged)
+        assert [seq for seq, _ in found] == [seq for seq, _ in expected], expected
+        assert all(what.startswith(start) for (_, what), (_, start) in zip(found, expected, strict=True)), found
+
+
+def test_a_body_that_is_no_act_is_told():
+    body = b"no JSON"
+    strange = Entry(1, "e1", 1, 1, "x", body, digest_of(body), Strange("x", ""))
+
+    assert [what[:15] for _, what in faults(1, [strange])] == ["cannot be read:"]
+
+
+@pytest.mark.parametrize("stray", [ToolResult("a"), ToolResult("b")])
+@pytest.mark.parametrize("ordinal", [-1, 0, 1, 2])
+def test_a_result_answers_the_call_in_its_place(stray, ordinal):
+    calls = Replied(AssistantMessage((ToolUse("a", "t", ""), ToolUse("b", "t", ""))))
+    fits = (stray.tool_use_id, ordinal) in (("a", 0), ("b", 1))
+
+    assert bool(faults(2, entries(calls, Returned(stray, ordinal)))) is not fits
+    assert faults(3, entries(calls, Steered(UserMessage("Stop.")), Returned(stray, ordinal)))

@@ -1,0 +1,485 @@
+"""Postgres as a driver of the store: values, transactions, and what happens when the line or the server goes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import signal
+import tempfile
+import threading
+from pathlib import Path
+
+import psycopg
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cut_line import CutLine
+from tenuto.errors import StoreError
+from tenuto.store.driver import Broken, Unsure
+from tenuto.store.postgres import PostgresEngine
+from tenuto.store.postgres_values import numbered, readable, vector_of, written
+
+ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()), max_size=40)
+
+
+@pytest.fixture
+def engine(postgres_url):
+    return PostgresEngine(postgres_url)
+
+
+@pytest.fixture
+def driver(engine):
+    driver = engine.open(write=True)
+    driver.begin(write=True)
+    driver.change("CREATE TABLE probe (n BIGINT PRIMARY KEY, text TEXT, data BYTEA)")
+    driver.commit()
+    yield driver
+    driver.rollback()
+    driver.close()
+
+
+def put(driver, *numbers):
+    for number in numbers:
+        driver.change("INSERT INTO probe (n, text) VALUES (?, ?)", (number, ""))
+
+
+def numbers_in(driver):
+    driver.begin(write=False)
+    found = [number for (number,) in driver.rows("SELECT n FROM probe ORDER BY n")]
+    driver.commit()
+    return found
+
+
+def backend_of(driver):
+    return driver._line.info.backend_pid
+
+
+def waiting_at(server, backend, event):
+    """Return once the server says that this backend waits for `event`."""
+    with psycopg.connect(server.url(), autocommit=True) as line:
+        while not line.execute(
+            "SELECT 1 FROM pg_stat_activity WHERE pid = %s AND wait_event = %s", (backend, event)
+        ).fetchone():
+            pass
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+@given(ANY_TEXT, ANY_TEXT)
+def test_any_text_is_written_as_one_that_postgres_takes(one, other):
+    first, second = written([one, other])
+
+    assert "\0" not in first
+    first.encode()
+    assert readable(first) == one
+    assert (first == second) is (one == other)
+
+
+def test_values_come_back_as_they_were(driver):
+    """NUL, half characters, the escape itself, signs that mean something in a statement, numbers at their limits."""
+    texts = [
+        "",
+        "\0",
+        "a\0b",
+        "\ud800",
+        "x\udfffy",
+        "\x1a",
+        "\x1a0000",
+        "100 % ? %s $1 '?' \"",
+        "\\",
+        "ä🎼",
+        "9" * 5000,
+    ]
+    rows = [(n, text, text.encode("utf-8", "surrogatepass")) for n, text in enumerate(texts)]
+    rows += [(2**63 - 1, None, None), (-(2**63), "-", bytes(range(256)))]
+    driver.begin(write=True)
+    driver.insert("INSERT INTO probe (n, text, data) VALUES (?, ?, ?)", rows)
+
+    assert driver.rows("SELECT n, text, data FROM probe ORDER BY n") == sorted(rows, key=lambda row: row[0])
+    for n, text, _ in rows[: len(texts)]:
+        assert driver.rows("SELECT n FROM probe WHERE text = ?", (text,)) == [(n,)]
+    assert driver.rows("SELECT '?', '%s', '''?', ?", ("?",)) == [("?", "%s", "'?", "?")]
+    assert driver.rows("SELECT sum(n) FROM probe WHERE n BETWEEN ? AND ?", (1, 3)) == [(6,)]
+    assert driver.rows("SELECT sum(n) FROM probe WHERE n = 77") == [(None,)]
+    with pytest.raises(StoreError, match="too large"):
+        driver.rows("SELECT ?", (2**63,))
+
+
+def test_numbers_are_as_wide_as_they_need(driver):
+    driver.begin(write=False)
+
+    assert driver.rows("SELECT ? + 10 * ?", (30_000, 2**31)) == [(30_000 + 10 * 2**31,)]
+
+
+def test_large_values(driver):
+    data = os.urandom(1 << 20) * 20
+    driver.begin(write=True)
+    driver.change("INSERT INTO probe (n, data) VALUES (1, ?)", (data,))
+    driver.commit()
+    driver.begin(write=False)
+
+    assert driver.rows("SELECT data FROM probe") == [(data,)]
+    assert driver.size() > len(data)
+
+
+def test_statements_are_numbered():
+    assert numbered("SELECT '?', ? WHERE a = '%' AND b = ?") == b"SELECT '?', $1 WHERE a = '%' AND b = $2"
+
+
+def test_counts_what_it_changed(driver):
+    driver.begin(write=True)
+    put(driver, 1, 2, 3)
+    driver.insert("INSERT INTO probe (n) VALUES (?)", [])
+
+    assert driver.change("UPDATE probe SET text = ? WHERE n > ?", ("%", 1)) == 2
+    assert driver.change("CREATE INDEX probe_text ON probe (text)") == 0
+
+
+def test_clock_is_the_servers(engine, driver):
+    """As it was when the transaction had its turn: who waited for long does not act by what was true before."""
+    other = engine.open(write=True)
+    driver.begin(write=True)
+    waiter = threading.Thread(target=other.begin, kwargs={"write": True})
+    waiter.start()
+    [[now]] = driver.rows("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
+    assert now - 60_000 < driver.clock() <= now
+    driver.rows("SELECT pg_sleep(0.05)")
+    driver.commit()
+    waiter.join()
+
+    assert other.clock() >= now + 50
+    other.close()
+
+
+# --- transactions -----------------------------------------------------------------------------------------------------
+
+
+def test_marks(driver):
+    """What failed is undone alone."""
+    driver.begin(write=True)
+    for number in range(0, 200, 2):
+        driver.save()
+        put(driver, number)
+        driver.save()
+        put(driver, number + 1)
+        driver.undo()
+    driver.save()
+    put(driver, 1000)
+    with pytest.raises(StoreError, match="23505"):
+        put(driver, 1000)
+    driver.undo()
+    put(driver, 1001)
+    driver.commit()
+
+    assert numbers_in(driver) == [*range(0, 200, 2), 1001]
+
+
+def test_a_mark_replaces_the_one_before_it(driver):
+    for _ in range(2):
+        driver.begin(write=True)
+        driver.save()
+        driver.save()
+        driver._line.execute("RELEASE SAVEPOINT mark")
+        with pytest.raises(psycopg.Error, match="does not exist"):
+            driver._line.execute("RELEASE SAVEPOINT mark")
+        driver.rollback()
+
+
+def test_a_commit_of_what_failed_is_no_commit(driver):
+    """The server answers such a COMMIT with ROLLBACK, and without an error."""
+    driver.begin(write=True)
+    put(driver, 1)
+    with pytest.raises(StoreError):
+        put(driver, 1)
+    with pytest.raises(StoreError, match="nothing was stored"):
+        driver.commit()
+
+    assert numbers_in(driver) == []
+
+
+def test_one_writer_at_a_time(engine, driver, postgres_url):
+    """The second waits, and says so when it has waited for long enough; readers see the state before."""
+    other = engine.open(write=True)
+    hasty = PostgresEngine(postgres_url, busy_ms=50).open(write=True)
+    driver.begin(write=True)
+    put(driver, 1)
+    assert numbers_in(other) == []
+    with pytest.raises(StoreError, match="another process has been writing for too long"):
+        hasty.begin(write=True)
+    waiter = threading.Thread(target=other.begin, kwargs={"write": True})
+    waiter.start()
+    driver.commit()
+    waiter.join()
+
+    assert other.rows("SELECT n FROM probe") == [(1,)]
+    other.rollback()
+    hasty.begin(write=True)
+    for it in (hasty, other):
+        it.close()
+
+
+def test_a_reader_sees_one_state(engine, driver):
+    reader = engine.open(write=False)
+    reader.begin(write=False)
+    before = reader.rows("SELECT count(*) FROM probe")
+    driver.begin(write=True)
+    put(driver, 1)
+    driver.commit()
+
+    assert reader.rows("SELECT count(*) FROM probe") == before
+    with pytest.raises(StoreError, match="may only be read"):
+        put(reader, 2)
+    reader.close()
+
+
+def test_nothing_outlives_a_transaction(driver, postgres):
+    """A pool may give the connection to somebody else, and the next transaction to another connection."""
+    for write in (True, False):
+        driver.begin(write=write)
+        inside = driver._line.execute("SHOW search_path").fetchone()
+        assert driver._line.execute("SHOW idle_in_transaction_session_timeout").fetchone() == ("30s",)
+        for _ in range(20):
+            driver.rows("SELECT n FROM probe WHERE n = ?", (1,))
+        driver.commit()
+        line = driver._line
+        assert line.execute("SHOW search_path").fetchone() != inside
+        assert line.execute("SELECT * FROM pg_prepared_statements").fetchall() == []
+        held = "SELECT * FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
+        assert line.execute(held).fetchall() == []
+
+
+# --- lines that break -------------------------------------------------------------------------------------------------
+
+
+def test_a_line_that_broke_between_transactions_is_replaced(driver, postgres):
+    for write in (True, False):
+        before = backend_of(driver)
+        with psycopg.connect(postgres.url(), autocommit=True) as line:
+            line.execute("SELECT pg_terminate_backend(%s, 5000)", (before,))
+        driver.begin(write=write)
+        assert backend_of(driver) != before
+        driver.commit()
+
+
+def test_a_line_that_breaks_in_mid_transaction(driver, postgres):
+    """Nothing of it happened, whatever is tried; the next transaction is as good as any."""
+    for step in (lambda: put(driver, 2), driver.save, driver.undo, driver.size):
+        driver.begin(write=True)
+        put(driver, 1)
+        driver.save()
+        with psycopg.connect(postgres.url(), autocommit=True) as line:
+            line.execute("SELECT pg_terminate_backend(%s, 5000)", (backend_of(driver),))
+        with pytest.raises(Broken, match="broke"):
+            step()
+        with pytest.raises(Broken):
+            step()
+        driver.rollback()
+        assert numbers_in(driver) == []
+
+
+@pytest.fixture
+def line(postgres):
+    with tempfile.TemporaryDirectory(prefix="cut-", dir="/tmp") as folder:
+        line = CutLine(Path(folder), postgres.folder)
+        yield line
+        line.close()
+
+
+def through(line, url):
+    """The same place, by way of this line."""
+    return re.sub("host=[^&]*", f"host={line.folder}", url)
+
+
+@pytest.mark.parametrize("when, found", [("before", []), ("after", [1])])
+def test_a_line_that_is_cut_during_a_commit(driver, line, postgres_url, when, found):
+    """Nobody knows until somebody looks."""
+    other = PostgresEngine(through(line, postgres_url)).open(write=True)
+    other.begin(write=True)
+    put(other, 1)
+    line.cut = when
+    with pytest.raises(Unsure, match="nobody knows"):
+        other.commit()
+
+    assert line.cuts == 1
+    assert numbers_in(other) == found
+    assert numbers_in(driver) == found
+    other.close()
+
+
+@pytest.mark.parametrize("how", ["SIGKILL", "SIGTERM"])
+def test_a_backend_that_dies_during_a_commit(own_postgres, own_postgres_url, how):
+    """SIGKILL takes the whole server down, which comes up again by itself; nobody knows, and it did not happen."""
+    driver = PostgresEngine(own_postgres_url).open(write=True)
+    driver.begin(write=True)
+    driver.change("CREATE TABLE probe (n BIGINT, text TEXT)")
+    driver.change(
+        "CREATE FUNCTION stuck() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NEW; END'"
+    )
+    driver.change(
+        "CREATE CONSTRAINT TRIGGER late AFTER INSERT ON probe DEFERRABLE INITIALLY DEFERRED "
+        "FOR EACH ROW EXECUTE FUNCTION stuck()"
+    )
+    driver.commit()
+    with psycopg.connect(own_postgres.url()) as blocker:
+        blocker.execute("SELECT pg_advisory_xact_lock(7)")
+        driver.begin(write=True)
+        put(driver, 1)
+        backend = backend_of(driver)
+        said = []
+
+        def commit():
+            try:
+                driver.commit()
+            except Unsure as exc:
+                said.append(exc)
+
+        committing = threading.Thread(target=commit)
+        committing.start()
+        waiting_at(own_postgres, backend, "advisory")
+        os.kill(backend, getattr(signal, how))
+        committing.join()
+        blocker.close()
+
+    assert len(said) == 1
+    assert "nobody knows" in str(said[0])
+    assert numbers_in(driver) == []
+    driver.close()
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+def test_a_server_that_stops_and_starts_again(own_postgres, own_postgres_url, mode):
+    """Whoever comes meanwhile waits for it, as long as patience lasts."""
+    driver = PostgresEngine(own_postgres_url).open(write=True)
+    hasty = PostgresEngine(own_postgres_url, patience=0.1).open(write=True)
+    own_postgres.stop(mode)
+    with pytest.raises(StoreError, match="cannot open postgresql://postgres@"):
+        hasty.begin(write=True)
+    waiter = threading.Thread(target=driver.begin, kwargs={"write": True})
+    waiter.start()
+    own_postgres.start()
+    waiter.join()
+
+    assert driver.rows("SELECT value FROM meta WHERE key = 'store'") == [("tenuto",)]
+    driver.rollback()
+    hasty.begin(write=True)
+    driver.close()
+    hasty.close()
+
+
+def test_a_forked_child_leaves_the_line_to_its_parent(driver):
+    backend = backend_of(driver)
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            driver.begin(write=True)
+            put(driver, 1)
+            driver.commit()
+            status = 2 if backend_of(driver) == backend else 0
+            driver.close()
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+
+    assert numbers_in(driver) == [1]
+    assert backend_of(driver) == backend
+
+
+# --- searching, keeping house, locks ----------------------------------------------------------------------------------
+
+
+def test_search(driver):
+    """Any words will do, none is syntax; the server's language and its idea of a word do not matter."""
+    driver.begin(write=True)
+    texts = [
+        "Pack my box, and my other box",
+        "see https://example.com/a-b.html",
+        "naïve ÉTUDE 東京",
+        "it's 3.14 'or' not",
+    ]
+    driver.index([("s", n, text) for n, text in enumerate(texts, 1)])
+
+    def found(words):
+        return [seq for _, seq, _ in driver.search(words, 10)]
+
+    assert [found(words) for words in ("BOX my", "example", "html", "étude", "東京", "14", "or", "not")] == [
+        [1], [2], [2], [3], [3], [4], [4], [4],
+    ]  # fmt: skip
+    for words in ("", "  ", "\0", "\ud800", "'", "\\", ":*", "& | !", "box & !other <-> ("):
+        found(words)
+    assert found("box nothing") == []
+    assert driver.search("other", 10) == [("s", 1, "Pack my box, and my other box")]
+    driver.index([("s", 1, "changed"), ("t", 9, "box")])
+    assert found("box") == [9]
+    driver.unindex("t")
+    assert found("box") == []
+    driver.unindex(None)
+    assert found("changed") == []
+
+
+def test_the_fitting_come_first(driver):
+    driver.begin(write=True)
+    driver.index([("s", 1, "fox and hens " * 3), ("s", 2, "fox fox fox fox"), ("s", 3, "hens")])
+
+    assert [seq for _, seq, _ in driver.search("fox", 10)] == [2, 1]
+    assert len(driver.search("fox", 1)) == 1
+
+
+def test_long_texts_are_found_by_how_they_begin(driver):
+    """Texts of 256 KB in which no word comes twice, one of them larger than Postgres takes; and a single long word."""
+    many = " ".join(f"wörd{n}" for n in range(40_000))[: 256 * 1024]
+    wide = " ".join(
+        "".join(map(chr, (66560 + n % 40, 66560 + n // 40 % 40, 66560 + n // 1600, 66560))) for n in range(60_000)
+    )
+    driver.begin(write=True)
+    driver.index([("s", 4, wide)])
+    driver.index([("s", 1, many), ("s", 2, "東" * 40_000), ("s", 3, "again " * 40_000)])
+
+    assert [seq for _, seq, _ in driver.search("wörd7", 10)] == [1]
+    assert [seq for _, seq, _ in driver.search("東" * 40_000, 10)] == [2]
+    assert [seq for _, seq, _ in driver.search("again", 10)] == [3]
+    assert [seq for _, seq, _ in driver.search(wide[:9], 10)] == [4]
+    assert vector_of("") == ""
+
+
+def test_backup_names_the_command(driver):
+    with pytest.raises(StoreError, match="pg_dump"):
+        driver.backup("copy")
+
+
+def _holding(url, ready):
+    held = PostgresEngine(url).hold("s")
+    ready.send(held is not None)
+    signal.pause()
+
+
+def test_a_lock_ends_with_its_holder(engine, postgres_url):
+    """Another process holds the session until it is killed; other sessions and stores are free."""
+    context = multiprocessing.get_context("fork")
+    ready, told = context.Pipe(duplex=False)
+    child = context.Process(target=_holding, args=(postgres_url, told))
+    child.start()
+    assert ready.recv() is True
+    assert engine.locks
+    assert engine.hold("s") is None
+    engine.hold("t").free()
+    assert PostgresEngine(postgres_url).place == engine.place
+    child.kill()
+    child.join()
+
+    held = engine.hold("s")
+    assert held is not None
+    held.free()
+
+
+def test_a_folder_of_locks_that_others_can_write(engine, tmp_path, monkeypatch):
+    folder = tmp_path / f"tenuto-{os.geteuid()}"
+    folder.mkdir()
+    folder.chmod(0o777)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    with pytest.raises(StoreError, match="is open to others"):
+        engine.hold("s")

@@ -1,0 +1,151 @@
+"""Opening a store in Postgres: what refuses, what it says, and that nothing which is not ours is touched."""
+
+from __future__ import annotations
+
+import multiprocessing
+import subprocess
+import sys
+
+import psycopg
+import pytest
+
+from real_postgres import GUARDED
+from tenuto.errors import StoreError
+from tenuto.store import schema
+from tenuto.store.postgres import PostgresEngine
+
+
+def refusal_of(url):
+    with pytest.raises(StoreError) as caught:
+        PostgresEngine(url).open(write=True)
+    assert "s3cret" not in f"{caught.value} {caught.value.__cause__}"
+    return str(caught.value)
+
+
+def test_nobody_listens(tmp_path):
+    assert "cannot open postgresql://me@127.0.0.1:1/db?schema=tenuto" in refusal_of(
+        "postgresql://me:s3cret@127.0.0.1:1/db"
+    )
+    assert "No such file" in refusal_of(f"postgresql:///db?host={tmp_path}")
+
+
+def test_wrong_password_and_unknown_database(own_postgres):
+    with psycopg.connect(own_postgres.url(), autocommit=True) as line:
+        line.execute(f"DROP ROLE IF EXISTS {GUARDED}")
+        line.execute(f"CREATE ROLE {GUARDED} LOGIN PASSWORD 'right'")
+    guarded = own_postgres.url("x", user=f"{GUARDED}:s3cret")
+
+    assert f'password authentication failed for user "{GUARDED}"' in refusal_of(guarded)
+    assert 'database "nowhere" does not exist' in refusal_of(own_postgres.url(database="nowhere"))
+    assert "this user may not do that in Postgres" in refusal_of(guarded.replace("s3cret", "right"))
+
+
+@pytest.mark.parametrize(
+    "url, said",
+    [
+        ("postgresql://me:s3cret%zz@h/db", "no address that Postgres understands"),
+        ("postgresql://me:s3cret@h/db?colour=red", "no address that Postgres understands"),
+        ("postgresql://me:s3cret@h/db?schema=", "no name for a schema"),
+        (f"postgresql://me:s3cret@h/db?schema={'x' * 64}", "no name for a schema"),
+        ("postgresql://me:s3cret@h/db?schema=a%00b", "no name for a schema"),
+    ],
+)
+def test_addresses_that_are_none(url, said):
+    assert said in refusal_of(url)
+
+
+def test_without_psycopg():
+    program = (
+        "import sys; sys.modules['psycopg'] = None\n"
+        "from tenuto.store.postgres import PostgresEngine\n"
+        "try: PostgresEngine('postgresql://h/db')\n"
+        "except Exception as exc: print(type(exc).__name__, exc)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert done.stdout.startswith("StoreError Postgres needs psycopg")
+    assert "pip install tenuto[postgres]" in done.stdout
+
+
+def test_a_database_in_another_encoding(own_postgres):
+    with psycopg.connect(own_postgres.url(), autocommit=True) as line:
+        line.execute("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'")
+        try:
+            assert "LATIN1: tenuto needs" in refusal_of(own_postgres.url(database="latin"))
+        finally:
+            line.execute("DROP DATABASE latin")
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "CREATE TABLE customers (id BIGINT)",
+        "CREATE TABLE meta (id BIGINT)",
+        "CREATE TABLE meta (key TEXT, value TEXT); INSERT INTO meta VALUES ('store', 'grocery'), ('schema', '1')",
+    ],
+)
+def test_tables_of_somebody_else(postgres, postgres_url, table):
+    """They are left alone."""
+    name = postgres_url.rpartition("=")[2]
+    with psycopg.connect(postgres.url(), autocommit=True) as line:
+        line.execute(f"CREATE SCHEMA {name}; SET search_path = {name}; {table}")
+
+        assert "holds tables that are not tenuto's" in refusal_of(postgres_url)
+        tables = "SELECT count(*) FROM pg_tables WHERE schemaname = %s"
+        assert line.execute(tables, (name,)).fetchone() == (1,)
+
+
+def test_an_empty_schema_that_somebody_made_for_us(postgres, postgres_url):
+    with psycopg.connect(postgres.url(), autocommit=True) as line:
+        line.execute(f"CREATE SCHEMA {postgres_url.rpartition('=')[2]}")
+
+    PostgresEngine(postgres_url).open(write=False).close()
+
+
+def test_a_newer_schema(postgres_url):
+    driver = PostgresEngine(postgres_url).open(write=True)
+    driver.begin(write=True)
+    driver.change("UPDATE meta SET value = ? WHERE key = 'schema'", (str(schema.VERSION + 1),))
+    driver.commit()
+    driver.close()
+
+    assert "newer version of tenuto" in refusal_of(postgres_url)
+
+
+def test_odd_names_for_a_schema(postgres):
+    name = 'Odd "name"; --ä?'
+    url = postgres.url('Odd%20"name";%20--%C3%A4%3F')
+    engine = PostgresEngine(url)
+    driver = engine.open(write=True)
+    with psycopg.connect(postgres.url(), autocommit=True) as line:
+        tables = "SELECT count(*) > 3 FROM pg_tables WHERE schemaname = %s"
+        assert line.execute(tables, (name,)).fetchone() == (True,)
+        driver.close()
+        line.execute("SET client_min_messages = error")
+        line.execute('DROP SCHEMA "Odd ""name""; --ä?" CASCADE')
+    assert engine.name.startswith("PostgreSQL 1")
+
+
+def _opened(url, start, ready):
+    engine = PostgresEngine(url)
+    ready.release()
+    start.wait()
+    driver = engine.open(write=True)
+    driver.begin(write=False)
+    assert driver.rows("SELECT count(*) FROM meta WHERE key IN ('store', 'schema', 'id')") == [(3,)]
+    driver.close()
+
+
+def test_four_processes_make_the_tables_at_once(postgres_url):
+    context = multiprocessing.get_context("fork")
+    start, ready = context.Event(), context.Semaphore(0)
+    children = [context.Process(target=_opened, args=(postgres_url, start, ready)) for _ in range(4)]
+    for child in children:
+        child.start()
+    for _ in children:
+        ready.acquire()
+    start.set()
+    for child in children:
+        child.join()
+
+    assert [child.exitcode for child in children] == [0, 0, 0, 0]

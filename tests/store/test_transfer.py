@@ -1,0 +1,303 @@
+"""Sessions as lines of text: nothing is changed on the way, and nothing that was changed gets in."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strategies import broken_words, messages_of
+from tenuto.core.journal import Draft, Said, Stopped, Strange, digest_of
+from tenuto.core.messages import UserMessage
+from tenuto.core.stored import drafted
+from tenuto.errors import StoreCorrupt, StoreError
+from tenuto.store import transfer
+from tenuto.store.memory import Memory, MemoryStore
+from tenuto.store.transfer import FORMAT, export_session, import_session
+from tenuto.testing.chapters.stage import same, turn, write
+
+
+def run(play):
+    async def playing():
+        async with MemoryStore() as store:
+            return await play(store)
+
+    return asyncio.run(playing())
+
+
+async def lines_of(store, session="s"):
+    return [line async for line in export_session(store, session)]
+
+
+def exported(*acts, name=""):
+    async def play(store):
+        await write(store, "s", *acts)
+        await store.rename("s", name)
+        return await lines_of(store)
+
+    return run(play)
+
+
+def imported(lines, **given):
+    async def play(store):
+        done = await import_session(store, lines, **given)
+        return done, await store.read(done.session), await store.session(done.session)
+
+    return run(play)
+
+
+def changed(line, **fields):
+    document = {**json.loads(line), **fields}
+    document = {key: value for key, value in document.items() if value is not ...}
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+# --- what it looks like -----------------------------------------------------------------------------------------------
+
+
+def test_a_line_for_the_session_and_one_for_each_entry():
+    lines = exported(*turn(), name="walk")
+    head, *entries = map(json.loads, lines)
+
+    assert head == {"tenuto": "session", "format": FORMAT, "session": "s", "head": 7, "name": "walk"}
+    assert [entry["seq"] for entry in entries] == [1, 2, 3, 4, 5, 6, 7]
+    assert entries[0].keys() == {"seq", "id", "at", "fence", "version", "kind", "digest", "body"}
+    assert [entry["body"]["entry"] for entry in entries] == [entry["kind"] for entry in entries]
+    assert all(line.endswith(b"}\n") for line in lines)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        '{"entry":"x","s":"\ud800"}',
+        '{\n"entry":"x"}',
+        '{"entry":"x",\r"a":1}',
+        '{"entry":"x","a":' + "[" * 199 + "]" * 199 + "}",
+    ],
+)
+def test_bytes_that_would_not_survive_in_a_line_are_wrapped(raw):
+    strange = Strange("x", raw)
+    lines = exported(strange)
+    document = json.loads(lines[1])
+
+    assert "body" not in document
+    assert base64.b64decode(document["body64"]) == raw.encode("utf-8", "surrogatepass")
+    assert imported(lines)[1][0].act == strange
+
+
+@pytest.mark.parametrize("raw", ['{ "entry" : "x", "a" : 1.10, "a" : 2 }', '{"entry":"x","s":"\\u0041\\ud800 \u2028"}'])
+def test_other_bytes_stand_there_as_they_are(raw):
+    lines = exported(Strange("x", raw))
+
+    assert raw.encode() in lines[1]
+    assert imported(lines)[1][0].body == raw.encode()
+
+
+def test_an_empty_body_is_wrapped_too():
+    entry = transfer.Entry(1, "e1", 1, 1, "x", b"", digest_of(b""), Strange("x", ""))
+
+    assert json.loads(transfer._line(entry))["body64"] == ""
+
+
+# --- there and back ---------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=25)
+@given(st.lists(messages_of(broken_words), min_size=1, max_size=4))
+def test_what_goes_out_comes_in(said):
+    async def play(store):
+        drafts = await write(store, "s", *map(Said, said))
+        lines = await lines_of(store)
+        async with MemoryStore() as other:
+            await import_session(other, lines)
+            assert same(await other.read("s"), drafts)
+            assert await other.verify() == []
+            assert (await other.session("s")).meta == (await store.session("s")).meta
+            assert await lines_of(other) == lines
+
+    run(play)
+
+
+def test_lines_may_be_text_and_may_have_lost_their_ends():
+    lines = exported(*turn())
+
+    for spelt in (
+        [line.decode() for line in lines],
+        [line.rstrip(b"\n") for line in lines],
+        [line.replace(b"\n", b"\r\n") for line in lines],
+        [part for line in lines for part in (b"\n", line)],
+        b"".join(lines).splitlines(),
+    ):
+        assert len(imported(spelt)[1]) == 7
+
+
+def test_fields_of_a_later_version_are_no_hindrance():
+    head, *rest = exported(*turn())
+
+    assert len(imported([changed(head, later=1), *(changed(line, later=2) for line in rest)])[1]) == 7
+
+
+def test_a_large_session_is_written_in_pieces(monkeypatch):
+    lines = exported(*(Said(UserMessage("x" * 1000)) for _ in range(10)))
+    sizes = []
+
+    class Counting(MemoryStore):
+        async def append(self, lease, drafts):
+            sizes.append(len(drafts))
+            return await super().append(lease, drafts)
+
+    async def play():
+        async with Counting() as store:
+            await import_session(store, lines)
+            return await store.read("s")
+
+    monkeypatch.setattr(transfer, "_BATCH", 3500)
+    assert len(asyncio.run(play())) == 10
+    assert sizes == [3, 3, 3, 1]
+
+
+def test_what_cannot_be_taken_along_is_said():
+    async def play(store):
+        await write(store, "s", *turn())
+        await store.rename("s", "walk")
+        fork = await store.fork("s", at=3)
+        done = await import_session(store, await lines_of(store), id="copy")
+        alone = await import_session(store, await lines_of(store, fork), id="alone")
+        assert done.left_out == ("its name 'walk': another session is called 'walk'",)
+        assert alone.left_out == ("that it was forked off 's': it stands for itself now, with all of its entries",)
+        assert (await store.session("copy")).name == ""
+        assert (await store.session("alone")).parent == ""
+
+    run(play)
+    odd = [changed(exported(*turn())[0], name="a\nb"), *exported(*turn())[1:]]
+    assert "is no name" in imported(odd)[0].left_out[0]
+
+
+# --- what does not get in ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "damage, told",
+    [
+        (lambda lines: lines[:-1], "had 7 entries, and here are 6"),
+        (lambda lines: [*lines[:3], *lines[4:]], "line 4: entry 4 stands where entry 3"),
+        (lambda lines: [lines[0], lines[2], lines[1], *lines[3:]], "line 2: entry 2 stands where entry 1"),
+        (lambda lines: [*lines, lines[-1]], "line 9: entry 7 stands where entry 8"),
+        (lambda lines: [*lines, *lines], "line 9: there is no 'seq'"),
+        (lambda lines: [lines[0], lines[1].replace(b"Oslo", b"Rome"), *lines[2:]], "line 2: the bytes of entry 1"),
+        (lambda lines: [lines[0], lines[1][:-20], *lines[2:]], "line 2: "),
+        (lambda lines: [lines[0], changed(lines[1], digest="0" * 64), *lines[2:]], "digest differs"),
+        (lambda lines: [lines[0], changed(lines[1], kind="stopped"), *lines[2:]], "is called 'stopped' and is 'said'"),
+        (lambda lines: [lines[0], changed(lines[1], body=..., body64="?"), *lines[2:]], "line 2: body64"),
+        (lambda lines: [lines[0], changed(lines[1], body=...), *lines[2:]], "no 'body64'"),
+        (lambda lines: [lines[0], changed(lines[1], at="noon"), *lines[2:]], "line 2: "),
+        (lambda lines: [changed(lines[0], head="7"), *lines[1:]], "line 1: "),
+        (lambda lines: [changed(lines[0], session=...), *lines[1:]], "no 'session'"),
+        (lambda lines: [lines[0], b"\xff\n", *lines[1:]], "line 2: "),
+    ],
+)
+def test_damage_is_told_before_anything_is_written(damage, told):
+    async def play(store):
+        with pytest.raises(StoreCorrupt, match="(?s)" + told):
+            await import_session(store, damage(lines))
+        assert (await store.stats()).entries == 0
+        assert (await store.lease("s")).head == 0
+
+    lines = exported(*turn())
+    run(play)
+
+
+@pytest.mark.parametrize(
+    "lines, told",
+    [
+        ([], "nothing in it"),
+        (["\n"], "nothing in it"),
+        (['{"tenuto":"session","format":1,"session":"s","head":0}'], "nothing in it"),
+        (['{"some":"thing"}'], "no exported session"),
+        (['{"tenuto":"settings"}'], "no exported session"),
+        (['{"tenuto":"session","format":2}'], "later version"),
+        (["hello"], "line 1"),
+    ],
+)
+def test_what_is_no_export_is_refused(lines, told):
+    async def play(store):
+        with pytest.raises(StoreError, match=told):
+            await import_session(store, lines)
+
+    run(play)
+
+
+def test_a_session_of_the_same_id_is_not_touched():
+    lines = exported(*turn())
+
+    async def play(store):
+        mine = await write(store, "s", Stopped("completed"))
+        with pytest.raises(StoreError, match="another session 's' already"):
+            await import_session(store, lines)
+        assert same(await store.read("s"), mine)
+        await import_session(store, lines, id="t")
+        more = await write(store, "t", Stopped("completed"))
+        with pytest.raises(StoreError, match="another session 't' already"):
+            await import_session(store, lines, id="t")
+        assert (await store.read("t"))[-1].id == more[0].id
+
+    run(play)
+
+
+def test_what_is_no_id_is_refused():
+    lines = exported(*turn())
+    for id in ("../s", "a b"):
+        with pytest.raises(ValueError, match="is no session id"):
+            imported(lines, id=id)
+    with pytest.raises(ValueError, match="is no session id"):
+        imported([changed(lines[0], session="../s"), *lines[1:]])
+
+
+def test_a_session_that_is_held_is_not_imported_into():
+    lines = exported(*turn())
+    memory = Memory()
+
+    async def play():
+        async with MemoryStore(memory) as store, MemoryStore(memory) as other:
+            await other.lease("s")
+            with pytest.raises(StoreError, match="in use"):
+                await import_session(store, lines)
+
+    asyncio.run(play())
+
+
+def test_an_import_lets_go_even_if_it_fails():
+    lines = exported(*turn())
+
+    class Full(MemoryStore):
+        async def append(self, lease, drafts):
+            raise StoreError("the disk is full")
+
+    async def play():
+        memory = Memory()
+        async with Full(memory) as store, MemoryStore(memory) as other:
+            with pytest.raises(StoreError, match="full"):
+                await import_session(store, lines)
+            await import_session(other, lines)
+
+    asyncio.run(play())
+
+
+def test_drafts_with_odd_ids_come_through():
+    odd = "é\0\ud800 \n"
+
+    async def play(store):
+        draft = drafted(Stopped("completed"), id=odd, at=-5, version=9)
+        await store.append(await store.lease("s"), [draft])
+        lines = await lines_of(store)
+        async with MemoryStore() as other:
+            await import_session(other, lines)
+            (entry,) = await other.read("s")
+            assert (entry.id, entry.at, entry.version) == (odd, -5, 9)
+            assert isinstance(draft, Draft)
+
+    run(play)

@@ -1,0 +1,323 @@
+"""The thread that writes: one commit for all who wait, one failure for who failed, and nothing torn."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import threading
+
+import pytest
+
+from tenuto.errors import LeaseLost, StoreError
+from tenuto.store.sql import SqlStore
+from tenuto.store.sqlite import SqliteEngine
+from tenuto.testing.chapters.stage import answer, draft, outcome, question, same, write
+
+
+class Counted(sqlite3.Connection):
+    """A real connection that remembers how transactions ended, and fails at a commit if it is told to."""
+
+    said: list[str] = []
+    fail = False
+
+    def execute(self, sql, *args):
+        if sql in ("BEGIN IMMEDIATE", "COMMIT", "ROLLBACK", "ROLLBACK TO mark"):
+            Counted.said.append(sql)
+        if sql == "COMMIT" and Counted.fail:
+            Counted.fail = False
+            super().execute("ROLLBACK")
+            error = sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorname = "SQLITE_IOERR_FSYNC"
+            raise error
+        return super().execute(sql, *args)
+
+
+@pytest.fixture
+def engine(tmp_path):
+    Counted.said.clear()
+    Counted.fail = False
+    return SqliteEngine(tmp_path / "sessions.db", functools.partial(sqlite3.connect, factory=Counted))
+
+
+def told(story):
+    """A test that is a story on a store of its own."""
+
+    @functools.wraps(story)
+    def test(engine):
+        async def tell():
+            async with SqlStore(engine) as store:
+                await story(store)
+
+        asyncio.run(tell())
+
+    del test.__wrapped__  # else pytest asks for the story's arguments
+    return test
+
+
+class Busy:
+    """Keeps the thread that writes busy until the block ends: whatever is asked meanwhile waits, all of it."""
+
+    def __init__(self, store):
+        self.free = threading.Event()
+        self.began = threading.Event()
+        self.worker = store._here().writer
+
+    def work(self, driver):
+        self.began.set()
+        assert self.free.wait(30)
+
+    async def __aenter__(self):
+        self.done = self.worker.put(self.work, alone=True)
+        await asyncio.to_thread(self.began.wait, 30)
+        Counted.said.clear()
+
+    async def __aexit__(self, *_):
+        self.free.set()
+        await self.done
+
+
+async def started(*coroutines):
+    """Begin them all, and let each come to where it waits."""
+    tasks = [asyncio.ensure_future(each) for each in coroutines]
+    for _ in range(3):
+        await asyncio.sleep(0)
+    return tasks
+
+
+# --- group commit -----------------------------------------------------------------------------------------------------
+
+
+@told
+async def test_who_waits_at_the_same_moment_shares_a_commit(store):
+    leases = [await store.lease(f"s{number}") for number in range(50)]
+    drafts = [draft(question(lease.session)) for lease in leases]
+    async with Busy(store):
+        tasks = await started(*(store.append(lease, [one]) for lease, one in zip(leases, drafts, strict=True)))
+    done = await asyncio.gather(*tasks)
+
+    assert Counted.said == ["BEGIN IMMEDIATE", "COMMIT"]
+    assert [lease.head for lease in done] == [1] * 50
+    for lease, one in zip(leases, drafts, strict=True):
+        assert same(await store.read(lease.session), [one])
+    assert await store.verify() == []
+
+
+@told
+async def test_one_that_fails_is_undone_alone(store):
+    """Those before it and behind it are written, whatever it had written itself when it failed."""
+    good = [await store.lease(f"good{number}") for number in range(4)]
+    lost = await store.lease("lost")
+    await store.lease("lost", take=True)
+    first = draft(question())
+    twice = await store.append(await store.lease("twice"), [first])
+    async with Busy(store):
+        appends = [
+            (good[0], [draft(question())]),
+            (lost, [draft(question())]),
+            (good[1], [draft(question())]),
+            (twice, [draft(answer()), first]),  # fails at its second entry, when the head is moved already
+            (good[2], [draft(question())]),
+            (good[3], [draft(question())]),
+        ]
+        tasks = await started(*(store.append(lease, drafts) for lease, drafts in appends))
+    done, failed = outcome(await asyncio.gather(*tasks, return_exceptions=True))
+
+    assert Counted.said == ["BEGIN IMMEDIATE", "ROLLBACK TO mark", "ROLLBACK TO mark", "COMMIT"]
+    assert (done, [type(error) for error in failed]) == (4, [LeaseLost, StoreError])
+    for lease, drafts in appends:
+        if lease in good:
+            assert same(await store.read(lease.session), drafts)
+    assert same(await store.read("twice"), [first])
+    assert (await store.append(twice, [draft(answer())])).head == 2
+    assert await store.verify() == []
+
+
+@told
+async def test_two_appends_to_one_session_at_once(store):
+    """The second was made at the head that the first moved on."""
+    lease = await store.lease("s")
+    mine, other = draft(question()), draft(answer())
+    async with Busy(store):
+        tasks = await started(store.append(lease, [mine]), store.append(lease, [other]), store.append(lease, [mine]))
+    done, failed = outcome(await asyncio.gather(*tasks, return_exceptions=True))
+
+    assert (done, len(failed)) == (2, 1)
+    assert same(await store.read("s"), [mine])
+
+
+@told
+async def test_a_commit_that_fails_fails_all_who_shared_it(store):
+    """Nobody is told that it was written. The connection is replaced, and sending it again settles the matter."""
+    leases = [await store.lease(f"s{number}") for number in range(3)]
+    drafts = [draft(question()) for _ in leases]
+    async with Busy(store):
+        tasks = await started(*(store.append(lease, [one]) for lease, one in zip(leases, drafts, strict=True)))
+        Counted.fail = True
+    _, failed = outcome(await asyncio.gather(*tasks, return_exceptions=True))
+
+    assert [type(error) for error in failed] == [StoreError] * 3
+    assert len({*failed}) == 3  # each has an error of its own
+    assert "disk reports an error" in str(failed[0])
+    again = [await store.append(lease, [one]) for lease, one in zip(leases, drafts, strict=True)]
+    assert [lease.head for lease in again] == [1, 1, 1]
+    assert await store.verify() == []
+
+
+@told
+async def test_an_error_of_any_kind_is_the_callers(store):
+    def wrong(driver):
+        return {}["nothing"]
+
+    worker = store._here().writer
+    async with Busy(store):
+        tasks = await started(worker.put(wrong), worker.put(lambda driver: 1), worker.put(wrong, alone=True))
+    done = await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert [type(each) for each in done] == [KeyError, int, KeyError]
+    assert len(await write(store, "s")) > 0
+
+
+# --- who does not wait ------------------------------------------------------------------------------------------------
+
+
+@told
+async def test_a_cancelled_append_is_whole(store):
+    """It was given before it was cancelled, and so it is done; the caller's next append finds it."""
+    lease = await store.lease("s")
+    drafts = [draft(question()), draft(answer())]
+    async with Busy(store):
+        [task] = await started(store.append(lease, drafts))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    again = await store.append(lease, drafts)
+
+    assert again.head == 2
+    assert same(await store.read("s"), drafts)
+    assert [hit.seq for hit in await store.search("Oslo")] == [1]
+
+
+@told
+async def test_a_cancelled_lease_is_given_back(store):
+    async with Busy(store):
+        [task] = await started(store.lease("s"))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    assert (await store.lease("s")).head == 0
+
+
+def test_a_store_outlives_event_loops(engine):
+    store = SqlStore(engine)
+    lease = asyncio.run(store.lease("s"))
+    lease = asyncio.run(store.append(lease, [draft(question())]))
+
+    async def leave():
+        store._here().writer.put(lambda driver: None)  # the loop is gone before it is answered
+
+    asyncio.run(leave())
+    assert asyncio.run(store.append(lease, [draft(answer())])).head == 2
+    asyncio.run(store.close())
+
+
+def test_closing_ends_everything(engine):
+    async def tell():
+        store = SqlStore(engine)
+        await write(store, "s")
+        named = {thread.name for thread in threading.enumerate()}
+        await asyncio.gather(store.close(), store.close())
+        for story in (store.sessions(), store.lease("s"), store.search("Oslo")):
+            with pytest.raises(StoreError, match="closed"):
+                await story
+        return named
+
+    assert asyncio.run(tell()) >= {"tenuto-writer", "tenuto-reader"}
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("tenuto-") and thread.is_alive()]
+
+
+# --- without being asked ----------------------------------------------------------------------------------------------
+
+
+def test_a_lease_is_kept_while_its_holder_lives(engine):
+    async def tell():
+        async with SqlStore(engine, ttl_ms=90) as store:
+            lease = await store.lease("s")
+            seen = {lease.until}
+            while len(seen) < 4:
+                [[until]] = await store._read(lambda driver: driver.rows("SELECT until FROM sessions"))
+                seen.add(until)
+            return await store.append(lease, [draft(question())])
+
+    assert asyncio.run(tell()).head == 1
+
+
+def test_what_was_written_can_soon_be_found(engine):
+    """By who only looks, too: the words are put where searches look as soon as nobody writes."""
+
+    async def tell():
+        async with SqlStore(engine) as store:
+            await write(store, "s", question("umbrella"))
+            while not await store._read(lambda driver: driver.search("umbrella", 1)):
+                await asyncio.sleep(0.01)
+
+    asyncio.run(tell())
+
+
+# --- fork -------------------------------------------------------------------------------------------------------------
+
+FORK = """
+    import asyncio, os, sys, warnings
+    from tenuto.errors import SessionInUse
+    from tenuto.store.sql import SqlStore
+    from tenuto.store.sqlite import SqliteEngine
+    from tenuto.testing.chapters.stage import draft, question
+
+    warnings.simplefilter("ignore", DeprecationWarning)
+    store = SqlStore(SqliteEngine(sys.argv[1]))
+    lease = asyncio.run(store.append(asyncio.run(store.lease("parents")), [draft(question())]))
+
+    async def childs():
+        assert len(await store.read("parents")) == 1
+        try:
+            await store.lease("parents")
+            raise AssertionError("a child is not its parent")
+        except SessionInUse as error:
+            assert error.pid == os.getppid()
+        mine = await store.append(await store.lease("childs"), [draft(question())])
+        assert mine.head == 1
+        await store.close()
+
+    child = os.fork()
+    if not child:
+        asyncio.run(childs())
+        sys.exit(0)  # as an interpreter ends, with everything that it inherited
+    assert os.waitpid(child, 0)[1] == 0
+
+    async def parents():
+        assert (await store.append(lease, [draft(question())])).head == 2
+        assert {shown.id for shown in (await store.sessions()).sessions} == {"parents", "childs"}
+        assert await store.verify() == []
+        await store.close()
+
+    asyncio.run(parents())
+    print("whole")
+"""
+
+
+def test_a_fork_of_the_process_opens_everything_anew(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(FORK), str(tmp_path / "sessions.db")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+
+    assert (done.stdout, done.stderr) == ("whole\n", "")

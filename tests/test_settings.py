@@ -1,0 +1,45 @@
+"""The environment: where things are kept on each platform."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tenuto import settings
+
+
+@pytest.fixture(autouse=True)
+def _bare(monkeypatch):
+    for name in ("TENUTO_HOME", "XDG_DATA_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", lambda: Path("/home/ada"))
+
+
+@pytest.mark.parametrize(
+    ("platform", "environment", "folder"),
+    [
+        ("linux", {}, "/home/ada/.local/share/tenuto"),
+        ("linux", {"XDG_DATA_HOME": "/data"}, "/data/tenuto"),
+        ("linux", {"XDG_DATA_HOME": "relative is not taken"}, "/home/ada/.local/share/tenuto"),
+        ("darwin", {"XDG_DATA_HOME": "/data"}, "/home/ada/Library/Application Support/tenuto"),
+        ("win32", {}, "/home/ada/AppData/Local/tenuto"),
+        ("win32", {"LOCALAPPDATA": "/local"}, "/local/tenuto"),
+        ("linux", {"TENUTO_HOME": " /mine "}, "/mine"),
+        ("win32", {"TENUTO_HOME": "/mine", "LOCALAPPDATA": "/local"}, "/mine"),
+    ],
+)
+def test_each_platform_has_its_place(monkeypatch, platform, environment, folder):
+    monkeypatch.setattr(sys, "platform", platform)
+    for name, held in environment.items():
+        monkeypatch.setenv(name, held)
+
+    assert settings.home() == Path(folder)
+
+
+def test_a_tilde_is_one_s_own_folder(monkeypatch):
+    monkeypatch.setenv("TENUTO_HOME", "~/tenuto")
+    monkeypatch.setenv("HOME", "/home/ada")
+
+    assert settings.home() == Path("/home/ada/tenuto")
