@@ -10,7 +10,7 @@ STAMP := $(VENV)/.installed
 # Compiled files are kept even where the environment says otherwise: the tests start several times.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check conformance bench format clean
+.PHONY: demo test check conformance crash bench format clean
 
 demo: $(STAMP)
 	$(BIN)/python -m examples.demo
@@ -27,6 +27,9 @@ check: $(STAMP)
 
 conformance: $(STAMP)
 	$(BIN)/python tests/conformance $(CORPUS)
+
+crash: $(STAMP)
+	$(BIN)/python tests/crash
 
 bench: $(STAMP)
 	$(BIN)/python -m bench $(CORPUS)

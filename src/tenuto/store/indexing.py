@@ -33,8 +33,6 @@ class Index:
 
     def __init__(self) -> None:
         self.late: dict[str, None] = {}
-        self.looked = False
-        """Whether sessions that others left behind were looked for."""
         self._last = 0.0
 
     def behind(self, session: str) -> None:
@@ -45,7 +43,6 @@ class Index:
     def look(self, driver: Driver) -> None:
         """Find the sessions that are behind, whoever wrote them."""
         self.late.update(dict.fromkeys(id for (id,) in driver.rows(_LATE)))
-        self.looked = True
 
     def advance(self, driver: Driver) -> int:
         """Index some entries of a session that is behind; return how many have words. Without one, do nothing."""

@@ -200,8 +200,7 @@ class SqlStore:
     async def search(self, words: str, *, limit: int = 20) -> list[Hit]:
         """Find the entries in which all the words occur. Entries that cannot be found yet are made so first."""
         index = self._here().index
-        if not index.looked:
-            await self._read(index.look)
+        await self._read(index.look)  # each time: others write, too, and may die before they index what they wrote
         with suppress(StoreError):  # where nothing can be written, what is there is searched
             await self._catch_up(index)
         found = await self._read(lambda driver: driver.search(words, limit))

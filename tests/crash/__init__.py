@@ -1,0 +1,1 @@
+"""kill -9 at every line of the stores: see `crash.run`."""

@@ -1,0 +1,212 @@
+"""Judges what is left of a store whose process was killed, by what was said before: nothing acknowledged may be lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from crash.places import Place
+from crash.workload import LASTING, PLANS, Voice, marked, play
+from tenuto.core.journal import Entry, digest_of
+from tenuto.errors import SessionInUse, SessionNotFound, StoreError
+from tenuto.store.protocol import Lease
+from tenuto.store.sql import SqlStore
+
+
+class Told:
+    """What the dead process had begun, and what had been acknowledged to it."""
+
+    def __init__(self, place: Place) -> None:
+        self.begun: set[str] = set()
+        self.sent = {id: plan.at for id, plan in PLANS.items()}
+        self.heads: dict[str, int] = {}
+        self.fences: dict[str, int] = {}
+        self.written: dict[tuple[str, int], int] = {}
+        self.forked: set[str] = set()
+        self.deleting = self.deleted = self.archived = self.copied = False
+        self.renamed: dict[str, str] = {}
+        self.forced = False
+        lines = place.said.read_bytes().split(b"\n") if place.said.exists() else []
+        for line in filter(None, lines):
+            fact = json.loads(line)
+            getattr(self, f"_{fact.pop('what')}", self._nothing)(**fact)
+
+    def _nothing(self, **_) -> None:
+        pass
+
+    def _leasing(self, session: str, take: bool = False) -> None:
+        self.begun.add(session)
+        self.forced |= take
+
+    def _leased(self, session: str, fence: int, head: int) -> None:
+        self.fences[session] = fence
+
+    def _renewed(self, session: str, fence: int) -> None:
+        self.forced &= session != "lent"
+
+    def _released(self, session: str) -> None:
+        self.forced &= session != "lent"
+
+    def _appending(self, session: str, head: int) -> None:
+        self.sent[session] = head
+
+    def _appended(self, session: str, head: int, fence: int) -> None:
+        before = self.heads.get(session, PLANS[session].at)
+        self.written |= {(session, seq): fence for seq in range(before + 1, head + 1) if fence}
+        self.heads[session] = head
+
+    def _forking(self, session: str) -> None:
+        self.begun.add(session)
+
+    def _forked(self, session: str) -> None:
+        self.forked.add(session)
+
+    def _deleting(self, session: str) -> None:
+        self.deleting = True
+
+    def _deleted(self, session: str) -> None:
+        self.deleted = True
+
+    def _renamed(self, session: str, name: str) -> None:
+        self.renamed[session] = name
+
+    def _archived(self, session: str) -> None:
+        self.archived = True
+
+    def _copied(self) -> None:
+        self.copied = True
+
+
+class Judge:
+    """Looks at one place. `wrong` is what was found; `waiting` counts leases of the dead that were not to be had."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.told = Told(place)
+        self.wrong: list[str] = []
+        self.waiting = 0
+        self.taken: list[Lease] = []
+
+    async def look(self, store: SqlStore, other: SqlStore, to_the_end: bool) -> None:
+        """Take everything over, compare it with what was said, and bring the work to its end if that is wanted.
+
+        An error of the store's is what it is: a violation.
+        """
+        try:
+            for session in sorted(self.told.begun):
+                await self._take_over(store, session)
+            await self._compare(store)
+            for lease in self.taken:
+                await store.release(lease)
+            await self._copy()
+            if to_the_end:
+                await play(self.place, Voice(None), store, other)
+                await self._end(store)
+        except (StoreError, AssertionError) as exc:
+            self.wrong.append(f"{type(exc).__name__}: {exc}")
+
+    def _expect(self, true: bool, what: str) -> None:
+        if not true:
+            self.wrong.append(what)
+
+    def _may_be_gone(self, session: str) -> bool:
+        return self.told.deleting and session.startswith("doomed")
+
+    # --- what was left ---
+
+    async def _take_over(self, store: SqlStore, session: str) -> None:
+        """A dead holder's lease is to be had at once, under a higher fence, with nothing lost behind it."""
+        if PLANS[session].parent or self._may_be_gone(session):  # to lease it would make it
+            try:
+                await store.session(session)
+            except SessionNotFound:
+                kept = session in self.told.forked or session in self.told.heads
+                self._expect(self._may_be_gone(session) or not kept, f"{session}: acknowledged, and gone")
+                return
+        try:
+            lease = await store.lease(session)
+        except SessionInUse as exc:
+            # Who forces its way in has no lock as long as the other has it: it cannot be told dead.
+            self._expect(session == "lent" and self.told.forced, f"{session}: its dead holder keeps it: {exc}")
+            self.waiting += 1
+            lease = await store.lease(session, take=True)
+        self.taken.append(lease)
+        told = self.told
+        # `idle` has a short lease: where many share a schema, another's `gc` may find it lapsed, without an entry.
+        removed = session == "idle" and bool(self.place.before) and not lease.head
+        higher = lease.fence > told.fences.get(session, 0)
+        self._expect(higher or removed, f"{session}: the fence fell back to {lease.fence}")
+        if not self._may_be_gone(session):
+            self._expect(lease.head >= told.heads.get(session, 0), f"{session}: head {lease.head} of {told.heads}")
+        self._expect(lease.head <= told.sent[session], f"{session}: head {lease.head}, never sent")
+        self._expect(lease.head in PLANS[session].heads, f"{session}: half of an append, {lease.head}")
+
+    async def _compare(self, store: SqlStore) -> None:
+        told = self.told
+        page = await store.sessions(archived=None, limit=1000)
+        there = {session.id: session for session in page.sessions}
+        for session in sorted(PLANS):
+            found = there.get(session)
+            if found is None:
+                kept = session in told.forked or told.heads.get(session)
+                self._expect(not kept or self._may_be_gone(session), f"{session}: acknowledged, and not listed")
+                continue
+            plan = PLANS[session]
+            self._expect((found.parent, found.forked_at) == (plan.parent, plan.at), f"{session}: forked elsewhere")
+            self._expect(found.name == told.renamed.get(session, found.name), f"{session}: called {found.name!r}")
+            for what in self._differences(session, await store.read(session), told.heads.get(session, 0)):
+                self._expect(False, what)
+        self._expect({*there} <= {*PLANS}, f"sessions that nobody made: {sorted({*there} - {*PLANS})}")
+        self._expect(not (told.deleted and {"doomed", "doomed-too"} & {*there}), "doomed: deleted, and there again")
+        self._expect(not told.archived or there["house"].archived, "house: archived, and not put away")
+        self._expect(("doomed" in there) >= ("doomed-too" in there), "doomed-too: has lost its parent")
+        for fault in await store.verify():
+            self._expect(False, f"verify: {fault}")
+
+    def _differences(self, session: str, entries: list[Entry], acknowledged: int) -> Iterator[str]:
+        planned = PLANS[session].drafts
+        if len(entries) < acknowledged and not self._may_be_gone(session):
+            yield f"{session}: {acknowledged} entries were acknowledged, and {len(entries)} are there"
+        for seq, entry in enumerate(entries, 1):
+            draft = planned[seq - 1] if seq <= len(planned) else None
+            if draft is None or entry.id != draft.id:
+                yield f"{session}: entry {seq} is {entry.id!r}, which was never sent"
+            elif (entry.seq, entry.digest, digest_of(entry.body)) != (seq, draft.digest, draft.digest):
+                yield f"{session}: entry {seq} is not what was sent"
+            elif entry.fence != self.told.written.get((session, seq), entry.fence):
+                yield f"{session}: entry {seq} has the fence {entry.fence}"
+
+    async def _copy(self) -> None:
+        """A copy that was acknowledged is whole."""
+        if self.told.copied:
+            async with SqlStore(self.place.engine("copy.db")) as copy:
+                faults, entries = await copy.verify(), await copy.read("house")
+            self._expect(not faults and len(entries) == len(PLANS["house"].drafts), f"the copy: {faults}")
+
+    # --- the end ---
+
+    async def _end(self, store: SqlStore) -> None:
+        page = await store.sessions(archived=None, limit=1000)
+        self._expect(
+            {session.id for session in page.sessions} == LASTING[self.place.story],
+            "in the end, other sessions are there",
+        )
+        for session in sorted(LASTING[self.place.story]):
+            planned = len(PLANS[session].drafts)
+            for what in self._differences(session, await store.read(session), planned):
+                self._expect(False, f"in the end, {what}")
+        hits = [(hit.session, hit.seq) for hit in await store.search("marked", limit=1000)]
+        self._expect(
+            len(hits) == len({*hits}) and {*hits} == marked(self.place.story), f"in the end, found: {sorted(hits)}"
+        )
+
+
+async def judged(places: Sequence[Place], to_the_end: Sequence[bool]) -> list[Judge]:
+    """Judge places that share a database, or one that has its own."""
+    judges = [Judge(place) for place in places]
+    async with places[0].whole() as store, places[0].whole() as other:
+        for judge, so_far in zip(judges, to_the_end, strict=True):
+            await judge.look(judge.place.part(store), judge.place.part(other), so_far)
+        judges[-1].wrong += [f"in the end, verify: {fault}" for fault in await store.verify()]
+        await places[0].leave(store)
+    return judges

@@ -1,0 +1,286 @@
+"""What is going on in a store when its process is killed: leases, appends, forks, and everything else a store does.
+
+It says what it is about to do and what was acknowledged, each in one write to a file, before it goes on. It can be played
+again on what is left of a first time, and then takes up what is missing: so a judge plays it to its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import threading
+from typing import Any
+
+from crash.places import QUIET, Place, set_quiet
+from tenuto.core.blocks import Text, ToolUse
+from tenuto.core.journal import Asked, Configured, Draft, Replied, Returned, Said, Started, Stopped
+from tenuto.core.messages import AssistantMessage, ToolResult, UserMessage
+from tenuto.core.stored import drafted
+from tenuto.errors import LeaseLost, SessionInUse, SessionNotFound, StoreError
+from tenuto.store.protocol import Lease
+from tenuto.store.sql import SqlStore
+from tenuto.store.transfer import export_session, import_session
+
+AT = 1_700_000_000_000
+LARGE = "large " * 12_000
+"""More than is kept with an entry; where it stands, it is not looked into by a search, which would take its time."""
+
+
+class Voice:
+    """The file in which everything is said."""
+
+    def __init__(self, path: str | None) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        self._file = None if path is None else os.open(path, flags, 0o600)
+
+    def __call__(self, what: str, **facts: Any) -> None:
+        if self._file is not None:
+            os.write(self._file, json.dumps({"what": what, **facts}).encode() + b"\n")
+
+
+# --- what is written --------------------------------------------------------------------------------------------------
+
+
+class Plan:
+    """The entries that a session will have, in the batches in which they are appended; the first may be another's."""
+
+    def __init__(self, id: str, *batches: list[Any], parent: str = "", at: int = 0) -> None:
+        self.id = id
+        self.parent = parent
+        self.at = at
+        self.drafts: list[Draft] = PLANS[parent].drafts[:at] if parent else []
+        self.heads = [at]
+        self.batches: list[tuple[int, list[Draft]]] = []
+        for batch in batches:
+            first = len(self.drafts)
+            some = [drafted(act, id=f"{id}-{n}", at=AT + n) for n, act in enumerate(batch, first + 1)]
+            self.drafts = self.drafts + some
+            self.batches.append((len(self.drafts), some))
+            self.heads.append(len(self.drafts))
+
+
+def _talk(*words: str) -> list[Any]:
+    return [Said(UserMessage((Text(word),))) for word in words]
+
+
+def _called(*ids: str) -> Replied:
+    return Replied(AssistantMessage((Text("marked"), *(ToolUse(id, "look", "{}") for id in ids))))
+
+
+PLANS: dict[str, Plan] = {}
+for _made in (
+    lambda: Plan(
+        "alpha",
+        [Configured("sim/chat", agent="crashed"), *_talk("marked hello")],
+        [Asked("sim/chat")],
+        [
+            _called("c1", "c2"),
+            Started("c1", 0),
+            Returned(ToolResult("c1", "marked"), 0),
+            Returned(ToolResult("c2", "marked"), 1),
+            Stopped("completed", LARGE),
+        ],
+    ),
+    lambda: Plan("beta", _talk("one"), _talk("marked two", "three")),
+    lambda: Plan("gamma", [*_talk("marked branch"), Stopped("waiting", LARGE)], parent="alpha", at=4),
+    lambda: Plan("delta", parent="gamma", at=3),
+    lambda: Plan("lent", _talk("mine"), _talk("marked theirs")),
+    lambda: Plan("made"),
+    lambda: Plan("meant"),
+    lambda: Plan("house", [*_talk("marked house"), Stopped("failed", LARGE)]),
+    lambda: Plan("idle", _talk("marked idle")),
+    lambda: Plan("doomed", [*_talk("marked and gone"), Stopped("failed", LARGE + "doomed")]),
+    lambda: Plan("doomed-too", parent="doomed", at=1),
+):
+    _plan = _made()
+    PLANS[_plan.id] = _plan
+PLANS["copy"] = Plan("copy")
+PLANS["copy"].drafts = PLANS["house"].drafts
+PLANS["copy"].heads.append(len(PLANS["house"].drafts))
+STRAY = drafted(Stopped("a write that must be refused"), id="stray", at=AT)
+LASTING = {
+    "making": set(),
+    "writing": {"alpha", "beta", "gamma", "delta", "lent"},
+    "keeping": {"house", "idle", "copy"},
+}
+"""The stories that are told, and the sessions that are there at the end of each."""
+
+
+def marked(story: str) -> set[tuple[str, int]]:
+    """Return the entries that a search for `marked` finds in the end: each once, in the session that wrote it."""
+    found = ((id, seq, draft) for id in LASTING[story] for seq, draft in enumerate(PLANS[id].drafts, 1))
+    return {(id, seq) for id, seq, draft in found if seq > PLANS[id].at and b"marked" in draft.body}
+
+
+# --- how --------------------------------------------------------------------------------------------------------------
+
+
+async def play(place: Place, say: Voice, first: SqlStore, second: SqlStore) -> None:
+    """Tell the story of a place, or what is missing of it."""
+    if place.story == "making":
+        await take(first, say, "made")  # and the store gives it back when it is closed
+    elif place.story == "keeping":
+        await _keep(first, say)
+        await _move(first, place, say)
+        await _idle(place, say)
+    else:
+        await _together(first, say)
+        await _branch(first, say)
+        await _lend(first, second, say)
+
+
+async def played(place: Place, say: Voice) -> None:
+    """Tell it in stores of its own."""
+    async with place.store() as first, place.store() as second:
+        await play(place, say, first, second)
+
+
+async def take(store: SqlStore, say: Voice, session: str, **how: bool) -> Lease:
+    """Take a lease."""
+    say("leasing", session=session, **how)
+    lease = await store.lease(session, **how)
+    say("leased", session=session, fence=lease.fence, head=lease.head)
+    return lease
+
+
+async def write(store: SqlStore, say: Voice, lease: Lease, upto: int | None = None) -> Lease:
+    """Append what is missing, batch by batch."""
+    for head, drafts in PLANS[lease.session].batches:
+        if lease.head < head and (upto is None or head <= upto):
+            say("appending", session=lease.session, head=head)
+            lease = await store.append(lease, drafts)
+            say("appended", session=lease.session, head=lease.head, fence=lease.fence)
+    return lease
+
+
+async def free(store: SqlStore, say: Voice, lease: Lease) -> None:
+    """Let go of a lease."""
+    await store.release(lease)
+    say("released", session=lease.session)
+
+
+async def fork(store: SqlStore, say: Voice, session: str) -> None:
+    """Fork a session off as planned, if it is not there."""
+    plan = PLANS[session]
+    try:
+        await store.session(session)
+    except SessionNotFound:
+        say("forking", session=session)
+        at = None if plan.at == len(PLANS[plan.parent].drafts) else plan.at
+        await store.fork(plan.parent, at=at, id=session)
+        say("forked", session=session)
+
+
+async def _together(store: SqlStore, say: Voice) -> None:
+    """Sessions that append at one moment share a commit; a piece of it that fails is undone alone."""
+    alpha, beta = await take(store, say, "alpha"), await take(store, say, "beta")
+    before = alpha
+    alpha = await write(store, say, alpha, upto=2)
+    if alpha is not before:
+        again = await store.append(before, PLANS["alpha"].batches[0][1])  # the same again is the same
+        assert again.head == alpha.head
+    nobody = Lease(session="beta", owner="nobody", fence=beta.fence + 1000, head=beta.head)
+    gate = threading.Event()
+    held = store._here().writer.put(lambda driver: gate.wait(), alone=True)
+    some = [
+        asyncio.ensure_future(work)
+        for work in (write(store, say, alpha, upto=3), _refused(store, nobody), write(store, say, beta, upto=1))
+    ]
+    await asyncio.sleep(0)  # each has put its piece into the queue
+    gate.set()
+    await held
+    alpha, _, beta = await asyncio.gather(*some)
+    await free(store, say, await write(store, say, alpha))
+    await write(store, say, beta)
+    await free(store, say, beta)
+
+
+async def _refused(store: SqlStore, lease: Lease) -> None:
+    with contextlib.suppress(LeaseLost):
+        await store.append(lease, [STRAY])
+        raise AssertionError("a stray write was taken")
+
+
+async def _branch(store: SqlStore, say: Voice) -> None:
+    """Forks, of a fork below its own fork point, too."""
+    await fork(store, say, "gamma")
+    lease = await write(store, say, await take(store, say, "gamma"))
+    await free(store, say, lease)
+    await fork(store, say, "delta")
+    assert len(await store.read("delta", after=1)) == len(PLANS["delta"].drafts) - 1
+
+
+async def _lend(first: SqlStore, second: SqlStore, say: Voice) -> None:
+    """One holder is refused, forces its way in, and the other is told."""
+    mine = await write(first, say, await take(first, say, "lent"), upto=1)
+    with contextlib.suppress(SessionInUse):
+        await second.lease("lent")
+        raise AssertionError("a session that is held was given away")
+    theirs = await write(second, say, await take(second, say, "lent", take=True))
+    await _refused(first, mine)
+    theirs = await second.renew(theirs)
+    say("renewed", session="lent", fence=theirs.fence)
+    await free(second, say, theirs)
+
+
+async def _keep(store: SqlStore, say: Voice) -> None:
+    """Names, removing, searching, and the rest of the house."""
+    lease = await write(store, say, await take(store, say, "house"))
+    await free(store, say, lease)
+    with contextlib.suppress(SessionNotFound):
+        await store.find("last")  # it may have been put away, the time before
+    await store.rename("house", "H")
+    say("renamed", session="house", name="H")
+    await store.archive("house")
+    say("archived", session="house")
+    assert await store.find("H") == "house"
+    lease = await write(store, say, await take(store, say, "doomed"))
+    await free(store, say, lease)
+    await fork(store, say, "doomed-too")
+    with contextlib.suppress(StoreError):
+        await store.delete("doomed")
+        raise AssertionError("a session that others share was removed")
+    say("deleting", session="doomed")
+    await store.delete("doomed", children=True)
+    say("deleted", session="doomed")
+    say("leasing", session="meant")
+    meant = asyncio.ensure_future(store.lease("meant"))
+    await asyncio.sleep(0)
+    meant.cancel()  # what nobody waits for is given back
+    await asyncio.wait([meant])
+    await store.gc()
+    await store.search("marked")
+    await store.reindex()
+    await store.sessions(archived=None)
+    await store.stats()
+    assert not await store.verify()
+
+
+async def _move(store: SqlStore, place: Place, say: Voice) -> None:
+    """Out as text, and in again under another id; a copy of the file."""
+    lines = [line async for line in export_session(store, "house")]
+    say("leasing", session="copy")
+    say("appending", session="copy", head=len(lines) - 1)
+    done = await import_session(store, lines, id="copy")
+    say("appended", session="copy", head=done.entries, fence=0)
+    say("released", session="copy")
+    if place.kind == "sqlite":
+        to = place.folder / "home" / "copy.db"
+        to.unlink(missing_ok=True)  # cut off, the time before
+        await store.backup(str(to))
+        say("copied")
+
+
+async def _idle(place: Place, say: Voice) -> None:
+    """What the thread that writes does by itself: leases are renewed, entries are indexed."""
+    set_quiet(0.0)
+    async with place.store(ttl_ms=30) as store:
+        lease = await write(store, say, await take(store, say, "idle"))
+        crew = store._here()
+        before = crew.leases._renewed
+        while crew.leases._renewed == before or crew.index.late:
+            await asyncio.sleep(0.001)
+        await free(store, say, lease)
+    set_quiet(QUIET)
