@@ -204,7 +204,7 @@ def judge(schema):
     return jsonschema.Draft202012Validator(schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER)
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(SCHEMAS, TEXTS, st.sampled_from(["mentioned", "all", "least"]))
 def test_every_value_fits_its_schema(schema, text, extent):
     whole = {"$defs": DEFS, **schema} if isinstance(schema, dict) else schema
@@ -357,7 +357,7 @@ def test_pattern_and_length_together(schema):
     judge(schema).validate(fill(schema, "", Mint("seed", "request")))
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(
     SCHEMAS,
     st.recursive(
