@@ -90,9 +90,13 @@ def test_openrouter_passes_on_what_the_host_said():
     assert body(style("openrouter"), Problem(status=429))["error"]["metadata"]["provider_name"] == "Google"
 
 
-@pytest.mark.parametrize("who", STYLES, ids=lambda one: f"{one.name}-{one.dialect}")
 @pytest.mark.parametrize("status", STATUSES)
-def test_there_is_something_to_say_for_every_status(who, status):
+def test_there_is_something_to_say_for_every_status(status):
+    for who in STYLES:
+        _says_something(who, status)
+
+
+def _says_something(who, status):
     told = body(who, Problem(status=status, request_id=request_id(who, "x")))
 
     said = json.dumps(told)
