@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench import imports, sim
+from bench import imports, sim, store
 
 SOCKET = 0.9
 IMPORT_MS = 5.0
@@ -42,6 +42,7 @@ def run() -> list[str]:
             finally:
                 server.kill()
     sim.run(verdicts.row)
+    store.run(verdicts.row)
     _imports(verdicts)
     return verdicts.missed
 
