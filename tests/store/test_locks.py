@@ -36,7 +36,9 @@ HOLDER = """
         print(lease.fence, flush=True)
         for line in iter(sys.stdin.readline, ""):  # the whole process waits, but for the thread that renews
             if line == "fork\\n":
+                alive, told = os.pipe()
                 child = os.fork()
+                os.write(told, b'x') if not child else os.read(alive, 1)  # it is on its way, not about to be
                 if not child:
                     os.read(0, 1)  # until the test ends
                     os._exit(0)

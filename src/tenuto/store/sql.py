@@ -7,13 +7,13 @@ wait at the same moment share one (`worker`). Nothing here touches a connection:
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import secrets
 import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
@@ -31,6 +31,7 @@ from tenuto.store.worker import Work, Worker
 __all__ = ["SqlStore"]
 
 T = TypeVar("T")
+log = logging.getLogger("tenuto")
 _PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)
 """How many seconds to wait before something is tried again because the line broke."""
 _LEFT: list[_Crew] = []
@@ -201,8 +202,10 @@ class SqlStore:
         """Find the entries in which all the words occur. Entries that cannot be found yet are made so first."""
         index = self._here().index
         await self._read(index.look)  # each time: others write, too, and may die before they index what they wrote
-        with suppress(StoreError):  # where nothing can be written, what is there is searched
+        try:
             await self._catch_up(index)
+        except StoreError as exc:  # where nothing can be written, what is there is searched
+            log.warning("a search looks only into what was made ready for it before: %s", exc)
         found = await self._read(lambda driver: driver.search(words, limit))
         return [Hit(*row) for row in found]
 
@@ -244,11 +247,12 @@ class SqlStore:
         if closed or crew is None or crew.pid != os.getpid():
             return
         try:
-            with suppress(StoreError):  # a disk that fails now fails nobody: leases lapse, and words can be found later
-                if crew.leases.held:
-                    await crew.writer.put(crew.leases.release_all)
-                while crew.index.late:
-                    await crew.writer.put(crew.index.advance)
+            if crew.leases.held:
+                await crew.writer.put(crew.leases.release_all)
+            while crew.index.late:
+                await crew.writer.put(crew.index.advance)
+        except StoreError as exc:  # a disk that fails now fails nobody: leases lapse, and words can be found later
+            log.warning("the store was closed without letting go of everything: %s", exc)
         finally:
             for owner in list(crew.leases.held):
                 crew.leases.forget(owner)

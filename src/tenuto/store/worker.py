@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import logging
 import queue
 import threading
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from tenuto.store.driver import Driver
 __all__ = ["Duties", "Work", "Worker"]
 
 T = TypeVar("T")
+log = logging.getLogger("tenuto")
 Work: TypeAlias = Callable[[Driver], T]
 _MOST = 256
 """How many pieces share a transaction at most: a wait for the disk is small against as many, and an answer is not late."""
@@ -192,7 +194,10 @@ class Worker:
         """Duties have nobody who could be told of an error: they are due again, or somebody's next write says it."""
         work = self._duties.due() if self._duties is not None else None
         if work is not None:
-            self._transaction([_Job(work)])
+            job = _Job(work)
+            error = self._transaction([job]) or job.error
+            if error is not None:
+                log.warning("a store's own work failed, and will be due again: %s", error)
 
     def _settle(self, driver: Driver) -> None:
         with _Caught() as caught:

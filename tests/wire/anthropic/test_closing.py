@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tenuto.core.blocks import AnthropicMeta, Reasoning, ServerToolResult, ServerToolUse, Text, ToolUse
-from tenuto.core.messages import AssistantMessage, ToolResult, ToolResults, UserMessage
+from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, ToolResults, UserMessage
 from tenuto.core.request import ChatRequest, Thinking
 from tenuto.core.target import ModelTraits, Provider, Target
 from tenuto.wire.anthropic.encode import encode
@@ -51,6 +51,21 @@ def test_what_cannot_stand_at_the_end_of_a_turn_stays_behind(blocks, left, rules
     apart = [("user", ["text"]), *turn, ("user", ["text"])] if left else [("user", ["text", "text"])]
     assert kinds(body) == apart
     assert lost == rules
+
+
+def test_a_loss_is_told_at_its_place_in_the_transcript():
+    """Not in the request, where instructions stand apart and neighbours share a message."""
+    row = Target(Provider("here", "anthropic-messages", ""), "claude-x", "anthropic-messages")
+    said = (
+        SystemMessage("Be brief."),
+        UserMessage("Hi"),
+        UserMessage("there"),
+        AssistantMessage((THOUGHT,)),
+        UserMessage("And?"),
+    )
+    wire = encode(ChatRequest(model="claude-x", messages=said), row)
+
+    assert [(loss.rule, loss.place) for loss in wire.losses] == [("reasoning-unfinished", "messages[3]")]
 
 
 def test_a_paused_turn_goes_on_as_it_is():

@@ -15,15 +15,15 @@ __all__ = ["close_turns", "think_only_where_it_can"]
 _THOUGHTS = ("thinking", "redacted_thinking")
 
 
-def close_turns(messages: list[dict[str, Any]], draft: Draft) -> list[dict[str, Any]]:
+def close_turns(messages: list[dict[str, Any]], places: list[str], draft: Draft) -> list[dict[str, Any]]:
     """Return the messages without halves: provider-run calls that never got a result, thinking that nothing follows,
-    turns of nothing but space. Neighbours that come to stand together share a message.
+    turns of nothing but space. `places` say where in the transcript each stands. Neighbours that come to stand together share a message.
     """
     closed: list[dict[str, Any]] = []
-    for at, message in enumerate(messages):
+    for at, (message, place) in enumerate(zip(messages, places, strict=True)):
         role, content = message["role"], message["content"]
         if role == "assistant":
-            content = _closed(content, f"messages[{at}]", draft, last=at == len(messages) - 1)
+            content = _closed(content, place, draft, last=at == len(messages) - 1)
         if content and closed and closed[-1]["role"] == role == "user":
             content = [*closed.pop()["content"], *content]
         if content:

@@ -54,7 +54,7 @@ def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) 
     system = messages.system(_format_notes(draft))
     write_options(draft)
     draft.put(system=system)
-    draft.body["messages"] = close_turns(messages.written, draft)
+    draft.body["messages"] = close_turns(messages.written, messages.places, draft)
     think_only_where_it_can(draft.body["messages"], draft)
     _container(draft)
     if version := target.provider.anthropic.raw_predict:
@@ -103,6 +103,8 @@ class _Messages:
         self._draft = draft
         self._system: list[SystemMessage] = []
         self.written: list[Wire] = []
+        self.places: list[str] = []
+        """Where in the transcript each of them stands: the last of those that share one."""
 
     def take(self, message: Message, place: str) -> None:
         match message:
@@ -111,11 +113,11 @@ class _Messages:
             case UserMessage():
                 if message.name:
                     self._draft.lose("unsupported-field", f"{place}.name", message.name, "say it in the text")
-                self._say("user", [part for p in message.parts if (part := self._part(p, place)) is not None])
+                self._say("user", [part for p in message.parts if (part := self._part(p, place)) is not None], place)
             case ToolResults():
-                self._say("user", [self._result(result, place) for result in message.results])
+                self._say("user", [self._result(result, place) for result in message.results], place)
             case AssistantMessage():
-                self._say("assistant", self._turn(message, place))
+                self._say("assistant", self._turn(message, place), place)
 
     def system(self, notes: list[str]) -> str | list[Wire] | None:
         """Write the instructions: a string, or blocks where a part of them is to be cached."""
@@ -132,18 +134,21 @@ class _Messages:
             self._system.append(message)
         elif self._draft.target.traits.system_mid == "native" and self.written[-1]["role"] == "user":
             self.written.append({"role": "system", "content": str(message)})
+            self.places.append(place)
         else:
             self._draft.lose("system-hoisted", place, "instructions in mid-conversation moved to the top")
             self._system.append(message)
 
-    def _say(self, role: str, content: list[Any]) -> None:
+    def _say(self, role: str, content: list[Any], place: str) -> None:
         if not content:
             return
         if self.written and self.written[-1]["role"] == role:
             content = self.written.pop()["content"] + content
+            self.places.pop()
         if role == "user":
             content = [c for c in content if _is_result(c)] + [c for c in content if not _is_result(c)]
         self.written.append({"role": role, "content": content})
+        self.places.append(place)
 
     # --- what is said to the model ------------------------------------------------------------------------------------
 
