@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,6 +17,20 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 )
 settings.load_profile("house")
+
+
+if not sys.stdout.isatty():  # a log keeps only so many lines: it is for what failed, and tells that at once
+
+    def pytest_report_teststatus(report):
+        """Leave out the dot of a test that passed."""
+        return ("passed", "", "PASSED") if report.passed and report.when == "call" else None
+
+    def pytest_runtest_logreport(report):
+        """Name a test where it fails, not only at the end."""
+        if report.failed and not hasattr(report, "_told"):
+            report._told = True
+            sys.__stdout__.write(f"\nFAILED {report.nodeid} ({report.when})\n{str(report.longrepr)[-3000:]}\n")
+            sys.__stdout__.flush()
 
 
 @pytest.fixture(autouse=True)
