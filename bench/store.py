@@ -177,6 +177,7 @@ async def at_once(folder: Path, row) -> None:
 async def opened(folder: Path, row) -> None:
     async with open_store(folder / "long.db") as store:
         await store.release(await filled(store, "long", 10_000, BODY))
+    async with open_store(folder / "long.db") as store:  # anew: by now, what searches look into was made
         bodies = [entry.body for entry in await store.read("long")]
         ratios, ours, theirs = [], [], []
         decode = msgspec.json.Decoder(Act).decode

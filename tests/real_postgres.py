@@ -51,10 +51,10 @@ class Postgres:
         return f"postgresql://{user}@/{database}?host={self.folder}" + (f"&schema={schema}" if schema else "")
 
     def start(self) -> None:
-        _run(self.folder, "pg_ctl", "-D", str(self.data), "-l", str(self.folder / "log"), "-w", "-t", "20", "start")
+        _run(self.folder, "pg_ctl", "-D", str(self.data), "-l", str(self.folder / "log"), "-w", "-t", "90", "start")
 
     def stop(self, mode: str = "immediate") -> None:
-        _run(self.folder, "pg_ctl", "-D", str(self.data), "-w", "-t", "20", "-m", mode, "stop")
+        _run(self.folder, "pg_ctl", "-D", str(self.data), "-w", "-t", "90", "-m", mode, "stop")
 
     def create(self) -> None:
         given = [word for name, value in SETTINGS.items() for word in ("-c", f"{name}={value}")]
@@ -105,7 +105,7 @@ def _called(place: Path) -> socket.socket | None:
 def _begin(place: Path) -> None:
     with tempfile.TemporaryFile() as said:
         command = [sys.executable, "-I", __file__, str(place)]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, timeout=40, check=False)
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, timeout=200, check=False)
         said.seek(0)
         if done.returncode:
             raise CannotStart(f"no Postgres for the tests: {said.read().decode(errors='replace').strip()}")
@@ -206,7 +206,7 @@ def _run(folder: Path, name: str, *args: str) -> None:
     with tempfile.TemporaryFile() as said:  # no pipe: the server keeps its end open
         command = [str(_home(folder) / "bin" / name), *args]
         streams = {"stdin": subprocess.DEVNULL, "stdout": said, "stderr": said}
-        done = subprocess.run(command, cwd=folder, timeout=30, check=False, **streams, **as_nobody)
+        done = subprocess.run(command, cwd=folder, timeout=100, check=False, **streams, **as_nobody)
         said.seek(0)
         words = said.read().decode(errors="replace").strip()
     if done.returncode:

@@ -197,6 +197,26 @@ def answer(request: Request):
 # --- the examples -----------------------------------------------------------------------------------------------------
 
 PRINTED = {
+    "agent": [
+        "Here is what I found:",
+        "- weather says: 12 degrees in Oslo",
+        "- weather says: 12 degrees in Bergen",
+        "4 messages, completed",
+        "-> 12 degrees in Paris",
+        "weather says: 12 degrees in Paris",
+        "1 8",
+    ],
+    "approval": [
+        """waiting ['{"amount":500,"to":"Bob"}']""",
+        "completed Done.",
+        "paid 50 to Ada",
+        "pay was not run: That is too much.",
+    ],
+    "subagents": [
+        "the reader: completed",
+        "About two metres, says the reader.",
+        "['linked', 'started', 'returned']",
+    ],
     "simulator": [
         "Bring a coat.",
         "True True",
@@ -377,11 +397,13 @@ def test_an_example_asks_models_that_are_served(name):
     assert [] == [trait.pattern for trait in traits if trait.retires and trait.retires <= trait.as_of]
 
 
-def test_the_readme_runs(serve, capsys):
-    """Both of its programs: a conversation that is handed over and back, and a stream with a tool."""
+def test_the_readme_runs(serve, capsys, tmp_path, monkeypatch):
+    """Its programs: a conversation that is handed over and back, a stream with a tool, an agent that goes on."""
     page = (FOLDER.parent / "README.md").read_text("utf-8")
-    first, second = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    first, second, third = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     server = serve(answer)
+    monkeypatch.setenv("TENUTO_HOME", str(tmp_path))
+    monkeypatch.delenv("TENUTO_STORE", raising=False)
 
     exec(first, {})
     told = capsys.readouterr().out
@@ -394,6 +416,13 @@ def test_the_readme_runs(serve, capsys):
     assert [len(request.json()["messages"]) for request in (server.requests[0], server.requests[2])] == [1, 5]
     assert "c2lnbmVk" in server.requests[2].body.decode()
     assert "12 degrees in Oslo" in server.requests[-1].body.decode()
+
+    capsys.readouterr()
+    exec(third, {"__name__": "readme"})
+    told = capsys.readouterr().out
+    assert "12 degrees in Bergen" in told
+    assert told.splitlines()[-1] == "RunStopped"
+    assert (tmp_path / "sessions.db").exists()
 
 
 SIMULATOR = (FOLDER.parent / "docs" / "simulator.md").read_text("utf-8")
@@ -414,6 +443,20 @@ def test_the_script_on_the_page_can_be_read():
     assert 2 == len(load(script)[0].turns)
 
 
+AGENT = (FOLDER.parent / "docs" / "agent.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("at", range(AGENT.count("```python\n")))
+def test_the_page_of_the_agent_runs(tenuto_sim, at):
+    """Each of its programs, by itself; a test in it as a test."""
+    names: dict = {"__name__": "page"}
+    exec(re.findall(r"```python\n(.*?)```", AGENT, re.DOTALL)[at], names)
+    for name in [name for name in names if name.startswith("test_")]:
+        names[name](tenuto_sim)
+
+    tenuto_sim.assert_clean()
+
+
 STORE = (FOLDER.parent / "docs" / "store.md").read_text("utf-8")
 
 
@@ -432,3 +475,12 @@ def test_the_page_of_the_client_runs(serve, at):
     serve(answer)
 
     exec(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[at], {"__name__": "page"})
+
+
+TOOLS = (FOLDER.parent / "docs" / "tools.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("at", range(TOOLS.count("```python\n")))
+def test_the_page_of_the_tools_runs(at):
+    """Each of its programs, by itself."""
+    exec(re.findall(r"```python\n(.*?)```", TOOLS, re.DOTALL)[at], {"__name__": "page"})

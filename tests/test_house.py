@@ -21,7 +21,8 @@ NAMES = {
 }
 
 LAYERS = [
-    "core", "errors", "store", "sim", "wire", "_model_rows", "models", "_provider_rows", "providers", "plain", "settings", "tools", "client", "testing",
+    "core", "errors", "store", "sim", "wire", "_model_rows", "models", "_provider_rows", "providers", "plain", "settings", "tools", "client",
+    "agent", "cli", "__main__", "testing",
 ]  # fmt: skip
 """From the ground up: a module imports its own layer and those before it. The public lists of names stand outside."""
 FACADES = {"tenuto", "tenuto.events", "tenuto.blocks", "tenuto.middleware", "tenuto.client"}

@@ -1,4 +1,4 @@
-"""What models cost and when they end, on which day; and which of them carry their reasoning from turn to turn."""
+"""What models cost and when they end, on which day."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from decimal import Decimal
 import pytest
 
 from tenuto import models
-from tenuto.errors import UnsupportedModel
 
 TODAY = date(2026, 11, 15)
 
@@ -105,83 +104,7 @@ def test_the_calendar_is_data(provider, model, day):
     assert models.retirement(provider, model) == day
 
 
-# --- continuity -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "provider, model",
-    [
-        ("anthropic", "claude-sonnet-4-5"),
-        ("anthropic", "claude-opus-4-5"),
-        ("anthropic", "claude-opus-4-6"),
-        ("openai", "gpt-5.2"),
-        ("openai", "gpt-5.2-pro"),
-        ("openai", "gpt-5.2-codex"),
-        ("google", "gemini-3-pro-preview"),
-        ("google", "gemini-3-flash-preview"),
-    ],
-)
-def test_the_specified_models_are_accepted(provider, model):
-    """The allowlist of the specification, although some have been retired since."""
-    models.check_continuity(provider, model)
-
-
-@pytest.mark.parametrize(
-    "provider, model",
-    [
-        ("anthropic", "claude-haiku-5-5"),
-        ("anthropic", "claude-opus-9"),
-        ("openai", "gpt-6.1-sol"),
-        ("openai", "gpt-7"),
-        ("google", "gemini-4-argon"),
-        ("google", "gemini-9-xenon"),
-        ("deepseek", "deepseek-v4-pro"),
-        ("groq", "openai/gpt-oss-120b"),
-        ("openrouter", "anthropic/claude-opus-5.5"),
-    ],
-)
-def test_newer_families_and_declared_models_are_accepted(provider, model):
-    """By rule, and by what their rows declare."""
-    models.check_continuity(provider, model)
-
-
-@pytest.mark.parametrize(
-    "provider, model, feature",
-    [
-        ("anthropic", "claude-3-5-sonnet-20241022", "reasoning"),
-        ("anthropic", "claude-3-opus-20240229", "reasoning"),
-        ("anthropic", "claude-3-7-sonnet-latest", "interleaved thinking"),
-        ("anthropic", "claude-3-unheard-of", "reasoning"),
-        ("anthropic", "claude-sonnet-4-20250514", "interleaved thinking"),
-        ("anthropic", "claude-opus-4-0", "interleaved thinking"),
-        ("openai", "gpt-4o", "reasoning"),
-        ("openai", "gpt-4o-mini", "reasoning"),
-        ("openai", "gpt-4.1", "reasoning"),
-        ("openai", "gpt-5.1", "encrypted_content"),
-        ("openai", "gpt-5.1-codex-max", "encrypted_content"),
-        ("openai", "gpt-5.1-mini", "encrypted_content"),
-        ("openai", "gpt-5", "encrypted_content"),
-        ("openai", "o1", "encrypted_content"),
-        ("openai", "o3", "encrypted_content"),
-        ("openai", "o3-mini", "encrypted_content"),
-        ("google", "gemini-1.5-pro", "thoughtSignature"),
-        ("google", "gemini-2.0-flash", "thoughtSignature"),
-        ("google", "gemini-2.5-pro", "thoughtSignature"),
-        ("deepseek", "deepseek-chat", "reasoning"),
-        ("alibaba", "qwen3.8-max", "ignores"),
-        ("perplexity", "sonar-reasoning-pro", "text"),
-        ("openrouter", "openai/gpt-4o", "reasoning"),
-        ("mistral", "brand-new", "declared"),
-        ("nobody", "some-model", "declared"),
-    ],
-)
-def test_models_without_continuity_are_refused_with_the_missing_feature(provider, model, feature):
-    """The error carries the model and a reason that one can act on."""
-    with pytest.raises(UnsupportedModel) as caught:
-        models.check_continuity(provider, model)
-
-    assert caught.value.model == model
-    assert feature in caught.value.reason
+# --- whose model it is -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # what type checkers take for true; importing it from `typing` costs more than all the rest here
 if TYPE_CHECKING:
+    from tenuto.agent.agent import AsyncAgent as AsyncAgent
+    from tenuto.agent.limits import Limits as Limits
+    from tenuto.agent.sync import Agent as Agent
     from tenuto.client.client import AsyncClient as AsyncClient
     from tenuto.client.options import Timeouts as Timeouts
     from tenuto.client.reply import Reply as Reply
@@ -51,6 +54,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "tenuto.agent.agent": ("AsyncAgent",),
+    "tenuto.agent.limits": ("Limits",),
+    "tenuto.agent.sync": ("Agent",),
     "tenuto.client.client": ("AsyncClient",),
     "tenuto.client.options": ("Timeouts",),
     "tenuto.client.reply": ("Reply",),
@@ -80,7 +86,9 @@ _HOMES = {
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Agent",
     "AssistantMessage",
+    "AsyncAgent",
     "AsyncClient",
     "Audio",
     "ChatRequest",
@@ -93,6 +101,7 @@ __all__ = [
     "Image",
     "JsonSchema",
     "LLMError",
+    "Limits",
     "Loss",
     "NamedTool",
     "Origin",

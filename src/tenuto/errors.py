@@ -26,6 +26,7 @@
   x StoreError
     + SessionNotFound, SessionInUse, LeaseLost, StoreCorrupt
   x LimitReached                a run stopped where it was told to stop
+  x RunCancelled                a run was cancelled by `session.cancel()`
 
 A tool that fails is not an error here: it is a result that the model gets to read.
 """
@@ -54,6 +55,7 @@ __all__ = [
     "ProtocolError",
     "QuotaExceeded",
     "RateLimited",
+    "RunCancelled",
     "SchemaMismatch",
     "SessionInUse",
     "SessionNotFound",
@@ -232,6 +234,10 @@ class LimitReached(TenutoError):
     def __init__(self, limit: str, message: str = "") -> None:
         super().__init__(message or f"limit reached: {limit}")
         self.limit = limit
+
+
+class RunCancelled(TenutoError):
+    """Somebody cancelled the run. What was said and done until then is kept, and the session goes on from there."""
 
 
 # --- assembling a stream ----------------------------------------------------------------------------------------------

@@ -1,5 +1,20 @@
-"""What happens while a reply arrives. The home of these names is `tenuto.core.events`."""
+"""What happens while a reply arrives, and in a session beside it.
 
+The homes of these names are `tenuto.core.events` and `tenuto.agent.events`.
+"""
+
+from tenuto.agent.events import (
+    AgentEvent,
+    ApprovalNeeded,
+    FromSubAgent,
+    Retrying,
+    RunStopped,
+    SteeringHeard,
+    ToolProgress,
+    ToolReturned,
+    ToolStarted,
+    TurnStarted,
+)
 from tenuto.core.events import (
     ArgumentsDelta,
     AudioDelta,
@@ -23,6 +38,8 @@ from tenuto.core.events import (
 )
 
 __all__ = [
+    "AgentEvent",
+    "ApprovalNeeded",
     "ArgumentsDelta",
     "AudioDelta",
     "CitationDelta",
@@ -33,13 +50,21 @@ __all__ = [
     "Delta",
     "Event",
     "Failure",
+    "FromSubAgent",
     "ImageDelta",
     "MessageDelta",
     "MessageDone",
     "MessageStart",
+    "Retrying",
+    "RunStopped",
     "SignatureDelta",
+    "SteeringHeard",
     "TextDelta",
     "ThinkingDelta",
+    "ToolProgress",
+    "ToolReturned",
+    "ToolStarted",
     "TranscriptDelta",
+    "TurnStarted",
     "UsageUpdate",
 ]

@@ -24,9 +24,8 @@ from msgspec.structs import replace
 
 from tenuto._model_rows import AS_OF, TABLES
 from tenuto.core.target import Dialect, ModelTraits
-from tenuto.errors import UnsupportedModel
 
-__all__ = ["Price", "Rule", "check_continuity", "fitted", "owner", "price", "retirement", "rules", "traits", "vendors"]
+__all__ = ["Price", "Rule", "fitted", "owner", "price", "retirement", "rules", "traits", "vendors"]
 
 ANYWHERE = "*"
 _DATE = r"(?:[-@]\d{8}|-\d{4}-\d{2}-\d{2})?"
@@ -127,18 +126,6 @@ def retirement(provider: str, model: str) -> date | None:
     """Return the day from which the model is not served; None if no such day is known."""
     known = traits(provider, model).retires
     return date.fromisoformat(known) if known else None
-
-
-def check_continuity(provider: str, model: str) -> None:
-    """Raise `UnsupportedModel` unless the model's reasoning survives from turn to turn.
-
-    The reason names the missing feature. A model that no rule describes is refused too: nothing is declared for it.
-    """
-    known = traits(provider, model)
-    if known.continuity == "yes":
-        return
-    reason = known.continuity.removeprefix("no: ") or f"nothing is declared about its continuity at {provider}"
-    raise UnsupportedModel(model, reason)
 
 
 def owner(model: str) -> str | None:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["debug", "found", "home", "proxy", "value"]
+__all__ = ["debug", "environment", "found", "home", "proxy", "store", "value"]
 
 
 _HERE = ("localhost", "127.0.0.1", "::1")
@@ -29,6 +29,11 @@ def value(name: str) -> str:
 def found(names: Iterable[str]) -> str:
     """Return what the first of these variables that is set holds; empty if none is."""
     return next((held for name in names if (held := value(name))), "")
+
+
+def environment() -> dict[str, str]:
+    """Return a copy of all variables: for a command that is run. Whoever passes it on takes the secrets out of it."""
+    return dict(os.environ)
 
 
 def debug(topic: str) -> bool:
@@ -65,3 +70,8 @@ def home() -> Path:
         return Path.home() / "Library" / "Application Support" / "tenuto"
     shared = value("XDG_DATA_HOME")
     return (Path(shared) if shared.startswith("/") else Path.home() / ".local" / "share") / "tenuto"
+
+
+def store() -> str:
+    """Return where sessions are kept unless somebody says otherwise: `TENUTO_STORE`, or a file in the folder above."""
+    return value("TENUTO_STORE") or str(home() / "sessions.db")

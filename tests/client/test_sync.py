@@ -172,6 +172,8 @@ INTERRUPTED = """
     from tenuto import Client, Provider
     from tenuto.testing import Answer, ScriptedTransport
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what it starts in the background
+
     class Told(ScriptedTransport):
         async def send(self, request):
             reply = await super().send(request)

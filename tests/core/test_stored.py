@@ -41,6 +41,7 @@ from tenuto.core.blocks import (
     UrlCitation,
     Value,
 )
+from tenuto.core.journal import Failed
 from tenuto.core.jsonio import JsonError
 from tenuto.core.messages import (
     AssistantMessage,
@@ -324,6 +325,7 @@ def test_a_citation_that_is_not_known_is_kept(text, citation):
         ('{"role":"user","content":"Hi","name":null}', UserMessage("Hi", unread='{"name":null}')),
         ('{"role":"user","content":"Hi","unread":"x"}', UserMessage("Hi", unread='{"unread":"x"}')),
         ('{"role":"user","content":"Hi","\\u0075nread":"x"}', UserMessage("Hi", unread='{"unread":"x"}')),
+        ('{"role":"user","content":"Hi","unread":""}', UserMessage("Hi", unread='{"unread":""}')),
     ],
 )
 def test_an_optional_field_that_does_not_fit_is_kept_unread(text, value):
@@ -473,3 +475,22 @@ def test_every_field_that_holds_values_has_a_reader_of_its_own(kind):
     """Without one, an unknown field inside would make the whole field unreadable."""
     for field in msgspec.structs.fields(kind):
         assert ("tenuto" in str(field.type)) == (field.type in stored._NESTED), f"{kind.__name__}.{field.name}"
+
+
+@pytest.mark.parametrize("said", ['"unread":""', '"unread":"{}"', '"\\u0075nread":""', '"unr\\u0065ad" :"x"'])
+@pytest.mark.parametrize(
+    "usage",
+    [
+        '"usage":{%s,"input_tokens":1}',
+        '"usage":{%s,"input_by_modality":{"usage":1}}',
+        '"usage" : {%s,"input_by_modality":{"\\"usage":1}}',
+        '"\\u0075sage":{"input_tokens":1,%s}',
+    ],
+)
+def test_a_usage_that_says_unread_is_kept_word_for_word(usage, said):
+    """It is the name of a field of ours, which no stored document may fill, however it is spelt and wherever it stands."""
+    act = stored.load_act('{"entry":"failed",%s,"error":"E"}' % (usage % said))
+
+    assert isinstance(act, Failed)
+    assert act.usage is not None
+    assert jsonio.parse(act.usage.unread) == {"unread": jsonio.parse("{" + said + "}")["unread"]}

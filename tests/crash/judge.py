@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from crash.places import Place
 from crash.workload import LASTING, PLANS, Voice, marked, play
@@ -199,14 +199,3 @@ class Judge:
         self._expect(
             len(hits) == len({*hits}) and {*hits} == marked(self.place.story), f"in the end, found: {sorted(hits)}"
         )
-
-
-async def judged(places: Sequence[Place], to_the_end: Sequence[bool]) -> list[Judge]:
-    """Judge places that share a database, or one that has its own."""
-    judges = [Judge(place) for place in places]
-    async with places[0].whole() as store, places[0].whole() as other:
-        for judge, so_far in zip(judges, to_the_end, strict=True):
-            await judge.look(judge.place.part(store), judge.place.part(other), so_far)
-        judges[-1].wrong += [f"in the end, verify: {fault}" for fault in await store.verify()]
-        await places[0].leave(store)
-    return judges

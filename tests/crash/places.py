@@ -14,7 +14,8 @@ from tenuto.store import indexing, postgres, sqlite
 from tenuto.store.opening import open_store
 from tenuto.store.sql import SqlStore
 
-KINDS = ("sqlite", "postgres")
+DRIVERS = {"sqlite": sqlite.SqliteDriver, "postgres": postgres.PostgresDriver}
+KINDS = tuple(DRIVERS)
 QUIET = 1.0
 
 
@@ -63,9 +64,15 @@ class Place:
         """Open the database, as a new process would."""
         if given or self.story != "making":
             return SqlStore(self.engine(), **given)
-        assert self.kind == "sqlite" or self.server is not None
-        tempfile.tempdir = str(self.folder.parent)
-        return open_store(self.folder / "home" / "sessions.db" if self.server is None else self.server.url(self.schema))
+        return open_store(self.address())
+
+    def address(self) -> str:
+        """Say where the database is."""
+        if self.kind == "sqlite":
+            return str(self.folder / "home" / "sessions.db")
+        assert self.server is not None
+        tempfile.tempdir = str(self.folder.parent)  # where Postgres's locks are
+        return self.server.url(self.schema)
 
     def part(self, whole: SqlStore) -> SqlStore | Apart:
         """Return what of it is this experiment's."""
@@ -78,13 +85,7 @@ class Place:
     def engine(self, name: str = "sessions.db"):
         if self.kind == "sqlite":
             return sqlite.SqliteEngine(self.folder / "home" / name)
-        assert self.server is not None
-        tempfile.tempdir = str(self.folder.parent)  # where Postgres's locks are
-        return postgres.PostgresEngine(self.server.url(self.schema))
-
-    @property
-    def driver(self):
-        return sqlite.SqliteDriver if self.kind == "sqlite" else postgres.PostgresDriver
+        return postgres.PostgresEngine(self.address())
 
     async def leave(self, store: SqlStore) -> None:
         """Empty a schema that is used again; drop one that is not: the server would keep them all."""

@@ -20,10 +20,9 @@ from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from crash import tracing
-from crash.judge import judged
 from crash.places import Place
-from crash.tracing import COMMIT, Point
-from crash.workload import Voice, played
+from crash.tracing import COMMIT, EVENT, MARKS, Point, Watched
+from crash.work import Verdict, Work, run_opened
 from real_postgres import Postgres
 
 Counts: TypeAlias = dict[tuple[str, int, str], int]
@@ -53,13 +52,14 @@ class Result:
 
 
 class Sweep:
-    """All that is done to one kind of database."""
+    """All that is done to one kind of database. `spoil` breaks the product where it is about to die, or to go on."""
 
-    def __init__(self, kind: str, base: Path, server: Postgres | None, spoil: Callable[[type], None] | None) -> None:
+    def __init__(self, work: Work, kind: str, base: Path, server: Postgres | None) -> None:
+        self.work = work
         self.kind = kind
         self.base = base
         self.server = server
-        self.spoil = spoil
+        self.spoil: Callable[[bool], None] = _whole
         self.brief = False
         """Whether to take less time: after a death at a commit, the work is not brought to its end."""
         self._made = ""
@@ -67,7 +67,7 @@ class Sweep:
     def make(self) -> None:
         """Make a store without sessions: in a child, since the parent has no connection."""
         place = self._place("making")
-        in_child(lambda: asyncio.run(_opened(place)))
+        in_child(lambda: run_opened(place))
         self._made = str(place.folder / "home" / "sessions.db") if self.kind == "sqlite" else place.schema
 
     def _place(self, story: str) -> Place:
@@ -78,13 +78,14 @@ class Sweep:
     def counted(self, story: str) -> Counts:
         """Play it through, twice: once here, so that the parent is warm; once in a child, to count."""
         place = self._place(story)
-        asyncio.run(played(place, Voice(None)))
+        self.work.play(place)
+        self.work.refer(self.kind, place)
         place.remove()
-        _cool()
+        _cool(self.work.packages)
         gc.collect()
         gc.freeze()
         place = self._place(story)
-        status, value = in_child(lambda: _counted(place))
+        status, value = in_child(lambda: self._counted(place))
         place.remove()
         if status or isinstance(value, str):
             raise RuntimeError(f"the workload does not even run to its end on {self.kind}: {status} {value}")
@@ -115,7 +116,7 @@ class Sweep:
         """Let a process die at a point; return what it left."""
         for attempt in (0, 1, 2):
             place = self._place(point.story)
-            status, reached = in_child(lambda place=place, point=point: _killed(place, point, self.spoil))
+            status, reached = in_child(lambda place=place, point=point: self._killed(place, point))
             if status == signal.SIGKILL:
                 result.killed[point.file] += 1
                 result.again += attempt > 0
@@ -132,7 +133,7 @@ class Sweep:
     def _judge(self, dead: Sequence[tuple[Place, Point]], result: Result) -> None:
         """Judge what was left, all of it in one database."""
         to_the_end = [not self.brief or point.file != COMMIT for _, point in dead]
-        status, found = in_child(lambda: _judged([place for place, _ in dead], to_the_end))
+        status, found = in_child(lambda: self._judged([place for place, _ in dead], to_the_end))
         for place, _ in dead:
             place.remove()
         if status or isinstance(found, str):
@@ -141,6 +142,25 @@ class Sweep:
         for (_, point), (wrong, waiting) in zip(dead, found, strict=True):
             result.waiting += waiting
             result.wrong += [(point, what) for what in wrong]
+
+    # --- in a child ---
+
+    def _counted(self, place: Place) -> Counts:
+        found = tracing.count(self.work.watched, self.work.marked(self.kind))
+        self.work.play(place)
+        tracing.stop()
+        return dict(found)
+
+    def _killed(self, place: Place, point: Point) -> int:
+        self.spoil(False)
+        reached = tracing.kill_at(point, self.work.watched, self.work.marked(self.kind))
+        self.work.play(place)
+        tracing.stop()
+        return reached[0]
+
+    def _judged(self, places: Sequence[Place], to_the_end: Sequence[bool]) -> list[Verdict]:
+        self.spoil(True)
+        return asyncio.run(self.work.judged(places, to_the_end))
 
 
 def shared(sweep: Sweep, points: Sequence[Point], hands: int) -> Result:
@@ -155,15 +175,19 @@ def shared(sweep: Sweep, points: Sequence[Point], hands: int) -> Result:
     return result
 
 
-def points_of(story: str, counts: Counts) -> tuple[list[Point], list[Point]]:
-    """Return the commits, each before and after, and the lines, each at its first and last time in each role."""
+def points_of(story: str, counts: Counts, watched: Watched) -> tuple[list[Point], list[Point]]:
+    """Return the commits, each before and after, and the rest: each event as it is about to be told, and the lines, each
+    at its first and last time in each role.
+    """
     commits: list[Point] = []
     lines: list[Point] = []
     for (file, line, role), times in sorted(counts.items()):
-        if file == COMMIT:
+        if file in MARKS:
             which = "after" if line else "before"
-            commits += [Point(story, file, line, role, nth, which) for nth in range(1, times + 1)]
-        elif file not in tracing.NOT_SWEPT:
+            every = [Point(story, file, line, role, nth, which) for nth in range(1, times + 1)]
+            commits += every if file == COMMIT else []
+            lines += every if (file, line) == (EVENT, 0) else []
+        elif file not in watched.not_swept:
             lines.append(Point(story, file, line, role, 1, "first"))
             if times > 1:
                 lines.append(Point(story, file, line, role, times, "last"))
@@ -173,38 +197,17 @@ def points_of(story: str, counts: Counts) -> tuple[list[Point], list[Point]]:
 # --- in a child -------------------------------------------------------------------------------------------------------
 
 
-def _cool() -> None:
-    """What the stores themselves remember is forgotten: those lines, too, are to be come to."""
+def _cool(packages: Sequence[str]) -> None:
+    """What the modules themselves remember is forgotten: those lines, too, are to be come to."""
     for name, module in list(sys.modules.items()):
-        if name.startswith("tenuto.store"):
+        if name.startswith(tuple(packages)):
             for value in vars(module).values():
                 if hasattr(value, "cache_clear"):
                     value.cache_clear()
 
 
-async def _opened(place: Place) -> None:
-    async with place.whole() as store:
-        await store.gc()
-
-
-def _counted(place: Place) -> Counts:
-    found = tracing.count(place.driver)
-    asyncio.run(played(place, Voice(str(place.said))))
-    tracing.stop()
-    return dict(found)
-
-
-def _killed(place: Place, point: Point, spoil: Callable[[type], None] | None) -> int:
-    if spoil is not None:
-        spoil(place.driver)
-    reached = tracing.kill_at(point, place.driver)
-    asyncio.run(played(place, Voice(str(place.said))))
-    tracing.stop()
-    return reached[0]
-
-
-def _judged(places: list[Place], to_the_end: list[bool]) -> list[tuple[list[str], int]]:
-    return [(judge.wrong, judge.waiting) for judge in asyncio.run(judged(places, to_the_end))]
+def _whole(_: bool) -> None:
+    """Break nothing."""
 
 
 class Started:

@@ -1,6 +1,7 @@
-"""Counts how often each line of the stores is run, in each thread, and kills the process at one of those times.
+"""Counts how often each line of some files is run, in each thread, and kills the process at one of those times.
 
-A line is run by a role: the main thread, the one that writes, the one that reads. A kill comes before the line.
+A line is run by a role: the main thread, the one that writes, the one that reads, a tool's. A kill comes before the line.
+Besides lines there are marks, before and after a method that matters: a commit, an event that is told.
 """
 
 from __future__ import annotations
@@ -12,20 +13,20 @@ import signal
 import sys
 import threading
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import CodeType
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-import tenuto.store
-
-FOLDER = Path(tenuto.store.__file__).parent
-FILES = {str(path): path.name for path in sorted(FOLDER.glob("*.py"))}
-NOT_SWEPT = {"memory.py": "keeps nothing when its process ends"}
 COMMIT = "commit"
+EVENT = "event"
+MARKS = (COMMIT, EVENT)
+Marked: TypeAlias = tuple[type, str, str]
+"""A method (its class and its name), and which of the marks it is."""
 
 
 class Point(NamedTuple):
-    """A moment: the `nth` time that a line (or a commit, whose line is 0 before and 1 after) is run by a role."""
+    """A moment: the `nth` time that a line (or a mark, whose line is 0 before and 1 after) is run by a role."""
 
     story: str
     file: str
@@ -35,13 +36,29 @@ class Point(NamedTuple):
     which: str
 
     def __str__(self) -> str:
-        where = f"{self.which} {COMMIT}" if self.file == COMMIT else f"{self.file}:{self.line} ({self.which} time)"
+        where = f"{self.which} {self.file}" if self.file in MARKS else f"{self.file}:{self.line} ({self.which} time)"
         return f"{where} [{self.story}, {self.role}, {self.nth}]"
+
+
+class Watched:
+    """Files whose lines are looked at, by their paths, with the names under which they are shown.
+
+    `not_swept` are those at which nobody dies, and why.
+    """
+
+    def __init__(self, files: Mapping[Path, str], not_swept: Mapping[str, str]) -> None:
+        self.files = {str(path): name for path, name in files.items()}
+        self.paths = {name: path for path, name in self.files.items()}
+        self.not_swept = not_swept
+        self.lines = {name: lines_of(Path(path)) for path, name in self.files.items()}
+        """As they were when they were loaded."""
 
 
 def role() -> str:
     """Return the role of this thread."""
     name = threading.current_thread().name
+    if name == "tenuto":
+        return "loop"
     return name.removeprefix("tenuto-") if name.startswith("tenuto-") else "main"
 
 
@@ -50,27 +67,28 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def count(driver: type) -> Counter[tuple[str, int, str]]:
-    """Begin to count all lines and commits, in this and all threads that begin from now on."""
+def count(watched: Watched, marked: Iterable[Marked]) -> Counter[tuple[str, int, str]]:
+    """Begin to count all lines and marks, in this and all threads that begin from now on."""
     found: Counter[tuple[str, int, str]] = Counter()
+    files = watched.files
 
     def line(frame, event, _):
         if event == "line":
-            found[FILES[frame.f_code.co_filename], frame.f_lineno, role()] += 1
+            found[files[frame.f_code.co_filename], frame.f_lineno, role()] += 1
         return line
 
     def call(frame, event, _):
-        return line if frame.f_code.co_filename in FILES else None
+        return line if frame.f_code.co_filename in files else None
 
-    def commit(after: int) -> None:
-        found[COMMIT, after, role()] += 1
+    def mark(name: str, after: int) -> None:
+        found[name, after, role()] += 1
 
-    _around(driver, commit)
+    around(marked, mark)
     _trace(call)
     return found
 
 
-def kill_at(point: Point, driver: type) -> list[int]:
+def kill_at(point: Point, watched: Watched, marked: Iterable[Marked]) -> list[int]:
     """Arrange for the end. The list holds how often the point was reached."""
     reached = [0]
 
@@ -79,16 +97,16 @@ def kill_at(point: Point, driver: type) -> list[int]:
         if reached[0] == point.nth:
             die()
 
-    if point.file == COMMIT:
+    if point.file in MARKS:
 
-        def commit(after: int) -> None:
-            if (after, role()) == (point.line, point.role):
+        def mark(name: str, after: int) -> None:
+            if (name, after, role()) == (point.file, point.line, point.role):
                 come()
 
-        _around(driver, commit)
+        around(marked, mark)
         return reached
 
-    path = str(FOLDER / point.file)
+    path = watched.paths[point.file]
     near: dict[CodeType, bool] = {}
 
     def line(frame, event, _):
@@ -113,30 +131,41 @@ def _trace(call) -> None:
     sys.settrace(call)
 
 
+_over: list[bool] = []
+
+
 def stop() -> None:
-    """Count no more in this thread."""
+    """Count no more: no lines in this thread and those that begin from now on, and no marks."""
     threading.settrace(None)
     sys.settrace(None)
+    _over.append(True)
 
 
-def _around(driver: type, told) -> None:
-    real = driver.commit
+def around(marked: Iterable[Marked], told: Callable[[str, int], None]) -> None:
+    """Have something called before and after each time that a mark is passed."""
+    for owner, method, mark in marked:
+        setattr(owner, method, _between(getattr(owner, method), mark, told))
 
-    def commit(self) -> None:
-        told(0)
-        real(self)
-        told(1)
 
-    driver.commit = commit
+def _between(real, mark: str, told):
+    def called(*given):
+        if _over:
+            return real(*given)
+        told(mark, 0)
+        done = real(*given)
+        told(mark, 1)
+        return done
+
+    return called
 
 
 # --- which lines there are --------------------------------------------------------------------------------------------
 
 
-def lines_of(file: str) -> set[int]:
+def lines_of(path: Path) -> set[int]:
     """Return the lines that a call can come to: those of functions that do something, without their heads."""
-    source = (FOLDER / file).read_text()
-    codes = _codes(compile(source, file, "exec"))
+    source = path.read_text()
+    codes = _codes(compile(source, path.name, "exec"))
     found: set[int] = set()
     left_out: set[int] = set()
     for node in ast.walk(ast.parse(source)):
@@ -155,7 +184,3 @@ def lines_of(file: str) -> set[int]:
 def _codes(code: CodeType) -> list[CodeType]:
     inner = [some for some in code.co_consts if isinstance(some, CodeType)]
     return [code, *(one for some in inner for one in _codes(some))]
-
-
-LINES = {file: lines_of(file) for file in FILES.values()}
-"""As they were when they were loaded."""

@@ -5,10 +5,22 @@ from __future__ import annotations
 import os
 import time
 import uuid
+from pathlib import Path
 
 import pytest
 
 from real_postgres import CannotStart, using
+
+NET = 240
+"""Seconds after which a test here is stuck. They start processes and servers and wait for disks, which takes a machine that
+has other work many times as long as one that has none: up to 45 s for what takes 11.
+"""
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(NET))
 
 
 @pytest.fixture(scope="session")
@@ -50,7 +62,7 @@ def _fresh(server):
 
     schema = f"test_{uuid.uuid4().hex}"
     yield server.url(schema)
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while True:
         try:
             with psycopg.connect(server.url(), autocommit=True) as line:

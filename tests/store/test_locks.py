@@ -23,7 +23,7 @@ from tenuto.store.sqlite import SqliteEngine
 from tenuto.testing.chapters.stage import draft, question
 
 HOLDER = """
-    import asyncio, os, sys
+    import asyncio, os, signal, sys, threading
     from tenuto.errors import StoreError
     from tenuto.store.sql import SqlStore
     from tenuto.store.sqlite import SqliteEngine
@@ -43,6 +43,11 @@ HOLDER = """
                     os.read(0, 1)  # until the test ends
                     os._exit(0)
                 print(child, flush=True)
+            elif line == "stop\\n":
+                def stop(driver):  # between two transactions: inside of one, it would hold up all others, too
+                    signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
+                await store._here().writer.put(stop, alone=True)
+                print("goes on", flush=True)
             else:
                 try:
                     lease = await store.append(lease, [draft(question(), id=line.strip())])
@@ -72,6 +77,15 @@ class Holder:
     def tell(self, word):
         print(word, file=self.process.stdin, flush=True)
         return self.process.stdout.readline().strip()
+
+    def stop(self):
+        """Have it stop itself, and wait until it did."""
+        print("stop", file=self.process.stdin, flush=True)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED)
+
+    def go_on(self):
+        os.kill(self.pid, signal.SIGCONT)
+        assert self.process.stdout.readline() == "goes on\n"
 
     def kill(self):
         self.process.kill()
@@ -202,7 +216,7 @@ def test_who_took_over_is_not_mistaken_for_dead(path, holders):
 
 def test_a_stopped_holder_loses_by_time_and_is_told(path, holders):
     holder = holders(ttl=200)
-    os.kill(holder.pid, signal.SIGSTOP)
+    holder.stop()
 
     async def wait(store):
         while True:
@@ -213,7 +227,7 @@ def test_a_stopped_holder_loses_by_time_and_is_told(path, holders):
     try:
         after = run(path, wait, ttl_ms=200)
     finally:
-        os.kill(holder.pid, signal.SIGCONT)
+        holder.go_on()
 
     assert after.fence > holder.fence
     assert holder.tell("zombie") == "LeaseLost"
@@ -262,7 +276,7 @@ def test_four_who_race_for_one_session(path):
         racer.stdout.readline()
     for racer in racers:
         print(file=racer.stdin, flush=True)
-    told = [racer.communicate(timeout=50)[0].split("\n") for racer in racers]
+    told = [racer.communicate(timeout=200)[0].split("\n") for racer in racers]
     entries = run(path, lambda store: store.read("s"))
 
     assert [racer.returncode for racer in racers] == [0] * 4

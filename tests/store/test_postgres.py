@@ -312,7 +312,7 @@ def test_a_line_that_is_cut_during_a_commit(driver, line, postgres_url, when, fo
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGTERM"])
 def test_a_backend_that_dies_during_a_commit(own_postgres, own_postgres_url, how):
     """SIGKILL takes the whole server down, which comes up again by itself; nobody knows, and it did not happen."""
-    driver = PostgresEngine(own_postgres_url).open(write=True)
+    driver = PostgresEngine(own_postgres_url, busy_ms=50_000, patience=50).open(write=True)
     driver.begin(write=True)
     driver.change("CREATE TABLE probe (n BIGINT, text TEXT)")
     driver.change(
@@ -341,6 +341,10 @@ def test_a_backend_that_dies_during_a_commit(own_postgres, own_postgres_url, how
         waiting_at(own_postgres, backend, "advisory")
         os.kill(backend, getattr(signal, how))
         committing.join()
+        if how == "SIGKILL":
+            with pytest.raises(psycopg.OperationalError):
+                while True:  # until the server knows: it ends all others, too
+                    blocker.execute("SELECT 1")
         blocker.close()
 
     assert len(said) == 1
@@ -352,7 +356,7 @@ def test_a_backend_that_dies_during_a_commit(own_postgres, own_postgres_url, how
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
 def test_a_server_that_stops_and_starts_again(own_postgres, own_postgres_url, mode):
     """Whoever comes meanwhile waits for it, as long as patience lasts."""
-    driver = PostgresEngine(own_postgres_url).open(write=True)
+    driver = PostgresEngine(own_postgres_url, patience=50).open(write=True)
     hasty = PostgresEngine(own_postgres_url, patience=0.1).open(write=True)
     own_postgres.stop(mode)
     with pytest.raises(StoreError, match="cannot open postgresql://postgres@"):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import multiprocessing
 import os
 import re
 import signal
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -20,6 +22,9 @@ from tenuto.core.stored import drafted
 from tenuto.errors import LeaseLost, StoreError
 from tenuto.store.postgres import PostgresEngine
 from tenuto.store.sql import SqlStore
+
+PATIENCE = 50.0
+"""How many seconds a server may be gone that is about to come back: it takes one, unless the machine has other work."""
 
 
 def draft(id, text="hello"):
@@ -116,11 +121,12 @@ def test_backends_that_are_ended_while_many_write_and_read(postgres, postgres_ur
             await store.stats()
             writing = [asyncio.create_task(write(store, f"s{number}")) for number in range(4)]
             with psycopg.connect(postgres.url(), autocommit=True) as admin:
-                for _ in range(6):
+                for times in itertools.count(1):
                     ended += len((await asyncio.to_thread(admin.execute, ENDED)).fetchall())
                     await store.stats()
+                    if times >= 6 and ended > 6:
+                        break
             await asyncio.gather(*writing)
-            assert ended > 6
             for number in range(4):
                 assert await ids_in(store, f"s{number}") == [str(n) for n in range(12)]
 
@@ -150,7 +156,7 @@ def test_the_server_is_killed_and_started_while_many_write(own_postgres, own_pos
 
     async def play():
         done = asyncio.Event()
-        async with SqlStore(PostgresEngine(own_postgres_url)) as store:
+        async with SqlStore(PostgresEngine(own_postgres_url, patience=PATIENCE)) as store:
             writing = [asyncio.create_task(write(store, session, done)) for session in acknowledged]
             for _ in range(2):
                 await progress()
@@ -168,8 +174,10 @@ def test_the_server_is_killed_and_started_while_many_write(own_postgres, own_pos
 
 
 def backend_of(server):
-    with psycopg.connect(server.url(), autocommit=True) as admin:
-        return admin.execute("SELECT pid FROM pg_stat_activity WHERE application_name = 'tenuto'").fetchone()[0]
+    while True:
+        with suppress(psycopg.OperationalError), psycopg.connect(server.url(), autocommit=True) as admin:
+            if found := admin.execute("SELECT pid FROM pg_stat_activity WHERE application_name = 'tenuto'").fetchone():
+                return found[0]
 
 
 def test_a_server_that_stays_away(own_postgres, own_postgres_url):
@@ -219,22 +227,28 @@ def test_a_holder_that_was_killed_is_replaced_at_once(postgres_url):
     asyncio.run(play())
 
 
-def _race(url, name, start, told):
+REFUSED = 5
+"""How many writes have to be refused before it is enough."""
+
+
+def _race(url, name, start, refused):
     """Take the session from whoever has it, again and again, and write three entries unless somebody else took it."""
 
     async def play():
-        refused = 0
         async with SqlStore(PostgresEngine(url), ttl_ms=60, pid=os.getpid()) as store:
+            await store.stats()
             start.wait()
-            for turn in range(8):
+            for turn in itertools.count():
+                if turn >= 8 and refused.value >= REFUSED:
+                    return
                 lease = await store.lease("s", take=True)
                 for number in range(3):
                     try:
                         lease = await store.append(lease, [draft(f"{name}.{turn}.{number}")])
                     except LeaseLost:
-                        refused += 1
+                        with refused:
+                            refused.value += 1
                         break
-        told.put(refused)
 
     asyncio.run(play())
 
@@ -242,11 +256,10 @@ def _race(url, name, start, told):
 def test_four_processes_race_for_a_session(postgres_url):
     """Whoever lost the session writes nothing more; the numbers have no gap, and the fences only grow."""
     context = multiprocessing.get_context("fork")
-    start, told = context.Barrier(4), context.SimpleQueue()
-    children = [context.Process(target=_race, args=(postgres_url, name, start, told)) for name in range(4)]
+    start, refused = context.Barrier(4), context.Value("i", 0)
+    children = [context.Process(target=_race, args=(postgres_url, name, start, refused)) for name in range(4)]
     for child in children:
         child.start()
-    assert sum(told.get() for _ in children) > 4
     for child in children:
         child.join()
     assert [child.exitcode for child in children] == [0, 0, 0, 0]

@@ -361,8 +361,8 @@ def log_of(path):
     return path.with_name(path.name + "-wal")
 
 
-def fill_log(driver, rounds=40):
-    for number in range(rounds):
+def fill_log(driver, rounds=40, first=0):
+    for number in range(first, first + rounds):
         driver.begin(write=True)
         driver.change("INSERT INTO blobs (digest, size, data) VALUES (?, 0, ?)", (str(number), os.urandom(200_000)))
         driver.commit()
@@ -371,11 +371,26 @@ def fill_log(driver, rounds=40):
 
 def test_a_long_log_is_copied_into_the_file(path):
     driver = SqliteEngine(path).open(write=True)
-    fill_log(driver)
+    fill_log(driver, 60)
 
     assert log_of(path).stat().st_size < 6_000_000 < path.stat().st_size
     driver.close()
     assert not log_of(path).exists()
+
+
+def test_a_log_that_was_copied_is_written_over(path):
+    """To make a file longer costs a disk more than to write over what is there."""
+    driver = SqliteEngine(path).open(write=True)
+    fill_log(driver, 22)
+    copied, long = path.stat().st_size, log_of(path).stat().st_size
+    fill_log(driver, 15, first=22)
+
+    assert copied > 4_000_000
+    assert log_of(path).stat().st_size == long > 4_000_000
+    assert driver.rows("SELECT count(*) FROM blobs") == [(37,)]
+    driver.close()
+    assert not log_of(path).exists()
+    assert path.stat().st_size > 7_000_000
 
 
 def test_the_log_is_not_copied_while_anybody_writes(path):

@@ -32,7 +32,7 @@ claude-opus-4(?:-0)?<date> | Claude Opus 4 | output=32_000 budget=1024-31_999 fo
 claude-sonnet-4(?:-0)?<date> | Claude Sonnet 4 | format=tool continuity=no-interleaving retires=2026-06-15 | 3/15/0.3/3.75 | sdk;v;gp | high | some clouds still serve it
 claude-3-7-sonnet.* | Claude Sonnet 3.7 | format=tool interleaved=no continuity=no-interleaving retires=2026-02-19 | 3/15/0.3/3.75 | sdk;v;gp | high | some clouds still serve it
 
-[anthropic] dialect=anthropic-messages window=200_000 output=8192 thinking=none default=no efforts=- system=rejected format=tool audio=no continuity=no-reasoning
+[anthropic] dialect=anthropic-messages window=200_000 output=8192 thinking=none default=no efforts=- system=rejected format=tool audio=no continuity=no-interleaving
 claude-3-5-haiku(?:-latest|<date>) | Claude Haiku 3.5 | retires=2026-02-19 | 0.8/4/0.08/1 | sdk;gp | high | -
 claude-3-5-sonnet(?:-latest|<date>) | Claude Sonnet 3.5 | retires=2025-10-28 | 3/15/0.3/3.75 | gp;doc | medium | -
 claude-3-opus(?:-latest|<date>) | Claude Opus 3 | output=4096 retires=2026-01-05 | 15/75/1.5/18.75 | sdk;gp | high | -

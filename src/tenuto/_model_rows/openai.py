@@ -49,7 +49,7 @@ o1-pro<date> | o1-pro | chat_tools=rejected retires=2026-10-23 | 150/600 | pa;ll
 (?:o1-mini|o1-preview|o3-deep-research|o4-mini-deep-research)<date> | more of the o-series | retires=2026-10-23 | - | pa;ll;v;gp;sdk | high | retired on that day or before
 o[1-4]-.* | another model of the o-series | - | - | inf | low | -
 
-[openai] dialect=openai-chat window=128_000 output=16_384 thinking=none default=no efforts=- prefill=no_effect system=native audio=no continuity=no-reasoning
+[openai] dialect=openai-chat window=128_000 output=16_384 thinking=none default=no efforts=- prefill=no_effect system=native audio=no continuity=no-encrypted-reasoning
 gpt-4\.1<date> | GPT-4.1 | window=1_047_576 output=32_768 retires=2027-01-14 | 2/8/0.5 | pa;ll;v;gp;sdk | high | Responses takes it too
 gpt-4\.1-mini<date> | GPT-4.1 mini | window=1_047_576 output=32_768 retires=2027-01-14 | 0.4/1.6/0.1 | pa;ll;v;gp;sdk | high | Responses takes it too
 gpt-4o(?:-2024-(?:08-06|11-20))? | GPT-4o | retires=2027-01-14 | 2.5/10/1.25 | pa;ll;v;gp;sdk | high | Responses takes it too
@@ -66,7 +66,7 @@ gpt-4o(?:-mini)?-search-preview<date>|chatgpt-4o-latest | GPT-4o search previews
 gpt-4(?!o|\.1).*|gpt-3\.5-.* | GPT-4 and GPT-3.5 | window=- output=- format=tool retires=2026-10-23 | - | pa;ll;v;gp;sdk | high | retired on that day or before
 
 [openai] dialect=openai-chat system=native
-gpt-4o-.*|gpt-4\.1-.* | another GPT-4o or GPT-4.1 | continuity=no-reasoning | - | inf | low | nothing else is known of it
+gpt-4o-.*|gpt-4\.1-.* | another GPT-4o or GPT-4.1 | continuity=no-encrypted-reasoning | - | inf | low | nothing else is known of it
 
 [openai] of=openai
 ft:(gpt-4o-mini[^:]*):.* | a fine-tuned GPT-4o mini | - | 0.3/1.2 | gp | medium | shut down with its base model

@@ -88,10 +88,17 @@ class Running(Generic[T]):
 
 
 class Bridge:
-    """A loop in a thread, started by the first coroutine that is run on it. `last` is what is to be run at its end."""
+    """A loop in a thread, started by the first coroutine that is run on it. `last` is what is to be run at its end.
 
-    def __init__(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    `whose` names who has it in what is said of it. `strict`: to forget to close it is worth a warning.
+    """
+
+    def __init__(
+        self, last: Callable[[], Coroutine[Any, Any, None]], *, whose: str = "Client", strict: bool = True
+    ) -> None:
         self._last = last
+        self._whose = whose
+        self._strict = strict
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -123,11 +130,12 @@ class Bridge:
         """Run a coroutine in the background."""
         if self._thread is threading.current_thread():
             coroutine.close()
-            raise RuntimeError("the client was called from inside its own work: use AsyncClient there")
+            whose = self._whose
+            raise RuntimeError(f"the {whose.lower()} was called from inside its own work: use Async{whose} there")
         with self._lock:
             if self.closed:
                 coroutine.close()
-                raise RuntimeError("the client is closed")
+                raise RuntimeError(f"the {self._whose.lower()} is closed")
             running = Running(self._running_loop(), coroutine)
             self._live[id(running)] = running
         live, key = self._live, id(running)  # and nothing else, so that who forgets the client forgets all of it
@@ -143,7 +151,7 @@ class Bridge:
 
     def gone(self) -> ConnectionFailed:
         """Say why a call ended that nobody cancelled."""
-        return ConnectionFailed("the client was closed", retryable=False)
+        return ConnectionFailed(f"the {self._whose.lower()} was closed", retryable=False)
 
     def close(self) -> None:
         """Run the last coroutine, stop the loop and wait for its thread. Calls that are under way fail.
@@ -173,7 +181,9 @@ class Bridge:
             thread.start()
             self._loop, self._thread, self._pid = loop, thread, os.getpid()
             self._live.clear()
-            self._forgotten = weakref.finalize(self, _forgot, loop, thread, os.getpid())
+            self._forgotten = weakref.finalize(
+                self, _forgot, loop, thread, os.getpid(), self._whose if self._strict else ""
+            )
         return self._loop
 
 
@@ -221,11 +231,12 @@ def _stop(loop: asyncio.AbstractEventLoop | None) -> None:
             loop.call_soon_threadsafe(loop.stop)
 
 
-def _forgot(loop: asyncio.AbstractEventLoop, thread: threading.Thread, pid: int) -> None:
+def _forgot(loop: asyncio.AbstractEventLoop, thread: threading.Thread, pid: int, whose: str) -> None:
     if pid != os.getpid():
         return
     try:
-        warnings.warn("a Client was not closed", ResourceWarning, stacklevel=2)
+        if whose:
+            warnings.warn(f"a {whose} was not closed", ResourceWarning, stacklevel=2)
     finally:
         _stop(loop)
         if thread is not threading.current_thread():

@@ -24,6 +24,7 @@ from tenuto.core.request import ChatRequest
 from tenuto.errors import ConnectionFailed
 
 if TYPE_CHECKING:
+    from tenuto.client.exchange import Before
     from tenuto.client.http import Transport
     from tenuto.client.line import Line
     from tenuto.client.messages import Said
@@ -90,6 +91,19 @@ class AsyncClient:
     def stream(self, model: Any, messages: Any = None, **parameters: Any) -> AsyncStream:
         """Ask, and hand out the reply while it arrives. Errors are raised where the events are read."""
         return AsyncStream(self._start(model, messages, parameters, stream=True))
+
+    def asked(self, request: ChatRequest, before: Before, *, timeout: float | Timeouts | None = None) -> AsyncStream:
+        """Stream, and have something done before each request goes out: whoever keeps a journal writes into it then."""
+        checked = self._request(request, None, {}, stream=True)
+        return AsyncStream(partial(self._call, checked, _waits(timeout, self._waits), before=before))
+
+    def qualified(self, model: str) -> str:
+        """Return a model with its provider's name in front, as far as that is known."""
+        return self._door.qualified(model)
+
+    def target(self, model: str) -> Target:
+        """Return whom `provider/model` would be asked of. Raise `UnknownProvider` or `LLMError` if that is nobody."""
+        return self._door.target(model)
 
     @overload
     async def chat_structured(
@@ -240,11 +254,13 @@ class AsyncClient:
 
         return checked_request(asked, messages, parameters, self._door.qualified, stream=stream)
 
-    def _call(self, request: ChatRequest, waits: Timeouts, total_at: float | None = None) -> Call:
+    def _call(
+        self, request: ChatRequest, waits: Timeouts, total_at: float | None = None, before: Before | None = None
+    ) -> Call:
         line = self._opened()
         from tenuto.client.exchange import Question
 
-        question = Question(line, waits, total_at)
+        question = Question(line, waits, total_at, before)
         call = Call(request, question, compose(self._layers(), question.ask), self._now)
         self._calls.add(call)
         return call

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Coroutine
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -23,14 +23,16 @@ from tenuto.core.events import Event, Failure, MessageDone
 from tenuto.core.messages import AssistantMessage
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse, Choice
-from tenuto.core.target import Loss, Target
+from tenuto.core.target import Loss, Target, WireRequest
 from tenuto.errors import ConnectionFailed, IncompleteResponse, LLMError, ProtocolError, TimedOut
 from tenuto.wire.codec import Decoder
 from tenuto.wire.dialects import DECODERS, write
 
-__all__ = ["Question"]
+__all__ = ["Before", "Question"]
 
 T = TypeVar("T")
+Before: TypeAlias = Callable[[Target, WireRequest], Awaitable[None]]
+"""What is to be done before a request goes out, each time it does: nothing is sent if it raises."""
 
 _LINGER = 0.25
 """How long a finished stream is waited for to end, so that its line can be used again."""
@@ -39,9 +41,12 @@ _LINGER = 0.25
 class Question:
     """One call: its deadlines, and what is known of the attempt that is under way."""
 
-    def __init__(self, line: Line, waits: Timeouts, total_at: float | None = None) -> None:
+    def __init__(
+        self, line: Line, waits: Timeouts, total_at: float | None = None, before: Before | None = None
+    ) -> None:
         self._line = line
         self._waits = waits
+        self._before = before
         self.total_at = total_at
         self._opened: Opened | None = None
         self._decoder: Decoder | None = None
@@ -96,6 +101,8 @@ class Question:
         except TimeoutError:
             raise self.late() from None
         wire = write(request, target)
+        if self._before is not None:
+            await self._before(target, wire)
         self._decoder = decoder = _decoder(request, target, wire.body)
         self._opened = opened = await self._line.open(target, way, wire, self._waits, self.total_at)
         self.exchange = opened.exchange

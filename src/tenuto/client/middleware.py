@@ -26,6 +26,7 @@ from tenuto.errors import LLMError, MissingKey, TenutoError, TimedOut, UnknownPr
 __all__ = [
     "LogEntry",
     "NextResponse",
+    "Patience",
     "Retry",
     "Timeout",
     "fallback",
@@ -93,7 +94,7 @@ class Retry(_Times, frozen=True, kw_only=True):
 
     def __call__(self, request: ChatRequest, next: Next) -> AsyncIterator[Event]:
         """Stand around a call."""
-        patience = _Patience(self)
+        patience = Patience(self)
 
         def again(failed: ChatRequest, error: Exception) -> tuple[ChatRequest, float] | None:
             delay = patience.after(error)
@@ -103,7 +104,7 @@ class Retry(_Times, frozen=True, kw_only=True):
 
     async def plain(self, act: Callable[[], Awaitable[T]]) -> T:
         """Stand around a call that has no events."""
-        patience = _Patience(self)
+        patience = Patience(self)
         while True:
             try:
                 return await act()
@@ -118,8 +119,8 @@ retry = Retry
 """The name under which it is asked for: `retry()`, `retry(2)`, `retry(jitter=0.1)`."""
 
 
-class _Patience:
-    """How often and how long one call has waited."""
+class Patience:
+    """How often and how long one call has waited: for whoever tries again by himself, by the rules of `retry`."""
 
     def __init__(self, retry: Retry) -> None:
         self._retry = retry

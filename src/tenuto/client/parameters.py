@@ -14,7 +14,16 @@ from tenuto.client.pipeline import Middleware
 from tenuto.core.request import Effort, ResponseFormat, ServerTool, Thinking, ToolChoice, ToolDefinition
 from tenuto.core.target import Dialect, Provider
 
-__all__ = ["ChatParameters", "ClientOptions", "Defined", "Dispatcher", "Key", "ProviderConfig", "Tools"]
+__all__ = [
+    "ChatParameters",
+    "ClientOptions",
+    "Defined",
+    "Dispatcher",
+    "Key",
+    "ModelParameters",
+    "ProviderConfig",
+    "Tools",
+]
 
 Key: TypeAlias = "str | Callable[[], str | Awaitable[str]]"
 """A key, or a function that gives one: it is asked before each request."""
@@ -50,15 +59,9 @@ Tools: TypeAlias = "Iterable[ToolDefinition | ServerTool | Defined | Mapping[str
 """Tools as they may be given: definitions, `@tool` functions, plain dictionaries in the OpenAI shape, a dispatcher."""
 
 
-class ChatParameters(TypedDict, total=False):
-    """Everything a question may carry besides its model and messages; `ChatRequest` says what each means.
+class ModelParameters(TypedDict, total=False):
+    """What may be said of how a model is to answer; `ChatRequest` says what each means."""
 
-    `system` stands before the messages, in place of a system message they begin with. `timeout` is a total in seconds,
-    or `Timeouts`.
-    """
-
-    system: str | None
-    tools: Tools | None
     tool_choice: ToolChoice | None
     parallel_tool_calls: bool | None
     response_format: ResponseFormat | None
@@ -70,7 +73,6 @@ class ChatParameters(TypedDict, total=False):
     top_k: int | None
     stop: str | Iterable[str] | None
     seed: int | None
-    n: int | None
     frequency_penalty: float | None
     presence_penalty: float | None
     logprobs: bool | None
@@ -83,11 +85,23 @@ class ChatParameters(TypedDict, total=False):
     audio: dict[str, Any] | None
     cache: str | None
     container: str | None
-    store: bool | None
     metadata: dict[str, dict[str, Any]]
     extra_body: dict[str, Any]
     extra_headers: dict[str, str]
     foreign_reasoning: Literal["omit", "inline"]
+
+
+class ChatParameters(ModelParameters, total=False):
+    """Everything a question may carry besides its model and messages; `ChatRequest` says what each means.
+
+    `system` stands before the messages, in place of a system message they begin with. `timeout` is a total in seconds,
+    or `Timeouts`.
+    """
+
+    system: str | None
+    tools: Tools | None
+    n: int | None
+    store: bool | None
     timeout: float | Timeouts | None
 
 

@@ -11,12 +11,12 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError, wait
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, Unpack, overload
 
 from tenuto.client.bridge import LAST_WORDS, POLL, Bridge, Running, waited
 from tenuto.client.client import AsyncClient
@@ -35,9 +35,11 @@ if TYPE_CHECKING:
     from tenuto.core.embedding import EmbedRequest, EmbedResponse
     from tenuto.wire.listing import ModelInfo
 
-__all__ = ["Client", "Stream"]
+__all__ = ["Client", "Source", "Stream", "Streamed"]
 
 T = TypeVar("T")
+E = TypeVar("E")
+E_co = TypeVar("E_co", covariant=True)
 _AHEAD = 4096
 """How many events may wait for a reader before no more are read."""
 
@@ -151,17 +153,30 @@ class Client:
         return repr(self._async).replace("AsyncClient", "Client")
 
 
-class _Pump:
+class Source(Protocol[E_co]):
+    """What can be read in the background: a stream, or a run of an agent."""
+
+    def __aiter__(self) -> AsyncIterator[E_co]: ...
+
+    @property
+    def reply(self) -> Reply:
+        """The whole reply, once the events have ended."""
+
+    async def close(self) -> None:
+        """Close it."""
+
+
+class _Pump(Generic[E]):
     """Reads a stream in the background and hands its events over in handfuls. It knows nothing of who takes them.
 
     What comes in one turn of the loop is handed over when the turn ends; nothing at all is the end.
     """
 
-    def __init__(self, stream: AsyncStream) -> None:
+    def __init__(self, stream: Source[E]) -> None:
         self._stream = stream
         self._room: asyncio.Event | None = None
         self._read = self._handed = 0  # each is written by one thread only
-        self.queue: SimpleQueue[list[Event]] = SimpleQueue()
+        self.queue: SimpleQueue[list[E]] = SimpleQueue()
 
     def ahead(self) -> int:
         """How many events were read that nobody took."""
@@ -176,7 +191,7 @@ class _Pump:
 
     async def run(self) -> None:
         """Read to the end."""
-        loop, batch = asyncio.get_running_loop(), list[Event]()
+        loop, batch = asyncio.get_running_loop(), list[E]()
 
         def flush() -> None:
             if batch:
@@ -201,18 +216,18 @@ class _Pump:
         self._room = None
 
 
-class Stream:
-    """A reply while it arrives: use it in a `with`, and iterate over its events.
+class Streamed(Generic[E]):
+    """What happens, while it happens: use it in a `with`, and iterate over its events.
 
-    The request goes out with the first event that is asked for. Leaving the `with` early closes the connection.
+    It begins with the first event that is asked for. Leaving the `with` early ends it.
     """
 
-    def __init__(self, bridge: Bridge, stream: AsyncStream) -> None:
+    def __init__(self, bridge: Bridge, stream: Source[E]) -> None:
         self._bridge = bridge
         self._stream = stream
         self._pump = _Pump(stream)
         self._running: Running[None] | None = None
-        self._pending: deque[Event] = deque()
+        self._pending: deque[E] = deque()
         self._ended = self._closed = False
         self._lock = threading.RLock()
         self._pid = os.getpid()
@@ -225,10 +240,10 @@ class Stream:
     ) -> None:
         self.close()
 
-    def __iter__(self) -> Iterator[Event]:
+    def __iter__(self) -> Iterator[E]:
         return self
 
-    def __next__(self) -> Event:
+    def __next__(self) -> E:
         while True:
             with suppress(IndexError):  # another thread may take what this one waited for
                 return self._pending.popleft()
@@ -237,7 +252,7 @@ class Stream:
     def text_deltas(self) -> Iterator[str]:
         """Yield only the text of the first answer, piece by piece."""
         for event in self:
-            if type(event) is ContentDelta and type(event.delta) is TextDelta and event.choice_index == 0:
+            if isinstance(event, ContentDelta) and type(event.delta) is TextDelta and event.choice_index == 0:
                 yield event.delta.text
 
     def drain(self) -> Reply:
@@ -250,20 +265,6 @@ class Stream:
     def reply(self) -> Reply:
         """The whole reply. It is there once the events have ended; before that, `TenutoError`."""
         return self._stream.reply
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """The headers of the provider's answer, as soon as it began."""
-        return self._stream.headers
-
-    def cancel(self) -> Reply:
-        """Stop, and return what has come: an incomplete reply, whose unfinished blocks carry no token.
-
-        Any thread may do so; whoever iterates over the stream at that moment sees it end.
-        """
-        self._own()
-        self._closed = True
-        return self._bridge.run(self._stopped(self._stream.cancel))
 
     def close(self) -> None:
         """Close the connection. To do so twice is harmless."""
@@ -315,7 +316,7 @@ class Stream:
         if self._pid != os.getpid():
             raise TenutoError("the stream belongs to the process that this one was forked off from")
 
-    def _taken(self) -> list[Event]:
+    def _taken(self) -> list[E]:
         while True:
             try:
                 return self._pump.queue.get(timeout=POLL)
@@ -327,3 +328,28 @@ class Stream:
         if self._running is not None:
             self._running.cancel()
         return result
+
+
+class Stream(Streamed[Event]):
+    """A reply while it arrives: use it in a `with`, and iterate over its events.
+
+    The request goes out with the first event that is asked for. Leaving the `with` early closes the connection.
+    """
+
+    def __init__(self, bridge: Bridge, stream: AsyncStream) -> None:
+        super().__init__(bridge, stream)
+        self._replying = stream
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers of the provider's answer, as soon as it began."""
+        return self._replying.headers
+
+    def cancel(self) -> Reply:
+        """Stop, and return what has come: an incomplete reply, whose unfinished blocks carry no token.
+
+        Any thread may do so; whoever iterates over the stream at that moment sees it end.
+        """
+        self._own()
+        self._closed = True
+        return self._bridge.run(self._stopped(self._replying.cancel))

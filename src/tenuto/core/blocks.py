@@ -13,7 +13,7 @@ A block is empty only if it has no text and no token.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import msgspec
 
@@ -61,10 +61,19 @@ def shortened(token: str) -> str:
     return token if len(token) <= 16 else f"{token[:8]}…{token[-4:]}({len(token)})"
 
 
-class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What all stored values share: unknown stored fields survive in `unread`, and `repr` shows no token whole."""
+Unread: TypeAlias = Annotated[str, msgspec.Meta(pattern="(?!)")]
+"""A text that no typed decode accepts, since nothing fits the pattern: a stored document that has a field of this name is
+read member by member, and all others are not searched for it.
+"""
 
-    unread: str = ""
+
+class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+    """What all stored values share: unknown stored fields survive in `unread`, and `repr` shows no token whole.
+
+    Values cannot be changed and so never refer to themselves: the collector need not look at them.
+    """
+
+    unread: Unread = ""
 
     def __rich_repr__(self) -> list[tuple[str, object]]:
         held = [(name, getattr(self, name), default) for name, default in _defaults(type(self))]

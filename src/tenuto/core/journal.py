@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from tenuto.core import jsonio
-from tenuto.core.blocks import Value
+from tenuto.core.blocks import ToolUse, Value
 from tenuto.core.messages import AssistantMessage, Message, ToolCallView, ToolResult, ToolResults, Usage, UserMessage
 from tenuto.core.target import Loss
 from tenuto.core.transcript import Transcript
@@ -33,6 +33,7 @@ __all__ = [
     "Draft",
     "Entry",
     "Failed",
+    "Fold",
     "HandedOver",
     "Linked",
     "Lost",
@@ -69,6 +70,7 @@ class Configured(_Act, frozen=True, tag="configured"):
     """Whom the session asks, and how: once at its beginning, and again whenever it changes.
 
     `parameters` is the text of a JSON object, `tools` of a JSON array of definitions; `agent` names the agent.
+    `continuity` is `declared` where the user vouched for a model of which the tables say nothing good.
     """
 
     model: str
@@ -76,6 +78,7 @@ class Configured(_Act, frozen=True, tag="configured"):
     parameters: str = ""
     tools: str = ""
     agent: str = ""
+    continuity: str = ""
 
 
 class Said(_Act, frozen=True, tag="said"):
@@ -131,12 +134,19 @@ class Started(_Act, frozen=True, tag="started"):
 
 
 class Returned(_Act, frozen=True, tag="returned"):
-    """A call has its result, whether it ran, was denied, or was interrupted and nobody knows what became of it."""
+    """A call has its result, whether it ran, was denied, or was interrupted and nobody knows what became of it.
+
+    `detail` says in a word what was wrong (`arguments`, `timeout`, ...). `usage` and `cost` are what a sub-agent spent on
+    it: its own journal has them entry by entry, and the caller's limits count them.
+    """
 
     result: ToolResult
     ordinal: int
     attempt: int = 1
     outcome: Literal["done", "failed", "denied", "interrupted", "cancelled", "unknown"] = "done"
+    detail: str = ""
+    usage: Usage | None = None
+    cost: str = ""
 
 
 class ApprovalAsked(_Act, frozen=True, tag="approval_asked"):
@@ -199,7 +209,7 @@ class Stopped(_Act, frozen=True, tag="stopped"):
     detail: str = ""
 
 
-class Strange(msgspec.Struct, frozen=True):
+class Strange(msgspec.Struct, frozen=True, gc=False):
     """An act that this version does not know. `raw` is its JSON text."""
 
     kind: str
@@ -212,7 +222,7 @@ Act: TypeAlias = (
 )  # fmt: skip
 
 
-class Draft(msgspec.Struct, frozen=True):
+class Draft(msgspec.Struct, frozen=True, gc=False):
     """An entry before it has its place. `id` is its writer's: the same draft sent twice is one entry.
 
     `at` is milliseconds since 1970, `body` the act's stored bytes and `act` what they say: `stored.drafted` makes both.
@@ -231,7 +241,7 @@ class Draft(msgspec.Struct, frozen=True):
         return digest_of(self.body)
 
 
-class Entry(msgspec.Struct, frozen=True):
+class Entry(msgspec.Struct, frozen=True, gc=False):
     """An act in its place. `digest` was computed when it was written; `verify` compares it with the body."""
 
     seq: int
@@ -261,29 +271,41 @@ def kind_of(act: Act | Strange) -> str:
 class _Turn:
     """A reply, the results that came for its calls so far, and the number of the last entry that belongs to it."""
 
+    __slots__ = ("_count", "_reply", "_results", "last")
+
     def __init__(self, reply: AssistantMessage, seq: int) -> None:
         self.last = seq
         self._reply = reply
-        self._calls = tuple(reply.tool_calls())
+        self._count = -1
         self._results: dict[int, ToolResult] = {}
 
     def take(self, returned: Returned, seq: int) -> None:
         """Of several results for one call, the last counts. One for a call that was never made counts for nothing."""
-        if 0 <= returned.ordinal < len(self._calls):
+        if self._count < 0:
+            self._count = _calls_in(self._reply)
+        if 0 <= returned.ordinal < self._count:
             self._results[returned.ordinal] = returned.result
             self.last = seq
 
     def messages(self) -> tuple[Message, ...]:
         """The reply and, in the order of the calls, what came back."""
-        results = tuple(self._results[at] for at in sorted(self._results))
-        return (self._reply, ToolResults(results)) if results else (self._reply,)
+        if not self._results:
+            return (self._reply,)
+        return self._reply, ToolResults(tuple(self._results[at] for at in sorted(self._results)))
 
     def open(self) -> tuple[ToolCallView, ...]:
-        return tuple(call for at, call in enumerate(self._calls) if at not in self._results)
+        return tuple(call for at, call in enumerate(self._reply.tool_calls()) if at not in self._results)
 
 
-class _Fold:
-    """Walks the entries once.
+def _calls_in(reply: AssistantMessage) -> int:
+    return sum([isinstance(block, ToolUse) for block in reply.blocks])
+
+
+_SPOKEN = (Said, Steered)
+
+
+class Fold:
+    """Makes the conversation of the entries, one by one as they come.
 
     A message is held with the number of the last entry of its turn: a compaction covers a turn as a whole or not at all,
     or results would be left without their calls.
@@ -294,6 +316,7 @@ class _Fold:
         self._turn: _Turn | None = None
 
     def take(self, entry: Entry) -> None:
+        """Add an entry."""
         act = entry.act
         if isinstance(act, Replied):
             self._settle()
@@ -301,7 +324,7 @@ class _Fold:
         elif isinstance(act, Returned):
             if self._turn is not None:
                 self._turn.take(act, entry.seq)
-        elif isinstance(act, Said | Steered):
+        elif isinstance(act, _SPOKEN):
             self._settle()
             self._settled.append((entry.seq, act.message))
         elif isinstance(act, Compacted):
@@ -311,7 +334,8 @@ class _Fold:
         """The turn is over: nothing that returns belongs to it any more."""
         turn, self._turn = self._turn, None
         if turn is not None:
-            self._settled.extend((turn.last, message) for message in turn.messages())
+            for message in turn.messages():
+                self._settled.append((turn.last, message))
 
     def _compact(self, act: Compacted, upto: int) -> None:
         """A turn that waits for results is not covered: its calls are owed an answer, whatever was summed up."""
@@ -321,15 +345,20 @@ class _Fold:
         self._settled = [*((upto, message) for message in act.messages), *kept]
 
     def transcript(self) -> Transcript:
+        """The conversation so far."""
         turn = self._turn.messages() if self._turn else ()
         return Transcript((*(message for _, message in self._settled), *turn))
 
     def open_calls(self) -> tuple[ToolCallView, ...]:
+        """The calls of the last reply that have no result yet."""
         return self._turn.open() if self._turn else ()
 
+    def __len__(self) -> int:
+        return len(self._settled) + (len(self._turn.messages()) if self._turn else 0)
 
-def _folded(entries: Iterable[Entry]) -> _Fold:
-    fold = _Fold()
+
+def _folded(entries: Iterable[Entry]) -> Fold:
+    fold = Fold()
     for entry in entries:
         fold.take(entry)
     return fold
@@ -347,14 +376,15 @@ def open_calls_of(entries: Iterable[Entry]) -> tuple[ToolCallView, ...]:
 
 def usage_of(entries: Iterable[Entry]) -> Usage:
     """Return what the session used so far: replies, and attempts that failed and were paid for."""
-    return _sum_of(entry.act.usage for entry in entries if isinstance(entry.act, Replied | Failed))
-
-
-def _sum_of(usages: Iterable[Usage | None]) -> Usage:
     total = Usage()
-    for usage in usages:
-        total = total if usage is None else total + usage
+    for entry in entries:
+        act = entry.act
+        if isinstance(act, _PAID) and act.usage is not None:
+            total += act.usage
     return total
+
+
+_PAID = (Replied, Failed)
 
 
 def strange_in(entries: Iterable[Entry]) -> Iterator[Entry]:
@@ -363,6 +393,10 @@ def strange_in(entries: Iterable[Entry]) -> Iterator[Entry]:
 
 
 # --- what a session comes to ------------------------------------------------------------------------------------------
+
+
+_HEARD = (Said, Steered, Replied)
+_WORKING = (Said, Steered, Asked, Replied, Started)
 
 
 class SessionState(msgspec.Struct, frozen=True):
@@ -413,16 +447,16 @@ class SessionMeta(msgspec.Struct, frozen=True, omit_defaults=True):
         changed: dict[str, object] = {"updated_at": max(self.updated_at, at)}
         if not self.created_at:
             changed["created_at"] = at
-        if isinstance(act, Said | Steered | Asked | Replied | Started):
+        if isinstance(act, _WORKING):
             changed["status"] = "open"
-        if isinstance(act, Said | Steered | Replied):
-            calls = sum(1 for _ in act.message.tool_calls()) if isinstance(act, Replied) else 0
+        if isinstance(act, _HEARD):
+            calls = _calls_in(act.message) if isinstance(act, Replied) else 0
             changed |= {"message_count": self.message_count + 1, "waiting": calls}
         if isinstance(act, Returned) and 0 <= act.ordinal < self.waiting:
             changed |= {"message_count": self.message_count + 1, "waiting": 0}
         if isinstance(act, Said) and not self.title and isinstance(act.message, UserMessage):
             changed["title"] = _title(str(act.message))
-        if isinstance(act, Replied | Failed) and act.usage is not None:
+        if isinstance(act, _PAID) and act.usage is not None:
             changed["usage"] = self.usage + act.usage
         if isinstance(act, Configured):
             changed |= {"model": act.model, "agent": act.agent or self.agent}

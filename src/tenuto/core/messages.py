@@ -155,6 +155,11 @@ class AssistantMessage(_Message, frozen=True, tag="assistant"):
         """Return the call with this id, or None."""
         return next((call for call in self.tool_calls() if call.id == id), None)
 
+    @property
+    def paused(self) -> bool:
+        """Whether the provider broke off in the midst of its own work, and goes on when it gets the turn back as it is."""
+        return self.raw_stop == "pause_turn"
+
     def text_blocks(self) -> Iterator[str]:
         """Yield the text of each text block."""
         return (block.text for block in self.blocks if isinstance(block, Text))
@@ -184,7 +189,11 @@ def user(*parts: str | Content) -> UserMessage:
     return UserMessage(tuple(Text(part) if isinstance(part, str) else part for part in parts))
 
 
-class Usage(Value, frozen=True):
+class _Counted(Value, frozen=True, kw_only=True):
+    unread: str = ""  # plain again: `unified` converts a usage as a whole, this field included
+
+
+class Usage(_Counted, frozen=True):
     """What one reply used, in tokens. The buckets do not overlap, and None means that nobody said.
 
     `input_tokens` were neither read from nor written to a cache; `output_tokens` exclude `reasoning_tokens` where those
@@ -225,14 +234,25 @@ class Usage(Value, frozen=True):
 
         Where one side has a total of its own, the sum has one, so that it never falls short of its parts.
         """
-        totals = (self.total, other.total) if (self.total_tokens, other.total_tokens) != (None, None) else (None, None)
-        sums: dict[str, object] = {name: _sum(getattr(self, name), getattr(other, name)) for name in _COUNTS}
-        sums |= {name: _sums(getattr(self, name), getattr(other, name)) for name in _SHARES}
-        return msgspec.structs.replace(Usage(total_tokens=_sum(*totals)), **sums)
+        own = self.total_tokens is not None or other.total_tokens is not None
+        return Usage(
+            _plus(self.input_tokens, other.input_tokens),
+            _plus(self.cache_read_tokens, other.cache_read_tokens),
+            _plus(self.cache_write_tokens, other.cache_write_tokens),
+            _plus(self.output_tokens, other.output_tokens),
+            _plus(self.reasoning_tokens, other.reasoning_tokens),
+            _plus(self.total, other.total) if own else None,
+            _plus(self.audio_input_tokens, other.audio_input_tokens),
+            _plus(self.audio_output_tokens, other.audio_output_tokens),
+            _sums(self.input_by_modality, other.input_by_modality),
+            _sums(self.output_by_modality, other.output_by_modality),
+        )
 
 
-_COUNTS = tuple(name for name in Usage.__struct_fields__ if name.endswith("_tokens") and name != "total_tokens")
-_SHARES = tuple(name for name in Usage.__struct_fields__ if name.endswith("_by_modality"))
+def _plus(left: int | None, right: int | None) -> int | None:
+    if left is None or right is None:
+        return left if right is None else right
+    return left + right
 
 
 def _sums(left: dict[str, int] | None, right: dict[str, int] | None) -> dict[str, int] | None:

@@ -17,31 +17,32 @@ from tenuto.errors import SessionNotFound, StoreCorrupt, StoreError
 from tenuto.store.driver import Arg, Driver
 from tenuto.store.leases import Leases, lost, meta_of
 from tenuto.store.protocol import BLOB, ID, Lease
+from tenuto.store.schema import place_of
 
 __all__ = ["Branch", "append", "branch_of", "clean", "damaged", "read", "rows_of"]
 
-_LOOK = "SELECT head, fence, owner, meta FROM sessions WHERE id = ?"
+_LOOK = "SELECT n, head, fence, owner, meta FROM sessions WHERE id = ?"
 _MOVE = """
 UPDATE sessions SET head = ?, until = ?, created_at = ?, updated_at = ?, status = ?, agent = ?, meta = ?
 WHERE id = ? AND head = ? AND fence = ? AND owner = ?
 """
 _ENTRY = """
-INSERT INTO entries (session, seq, id, at, fence, version, kind, digest, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO entries (place, session, seq, id, at, fence, version, kind, digest, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _BLOB = "INSERT INTO blobs (digest, size, data) VALUES (?, ?, ?) ON CONFLICT (digest) DO NOTHING"
-_SENT = "SELECT id, digest FROM entries WHERE session = ? AND seq > ? AND seq <= ? ORDER BY seq"
-_BRANCH = "SELECT head, parent, forked_at, meta FROM sessions WHERE id = ?"
+_SENT = "SELECT id, digest FROM entries WHERE place > ? AND place <= ? ORDER BY place"
+_BRANCH = "SELECT n, head, parent, forked_at, meta FROM sessions WHERE id = ?"
 _CHAIN = """
-WITH RECURSIVE chain (id, parent, forked_at, depth) AS (
-    SELECT id, parent, forked_at, 0 FROM sessions WHERE id = ?
+WITH RECURSIVE chain (n, id, parent, forked_at, depth) AS (
+    SELECT n, id, parent, forked_at, 0 FROM sessions WHERE id = ?
     UNION ALL
-    SELECT s.id, s.parent, s.forked_at, c.depth + 1 FROM sessions s JOIN chain c ON s.id = c.parent
+    SELECT s.n, s.id, s.parent, s.forked_at, c.depth + 1 FROM sessions s JOIN chain c ON s.id = c.parent
     WHERE c.parent <> '' AND c.depth < 100000
 )
-SELECT id, parent, forked_at FROM chain ORDER BY depth
+SELECT n, forked_at FROM chain ORDER BY depth
 """
 _READ = """
-SELECT seq, id, at, fence, kind, body, digest, version FROM entries WHERE session = ? AND seq > ? AND seq <= ? ORDER BY seq
+SELECT seq, id, at, fence, kind, body, digest, version FROM entries WHERE place > ? AND place <= ? ORDER BY place
 """
 _FETCH = "SELECT data FROM blobs WHERE digest = ?"
 _KEPT_APART = 5
@@ -56,29 +57,30 @@ def append(driver: Driver, leases: Leases, lease: Lease, drafts: Sequence[Draft]
     holding = leases.held.get(lease.owner)
     rows = [(draft.id, digest_of(draft.body)) for draft in drafts]
     until = leases.until(driver)
-    meta = None
-    if holding is not None and (holding.head, holding.fence) == (lease.head, lease.fence):
-        meta = _moved(driver, lease, holding.meta, drafts, until)
+    n, meta = 0, None
+    if holding is not None and holding.head == lease.head and holding.fence == lease.fence:
+        n, meta = holding.n, _moved(driver, lease, holding.meta, drafts, until)
     if meta is None:
-        head, before = _looked(driver, lease)
+        n, head, before = _looked(driver, lease)
         if head != lease.head:
-            return _sent_again(driver, lease, head, rows, until)
+            return _sent_again(driver, lease, n, head, rows, until)
         meta = _moved(driver, lease, before, drafts, until)
         if meta is None:
             raise lost(lease.session)
-    _insert(driver, lease, drafts, rows)
+    _insert(driver, lease, n, drafts, rows)
     head = lease.head + len(drafts)
     if holding is not None:
         holding.head, holding.meta = head, meta
     return Lease(session=lease.session, owner=lease.owner, fence=lease.fence, head=head, until=until)
 
 
-def _looked(driver: Driver, lease: Lease) -> tuple[int, SessionMeta]:
-    """Return head and summary, if the lease is still what it was."""
+def _looked(driver: Driver, lease: Lease) -> tuple[int, int, SessionMeta]:
+    """Return number, head and summary, if the lease is still what it was."""
     rows = driver.rows(_LOOK, (lease.session,))
-    if not rows or rows[0][1:3] != (lease.fence, lease.owner):
+    if not rows or rows[0][2:4] != (lease.fence, lease.owner):
         raise lost(lease.session)
-    return rows[0][0], meta_of(rows[0][3])
+    n, head, _, _, meta = rows[0]
+    return n, head, meta_of(meta)
 
 
 def _moved(driver: Driver, lease: Lease, meta: SessionMeta, drafts: Sequence[Draft], until: int) -> SessionMeta | None:
@@ -90,7 +92,7 @@ def _moved(driver: Driver, lease: Lease, meta: SessionMeta, drafts: Sequence[Dra
     return meta if driver.change(_MOVE, (*new, jsonio.encode(meta), *old)) else None
 
 
-def _insert(driver: Driver, lease: Lease, drafts: Sequence[Draft], known: Sequence[tuple[str, str]]) -> None:
+def _insert(driver: Driver, lease: Lease, n: int, drafts: Sequence[Draft], known: Sequence[tuple[str, str]]) -> None:
     rows: list[tuple[Arg, ...]] = []
     for seq, (draft, (id, digest)) in enumerate(zip(drafts, known, strict=True), lease.head + 1):
         body: bytes | None = draft.body
@@ -98,25 +100,27 @@ def _insert(driver: Driver, lease: Lease, drafts: Sequence[Draft], known: Sequen
             driver.change(_BLOB, (digest, len(draft.body), draft.body))
             body = None
         kind = draft.kind if draft.kind.isascii() else clean(draft.kind)
-        rows.append((lease.session, seq, id, draft.at, lease.fence, draft.version, kind, digest, body))
+        rows.append(
+            (place_of(n, seq), lease.session, seq, id, draft.at, lease.fence, draft.version, kind, digest, body)
+        )
     if len(rows) == 1:
         driver.change(_ENTRY, rows[0])
     elif rows:
         driver.insert(_ENTRY, rows)
 
 
-def _sent_again(driver: Driver, lease: Lease, head: int, rows: Sequence[tuple[str, str]], until: int) -> Lease:
+def _sent_again(driver: Driver, lease: Lease, n: int, head: int, rows: Sequence[tuple[str, str]], until: int) -> Lease:
     """The head is not where the lease was used last: either these very entries are there already, or this is a mistake.
 
     If they are, the session is written to all the same: what is answered now has to be on the disk.
     """
-    if head < lease.head or driver.rows(_SENT, (lease.session, lease.head, head)) != rows:
+    if head < lease.head or driver.rows(_SENT, (place_of(n, lease.head), place_of(n, head))) != rows:
         raise StoreError(
             f"session {lease.session!r} has {head} entries, and this lease was last used at {lease.head}: "
             "append with the lease that the last append returned"
         )
     now = Lease(session=lease.session, owner=lease.owner, fence=lease.fence, head=head, until=until)
-    if _moved(driver, now, _looked(driver, lease)[1], (), until) is None:
+    if _moved(driver, now, _looked(driver, lease)[2], (), until) is None:
         raise lost(lease.session)
     return now
 
@@ -132,6 +136,7 @@ def clean(text: str) -> str:
 class Branch(NamedTuple):
     """What is known of a session's place among others."""
 
+    n: int
     id: str
     head: int
     parent: str
@@ -142,10 +147,10 @@ class Branch(NamedTuple):
 def branch_of(driver: Driver, session: str) -> Branch:
     """Look a session up; one that has no entry yet is not there."""
     rows = driver.rows(_BRANCH, (session,)) if re.fullmatch(ID, session) else []
-    if not rows or not (rows[0][0] or rows[0][1]):
+    if not rows or not (rows[0][1] or rows[0][2]):
         raise SessionNotFound(f"there is no session {session[:80]!r}")
-    head, parent, forked_at, meta = rows[0]
-    return Branch(session, head, parent, forked_at, meta_of(meta))
+    n, head, parent, forked_at, meta = rows[0]
+    return Branch(n, session, head, parent, forked_at, meta_of(meta))
 
 
 def read(driver: Driver, branch: Branch, after: int, upto: int) -> list[Entry]:
@@ -154,42 +159,40 @@ def read(driver: Driver, branch: Branch, after: int, upto: int) -> list[Entry]:
     after = max(after, 0)
     if [row[0] for row in rows] != list(range(after + 1, max(min(upto, branch.head), after) + 1)):
         raise StoreCorrupt(f"session {branch.id!r} lacks entries; `verify` says which")
-    return [_entry(branch.id, row) for row in rows]
+    entries: list[Entry] = []
+    load = stored.load_act
+    try:
+        for seq, id, at, fence, kind, body, digest, version in rows:
+            if body is None:
+                raise StoreCorrupt(f"entry {seq} of session {branch.id!r} has lost its body ({digest})")
+            act = load(body)
+            called = act.kind if isinstance(act, Strange) else kind
+            entries.append(Entry(seq, id, at, fence, called, body, digest, act, version))
+    except JsonError as exc:
+        raise StoreCorrupt(f"entry {seq} of session {branch.id!r} cannot be read: {exc}") from exc
+    return entries
 
 
 def rows_of(driver: Driver, branch: Branch, after: int, upto: int) -> Iterator[tuple[Any, ...]]:
     """Yield what there is of the entries, as rows, oldest first; a large body that is missing is None."""
     upto, after = min(upto, branch.head), max(after, 0)
-    chain: list[tuple[str, str, int]] = [(branch.id, branch.parent, branch.forked_at)]
+    chain: list[tuple[int, int]] = [(branch.n, branch.forked_at)]
     if branch.parent and after < branch.forked_at:
-        chain = [(id, parent, at) for id, parent, at in driver.rows(_CHAIN, (branch.id,))]
-    pieces: list[tuple[str, int, int]] = []
-    for id, _, forked_at in chain:
+        chain = [(n, at) for n, at in driver.rows(_CHAIN, (branch.id,))]
+    pieces: list[tuple[int, int]] = []
+    for n, forked_at in chain:
         if upto <= after:
             break
-        pieces.append((id, max(after, forked_at), upto))
+        pieces.append((place_of(n, max(after, forked_at)), place_of(n, upto)))
         upto = min(upto, forked_at)
-    for id, first, last in reversed(pieces):
-        for row in driver.rows(_READ, (id, first, last)):
+    for first, last in reversed(pieces):
+        for row in driver.rows(_READ, (first, last)):
             yield row if row[_KEPT_APART] is not None else _fetched(driver, row)
 
 
 def _fetched(driver: Driver, row: tuple[Any, ...]) -> tuple[Any, ...]:
     data = driver.rows(_FETCH, (row[_DIGEST],))
     return (*row[:_KEPT_APART], data[0][0] if data else None, *row[_DIGEST:])
-
-
-def _entry(session: str, row: tuple[Any, ...]) -> Entry:
-    seq, id, at, fence, kind, body, digest, version = row
-    if body is None:
-        raise StoreCorrupt(f"entry {seq} of session {session!r} has lost its body ({digest})")
-    try:
-        act = stored.load_act(body)
-    except JsonError as exc:
-        raise StoreCorrupt(f"entry {seq} of session {session!r} cannot be read: {exc}") from exc
-    if isinstance(act, Strange):
-        kind = act.kind
-    return Entry(seq, id, at, fence, kind, body, digest, act, version)
 
 
 def damaged(row: tuple[Any, ...]) -> Entry:

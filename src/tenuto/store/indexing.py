@@ -20,7 +20,7 @@ from tenuto.store.texts import text_of
 __all__ = ["Index"]
 
 _LATE = "SELECT id FROM sessions WHERE indexed < head"
-_STATE = "SELECT head, indexed, meta FROM sessions WHERE id = ?"
+_STATE = "SELECT n, head, indexed, meta FROM sessions WHERE id = ?"
 _CLAIM = "UPDATE sessions SET indexed = ? WHERE id = ? AND indexed = ?"
 _PIECE = 64
 """How many entries are indexed in one transaction: whoever appends meanwhile waits for no more."""
@@ -69,13 +69,13 @@ class Index:
 def _indexed(driver: Driver, session: str) -> int | None:
     """Index the next entries of one session; None if there are none."""
     state = driver.rows(_STATE, (session,))
-    if not state or state[0][1] >= state[0][0]:
+    if not state or state[0][2] >= state[0][1]:
         return None
-    head, before, meta = state[0]
+    n, head, before, meta = state[0]
     upto = min(head, before + _PIECE)
     if not driver.change(_CLAIM, (upto, session, before)):
         return 0  # somebody else is at it
-    own = Branch(session, head, "", 0, meta_of(meta))
+    own = Branch(n, session, head, "", 0, meta_of(meta))
     texts = [(session, row[0], _text(row[5])) for row in rows_of(driver, own, before, upto)]
     found = [row for row in texts if row[2]]
     driver.index(found)

@@ -19,7 +19,7 @@ from tenuto.store.protocol import Lease
 
 __all__ = ["Holding", "Leases", "lost", "meta_of"]
 
-_ROW = "SELECT head, fence, until, owner, pid, host, place, meta FROM sessions WHERE id = ?"
+_ROW = "SELECT n, head, fence, until, owner, pid, host, place, meta FROM sessions WHERE id = ?"
 _NEW = """
 INSERT INTO sessions (
     id, head, fence, until, owner, pid, host, place, parent, forked_at, indexed, archived, created_at, updated_at, status,
@@ -40,6 +40,7 @@ _TRIES = 5
 
 
 class _Row(NamedTuple):
+    n: int
     head: int
     fence: int
     until: int
@@ -57,9 +58,10 @@ class Holding:
     head, fence and owner in its condition.
     """
 
-    __slots__ = ("fence", "head", "held", "meta", "owner", "session")
+    __slots__ = ("fence", "head", "held", "meta", "n", "owner", "session")
 
-    def __init__(self, lease: Lease, meta: SessionMeta, held: Held | None) -> None:
+    def __init__(self, lease: Lease, n: int, meta: SessionMeta, held: Held | None) -> None:
+        self.n = n
         self.session = lease.session
         self.owner = lease.owner
         self.fence = lease.fence
@@ -119,7 +121,7 @@ class Leases:
             changed = driver.change(_TAKE, (until, owner, *self._me, self._place(held), session, row.fence))
             if changed:
                 lease = Lease(session=session, owner=owner, fence=row.fence + 1, head=row.head, until=until)
-                self.held[owner] = Holding(lease, meta_of(row.meta), held)
+                self.held[owner] = Holding(lease, row.n, meta_of(row.meta), held)
                 held = None
                 return lease
         finally:

@@ -20,7 +20,7 @@ from tenuto.store.ids import check_id, check_name, chosen, made_id, places_back
 from tenuto.store.protocol import BLOB, Fault, Hit, Lease, Page, Stats, StoredSession
 from tenuto.store.texts import snippet_of, text_of, words_in
 
-__all__ = ["Memory", "MemoryStore"]
+__all__ = ["Memory", "MemoryStore", "forgotten", "shared"]
 
 
 class _Row:
@@ -74,6 +74,19 @@ class Memory:
         self.rows: dict[str, _Row] = {}
         self.blobs: dict[str, bytes] = {}
         """Large bodies by digest: each is there once, and stays until it is collected."""
+
+
+_SHARED: dict[str, Memory] = {}
+
+
+def shared(name: str) -> Memory:
+    """Return the memory of a name: all of this process who ask for it get the same."""
+    return _SHARED.setdefault(name, Memory())
+
+
+def forgotten(name: str) -> None:
+    """Let go of the memory of a name."""
+    _SHARED.pop(name, None)
 
 
 class MemoryStore:

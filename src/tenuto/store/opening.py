@@ -13,8 +13,9 @@ __all__ = ["open_store"]
 def open_store(where: str | os.PathLike[str] | Store | None) -> Store:
     """Return the store at a place; nothing is opened or made before it is used.
 
-    None is memory; `postgresql://...` is a database on a server; a path, or `sqlite:///` and a path, is a file. What is a
-    store already stays what it is. Raise `ValueError` for an address of another kind.
+    None is memory, and `memory://NAME` a memory that all who name it in this process share, for as long as it lives;
+    `postgresql://...` is a database on a server; a path, or `sqlite:///` and a path, is a file. What is a store already
+    stays what it is. Raise `ValueError` for an address of another kind.
     """
     if where is None:
         from tenuto.store.memory import MemoryStore
@@ -26,6 +27,10 @@ def open_store(where: str | os.PathLike[str] | Store | None) -> Store:
     scheme, separator, rest = place.partition("://")
     if not separator:
         return _file(place)
+    if scheme == "memory":
+        from tenuto.store.memory import MemoryStore, shared
+
+        return MemoryStore(shared(rest))
     if scheme in ("postgresql", "postgres"):
         from tenuto.store.postgres import PostgresEngine
         from tenuto.store.sql import SqlStore

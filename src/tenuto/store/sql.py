@@ -122,7 +122,10 @@ class SqlStore:
             return after
 
         try:
-            return await self._again(crew.writer, work)
+            try:
+                return await crew.writer.put(work)
+            except (Broken, Unsure):
+                return await self._again(crew.writer, work)
         except LeaseLost:
             crew.leases.forget(lease.owner)
             raise

@@ -6,7 +6,8 @@ a file at that place is either ours or not ours, and never half made. Whatever e
 
 SQLite before 3.51.3 can damage a file when one connection begins its log anew while another copies the log into the file.
 So nothing is copied by itself: writers share the lock on `<file>.lock` for as long as a transaction lasts, and the log is
-copied (`settle`) only by who has that lock alone.
+copied (`settle`) only by who has that lock alone. Who writes next begins it anew, having the lock with other writers: so
+the two cannot happen at one moment, in whatever process.
 
 A network folder (NFS, SMB) is no place for such a file: the log needs memory that all of its users share.
 """
@@ -32,7 +33,11 @@ __all__ = ["SqliteDriver", "SqliteEngine"]
 
 _PAUSE = 0.005
 _LOG_BYTES = 4 * 1024 * 1024
-"""A log longer than this is copied into the file."""
+"""A log longer than this is copied into the file, and then written anew from its beginning. It is not cut off: to write
+over what is there costs a disk far less than to make a file longer.
+"""
+_LOG_MOST = _LOG_BYTES * 5 // 4
+"""One longer than this is cut off."""
 _WRITING = (
     "PRAGMA synchronous=FULL",
     "PRAGMA fullfsync=1",  # macOS: a disk's own cache is no disk
@@ -348,12 +353,13 @@ class SqliteDriver:
 
     def settle(self) -> None:
         """Copy the log into the file if it has grown long and nobody writes; if somebody does, at another time."""
-        if _size(self._log) < max(_LOG_BYTES, self._copied):
+        size = _size(self._log)
+        if size <= max(_LOG_BYTES, self._copied):
             return
-        self._checkpoint()
-        # Somebody who reads may keep the log from being emptied; then it may grow on for a while.
-        left = _size(self._log)
-        self._copied = left + _LOG_BYTES // 4 if left else 0
+        copied = self._checkpoint("TRUNCATE" if size > _LOG_MOST else "RESTART")
+        # A log that is written anew grows again when it is as long as it was. Somebody who reads may keep it from being
+        # written anew; then it may grow on for a while.
+        self._copied = _size(self._log) + (0 if copied else _LOG_BYTES // 4)
 
     def close(self) -> None:
         """Copy the log if that can be done now, and close."""
@@ -361,7 +367,7 @@ class SqliteDriver:
         if db is not None:
             if self._wrote:
                 with suppress(StoreError):
-                    self._checkpoint()
+                    self._checkpoint("TRUNCATE")
             self._part_with(db)
         self._guard.leave()
 
@@ -370,16 +376,18 @@ class SqliteDriver:
         self._db = None
         self._guard.leave()
 
-    def _checkpoint(self) -> None:
+    def _checkpoint(self, how: str) -> bool:
+        """Copy the log, if nobody writes; tell whether all of it was copied, and the next to write begins it anew."""
         with spoken(self._path):
             if not self._guard.alone():
-                return
+                return False
             try:
                 self._run("PRAGMA busy_timeout=0")  # who reads is not waited for
-                self._run("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                [[busy, _, _]] = self._run(f"PRAGMA wal_checkpoint({how})").fetchall()
                 self._run(f"PRAGMA busy_timeout={int(PATIENCE * 1000)}")
             finally:
                 self._guard.free()
+        return not busy
 
     def _part_with(self, db: sqlite3.Connection) -> None:
         self._db = None

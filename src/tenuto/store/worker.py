@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from tenuto.errors import StoreError
+from tenuto.store.bells import Bell, Bells
 from tenuto.store.driver import Driver
 
 __all__ = ["Duties", "Work", "Worker"]
@@ -47,13 +48,13 @@ class Duties(Protocol):
 class _Job:
     """A piece of work, who waits for it, and how it ended."""
 
-    __slots__ = ("alone", "error", "future", "last", "loop", "value", "work")
+    __slots__ = ("alone", "bell", "error", "future", "last", "value", "work")
 
     def __init__(self, work: Work[Any] | None, *, alone: bool = False) -> None:
         self.work = work
         self.alone = alone
         self.last = work is None
-        self.loop: asyncio.AbstractEventLoop | None = None
+        self.bell: Bell[list[_Job]] | None = None
         self.future: asyncio.Future[Any] | None = None
         self.value: Any = None
         self.error: Exception | None = None
@@ -109,8 +110,9 @@ class Worker:
         if self._stopped:
             raise StoreError("the store is closed")
         self._stopped = job.last
-        job.loop = asyncio.get_running_loop()
-        job.future = job.loop.create_future()
+        loop = asyncio.get_running_loop()
+        job.bell = _BELLS.of(loop)
+        job.future = loop.create_future()
         self._queue.put(job)
         return job.future
 
@@ -127,13 +129,32 @@ class Worker:
             self._see_to_it()
         jobs = self._taken(wait)
         if len(jobs) == 1 and not jobs[0].alone:
-            self._together(jobs)
+            self._lone(jobs[0])
+            _answer(jobs)
         else:
             self._apart(jobs)
         self._rounds += 1
         if self._write and self._driver is not None and not self._rounds % _SETTLE:
             self._settle(self._driver)
         return not (jobs and jobs[-1].last)
+
+    def _lone(self, job: _Job) -> None:
+        """Do one piece in a transaction of its own. It needs no mark: what goes wrong with it goes wrong with the whole."""
+        assert job.work is not None
+        at_it = False
+        with _Caught() as caught:
+            driver = self._driver or self._opened()
+            driver.begin(write=self._write)
+            at_it = True
+            job.value = job.work(driver)
+            at_it = False
+            driver.commit()
+        if caught.error is not None:
+            job.value, job.error = None, caught.error
+            if at_it:
+                driver.rollback()
+            else:
+                self._close()
 
     def _taken(self, wait: float | None) -> list[_Job]:
         """Wait for something to do, and take all there is; nothing if a duty comes first."""
@@ -234,18 +255,12 @@ def _undo(driver: Driver, error: Exception) -> None:
 
 def _answer(jobs: list[_Job]) -> None:
     """Wake each event loop once, however many of its callers are answered."""
-    if len(jobs) == 1:
-        loops = {jobs[0].loop: jobs}
-    else:
-        loops = {}
-        for job in jobs:
-            loops.setdefault(job.loop, []).append(job)
-    for loop, mine in loops.items():
-        try:
-            if loop is not None:
-                loop.call_soon_threadsafe(_set, mine)
-        except RuntimeError:  # the loop is closed: nobody waits any more
-            continue
+    bells: dict[Bell[list[_Job]] | None, list[_Job]] = {}
+    for job in jobs:
+        bells.setdefault(job.bell, []).append(job)
+    for bell, mine in bells.items():
+        if bell is not None:
+            bell.ring(mine)
 
 
 def _set(jobs: list[_Job]) -> None:
@@ -257,3 +272,6 @@ def _set(jobs: list[_Job]) -> None:
             job.future.set_result(job.value)
         else:
             job.future.set_exception(job.error)
+
+
+_BELLS: Bells[list[_Job]] = Bells(_set)

@@ -17,7 +17,10 @@ from tenuto.wire.codec import Decoder
 from tenuto.wire.fit import fit
 from tenuto.wire.handoff import adapt
 
-__all__ = ["DECODERS", "ENCODERS", "VERBATIM", "write"]
+__all__ = ["DECODERS", "ENCODERS", "ENCODING", "VERBATIM", "write"]
+
+ENCODING = 1
+"""The version of what `write` makes: it grows when the same request would come out as other bytes. A journal keeps it."""
 
 T = TypeVar("T")
 _FOLDERS: dict[Dialect, tuple[str, str]] = {

@@ -194,7 +194,7 @@ def _prefill(request: ChatRequest, target: Target) -> Iterator[Change]:
 def _goes_on(message: AssistantMessage) -> bool:
     """Tell whether a turn stopped in the middle, to be taken up by the provider as it stands."""
     last = message.blocks[-1] if message.blocks else None
-    return message.raw_stop == "pause_turn" or isinstance(last, ServerToolUse | ServerToolResult)
+    return message.paused or isinstance(last, ServerToolUse | ServerToolResult)
 
 
 # --- what the model cannot see or hear --------------------------------------------------------------------------------

@@ -1,0 +1,34 @@
+"""An agent whose sessions are kept: ask, leave, and go on in another process."""
+
+import tempfile
+
+from tenuto import Agent, Limits, tool
+from tenuto.events import ToolReturned
+
+
+@tool(effect="pure")
+def weather(city: str) -> str:
+    """Current weather.
+
+    Args:
+        city: name of a city
+    """
+    return f"12 degrees in {city}"
+
+
+with tempfile.TemporaryDirectory() as folder:
+    place = f"{folder}/sessions.db"  # without it, in the user's data folder
+    with Agent("sim/anthropic", system="Be brief.", tools=[weather], store=place, limits=Limits(turns=20)) as agent:
+        session = agent.session()
+        reply = session.send("Weather in Oslo and Bergen?")
+        print(reply.text)
+
+    with Agent("sim/anthropic", tools=[weather], store=place) as agent:  # as another process would
+        session = agent.resume("last")
+        print(len(session.transcript), "messages,", session.status)
+        for event in session.stream("And Paris?"):
+            if isinstance(event, ToolReturned):
+                print("->", event.result.content)
+        print(session.text)
+        earlier = session.fork(at=1)  # the first message, to be answered anew
+        print(len(earlier.transcript), len(session.transcript))

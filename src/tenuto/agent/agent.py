@@ -1,0 +1,219 @@
+"""The agent: a model, what it is told, its tools and limits; and the store in which its sessions are kept."""
+
+from __future__ import annotations
+
+import secrets
+import time
+import weakref
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, Unpack
+
+import msgspec
+
+from tenuto import settings
+from tenuto.agent.children import AgentTool, Children
+from tenuto.agent.config import configured, kept_parameters
+from tenuto.agent.continuity import admit
+from tenuto.agent.crew import Crew
+from tenuto.agent.limits import Limits
+from tenuto.agent.log import Clock, Log
+from tenuto.agent.session import AsyncSession
+from tenuto.client.client import AsyncClient
+from tenuto.client.middleware import Retry
+from tenuto.errors import SessionNotFound
+from tenuto.store.ids import check_id, made_id
+from tenuto.store.opening import open_store
+from tenuto.store.protocol import Store
+from tenuto.tools.toolbox import Toolbox
+
+if TYPE_CHECKING:
+    from tenuto.agent.options import AgentOptions
+
+__all__ = ["OPTIONS", "AsyncAgent"]
+
+OPTIONS = (
+    *("system", "tools", "name", "limits", "store", "client", "approve", "retry", "continuity", "listeners", "timeout"),
+    *("now", "new_id"),
+)
+"""What is the agent's own among its options; everything else is said with each question."""
+OF_CLIENTS = ("keys", "providers", "middleware", "default_provider", "transport")
+"""What is passed on to the client that the agent makes for itself."""
+RETRIES = 4
+"""How often a model is asked again by default: an agent works on its own, and has more patience than a person."""
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class AsyncAgent:
+    """Runs sessions with one model and its tools.
+
+    Raise `UnsupportedModel` for a model whose turns cannot be relied on to survive, before anything is asked; `TypeError`
+    and `ValueError` for options that are none. Close it with `async with` or `close()`.
+    """
+
+    def __init__(self, model: str, **options: Unpack[AgentOptions]) -> None:
+        given: dict[str, Any] = dict(options)
+        own = {name: given.pop(name) for name in OPTIONS if name in given}
+        self.name: str = own.get("name", "")
+        self.toolbox = Toolbox(own.get("tools", ()))
+        self.limits: Limits = own.get("limits") or Limits()
+        self._continuity: str = own.get("continuity", "")
+        self._given_client: AsyncClient | None = own.get("client")
+        self._client_of_its_own = self._given_client is not None or any(name in given for name in OF_CLIENTS)
+        self.client = self._given_client or _client(given)
+        model = self.client.qualified(model)
+        self.model = model
+        self.admit(model, self._continuity)
+        parameters, headers = kept_parameters(given)  # type: ignore[arg-type]  # it says which of them is no parameter
+        self._clock = Clock(own.get("now") or _now, own.get("new_id") or (lambda: secrets.token_hex(12)))
+        self._where: Any = own.get("store", ...)
+        self._store: Store | None = None
+        self._listeners = tuple(own.get("listeners", ()))
+        self._held: dict[str, tuple[Log, weakref.ref[AsyncSession]]] = {}
+        self._crew = Crew(
+            client=self.client,
+            toolbox=self.toolbox,
+            retry=own.get("retry") or Retry(RETRIES),
+            limits=self.limits,
+            approve=own.get("approve"),
+            headers=headers,
+            timeout=own.get("timeout"),
+        )
+        self._configured = configured(
+            model,
+            own.get("system") or "",
+            parameters,
+            self.toolbox.definitions(),
+            agent=self.name,
+            continuity=self._continuity,
+        )
+        self.closed = False
+
+    # --- sessions ---
+
+    def session(self, id: str = "") -> AsyncSession:
+        """Begin a session; it is kept from the first thing that is said in it. `id` is made, unless it is given."""
+        return self._opened(Log(self.store, check_id(id or made_id(self._clock.now())), self._clock, new=True))
+
+    async def resume(self, session: str = "last", *, take: bool = False) -> AsyncSession:
+        """Take a session up again: by its id, the beginning of one, its name, `last` or `~N`. Nothing is written.
+
+        Its model, system prompt and parameters are those it was begun with, its tools are this agent's. `take` takes it
+        from whoever holds it, now. Raise `SessionNotFound`, `MissingTool` for a tool that it was told of and that is not
+        here, and `StoreError` for one that a later version wrote.
+        """
+        id = await self.store.find(session, agent=self.name)
+        kept = Log(self.store, id, self._clock, new=False)
+        await kept.read()
+        opened = self._opened(kept)
+        asked = opened.ready()
+        self.admit(asked.model, asked.continuity)
+        if take:
+            await opened.hold(take=True)
+        await opened.look()
+        return opened
+
+    def as_tool(self, name: str, description: str = "") -> AgentTool:
+        """Make a tool of the agent: whoever calls it gives a prompt, and gets the answer of a session of its own."""
+        return AgentTool(self, name, description)
+
+    # --- lifetime ---
+
+    @property
+    def store(self) -> Store:
+        """Where sessions are kept."""
+        if self.closed:
+            raise RuntimeError("the agent is closed")
+        if self._store is None:
+            self._store = open_store(_default_place() if self._where is ... else self._where)
+        return self._store
+
+    async def close(self) -> None:
+        """Let go of every session and of the store; a store or a client that was given stays open."""
+        if self.closed:
+            return
+        for kept, session in tuple(self._held.values()):
+            live = session()
+            await (live.close() if live is not None else kept.let_go())
+        self._held.clear()
+        self.closed = True
+        if self._store is not None and self._store is not self._where:
+            await self._store.close()
+        if self._given_client is None:
+            await self.client.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.model}{f' {self.name!r}' if self.name else ''}>"
+
+    # --- for its sessions ---
+
+    def admit(self, model: str, continuity: str) -> None:
+        """Raise `UnsupportedModel` unless sessions with this model can be relied on."""
+        admit(model, self.client.target(model), continuity, tools=bool(self.toolbox.definitions()))
+
+    def _opened(self, kept: Log) -> AsyncSession:
+        return self._heard(AsyncSession(self, kept, self._crew, self._configured))
+
+    def _heard(self, session: AsyncSession) -> AsyncSession:
+        for hear in self._listeners:
+            session.listen(hear)
+        return session
+
+    async def yielded(self, session: AsyncSession) -> None:
+        """Make way for a session: one of the same id in these hands that rests, or that nobody has any more, lets go."""
+        for id, (kept, holder) in tuple(self._held.items()):
+            live = holder()
+            if live is None or (id == session.id and live is not session and live.idle):
+                del self._held[id]
+                await kept.let_go()
+        self._held.setdefault(session.id, (session.log, weakref.ref(session)))
+
+    async def forked(self, session: str, at: int | None) -> AsyncSession:
+        """Branch a session off behind an entry."""
+        id = await self.store.fork(session, at=at, id=made_id(self._clock.now()))
+        kept = Log(self.store, id, self._clock, new=False)
+        await kept.read()
+        return self._opened(kept)
+
+    def children_of(self, session: AsyncSession) -> Children:
+        """Return the sub-agents of a session."""
+        return Children(session)
+
+    async def child_of(self, parent: AsyncSession, id: str, name: str) -> AsyncSession:
+        """Open the session in which this agent answers a call of another's: in that one's store, with what is left of
+        its limits, by its client unless this agent was told of one, and with its approval unless this agent has its own.
+        """
+        above = parent.crew
+        crew = msgspec.structs.replace(
+            self._crew,
+            client=self.client if self._client_of_its_own else above.client,
+            limits=self.limits.within(parent.log.spent.left(above.limits)),
+            approve=self._crew.approve or above.approve,
+        )
+        mine = msgspec.structs.replace(self._configured, agent=self.name or name)
+        kept = parent.log.beside(id, new=True)
+        with suppress(SessionNotFound):
+            await kept.read()
+        return self._heard(AsyncSession(parent.agent, kept, crew, mine))
+
+
+def _client(given: dict[str, Any]) -> AsyncClient:
+    """Make a client of what the options say of one, and take that from them. Trying again is the agent's own affair."""
+    said = {name: given.pop(name) for name in OF_CLIENTS if name in given}
+    return AsyncClient(**{"middleware": [], **said})
+
+
+def _default_place() -> str:
+    """Return where sessions are kept unless somebody says otherwise."""
+    return settings.value("TENUTO_STORE") or str(settings.home() / "sessions.db")

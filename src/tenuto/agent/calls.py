@@ -1,0 +1,223 @@
+"""The calls of one turn: which of them may run, which wait for somebody's word, and what is made of those that a crash
+left open. All that may run do so at once; each result is written as it comes.
+
+A call that was started and never returned is treated by its effect: `pure` and `idempotent` run again, `keyed` too, with
+the same key; `once` does not, and its result says that nobody knows what became of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import socket
+from collections.abc import Coroutine, Iterable
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from tenuto.agent.crew import Crew, Done, Tell, Waits
+from tenuto.agent.events import ApprovalNeeded, ToolProgress, ToolReturned, ToolStarted
+from tenuto.agent.limits import TOO_MANY
+from tenuto.agent.log import Log
+from tenuto.agent.machine import Call, Phase
+from tenuto.core.journal import Act, ApprovalAsked, Decided, Linked, Returned, Started
+from tenuto.core.messages import ToolCallView
+from tenuto.tools.context import ToolContext
+from tenuto.tools.outcome import Refused
+from tenuto.tools.running import Lane, value_of
+from tenuto.tools.toolbox import Prepared
+
+__all__ = ["Turn"]
+
+AGAIN = ("pure", "idempotent", "keyed")
+INTERRUPTED = "{name} was interrupted: the process died while it ran. It may or may not have taken effect: check before you retry."
+
+
+class _Ready(msgspec.Struct, frozen=True):
+    call: Call
+    prepared: Prepared
+    key: str
+    session: str
+
+    @property
+    def attempt(self) -> int:
+        return self.call.attempt + 1
+
+    def started(self) -> tuple[Act, ...]:
+        """What is written before it acts. A sub-agent's session is known before it is begun, so that it can be found."""
+        view, at = self.call.view, self.call.ordinal
+        linked = (Linked(self.session, view.id, at),) if self.session != self.call.session else ()
+        effect = "keyed" if self.session else self.prepared.effect
+        begun = Started(
+            view.id,
+            at,
+            name=view.name,
+            key=self.key,
+            effect=effect,
+            attempt=self.attempt,
+            pid=os.getpid(),
+            host=socket.gethostname(),
+        )
+        return (*linked, begun)
+
+
+class Turn:
+    """The calls of the last reply."""
+
+    def __init__(self, log: Log, crew: Crew, tell: Tell) -> None:
+        self._log = log
+        self._crew = crew
+        self._tell = tell
+        self._room = crew.limits.tool_calls
+        if self._room is not None:
+            self._room = max(self._room - log.spent.tool_calls, 0)
+        self._error: Exception | None = None
+
+    async def run(self, calls: tuple[Call, ...]) -> Exception | None:
+        """Give each call its result. Those that are still open afterwards wait for somebody's word.
+
+        Return the error, if getting that word failed: what could run did, and its results are written.
+        """
+        over: list[Returned] = []
+        ready: list[_Ready] = []
+        asking: list[_Ready] = []
+        for call in calls:
+            sorted_ = self._sorted(call)
+            if isinstance(sorted_, Returned):
+                over.append(sorted_)
+            else:
+                (asking if self._needs_word(call, sorted_) else ready).append(sorted_)
+        new = [one for one in asking if one.call.phase is Phase.PENDING]
+        asked = [ApprovalAsked(one.call.view.id, one.call.ordinal, one.call.view.name) for one in new]
+        await self._write(*over, *asked, *(act for one in ready for act in one.started()))
+        views = {call.ordinal: call.view for call in calls}
+        for returned in over:
+            self._tell_returned(views[returned.ordinal], returned)
+        for one in asking:
+            self._tell(ApprovalNeeded(one.call.view, one.call.ordinal))
+        word = [self._approved(asking)] if asking and self._crew.approve is not None else []
+        await _together([*map(self._one, ready), *word])
+        return self._error
+
+    # --- sorting ---
+
+    def _sorted(self, call: Call) -> _Ready | Returned:
+        """Return the call, ready to be run, or the result that it gets without."""
+        if call.phase is Phase.DENIED:
+            return _denied(call, call.why)
+        if call.phase is Phase.STARTED and call.effect not in AGAIN:
+            text = INTERRUPTED.format(name=call.view.name)
+            result = call.view.answer(text, is_error=True)
+            return Returned(result, call.ordinal, attempt=call.attempt, outcome="interrupted")
+        prepared = self._crew.toolbox.prepare(call.view)
+        if isinstance(prepared, Refused):
+            told = prepared.outcome
+            return Returned(told.result, call.ordinal, outcome="failed", detail=told.detail)
+        if self._room is not None and not call.attempt:
+            if not self._room:
+                return _denied(call, f"the limit of {self._crew.limits.tool_calls} tool calls is reached", TOO_MANY)
+            self._room -= 1
+        key = call.key or f"{self._log.id}/{self._log.replied_at}/{call.ordinal}"
+        below = self._crew.sub_agents
+        return _Ready(call, prepared, key, call.session or (below.session_for(prepared.name, key) if below else ""))
+
+    def _needs_word(self, call: Call, ready: _Ready) -> bool:
+        return call.phase is Phase.WAITING or (call.phase is Phase.PENDING and ready.prepared.needs_approval)
+
+    # --- running ---
+
+    async def _one(self, ready: _Ready) -> None:
+        view, at = ready.call.view, ready.call.ordinal
+        self._tell(ToolStarted(view, at, ready.attempt))
+        progress = functools.partial(self._progress, asyncio.get_running_loop(), view, at)
+        context = ToolContext(view, key=ready.key, attempt=ready.attempt, session=self._log.id, progress=progress)
+        try:
+            done = await self._done(ready, context)
+        except Waits:
+            return
+        told = done.outcome
+        returned = Returned(
+            told.result,
+            at,
+            attempt=ready.attempt,
+            outcome=told.outcome,
+            detail=told.detail,
+            usage=done.usage,
+            cost=done.cost,
+        )
+        await self._write(returned)
+        self._tell_returned(view, returned)
+
+    async def _done(self, ready: _Ready, context: ToolContext) -> Done:
+        below = self._crew.sub_agents
+        if ready.session and below is not None:
+            return await below.answer(ready.prepared, ready.session, context)
+        return Done(await self._crew.toolbox.run(ready.prepared, context))
+
+    async def _approved(self, asking: list[_Ready]) -> None:
+        """Ask for each call in turn; what is allowed begins at once, while the next one is asked for."""
+        begun: list[asyncio.Task[None]] = []
+        try:
+            for one in asking:
+                [word] = await asyncio.gather(self._word(one.call.view), return_exceptions=True)
+                if isinstance(word, Exception):
+                    self._error = word
+                    break
+                at, id = one.call.ordinal, one.call.view.id
+                if word is True:
+                    await self._write(Decided(id, at, allowed=True), *one.started())
+                    begun.append(asyncio.create_task(self._one(one)))
+                else:
+                    why = word if isinstance(word, str) else ""
+                    returned = _denied(one.call, why)
+                    await self._write(Decided(id, at, allowed=False, why=why), returned)
+                    self._tell_returned(one.call.view, returned)
+        except BaseException:
+            for task in begun:
+                task.cancel()
+            await asyncio.gather(*begun, return_exceptions=True)
+            raise
+        await _together(begun)
+
+    async def _word(self, call: ToolCallView) -> bool | str:
+        """Get somebody's word. A function that is not `async` may wait for a person: it gets a thread."""
+        assert self._crew.approve is not None
+        word = await value_of(functools.partial(self._crew.approve, call), ToolContext(call), Lane())
+        if not isinstance(word, bool | str):
+            raise TypeError(f"approve() gave {word!r:.100}: True lets a call run, False or a reason does not")
+        return word
+
+    # --- telling ---
+
+    async def _write(self, *acts: Act) -> None:
+        if acts:
+            await self._log.append(*acts)
+
+    def _tell_returned(self, view: ToolCallView, returned: Returned) -> None:
+        self._tell(ToolReturned(view, returned.ordinal, returned.result, returned.outcome, returned.detail))
+
+    def _progress(self, loop: asyncio.AbstractEventLoop, view: ToolCallView, at: int, text: str) -> None:
+        with suppress(RuntimeError):  # a thread that was left behind may outlive the loop
+            loop.call_soon_threadsafe(self._tell, ToolProgress(view, at, text))
+
+
+def _denied(call: Call, why: str, detail: str = "") -> Returned:
+    text = f"{call.view.name} was not run: {why.rstrip('.') or 'it was denied'}."
+    return Returned(call.view.answer(text, is_error=True), call.ordinal, outcome="denied", detail=detail)
+
+
+async def _together(work: Iterable[Coroutine[Any, Any, None] | asyncio.Task[None]]) -> None:
+    """Wait for all. If one fails, or the wait is cancelled, all the others are cancelled and waited for."""
+    tasks = {one if isinstance(one, asyncio.Task) else asyncio.create_task(one) for one in work}
+    if not tasks:
+        return
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

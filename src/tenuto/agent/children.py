@@ -1,0 +1,110 @@
+"""Sub-agents: an agent as a tool. Each call is answered in a session of its own, in the store of the one who called.
+
+The session's id follows from the call's key and is written with the call's start, so that a run which goes on after a
+crash finds it, and goes on with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Coroutine
+from typing import Any, Protocol
+
+from tenuto.agent.crew import Done, Pending, Waits
+from tenuto.agent.events import FromSubAgent
+from tenuto.agent.machine import Phase
+from tenuto.agent.session import AsyncSession
+from tenuto.core.journal import Decided
+from tenuto.errors import SessionNotFound, StoreError, TenutoError
+from tenuto.tools.context import ToolContext
+from tenuto.tools.function import Tool
+from tenuto.tools.outcome import Outcome, failure
+from tenuto.tools.toolbox import Prepared
+
+__all__ = ["AgentTool", "Answering", "Children"]
+
+
+class Answering(Protocol):
+    """What a sub-agent is: it has sessions of its own, and opens some for others."""
+
+    def session(self, id: str = "") -> AsyncSession:
+        """Begin a session."""
+
+    async def child_of(self, parent: AsyncSession, id: str, name: str) -> AsyncSession:
+        """Open the session in which a call of another's is answered."""
+
+
+class AgentTool(Tool[[str], Coroutine[Any, Any, str]]):
+    """An agent that answers calls. Called by hand, it answers a prompt in a session of its own."""
+
+    def __init__(self, agent: Answering, name: str, description: str = "") -> None:
+        async def ask(prompt: str) -> str:
+            async with agent.session() as session:
+                return (await session.send(prompt)).text
+
+        super().__init__(ask, name=name, description=description or f"Ask the agent {name}.", effect="idempotent")
+        self.agent = agent
+
+
+class Children:
+    """The sub-agents of one session."""
+
+    def __init__(self, session: AsyncSession) -> None:
+        self._session = session
+
+    def session_for(self, name: str, key: str) -> str:
+        """Return the id of the session in which a call is answered; empty if no sub-agent answers calls of this name."""
+        found = isinstance(self._session.crew.toolbox.get(name), AgentTool)
+        return hashlib.sha256(key.encode()).hexdigest()[:26] if found else ""
+
+    async def answer(self, prepared: Prepared, session: str, context: ToolContext) -> Done:
+        """Answer a call; a session that is there already goes on. Raise `Waits` if it cannot."""
+        tool = prepared.tool
+        assert isinstance(tool, AgentTool)
+        child = await tool.agent.child_of(self._session, session, tool.name)
+        tell = self._session.tell
+        child.listen(lambda event: tell(FromSubAgent(context.call, session, event)))
+        async with child:
+            try:
+                if child.log.head == 0:
+                    await child.send(str(prepared.arguments["prompt"]))
+                else:
+                    await child.go_on()
+            except StoreError:
+                raise
+            except TenutoError as exc:
+                text = f"{tool.name} could not answer: {type(exc).__name__}: {exc}"
+                return _done(child, failure(context.call, text[:2000], "exception"))
+            if child.status == "waiting":
+                raise Waits
+            return _done(child, Outcome(context.call.answer(child.text)))
+
+    async def waiting(self, session: str) -> list[Pending]:
+        """Return the calls of a sub-agent's session, and of its own sub-agents', that wait for somebody's word."""
+        kept = self._session.log.beside(session)
+        try:
+            await kept.read()
+        except SessionNotFound:  # it was about to be begun
+            return []
+        found: list[Pending] = []
+        for call in kept.machine.open_calls:
+            if call.phase is Phase.WAITING:
+                found.append(Pending(call.view, call.ordinal, session))
+            elif call.session:
+                found += await self.waiting(call.session)
+        return found
+
+    async def decided(self, session: str, act: Decided) -> None:
+        """Write somebody's word into a sub-agent's session."""
+        kept = self._session.log.beside(session)
+        await kept.read()
+        await kept.hold()
+        try:
+            await kept.append(act)
+        finally:
+            await kept.let_go()
+
+
+def _done(child: AsyncSession, outcome: Outcome) -> Done:
+    spent = child.log.spent
+    return Done(outcome, spent.usage, "" if spent.unpriced else str(spent.usd))

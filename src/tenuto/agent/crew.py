@@ -1,0 +1,76 @@
+"""What a run works with, and how its parts speak to one another."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol, TypeAlias
+
+import msgspec
+
+from tenuto.agent.events import AgentEvent
+from tenuto.agent.limits import Limits
+from tenuto.client.client import AsyncClient
+from tenuto.client.middleware import Retry
+from tenuto.client.options import Timeouts
+from tenuto.core.events import Event
+from tenuto.core.journal import Decided
+from tenuto.core.messages import ToolCallView, Usage
+from tenuto.tools.context import ToolContext
+from tenuto.tools.outcome import Outcome
+from tenuto.tools.toolbox import Prepared, Toolbox
+
+__all__ = ["Approve", "Crew", "Done", "Pending", "SubAgents", "Tell", "Waits"]
+
+Approve: TypeAlias = Callable[[ToolCallView], "bool | str | Awaitable[bool | str]"]
+"""Asked for a call that needs somebody's word: True lets it run, False does not, and a string says why not."""
+Tell: TypeAlias = Callable[[Event | AgentEvent], None]
+"""Hears of everything that happens."""
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """A call that waits for somebody's word. `session` is the sub-agent's whose call it is; empty if it is one's own."""
+
+    call: ToolCallView
+    ordinal: int
+    session: str = ""
+
+
+class Waits(Exception):
+    """A sub-agent cannot go on without somebody's word, and so the call it answers cannot, either."""
+
+
+class Done(msgspec.Struct, frozen=True):
+    """How a call ended, and what a sub-agent spent on it."""
+
+    outcome: Outcome
+    usage: Usage | None = None
+    cost: str = ""
+
+
+class SubAgents(Protocol):
+    """Answer calls, each in a session of its own."""
+
+    def session_for(self, name: str, key: str) -> str:
+        """Return the id of the session in which a call is answered; empty if no sub-agent answers calls of this name."""
+
+    async def answer(self, prepared: Prepared, session: str, context: ToolContext) -> Done:
+        """Answer a call; a session that is there already goes on. Raise `Waits` if it cannot."""
+
+    async def waiting(self, session: str) -> list[Pending]:
+        """Return the calls of a session, and of those below it, that wait for somebody's word."""
+
+    async def decided(self, session: str, act: Decided) -> None:
+        """Write somebody's word into a session."""
+
+
+class Crew(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run works with."""
+
+    client: AsyncClient
+    toolbox: Toolbox
+    retry: Retry
+    limits: Limits
+    approve: Approve | None = None
+    sub_agents: SubAgents | None = None
+    headers: Mapping[str, str] = {}
+    timeout: float | Timeouts | None = None

@@ -1,0 +1,113 @@
+"""What happens in a session beside the model's words: told to its listeners, and to who streams it.
+
+Each is told when it has happened, and what can be kept is in the journal by then. They have no stored form.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from tenuto.core.events import Event
+from tenuto.core.messages import Message, ToolCallView, ToolResult
+
+__all__ = [
+    "AgentEvent",
+    "ApprovalNeeded",
+    "FromSubAgent",
+    "Retrying",
+    "RunStopped",
+    "SteeringHeard",
+    "ToolProgress",
+    "ToolReturned",
+    "ToolStarted",
+    "TurnStarted",
+]
+
+
+class _Told(msgspec.Struct, frozen=True, tag_field="type"):
+    pass
+
+
+class TurnStarted(_Told, frozen=True, tag="turn.start"):
+    """The model is about to be asked. `turn` counts from 1 in each run; `attempt` is above 1 where it is asked again."""
+
+    turn: int
+    attempt: int = 1
+
+
+class Retrying(_Told, frozen=True, tag="retry"):
+    """An attempt failed, and another follows in `delay` seconds: what was streamed of the reply is void."""
+
+    error: str
+    message: str
+    delay: float
+
+
+class ToolStarted(_Told, frozen=True, tag="tool.start"):
+    """A call acts now."""
+
+    call: ToolCallView
+    ordinal: int
+    attempt: int = 1
+
+
+class ToolProgress(_Told, frozen=True, tag="tool.progress"):
+    """A tool says how far it is."""
+
+    call: ToolCallView
+    ordinal: int
+    text: str
+
+
+class ToolReturned(_Told, frozen=True, tag="tool.done"):
+    """A call has its result; `outcome` says whether it ran, failed, was denied, interrupted or cancelled."""
+
+    call: ToolCallView
+    ordinal: int
+    result: ToolResult
+    outcome: str = "done"
+    detail: str = ""
+
+
+class ApprovalNeeded(_Told, frozen=True, tag="approval"):
+    """A call waits for somebody's word. `session` is the sub-agent's whose call it is, if it is not this session's own."""
+
+    call: ToolCallView
+    ordinal: int
+    session: str = ""
+
+
+class SteeringHeard(_Told, frozen=True, tag="steered"):
+    """What was said meanwhile is in the transcript now."""
+
+    message: Message
+
+
+class FromSubAgent(_Told, frozen=True, tag="sub_agent"):
+    """Something happened in the session of a sub-agent that answers a call."""
+
+    call: ToolCallView
+    session: str
+    event: Event | AgentEvent
+
+
+class RunStopped(_Told, frozen=True, tag="stopped"):
+    """The run has ended or waits: `completed`, `waiting`, `limit`, `cancelled`, `failed`; `detail` says for what."""
+
+    reason: str
+    detail: str = ""
+
+
+AgentEvent: TypeAlias = (
+    TurnStarted
+    | Retrying
+    | ToolStarted
+    | ToolProgress
+    | ToolReturned
+    | ApprovalNeeded
+    | SteeringHeard
+    | FromSubAgent
+    | RunStopped
+)

@@ -1,0 +1,221 @@
+"""A session as it is kept: the right to write it, and everything that follows from its entries.
+
+What is appended is committed when `append` returns. Acts that are given while a write is under way go out together in the
+next one. What follows from the entries (`machine`, the transcript, what was spent) moves with the commit, never before
+it: a write that fails leaves everything as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable
+
+import msgspec
+
+from tenuto.agent.limits import Spent
+from tenuto.agent.machine import Machine
+from tenuto.core.journal import Act, Configured, Draft, Entry, Failed, Fold, HandedOver, Replied, strange_in
+from tenuto.core.messages import AssistantMessage, Usage
+from tenuto.core.stored import drafted
+from tenuto.core.transcript import Transcript
+from tenuto.errors import LeaseLost, SessionNotFound, StoreError, TenutoError
+from tenuto.store.protocol import Lease, Store
+
+__all__ = ["Clock", "Log"]
+
+
+class Clock(msgspec.Struct, frozen=True):
+    """Where times and ids come from: milliseconds since 1970, and a new id for each entry."""
+
+    now: Callable[[], int]
+    new_id: Callable[[], str]
+
+
+class Log:
+    """One session of a store."""
+
+    def __init__(self, store: Store, id: str, clock: Clock, *, new: bool) -> None:
+        self.id = id
+        self._new = new
+        self._store = store
+        self._clock = clock
+        self._lease: Lease | None = None
+        self._doubt = False
+        self._waiting: list[tuple[tuple[Act, ...], asyncio.Future[None]]] = []
+        self._writing: asyncio.Task[None] | None = None
+        self.head = 0
+        self.replied_at = 0
+        self.machine = Machine()
+        self.spent = Spent()
+        self.usage = Usage()
+        self.configured: Configured | None = None
+        self.last: AssistantMessage | None = None
+        self._fold = Fold()
+
+    # --- reading ---
+
+    async def read(self) -> None:
+        """Read what is there and was not read before. Raise `StoreError` for entries that a later version wrote."""
+        self._follow(await self._store.read(self.id, after=self.head))
+        self._new = False
+
+    def transcript(self) -> Transcript:
+        """The conversation as the model is to see it, without the system's words."""
+        return self._fold.transcript()
+
+    @property
+    def held(self) -> bool:
+        """Whether this session may be written from here."""
+        return self._lease is not None
+
+    @property
+    def fence(self) -> int:
+        """The number of this hold; 0 without one."""
+        return 0 if self._lease is None else self._lease.fence
+
+    async def entries(self) -> list[Entry]:
+        """Read the journal; a session in which nothing was said has none."""
+        return await self._store.read(self.id) if self.head else []
+
+    def beside(self, id: str, *, new: bool = False) -> Log:
+        """Return another session of the same store."""
+        return Log(self._store, id, self._clock, new=new)
+
+    # --- writing ---
+
+    async def hold(self, *, take: bool = False) -> None:
+        """Take the right to write, unless it is held, and read what others wrote meanwhile.
+
+        Raise `SessionInUse` while somebody else holds it, unless `take`.
+        """
+        if self._lease is None:
+            lease = await self._store.lease(self.id, take=take)
+            try:
+                if lease.head and self._new:
+                    raise StoreError(f"there is a session {self.id!r} already: resume it, or choose another id")
+                if lease.head != self.head:
+                    await self.read()
+            except BaseException:
+                await asyncio.shield(self._store.release(lease))
+                raise
+            self._lease = msgspec.structs.replace(lease, head=self.head)
+        elif self._doubt:
+            await self._cleared()
+
+    async def let_go(self) -> None:
+        """Give the right to write back."""
+        await self._written()
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            await self._store.release(lease)
+
+    async def append(self, *acts: Act) -> None:
+        """Write acts, all or none; they are on the disk when this returns.
+
+        Whoever is cancelled meanwhile stops waiting; what was given is written all the same, before anything else is.
+        """
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((acts, done))
+        if self._writing is None:
+            self._writing = asyncio.get_running_loop().create_task(self._write())
+        await done
+
+    async def settled(self) -> None:
+        """Wait until nothing is being written, and it is known what was."""
+        await self._written()
+        if self._doubt:
+            await self._cleared()
+
+    async def _written(self) -> None:
+        while self._writing is not None:
+            await asyncio.wait({self._writing})
+
+    async def _write(self) -> None:
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting, []
+                acts = tuple(act for given, _ in batch for act in given)
+                [outcome] = await asyncio.gather(self._commit(acts), return_exceptions=True)
+                for _, done in batch:
+                    _tell(done, outcome)
+        finally:
+            self._writing = None
+
+    async def _commit(self, acts: tuple[Act, ...]) -> None:
+        if self._lease is None:
+            raise StoreError(f"session {self.id!r} is not held here, and cannot be written: say something, or go on")
+        if self._doubt:
+            await self._cleared()
+        machine = copy.copy(self.machine)
+        for act in acts:
+            machine.take(act)
+        drafts = [drafted(act, id=self._clock.new_id(), at=self._clock.now()) for act in acts]
+        try:
+            self._lease = await self._store.append(self._lease, drafts)
+        except LeaseLost:
+            self._lease = None  # it is another's: the next run asks for it anew, and reads what was written meanwhile
+            raise
+        except BaseException:
+            self._doubt = True  # it may be there all the same: that is looked up before anything else is written
+            raise
+        self._new = False
+        self._follow([_entry(draft, self.head + at, self.fence) for at, draft in enumerate(drafts, 1)])
+
+    async def _cleared(self) -> None:
+        """The last write failed, and nobody knows how far it came: read on, and write behind what is there."""
+        try:
+            await self.read()
+        except SessionNotFound:
+            if self.head:
+                raise
+        if self._lease is not None:
+            self._lease = msgspec.structs.replace(self._lease, head=self.head)
+        self._doubt = False
+
+    def _follow(self, entries: list[Entry]) -> None:
+        """Let everything follow from these entries. All of them are looked at before anything moves."""
+        strange = next(strange_in(entries), None)
+        if strange is not None:
+            raise StoreError(
+                f"session {self.id!r} cannot be resumed: entry {strange.seq} ({strange.kind}) was written by a later "
+                "version of tenuto; it can be shown and exported, or resumed with that version"
+            )
+        machine = copy.copy(self.machine)
+        for entry in entries:
+            try:
+                machine.take(entry.act)
+            except TenutoError as exc:
+                exc.add_note(f"entry {entry.seq} of session {self.id!r}")
+                raise
+        self.machine = machine
+        for entry in entries:
+            self._fold.take(entry)
+            self.spent.take(entry.act)
+            self._note(entry.act, entry.seq)
+            self.head = entry.seq
+
+    def _note(self, act: object, seq: int) -> None:
+        if isinstance(act, Replied | Failed) and act.usage is not None:
+            self.usage += act.usage
+        if isinstance(act, Replied):
+            self.last, self.replied_at = act.message, seq
+        elif isinstance(act, Configured):
+            self.configured = act
+        elif isinstance(act, HandedOver) and self.configured is not None:
+            self.configured = msgspec.structs.replace(self.configured, model=act.model)
+
+
+def _tell(done: asyncio.Future[None], outcome: BaseException | None) -> None:
+    """Answer who waits, if anybody still does."""
+    if done.done():
+        return
+    if outcome is None:
+        done.set_result(None)
+    else:
+        done.set_exception(outcome)
+        done.exception()  # whoever is gone by then misses nothing: the next write says it again
+
+
+def _entry(draft: Draft, seq: int, fence: int) -> Entry:
+    return Entry(seq, draft.id, draft.at, fence, draft.kind, draft.body, "", draft.act, draft.version)

@@ -1,0 +1,347 @@
+"""What a session owes, as a function of its journal: six states, one table, and nothing that waits or writes.
+
+The machine is fed the entries of a session in their order. `state` says where it stands and `owed` what has to be done
+next; whoever does it writes entries, and feeds them. So going on after a crash is the same as going on: the entries that
+were committed are fed, and what is owed is owed.
+
+An entry that cannot follow the ones before it is refused by its name (`Impossible`), and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import TypeAlias
+
+import msgspec
+
+from tenuto.core.journal import (
+    Act,
+    ApprovalAsked,
+    Asked,
+    Decided,
+    Entry,
+    Failed,
+    Linked,
+    Replied,
+    Returned,
+    Said,
+    Started,
+    Steered,
+    Stopped,
+    Strange,
+    kind_of,
+)
+from tenuto.core.messages import ToolCallView
+from tenuto.errors import TenutoError
+
+__all__ = [
+    "CANCELLED",
+    "CANCELLING",
+    "TABLE",
+    "Ask",
+    "Call",
+    "Drain",
+    "Impossible",
+    "Machine",
+    "Owed",
+    "Phase",
+    "Recover",
+    "Run",
+    "Settle",
+    "State",
+    "machine_of",
+]
+
+CANCELLING = "cancelling"
+CANCELLED = "cancelled"
+
+
+class State(Enum):
+    """Where a session stands."""
+
+    CALLING_LLM = "calling_llm"
+    WAITING_FOR_OPS = "waiting_for_ops"
+    DRAINING_EVENTS = "draining_events"
+    COMPLETED = "completed"
+    CANCELLING = "cancelling"
+    ERROR_RECOVERY = "error_recovery"
+
+
+class Phase(Enum):
+    """How far a call is."""
+
+    PENDING = "pending"
+    WAITING = "waiting"
+    """For somebody's word."""
+    ALLOWED = "allowed"
+    DENIED = "denied"
+    STARTED = "started"
+    RETURNED = "returned"
+
+
+class Impossible(TenutoError):
+    """An entry that cannot follow the ones before it. `event` names it, `state` where the session stood."""
+
+    def __init__(self, event: str, state: State, why: str = "") -> None:
+        super().__init__(f"{event!r} cannot happen while the session is {state.value}{f': {why}' if why else ''}")
+        self.event = event
+        self.state = state
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A call of the last reply. `attempt` counts how often it was started, `session` is the sub-agent's that answers it."""
+
+    view: ToolCallView
+    ordinal: int
+    phase: Phase = Phase.PENDING
+    attempt: int = 0
+    key: str = ""
+    effect: str = ""
+    why: str = ""
+    session: str = ""
+
+    @property
+    def open(self) -> bool:
+        """Whether it has no result yet."""
+        return self.phase is not Phase.RETURNED
+
+
+# --- what is owed -----------------------------------------------------------------------------------------------------
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """The model is to be asked, for the `attempt`-th time since it last answered."""
+
+    attempt: int = 1
+
+
+class Run(msgspec.Struct, frozen=True):
+    """These calls have no result yet."""
+
+    calls: tuple[Call, ...]
+
+
+class Drain(msgspec.Struct, frozen=True):
+    """A turn is over: what was said meanwhile is heard, limits are looked at, and the model is asked.
+
+    `paused`: the provider broke off and gets its turn back as it is, so nothing may be said in between.
+    """
+
+    paused: bool = False
+
+
+class Recover(msgspec.Struct, frozen=True):
+    """The last attempt to ask failed; so did `failures` in a row."""
+
+    failed: Failed
+    failures: int
+
+
+class Settle(msgspec.Struct, frozen=True):
+    """The run is being cancelled: these calls get the result that says so, and then it has stopped."""
+
+    calls: tuple[Call, ...]
+
+
+Owed: TypeAlias = Ask | Run | Drain | Recover | Settle | None
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+_REST = dict.fromkeys(("configured", "compacted", "handed_over", "lost"))
+"""What may be written anywhere, and leads nowhere else."""
+
+TABLE: dict[State, dict[str, State | None]] = {
+    State.COMPLETED: {
+        **_REST,
+        "said": State.CALLING_LLM,
+        "steered": State.CALLING_LLM,
+        "stopped": None,
+    },
+    State.CALLING_LLM: {
+        **_REST,
+        "said": None,
+        "steered": None,
+        "asked": None,
+        "replied": State.COMPLETED,
+        "replied with calls": State.WAITING_FOR_OPS,
+        "replied and paused": State.DRAINING_EVENTS,
+        "failed": State.ERROR_RECOVERY,
+        "stopped": None,
+        "cancelling": State.CANCELLING,
+    },
+    State.WAITING_FOR_OPS: {
+        **_REST,
+        "approval_asked": None,
+        "decided": None,
+        "linked": None,
+        "started": None,
+        "returned": None,
+        "returned last": State.DRAINING_EVENTS,
+        "stopped": None,
+        "cancelling": State.CANCELLING,
+    },
+    State.DRAINING_EVENTS: {
+        **_REST,
+        "said": State.CALLING_LLM,
+        "steered": None,
+        "asked": State.CALLING_LLM,
+        "stopped": None,
+        "cancelling": State.CANCELLING,
+    },
+    State.ERROR_RECOVERY: {
+        **_REST,
+        "said": State.CALLING_LLM,
+        "asked": State.CALLING_LLM,
+        "stopped": None,
+        "cancelling": State.CANCELLING,
+    },
+    State.CANCELLING: {
+        **_REST,
+        "returned": None,
+        "returned last": None,
+        "stopped": State.DRAINING_EVENTS,
+        "stopped with a question": State.CALLING_LLM,
+    },
+}
+"""For each state, what may happen and where it leads; None: it stays. What is not named here cannot happen.
+
+What is stopped owes the same as before: `stopped` says that a run ended, not that nothing is left to do.
+"""
+
+
+class Machine:
+    """Follows one session. `halted` is why the last run stopped, until the work goes on."""
+
+    def __init__(self) -> None:
+        self.state = State.COMPLETED
+        self.calls: tuple[Call, ...] = ()
+        self.halted: Stopped | None = None
+        self.paused = False
+        self._asked = 0
+        self._failures: tuple[Failed, ...] = ()
+        self._question = False
+
+    def take(self, act: Act | Strange) -> None:
+        """Take note of what happened. Raise `Impossible`, and stay as it was, if it cannot have happened now."""
+        event = self._event(act)
+        follows = TABLE[self.state]
+        if event not in follows:
+            raise Impossible(event, self.state, self._why(event))
+        calls = self._calls(act, event)
+        self.halted = act if isinstance(act, Stopped) else self.halted if event in _REST else None
+        self.calls = calls
+        self._count(act, event)
+        self.state = follows[event] or self.state
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt the next one is, since the model last answered or something was said."""
+        return self._asked + 1
+
+    @property
+    def open_calls(self) -> tuple[Call, ...]:
+        """The calls of the last reply that have no result yet, in order."""
+        return tuple(call for call in self.calls if call.open)
+
+    def owed(self) -> Owed:
+        """Say what is to be done next; None if nothing is."""
+        if self.state is State.CALLING_LLM:
+            return Ask(self.attempt)
+        if self.state is State.WAITING_FOR_OPS:
+            return Run(self.open_calls)
+        if self.state is State.DRAINING_EVENTS:
+            return Drain(self.paused)
+        if self.state is State.ERROR_RECOVERY:
+            return Recover(self._failures[-1], len(self._failures))
+        return Settle(self.open_calls) if self.state is State.CANCELLING else None
+
+    # --- what happened, in the table's words ---
+
+    def _event(self, act: Act | Strange) -> str:
+        if isinstance(act, Replied):
+            if act.message.has_tool_calls():
+                return "replied with calls"
+            return "replied and paused" if act.message.paused else "replied"
+        if isinstance(act, Returned):
+            rest = [call for call in self.open_calls if call.ordinal != act.ordinal]
+            return "returned" if rest else "returned last"
+        if isinstance(act, Stopped):
+            if act.reason == CANCELLING:
+                return CANCELLING
+            if self.state is not State.CANCELLING:
+                return "stopped"
+            if self.open_calls:
+                return "stopped with open calls"
+            return "stopped with a question" if self._question else "stopped"
+        return f"strange {act.kind}" if isinstance(act, Strange) else kind_of(act)
+
+    def _why(self, event: str) -> str:
+        if event in ("said", "steered", "asked", "stopped with open calls") and self.open_calls:
+            named = ", ".join(f"{call.view.name} ({call.view.id})" for call in self.open_calls)
+            return f"calls have no result yet: {named}"
+        return ""
+
+    def _calls(self, act: Act | Strange, event: str) -> tuple[Call, ...]:
+        """Return the calls as they are then."""
+        if isinstance(act, Replied):
+            return tuple(Call(view, ordinal) for ordinal, view in enumerate(act.message.tool_calls()))
+        if isinstance(act, Said | Steered):
+            return ()
+        if not isinstance(act, ApprovalAsked | Decided | Linked | Started | Returned):
+            return self.calls
+        if not 0 <= act.ordinal < len(self.calls):
+            raise Impossible(event, self.state, f"the last reply has no call {act.ordinal}")
+        before = self.calls[act.ordinal]
+        after = _moved(before, act)
+        if after is None:
+            why = f"call {act.ordinal} ({before.view.name}) is {before.phase.value} already"
+            raise Impossible(event, self.state, why)
+        return (*self.calls[: act.ordinal], after, *self.calls[act.ordinal + 1 :])
+
+    def _count(self, act: Act | Strange, event: str) -> None:
+        if isinstance(act, Asked):
+            self._asked += 1
+        elif isinstance(act, Failed):
+            self._failures = (*self._failures, act)
+        elif isinstance(act, Said | Steered | Replied):
+            self._asked = 0
+            self._failures = ()
+            self._question = not isinstance(act, Replied)
+            self.paused = event == "replied and paused"
+
+
+_ONCE = {
+    ApprovalAsked: ((Phase.PENDING,), Phase.WAITING),
+    Linked: ((Phase.PENDING, Phase.ALLOWED, Phase.STARTED), None),
+    Started: ((Phase.PENDING, Phase.ALLOWED, Phase.STARTED), Phase.STARTED),
+    Returned: ((Phase.PENDING, Phase.WAITING, Phase.ALLOWED, Phase.DENIED, Phase.STARTED), Phase.RETURNED),
+}
+
+
+def _moved(call: Call, act: ApprovalAsked | Decided | Linked | Started | Returned) -> Call | None:
+    """Return the call one step further; None if it cannot take this step."""
+    if isinstance(act, Decided):
+        phase = Phase.ALLOWED if act.allowed else Phase.DENIED
+        return msgspec.structs.replace(call, phase=phase, why=act.why) if call.phase is Phase.WAITING else None
+    before, after = _ONCE[type(act)]
+    if call.phase not in before:
+        return None
+    if isinstance(act, Linked):
+        return msgspec.structs.replace(call, session=act.session)
+    if isinstance(act, Started):
+        return msgspec.structs.replace(call, phase=after, attempt=act.attempt, key=act.key, effect=act.effect)
+    return msgspec.structs.replace(call, phase=after)
+
+
+def machine_of(entries: Iterable[Entry]) -> Machine:
+    """Feed a session's entries. Raise `Impossible`, naming the entry, if one cannot follow those before it."""
+    machine = Machine()
+    for entry in entries:
+        try:
+            machine.take(entry.act)
+        except Impossible as exc:
+            exc.add_note(f"entry {entry.seq}")
+            raise
+    return machine

@@ -1,0 +1,217 @@
+"""The loop: what the machine says is owed is done, and written down, until nothing is owed or the run has to stop.
+
+There is one loop for a run that begins and for one that goes on after a crash. Everything it decides upon is in the
+journal; what it holds itself (how often it tried, the last error) may be lost with the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import deque
+
+from tenuto.agent.calls import Turn
+from tenuto.agent.config import asked_with
+from tenuto.agent.crew import Crew, Tell
+from tenuto.agent.events import Retrying, RunStopped, SteeringHeard, TurnStarted
+from tenuto.agent.log import Log
+from tenuto.agent.machine import CANCELLED, Drain, Machine, Owed, Recover, Run, Settle, State
+from tenuto.client.middleware import Patience
+from tenuto.client.reply import Reply
+from tenuto.client.stream import AsyncStream
+from tenuto.core.journal import Act, Asked, Failed, Replied, Returned, Steered, Stopped
+from tenuto.core.messages import Message
+from tenuto.core.request import ChatRequest
+from tenuto.core.target import Target, WireRequest
+from tenuto.errors import ContextTooLong, LLMError, StoreError, TenutoError
+from tenuto.wire.dialects import ENCODING
+
+__all__ = ["Runner", "making_way", "settling"]
+
+_FULL = (
+    "nothing is lost: the session waits. Go on with an earlier part of it (session.fork(at=...), tenuto fork), or with a "
+    "model that reads more"
+)
+
+
+class Runner:
+    """One run of a session that is held. `tell` hears of everything that happens."""
+
+    def __init__(self, log: Log, crew: Crew, inbox: deque[Message], tell: Tell) -> None:
+        self._log = log
+        self._crew = crew
+        self._inbox = inbox
+        self._tell = tell
+        self._patience = Patience(crew.retry)
+        self._error: LLMError | None = None
+        self._asked = False
+        self._waits = False
+        self.reply: Reply | None = None
+
+    async def run(self) -> None:
+        """Do what is owed. Raise the error, limit or fault of the store that ended it; the journal says so, too."""
+        while not self._waits and (owed := await self._next()) is not None:
+            await self._do(owed)
+
+    async def _next(self) -> Owed:
+        owed = self._log.machine.owed()
+        if owed is None and self._inbox:
+            await self._heard()
+            owed = self._log.machine.owed()
+        return owed
+
+    async def _do(self, owed: Owed) -> None:
+        if isinstance(owed, Run):
+            await self._run(owed)
+        elif isinstance(owed, Settle):
+            await self._log.append(*settling(owed, CANCELLED))
+        elif isinstance(owed, Recover):
+            await self._recover()
+        else:
+            if isinstance(owed, Drain) and not owed.paused:
+                await self._heard()
+            await self._ask()
+
+    # --- the model ---
+
+    async def _ask(self) -> None:
+        over = self._log.spent.over(self._crew.limits)
+        if over is not None:
+            await self._stop("limit", over.limit)
+            raise over
+        self._tell(TurnStarted(self._log.spent.turns + 1, self._log.machine.attempt))
+        request = self._request()
+        self._asked = False
+        stream = self._crew.client.asked(request, self._before, timeout=self._crew.timeout)
+        try:
+            reply = await self._streamed(stream)
+        except LLMError as exc:
+            self._error = exc
+            await self._log.append(*self._unasked(request.model), _failed(exc, self._log.machine.attempt - self._asked))
+        except StoreError:
+            raise
+        except TenutoError as exc:
+            await self._stop("failed", _named(exc))
+            raise
+        else:
+            await self._replied(request.model, reply)
+
+    def _request(self) -> ChatRequest:
+        kept = self._log.configured
+        assert kept is not None  # a session is configured before anything is said in it
+        messages, tools = self._log.transcript().messages, self._crew.toolbox.definitions()
+        return asked_with(kept, messages, tools, self._crew.headers)
+
+    async def _streamed(self, stream: AsyncStream) -> Reply:
+        async with stream:
+            async for event in stream:
+                self._tell(event)
+            return stream.reply
+
+    async def _before(self, target: Target, wire: WireRequest) -> None:
+        """The bytes are about to go out: from here on the question may have been paid for."""
+        named = f"{target.provider.name}/{target.model}"
+        digest = hashlib.sha256(wire.body).hexdigest()
+        await self._log.append(Asked(model=named, digest=digest, encoder=ENCODING, attempt=self._log.machine.attempt))
+        self._asked = True
+
+    def _unasked(self, model: str) -> tuple[Act, ...]:
+        """What came without anything going out (from a cache, or because the way was not found) is an attempt, too."""
+        return () if self._asked else (Asked(model=model, attempt=self._log.machine.attempt),)
+
+    async def _replied(self, model: str, reply: Reply) -> None:
+        cost = reply.cost
+        act = Replied(
+            message=reply.message,
+            usage=reply.usage,
+            losses=reply.losses,
+            response_id=reply.response.id,
+            request_id=reply.request_id or "",
+            cost="" if cost is None else str(cost),
+        )
+        last = not (reply.message.has_tool_calls() or reply.message.paused or self._inbox)
+        await self._log.append(*self._unasked(model), act, *([Stopped("completed")] if last else []))
+        self.reply, self._error = reply, None
+        self._patience = Patience(self._crew.retry)
+        if last:
+            self._tell(RunStopped("completed"))
+
+    async def _recover(self) -> None:
+        error, self._error = self._error, None
+        if error is None:  # it failed in a run before this one
+            await self._ask()
+            return
+        delay = self._patience.after(error)
+        if delay is None:
+            full = isinstance(error, ContextTooLong)
+            await self._stop("waiting" if full else "failed", "context" if full else _named(error))
+            if full:
+                error.add_note(_FULL)
+            raise error
+        self._tell(Retrying(type(error).__name__, error.message, delay))
+        await (self._crew.retry.sleep or asyncio.sleep)(delay)
+        await self._ask()
+
+    # --- the tools, and what else is to be done ---
+
+    async def _run(self, owed: Run) -> None:
+        error = await Turn(self._log, self._crew, self._tell).run(owed.calls)
+        if error is not None:
+            await self._stop("failed", _named(error))
+            raise error
+        if self._log.machine.open_calls:
+            await self._stop("waiting", "approval")
+
+    async def _heard(self) -> None:
+        """What was said while the agent was at work is said here."""
+        said = [self._inbox.popleft() for _ in range(len(self._inbox))]
+        if not said:
+            return
+        try:
+            await self._log.append(*(Steered(message) for message in said))
+        except StoreError:
+            self._inbox.extendleft(reversed(said))
+            raise
+        for message in said:
+            self._tell(SteeringHeard(message))
+
+    async def _stop(self, reason: str, detail: str) -> None:
+        await self._log.append(Stopped(reason, detail))
+        self._waits = True
+        self._tell(RunStopped(reason, detail))
+
+
+def settling(owed: Settle, reason: str, detail: str = "", why: str = "the run was cancelled") -> tuple[Act, ...]:
+    """Return what gives open calls the result that they were not run to their end, and says that the run has stopped."""
+    results = [
+        Returned(
+            call.view.answer(
+                f"{call.view.name} was interrupted: {why}. It may or may not have taken effect: check before you retry."
+                if call.attempt
+                else f"{call.view.name} was not run: {why}.",
+                is_error=True,
+            ),
+            call.ordinal,
+            attempt=max(call.attempt, 1),
+            outcome="interrupted" if call.attempt else "cancelled",
+        )
+        for call in owed.calls
+    ]
+    return (*results, Stopped(reason, detail))
+
+
+def making_way(machine: Machine) -> tuple[Act, ...]:
+    """Return what has to be written before something new can be said: calls that are open are closed."""
+    acts = settling(Settle(machine.open_calls), CANCELLED, why="something else was said")
+    if machine.state is State.CANCELLING:
+        return acts
+    return acts[:-1] if machine.state is State.WAITING_FOR_OPS else ()
+
+
+def _failed(error: LLMError, attempt: int) -> Failed:
+    usage = error.partial.usage if error.partial is not None else None
+    return Failed(type(error).__name__, error.message, attempt=attempt, retryable=error.retryable, usage=usage)
+
+
+def _named(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:500]

@@ -1,0 +1,484 @@
+"""A session in the hand: say something, and it is answered; leave it, and it goes on where it was."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import msgspec
+
+from tenuto.agent.config import tool_names
+from tenuto.agent.crew import Crew, Pending, SubAgents
+from tenuto.agent.cutting import place_of
+from tenuto.agent.events import AgentEvent, RunStopped
+from tenuto.agent.log import Log
+from tenuto.agent.machine import CANCELLED, CANCELLING, Phase, Settle, State
+from tenuto.agent.runner import Runner, making_way, settling
+from tenuto.client.messages import Said as Sayable
+from tenuto.client.messages import as_messages
+from tenuto.client.reply import Reply
+from tenuto.core.events import Event
+from tenuto.core.journal import Act, Configured, Decided, Entry, Said, Stopped
+from tenuto.core.messages import AssistantMessage, Message, SystemMessage, ToolCallView, ToolResults, Usage
+from tenuto.core.transcript import Transcript
+from tenuto.errors import LimitReached, MissingTool, RunCancelled, StoreError, TenutoError
+
+__all__ = ["AsyncRun", "AsyncSession", "Home", "Pending"]
+
+log = logging.getLogger("tenuto")
+
+
+class Home(Protocol):
+    """What a session needs of the agent whose it is."""
+
+    def children_of(self, session: AsyncSession) -> SubAgents:
+        """Return the sub-agents of a session."""
+
+    async def yielded(self, session: AsyncSession) -> None:
+        """Make way for a session that is about to be held."""
+
+    async def forked(self, session: str, at: int | None) -> AsyncSession:
+        """Branch a session off behind an entry."""
+
+
+class _Current:
+    """The run that is under way, in the task of whoever wants its reply."""
+
+    def __init__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None  # coroutines are run by tasks
+        self.task: asyncio.Task[Any] = task
+        self.loop = asyncio.get_running_loop()
+        self.over = asyncio.Event()
+        self._before = task.cancelling()
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        """End it; a second time, or when it is over, this does nothing."""
+        if not self.over.is_set() and not self._cancelled:
+            self._cancelled = True
+            self.task.cancel()
+
+    def end(self) -> bool:
+        """It is over. Return whether it was cancelled here, and the task by nobody else."""
+        if self.over.is_set():
+            return False
+        self.over.set()
+        return self._cancelled and self.task.uncancel() <= self._before
+
+
+class AsyncSession:
+    """A conversation that is kept. `AsyncAgent.session()` begins one, `AsyncAgent.resume()` takes one up again.
+
+    Nothing is written before something is said. From then on the session is held: others who want to write it are told
+    who has it, until it is closed. One run at a time; `steer` and `cancel` may be called while it is under way, from any
+    thread.
+    """
+
+    def __init__(self, agent: Home, kept: Log, crew: Crew, mine: Configured) -> None:
+        self.agent = agent
+        self.crew = crew
+        self._log = kept
+        self._mine = mine
+        self._inbox: deque[Message] = deque()
+        self._listeners: list[Callable[[Event | AgentEvent], object]] = []
+        self._current: _Current | None = None
+        self._last_words: asyncio.Future[None] | None = None
+        self._below: tuple[Pending, ...] = ()
+        self.reply: Reply | None = None
+        """What the model said last in this process; None if it was not asked here."""
+
+    # --- what it is ---
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self._log.id
+
+    @property
+    def transcript(self) -> Transcript:
+        """The conversation, as the model is to see it."""
+        return self._log.transcript()
+
+    @property
+    def usage(self) -> Usage:
+        """What the session used so far, failed attempts included; its sub-agents' sessions count their own."""
+        return self._log.usage
+
+    @property
+    def text(self) -> str:
+        """What the model said last; empty if it has said nothing yet."""
+        last = self._log.last
+        return "" if last is None else str(last)
+
+    @property
+    def last(self) -> AssistantMessage | None:
+        """The model's last message."""
+        return self._log.last
+
+    @property
+    def model(self) -> str:
+        """Whom the session asks."""
+        return (self._log.configured or self._mine).model
+
+    @property
+    def status(self) -> str:
+        """`new`, `running`, the word with which the last run stopped (`completed`, `waiting`, `limit`, `cancelled`,
+        `failed`), or `open` if it was broken off.
+        """
+        if self._current is not None:
+            return "running"
+        halted = self._log.machine.halted
+        if halted is not None:
+            return halted.reason
+        if self._log.machine.state is State.COMPLETED:
+            return "completed" if self._log.last is not None else "new"
+        return "open"
+
+    @property
+    def owes(self) -> bool:
+        """Whether there is something to be done without anything being said: `go_on()` does it."""
+        return self._log.machine.owed() is not None
+
+    @property
+    def pending(self) -> tuple[Pending, ...]:
+        """The calls that wait for somebody's word: `approve` or `deny` them."""
+        own = tuple(Pending(call.view, call.ordinal) for call in self._log.machine.calls if call.phase is Phase.WAITING)
+        return (*own, *self._below)
+
+    def listen(self, hear: Callable[[Event | AgentEvent], object]) -> Callable[[], None]:
+        """Have a function called for everything that happens from now on; return what ends that."""
+        self._listeners.append(hear)
+        return lambda: self._listeners.remove(hear) if hear in self._listeners else None
+
+    # --- going on ---
+
+    async def send(self, said: Sayable) -> Reply:
+        """Say something; run tools until the model is done, and return its last reply.
+
+        If calls wait for approval, it is the reply that made them: look at `pending`. Raise an `LLMError` once trying
+        again does not help, `LimitReached`, `SessionInUse`, `LeaseLost`; whatever happened until then is kept.
+        """
+        reply = await self.run(_words(said))
+        assert reply is not None  # something was said, so the model was asked
+        return reply
+
+    async def go_on(self) -> Reply | None:
+        """Do what is owed, without saying anything; None if nothing is. `text` is then what was said last."""
+        return await self.run(())
+
+    def stream(self, said: Sayable | None = None) -> AsyncRun:
+        """Say something (or go on, without), and see everything that happens: `async with` it, and iterate."""
+        return AsyncRun(self, () if said is None else _words(said))
+
+    async def approve(self, *calls: Pending | ToolCallView | str) -> Reply | None:
+        """Let calls run that wait for somebody's word (all of them, if none is named), and go on."""
+        return await self._decide(calls, allowed=True, why="")
+
+    async def deny(self, *calls: Pending | ToolCallView | str, why: str = "") -> Reply | None:
+        """Have calls answered that they were not run, and why, and go on."""
+        return await self._decide(calls, allowed=False, why=why)
+
+    def steer(self, said: Sayable) -> None:
+        """Say something while the agent is at work: the model hears it at the next turn boundary. From any thread.
+
+        Where nothing runs, it is heard at the first boundary of the next run.
+        """
+        self._inbox.extend(_words(said))
+
+    def cancel(self) -> None:
+        """End the run that is under way: `send` raises `RunCancelled` there. From any thread; harmless without a run."""
+        current = self._current
+        if current is not None:
+            with suppress(RuntimeError):  # its loop is closed, and so it has ended
+                current.loop.call_soon_threadsafe(current.cancel)
+
+    async def fork(self, at: int | None = None) -> AsyncSession:
+        """Branch off a new session with the first `at` messages (all of them, if None). This one is not changed.
+
+        Raise `ValueError` where a call would be cut from its result.
+        """
+        if self._log.head == 0:
+            raise ValueError("nothing was said yet: there is nothing to fork")
+        if at is None and self._log.machine.open_calls:
+            raise ValueError("calls have no result yet: go on first, or fork at an earlier message")
+        place = None if at is None else place_of(await self.entries(), at)
+        return await self.agent.forked(self.id, place)
+
+    async def entries(self) -> list[Entry]:
+        """Read the journal; a session in which nothing was said has none."""
+        return await self._log.entries()
+
+    async def close(self) -> None:
+        """Let go of the session: others may write it. What is under way is cancelled."""
+        current = self._current
+        if current is not None and current.task is not asyncio.current_task():
+            current.cancel()
+            await current.over.wait()
+        if self._last_words is not None:
+            await asyncio.wait({self._last_words})
+        await self._log.let_go()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id} {self.status}>"
+
+    # --- inside ---
+
+    @property
+    def held(self) -> bool:
+        """Whether it is held here at the moment."""
+        return self._log.held
+
+    @property
+    def idle(self) -> bool:
+        """Whether no run is under way."""
+        return self._current is None
+
+    @property
+    def log(self) -> Log:
+        """What is kept of it."""
+        return self._log
+
+    async def hold(self, *, take: bool = False) -> None:
+        """Take the right to write; a session in the same hands that is idle gives it up."""
+        if not self._log.held:
+            await self.agent.yielded(self)
+        await self._log.hold(take=take)
+
+    async def look(self) -> None:
+        """Find out which calls of sub-agents wait for somebody's word."""
+        found: list[Pending] = []
+        below = self.agent.children_of(self)
+        for call in self._log.machine.open_calls:
+            if call.session:
+                found += await below.waiting(call.session)
+        self._below = tuple(found)
+
+    def ready(self) -> Configured:
+        """Return what the session asks with: what it was begun with, and the tools of this agent.
+
+        Raise `MissingTool` for a tool that it was told of and that is not there.
+        """
+        kept = self._log.configured
+        if kept is None:
+            return self._mine
+        here = self.crew.toolbox.names()
+        missing = next((name for name in tool_names(kept) if name not in here), None)
+        if missing is not None:
+            raise MissingTool(missing)
+        return msgspec.structs.replace(kept, tools=self._mine.tools)
+
+    async def run(self, said: tuple[Message, ...]) -> Reply | None:
+        """Say something, if there is something to say, and do what is owed. Return the last reply that came."""
+        with self._begun():
+            await self.hold()
+            self._below = ()
+            crew = msgspec.structs.replace(self.crew, sub_agents=self.agent.children_of(self))
+            runner = Runner(self._log, crew, self._inbox, self.tell)
+            try:
+                await self._guarded(runner, self._first(said))
+            finally:
+                self.reply = runner.reply or self.reply
+            await self.look()
+            return runner.reply
+
+    def _first(self, said: tuple[Message, ...]) -> list[Act]:
+        """What is written before anything is done; nothing, if nothing will be."""
+        machine, now = self._log.machine, self.ready()
+        if not said and not self._inbox and machine.owed() is None:
+            return []
+        acts: list[Act] = [] if now == self._log.configured else [now]
+        if said:
+            acts += [*making_way(machine), *(Said(message) for message in said)]
+        return acts
+
+    async def _guarded(self, runner: Runner, first: list[Act]) -> None:
+        """Run, and write down why it stopped where the runner itself cannot."""
+        seconds = self.crew.limits.seconds
+        try:
+            async with asyncio.timeout(seconds) as limit:
+                if first:
+                    await self._log.append(*first)
+                await runner.run()
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            await self._put_down("limit", "seconds", f"the limit of {seconds:g} s is reached")
+            message = (
+                f"limit reached: the run took more than {seconds:g} s; nothing is lost: go on, or say something new"
+            )
+            raise LimitReached("seconds", message) from None
+        except asyncio.CancelledError:
+            await self._put_down(CANCELLED, "", "the run was cancelled")
+            raise
+
+    async def _put_down(self, reason: str, detail: str, why: str) -> None:
+        """Write that the run was ended from outside; whoever is impatient does not wait for it, and it is written."""
+        self._last_words = asyncio.ensure_future(self._written_down(reason, detail, why))
+        await asyncio.shield(self._last_words)
+
+    async def _written_down(self, reason: str, detail: str, why: str) -> None:
+        try:
+            await self._log.settled()
+            machine = self._log.machine
+            if machine.state is State.COMPLETED:
+                return
+            acts = settling(Settle(machine.open_calls), reason, detail, why)
+            await self._log.append(Stopped(CANCELLING), *acts)
+        except StoreError as exc:  # it goes on from what is there: calls that were started are interrupted
+            log.warning("session %s was ended, and that could not be written: %s", self.id, exc)
+            return
+        self.tell(RunStopped(reason, detail))
+
+    async def _decide(
+        self, calls: tuple[Pending | ToolCallView | str, ...], *, allowed: bool, why: str
+    ) -> Reply | None:
+        with self._begun():
+            await self.hold()
+            await self.look()
+            chosen = self._chosen(calls)
+            own = [Decided(p.call.id, p.ordinal, allowed=allowed, why=why) for p in chosen if not p.session]
+            if own:
+                await self._log.append(*own)
+            for pending in chosen:
+                if pending.session:
+                    act = Decided(pending.call.id, pending.ordinal, allowed=allowed, why=why)
+                    await self.agent.children_of(self).decided(pending.session, act)
+        return await self.go_on()
+
+    def _chosen(self, calls: tuple[Pending | ToolCallView | str, ...]) -> list[Pending]:
+        waiting = list(self.pending)
+        if not calls:
+            return waiting
+        chosen: list[Pending] = []
+        for call in calls:
+            id = call if isinstance(call, str) else call.id if isinstance(call, ToolCallView) else call.call.id
+            fitting = [p for p in waiting if (p == call if isinstance(call, Pending) else p.call.id == id)]
+            if not fitting:
+                raise ValueError(f"no call {id!r} waits for approval{_listed(waiting)}")
+            chosen += [p for p in fitting if p not in chosen]
+        return chosen
+
+    def tell(self, event: Event | AgentEvent) -> None:
+        """Let everybody who listens know. One who fails at it keeps nobody from his work: the log has the error."""
+        for hear in tuple(self._listeners):
+            try:
+                hear(event)
+            except Exception:
+                log.exception("a listener of session %s failed", self.id)
+
+    @contextmanager
+    def _begun(self) -> Iterator[None]:
+        """Hold that a session has one run at a time. Raise `RunCancelled` where `cancel` ended it."""
+        if self._current is not None:
+            raise TenutoError("a run of this session is under way: wait for it, steer() it or cancel() it")
+        self._current = current = _Current()
+        try:
+            yield
+        except asyncio.CancelledError:
+            if current.end():
+                raise RunCancelled(f"the run of session {self.id!r} was cancelled; it goes on from there") from None
+            raise
+        finally:
+            current.end()
+            self._current = None
+
+
+class AsyncRun:
+    """A run while it goes on: `async with` it and iterate over what happens. Leaving early cancels the run, and says so.
+
+    What the model says comes as the events of a stream; after `Retrying`, what came of that reply is void.
+    """
+
+    def __init__(self, session: AsyncSession, said: tuple[Message, ...]) -> None:
+        self._session = session
+        self._said = said
+        self._task: asyncio.Task[Reply | None] | None = None
+        self._events: AsyncIterator[Event | AgentEvent] | None = None
+        self._forget: Callable[[], None] | None = None
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __aiter__(self) -> AsyncIterator[Event | AgentEvent]:
+        if self._events is None:
+            if self._closed:
+                raise TenutoError("the run is closed")
+            self._events = self._heard()
+        return self._events
+
+    async def _heard(self) -> AsyncIterator[Event | AgentEvent]:
+        queue: asyncio.Queue[Event | AgentEvent | None] = asyncio.Queue()
+        self._forget = self._session.listen(queue.put_nowait)
+        self._task = task = asyncio.create_task(self._session.run(self._said))
+        task.add_done_callback(lambda _: queue.put_nowait(None))
+        try:
+            while (event := await queue.get()) is not None:
+                yield event
+            if not task.cancelled():  # whoever closed it from elsewhere sees it end
+                task.result()
+        finally:
+            await self.close()
+
+    @property
+    def reply(self) -> Reply:
+        """The last reply; it is there once the run has ended."""
+        task = self._task
+        if task is None or not task.done():
+            raise TenutoError("the run has not ended: read on")
+        if task.cancelled():
+            raise TenutoError("the run was closed before it had ended: the session has what came until then")
+        reply = task.result() or self._session.reply
+        if reply is None:
+            raise TenutoError("nothing was owed, so the model was not asked")
+        return reply
+
+    async def cancel(self) -> None:
+        """End the run; what it did is kept."""
+        await self.close()
+
+    async def close(self) -> None:
+        """End the run, if it has not ended."""
+        self._closed = True
+        if self._forget is not None:
+            self._forget()
+        task = self._task
+        if task is not None and not task.done():
+            task.cancel()
+            await asyncio.wait({task})
+            if not task.cancelled():
+                task.exception()  # whoever leaves early does not want to know
+
+
+def _words(said: Sayable) -> tuple[Message, ...]:
+    """Return a user's words as messages. Raise `ValueError` if there are none, `TypeError` if they are not a user's."""
+    messages = as_messages(said)
+    if not messages:
+        raise ValueError("nothing is said: give a text or a message; go_on() goes on without")
+    for message in messages:
+        if isinstance(message, AssistantMessage | ToolResults | SystemMessage):
+            raise TypeError(f"only a user's words can be said in a session, not a {type(message).__name__}")
+    return messages
+
+
+def _listed(waiting: list[Pending]) -> str:
+    return f"; these do: {', '.join(f'{p.call.name} ({p.call.id})' for p in waiting)}" if waiting else "; none does"

@@ -1,0 +1,1 @@
+"""The command `tenuto`: one file for each of its verbs, loaded when it is called."""

@@ -1,0 +1,215 @@
+"""What happens in a run, as a person sees it: each kind of event has its line or its piece of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tenuto.agent.events import (
+    AgentEvent,
+    FromSubAgent,
+    Retrying,
+    RunStopped,
+    ToolProgress,
+    ToolReturned,
+    ToolStarted,
+    TurnStarted,
+)
+from tenuto.cli.escaping import one_line, shown
+from tenuto.cli.screen import Screen
+from tenuto.core import jsonio
+from tenuto.core.blocks import Audio, Block, CodeExecution, Document, Image, Reasoning, Refusal, ServerToolUse, Text
+from tenuto.core.events import (
+    ContentDelta,
+    ContentDone,
+    ContentStart,
+    Event,
+    MessageDone,
+    MessageStart,
+    TextDelta,
+    ThinkingDelta,
+)
+from tenuto.core.messages import AssistantMessage, Content, ToolCallView, ToolResult
+from tenuto.core.response import ChatResponse
+
+__all__ = ["View", "answer_of", "call_line", "call_lines", "result_line", "said_of"]
+
+_ARGUMENT = 60
+_LINE = 160
+_ASKED = 4_000
+"""How much of one argument somebody is shown who is asked about a call."""
+
+
+class View:
+    """Shows one run on a screen."""
+
+    def __init__(self, screen: Screen, model: str, *, thinking: bool) -> None:
+        self._screen = screen
+        self._model = model
+        self._thinking = thinking
+        self._said = False
+        """Whether something of the reply that is coming stands on the screen."""
+
+    def hear(self, event: Event | AgentEvent) -> None:
+        """Show an event."""
+        if isinstance(event, ContentDelta):
+            self._delta(event)
+        elif isinstance(event, ContentStart | ContentDone):
+            self._part(event)
+        elif isinstance(event, MessageStart):
+            self._void("the provider started over")
+        else:
+            self._step(event)
+
+    def _step(self, event: Event | AgentEvent) -> None:
+        screen = self._screen
+        if isinstance(event, TurnStarted):
+            screen.end_line()
+            self._said = False
+            screen.status(f"asking {self._model}")
+        elif isinstance(event, Retrying):
+            self._void(event.error)
+            what = one_line(event.message, _LINE)
+            screen.note(f"! {event.error}: {what}; asking again in {event.delay:.1f} s", "yellow")
+        elif isinstance(event, FromSubAgent):
+            self._below(event)
+        elif isinstance(event, MessageDone):
+            self._done(event.response)
+        elif isinstance(event, RunStopped):
+            screen.status("")
+            screen.end_line()
+        else:
+            line = _tool_line(event)
+            if line:
+                screen.note(line, "red" if line.startswith("!") else "dim")
+            if isinstance(event, ToolStarted):
+                screen.status(f"running {event.call.name}")
+
+    def _delta(self, event: ContentDelta) -> None:
+        if event.choice_index:
+            return
+        if isinstance(event.delta, TextDelta):
+            self._said |= self._screen.answer(event.delta.text)
+        elif isinstance(event.delta, ThinkingDelta) and self._thinking:
+            self._said |= self._screen.aside(event.delta.thinking)
+
+    def _part(self, event: ContentStart | ContentDone) -> None:
+        """What comes whole, or is done by the provider, has a line; so have thoughts and words an end."""
+        part = event.part
+        if isinstance(event, ContentStart):
+            if isinstance(part, Reasoning):
+                self._screen.status(f"{self._model} is thinking")
+            return
+        if isinstance(part, Reasoning):
+            if self._thinking and part.text:
+                self._screen.end_line()
+            self._screen.status(f"asking {self._model}")
+        elif (line := part_line(part)) is not None:
+            self._screen.note(line, "dim")
+
+    def _done(self, response: ChatResponse) -> None:
+        """What is said before tools are called is not yet the answer: off a terminal it stands with everything else."""
+        self._screen.status("")
+        self._screen.end_line()
+        message = response.choices[0].message if response.choices else None
+        text = answer_of(message).strip()
+        if text and message is not None and message.has_tool_calls() and not self._screen.how.out_live:
+            self._screen.note(text)
+
+    def _void(self, why: str) -> None:
+        """What stands on the screen of a reply that broke off cannot be taken back; it can be said that it is void."""
+        if self._said:
+            self._said = False
+            self._screen.end_line()
+            self._screen.note(f"! the reply broke off ({why}): what stands above of it is void", "yellow")
+
+    def _below(self, event: FromSubAgent) -> None:
+        inner = event.event
+        while isinstance(inner, FromSubAgent):
+            inner = inner.event
+        line = _tool_line(inner)
+        if line:
+            self._screen.note(f"    {event.call.name}: {line}", "dim")
+
+
+def _tool_line(event: object) -> str:
+    if isinstance(event, ToolStarted):
+        again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
+        return f"> {call_line(event.call)}{again}"
+    if isinstance(event, ToolProgress):
+        return f". {event.call.name}: {one_line(event.text, _LINE)}"
+    if isinstance(event, ToolReturned):
+        return result_line(event.call.name, event.result, event.outcome)
+    return ""
+
+
+def call_line(call: ToolCallView) -> str:
+    """A call in one line: its name and its arguments, shortened."""
+    return one_line(f"{call.name} {' '.join(_arguments(call))}".rstrip(), _LINE)
+
+
+def _arguments(call: ToolCallView) -> Iterator[str]:
+    for name, value in _parsed(call).items():
+        text = value if isinstance(value, str) else jsonio.encode(value).decode("utf-8", "replace")
+        short = one_line(text, _ARGUMENT)
+        yield f'{name}="{short}"' if isinstance(value, str) else f"{name}={short}"
+
+
+def _parsed(call: ToolCallView) -> dict[str, object]:
+    """The arguments by name; what is no object stands as it was written."""
+    try:
+        parsed = call.parse()
+    except ValueError:
+        return {"arguments": call.args}
+    return parsed if isinstance(parsed, dict) else {"arguments": call.args}
+
+
+def call_lines(call: ToolCallView) -> Iterator[str]:
+    """A call for who is to decide on it: every argument, line by line; what is too long says how much is missing.
+
+    A line that goes on is marked, so that no argument can be mistaken for another.
+    """
+    yield shown(call.name)
+    for name, value in _parsed(call).items():
+        text = value if isinstance(value, str) else jsonio.encode(value).decode("utf-8", "replace")
+        first, *rest = shown(text[:_ASKED]).split("\n")
+        yield f"  {one_line(name, _ARGUMENT)}: {first}"
+        for line in rest:
+            yield f"  | {line}"
+        if len(text) > _ASKED:
+            yield f"  ({len(text) - _ASKED} more characters are not shown: tenuto show --json has them)"
+
+
+def result_line(name: str, result: ToolResult, outcome: str = "done") -> str:
+    """A result in one line: how it begins, and how much there is of it."""
+    text = said_of(result.content).strip()
+    lines = text.count("\n") + 1 if text else 0
+    more = f" ({lines} lines)" if lines > 1 else ""
+    first = one_line(text.partition("\n")[0], _LINE - len(name) - 20)
+    mark = "!" if result.is_error else "<"
+    how = "" if outcome in ("done", "failed") else f" [{outcome}]"
+    return f"{mark} {one_line(name, _ARGUMENT)}{how}: {first or '(nothing)'}{more}"
+
+
+def said_of(content: str | tuple[Content, ...]) -> str:
+    """What a user or a tool said; what is no text is named."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(part.text if isinstance(part, Text) else part_line(part) or "" for part in content)
+
+
+def part_line(part: Block) -> str | None:
+    """A part that has no words of its own, in a line; None for one that has, or that is nobody's business."""
+    if isinstance(part, Image | Audio | Document):
+        return f"[{type(part).__name__.lower()}]"
+    if isinstance(part, ServerToolUse):
+        return f"> {one_line(f'{part.name} {part.args}', _LINE)} (run by the provider)"
+    if isinstance(part, CodeExecution):
+        return f"> code {one_line(part.code, _LINE)} (run by the provider)"
+    return None
+
+
+def answer_of(message: AssistantMessage | None) -> str:
+    """What the model says in a message: its text, or its words for why it will not answer."""
+    if message is None:
+        return ""
+    return "".join(block.text for block in message.blocks if isinstance(block, Text | Refusal))

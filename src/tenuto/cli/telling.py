@@ -1,0 +1,176 @@
+"""A session as a page: messages, thoughts, calls and results, losses and stops, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tenuto.cli.escaping import one_line, shown
+from tenuto.cli.reading import when
+from tenuto.cli.render import call_lines, part_line, said_of
+from tenuto.cli.screen import Style, painted
+from tenuto.core.blocks import Block, Reasoning, Refusal, Text, ToolUse
+from tenuto.core.journal import (
+    Act,
+    Compacted,
+    Configured,
+    Decided,
+    Entry,
+    Failed,
+    HandedOver,
+    Linked,
+    Lost,
+    Replied,
+    Returned,
+    Said,
+    Steered,
+    Stopped,
+    Strange,
+)
+from tenuto.core.messages import AssistantMessage, Message, ToolCallView, UserMessage
+from tenuto.core.target import Loss
+from tenuto.store.protocol import StoredSession
+
+__all__ = ["told"]
+
+_LINES = 40
+"""How many lines of a result are shown."""
+_RAW = 400
+
+
+def told(stored: StoredSession, entries: Iterable[Entry], *, thinking: bool, color: bool) -> Iterator[str]:
+    """Yield the page, piece by piece, each with its line's end. Nothing in it can be obeyed by a terminal but colors."""
+    page = _Page(thinking=thinking)
+    for style, text in (*_head(stored), *(piece for entry in entries for piece in page.entry(entry))):
+        yield painted(text, style, color=color) + "\n"
+
+
+Piece = tuple[Style, str]
+
+
+def _head(stored: StoredSession) -> Iterator[Piece]:
+    meta = stored.meta
+    state = f"running ({stored.holder})" if stored.holder else meta.status
+    yield "bold", f"session {stored.id}{f' {one_line(stored.name, 80)}' if stored.name else ''}"
+    total = meta.usage.total
+    facts = [state, one_line(meta.model, 80), f"{meta.message_count} messages", f"{total or 0} tokens"]
+    facts += [f"begun {when(meta.created_at)}"] if meta.created_at else []
+    facts += [f"forked off {stored.parent}"] if stored.parent else []
+    yield "dim", ", ".join(filter(None, facts))
+
+
+class _Page:
+    """Follows a journal, since a result names its call only by its place."""
+
+    def __init__(self, *, thinking: bool) -> None:
+        self._thinking = thinking
+        self._calls: tuple[ToolCallView, ...] = ()
+        self._model = ""
+
+    def entry(self, entry: Entry) -> Iterator[Piece]:
+        """Yield what an entry comes to; most of those that only keep the books come to nothing."""
+        act = entry.act
+        if isinstance(act, Strange):
+            yield (
+                "yellow",
+                f"\n[entry {entry.seq}: {one_line(act.kind, 40)}, of a later version] {one_line(act.raw, _RAW)}",
+            )
+        elif isinstance(act, Replied):
+            yield from self._reply(act)
+        elif isinstance(act, Returned):
+            yield from self._result(act)
+        elif isinstance(act, Said | Steered):
+            yield from _message(act.message)
+        else:
+            yield from self._rest(act)
+
+    def _rest(self, act: Act) -> Iterator[Piece]:
+        if isinstance(act, Configured):
+            yield from self._configured(act)
+        elif isinstance(act, Failed):
+            yield "red", f"\n! asking failed: {act.error}: {one_line(act.message, _RAW)}"
+        elif isinstance(act, Decided):
+            why = f": {one_line(act.why, _RAW)}" if act.why else ""
+            yield "dim", f"  ? {self._name(act.ordinal)} {'allowed' if act.allowed else 'denied'}{why}"
+        elif isinstance(act, Linked):
+            yield "dim", f"    answered in session {act.session}"
+        elif isinstance(act, HandedOver):
+            yield "yellow", f"\n[handed over to {one_line(act.model, 80)}]"
+            yield from map(_loss, act.losses)
+        elif isinstance(act, Lost):
+            yield _loss(act.loss)
+        elif isinstance(act, Compacted):
+            yield "yellow", f"\n[what stands above entry {act.upto} is summed up from here on]"
+            for message in act.messages:
+                yield from _message(message)
+        elif isinstance(act, Stopped):
+            detail = f": {one_line(act.detail, _RAW)}" if act.detail else ""
+            yield "dim", f"\n[{one_line(act.reason, 40)}{detail}]"
+
+    def _configured(self, act: Configured) -> Iterator[Piece]:
+        if self._model and self._model != act.model:
+            yield "dim", f"\n[asks {one_line(act.model, 80)} from here on]"
+        if act.system and not self._model:
+            yield "bold", "\nsystem"
+            yield "", _indented(act.system)
+        self._model = act.model
+
+    def _reply(self, act: Replied) -> Iterator[Piece]:
+        message = act.message
+        self._calls = tuple(message.tool_calls())
+        yield "bold", f"\n{one_line(self._model, 80) or 'model'}"
+        for block in message.blocks:
+            yield from self._block(block)
+        if message.stop_reason in ("length", "content_filter", "error"):
+            yield "yellow", f"  [ended: {message.stop_reason}]"
+        yield from map(_loss, act.losses)
+
+    def _block(self, block: Block) -> Iterator[Piece]:
+        if isinstance(block, Reasoning):
+            if self._thinking:
+                yield (
+                    "dim",
+                    f"  (thinking)\n{_indented(block.text)}" if block.text else "  (thinking, which is withheld)",
+                )
+        elif isinstance(block, Text | Refusal):
+            if block.text:
+                yield "", _indented(block.text)
+        elif isinstance(block, ToolUse):
+            view = ToolCallView(block.id, block.name, block.args, block.kind, block.broken)
+            first, *rest = call_lines(view)
+            yield "", "\n".join([f"  > {first}", *(f"  {line}" for line in rest)])
+        elif (line := part_line(block)) is not None:
+            yield "dim", f"  {line}"
+
+    def _name(self, ordinal: int) -> str:
+        return one_line(self._calls[ordinal].name, 60) if 0 <= ordinal < len(self._calls) else f"call {ordinal}"
+
+    def _result(self, act: Returned) -> Iterator[Piece]:
+        lines = shown(said_of(act.result.content)).rstrip("\n").split("\n")
+        kept = lines[:_LINES]
+        if len(lines) > _LINES:
+            kept.append(f"({len(lines) - _LINES} more lines: tenuto show --json has them)")
+        mark = "!" if act.result.is_error else "<"
+        how = "" if act.outcome in ("done", "failed") else f" [{act.outcome}]"
+        text = "\n".join(f"    {line}" for line in kept)
+        yield ("red" if act.result.is_error else ""), f"  {mark} {self._name(act.ordinal)}{how}\n{text}"
+
+
+def _message(message: Message) -> Iterator[Piece]:
+    if isinstance(message, UserMessage):
+        yield "bold", "\nuser"
+        yield "", _indented(said_of(message.content))
+    elif isinstance(message, AssistantMessage):
+        yield "bold", "\nmodel"
+        yield "", _indented(str(message))
+    else:
+        yield "bold", "\nsystem"
+        yield "", _indented(str(message))
+
+
+def _loss(loss: Loss) -> Piece:
+    remedy = f"; {loss.remedy}" if loss.remedy else ""
+    return "yellow", f"  lost: {one_line(f'{loss.what} ({loss.place}){remedy}', _RAW)}"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}".rstrip() for line in shown(text).rstrip("\n").split("\n"))

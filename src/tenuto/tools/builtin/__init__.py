@@ -1,0 +1,53 @@
+"""Tools for the command line, off unless asked for: files inside one folder, and commands run in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tenuto.tools.builtin.environment import scrubbed
+from tenuto.tools.builtin.files import Files
+from tenuto.tools.builtin.root import Root
+from tenuto.tools.builtin.searching import Search
+from tenuto.tools.builtin.shell import Shell
+from tenuto.tools.function import Tool
+
+__all__ = ["BUILTIN", "builtin_tools", "scrubbed"]
+
+BUILTIN = ("read_file", "write_file", "edit_file", "list_files", "search_files", "shell")
+"""The names of the tools there are."""
+
+
+def builtin_tools(
+    root: str | os.PathLike[str],
+    *,
+    names: Iterable[str] = BUILTIN,
+    shell_timeout: float = 120.0,
+    env: Mapping[str, str] | None = None,
+    approval: bool = True,
+) -> dict[str, Tool[..., Any]]:
+    """Return the tools of these names, by name, for one folder.
+
+    Files outside `root` cannot be reached, by no path and through no link. `env` is what commands see, without anything
+    that looks like a secret (see `scrubbed`); without it they see a `PATH` and nothing else. A command may take
+    `shell_timeout` seconds. What writes, and `shell`, needs approval, unless `approval` is False. Raise `ValueError` for
+    a name that is none of `BUILTIN`, `NotADirectoryError` for a root that is no folder.
+    """
+    wanted = tuple(names)
+    unknown = [name for name in wanted if name not in BUILTIN]
+    if unknown:
+        raise ValueError(f"there is no builtin tool {unknown[0]!r}: there are {', '.join(BUILTIN)}")
+    if not shell_timeout > 0:
+        raise ValueError(f"shell_timeout={shell_timeout!r} is no number of seconds")
+    place = Root(root)
+    files, search, shell = Files(place), Search(place), Shell(place, scrubbed(env or {}), shell_timeout)
+    made: tuple[Tool[..., Any], ...] = (
+        Tool(files.read_file, effect="pure", timeout=60),
+        Tool(files.write_file, effect="idempotent", timeout=60, approval=approval),
+        Tool(files.edit_file, effect="once", timeout=60, approval=approval),
+        Tool(files.list_files, effect="pure", timeout=60),
+        Tool(search.search_files, effect="pure", timeout=60, max_output=100_000),
+        Tool(shell.shell, effect="once", approval=approval),
+    )
+    return {tool.name: tool for tool in made if tool.name in wanted}

@@ -1,0 +1,208 @@
+"""Calls that need somebody's word: a function's, or a person's who comes later, perhaps to another process."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from agent.acting import add, agent, pay, results, running, scene, story
+from tenuto import tool
+from tenuto.agent.events import ApprovalNeeded
+from tenuto.core.journal import Decided
+from tenuto.errors import RunCancelled
+from tenuto.testing import call, turn
+
+PAY = turn(call("pay", {"amount": 5}), call("add", {"a": 1, "b": 2}), call("pay", {"amount": 7}))
+
+
+async def slowly(word):
+    await asyncio.sleep(0)
+    return word
+
+
+@pytest.mark.parametrize(
+    "approve, paid",
+    [
+        (lambda call: True, ["paid 5", "paid 7"]),
+        (lambda call: False, ["pay was not run: it was denied."] * 2),
+        (lambda call: "too dear", ["pay was not run: too dear."] * 2),
+        (lambda call: slowly(call.parse()["amount"] < 6), ["paid 5", "pay was not run: it was denied."]),
+    ],
+    ids=["yes", "no", "why", "awaited"],
+)
+@scene
+async def test_a_function_gives_its_word(tenuto_sim, approve, paid):
+    """True lets a call run; anything else is told the model. What needs no word does not wait for it."""
+    tenuto_sim.script(PAY, turn("Done."))
+    async with agent(pay, add, approve=approve, store=None) as ai:
+        session = ai.session()
+        assert (await session.send("Pay.")).text == "Done."
+        found = session.transcript[2].results
+        decided = [entry.act.allowed for entry in await session.entries() if isinstance(entry.act, Decided)]
+
+        assert [found[0].content, found[2].content] == paid
+        assert found[1].content == "3"
+        assert decided == [word.startswith("paid") for word in paid]
+        assert (await story(session))[4:7] == ["approval_asked", "approval_asked", "started 1"]
+    tenuto_sim.assert_clean()
+
+
+@scene
+async def test_a_call_is_approved_before_it_starts_and_runs_while_the_next_is_asked_for(tenuto_sim):
+    """One after the other is asked, and nobody waits for what was allowed."""
+    tenuto_sim.script(PAY, turn("Done."))
+    asked = asyncio.Event()
+    ran = asyncio.Event()
+
+    @tool(name="pay", approval=True)
+    async def paying(amount: int) -> str:
+        """Pay."""
+        ran.set()
+        return "paid"
+
+    async def approve(call):
+        if asked.is_set():
+            await ran.wait()  # the first runs while this one is asked for
+        asked.set()
+        return True
+
+    async with agent(paying, add, approve=approve, store=None) as ai:
+        session = ai.session()
+        await session.send("Pay.")
+        lines = await story(session)
+
+    assert lines.index("decided") < lines.index("started 0")
+
+
+@pytest.mark.parametrize("bad", [lambda call: 1 / 0, lambda call: None], ids=["raises", "says nothing"])
+@scene
+async def test_a_function_that_fails_to_decide_fails_the_run_and_loses_nothing(tenuto_sim, bad):
+    """Its error is raised. What could run has run; the call still waits, and can be decided upon."""
+    tenuto_sim.script(PAY, turn("Done."))
+    async with agent(pay, add, approve=bad, store=None) as ai:
+        session = ai.session()
+        with pytest.raises((ZeroDivisionError, TypeError), match=r"division|approve\(\) gave None"):
+            await session.send("Pay.")
+
+        assert session.status == "failed"
+        assert await results(session) == ["3"]
+        assert [pending.call.parse() for pending in session.pending] == [{"amount": 5}, {"amount": 7}]
+        assert (await session.approve()).text == "Done."
+        assert await results(session) == ["3", "paid 5", "paid 7"]
+    tenuto_sim.assert_clean()
+
+
+@scene
+async def test_without_a_function_the_session_waits_for_a_person(tenuto_sim, stores):
+    """What can run has run. In another process the call is found, decided upon, and the session goes on."""
+    tenuto_sim.script(PAY, turn("Done."))
+    told = []
+    async with stores() as store, agent(pay, add, store=store, listeners=[told.append]) as ai:
+        session = ai.session("s")
+        reply = await session.send("Pay.")
+        assert [made.name for made in reply.tool_calls] == ["pay", "add", "pay"]
+        assert (session.status, session.owes) == ("waiting", True)
+        assert (await story(session))[-1] == "waiting(approval)"
+    assert [event.ordinal for event in told if isinstance(event, ApprovalNeeded)] == [0, 2]
+
+    async with stores() as store, agent(pay, add, store=store) as ai:
+        session = await ai.resume("s")
+        first, second = session.pending
+        assert await session.approve(first) is None  # the other still waits
+        assert [pending.ordinal for pending in session.pending] == [2]
+        assert (await session.deny(second.call, why="enough")).text == "Done."
+        assert session.pending == ()
+        found = [result.content for result in session.transcript[2].results]
+    assert found == ["paid 5", "3", "pay was not run: enough."]
+    tenuto_sim.assert_clean()
+
+
+@scene
+async def test_calls_are_decided_upon_by_id_by_call_or_all_at_once(tenuto_sim):
+    """What does not wait is refused, and what does is named."""
+    tenuto_sim.script(PAY, turn("Done."))
+    async with agent(pay, add, store=None) as ai:
+        session = ai.session()
+        await session.send("Pay.")
+        ids = [pending.call.id for pending in session.pending]
+        with pytest.raises(ValueError, match=rf"no call 'nobody' waits.*these do: pay \({ids[0]}\), pay"):
+            await session.approve("nobody")
+        await session.deny(ids[0], ids[0])
+        await session.approve()
+
+        assert [result.content for result in session.transcript[2].results][2] == "paid 7"
+        with pytest.raises(ValueError, match="none does"):
+            await session.approve(ids[0])
+
+
+@scene
+async def test_going_on_while_nobody_has_decided_goes_on_waiting(tenuto_sim):
+    """And asks the function, if there is one by now."""
+    tenuto_sim.script(PAY, turn("Done."))
+    async with agent(pay, add) as ai:
+        session = ai.session("s")
+        await session.send("Pay.")
+        assert await session.go_on() is None
+        assert session.status == "waiting"
+    async with agent(pay, add, approve=lambda call: True) as ai:
+        assert (await (await ai.resume("s")).go_on()).text == "Done."
+    tenuto_sim.assert_clean()
+
+
+@scene
+async def test_something_else_said_closes_the_calls_that_wait(tenuto_sim, stores):
+    """The model reads why they were not run, and the conversation goes on."""
+    tenuto_sim.script(PAY, turn("All right."))
+    async with stores() as store, agent(pay, add, store=store) as ai:
+        session = ai.session()
+        await session.send("Pay.")
+        assert (await session.send("Never mind.")).text == "All right."
+
+        assert session.pending == ()
+        assert await results(session) == ["3", *["pay was not run: something else was said."] * 2]
+        assert not await store.verify()
+    tenuto_sim.assert_clean()
+
+
+@scene
+async def test_who_decides_late_is_told_what_waits_now(tenuto_sim, stores):
+    """Another process was quicker: nothing runs twice."""
+    tenuto_sim.script(PAY, turn("Done."))
+    async with stores() as store, agent(pay, add, store=store) as ai:
+        session = ai.session("s")
+        await session.send("Pay.")
+        first = session.pending[0]
+        await session.close()
+        async with stores() as other, agent(pay, add, store=other) as quicker:
+            await (await quicker.resume("s")).approve()
+        with pytest.raises(ValueError, match=r"no call .* waits for approval; none does"):
+            await session.approve(first)
+
+        assert session.status == "completed"
+        assert (await results(session)).count("paid 5") == 1
+
+
+@scene
+async def test_cancelling_while_somebody_is_asked(tenuto_sim):
+    """The calls are answered that they were not run."""
+    tenuto_sim.script(PAY, turn("Done."))
+    asked = asyncio.Event()
+
+    async def approve(call):
+        asked.set()
+        await asyncio.Event().wait()
+
+    async with agent(pay, add, approve=approve, store=None) as ai:
+        session = ai.session()
+        async with running(session.send("Pay.")) as run:
+            await asked.wait()
+            session.cancel()
+            with pytest.raises(RunCancelled):
+                await run
+
+        assert session.status == "cancelled"
+        assert session.pending == ()
+        assert sorted(await results(session))[1:] == ["pay was not run: the run was cancelled."] * 2
+        assert (await session.go_on()).text == "Done."
+    tenuto_sim.assert_clean()

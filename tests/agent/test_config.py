@@ -1,0 +1,57 @@
+"""What a session is begun with goes into its journal and comes out of it the same."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import strategies as say
+from tenuto import user
+from tenuto.agent.config import asked_with, configured, kept_parameters, tool_names
+from tenuto.core import jsonio
+from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
+from tenuto.core.stored import dump_act, load_act
+
+APART = ("model", "messages", "tools", "stream", "n", "extra_headers")
+
+
+def said_in(request: ChatRequest) -> dict:
+    """A request as the options that would make it."""
+    defaults = ChatRequest(model="", messages=())
+    return {
+        field.name: getattr(request, field.name)
+        for field in msgspec.structs.fields(ChatRequest)
+        if field.name not in APART and getattr(request, field.name) != getattr(defaults, field.name)
+    }
+
+
+@settings(max_examples=60)
+@given(say.requests(messages=st.just((user("Hi"),))), say.words)
+def test_every_parameter_survives_its_journal(request, system):
+    """Whatever a question may carry: written, stored, read, and asked with."""
+    parameters, headers = kept_parameters({**said_in(request), "extra_headers": {"x": "y"}})
+    act = configured("sim/anthropic", system, parameters, request.tools or (), agent="a", continuity="")
+    asked = asked_with(load_act(dump_act(act)), request.messages, request.tools or (), headers)
+
+    assert load_act(dump_act(act)) == act
+    assert said_in(asked) == said_in(request)
+    assert asked.extra_headers == {"x": "y"}
+    assert asked.messages[-len(request.messages) :] == request.messages
+    assert "x" not in jsonio.members(parameters or "{}")
+
+
+@pytest.mark.parametrize("name", ["n", "messages", "frobnicate"])
+def test_what_is_no_parameter_of_an_agent_is_refused_by_name(name):
+    """As early as can be."""
+    with pytest.raises(TypeError, match=name):
+        kept_parameters({name: 2})
+
+
+def test_only_tools_that_are_run_here_can_be_missed():
+    """What the provider runs has no name of its own to be missed by."""
+    act = configured("m", "", "", [ToolDefinition("add"), ServerTool("web_search"), ToolDefinition("sub")])
+
+    assert tool_names(act) == ("add", "sub")
+    assert tool_names(configured("m", "", "", ())) == ()

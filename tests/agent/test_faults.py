@@ -1,0 +1,241 @@
+"""Rows 9, 20 and 28 of the fault table: clocks that jump, hostile names, signals. Row 1 is in `test_kill.py`."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import signal
+
+import pytest
+
+from crash import asking, victim
+from tenuto import Limits, tool
+from tenuto.agent.agent import AsyncAgent
+from tenuto.core.journal import Returned, Said, Stopped
+from tenuto.store.sql import SqlStore
+from tenuto.store.sqlite import SqliteEngine
+from tenuto.testing import call, say, turn
+from tenuto.tools.builtin import builtin_tools
+
+TOOLS = turn(call("look"), call("hold"), call("grip"))
+DAY = 86_400_000
+
+
+def _acts(session, kind):
+    return [entry.act for entry in session.entries() if isinstance(entry.act, kind)]
+
+
+# --- 9: the clock jumps -----------------------------------------------------------------------------------------------
+
+
+@tool(effect="pure")
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+def test_a_clock_that_jumps(tenuto_sim, tmp_path):
+    """A day forth, a day back, at every glance: the order is that of the entries, and no limit in seconds is reached."""
+    tenuto_sim.script(turn(call("look")), turn(call("look")), turn(say("It is done.")))
+    jumps = itertools.cycle([0, DAY, -DAY, 3, 10 * DAY, -5])
+
+    def now():
+        return 1_700_000_000_000 + next(jumps)
+
+    async def played():
+        store = SqlStore(SqliteEngine(tmp_path / "sessions.db"), now=now)
+        told = {"tools": [look], "store": store, "now": now, "limits": Limits(seconds=30)}
+        async with store, AsyncAgent("sim/anthropic", **told) as agent:
+            session = agent.session()
+            await session.send("Go.")
+            again = await agent.resume()
+            await again.hold()
+            return await again.entries(), again.status, await store.verify(), again.transcript.check()
+
+    entries, *rest = asyncio.run(played())
+
+    assert rest == ["completed", [], ()]
+    times = [entry.at for entry in entries]
+    assert times != sorted(times)
+    assert [entry.seq for entry in entries] == [*range(1, len(entries) + 1)]
+    tenuto_sim.assert_clean()
+
+
+@pytest.mark.parametrize("hours", [24, -24])
+def test_a_lease_of_another_day(tenuto_sim, tmp_path, hours):
+    """Whoever held a session and died held it until tomorrow, or until yesterday: it is to be had at once."""
+    tenuto_sim.script(TOOLS, turn(say("It is done.")))
+    where = str(tmp_path / "sessions.db")
+
+    with asking.running(victim, where, f"{hours}") as process:
+        asking.wait_for(process, "holding", "holding")
+        process.send_signal(signal.SIGKILL)
+
+    with victim.agent(where) as agent:
+        session = agent.resume()
+        session.go_on()
+        assert (session.status, session.text) == ("completed", "It is done.")
+    assert asking.faults(where) == []
+
+
+# --- 20: hostile names ------------------------------------------------------------------------------------------------
+
+HOSTILE = ("a\nb", "a b", "", "x" * 65, "x" * 10_000, "\u202eexe.txt", "sh\u00e9ll", "a\x00b", "\x1b[2J", "../../shell")
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=ascii)
+def test_a_tool_of_a_hostile_name_is_refused(name):
+    """Before anything is asked, wherever the tool comes from."""
+
+    class Dispatcher:
+        def definitions(self):
+            return [type(look.definition)(name, "Look.", look.parameters)]
+
+        async def dispatch(self, call):
+            raise AssertionError("never called")
+
+    with pytest.raises(ValueError, match="name"):
+        tool(name=name)(lambda: "seen")
+    with pytest.raises(ValueError, match="name"):
+        AsyncAgent("sim/anthropic", tools=[Dispatcher()], store=None)
+
+
+def test_no_tool_stands_in_for_another(tmp_path):
+    """One's own, a builtin one, or one that the provider runs: two of one name are an error."""
+    for name, *others in (("look", look), ("shell", *builtin_tools(tmp_path).values())):
+        fake = tool(name=name)(lambda: "mine")
+        with pytest.raises(ValueError, match="two tools are called"):
+            AsyncAgent("sim/anthropic", tools=[*others, fake], store=None)
+
+
+def test_a_model_that_calls_hostile_names(tenuto_sim, tmp_path):
+    """Nothing is run, each call gets a result that says so, and the session goes on; what stands in it is what came."""
+    names = [name for name in ("a\nb", "__class__", "x" * 10_000, "\u202eexe.txt", "../../shell", "loook") if name]
+    tenuto_sim.script(turn(*(call(name) for name in names)), turn(say("It is done.")))
+
+    async def played():
+        async with AsyncAgent("sim/chat", tools=[look], store=tmp_path / "sessions.db") as agent:
+            session = agent.session()
+            reply = await session.send("Go.")
+            return reply.text, session.transcript, await session.entries(), await agent.store.verify()
+
+    text, transcript, entries, faults = asyncio.run(played())
+
+    assert (text, faults) == ("It is done.", [])
+    assert [view.name for view in transcript.messages[1].tool_calls()] == names
+    returned = [entry.act for entry in entries if isinstance(entry.act, Returned)]
+    assert {(act.outcome, act.detail) for act in returned} == {("failed", "unknown-tool")}
+    for result in transcript.messages[2].results:
+        assert result.is_error
+        assert len(str(result.content)) < 400
+        assert not {"\u202e", "\n", "\x1b"} & {*str(result.content)}
+
+
+def test_a_word_is_given_for_one_call(tenuto_sim, tmp_path):
+    """What was approved under one description is not approved under another: each call is asked for by itself."""
+    tenuto_sim.script(turn(call("act")), turn(call("act")), turn(say("It is done.")))
+    asked = []
+
+    def acting(description):
+        return tool(name="act", description=description, approval=True)(lambda: "acted")
+
+    async def played():
+        where = tmp_path / "sessions.db"
+        async with AsyncAgent("sim/anthropic", tools=[acting("Harmless.")], store=where) as agent:
+            session = agent.session()
+            await session.send("Go.")
+            await session.approve()
+            assert len(session.pending) == 1
+        async with AsyncAgent("sim/anthropic", tools=[acting("Not so.")], store=where, approve=asked.append) as agent:
+            session = await agent.resume()
+            assert len(session.pending) == 1
+            with pytest.raises(TypeError, match="approve"):
+                await session.go_on()
+
+    asyncio.run(played())
+
+    assert len(asked) == 1
+
+
+# --- 28: signals ------------------------------------------------------------------------------------------------------
+
+
+def _ended(where, *signals):
+    """Let a program run until its tools do, and signal it; return how it ended."""
+    with asking.running(victim, where) as process:
+        asking.wait_for(process, "returned", "holding", "holding")
+        for at, sent in enumerate(signals):
+            if at:
+                asking.wait_for(process, "let go")
+            process.send_signal(sent)
+        return process.wait(20)
+
+
+def _gone_on(where):
+    """Resume, and go on; return how each call ended."""
+    with victim.agent(where) as agent:
+        session = agent.resume()
+        before = [act.reason for act in _acts(session, Stopped)]
+        session.go_on()
+        assert (session.status, session.text) == ("completed", "It is done.")
+        outcomes = {act.ordinal: act.outcome for act in _acts(session, Returned)}
+        assert len(_acts(session, Returned)) == 3
+        assert len(_acts(session, Said)) == 1
+    assert asking.faults(where) == []
+    return before, [outcomes[at] for at in range(3)]
+
+
+def test_ctrl_c_once(tenuto_sim, tmp_path):
+    """The run is cancelled, and that is written: what ran is interrupted, and it goes on from there."""
+    tenuto_sim.script(TOOLS, turn(say("It is done.")))
+    where = str(tmp_path / "sessions.db")
+
+    assert _ended(where, signal.SIGINT) != 0
+
+    before, outcomes = _gone_on(where)
+    assert before == ["cancelling", "cancelled"]
+    assert outcomes == ["done", "interrupted", "interrupted"]
+    tenuto_sim.assert_clean()
+
+
+def test_ctrl_c_twice(tenuto_sim, tmp_path):
+    """The second one does not wait for tools that clean up; whether the first was written or not, it goes on."""
+    tenuto_sim.script(TOOLS, turn(say("It is done.")))
+    where = str(tmp_path / "sessions.db")
+
+    assert _ended(where, signal.SIGINT, signal.SIGINT) != 0
+
+    _, outcomes = _gone_on(where)
+    assert outcomes == ["done", "interrupted", "interrupted"]
+    tenuto_sim.assert_clean()
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_ended_at_once(tenuto_sim, tmp_path, sent):
+    """Told to end, left by its terminal, or taken by the system for its memory: nothing is written, and it goes on."""
+    tenuto_sim.script(TOOLS, turn(say("It is done.")))
+    where = str(tmp_path / "sessions.db")
+
+    assert _ended(where, sent) == -sent
+
+    before, outcomes = _gone_on(where)
+    assert before == []
+    assert outcomes == ["done", "interrupted", "interrupted"]
+    tenuto_sim.assert_clean()
+
+
+def test_nobody_reads_any_more(tenuto_sim, tmp_path):
+    """A program whose output nobody takes ends with an error of its own; its session goes on."""
+    tenuto_sim.script(turn(*TOOLS[:1]), turn(say("It is done.")))
+    where = str(tmp_path / "sessions.db")
+
+    with asking.running(victim, where) as process:
+        process.stdout.close()
+        assert process.wait(20) != 0
+
+    with victim.agent(where) as agent:
+        session = agent.resume()
+        session.go_on()
+        assert (session.status, session.text) == ("completed", "It is done.")
+    assert asking.faults(where) == []
+    tenuto_sim.assert_clean()

@@ -1,0 +1,178 @@
+"""Limits: where a run stops, what that leaves, and that a kill does not set the count back."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import msgspec
+import pytest
+
+from agent import journals as j
+from agent.acting import Held, add, agent, results, scene, story
+from tenuto import Limits, Usage
+from tenuto.agent.limits import Spent
+from tenuto.core.journal import Failed, Replied, Returned
+from tenuto.core.messages import AssistantMessage, ToolResult
+from tenuto.errors import LimitReached
+from tenuto.providers import provider
+from tenuto.testing import call, turn
+
+MORE = turn(call("add", {"a": 1, "b": 2}))
+
+
+@pytest.mark.parametrize(
+    "limits, limit",
+    [
+        (Limits(turns=2), "turns"),
+        (Limits(tokens=1), "tokens"),
+        (Limits(tool_calls=1), "tool_calls"),
+    ],
+)
+@scene
+async def test_a_run_stops_at_its_limit_and_goes_on_with_a_higher_one(tenuto_sim, stores, limits, limit):
+    """Every call has its result by then."""
+    tenuto_sim.script(MORE, MORE, turn("Done."))
+    async with stores() as store, agent(add, store=store, limits=limits) as ai:
+        session = ai.session("s")
+        with pytest.raises(
+            LimitReached, match=r"limit reached: .*; nothing is lost: go on with a higher limit"
+        ) as caught:
+            await session.send("Go.")
+
+        assert caught.value.limit == limit
+        assert session.status == "limit"
+        assert (await story(session))[-1] == f"limit({limit})"
+        assert session.owes
+        assert session.reply.tool_calls
+        with pytest.raises(LimitReached):  # the count goes on, too
+            await session.go_on()
+    async with stores() as store, agent(add, store=store) as ai:
+        session = await ai.resume("s")
+        assert (await session.go_on()).text == "Done."
+        assert not await store.verify()
+    tenuto_sim.assert_clean()
+
+
+@pytest.mark.parametrize(
+    "model, usd, why",
+    [
+        ("anthropic/claude-opus-4-6", "0.000001", "USD of 0.000001 are spent"),
+        ("mine/claude-opus-4-6", 5, "1 replies did not tell what they cost, so 5 USD cannot be kept"),
+    ],
+)
+@scene
+async def test_a_sum_of_money_is_kept(tenuto_sim, model, usd, why):
+    """By what the replies cost. A model whose price is not known cannot be held to one."""
+    tenuto_sim.script(MORE, turn("Done."))
+    row = provider("anthropic")
+    rows = [
+        msgspec.structs.replace(row, name=name, base_url=f"{tenuto_sim.base_url}/v1") for name in ("anthropic", "mine")
+    ]
+    told = dict(providers=rows, keys={"anthropic": "k", "mine": "k"}, continuity="declared", store=None)
+    async with agent(add, model=model, limits=Limits(usd=usd), **told) as ai:
+        session = ai.session()
+        with pytest.raises(LimitReached, match=why):
+            await session.send("Go.")
+        assert (await story(session))[-1] == "limit(usd)"
+    async with agent(add, model=model, **told) as ai:
+        assert (await ai.session().send("Go.")).text == "Done."
+    tenuto_sim.assert_clean()
+
+
+@scene
+async def test_what_is_said_anew_begins_a_new_run(tenuto_sim):
+    """With all of its limits."""
+    tenuto_sim.script(MORE, turn("Done."), MORE, turn("Done again."))
+    async with agent(add, store=None, limits=Limits(turns=2, tool_calls=1)) as ai:
+        session = ai.session()
+
+        assert [(await session.send("Go.")).text for _ in range(2)] == ["Done.", "Done again."]
+
+
+@scene
+async def test_as_many_calls_as_may_be_are_made_and_the_model_may_still_answer(tenuto_sim):
+    """Only one that is too many ends the run; it is told the model, and never begun."""
+    tenuto_sim.script(turn(*MORE, *MORE, *MORE), turn("Done."))
+    async with agent(add, store=None, limits=Limits(tool_calls=2)) as ai:
+        session = ai.session()
+        with pytest.raises(LimitReached, match="3 tool calls were wanted, 2 may be made"):
+            await session.send("Go.")
+
+        assert sorted(await results(session)) == ["3", "3", "add was not run: the limit of 2 tool calls is reached."]
+        assert [line for line in await story(session) if "started" in line] == ["started 0", "started 1"]
+        assert "denied 2 (limit)" in await story(session)
+    async with agent(add, store=None, limits=Limits(tool_calls=3)) as ai:
+        assert (await ai.session().send("Go.")).text == "Done."
+
+
+@scene
+async def test_a_run_that_takes_too_long_is_ended(tenuto_sim):
+    """Its tools are cancelled, and have the result that says so; the session goes on."""
+    tenuto_sim.script(turn(call("hold"), *MORE), turn("Done."))
+    held = Held()
+    async with agent(held.tool, add, store=None, limits=Limits(seconds=0.3)) as ai:
+        session = ai.session()
+        with pytest.raises(LimitReached, match=r"more than 0\.3 s; nothing is lost") as caught:
+            await session.send("Go.")
+
+        assert (caught.value.limit, held.ended, session.status) == ("seconds", "cancelled", "limit")
+        assert (await story(session))[-4:] == ["done 1", "cancelling", "interrupted 0", "limit(seconds)"]
+        assert "the limit of 0.3 s is reached" in (await results(session))[-1]
+        assert (await session.go_on()).text == "Done."
+    tenuto_sim.assert_clean()
+
+
+@pytest.mark.parametrize("given", [{"turns": 0}, {"usd": -1}, {"seconds": 0.0}, {"tokens": -5}])
+def test_a_limit_that_lets_nothing_happen_is_refused(given):
+    """With what to give instead."""
+    with pytest.raises(ValueError, match="lets nothing happen: give more than 0, or None"):
+        Limits(**given)
+
+
+@pytest.mark.parametrize("given", [{"usd": "much"}, {"turns": "5"}, {"seconds": float("nan")}, {"tokens": [1]}])
+def test_a_limit_that_is_no_number_is_refused(given):
+    """When it is set, not in the middle of a run."""
+    with pytest.raises(TypeError, match="is no number"):
+        Limits(**given)
+
+
+def spent(*acts) -> Spent:
+    counted = Spent()
+    for act in acts:
+        counted.take(act)
+    return counted
+
+
+def reply(cost: str) -> Replied:
+    return Replied(AssistantMessage(()), Usage(10, 5), cost=cost)
+
+
+def test_what_counts_as_spent():
+    """Replies, failed attempts, and what sub-agents spent; calls once, however often they are tried."""
+    answer = ToolResult("call_0", "done")
+    counted = spent(
+        *(j.SAID, reply("0.10"), Failed("Unavailable", usage=Usage(3, 1)), j.started(0), j.started(0, 2)),
+        *(Returned(answer, 0, usage=Usage(100, 1), cost="0.25"), j.returned(0)),
+    )
+
+    assert (counted.turns, counted.tool_calls, counted.tokens) == (1, 1, 120)
+    assert (counted.usd, counted.unpriced) == (Decimal("0.35"), 0)
+    assert counted.left(Limits(tokens=200, usd=1)) == Limits(turns=None, tokens=80, usd=Decimal("0.65"))
+    assert counted.left(Limits(tokens=20, usd="0.01")).tokens == 1  # the least that is a limit
+    assert spent(reply("1"), j.SAID).usd == 0
+
+
+def test_a_sub_agent_whose_cost_is_not_known_ends_a_run_that_is_held_to_a_sum():
+    """As a reply of one's own does."""
+    told = Returned(ToolResult("call_0", "done"), 0, usage=Usage(1, 1))
+
+    assert spent(told).over(Limits(usd=1)).limit == "usd"
+    assert spent(told).over(Limits()) is None
+    assert spent(j.returned(0)).over(Limits(usd=1)) is None
+
+
+def test_the_narrower_of_two_limits():
+    """Limit by limit."""
+    one, other = Limits(turns=5, usd="0.5", seconds=9), Limits(turns=None, tokens=7, usd=1.5, tool_calls=2)
+
+    assert one.within(other) == Limits(turns=5, tokens=7, usd=Decimal("0.5"), seconds=9, tool_calls=2)

@@ -1,0 +1,251 @@
+"""Taking a session up again: what it was begun with holds, and what it owes is done."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.acting import add, agent, scene, story
+from tenuto import Thinking, tool
+from tenuto.core import jsonio
+from tenuto.core.journal import Asked, Configured, Replied, Said, Started, Strange, kind_of
+from tenuto.core.messages import UserMessage
+from tenuto.core.stored import drafted
+from tenuto.errors import MissingTool, SessionNotFound, StoreError, UnsupportedModel
+from tenuto.testing import call, say, turn
+
+
+async def left_at(store, session: str, *acts) -> None:
+    """Write a journal as a process would have left it that was killed."""
+    lease = await store.lease(session)
+    await store.append(lease, [drafted(act, id=f"{session}-{at}", at=at) for at, act in enumerate(acts, 1)])
+    await store.release(await store.lease(session, take=True))
+
+
+async def replied(tenuto_sim, tools, *steps):
+    """A reply as the simulator makes it, with everything that it wants back."""
+    tenuto_sim.script(turn(*steps), turn("."))
+    async with agent(*tools, store=None) as ai:
+        session = ai.session()
+        await session.send("Hi")
+        acts = [entry.act for entry in await session.entries()]
+    tenuto_sim.clear()
+    return acts[: next(at for at, act in enumerate(acts) if isinstance(act, Replied)) + 1]
+
+
+@scene
+async def test_model_system_and_parameters_are_those_of_the_beginning(tenuto_sim, stores):
+    """The next question is the same but for what was said: thinking, tool choice, response format and all."""
+    tenuto_sim.script(turn("One."), turn("Two."))
+    shape = {"type": "json_schema", "json_schema": {"name": "answer", "schema": {"type": "object"}}}
+    told = dict(
+        system="Be brief.",
+        thinking=Thinking(budget=2000),
+        tool_choice="auto",
+        response_format=shape,
+        max_tokens=4000,
+        stop=["END"],
+        extra_body={"metadata": {"user_id": "u1"}},
+    )
+    async with stores() as store, agent(add, store=store, **told) as ai:
+        await ai.session("s").send("A")
+    async with stores() as store, agent(add, store=store, model="sim/openai", system="Rant.", temperature=1.0) as ai:
+        session = await ai.resume("s")
+        assert session.model == "sim/anthropic"
+        await session.send("B")
+        configured = [entry.act for entry in await session.entries() if isinstance(entry.act, Configured)]
+
+    first, second = (dict(record.body) for record in tenuto_sim.requests)
+    assert len(second.pop("messages")) > len(first.pop("messages"))
+    assert first == second
+    assert first["system"]
+    assert first["thinking"]
+    assert len(configured) == 1
+    tenuto_sim.assert_clean()
+
+
+@scene
+async def test_headers_are_said_and_not_kept(tenuto_sim, stores):
+    """They may hold secrets: whoever resumes gives his own."""
+    sent = []
+
+    def spy(request, next):
+        sent.append(request.extra_headers)
+        return next(request)
+
+    async with stores() as store, agent(store=store, extra_headers={"x-secret": "hush"}, middleware=[spy]) as ai:
+        session = ai.session("s")
+        await session.send("A")
+        assert all(b"hush" not in entry.body for entry in await session.entries())
+    async with stores() as store, agent(store=store, extra_headers={"x-secret": "mine"}, middleware=[spy]) as ai:
+        await (await ai.resume("s")).send("B")
+
+    assert sent == [{"x-secret": "hush"}, {"x-secret": "mine"}]
+
+
+@scene
+async def test_a_tool_that_is_gone_is_missed_before_anything_is_asked(tenuto_sim, stores):
+    """Nothing is written, and with the tool it goes on."""
+    async with stores() as store, agent(add, store=store) as ai:
+        await ai.session("s").send("A")
+    async with stores() as store, agent(store=store) as ai:
+        with pytest.raises(MissingTool, match="add"):
+            await ai.resume("s")
+        assert (await store.session("s")).holder == ""
+    async with stores() as store, agent(add, store=store) as ai:
+        assert (await ai.resume("s")).model
+
+
+@scene
+async def test_tools_that_changed_are_written_down_once(tenuto_sim, stores):
+    """The agent's tools are used; the journal says since when."""
+
+    @tool(name="add")
+    def plus(a: int, b: int, c: int = 0) -> int:
+        """Add numbers."""
+        return a + b + c
+
+    tenuto_sim.script(turn("One."), turn("Two."), turn("Three."))
+    async with stores() as store, agent(add, store=store) as ai:
+        await ai.session("s").send("A")
+    async with stores() as store, agent(plus, add_two, store=store) as ai:
+        session = await ai.resume("s")
+        await session.send("B")
+        await session.send("C")
+        kinds = await story(session)
+        kept = [entry.act for entry in await session.entries() if isinstance(entry.act, Configured)]
+
+    assert kinds[5:7] == ["configured", "said"]
+    assert len(kept) == 2
+    assert '"c"' in kept[1].tools
+    assert len(tenuto_sim.requests[1].body["tools"]) == 2
+
+
+@tool
+def add_two(a: int) -> int:
+    """Add two."""
+    return a + 2
+
+
+@scene
+async def test_sessions_are_found_by_last_by_place_by_prefix_and_by_agent(tenuto_sim):
+    """`last` is the last of this agent's name."""
+    async with agent(name="a") as ai, agent(name="b") as other:
+        for id in ("one", "two"):
+            await ai.session(id).send("Hi")
+        await other.session("three").send("Hi")
+        found = [(await ai.resume(text)).id for text in ("last", "~1", "on", "three")]
+        with pytest.raises(SessionNotFound):
+            await ai.resume("four")
+
+    assert found == ["two", "one", "one", "three"]
+
+
+@scene
+async def test_a_question_without_an_answer_is_asked_again(tenuto_sim, stores):
+    """By whoever goes on; the attempt is counted."""
+    tenuto_sim.script(turn("Here."))
+    async with stores() as store:
+        await left_at(store, "s", Configured("sim/anthropic"), Said(UserMessage("Hi")), Asked("sim/anthropic"))
+        async with agent(store=store) as ai:
+            session = await ai.resume("s")
+            assert (session.status, session.owes) == ("open", True)
+            reply = await session.go_on()
+            assert reply.text == "Here."
+            assert [entry.act.attempt for entry in await session.entries() if isinstance(entry.act, Asked)] == [1, 2]
+            assert session.status == "completed"
+
+
+@pytest.mark.parametrize(
+    "effect, ran, said",
+    [("pure", 1, "5"), ("idempotent", 1, "5"), ("once", 0, "process died"), ("", 0, "process died")],
+)
+@scene
+async def test_a_call_that_never_returned_is_treated_by_its_effect(tenuto_sim, effect, ran, said):
+    """By what it was when it was started. What may run again does, as another attempt with the same key."""
+    runs = []
+
+    @tool(effect="pure")
+    def look(x: int) -> int:
+        """Look."""
+        runs.append(x)
+        return x
+
+    acts = await replied(tenuto_sim, [look], call("look", {"x": 5}))
+    runs.clear()
+    tenuto_sim.script(turn(call("look", {"x": 5})), turn("Done."))
+    async with agent(look) as ai:
+        begun = Started(next(acts[-1].message.tool_calls()).id, 0, "look", "the-key", effect)
+        await left_at(ai.store, "s", *acts, begun)
+        session = await ai.resume("s")
+        assert (await session.go_on()).text == "Done."
+        entries = await session.entries()
+
+        assert len(runs) == ran
+        assert said in str(session.transcript[2].results[0].content)
+        begun = [entry.act for entry in entries if isinstance(entry.act, Started)]
+        assert [(act.key, act.attempt) for act in begun] == [("the-key", 1), ("the-key", 2)][: 1 + ran]
+        assert not await ai.store.verify()
+    tenuto_sim.assert_clean()
+
+
+@scene
+async def test_a_session_of_a_later_version_is_shown_and_not_resumed(tenuto_sim):
+    """The message says what can be done with it."""
+    async with agent() as ai:
+        await ai.session("s").send("Hi")
+        await ai.close()
+    async with agent() as ai:
+        lease = await ai.store.lease("s")
+        strange = Strange("dreamt", '{"entry":"dreamt"}')
+        await ai.store.append(lease, [drafted(strange, id="x", at=9)])
+        with pytest.raises(StoreError, match=r"entry 6 \(dreamt\) was written by a later version.*exported"):
+            await ai.resume("s")
+        assert [kind_of(entry.act) for entry in await ai.store.read("s")][-1] == "dreamt"
+
+
+@scene
+async def test_a_parameter_of_a_later_version_is_named(tenuto_sim):
+    """What cannot be said is not left out in silence."""
+    async with agent() as ai:
+        kept = Configured("sim/anthropic", parameters=jsonio.encode({"mood": "gay"}).decode())
+        await left_at(ai.store, "s", kept, Said(UserMessage("Hi")))
+        with pytest.raises(StoreError, match="'mood', which this version"):
+            await (await ai.resume("s")).go_on()
+    assert not tenuto_sim.requests
+
+
+@scene
+async def test_a_session_whose_model_cannot_be_relied_on_is_not_resumed(tenuto_sim):
+    """Unless it was declared fit when it was begun."""
+    async with agent() as ai:
+        await left_at(ai.store, "s", Configured("anthropic/claude-3-opus-20240229"), Said(UserMessage("Hi")))
+        with pytest.raises(UnsupportedModel):
+            await ai.resume("s")
+        await left_at(ai.store, "t", Configured("perplexity/sonar", continuity="declared"), Said(UserMessage("Hi")))
+        assert (await ai.resume("t")).model == "perplexity/sonar"
+
+
+@scene
+async def test_a_journal_that_cannot_be_is_refused_by_the_entry(tenuto_sim):
+    """Nothing is guessed."""
+    async with agent() as ai:
+        await left_at(ai.store, "s", Configured("sim/anthropic"), Asked("sim/anthropic"))
+        with pytest.raises(Exception, match="'asked' cannot happen while the session is completed") as caught:
+            await ai.resume("s")
+    assert caught.value.__notes__ == ["entry 2 of session 's'"]
+
+
+@scene
+async def test_what_was_said_last_is_there_without_asking(tenuto_sim, stores):
+    """Text, message, usage and status; the reply itself is of the process that got it."""
+    tenuto_sim.script(turn(say("Hello.")))
+    async with stores() as store, agent(store=store) as ai:
+        first = ai.session("s")
+        await first.send("Hi")
+    async with stores() as store, agent(store=store) as ai:
+        session = await ai.resume()
+
+        assert (session.text, session.last.stop_reason, session.reply) == ("Hello.", "stop", None)
+        assert session.usage == first.usage
+        assert session.transcript == first.transcript
+        assert repr(session) == "<AsyncSession s completed>"

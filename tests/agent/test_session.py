@@ -1,0 +1,264 @@
+"""A session from its first word to its last: what is asked, what runs, and what is written when."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from agent.acting import Held, add, agent, results, scene, story
+from tenuto import tool
+from tenuto.core.journal import Asked, Configured, Replied, Returned, Said, Started, kind_of
+from tenuto.core.messages import ToolResults
+from tenuto.errors import TenutoError
+from tenuto.testing import call, pause, refuse, say, stop, think, turn
+from tenuto.tools import ToolContext
+
+TWO = turn(think("Both."), call("add", {"a": 1, "b": 2}), call("add", {"a": 3, "b": 4}))
+
+
+@pytest.mark.parametrize("model", ["sim/anthropic", "sim/openai", "sim/gemini", "sim/deepseek"])
+@scene
+async def test_a_run_with_parallel_tools(tenuto_sim, model):
+    """Every dialect takes back what it said: the simulator refuses nothing, and the journal has each station once."""
+    tenuto_sim.script(TWO, turn("3 and 7."))
+    async with agent(add, model=model, system="Be brief.", store=None) as ai:
+        session = ai.session()
+        reply = await session.send("Add.")
+
+        assert reply.text == session.text == "3 and 7."
+        assert session.status == "completed"
+        assert not session.owes
+        assert await results(session) == ["3", "7"]
+        assert await story(session) == [
+            *("configured", "said", "asked", "replied", "started 0", "started 1", "done 0", "done 1"),
+            *("asked", "replied", "completed"),
+        ]
+    assert len(tenuto_sim.requests) == 2
+    tenuto_sim.assert_clean()
+
+
+@scene
+async def test_results_stand_in_the_order_of_the_calls_whatever_the_order_of_finishing(tenuto_sim, stores):
+    """They are written as they come, and told the model in order."""
+    tenuto_sim.script(turn(call("first", {"x": 1}), call("second", {"x": 2})), turn("Done."))
+    first, second = Held("first"), Held("second")
+    async with stores() as store, agent(first.tool, second.tool, store=store) as ai:
+        session = ai.session()
+        run = asyncio.create_task(session.send("Go."))
+        await asyncio.gather(first.begun.wait(), second.begun.wait())  # both at once
+        returned = asyncio.Event()
+        session.listen(lambda event: returned.set() if type(event).__name__ == "ToolReturned" else None)
+        second.go.set()
+        await returned.wait()
+        first.go.set()
+        await run
+
+        assert [line for line in await story(session) if line.startswith("done")] == ["done 1", "done 0"]
+        [said] = [message for message in session.transcript if isinstance(message, ToolResults)]
+        assert [result.content for result in said.results] == ["held 1", "held 2"]
+        sent = tenuto_sim.requests[1].body["messages"][-1]["content"]
+        assert [block["content"] for block in sent] == ["held 1", "held 2"]
+        assert not await store.verify()
+    tenuto_sim.assert_clean()
+
+
+@scene
+async def test_what_is_to_be_acted_upon_is_kept_before_anything_acts(tenuto_sim, stores):
+    """The reply and the start of the call before the tool runs, its result before the model is asked, the end at the end."""
+    tenuto_sim.script(turn(call("look")), turn("Done."))
+    seen = []
+
+    @tool
+    async def look(context: ToolContext) -> str:
+        """Look into the store, from another process as it were."""
+        async with stores() as other:
+            seen.append([kind_of(entry.act) for entry in await other.read(context.session)])
+        return "seen"
+
+    async def asked(event):
+        async with stores() as other:
+            seen.append([kind_of(entry.act) for entry in await other.read(session.id)])
+
+    async with stores() as store, agent(look, store=store) as ai:
+        session = ai.session()
+        asking = []
+        session.listen(
+            lambda event: (
+                asking.append(asyncio.ensure_future(asked(event))) if type(event).__name__ == "MessageStart" else None
+            )
+        )
+        await session.send("Go.")
+        await asyncio.gather(*asking)
+
+        one = ["configured", "said", "asked"]
+        two = [*one, "replied", "started"]
+        three = [*two, "returned", "asked"]
+        assert sorted(seen, key=len)[:2] == [one, two]
+        assert seen[1] == two
+        assert sorted(seen, key=len)[2][: len(three)] == three
+        async with stores() as other:
+            assert [kind_of(entry.act) for entry in await other.read(session.id)] == [*three, "replied", "stopped"]
+
+
+@scene
+async def test_what_the_entries_say(tenuto_sim):
+    """Who is asked with what, how often, and what a call was given to know it by."""
+    tenuto_sim.script(TWO, turn("Done."))
+    async with agent(add, name="adder", system="Be brief.", temperature=0.5, store=None) as ai:
+        session = ai.session("mine")
+        await session.send("Add.")
+        acts = [entry.act for entry in await session.entries()]
+
+    [begun] = [act for act in acts if isinstance(act, Configured)]
+    assert (begun.model, begun.system, begun.agent) == ("sim/anthropic", "Be brief.", "adder")
+    assert begun.parameters == '{"temperature":0.5}'
+    assert '"name":"add"' in begun.tools
+    assert [act.attempt for act in acts if isinstance(act, Asked)] == [1, 1]
+    assert all(act.digest and act.encoder for act in acts if isinstance(act, Asked))
+    assert [(act.key, act.effect, act.attempt) for act in acts if isinstance(act, Started)] == [
+        ("mine/4/0", "pure", 1),
+        ("mine/4/1", "pure", 1),
+    ]
+    replies = [act for act in acts if isinstance(act, Replied)]
+    assert all(act.usage and act.response_id for act in replies)
+    assert session.usage == replies[0].usage + replies[1].usage
+
+
+@scene
+async def test_opening_showing_and_resuming_write_nothing(tenuto_sim, stores, tmp_path):
+    """Not an entry, not a lease, not a byte; and one that is only looked at keeps nobody else out."""
+    async with stores() as store, agent(store=store) as ai:
+        session = ai.session("kept")
+        await session.send("Hi")
+        await session.close()
+        ai.session("never")
+    before = _bytes(tmp_path)
+
+    async with stores() as store, agent(store=store) as ai:
+        opened = ai.session("another")
+        assert (opened.status, opened.text, opened.pending, await opened.entries()) == ("new", "", (), [])
+        await opened.close()
+        session = await ai.resume("kept")
+        assert (session.status, session.owes, len(session.transcript)) == ("completed", False, 2)
+        assert session.usage.total
+        assert len(await session.entries()) == 5
+        shown = await store.session("kept")
+        assert (shown.head, shown.holder) == (5, "")
+        assert [one.id for one in (await store.sessions()).sessions] == ["kept"]
+        await session.close()
+
+    assert _bytes(tmp_path) == before
+
+
+def _bytes(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file() and "-shm" not in path.name}
+
+
+@scene
+async def test_a_turn_that_the_provider_paused_goes_back_as_it_is(tenuto_sim):
+    """Nothing is said in between, and it goes on."""
+    tenuto_sim.script(turn(say("Still at it."), pause()), turn("Done."))
+    async with agent(store=None) as ai:
+        session = ai.session()
+        reply = await session.send("Go.")
+
+        assert reply.text == "Done."
+        assert await story(session) == ["configured", "said", "asked", "replied", "asked", "replied", "completed"]
+    assert [message["role"] for message in tenuto_sim.requests[1].body["messages"]] == ["user", "assistant"]
+    tenuto_sim.assert_clean()
+
+
+@pytest.mark.parametrize(
+    "step, reason", [(refuse("No."), "content_filter"), (stop("length"), "length")], ids=["refusal", "length"]
+)
+@scene
+async def test_how_an_answer_ended_can_be_seen(tenuto_sim, step, reason):
+    """A refusal and an answer that grew too long are answers; their `stop_reason` tells."""
+    tenuto_sim.script(turn(say("So"), step))
+    async with agent(store=None) as ai:
+        session = ai.session()
+        reply = await session.send("Go.")
+
+        assert reply.stop_reason == session.last.stop_reason == reason
+        assert session.status == "completed"
+
+
+@scene
+async def test_a_session_has_one_run_at_a_time(tenuto_sim):
+    """The second is told what to do instead, and the first is not disturbed."""
+    tenuto_sim.script(turn(call("hold")), turn("Done."))
+    held = Held()
+    async with agent(held.tool, store=None) as ai:
+        session = ai.session()
+        run = asyncio.create_task(session.send("Go."))
+        await held.begun.wait()
+        assert session.status == "running"
+        for second in (session.send("And?"), session.go_on(), session.approve()):
+            with pytest.raises(TenutoError, match=r"under way.*steer\(\)"):
+                await second
+        held.go.set()
+
+        assert (await run).text == "Done."
+        assert [kind_of(entry.act) for entry in await session.entries()].count("said") == 1
+
+
+@scene
+async def test_only_a_users_words_can_be_said(tenuto_sim):
+    """What the model or a tool would have said is refused before anything is written, and so is nothing at all."""
+    tenuto_sim.script(turn("Hello."), turn("Bye."))
+    async with agent(store=None) as ai:
+        session = ai.session()
+        reply = await session.send([{"role": "user", "content": "Hi"}])
+        for said in (reply.message, ToolResults(()), {"role": "system", "content": "Obey."}):
+            for door in (session.send, session.steer, session.stream):
+                with pytest.raises(TypeError, match="only a user's words"):
+                    await door(said)
+        for door in (session.send, session.steer, session.stream):
+            with pytest.raises(ValueError, match=r"nothing is said.*go_on"):
+                await door([])
+
+        assert (await session.send(["A", "B"])).text == "Bye."
+        assert [kind_of(entry.act) for entry in await session.entries()].count("said") == 3
+
+
+@scene
+async def test_going_on_where_nothing_is_owed_does_nothing(tenuto_sim):
+    """And says so, by None."""
+    async with agent(store=None) as ai:
+        session = ai.session()
+        await session.send("Hi")
+        before = await session.entries()
+
+        assert await session.go_on() is None
+        assert await session.entries() == before
+        assert await ai.session().go_on() is None
+
+
+@scene
+async def test_an_id_that_is_taken_is_refused(tenuto_sim, stores):
+    """A session is begun once; nothing of it is overwritten, and it can still be resumed."""
+    async with stores() as store, agent(store=store) as ai:
+        first = ai.session("one")
+        await first.send("Hi")
+        await first.close()
+        with pytest.raises(TenutoError, match="there is a session 'one' already: resume it"):
+            await ai.session("one").send("Hi")
+        with pytest.raises(ValueError, match="id"):
+            ai.session("no such/id")
+
+        assert (await (await ai.resume("one")).send("And?")).text
+
+
+@scene
+async def test_said_twice_is_two_runs(tenuto_sim):
+    """Each from what is said to the answer, in one conversation."""
+    tenuto_sim.script(turn("One."), turn("Two."))
+    async with agent(store=None) as ai:
+        session = ai.session()
+        texts = [(await session.send(word)).text for word in ("A", "B")]
+
+        assert texts == ["One.", "Two."]
+        assert [type(entry.act) for entry in await session.entries()].count(Said) == 2
+        assert [type(entry.act) for entry in await session.entries()].count(Configured) == 1
+        assert not any(isinstance(entry.act, Returned) for entry in await session.entries())

@@ -1,0 +1,227 @@
+"""An agent as a tool: a session of its own, linked to the call it answers, found again by whoever goes on."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from agent.acting import Held, add, agent, pay, results, running, scene, story
+from tenuto import Limits
+from tenuto.agent.events import FromSubAgent, ToolReturned
+from tenuto.core.journal import Linked, Replied, Returned, Started, kind_of
+from tenuto.errors import LimitReached, RunCancelled
+from tenuto.testing import call, deny, turn
+
+ASK = turn(call("helper", {"prompt": "Help me."}))
+
+
+def linked_in(entries) -> list[str]:
+    return [entry.act.session for entry in entries if isinstance(entry.act, Linked)]
+
+
+@scene
+async def test_a_sub_agent_answers_in_a_session_of_its_own(tenuto_sim, stores):
+    """Linked before the call starts; its answer is the result, what it spent is counted, and what it does can be seen."""
+    tenuto_sim.script(ASK, turn("Done."), when="Go.")
+    tenuto_sim.script(turn(call("add", {"a": 1, "b": 2})), turn("It is 3."), when="Help me.")
+    told = []
+    helper = agent(add, system="You help.").as_tool("helper", "Knows sums.")
+    async with stores() as store, agent(helper, store=store) as ai:
+        session = ai.session("s")
+        session.listen(told.append)
+        assert (await session.send("Go.")).text == "Done."
+        entries = await session.entries()
+        [below] = linked_in(entries)
+        child = await store.read(below)
+        meta = (await store.session(below)).meta
+
+        assert (await story(session))[4:7] == ["linked", "started 0", "done 0"]
+        assert await results(session) == ["It is 3."]
+        assert [kind_of(entry.act) for entry in child][:3] == ["configured", "said", "asked"]
+        assert (child[0].act.system, child[0].act.agent, str(child[1].act.message)) == (
+            "You help.",
+            "helper",
+            "Help me.",
+        )
+        [returned] = [entry.act for entry in entries if isinstance(entry.act, Returned)]
+        assert returned.usage == meta.usage
+        assert session.log.spent.tokens == session.usage.total + meta.usage.total
+        assert (await store.session(below)).holder == ""
+        assert (await ai.resume()).id == "s"  # the last of its own, not of its sub-agent's
+    assert {event.session for event in told if isinstance(event, FromSubAgent)} == {below}
+    assert any(isinstance(event, FromSubAgent) and isinstance(event.event, ToolReturned) for event in told)
+    assert tenuto_sim.requests[0].body["tools"][0]["description"] == "Knows sums."
+    tenuto_sim.assert_clean()
+
+
+@scene
+async def test_whoever_goes_on_finds_the_sub_agents_session(tenuto_sim, stores):
+    """The parent is gone while the child works: the child goes on where it was, in the same session."""
+    tenuto_sim.script(ASK, turn("Done."), when="Go.")
+    tenuto_sim.script(turn(call("add", {"a": 1, "b": 2})), turn(call("hold")), turn("It is 3."), when="Help me.")
+    held, again = Held(effect="pure"), Held(effect="pure")
+    async with stores() as store:
+        async with agent(agent(add, held.tool).as_tool("helper"), store=store) as ai:
+            session = ai.session("s")
+            async with running(session.send("Go.")):
+                await held.begun.wait()
+                async with stores() as taker:  # as if the first had died: it is taken over, and may write no more
+                    [below] = linked_in(await taker.read("s"))
+                    for id in ("s", below):
+                        await taker.release(await taker.lease(id, take=True))
+        again.go.set()
+        async with stores() as other, agent(agent(add, again.tool).as_tool("helper"), store=other) as ai:
+            session = await ai.resume("s")
+            assert (await session.go_on()).text == "Done."
+
+            entries, child = await session.entries(), await other.read(below)
+            assert linked_in(entries) == [below]
+            assert [entry.act.attempt for entry in entries if isinstance(entry.act, Started)] == [1, 2]
+            assert [kind_of(entry.act) for entry in child].count("said") == 1
+            assert [(e.act.name, e.act.attempt) for e in child if isinstance(e.act, Started)] == [
+                *(("add", 1), ("hold", 1), ("hold", 2)),
+            ]
+            assert not await other.verify()
+    tenuto_sim.assert_clean()
+
+
+@scene
+async def test_a_sub_agent_has_what_is_left_of_the_budget(tenuto_sim):
+    """What it may spend is the narrower of its own limits and its caller's; that it failed is a result."""
+    tenuto_sim.script(ASK, turn("Done."), when="Go.")
+    tenuto_sim.script(turn(call("add", {"a": 1, "b": 2})), turn("It is 3."), when="Help me.")
+    async with agent(agent(add).as_tool("helper"), limits=Limits(tokens=1_000_000), store=None) as ai:
+        session = ai.session()
+        await session.send("Go.")
+        first = next(entry.act.usage.total for entry in await session.entries() if isinstance(entry.act, Replied))
+    async with agent(agent(add).as_tool("helper"), limits=Limits(tokens=first + 1), store=None) as ai:
+        session = ai.session()
+        with pytest.raises(LimitReached) as caught:
+            await session.send("Go.")
+        assert caught.value.limit == "tokens"
+        assert "helper could not answer: LimitReached: limit reached" in (await results(session))[0]
+    async with agent(agent(add, limits=Limits(turns=1)).as_tool("helper"), store=None) as ai:
+        session = ai.session()
+        assert (await session.send("Go.")).text == "Done."
+        assert "1 turns of 1 are used" in (await results(session))[0]
+
+
+@scene
+async def test_a_sub_agent_that_fails_is_a_result_that_the_model_reads(tenuto_sim):
+    """The run goes on."""
+    tenuto_sim.script(ASK, turn("Then not."), when="Go.")
+    tenuto_sim.script(turn(deny(400, message="no", times=0)), when="Help me.")
+    async with agent(agent().as_tool("helper"), store=None) as ai:
+        session = ai.session()
+        assert (await session.send("Go.")).text == "Then not."
+        assert (await story(session))[6] == "failed 0 (exception)"
+        assert "helper could not answer: BadRequest" in (await results(session))[0]
+    assert len(tenuto_sim.requests) == 3
+
+
+@scene
+async def test_a_sub_agents_call_that_waits_makes_its_caller_wait_however_deep(tenuto_sim, stores):
+    """The word is given at the top, in another process, and reaches the call; all of them go on."""
+    both = turn(call("manager", {"prompt": "Manage it."}), call("add", {"a": 1, "b": 2}))
+    tenuto_sim.script(both, turn("Done."), when="Go.")
+    tenuto_sim.script(turn(call("clerk", {"prompt": "Pay it."})), turn("Managed."), when="Manage it.")
+    tenuto_sim.script(turn(call("pay", {"amount": 5})), turn("Paid."), when="Pay it.")
+
+    def company(store):
+        clerk = agent(pay).as_tool("clerk")
+        return agent(agent(clerk).as_tool("manager"), add, store=store)
+
+    async with stores() as store, company(store) as ai:
+        session = ai.session("s")
+        await session.send("Go.")
+        assert session.status == "waiting"
+        assert await results(session) == ["3"]
+        assert [pending.call.name for pending in session.pending] == ["pay"]
+        assert await session.go_on() is None  # nobody has decided
+    async with stores() as store, company(store) as ai:
+        session = await ai.resume("s")
+        [pending] = session.pending
+        assert (pending.call.parse(), pending.session != "") == ({"amount": 5}, True)
+        assert (await session.approve(pending)).text == "Done."
+        assert session.pending == ()
+        assert await results(session) == ["3", "Managed."]
+        assert "paid 5" in [
+            str(entry.act.result.content)
+            for entry in await store.read(pending.session)
+            if isinstance(entry.act, Returned)
+        ]
+        assert not await store.verify()
+    tenuto_sim.assert_clean()
+
+
+@scene
+async def test_a_sub_agents_call_is_approved_by_its_callers_function(tenuto_sim):
+    """Unless it has its own."""
+    tenuto_sim.script(ASK, turn("Done."), when="Go.")
+    tenuto_sim.script(turn(call("pay", {"amount": 5})), turn("Paid."), when="Help me.")
+    asked = []
+    for own, who in ((None, "caller"), (lambda call: not asked.append("own"), "own")):
+        asked.clear()
+        helper = agent(pay, approve=own).as_tool("helper")
+        async with agent(helper, approve=lambda call: not asked.append("caller"), store=None) as ai:
+            session = ai.session()
+            await session.send("Go.")
+            assert await results(session) == ["Paid."]
+        assert asked == [who]
+
+
+@scene
+async def test_something_else_said_leaves_a_waiting_sub_agent_behind(tenuto_sim):
+    """Its call has a result, and nothing is pending any more."""
+    tenuto_sim.script(ASK, turn("All right."), when="Go.")
+    tenuto_sim.script(turn(call("pay", {"amount": 5})), turn("Paid."), when="Help me.")
+    async with agent(agent(pay).as_tool("helper"), store=None) as ai:
+        session = ai.session()
+        await session.send("Go.")
+        assert session.pending
+        await session.send("Never mind.")
+        assert session.pending == ()
+        assert "helper was interrupted: something else was said" in (await results(session))[0]
+    tenuto_sim.assert_clean()
+
+
+@scene
+async def test_cancelling_reaches_the_sub_agents(tenuto_sim):
+    """Both journals say so."""
+    tenuto_sim.script(turn(*ASK, *ASK), turn("Done."), when="Go.")
+    tenuto_sim.script(turn(call("hold")), turn("Held."), when="Help me.")
+    held = Held()
+    async with agent(agent(held.tool).as_tool("helper"), store=None) as ai:
+        session = ai.session()
+        async with running(session.send("Go.")) as run:
+            while held.runs < 2:
+                await asyncio.sleep(0.001)
+            session.cancel()
+            with pytest.raises(RunCancelled):
+                await run
+        below = linked_in(await session.entries())
+
+        assert len(set(below)) == 2
+        for id in below:
+            assert (await ai.store.read(id))[-1].act.reason == "cancelled"
+        assert (await story(session))[-1] == "cancelled"
+
+
+@scene
+async def test_an_agents_own_listeners_hear_of_it_as_a_sub_agent(tenuto_sim):
+    """They hear of everything that happens in its sessions, whoever began them."""
+    tenuto_sim.script(ASK, turn("Done."), when="Go.")
+    tenuto_sim.script(turn("Helped."), when="Help me.")
+    told = []
+    async with agent(agent(listeners=[told.append]).as_tool("helper"), store=None) as ai:
+        await ai.session().send("Go.")
+    assert type(told[-1]).__name__ == "RunStopped"
+
+
+@scene
+async def test_an_agent_as_a_tool_can_be_called_by_hand(tenuto_sim):
+    """It is a function that takes a prompt."""
+    tenuto_sim.script(turn("Helped."))
+    async with agent(store=None) as helper:
+        assert await helper.as_tool("helper")("Help me.") == "Helped."

@@ -1,0 +1,303 @@
+"""The door for code that does not await: the same agent, from any thread, also where a loop is running."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+import threading
+
+import pytest
+
+from agent.acting import QUICK, add, pay
+from tenuto import Agent, Limits, tool
+from tenuto.agent.events import ToolReturned
+from tenuto.errors import LimitReached, RunCancelled, TenutoError
+from tenuto.store.memory import MemoryStore
+from tenuto.testing import call, turn
+from tenuto.tools import ToolContext
+
+TWO = (turn(call("add", {"a": 1, "b": 2})), turn("3."))
+
+
+def agent(*tools, **options) -> Agent:
+    return Agent(options.pop("model", "sim/anthropic"), tools=tools, retry=QUICK, **options)
+
+
+def test_a_run_without_awaiting(tenuto_sim, tmp_path):
+    """Everything that a session has, and in another process the same."""
+    tenuto_sim.script(*TWO, turn("More."))
+    told = []
+    with agent(add, name="adder", store=tmp_path / "s.db") as ai:
+        session = ai.session("s")
+        forget = session.listen(told.append)
+        assert (session.id, session.status, session.text, session.last, session.pending) == ("s", "new", "", None, ())
+        assert session.send("Go.").text == session.text == session.reply.text == "3."
+        forget()
+        assert (session.status, session.owes, session.model) == ("completed", False, "sim/anthropic")
+        assert session.usage.total
+        assert len(session.entries()) == 9
+        assert session.go_on() is None
+        assert repr(session) == "<Session s completed>"
+        assert repr(ai) == "<Agent sim/anthropic 'adder'>"
+        assert session.last is session.transcript[-1]
+        session.close()
+    with agent(add, name="adder", store=str(tmp_path / "s.db")) as ai, ai.resume() as session:
+        with session.stream("And?") as run:
+            assert "".join(run.text_deltas()) == "More."
+        assert run.reply.text == "More."
+        assert len(session.fork(at=2 + 2).transcript) == 4
+    assert any(isinstance(event, ToolReturned) for event in told)
+    tenuto_sim.assert_clean()
+
+
+def test_approvals_without_awaiting(tenuto_sim):
+    """They wait, and are given."""
+    tenuto_sim.script(turn(call("pay", {"amount": 5}), call("pay", {"amount": 7})), turn("Done."))
+    with agent(pay, store=None) as ai:
+        session = ai.session()
+        session.send("Pay.")
+        first, second = session.pending
+        assert session.approve(first) is None
+        assert session.deny(second, why="no").text == "Done."
+
+
+def test_a_function_that_approves_may_wait_for_a_person(tenuto_sim):
+    """It has a thread: nobody else waits for it."""
+    tenuto_sim.script(turn(call("pay", {"amount": 5})), turn("Done."))
+    threads = []
+
+    def approve(made):
+        threads.append(threading.current_thread())
+        return True
+
+    with agent(pay, approve=approve, store=None) as ai:
+        assert ai.session().send("Pay.").text == "Done."
+    assert threads[0].name.startswith("tenuto-tool-")
+
+
+def test_steering_and_cancelling_from_another_thread(tenuto_sim):
+    """`send` raises there where it runs."""
+    tenuto_sim.script(turn(call("hold")), turn("Heard."), turn(call("hold")), turn("I see."))
+    begun, go = threading.Event(), threading.Event()
+
+    @tool
+    def hold(context: ToolContext) -> str:
+        """Hold on."""
+        begun.set()
+        while not context.cancelled and not go.wait(0.001):
+            pass
+        return "held"
+
+    with agent(hold, store=None) as ai:
+        session = ai.session()
+
+        def steer():
+            begun.wait()
+            session.steer("Quick!")
+            go.set()
+
+        thread = threading.Thread(target=steer)
+        thread.start()
+        assert session.send("Go.").text == "Heard."
+        thread.join()
+        begun.clear()
+        go.clear()
+
+        def cancel():
+            begun.wait()
+            session.cancel()
+
+        thread = threading.Thread(target=cancel)
+        thread.start()
+        with pytest.raises(RunCancelled):
+            session.send("Again.")
+        thread.join()
+        assert session.status == "cancelled"
+        assert session.go_on().text == "I see."
+    tenuto_sim.assert_clean()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a process cannot interrupt itself there")
+def test_an_interrupt_cancels_the_run_which_is_written_down(tenuto_sim):
+    """It is raised where somebody waits, when the run has ended; and the session goes on."""
+    tenuto_sim.script(turn(call("interrupt")), turn("I see."))
+
+    @tool
+    async def interrupt() -> str:
+        """As if somebody pressed Ctrl-C."""
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.Event().wait()
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with agent(interrupt, store=None) as ai:
+            session = ai.session()
+            with pytest.raises(KeyboardInterrupt):
+                session.send("Go.")
+            assert session.status == "cancelled"
+            assert session.go_on().text == "I see."
+    finally:
+        signal.signal(signal.SIGINT, before)
+    tenuto_sim.assert_clean()
+
+
+def test_from_many_threads_and_inside_a_running_loop(tenuto_sim):
+    """One agent, several sessions at once."""
+    with agent(store=None) as ai:
+        texts = []
+
+        def work():
+            with ai.session() as session:
+                texts.append(session.send("Hi").text)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        async def inside():
+            return ai.session().send("Hi").text
+
+        assert asyncio.run(inside())
+    assert len(texts) == 4
+    assert all(texts)
+
+
+def test_a_tool_may_ask_another_agent_or_the_same(tenuto_sim):
+    """In a thread, where a tool that does not await runs. On the loop itself it is told how to do it there."""
+    tenuto_sim.script(turn(call("ask")), turn("Done."), when="Go.")
+    tenuto_sim.script(turn("Helped."), when="Help.")
+    said = []
+
+    @tool
+    def ask() -> str:
+        """Ask."""
+        with agent(store=None) as helper:
+            return ai.session().send("Help.").text + helper.session().send("Help.").text
+
+    @tool(name="ask")
+    async def wrong() -> str:
+        """Ask."""
+        with pytest.raises(RuntimeError, match="use AsyncAgent there") as caught:
+            ai.session().send("Help.")
+        said.append(str(caught.value))
+        return "no"
+
+    with agent(ask, store=None) as ai:
+        session = ai.session()
+        assert session.send("Go.").text == "Done."
+        assert session.transcript[2].results[0].content == "Helped.Helped."
+    with agent(wrong, store=None) as ai:
+        ai.session().send("Go.")
+    assert said
+
+
+def test_an_agent_as_a_tool_of_another(tenuto_sim):
+    """Given by the door that does not await."""
+    tenuto_sim.script(turn(call("helper", {"prompt": "Help."})), turn("Done."), when="Go.")
+    tenuto_sim.script(turn("Helped."), when="Help.")
+    with agent(agent(name="h").as_tool("helper"), store=None) as ai:
+        session = ai.session()
+        assert session.send("Go.").text == "Done."
+        assert session.transcript[2].results[0].content == "Helped."
+
+
+def test_errors_come_through(tenuto_sim):
+    """As they are."""
+    tenuto_sim.script(*TWO)
+    with agent(add, limits=Limits(turns=1), store=None) as ai:
+        session = ai.session()
+        with pytest.raises(LimitReached):
+            session.send("Go.")
+        with pytest.raises(TypeError, match="only a user's words"):
+            session.send({"role": "assistant", "content": "Hi"})
+        with pytest.raises(ValueError, match="nothing is said"):
+            session.stream([])
+
+
+def test_leaving_a_stream_early_ends_the_run(tenuto_sim):
+    """And it goes on from there."""
+    tenuto_sim.script(*TWO)
+    with agent(add, store=None) as ai:
+        session = ai.session()
+        with session.stream("Go.") as run:
+            for _ in run:
+                break
+        assert session.status == "cancelled"
+        assert session.go_on().text == "3."
+
+
+def test_what_is_closed_says_so(tenuto_sim):
+    """And is closed once."""
+    ai = agent(store=None)
+    session = ai.session()
+    session.send("Hi")
+    ai.close()
+    ai.close()
+    session.close()
+    with pytest.raises(RuntimeError, match="the agent is closed"):
+        session.send("Hi")
+    with pytest.raises((RuntimeError, TenutoError), match="closed"):
+        ai.session()
+
+
+def threads() -> set[str]:
+    return {thread.name for thread in threading.enumerate() if thread.name.startswith("tenuto")} - {"tenuto.sim"}
+
+
+@pytest.mark.parametrize("forget", [True, False], ids=["forgotten", "closed"])
+def test_nothing_is_left_behind(tenuto_sim, tmp_path, forget):
+    """No thread, no lease, no warning, whether the agent was closed or forgotten."""
+    before = threads()
+    ai = agent(add, store=tmp_path / "s.db")
+    session = ai.session("s")
+    session.send("Hi")
+    with session.stream("And?") as run:
+        next(run)
+    if not forget:
+        ai.close()
+    del session, run, ai
+    gc.collect()
+
+    assert threads() == before
+    with agent(add, store=tmp_path / "s.db") as ai:
+        assert ai.resume("s", take=False).send("Still there?").text
+
+
+def test_a_store_and_a_client_that_were_given_stay_open(tenuto_sim):
+    """They are whoever's who gave them."""
+    store = MemoryStore()
+    with agent(store=store) as ai:
+        ai.session("s").send("Hi")
+    assert asyncio.run(store.session("s")).holder == ""
+
+    async def shared():
+        from tenuto import AsyncAgent, AsyncClient
+
+        async with AsyncClient() as client:
+            for _ in range(2):
+                async with AsyncAgent("sim/anthropic", client=client, store=None) as ai:
+                    assert (await ai.session().send("Hi")).text
+
+    asyncio.run(shared())
+
+
+def test_an_async_agent_that_is_forgotten_leaves_nothing_in_memory(tenuto_sim):
+    """Closed sessions and agents are not kept alive by anything."""
+    import weakref
+
+    from tenuto import AsyncAgent
+
+    async def work():
+        async with AsyncAgent("sim/anthropic", store=None) as ai:
+            session = ai.session()
+            await session.send("Hi")
+            return weakref.ref(ai), weakref.ref(session)
+
+    found = asyncio.run(work())
+    gc.collect()
+    assert [ref() for ref in found] == [None, None]

@@ -1,0 +1,195 @@
+"""The command as it is called: in this process, as a process of its own, and in a pseudo-terminal."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import select
+import subprocess
+import sys
+import time
+from contextlib import redirect_stdout
+from typing import NamedTuple
+
+import pytest
+
+PATIENCE = 30
+_ON_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+"""Makes the terminal the one that Ctrl-C, and /dev/tty, belong to."""
+
+
+class Done(NamedTuple):
+    """What a call of the command came to."""
+
+    code: int
+    out: str
+    err: str
+
+
+def _overwritten(line):
+    """What is left of a line whose beginning was written over."""
+    left = ""
+    for piece in line.split("\r"):
+        left = piece + left[len(piece) :]
+    return left.rstrip()
+
+
+class Terminal:
+    """A command in a pseudo-terminal, and somebody who reads and types."""
+
+    def __init__(self, command, env, cwd, stdin=None, stdout=None):
+        self._master, slave = os.openpty()
+        wrapped = [sys.executable, "-S", "-c", _ON_TERMINAL, *command]
+        if stdin is not None:  # a pipe in its place, while the terminal stays the terminal
+            wrapped[3] = _ON_TERMINAL.replace("ioctl(0", "ioctl(2")
+        self.process = subprocess.Popen(
+            wrapped,
+            stdin=slave if stdin is None else stdin,
+            stdout=slave if stdout is None else stdout,
+            stderr=slave,
+            env=env,
+            cwd=cwd,
+            start_new_session=True,
+        )
+        os.close(slave)
+        self.seen = ""
+
+    def expect(self, pattern):
+        """Read until something is seen."""
+        until = time.monotonic() + PATIENCE
+        while not re.search(pattern, self.seen):
+            assert time.monotonic() < until, f"{pattern!r} was not seen in {self.seen!r}"
+            assert self._read(), f"{pattern!r} was not seen in {self.seen!r}"
+        return self.seen
+
+    def type(self, text):
+        os.write(self._master, text.encode())
+
+    def end(self):
+        """Read to the end; return the exit code and what stands on the screen then."""
+        while self._read():
+            pass
+        lines = self.seen.replace("\r\n", "\n").split("\n")
+        return self.process.wait(PATIENCE), "\n".join(map(_overwritten, lines))
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        os.close(self._master)
+
+    def _read(self):
+        ready, _, _ = select.select([self._master], [], [], PATIENCE)
+        assert ready, f"nothing more was seen after {self.seen!r}"
+        try:
+            piece = os.read(self._master, 65536)
+        except OSError:  # the other end is closed
+            return False
+        self.seen += piece.decode("utf-8", "replace")
+        return bool(piece)
+
+
+class Tenuto:
+    """Calls the command, in one folder and with one store."""
+
+    def __init__(self, folder, env):
+        self.folder = folder
+        self.store = str(folder / "sessions.db")
+        self.env = {name: value for name, value in env.items() if not name.startswith(("TENUTO_", "PYTHON"))}
+        self.env |= {"TENUTO_SIM_URL": env["TENUTO_SIM_URL"], "TENUTO_MODEL": "sim/anthropic", "TERM": "xterm"}
+        self.env |= {"TENUTO_STORE": self.store, "TENUTO_HOME": str(folder / "home"), "PYTHONWARNINGS": "error"}
+        plain = folder / "plain"  # without the extra `prices`, as it is installed by most: that one takes long to load
+        plain.mkdir()
+        (plain / "genai_prices.py").write_text("raise ImportError")
+        self.env["PYTHONPATH"] = str(plain)
+        self._left = []
+
+    def look(self, *arguments):
+        """Call a command that only looks, in this process, which is quicker; return what it prints."""
+        from tenuto.cli.main import main
+
+        with redirect_stdout(io.StringIO()) as out:
+            assert 0 == main([*arguments, "--store", self.store])
+        return out.getvalue()
+
+    def command(self, *arguments):
+        return [sys.executable, "-m", "tenuto", *arguments]
+
+    def start(self, *arguments, **rest):
+        """Start the command; nothing is a terminal."""
+        options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | rest
+        process = subprocess.Popen(
+            self.command(*arguments), env=self.env, cwd=self.folder, start_new_session=True, text=True, **options
+        )
+        self._left.append(process)
+        return process
+
+    def run(self, *arguments, **rest):
+        """Run the command to its end."""
+        process = self.start(*arguments, **rest)
+        out, err = process.communicate(timeout=PATIENCE)
+        return Done(process.returncode, out or "", err or "")
+
+    def terminal(self, *arguments, **rest):
+        """Run the command in a terminal."""
+        terminal = Terminal(self.command(*arguments), self.env, self.folder, **rest)
+        self._left.append(terminal)
+        return terminal
+
+    def close(self):
+        for one in self._left:
+            if isinstance(one, Terminal):
+                one.close()
+                continue
+            if one.poll() is None:
+                one.kill()
+            one.wait()
+            for stream in (one.stdout, one.stderr):
+                if stream is not None:
+                    stream.close()
+
+
+@pytest.fixture
+def tenuto(tenuto_sim, tmp_path):
+    """The command as a process of its own, with a simulator to ask and a file to keep sessions in."""
+    calls = Tenuto(tmp_path, dict(os.environ))
+    yield calls
+    calls.close()
+
+
+class _Piped(io.TextIOWrapper):
+    """Stdin, with something in it."""
+
+
+@pytest.fixture
+def here(tenuto_sim, monkeypatch, capfd, tmp_path):
+    """Call the command in this process: quick, and its sessions are in a memory that ends with the test."""
+    from tenuto.cli.main import main
+
+    monkeypatch.setenv("TENUTO_MODEL", "sim/anthropic")
+    monkeypatch.setenv("TENUTO_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("TENUTO_DEBUG", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments, stdin=None):
+        with monkeypatch.context() as patched:
+            if stdin is not None:
+                file = tmp_path / "stdin"
+                file.write_bytes(stdin.encode() if isinstance(stdin, str) else stdin)
+                patched.setattr(sys, "stdin", _Piped(file.open("rb"), "utf-8"))
+            capfd.readouterr()
+            try:
+                code = main(arguments)
+            except SystemExit as exc:
+                code = exc.code
+            if stdin is not None:
+                sys.stdin.close()
+        out, err = capfd.readouterr()
+        return Done(code, out, err)
+
+    return call

@@ -1,0 +1,75 @@
+"""One table says what each error means to who called the command."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tenuto import errors
+from tenuto.cli.exits import TABLE, Exit, explained
+
+CODES = [
+    (errors.MissingKey("acme", ("ACME_API_KEY",)), 3, "ACME_API_KEY"),
+    (errors.AuthenticationFailed("no", provider="acme"), 3, "key"),
+    (errors.RateLimited("slow down", provider="acme"), 4, "wait"),
+    (errors.Unavailable("overloaded"), 4, "wait"),
+    (errors.QuotaExceeded("no money"), 1, "account"),
+    (errors.NotFound("no such model"), 2, "name of the model"),
+    (errors.ConnectionFailed("no route"), 1, "connection"),
+    (errors.TimedOut("nothing came"), 1, "connection"),
+    (errors.IncompleteResponse("cut"), 1, ""),
+    (errors.BadRequest("what?"), 1, ""),
+    (errors.UnsupportedModel("acme/one", "it takes no tools"), 2, "-m"),
+    (errors.UnknownProvider("acm"), 2, "provider/model"),
+    (errors.MissingTool("dig"), 2, "-T MODULE:dig"),
+    (errors.LimitReached("turns"), 5, ""),
+    (errors.SchemaMismatch("no fit"), 8, ""),
+    (errors.SessionNotFound("no session"), 7, "tenuto sessions"),
+    (errors.SessionInUse("01ab", pid=7, host="box"), 7, "tenuto resume 01ab --take"),
+    (errors.LeaseLost("taken"), 7, "--take"),
+    (errors.StoreCorrupt("damaged"), 7, ""),
+    (errors.StoreError("full"), 7, ""),
+    (errors.RunCancelled("over"), 130, ""),
+    (OSError(28, "No space left on device"), 1, ""),
+    (KeyError("bug"), 1, "TENUTO_DEBUG"),
+]
+
+
+@pytest.mark.parametrize("error, code, hint", CODES, ids=lambda value: type(value).__name__)
+def test_each_error_has_its_code_and_what_to_do(error, code, hint):
+    told = explained(error)
+
+    assert code == told.code
+    assert hint in told.next
+    assert told.what
+
+
+def test_every_error_of_the_tree_is_found():
+    """None falls through to what should not happen, and no row hides one that stands below it."""
+    tree = [getattr(errors, name) for name in errors.__all__]
+
+    assert [] == [error for error in tree if not any(issubclass(error, kind) for kind, _, _ in TABLE)]
+    for at, (kind, _, _) in enumerate(TABLE):
+        assert not any(issubclass(kind, above) for above, _, _ in TABLE[:at])
+
+
+def test_who_has_a_session_is_named():
+    assert (
+        "session 01ab is in use by process 7 on box" == explained(errors.SessionInUse("01ab", pid=7, host="box")).what
+    )
+
+
+def test_the_help_names_every_code(here):
+    """All that a script may meet, but for a pipe that nobody reads."""
+    listed = here("--help").out.partition("Exit codes:\n")[2]
+    codes = {int(code) for code in re.findall(r"(?<!\S)(\d+)(?=[ ,])", listed)}
+
+    assert codes == {int(code) for code in Exit} - {Exit.UNREAD}
+
+
+def test_a_note_on_an_error_is_told():
+    error = errors.RateLimited("slow down")
+    error.add_note("gave up after 5 attempts")
+
+    assert explained(error).next.startswith("gave up after 5 attempts; wait")

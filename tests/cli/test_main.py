@@ -1,0 +1,129 @@
+"""The command before it asks anybody: what there is, and what cannot be meant."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import tenuto as package
+from tenuto.cli.main import COMMANDS, main
+
+HEAVY = {"aiohttp", "rich", "sqlite3", "asyncio", "msgspec", "ssl", "socket"}
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["run", "--help"]], ids=" ".join)
+def test_help_loads_nothing_heavy(arguments):
+    """Neither a network library nor a database, nor a loop; and no verb's file but the one that is called."""
+    code = (
+        f"import sys; from tenuto.cli.main import main; main({arguments}); print(sorted(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(ast.literal_eval(done.stderr))
+
+    assert set() == loaded & HEAVY
+    assert {home for name, (home, _) in COMMANDS.items() if name != arguments[0]}.isdisjoint(loaded)
+
+
+def test_the_script_that_is_installed_is_the_command():
+    scripts = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
+
+    assert {"tenuto": f"{main.__module__}:{main.__name__}"} == scripts
+
+
+def test_the_version_is_the_packages(here):
+    assert (0, f"tenuto, version {package.__version__}\n", "") == here("--version")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_with_examples(here, name):
+    done = here(name, "--help")
+
+    assert 0 == done.code
+    assert f"Examples:\n    tenuto {name}" in done.out.replace("git diff | ", "")
+
+
+def test_an_unknown_command_names_near_ones(here):
+    done = here("sesions")
+
+    assert 2 == done.code
+    assert "there is no command 'sesions': did you mean sessions" in done.err
+
+
+MISUSED = [
+    (["run", "Hi", "-m", "simm/anthropic"], "unknown provider 'simm'; did you mean 'sim'"),
+    (["run", "Hi", "-m", "anthropic"], "write provider/model"),
+    (["run"], "nothing is said"),
+    (["run", "Hi", "-T", "shel"], "did you mean shell?"),
+    (["run", "Hi", "-T", "no_such_module:f"], "'no_such_module' cannot be imported"),
+    (["run", "Hi", "-T", "json:dumpz"], "there is no 'dumpz' in json; did you mean dump"),
+    (["run", "Hi", "-T", "string:digits"], "is no tool"),
+    (["run", "Hi", "-T", "shell", "--root", "nowhere"], "--root 'nowhere' cannot be used"),
+    (["run", "Hi", "--max-usd", "much"], "a limit of 'much' usd is no number"),
+    (["run", "Hi", "--max-usd", "0"], "a limit of 0 usd lets nothing happen"),
+    (["run", "Hi", "--max-turns", "0"], "'--max-turns': 0"),
+    (["run", "Hi", "--store", "ftp://x"], "ftp://... is no place for a store"),
+    (["run", "Hi", "--approve", "maybe"], "'maybe'"),
+    (["show", "--store", "ftp://x"], "ftp://... is no place for a store"),
+]
+
+
+@pytest.mark.parametrize("arguments, message", MISUSED, ids=[message for _, message in MISUSED])
+def test_what_cannot_be_meant_is_one_message_and_code_2(here, arguments, message):
+    done = here(*arguments)
+
+    assert (2, "") == (done.code, done.out)
+    assert message in done.err
+    assert "Traceback" not in done.err
+    assert len(done.err.splitlines()) <= 2
+
+
+def test_without_a_model_it_says_what_works_without_a_key(here, monkeypatch):
+    monkeypatch.delenv("TENUTO_MODEL")
+    done = here("run", "Hi")
+
+    assert 2 == done.code
+    assert "TENUTO_MODEL" in done.err
+    assert "sim/anthropic" in done.err
+
+
+def test_a_missing_key_is_named(here, monkeypatch):
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    done = here("run", "Hi", "-m", "anthropic/claude-sonnet-4-5")
+
+    assert 3 == done.code
+    assert "set ANTHROPIC_API_KEY" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_a_fault_of_ours_is_one_message_unless_more_is_wanted(here, monkeypatch):
+    """`TENUTO_DEBUG` shows where it was."""
+
+    def broken(*_, **__):
+        raise KeyError("bug")
+
+    monkeypatch.setattr("tenuto.cli.asking.open_store", broken)
+    short = here("run", "Hi")
+    monkeypatch.setenv("TENUTO_DEBUG", "1")
+    long = here("run", "Hi")
+
+    assert 1 == short.code == long.code
+    assert "error: something went wrong that should not: KeyError: 'bug'\n  TENUTO_DEBUG=1 shows where" in short.err
+    assert "Traceback" not in short.err
+    assert "Traceback" in long.err
+
+
+@pytest.mark.parametrize("arguments", [["sessions"], ["show"], ["resume"]])
+def test_where_nothing_is_kept_yet(here, arguments, tmp_path, monkeypatch):
+    """That is said; looking makes no file."""
+    monkeypatch.setenv("TENUTO_STORE", str(tmp_path / "none.db"))
+    done = here(*arguments)
+
+    assert done.code == (0 if arguments == ["sessions"] else 7)
+    assert "no session" in done.err
+    assert not (tmp_path / "none.db").exists()

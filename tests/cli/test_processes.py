@@ -1,0 +1,198 @@
+"""The command as a process that is killed, stopped, crowded out and cut off; nothing is a terminal."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tenuto.testing import call, say, stall, think, turn
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no signals that can be caught")
+TOOLS = '''
+import asyncio
+from pathlib import Path
+
+from tenuto import tool
+
+def begun():
+    """Say that a call has begun to whoever waits for it, unless nobody does any more."""
+    if not Path("go").exists():
+        with open("begun", "w"):
+            pass
+
+async def waited():
+    while not Path("go").exists():
+        await asyncio.sleep(0.01)
+
+@tool(effect="pure")
+async def look(at: str) -> str:
+    """Look."""
+    begun()
+    await waited()
+    return f"{at} is there"
+
+@tool
+async def act(on: str) -> str:
+    """Act."""
+    await waited()
+    return f"{on} is done"
+
+@tool
+async def deaf(on: str) -> str:
+    """Act, whatever is said."""
+    begun()
+    try:
+        await waited()
+    except asyncio.CancelledError:
+        with open("begun", "w"):
+            pass
+        await asyncio.sleep(60)
+        raise
+    return f"{on} is done"
+'''
+LOOK, ACT, DEAF = (("-T", f"tools:{name}") for name in ("look", "act", "deaf"))
+
+
+@pytest.fixture
+def folder(tenuto):
+    """The folder, with tools that say when they begin and wait until they may go on."""
+    (tenuto.folder / "tools.py").write_text(TOOLS)
+    os.mkfifo(tenuto.folder / "begun")
+    return tenuto.folder
+
+
+def wait_for_tool(folder):
+    (folder / "begun").read_text()  # opens when the tool does
+
+
+def ended(process):
+    out, err = process.communicate(timeout=30)
+    return process.returncode, out, err
+
+
+def page(tenuto, *session):
+    """A session as it is shown, without the lines that say which one it is."""
+    return tenuto.look("show", *session).split("\n", 2)[2]
+
+
+def test_killed_in_mid_stream_it_answers_the_same_later(tenuto, tenuto_sim):
+    tenuto_sim.script(turn(think("Hm, hm."), stall(times=1), say("The whole answer.")))
+    running = tenuto.start("run", "Tell me.")
+    assert "Hm, hm." == running.stderr.read(7)
+    running.kill()
+    out, _ = running.communicate()
+
+    done = tenuto.run("resume")
+    uncut = tenuto.run("run", "Tell me.")
+
+    assert "" == out
+    assert (0, "The whole answer.\n") == done[:2] == uncut[:2]
+    assert page(tenuto, "~1") == page(tenuto, "last")
+    tenuto_sim.assert_clean()
+
+
+def test_killed_in_mid_tool_each_call_gets_one_honest_result(tenuto, tenuto_sim, folder):
+    """What only looks is run again; what acts is not, and says that nobody knows."""
+    tenuto_sim.script(turn(call("look", {"at": "it"}), call("act", {"on": "it"})), turn("Done."))
+    running = tenuto.start("run", "Go!", *LOOK, *ACT)
+    wait_for_tool(folder)
+    running.kill()
+    running.communicate()
+    (folder / "go").touch()
+
+    done = tenuto.run("resume", *LOOK, *ACT)
+
+    assert (0, "Done.\n") == done[:2]
+    assert '> look at="it" (attempt 2)' in done.err
+    assert "< look: it is there" in done.err
+    assert "! act [interrupted]: act was interrupted: the process died while it ran" in done.err
+    tenuto_sim.assert_clean()
+
+
+@pytest.mark.parametrize("name, code", [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
+def test_a_signal_ends_the_run_writes_it_down_and_says_how_to_go_on(tenuto, tenuto_sim, folder, name, code):
+    tenuto_sim.script(turn(call("look", {"at": "it"})), turn("Done."))
+    running = tenuto.start("run", "Go!", *LOOK)
+    wait_for_tool(folder)
+    running.send_signal(getattr(signal, name))
+    out, err = running.communicate(timeout=30)
+
+    assert (code, "") == (running.returncode, out)
+    assert "stopped; what was said and done is kept\nresume with: tenuto resume 01" in err
+    assert "Traceback" not in err
+    if name == "SIGINT":
+        assert "[cancelled]" in page(tenuto)
+        assert (0, "Done.\n") == tenuto.run("resume", *LOOK)[:2]
+
+
+def test_the_second_interrupt_leaves_at_once_and_the_session_goes_on(tenuto, tenuto_sim, folder):
+    tenuto_sim.script(turn(call("deaf", {"on": "it"})), turn("Done."))
+    running = tenuto.start("run", "Go!", *DEAF)
+    wait_for_tool(folder)
+    running.send_signal(signal.SIGINT)
+    wait_for_tool(folder)  # it was told, and does not care
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=30)
+    done = tenuto.run("resume", *DEAF)
+
+    assert 130 == running.returncode
+    assert "once more leaves at once" in err
+    assert (0, "Done.\n") == done[:2]
+    assert "! deaf [interrupted]" in done.err
+
+
+def test_a_session_that_somebody_has_is_refused_and_can_be_taken(tenuto, tenuto_sim, folder):
+    """The message names the process and what to type; it can be looked at meanwhile; the loser is told."""
+    tenuto_sim.script(turn(call("look", {"at": "it"})), turn("Done."))
+    running = tenuto.start("run", "Go!", *LOOK)
+    wait_for_tool(folder)
+    refused = tenuto.run("resume", *LOOK)
+    shown, listed = tenuto.look("show"), tenuto.look("sessions")
+    (taken,) = re.findall(r"tenuto resume (\S+) --take", refused.err)
+    taking = tenuto.start("resume", taken, "--take", *LOOK)
+    wait_for_tool(folder)
+    (folder / "go").touch()  # both may go on; only one may write
+    lost, done = ended(running), ended(taking)
+
+    assert (7, "") == refused[:2]
+    assert f"is in use by process {running.pid} on " in refused.err
+    assert f"running ({running.pid}@" in shown
+    assert "running" in listed
+    assert (0, "Done.\n") == done[:2]
+    assert (7, "") == lost[:2]
+    assert "somebody else goes on with it" in lost[2]
+    assert "Traceback" not in lost[2] + done[2]
+
+
+def test_a_full_disk_is_one_message_and_the_session_goes_on_later(tenuto, tenuto_sim, folder):
+    """A limit on the size of files stands for it: no more can be written to the store."""
+    resource = pytest.importorskip("resource")
+    tenuto_sim.script(turn("One."), turn("Two."))
+    tenuto.run("run", "Hi")
+    limited = f"import os, sys, resource; resource.setrlimit({resource.RLIMIT_FSIZE}, (9000, 9000)); os.execv(sys.argv[1], sys.argv[1:])"
+    command = [sys.executable, "-c", limited, *tenuto.command("resume", "last", "More!")]
+    full = subprocess.run(command, env=tenuto.env, cwd=tenuto.folder, capture_output=True, text=True, check=False)
+    done = tenuto.run("resume", "last", "More!")
+
+    assert (7, "") == (full.returncode, full.stdout)
+    assert re.match(r"error: '.*sessions\.db'", full.stderr)
+    assert "Traceback" not in full.stderr
+    assert len(full.stderr.splitlines()) <= 3
+    assert (0, "Two.\n") == done[:2]
+
+
+def test_whoever_stops_reading_is_no_fault(tenuto, tenuto_sim):
+    """As with `| head -1`: quiet, and the session is whole."""
+    tenuto_sim.script(turn(say("line\n" * 100_000)))
+    running = tenuto.start("run", "Go on for ever.", "-q")
+    assert "line\n" == running.stdout.readline()
+    running.stdout.close()
+    err = running.stderr.read()
+
+    assert (141, "") == (running.wait(30), err)
+    assert "completed" in tenuto.look("sessions")

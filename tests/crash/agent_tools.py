@@ -1,0 +1,106 @@
+"""The tools of the agent that is killed: what they do is on the disk before they go on, so that it can be counted.
+
+Their lines are swept, too: to die in one of them is to die while the others run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tenuto import tool
+from tenuto.tools.context import ToolContext
+
+PATIENCE = 30
+
+
+class Ran(NamedTuple):
+    """One time that a tool took effect."""
+
+    name: str
+    key: str
+    attempt: int
+
+
+class Ledger:
+    """The file in which every effect is a line, which outlives any process."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def write(self, name: str, context: ToolContext) -> None:
+        file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.write(file, f"{name} {context.key} {context.attempt}\n".encode())
+        os.fsync(file)
+        os.close(file)
+
+    def read(self) -> list[Ran]:
+        lines = self._path.read_text().splitlines() if self._path.exists() else []
+        return [Ran(name, key, int(attempt)) for name, key, attempt in map(str.split, lines)]
+
+
+class Meeting:
+    """Where the tools of a turn wait until all of them run; nobody waits where `parties` is nothing."""
+
+    def __init__(self, parties: int = 0) -> None:
+        self._barrier = threading.Barrier(parties) if parties else None
+
+    def wait(self, turn: int) -> None:
+        if self._barrier is not None and turn == 1:
+            self._barrier.wait(PATIENCE)
+
+
+def made(ledger: Ledger, meeting: Meeting, said: Callable[[], None], *, approval: bool = False) -> list[Any]:
+    """Make the tools. `said` is called while `look` runs; with `approval`, `pay` and `drop` need somebody's word."""
+
+    @tool(effect="pure")
+    def look(turn: int, context: ToolContext) -> Iterator[str]:
+        """Look.
+
+        Args:
+            turn: which turn it is
+        """
+        yield "I look"
+        meeting.wait(turn)
+        ledger.write("look", context)
+        said()
+        yield f"seen {turn}"
+
+    @tool(effect="idempotent", timeout=PATIENCE)
+    async def note(turn: int, context: ToolContext) -> dict[str, int]:
+        """Note."""
+        await asyncio.to_thread(meeting.wait, turn)
+        ledger.write("note", context)
+        await asyncio.sleep(0)
+        return {"noted": turn}
+
+    @tool(effect="once", approval=approval)
+    def pay(turn: int, context: ToolContext) -> str:
+        """Pay."""
+        meeting.wait(turn)
+        ledger.write("pay", context)
+        return f"paid {turn}"
+
+    @tool(effect="keyed")
+    def send(turn: int, context: ToolContext) -> str:
+        """Send."""
+        ledger.write("send", context)
+        return f"sent {turn}"
+
+    @tool(effect="once", approval=lambda turn: approval and turn > 0)
+    async def drop(turn: int, context: ToolContext) -> str:
+        """Drop."""
+        ledger.write("drop", context)
+        return f"dropped {turn}"
+
+    @tool(effect="once")
+    async def stumble(turn: int, context: ToolContext) -> str:
+        """Stumble."""
+        ledger.write("stumble", context)
+        raise ValueError(f"stumbled {turn}")
+
+    return [look, note, pay, send, drop, stumble]

@@ -1,0 +1,214 @@
+"""Nothing leads out of the folder: no path, no link, and no link that is put there at the wrong moment."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tenuto.tools import builtin_tools
+from tenuto.tools.builtin import root as module
+from tenuto.tools.builtin.root import Root, names_of
+
+SECRET = b"not for you"
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A folder, and beside it something that nobody in it may see."""
+    (tmp_path / "inside" / "sub").mkdir(parents=True)
+    (tmp_path / "inside" / "sub" / "file.txt").write_bytes(b"seen")
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret.txt").write_bytes(SECRET)
+    return tmp_path / "inside"
+
+
+@pytest.fixture(params=["handles", "names"])
+def way(request, monkeypatch):
+    """Both ways to open: relative to a folder, and by looking first."""
+    monkeypatch.setattr(module, "_RELATIVE", request.param == "handles")
+
+
+@pytest.mark.parametrize(
+    "path, names",
+    [("a/b", ("a", "b")), ("./a//b/.", ("a", "b")), ("", ()), (".", ()), ("~a", ("~a",)), ("aux.c", ("aux.c",))],
+)
+def test_a_path_is_its_names(path, names):
+    assert names_of(path, windows=False) == names
+
+
+@pytest.mark.parametrize("windows", [False, True])
+@pytest.mark.parametrize("path", ["..", "a/../b", "a/..", "/a", "//a/b", "~", "~/a", "a\0b", "\ud800"])
+def test_a_path_that_leads_out_is_refused(path, windows):
+    with pytest.raises(ValueError, match=r"leads out|no path"):
+        names_of(path, windows=windows)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["C:\\a", "c:a", "\\\\host\\share", "..\\a", "a\\..\\b", "NUL", "a/con.txt", "com1", "LPT¹", "a.", "a ", "a:b"],
+)
+def test_what_means_something_else_to_windows_is_refused_there(path):
+    with pytest.raises(ValueError, match=r"leads out|means something else"):
+        names_of(path, windows=True)
+
+
+pieces = st.sampled_from(
+    ["..", ".", "", "~", "sub", "file.txt", "up", "out", "abs", "loop", "secret.txt", "outside", "new", "x\\..", "C:"]
+)
+paths = st.lists(pieces, max_size=5).map("/".join) | st.lists(pieces, max_size=5).map(
+    lambda names: "/" + "/".join(names)
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(paths, st.booleans())
+def test_no_path_leads_out(path, relative):
+    """Whatever is read is inside, and whatever is written leaves the outside as it was."""
+    told: list[str] = []
+    with tempfile.TemporaryDirectory() as base:
+        inside, outside = Path(base, "inside"), Path(base, "outside")
+        (inside / "sub").mkdir(parents=True)
+        (inside / "sub" / "file.txt").write_bytes(b"seen")
+        outside.mkdir()
+        (outside / "secret.txt").write_bytes(SECRET)
+        for name, target in (("up", ".."), ("out", "../outside"), ("abs", str(outside)), ("loop", "loop")):
+            (inside / name).symlink_to(target)
+            (inside / "sub" / name).symlink_to(target)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "_RELATIVE", relative)
+            patch.setattr(os, "fsync", lambda handle: None)
+            tools = builtin_tools(inside)
+            for name, arguments in (
+                ("read_file", {}),
+                ("write_file", {"content": "w"}),
+                ("edit_file", {"old": "t", "new": "w"}),
+            ):
+                try:
+                    assert SECRET.decode() not in tools[name](path, **arguments)
+                except (ValueError, OSError) as exc:
+                    told.append(str(exc))
+
+        assert {entry.name: entry.read_bytes() for entry in outside.iterdir()} == {"secret.txt": SECRET}
+        assert {entry.name for entry in Path(base).iterdir()} == {"inside", "outside"}
+        assert not any(base in text for text in told if path[:1] != "/")  # nobody is told where the folder is
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("path", ["link/secret.txt", "direct", "sub/back/secret.txt"])
+def test_links_are_not_followed(place, path):
+    (place / "link").symlink_to("../outside")
+    (place / "direct").symlink_to("../outside/secret.txt")
+    (place / "sub" / "back").symlink_to(place.parent / "outside")
+    tools = builtin_tools(place)
+
+    for name, arguments in (
+        ("read_file", {}),
+        ("write_file", {"content": "x"}),
+        ("edit_file", {"old": "n", "new": "x"}),
+    ):
+        with pytest.raises(PermissionError, match="is a link, and links are not followed"):
+            tools[name](path, **arguments)
+    assert (place.parent / "outside" / "secret.txt").read_bytes() == SECRET
+
+
+@pytest.mark.skipif(not module._RELATIVE, reason="this system opens nothing relative to a folder")
+def test_a_link_that_is_put_there_at_the_wrong_moment_is_not_followed(place, monkeypatch):
+    """Somebody swaps a folder and a link to the outside as fast as he can, while files are read and written."""
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+    link, real, stop = place / "link", place / "real", threading.Event()
+    real.mkdir()
+    (real / "secret.txt").write_bytes(b"harmless")
+    link.symlink_to("../outside")
+    seen = set()
+
+    def swap():
+        spare = place / "spare"
+        while not stop.is_set():
+            for one, other in ((real, link), (link, real)):
+                one.rename(spare)
+                other.rename(one)
+                spare.rename(other)
+
+    def tried(work):
+        try:
+            folder, name = root.place("real/secret.txt")
+            with folder:
+                return work(folder, name)
+        except OSError:
+            return None
+
+    thread, root = threading.Thread(target=swap), Root(place)
+    thread.start()
+    try:
+        for _ in range(300):
+            seen.add(tried(lambda folder, name: folder.read(name, 100)))
+            tried(lambda folder, name: folder.write(name, b"harmless"))
+    finally:
+        stop.set()
+        thread.join()
+
+    assert seen <= {b"harmless", None}
+    assert (place.parent / "outside" / "secret.txt").read_bytes() == SECRET
+    assert [entry.name for entry in (place.parent / "outside").iterdir()] == ["secret.txt"]
+
+
+@pytest.mark.skipif(not module._RELATIVE, reason="who looks first can be fooled")
+def test_a_folder_that_was_swapped_for_a_link_between_look_and_open(place, monkeypatch):
+    """The same in slow motion, on the way that can tell: what is opened is no link, whatever was seen before."""
+    folder = Root(place).open(())
+    seen = folder.stat("sub")
+    (place / "sub").rename(place / "moved")
+    (place / "sub").symlink_to("../outside")
+    monkeypatch.setattr(type(folder), "stat", lambda self, name: seen)
+
+    with folder, pytest.raises(OSError, match=r"^sub: "):
+        folder.folder("sub")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_what_is_no_ordinary_file_is_not_opened(place):
+    os.mkfifo(place / "pipe")
+
+    with pytest.raises(PermissionError, match="pipe is no ordinary file"):
+        builtin_tools(place)["read_file"]("pipe")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_a_pipe_that_took_the_place_of_a_file_keeps_nobody_waiting(place, monkeypatch):
+    folder = Root(place).open(("sub",))
+    seen = folder.stat("file.txt")
+    (place / "sub" / "file.txt").unlink()
+    os.mkfifo(place / "sub" / "file.txt")
+    monkeypatch.setattr(type(folder), "stat", lambda self, name: seen)
+
+    with folder, pytest.raises(PermissionError, match="no ordinary file"):
+        folder.read("file.txt", 10)
+
+
+def test_a_root_has_to_be_there(tmp_path):
+    with pytest.raises(NotADirectoryError, match="is no folder: give one that exists"):
+        builtin_tools(tmp_path / "nowhere")
+
+
+@pytest.mark.usefixtures("way")
+def test_no_handle_is_left_open(place):
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("nobody counts them here")
+    tools = builtin_tools(place)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+
+    for path in ("sub/file.txt", "sub/none", "none/file", "sub", "sub/file.txt/x"):
+        try:
+            tools["read_file"](path)
+            tools["write_file"](path, "x")
+        except OSError:
+            continue
+    tools["list_files"]()
+
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

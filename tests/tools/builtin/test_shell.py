@@ -1,0 +1,203 @@
+"""`shell`: what a command sees, what is shown of it, and that nothing of it is left."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import sys
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tenuto.providers import PROVIDERS
+from tenuto.tools import Toolbox, builtin_tools
+from tenuto.tools.builtin import environment
+from tenuto.tools.builtin.environment import scrubbed
+from tenuto.tools.builtin.shell import Kept
+from tools.calls import call, ran, run
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="commands of a Unix shell")
+
+
+def shell(root, command, *, seconds=20.0, env=None, **arguments):
+    tools = builtin_tools(root, names=["shell"], shell_timeout=seconds, env=env).values()
+    return run(tools, call("shell", command=command, **arguments))
+
+
+@pytest.mark.parametrize(
+    "command, shown",
+    [
+        ("echo out; echo err >&2; echo out", "out\nerr\nout\n[exit code 0]"),
+        ("printf x; exit 3", "x\n[exit code 3]"),
+        ("true", "[exit code 0]"),
+        ("cat", "[exit code 0]"),  # there is no input
+        ("kill -9 $$", "[ended by SIGKILL]"),
+        (r"printf 'caf\351\033[0m'", "caf\ufffd\x1b[0m\n[exit code 0]"),
+    ],
+)
+def test_what_a_command_writes_is_shown(tmp_path, command, shown):
+    outcome = shell(tmp_path, command)
+
+    assert (outcome.result.content, outcome.outcome) == (shown, "done")
+
+
+def test_a_command_runs_in_the_folder(tmp_path):
+    assert shell(tmp_path, "pwd -P").result.content == f"{tmp_path.resolve()}\n[exit code 0]"
+
+
+def test_a_command_that_is_none_is_refused(tmp_path):
+    for command in ("", " ", "a\0b"):
+        assert shell(tmp_path, command).detail == "exception"
+    assert shell(tmp_path, "true", timeout=0).detail == "arguments"
+
+
+# --- ending -----------------------------------------------------------------------------------------------------------
+
+
+def left(tmp_path):
+    """The processes that wrote their ids, and that do not end."""
+    return [one for one in map(int, (tmp_path / "ids").read_text().split()) if not _ends(one)]
+
+
+def _ends(one):
+    try:
+        handle = os.pidfd_open(one)
+    except ProcessLookupError:
+        return True
+    ended, _, _ = select.select([handle], [], [], 10)  # what was killed may take a moment
+    os.close(handle)
+    return bool(ended)
+
+
+needs_handles = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="nobody tells here when another's child ends")
+
+
+@needs_handles
+@pytest.mark.parametrize("trap", ["", "trap '' TERM; "])
+def test_a_command_whose_time_is_up_is_ended_with_all_it_started(tmp_path, trap):
+    """Even if it will not listen."""
+    command = f"{trap}(echo $$ >> ids; sleep 60) & echo $! >> ids; echo begun; sleep 60"
+
+    outcome = shell(tmp_path, command, seconds=0.5)
+
+    assert outcome.result.content.startswith("begun\n[timed out after 0.5 s, and was ended")
+    assert (outcome.outcome, outcome.result.is_error) == ("failed", True)
+    assert left(tmp_path) == []
+
+
+@needs_handles
+def test_a_command_is_ended_when_nobody_waits_any_more(tmp_path):
+    async def go():
+        os.mkfifo(tmp_path / "ready")
+        box = Toolbox(builtin_tools(tmp_path, names=["shell"]).values())
+        command = "sleep 60 & echo $! >> ids; echo $$ >> ids; echo > ready; wait"
+        task = asyncio.create_task(ran(box, call("shell", command=command)))
+        await asyncio.to_thread((tmp_path / "ready").read_text)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return left(tmp_path)
+
+    assert asyncio.run(go()) == []
+
+
+@needs_handles
+def test_what_is_left_in_the_background_is_ended_and_told(tmp_path):
+    outcome = shell(tmp_path, "sleep 60 & echo $! > ids; echo done")
+
+    assert outcome.result.content.startswith("done\n[what it left in the background was ended")
+    assert left(tmp_path) == []
+
+
+def test_a_model_may_shorten_the_time_but_not_lengthen_it(tmp_path):
+    assert "timed out after 0.3 s" in shell(tmp_path, "sleep 60", seconds=0.3, timeout=100).result.content
+
+
+# --- output -----------------------------------------------------------------------------------------------------------
+
+
+def test_much_output_keeps_its_beginning_and_its_end(tmp_path):
+    text = shell(tmp_path, "echo first; head -c 3000000 /dev/zero | tr '\\0' x; echo last").result.content
+
+    assert text.startswith("first\nxxx")
+    assert text.endswith("xxxlast\n[exit code 0]")
+    assert "of 3,000,011 bytes left out here: write the output to a file" in text
+    assert len(text) < 50_000
+
+
+@given(st.lists(st.binary(max_size=12), max_size=8), st.integers(1, 10))
+def test_however_output_comes_in_the_same_is_kept(pieces, room):
+    one, many, whole = Kept(room), Kept(room), b"".join(pieces)
+    one.add(whole)
+    for piece in pieces:
+        many.add(piece)
+
+    assert one.text() == many.text()
+    assert (len(whole) > 2 * room) == ("bytes left out here" in one.text())
+    assert len(whole) > 2 * room or one.text() == whole.decode("utf-8", "replace")
+
+
+# --- the environment --------------------------------------------------------------------------------------------------
+
+SECRET = "made-up-secret"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "MY_API_KEY", "GITHUB_TOKEN", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD", "PGPASSWORD", "PGPASSFILE",
+        "GOOGLE_APPLICATION_CREDENTIALS", "TENUTO_HOME", "SSH_AUTH_SOCK", "npm_config__authToken", "SENTRY_DSN", "my_secret",
+    ],
+)  # fmt: skip
+def test_a_command_sees_nothing_that_looks_like_a_secret(name):
+    assert scrubbed({name: "x", "PATH": "/bin"}) == {"PATH": "/bin"}
+
+
+def test_no_providers_key_is_seen():
+    names = {name for row in PROVIDERS.values() for name in (*row.key_env, *row.bearer_env)}
+
+    assert names
+    assert scrubbed(dict.fromkeys(names, SECRET)).keys() == {"PATH"}
+
+
+def test_a_providers_key_is_known_by_its_row(monkeypatch):
+    """Whatever it is called."""
+    row = msgspec.structs.replace(next(iter(PROVIDERS.values())), key_env=("ODD",), bearer_env=("EVEN",))
+    monkeypatch.setattr(environment, "PROVIDERS", {"mine": row})
+
+    assert scrubbed({"ODD": "x", "EVEN": "y", "OTHER": "z", "PATH": "p"}) == {"OTHER": "z", "PATH": "p"}
+
+
+def test_a_secret_is_one_under_any_name():
+    given_to = {
+        "X_TOKEN": SECRET,
+        "COPY": SECRET,
+        "DATABASE_URL": "postgresql://me:pw@host/db",
+        "LANG": "C",
+        "PAGER": "less",
+    }
+
+    assert scrubbed(given_to) == {"PATH": os.defpath, "LANG": "C", "PAGER": "less"}
+
+
+@pytest.mark.parametrize(
+    "name", ["PATH", "HOME", "KEYBOARD", "MONKEY", "COMPASS", "LC_ALL", "PATTERN", "AUTHOR", "http_proxy"]
+)
+def test_what_only_sounds_like_a_secret_is_seen(name):
+    assert scrubbed({name: "x"})[name] == "x"
+
+
+def test_a_command_is_given_no_secret(tmp_path):
+    shown = shell(tmp_path, "env", env={"PATH": os.defpath, "MY_TOKEN": SECRET, "SEEN": "yes"}).result.content
+
+    assert "SEEN=yes" in shown
+    assert SECRET not in shown
+
+
+def test_without_an_environment_a_command_sees_only_a_path(tmp_path, monkeypatch):
+    monkeypatch.setenv("HARMLESS", "here")
+
+    assert "HARMLESS" not in shell(tmp_path, "env").result.content

@@ -1,0 +1,30 @@
+"""Calls as a model makes them, and what comes of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from tenuto.core.messages import ToolCallView
+from tenuto.tools import Refused, Toolbox, ToolContext
+
+
+def call(name, /, **arguments):
+    return ToolCallView("call_1", name, json.dumps(arguments))
+
+
+async def ran(box, made, **context):
+    """Prepare and run a call; a refused one has its outcome, too."""
+    prepared = box.prepare(made)
+    if isinstance(prepared, Refused):
+        return prepared.outcome
+    return await box.run(prepared, ToolContext(made, **context))
+
+
+def run(tools, made, **context):
+    return asyncio.run(ran(Toolbox(tools), made, **context))
+
+
+def said(tools, name, /, **arguments):
+    """What a call answers, as text."""
+    return run(tools, call(name, **arguments)).result.content

@@ -1,0 +1,238 @@
+"""From what a model wrote to a function's arguments."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import decimal
+import enum
+import inspect
+import uuid
+from typing import Annotated, Any, Literal, TypedDict
+
+import msgspec
+import pydantic
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.kinds import kinds, with_value
+from tenuto.core import jsonio
+from tenuto.core.messages import ToolCallView
+from tenuto.tools import Prepared, Toolbox, ToolContext, tool
+from tenuto.tools.arguments import BadArguments, parse_arguments
+
+
+class Unit(enum.Enum):
+    C = "c"
+
+
+@dataclasses.dataclass
+class Place:
+    name: str
+    floor: int = 0
+
+
+class Period(TypedDict):
+    days: int
+
+
+class Filter(pydantic.BaseModel):
+    word: str
+    most: int = 3
+
+
+@tool
+def find(
+    place: Place,
+    *,
+    unit: Unit = Unit.C,
+    period: Period | None = None,
+    filter: Filter | None = None,
+    filters: list[Filter] | None = None,
+    when: dt.datetime | None = None,
+    at: dt.time = dt.time(1),
+    id: uuid.UUID | None = None,
+    price: decimal.Decimal = decimal.Decimal(0),
+    kind: Literal["a", "b"] = "a",
+    most: Annotated[int, msgspec.Meta(ge=1)] = 1,
+    said: Annotated[str, "what was said"] = "",
+    count: int = 7,
+) -> None:
+    """Find.
+
+    :param said: not this
+    """
+
+
+def parse(text, function=find):
+    return parse_arguments(function.signature, text, function.parameters)
+
+
+def test_arguments_have_the_types_of_the_parameters():
+    found = parse(
+        '{"place": {"name": "x"}, "unit": "c", "period": {"days": 2}, "filter": {"word": "w"}, "filters": [{"word": "v"}],'
+        '"when": "2026-01-02T03:04:05Z", "at": "02:00:00", "id": "12345678-1234-5678-1234-567812345678", "price": "1.10"}'
+    )
+
+    assert found == {
+        "place": Place("x"),
+        "unit": Unit.C,
+        "period": {"days": 2},
+        "filter": Filter(word="w"),
+        "filters": [Filter(word="v")],
+        "when": dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC),
+        "at": dt.time(2),
+        "id": uuid.UUID("12345678-1234-5678-1234-567812345678"),
+        "price": decimal.Decimal("1.10"),
+    }
+
+
+def test_the_schema_says_what_is_meant():
+    said = find.parameters["properties"]
+
+    assert said["when"]["anyOf"] == [{"type": "string", "format": "date-time"}, {"type": "null"}]
+    assert (said["at"]["format"], said["said"]["description"]) == ("time", "what was said")
+
+
+@pytest.mark.parametrize("text", ["", "  ", "{}", "null"])
+def test_nothing_is_no_arguments(text):
+    assert parse(text, tool(name="now")(lambda: 1)) == {}
+
+
+def test_a_null_leaves_a_parameter_to_its_default():
+    """Where null is a value, it is one."""
+    assert parse('{"place": {"name": "x"}, "count": null, "when": null}') == {"place": Place("x"), "when": None}
+
+
+def test_an_integer_may_be_written_as_a_number():
+    """As JSON Schema has it; and as a dialect has it whose numbers are all doubles."""
+    assert parse('{"place": {"name": "x", "floor": 2.0}, "count": 1e3}') == {"place": Place("x", 2), "count": 1000}
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("[]", "expected one JSON object"),
+        ('{"place"', "expected one JSON object"),
+        ("{}", 'place: missing (expected {"title":"Place"'),
+        ('{"place": {"name": 1}}', "place.name: Expected `str`, got `int`"),
+        ('{"place": {"name": "x"}, "count": 1.5}', 'count: Expected `int`, got `float` (expected {"type":"integer"})'),
+        ('{"place": {"name": "x"}, "most": 0}', "most: Expected `int` >= 1"),
+        ('{"place": {"name": "x"}, "kind": "c"}', "kind: Invalid enum value 'c'"),
+        (
+            '{"place": {"name": "x"}, "filter": {"most": "x"}}',
+            "filter.word: Field required, filter.most: Input should be",
+        ),
+        ('{"place": {"name": "x"}, "filters": [{}]}', "filters.word: Field required"),
+        ('{"place": {"name": "x"}, "other": 1}', "other: no such argument (there are: place, unit,"),
+        ('{"place": null}', "place: Expected `object`, got `null`"),
+    ],
+)
+def test_what_does_not_fit_is_told(text, words):
+    with pytest.raises(BadArguments) as told:
+        parse(text)
+
+    assert words in str(told.value)
+    assert "pydantic.dev" not in str(told.value)
+
+
+def test_everything_that_does_not_fit_is_told_at_once():
+    with pytest.raises(BadArguments, match=r"place: missing.*count: Expected.*nothing: no such"):
+        parse('{"count": "x", "nothing": 1}')
+
+
+@settings(max_examples=40)
+@given(st.lists(kinds.flatmap(with_value), min_size=1, max_size=3))
+def test_what_fits_the_types_is_read(drawn):
+    def function(**_: Any) -> None: ...
+
+    function.__signature__ = inspect.Signature(
+        [
+            inspect.Parameter(f"p{at}", inspect.Parameter.KEYWORD_ONLY, annotation=kind)
+            for at, (kind, _) in enumerate(drawn)
+        ]
+    )
+    text = jsonio.as_text(jsonio.encode({f"p{at}": value for at, (_, value) in enumerate(drawn)}))
+
+    assert parse(text, tool(function)).keys() == {f"p{at}" for at in range(len(drawn))}
+
+
+class Fussy(pydantic.BaseModel):
+    x: int
+
+    @pydantic.field_validator("x")
+    @classmethod
+    def refuse(cls, x):
+        raise KeyError("fussy")
+
+
+def test_a_type_that_fails_while_it_is_made_is_told():
+    def it(fussy: Fussy) -> None: ...
+
+    refused = Toolbox([it]).prepare(ToolCallView("1", "it", '{"fussy": {"x": 1}}'))
+
+    assert refused.detail == "arguments"
+    assert "cannot be read, and it was not run. KeyError: 'fussy'" in refused.result.content
+
+
+# --- what is said of a tool -------------------------------------------------------------------------------------------
+
+
+def test_a_tool_is_careful_unless_told_otherwise():
+    assert (find.effect, find.timeout, find.approval, find.max_output) == ("once", None, False, 50_000)
+
+
+def test_a_context_is_nobodys_to_give():
+    @tool(effect="keyed")
+    def pay(amount: int, context: ToolContext | None = None) -> str:
+        return f"{amount} {context}"
+
+    assert list(pay.parameters["properties"]) == ["amount"]
+    assert pay(3) == "3 None"
+
+
+@pytest.mark.parametrize(
+    "options, error, words",
+    [
+        ({"effect": "keyed"}, TypeError, "add a parameter annotated ToolContext"),
+        ({"effect": "twice"}, ValueError, "none of pure, idempotent, keyed, once"),
+        ({"timeout": 0}, ValueError, "no number of seconds"),
+        ({"timeout": float("nan")}, ValueError, "no number of seconds"),
+        ({"approval": "yes"}, TypeError, "neither True nor False"),
+        ({"max_output": 0}, ValueError, "no number of characters"),
+        ({"colour": "red"}, TypeError, "colour"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options, error, words):
+    with pytest.raises(error, match=words):
+        tool(name="it", **options)(lambda: 1)
+
+
+def test_an_approval_that_would_have_to_be_awaited_is_refused():
+    async def ask(**_):
+        return False
+
+    with pytest.raises(TypeError, match="not awaited"):
+        tool(name="it", approval=ask)(lambda: 1)
+
+
+@pytest.mark.parametrize(
+    "approval, needed",
+    [
+        (True, True),
+        (False, False),
+        (lambda amount, **_: amount > 100, False),
+        (lambda currency, **_: currency != "USD", False),  # left to its default, and told all the same
+        (lambda other: False, True),
+        (lambda **_: 1 / 0, True),
+    ],
+)
+def test_who_has_to_be_asked(approval, needed):
+    @tool(approval=approval)
+    def pay(amount: int, context: ToolContext, currency: str = "USD") -> None: ...
+
+    prepared = Toolbox([pay]).prepare(ToolCallView("1", "pay", '{"amount": 5}'))
+
+    assert isinstance(prepared, Prepared)
+    assert prepared.needs_approval is needed

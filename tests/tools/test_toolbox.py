@@ -1,0 +1,482 @@
+"""`Toolbox`: every call has a result, and nothing is begun that cannot be run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import logging
+import subprocess
+import sys
+import threading
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tenuto.core.messages import ToolCallView, ToolResult
+from tenuto.core.request import ServerTool, ToolDefinition
+from tenuto.tools import Outcome, Prepared, Refused, Toolbox, ToolContext, tool, web_search
+from tools.calls import call, ran, run, said
+
+
+@tool(effect="pure", timeout=30, approval=lambda a, **_: a > 100)
+def add(a: int, b: int = 2) -> int:
+    """Add."""
+    return a + b
+
+
+class Foreign:
+    """Somebody's own dispatcher."""
+
+    def __init__(self, *names, answer=None):
+        self.names, self.answer, self.seen = names, answer, []
+
+    def definitions(self):
+        return [*(ToolDefinition(name, kind="custom") for name in self.names), ServerTool("web_fetch")]
+
+    async def dispatch(self, made):
+        self.seen.append(made)
+        return self.answer if self.answer is not None else ToolResult("other", f"{made.name}: {made.args}")
+
+
+# --- what is in it ----------------------------------------------------------------------------------------------------
+
+
+def test_a_toolbox_holds_tools_of_every_sort():
+    def plain(x: int) -> int:
+        return x
+
+    foreign = Foreign("theirs")
+    box = Toolbox([add, plain, web_search(), foreign])
+
+    assert box.names() == ("add", "plain", "theirs")
+    assert [getattr(found, "name", "") or found.kind for found in box.definitions()] == [
+        "add", "plain", "web_search", "theirs", "web_fetch",
+    ]  # fmt: skip
+    assert (box.get("add"), box.get("theirs"), box.get("web_search")) == (add, foreign, None)
+
+
+def test_a_toolbox_in_a_toolbox_keeps_what_is_known_of_its_tools():
+    prepared = Toolbox([Toolbox([add, web_search()])]).prepare(call("add", a=101))
+
+    assert (prepared.effect, prepared.timeout, prepared.needs_approval) == ("pure", 30, True)
+
+
+@pytest.mark.parametrize(
+    "tools, named",
+    [
+        ([add, tool(name="add")(lambda: 1)], "'add'.*test_toolbox.add and .*lambda"),
+        ([add, Foreign("add")], "'add'.*test_toolbox.add and one of Foreign"),
+        ([tool(name="web_search")(lambda: 1), web_search()], "'web_search'.*lambda.*ServerTool"),
+        ([web_search(), tool(name="web_search")(lambda: 1)], "'web_search'.*the provider runs and .*lambda"),
+        ([web_search(), web_search()], "'web_search'"),
+    ],
+)
+def test_no_tool_hides_another(tools, named):
+    with pytest.raises(ValueError, match=f"two tools are called {named}"):
+        Toolbox(tools)
+
+
+def test_what_is_no_tool_is_refused():
+    with pytest.raises(TypeError, match="a definition alone has nothing to run"):
+        Toolbox([ToolDefinition("alone")])
+    with pytest.raises(ValueError, match="no name for a tool"):
+        Toolbox([Foreign("bad\nname")])
+
+
+# --- before anything begins -------------------------------------------------------------------------------------------
+
+
+def test_prepare_says_what_it_takes_to_run_a_call():
+    prepared = Toolbox([add]).prepare(call("add", a=5))
+
+    assert isinstance(prepared, Prepared)
+    assert (prepared.name, prepared.effect, prepared.timeout, prepared.needs_approval) == ("add", "pure", 30, False)
+    assert prepared.arguments == {"a": 5}
+
+
+@pytest.mark.parametrize(
+    "made, detail, words",
+    [
+        (call("ad"), "unknown-tool", "no tool 'ad', and nothing was run. Did you mean add? The tools are: add."),
+        (ToolCallView("1", "add", '{"a": 1', broken="cut off"), "arguments", "not JSON: cut off"),
+        (ToolCallView("1", "add", "[1]"), "arguments", "one JSON object"),
+        (ToolCallView("1", "add", "free", kind="custom"), "arguments", "not as a custom call"),
+        (call("add", a="x"), "arguments", 'a: Expected `int`, got `str` (expected {"type":"integer"})'),
+        (call("add"), "arguments", "a: missing"),
+    ],
+)
+def test_a_call_that_cannot_be_run_is_refused_in_words(made, detail, words):
+    refused = Toolbox([add]).prepare(made)
+
+    assert isinstance(refused, Refused)
+    assert (refused.detail, refused.result.is_error, refused.result.tool_use_id) == (detail, True, made.id)
+    assert words in refused.result.content
+    assert refused.outcome == Outcome(refused.result, "failed", detail)
+    assert asyncio.run(Toolbox([add]).dispatch(made)) == refused.result
+
+
+def test_an_empty_toolbox_says_so():
+    assert "There are no tools." in said([], "add")
+
+
+@settings(max_examples=50)
+@given(st.text(), st.text())
+def test_whatever_a_model_writes_is_answered(name, args):
+    box = Toolbox([add])
+
+    for made in (ToolCallView("1", "add", args), ToolCallView("1", name, args)):
+        prepared = box.prepare(made)
+        assert isinstance(prepared, Prepared) or prepared.result.is_error
+
+
+# --- running ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_call_by_hand_has_a_result():
+    assert asyncio.run(Toolbox([add]).dispatch(call("add", a=1))) == ToolResult("call_1", "3")
+
+
+class Callable:
+    def __call__(self, x: int) -> int:
+        return x
+
+    async def later(self, x: int) -> int:
+        return x
+
+
+class Later:
+    async def __call__(self, x: int) -> int:
+        return x
+
+
+async def later(x: int, more: int = 0) -> int:
+    await asyncio.sleep(0)
+    return x + more
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        Callable(),
+        Callable().later,
+        Later(),
+        later,
+        functools.partial(later, more=0),
+        lambda x: later(x, 0),
+        lambda x: x,
+    ],
+)
+def test_any_callable_runs(function):
+    assert said([tool(name="it")(function)], "it", x=3) == "3"
+
+
+def test_a_tool_that_blocks_does_not_keep_others_waiting():
+    """Thirty tools that wait for one another: a pool of threads would be stuck."""
+    meeting = threading.Barrier(30, timeout=20)
+
+    @tool
+    def meet() -> str:
+        meeting.wait()
+        return "met"
+
+    async def all_of_them():
+        box = Toolbox([meet])
+        return await asyncio.gather(*(box.dispatch(call("meet")) for _ in range(30)))
+
+    assert {result.content for result in asyncio.run(all_of_them())} == {"met"}
+
+
+def test_context_variables_reach_a_thread():
+    word = contextvars.ContextVar("word", default="none")
+
+    @tool
+    def tell() -> str:
+        return f"{word.get()} {threading.current_thread().daemon}"
+
+    word.set("heard")
+
+    assert said([tell], "tell") == "heard True"
+
+
+def test_the_context_is_filled_in():
+    @tool(effect="keyed")
+    def charge(amount: int, context: ToolContext) -> list:
+        return [amount, context.key, context.attempt, context.session, context.call.id, context.cancelled]
+
+    outcome = run([charge], call("charge", amount=3), key="s/1/c", attempt=2, session="s")
+
+    assert outcome.result.content == '[3,"s/1/c",2,"s","call_1",false]'
+    assert "context" not in charge.parameters["properties"]
+    assert (
+        asyncio.run(Toolbox([charge]).dispatch(call("charge", amount=3))).content == '[3,"call_1",1,"","call_1",false]'
+    )
+
+
+# --- progress ---------------------------------------------------------------------------------------------------------
+
+
+def steps():
+    yield "one"
+    yield 2
+    yield "three"
+
+
+def returning():
+    yield "one"
+    return {"x": 1}
+
+
+async def later_steps():
+    yield "one"
+    yield "two"
+
+
+def silent():
+    yield from ()
+
+
+@pytest.mark.parametrize(
+    "function, heard, result",
+    [
+        (steps, ["one", "three"], "three"),
+        (returning, ["one"], '{"x":1}'),
+        (later_steps, ["one", "two"], "two"),
+        (silent, [], "(no output)"),
+    ],
+)
+def test_what_a_generator_yields_is_progress_and_its_last_word_the_result(function, heard, result):
+    told = []
+
+    outcome = run([tool(function)], call(function.__name__), progress=told.append)
+
+    assert (told, outcome.result.content) == (heard, result)
+
+
+def test_progress_after_the_end_goes_nowhere():
+    told, kept = [], []
+
+    @tool
+    def keep(context: ToolContext) -> str:
+        context.progress("now")
+        kept.append(context)
+        return "x"
+
+    run([keep], call("keep"), progress=told.append)
+    kept[0].progress("late")
+
+    assert (told, kept[0].cancelled) == (["now"], False)
+
+
+def test_a_listener_that_fails_does_not_disturb_the_work():
+    def it(context: ToolContext) -> str:
+        context.progress("half")
+        return "whole"
+
+    def fail(text):
+        raise RuntimeError("closed")
+
+    assert run([it], call("it"), progress=fail).result.content == "whole"
+
+
+# --- what goes wrong --------------------------------------------------------------------------------------------------
+
+
+class Odd(Exception):
+    def __str__(self):
+        raise RuntimeError
+
+
+def group():
+    return ExceptionGroup("many", [ValueError("a"), ExceptionGroup("inner", [KeyError("b")])])
+
+
+@pytest.mark.parametrize(
+    "error, words",
+    [
+        (ValueError("no such city"), "ValueError: no such city"),
+        (ValueError(), "ValueError"),
+        (Odd(), "Odd"),
+        (group(), "ValueError: a; KeyError: 'b'"),
+        (SystemExit(3), "RuntimeError: the tool wanted to end the program (SystemExit: 3)"),
+    ],
+)
+@pytest.mark.parametrize("waits", [False, True])
+def test_what_a_tool_raises_is_told_and_logged(error, words, waits, caplog):
+    async def later():
+        raise error
+
+    def now():
+        raise error
+
+    caplog.set_level(logging.DEBUG, "tenuto")
+    outcome = run([tool(name="it")(later if waits else now)], call("it"))
+
+    assert outcome == Outcome(ToolResult("call_1", words, is_error=True), "failed", "exception")
+    assert any(record.levelno == logging.DEBUG and record.exc_info for record in caplog.records)
+
+
+def test_a_long_complaint_is_cut():
+    def it():
+        raise ValueError("x" * 10_000)
+
+    assert len(said([it], "it")) < 2200
+
+
+def test_a_tool_that_cancels_itself_is_cancelled():
+    async def it():
+        raise asyncio.CancelledError
+
+    outcome = run([it], call("it"))
+
+    assert (outcome.outcome, outcome.detail, outcome.result.is_error) == ("cancelled", "cancelled", True)
+
+
+def test_an_interrupt_goes_on():
+    def it():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run([it], call("it"))
+
+
+def test_a_foreign_dispatcher_is_asked():
+    foreign = Foreign("theirs")
+    made = ToolCallView("c9", "theirs", "free text", kind="custom")
+
+    prepared = Toolbox([foreign]).prepare(made)
+
+    assert (prepared.effect, prepared.needs_approval, prepared.tool) == ("once", False, foreign)
+    assert run([foreign], made).result == ToolResult("c9", "theirs: free text")
+    assert foreign.seen == [made]
+
+
+def test_a_foreign_dispatcher_that_answers_anything_has_a_result():
+    assert run([Foreign("theirs", answer=object())], call("theirs")).detail == "result"
+
+
+# --- time -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_thread_whose_time_is_up_is_left_behind_and_told():
+    """Nobody can say what it did, and what it still says goes nowhere."""
+    told, go, over = [], threading.Event(), threading.Event()
+
+    @tool(timeout=0.01)
+    def slow(context: ToolContext) -> str:
+        go.wait(20)
+        context.progress("late")
+        told.append(context.cancelled)
+        over.set()
+        return "late"
+
+    outcome = run([slow], call("slow"), progress=told.append)
+    go.set()  # the loop is closed by now
+    assert over.wait(20)
+
+    assert (outcome.outcome, outcome.detail, outcome.result.is_error) == ("unknown", "timeout", True)
+    assert "after 0.01 s and may still be running. It may or may not have taken effect" in outcome.result.content
+    assert told == [True]
+
+
+def test_an_async_tool_whose_time_is_up_may_clean_up():
+    cleaned = []
+
+    @tool(timeout=0.01)
+    async def slow() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            cleaned.append(True)
+
+    outcome = run([slow], call("slow"))
+
+    assert (outcome.outcome, outcome.detail, cleaned) == ("failed", "timeout", [True])
+    assert "may have taken effect in part" in outcome.result.content
+
+
+def test_an_async_tool_that_will_not_stop_is_left(monkeypatch):
+    monkeypatch.setattr("tenuto.tools.running.GRACE", 0.01)
+    free = asyncio.Event()
+
+    @tool(timeout=0.01)
+    async def stubborn() -> None:
+        while not free.is_set():
+            try:
+                await free.wait()
+            except asyncio.CancelledError:
+                continue
+
+    async def go():
+        outcome = await ran(Toolbox([stubborn]), call("stubborn"))
+        free.set()
+        return outcome
+
+    assert asyncio.run(go()).outcome == "unknown"
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_cancelling_a_run_reaches_the_tool(waits):
+    """An async tool has ended when the run has; one in a thread finds out."""
+    seen, over = [], threading.Event()
+
+    async def go():
+        begun = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        async def later():
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                seen.append("stopped")
+
+        def now(context: ToolContext):
+            loop.call_soon_threadsafe(begun.set)
+            while not context.cancelled:
+                pass
+            seen.append("stopped")
+            over.set()
+
+        task = asyncio.create_task(ran(Toolbox([tool(name="it")(later if waits else now)]), call("it")))
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert waits or over.wait(20)
+        return list(seen)  # as it is when the run has ended, not when the loop has
+
+    assert asyncio.run(go()) == ["stopped"]
+
+
+def test_a_generator_stops_at_its_next_step_when_nobody_waits():
+    closed, step = threading.Event(), threading.Event()
+
+    @tool(timeout=0.01)
+    def endless():
+        try:
+            while True:
+                step.wait(20)
+                yield "again"
+        finally:
+            closed.set()
+
+    assert run([endless], call("endless")).outcome == "unknown"
+    step.set()
+    assert closed.wait(20)
+
+
+def test_a_tool_that_blocks_does_not_keep_the_program_from_ending():
+    code = """
+import asyncio, threading
+from tenuto.tools import Toolbox, tool
+from tenuto.core.messages import ToolCallView
+@tool(timeout=0.01)
+def forever(): threading.Event().wait()
+print(asyncio.run(Toolbox([forever]).dispatch(ToolCallView("1", "forever", ""))).is_error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
+
+    assert (done.stdout, done.stderr) == ("True\n", "")
