@@ -37,7 +37,7 @@ ROW = Provider("bench", "openai-chat", "https://bench.test/v1")
 @tool(effect="pure")
 async def look(turn: int) -> str:
     """Look."""
-    return "seen"
+    return f"seen {turn}"
 
 
 def _frames(delta: dict, reason: str) -> Answer:
@@ -52,7 +52,12 @@ def _frames(delta: dict, reason: str) -> Answer:
 
 def _answers(turns: int) -> list[Answer]:
     called = [
-        {"index": 0, "id": f"call_{at}", "type": "function", "function": {"name": "look", "arguments": f'{{"turn": {at}}}'}}
+        {
+            "index": 0,
+            "id": f"call_{at}",
+            "type": "function",
+            "function": {"name": "look", "arguments": f'{{"turn": {at}}}'},
+        }
         for at in range(turns - 1)
     ]
     last = _frames({"role": "assistant", "content": "It is done."}, "stop")

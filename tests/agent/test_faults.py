@@ -61,13 +61,12 @@ def test_a_clock_that_jumps(tenuto_sim, tmp_path):
     tenuto_sim.assert_clean()
 
 
-@pytest.mark.parametrize("hours", [24, -24])
-def test_a_lease_of_another_day(tenuto_sim, tmp_path, hours):
-    """Whoever held a session and died held it until tomorrow, or until yesterday: it is to be had at once."""
+def test_a_lease_of_another_day(tenuto_sim, tmp_path):
+    """Whoever held a session and died wrote as if it were tomorrow: it is to be had at once, today."""
     tenuto_sim.script(TOOLS, turn(say("It is done.")))
     where = str(tmp_path / "sessions.db")
 
-    with asking.running(victim, where, f"{hours}") as process:
+    with asking.running(victim, where, "24") as process:
         asking.wait_for(process, "holding", "holding")
         process.send_signal(signal.SIGKILL)
 
@@ -210,9 +209,9 @@ def test_ctrl_c_twice(tenuto_sim, tmp_path):
     tenuto_sim.assert_clean()
 
 
-@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGHUP])
 def test_ended_at_once(tenuto_sim, tmp_path, sent):
-    """Told to end, left by its terminal, or taken by the system for its memory: nothing is written, and it goes on."""
+    """Told to end, or left by its terminal: as after kill -9 nothing is written, and it goes on."""
     tenuto_sim.script(TOOLS, turn(say("It is done.")))
     where = str(tmp_path / "sessions.db")
 

@@ -20,9 +20,9 @@ TURNS = 200
 FAULTY = 0.35
 """How many of the requests meet a fault."""
 FAULTS = ("denied", "gone", "cut", "ended", "stalled", "malformed")
-STALLS = 3
-PATIENCE = 1.0
-"""Seconds of silence in an answer; so few stalls are enough."""
+STALLS = 1
+PATIENCE = 1.5
+"""Seconds of silence that an answer may have: time enough for a machine that is busy, so there is one stall only."""
 LARGEST = 1500
 """Before which byte of an answer a fault may come; most answers are shorter than that."""
 
@@ -122,7 +122,7 @@ async def _played(sim, where, seed):
 
 
 def test_two_hundred_turns(tenuto_sim, tmp_path):
-    turns = [turn(think(f"Thought {at}."), say(f"Step {at}."), call("look", {"turn": at})) for at in range(TURNS - 1)]
+    turns = [turn(think(f"Thought {at}."), call("look", {"turn": at})) for at in range(TURNS - 1)]
     tenuto_sim.script(*turns, turn(say("It is done.")))
     seed = random.SystemRandom().randrange(1 << 32)
 

@@ -6,15 +6,11 @@
 from __future__ import annotations
 
 import os
-import random
 
 import pytest
 
-from crash.asking import swept
+from crash.asking import SOME, sampled, swept
 from real_postgres import CannotStart, using
-
-SOME = 20
-"""Lines and events for each database, at one of which it dies; which ones is printed as a seed."""
 
 
 @pytest.fixture(scope="module")
@@ -29,21 +25,12 @@ def server(tmp_path_factory):
         pytest.fail(str(exc), pytrace=False)
 
 
-def _swept(kind, *given):
-    seed = random.SystemRandom().randrange(1 << 32)
-    done = swept("--part", "agent", "--only", kind, "--some", f"{SOME}", "--seed", f"{seed}", "--hands", "1", *given)
-    [(killed, missed, violations)] = done.parts.values()
-    assert (done.code, violations) == (0, 0), done.said
-    assert killed > 20 + SOME
-    assert missed < 5  # threads take turns as they like: a last time may not come again
-
-
 def test_sqlite():
-    _swept("sqlite")
+    assert sampled("agent", "sqlite") > 20 + SOME
 
 
 def test_postgres(server):
-    _swept("postgres", "--server", str(server.folder))
+    assert sampled("agent", "postgres", "--server", str(server.folder)) > 20 + SOME
 
 
 SPOILS = {

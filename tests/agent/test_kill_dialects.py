@@ -2,7 +2,7 @@
 
 The strict simulator refuses nothing, is asked once for each turn but for those that were cut, and gets every block and
 token back in its place; a token that is changed in the journal is refused (`crash.dialects` says how it is looked at).
-`python tests/crash --part dialects` (`make crash`) has fifty turns for every style, here it is one for each dialect.
+`python tests/crash --part dialects` (`make crash`) has fifty turns for every style; here it is one, and fewer kills.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def test_every_style():
 
     [(killed, _, violations)] = done.parts.values()
     assert (done.code, violations) == (0, 0), done.said
-    assert killed > 60
+    assert killed > 25
     for dialect in ("anthropic-messages", "openai-responses", "openai-chat", "gemini"):
         [rules] = re.findall(rf"(?m)^    {dialect}: (\d+): ", done.said)
         assert int(rules) > 15

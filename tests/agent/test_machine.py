@@ -235,7 +235,7 @@ ALL = [
     *(j.decided(at, allowed=False) for at in PLACES),
     *(j.compacted(upto) for upto in (0, 3, 7, 20)),
 ]
-JOURNALS = st.binary(max_size=120).map(lambda picks: [ALL[pick % len(ALL)] for pick in picks])
+JOURNALS = st.binary(min_size=40, max_size=120).map(lambda picks: [ALL[pick % len(ALL)] for pick in picks])
 """Any acts in any order: a byte picks one, which costs Hypothesis less than anything else would."""
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from crash.agent_tools import Ran
@@ -102,9 +103,7 @@ class AgentJudge:
             for what in self._differences(after, open_then):
                 self._expect(False, what)
 
-    def _calls(
-        self, before: list[Entry], after: list[Entry], open_then: dict[tuple[int, int], Started]
-    ) -> None:
+    def _calls(self, before: list[Entry], after: list[Entry], open_then: dict[tuple[int, int], Started]) -> None:
         """Each call has one result, and those whose fate nobody knows say so."""
         results = Counter((at, act.ordinal) for at, act in _by_reply(after, Returned))
         calls = [(at, ordinal) for at, n in _calls_by_reply(after).items() for ordinal in range(n)]
@@ -118,7 +117,7 @@ class AgentJudge:
             honest = act.result.is_error and "may or may not have taken effect" in str(act.result.content)
             self._expect(honest, f"an interrupted call is told as {act.result}")
         messages = transcript_of(after).messages
-        for message, follows in zip(messages, messages[1:], strict=False):
+        for message, follows in pairwise(messages):
             if isinstance(message, AssistantMessage) and message.has_tool_calls():
                 ids = [view.id for view in message.tool_calls()]
                 given = [result.tool_use_id for result in follows.results] if isinstance(follows, ToolResults) else []
@@ -141,7 +140,12 @@ class AgentJudge:
             self._expect(len(heard) <= self.uncut.asked + 1, f"asked {len(heard)} times, {self.uncut.asked} uncut")
         if heard and self.story.same:
             last = max((one for one in heard if self._is_own(one)), key=lambda one: len(one.asked))
-            calls = [view.id for m in transcript_of(after).messages[:-1] if isinstance(m, AssistantMessage) for view in m.tool_calls()]
+            calls = [
+                view.id
+                for m in transcript_of(after).messages[:-1]
+                if isinstance(m, AssistantMessage)
+                for view in m.tool_calls()
+            ]
             self._expect(_RESULTS.findall(last.asked) == calls, "the last question has the results in another order")
 
     def _is_own(self, one: Heard) -> bool:

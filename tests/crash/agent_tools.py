@@ -63,6 +63,7 @@ def made(ledger: Ledger, meeting: Meeting, said: Callable[[], None], *, approval
 
         Args:
             turn: which turn it is
+            context: filled in
         """
         yield "I look"
         meeting.wait(turn)

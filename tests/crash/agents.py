@@ -24,6 +24,7 @@ from tenuto.core.journal import Entry, Fold, Returned, Started
 
 SOURCES = Path(tenuto.__file__).parent
 TOOLS = "the tools that are run"
+PAID = 1 + next(at for at, line in enumerate(Path(agent_tools.__file__).read_text().splitlines()) if "paid {" in line)
 
 
 # --- ways to break it -------------------------------------------------------------------------------------------------
@@ -95,8 +96,8 @@ class AgentWork:
         self.uncut: dict[tuple[str, str], Uncut] = {}
 
     def tells(self, point: Point) -> bool:
-        """In the tool that may be run once, while others run."""
-        return (point.file, point.role, point.which) == (TOOLS, "tool-pay", "last")
+        """In the tool that may be run once, when it has taken effect."""
+        return (point.file, point.line, point.role) == (TOOLS, PAID, "tool-pay")
 
     def marked(self, kind: str) -> tuple[Marked, ...]:
         return ((DRIVERS[kind], "commit", COMMIT), (AsyncSession, "tell", EVENT))

@@ -20,6 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,7 +38,7 @@ from tenuto.client.client import AsyncClient
 from tenuto.client.middleware import Retry
 from tenuto.core.blocks import Reasoning, Text, ToolUse
 from tenuto.core.journal import Asked, Entry, Replied, digest_of, transcript_of
-from tenuto.core.messages import AssistantMessage, ToolResults
+from tenuto.core.messages import AssistantMessage, Message, ToolResults
 from tenuto.errors import LLMError, SessionNotFound
 from tenuto.sim.script import Script
 from tenuto.sim.styles import STYLES
@@ -193,7 +194,9 @@ def _missing(trip: Trip, entries: Sequence[Entry], heard: Sequence[Heard]) -> It
         if isinstance(entry.act, Asked) and entry.act.digest in texts:
             text = texts[entry.act.digest]
             yield from _left_out(text, entries[:at], silent=silent)
-            yield from (f"entry {entry.seq}: the provider's token {t:.40} is not sent back" for t in _unsent(text, tokens))
+            yield from (
+                f"entry {entry.seq}: the provider's token {t:.40} is not sent back" for t in _unsent(text, tokens)
+            )
         if isinstance(entry.act, Replied):
             asked = next(e.act.digest for e in reversed(entries[:at]) if isinstance(e.act, Asked))
             answer = next((one.answered for one in reversed(heard) if one.digest == asked), "")
@@ -220,7 +223,7 @@ def _attempts(trip: Trip, entries: Sequence[Entry], heard: list[str]) -> Iterato
 
 def _pairs(entries: Sequence[Entry]) -> Iterator[tuple[AssistantMessage, Any]]:
     messages = transcript_of(entries).messages
-    for message, after in zip(messages, messages[1:], strict=False):
+    for message, after in pairwise(messages):
         if isinstance(message, AssistantMessage):
             yield message, after
 
@@ -231,33 +234,39 @@ def _left_out(text: str, before: Sequence[Entry], *, silent: bool) -> Iterator[s
     `silent`: the provider's row says that readable reasoning is never handed back to it.
     """
     at = 0
+    words: list[str] = []
     for message in transcript_of(before).messages:
+        for group in _groups(message, silent=silent):
+            places = [text.find(needle, at) for needle in group]
+            if min(places, default=0) < 0:
+                yield f"a question lacks {group[places.index(-1)]!r:.60}, or has it elsewhere"
+                return
+            at = max(places, default=at)
         if isinstance(message, AssistantMessage):
-            chat = message.origin is not None and message.origin.dialect == "openai-chat"
-            kept = [block for block in message.blocks if not (silent and isinstance(block, Reasoning))]
-            groups = [_needles(block) for block in kept]
-            # A message of the chat dialect is an object with a field for each kind: only calls stand in an order
-            for group in [sum(groups, [])] if chat else groups:
-                places = [text.find(needle, at) for needle in group]
-                if min(places, default=0) < 0:
-                    yield f"a question lacks {group[places.index(-1)]!r:.60}, or has it elsewhere"
-                    return
-                at = max(places, default=at)
-        elif isinstance(message, ToolResults):
-            for result in message.results:
-                at = text.find(str(result.content)[:20], at)
-                if at < 0:
-                    yield f"a question lacks the result {result.content!r:.60}, or has it elsewhere"
-                    return
+            words += [word for view in message.tool_calls() for word in _WORD.findall(view.args)]
+    if list(dict.fromkeys(_WORD.findall(text))) != words:
+        yield f"a question has its calls in another order than {words}"
+
+
+def _groups(message: Message, *, silent: bool) -> list[list[str]]:
+    """Return what has to be found of a message, one part behind the other."""
+    if isinstance(message, ToolResults):
+        return [[json.dumps(str(result.content)[:20])[1:-1]] for result in message.results]
+    if not isinstance(message, AssistantMessage):
+        return []
+    groups = [_needles(block) for block in message.blocks if not (silent and isinstance(block, Reasoning))]
+    # In the chat dialect it is an object with a field for each kind of block, whose order says nothing
+    return [list(chain(*groups))] if message.origin and message.origin.dialect == "openai-chat" else groups
 
 
 def _needles(block: Any) -> list[str]:
     """Return what has to be found of a block in a question's text."""
     if isinstance(block, ToolUse):
-        return [block.name, *re.findall(r"word-\d+-\d", block.args)]
+        return [block.name, *_WORD.findall(block.args)]
     return [json.dumps(block.text)[1:-1]] if isinstance(block, Text | Reasoning) and block.text else []
 
 
+_WORD = re.compile(r"word-\d+-\d")
 _KEPT = re.compile(rb'(?:signature|encrypted_content|thoughtSignature)\\*": ?\\*"([\w+/=-]{16,})')
 _TOKEN = re.compile(r'"(?:signature|encrypted_content|thoughtSignature|thought_signature)": ?"([^"]{16,})"')
 
@@ -285,7 +294,9 @@ def _changed(trip: Trip) -> bool:
     """Change one letter of the first token in the journal, behind the store's back; tell whether there is one."""
     database = sqlite3.connect(trip.place.address())
     with contextlib.closing(database), database:
-        for row, body in database.execute("SELECT rowid, body FROM entries WHERE kind = 'replied' ORDER BY seq").fetchall():
+        for row, body in database.execute(
+            "SELECT rowid, body FROM entries WHERE kind = 'replied' ORDER BY seq"
+        ).fetchall():
             found = _KEPT.search(body)
             if found:
                 at = (found.start(1) + found.end(1)) // 2
@@ -323,8 +334,9 @@ def _refused(trip: Trip, provider: Provider, *, change: bool) -> str | None:
 class Trips:
     """All of them."""
 
-    def __init__(self, base: Path, provider: Provider, seed: int) -> None:
+    def __init__(self, base: Path, provider: Provider, seed: int, *, few: bool) -> None:
         self._base = base
+        self._few = few
         self._provider = provider
         self._seed = seed
         os.environ["TENUTO_SIM_URL"] = provider.url
@@ -348,7 +360,8 @@ class Trips:
         chance = random.Random(f"{self._seed} {trip.style} {trip.length}")
         length = LENGTHS[trip.length]
         killed = 0
-        for kill in [*(chance.randrange(1, length.apart) for _ in range(length.kills)), 0]:
+        kills = 1 if self._few and length.kills == 2 else length.kills
+        for kill in [*(chance.randrange(1, length.apart) for _ in range(kills)), 0]:
             status, said = in_child(lambda kill=kill: _walked(trip, kill))
             if status != signal.SIGKILL:
                 break
@@ -363,11 +376,11 @@ class Trips:
         return found
 
 
-def tampered(trips: Trips, provider: Provider, names: Sequence[str]) -> Found:
+def tampered(trips: Trips, provider: Provider, *, few: bool) -> Found:
     """See that a changed token is refused, and that the same session goes on if none was changed."""
     found = Found()
-    for style in names:
-        for change in (False, True):
+    for style in SEALED if few else ALL_SEALED:
+        for change in (True,) if few else (False, True):
             trip = trips.trip(style, "two")
             status, rule = in_child(lambda trip=trip, change=change: _refused(trip, provider, change=change))
             if status or bool(rule) != change:
@@ -378,10 +391,11 @@ def tampered(trips: Trips, provider: Provider, names: Sequence[str]) -> Found:
 
 
 def swept(base: Path, provider: Provider, seed: int, hands: int, *, few: bool) -> int:
-    """Do all of them; `few`: of the long ones, one for each dialect. Print what was found; return how much was wrong."""
+    """Do all of them; `few`: one long one, and fewer kills. Print what was found; return how much was wrong."""
     began = time.monotonic()
-    trips = Trips(base, provider, seed)
-    chosen = [(style, length) for length in LENGTHS for style in (HOMES if few and length == "fifty" else NAMES)]
+    trips = Trips(base, provider, seed, few=few)
+    long = [HOMES[seed % len(HOMES)]] if few else NAMES
+    chosen = [*((style, "two") for style in NAMES), *((style, "fifty") for style in long)]
     random.Random(seed).shuffle(chosen)
     parts = [Child(lambda part=part: trips.done(chosen[part::hands]), patience=0) for part in range(hands)]
     found = Found()
@@ -389,10 +403,12 @@ def swept(base: Path, provider: Provider, seed: int, hands: int, *, few: bool) -
         status, value = part.end()
         found.add(value if isinstance(value, Found) else Found([f"a part ended with {status}: {value}"]))
     said = ", ".join(f"{name} {times}" for name, times in sorted(found.count.items()))
-    print(f"dialects: {len(NAMES)} styles (seed {seed}), {said}, {time.monotonic() - began:.1f} s; rules that were tried:")
+    print(
+        f"dialects: {len(NAMES)} styles (seed {seed}), {said}, {time.monotonic() - began:.1f} s; rules that were tried:"
+    )
     for dialect, rules in sorted(found.tried.items()):
         print(f"    {dialect}: {len(rules)}: {', '.join(sorted(rules))}")
-    found.add(tampered(trips, provider, SEALED if few else ALL_SEALED))
+    found.add(tampered(trips, provider, few=few))
     for what in found.wrong[:20]:
         print(f"  VIOLATION: {what[-2000:]}")
     print(f"dialects: killed {found.count['killed']}, not reached 0, violations {len(found.wrong)}")

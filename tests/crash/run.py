@@ -16,7 +16,7 @@ on. There are three parts:
                        [--server FOLDER] [--spoil NAME | --hurry]
 
 `--some`: every commit of the first story, and so many of the other points by chance; of the sessions of fifty turns, one
-for each dialect. `--server` is the folder of a Postgres that runs already. `--spoil` shows that a fault is seen: the
+whose dialect the seed chooses. `--server` is the folder of a Postgres that runs already. `--spoil` shows that a fault is seen: the
 product is broken in one way after the other, dies at points that tell, and violations have to be found (`hurry` is a store
 that acknowledges too soon; the agent's are in `crash.agents`).
 """
@@ -86,9 +86,7 @@ def _server(kind: str, base: Path, given: argparse.Namespace, ends: contextlib.E
     return ends.enter_context(using(base / "server")) if given.server is None else Postgres(Path(given.server))
 
 
-def _part(
-    work: Work, base: Path, servers: dict[str, Postgres | None], given: argparse.Namespace, seed: int
-) -> int:
+def _part(work: Work, base: Path, servers: dict[str, Postgres | None], given: argparse.Namespace, seed: int) -> int:
     hit: Hit = set()
     wrong = 0
     for kind, server in servers.items():
@@ -119,7 +117,9 @@ def _swept(sweep: Sweep, given: argparse.Namespace, seed: int, hit: Hit) -> int:
     chosen = lines if given.some is None else random.Random(f"{seed}").sample(lines, min(given.some, len(lines)))
     result = shared(sweep, [*commits, *chosen], given.hands)
     which = f"all {len(lines)}" if given.some is None else f"{len(chosen)} of {len(lines)} (seed {seed})"
-    print(f"{kind}: {len(commits)} points at commits, {which} points at lines and events, {time.monotonic() - began:.1f} s")
+    print(
+        f"{kind}: {len(commits)} points at commits, {which} points at lines and events, {time.monotonic() - began:.1f} s"
+    )
     _print_counts(result)
     _print_end(kind, result)
     return len(result.wrong)

@@ -74,7 +74,10 @@ SCRIPTS = (
         (
             turn(
                 *(think("Files."), call("write_file", {"path": "a.txt", "content": "one\ntwo\n"})),
-                *(call("read_file", {"path": "fixed.txt"}), call("shell", {"command": "printf x >> ran; cat fixed.txt"})),
+                *(
+                    call("read_file", {"path": "fixed.txt"}),
+                    call("shell", {"command": "printf x >> ran; cat fixed.txt"}),
+                ),
             ),
             turn(
                 *(call("edit_file", {"path": "a.txt", "old": "two", "new": "three"}),),
@@ -84,7 +87,10 @@ SCRIPTS = (
         ),
         "files",
     ),
-    Script((turn(call("look", {"turn": 1}), call("pay", {"turn": 1}), call("note", {"turn": 1})), turn(say("Enough."))), "cut"),
+    Script(
+        (turn(call("look", {"turn": 1}), call("pay", {"turn": 1}), call("note", {"turn": 1})), turn(say("Enough."))),
+        "cut",
+    ),
 )
 
 

@@ -28,7 +28,9 @@ from real_postgres import Postgres
 Counts: TypeAlias = dict[tuple[str, int, str], int]
 """How often a line of a file is run by a role."""
 TOGETHER = 12
-"""How many of the dead are judged together where they share a schema: to connect takes longer than to look."""
+"""How many of the dead are judged by one process, and in one go where they share a schema: to connect takes longer than to
+look.
+"""
 PATIENCE = 40
 """Seconds after which a child is stuck, and ends."""
 
@@ -101,10 +103,7 @@ class Sweep:
         dead: list[tuple[Place, Point]] = []
         for point in points:
             place = self._one(point, result)
-            if place is not None and place.before:
-                dead.append((place, point))
-            elif place is not None:
-                self._judge([(place, point)], result)
+            dead += [(place, point)] if place is not None else []
             if len(dead) >= TOGETHER:
                 self._judge(dead, result)
                 dead = []
@@ -131,7 +130,7 @@ class Sweep:
         return None
 
     def _judge(self, dead: Sequence[tuple[Place, Point]], result: Result) -> None:
-        """Judge what was left, all of it in one database."""
+        """Judge what was left, in a process that knows nothing of those that died."""
         to_the_end = [not self.brief or point.file != COMMIT for _, point in dead]
         status, found = in_child(lambda: self._judged([place for place, _ in dead], to_the_end))
         for place, _ in dead:
@@ -160,7 +159,13 @@ class Sweep:
 
     def _judged(self, places: Sequence[Place], to_the_end: Sequence[bool]) -> list[Verdict]:
         self.spoil(True)
-        return asyncio.run(self.work.judged(places, to_the_end))
+        apart = [[at] for at, place in enumerate(places) if not place.before]
+        near = [at for at, place in enumerate(places) if place.before]  # in one schema
+        found: dict[int, Verdict] = {}
+        for part in [*apart, *([near] if near else [])]:
+            work = self.work.judged([places[at] for at in part], [to_the_end[at] for at in part])
+            found |= zip(part, asyncio.run(work), strict=True)
+        return [found[at] for at in range(len(places))]
 
 
 def shared(sweep: Sweep, points: Sequence[Point], hands: int) -> Result:

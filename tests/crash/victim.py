@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from typing import Any
+from pathlib import Path
 
 from tenuto import Agent, tool
 from tenuto.agent.events import ToolReturned
 from tenuto.core.events import ContentDelta
+from tenuto.store.sql import SqlStore
+from tenuto.store.sqlite import SqliteEngine
 
 HOURS = 3_600_000
 
@@ -49,15 +51,14 @@ def grip() -> str:
     return "gripped"
 
 
-def agent(where: str, hours: float = 0, **given: Any) -> Agent:
-    """Make the agent, with a clock that is some hours off."""
-    return Agent(
-        "sim/anthropic",
-        tools=[look, hold, grip],
-        store=where,
-        now=lambda: time.time_ns() // 1_000_000 + int(hours * HOURS),
-        **given,
-    )
+def agent(where: str, hours: float = 0) -> Agent:
+    """Make the agent. With a clock that is some hours off, its store goes by that clock, too."""
+
+    def now() -> int:
+        return time.time_ns() // 1_000_000 + int(hours * HOURS)
+
+    store = SqlStore(SqliteEngine(Path(where)), now=now) if hours else where
+    return Agent("sim/anthropic", tools=[look, hold, grip], store=store, now=now)
 
 
 def main() -> None:

@@ -128,7 +128,7 @@ class AsyncAgent:
         if self.closed:
             raise RuntimeError("the agent is closed")
         if self._store is None:
-            self._store = open_store(_default_place() if self._where is ... else self._where)
+            self._store = open_store(settings.store() if self._where is ... else self._where)
         return self._store
 
     async def close(self) -> None:
@@ -212,8 +212,3 @@ def _client(given: dict[str, Any]) -> AsyncClient:
     """Make a client of what the options say of one, and take that from them. Trying again is the agent's own affair."""
     said = {name: given.pop(name) for name in OF_CLIENTS if name in given}
     return AsyncClient(**{"middleware": [], **said})
-
-
-def _default_place() -> str:
-    """Return where sessions are kept unless somebody says otherwise."""
-    return settings.value("TENUTO_STORE") or str(settings.home() / "sessions.db")

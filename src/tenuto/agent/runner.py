@@ -29,8 +29,8 @@ from tenuto.wire.dialects import ENCODING
 __all__ = ["Runner", "making_way", "settling"]
 
 _FULL = (
-    "nothing is lost: the session waits. Go on with an earlier part of it (session.fork(at=...), tenuto fork), or with a "
-    "model that reads more"
+    "nothing is lost: the session waits. Go on with an earlier part of it, session.fork(at=...), or with a model that "
+    "reads more"
 )
 
 
