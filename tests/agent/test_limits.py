@@ -151,13 +151,13 @@ def test_what_counts_as_spent():
     """Replies, failed attempts, and what sub-agents spent; calls once, however often they are tried."""
     answer = ToolResult("call_0", "done")
     counted = spent(
-        *(j.SAID, reply("0.10"), Failed("Unavailable", usage=Usage(3, 1)), j.started(0), j.started(0, 2)),
+        *(j.SAID, reply("0.10"), Failed("Unavailable", usage=Usage(3, 1), cost="0.05"), j.started(0), j.started(0, 2)),
         *(Returned(answer, 0, usage=Usage(100, 1), cost="0.25"), j.returned(0)),
     )
 
     assert (counted.turns, counted.tool_calls, counted.tokens) == (1, 1, 120)
-    assert (counted.usd, counted.unpriced) == (Decimal("0.35"), 0)
-    assert counted.left(Limits(tokens=200, usd=1)) == Limits(turns=None, tokens=80, usd=Decimal("0.65"))
+    assert (counted.usd, counted.unpriced) == (Decimal("0.40"), 0)
+    assert counted.left(Limits(tokens=200, usd=1)) == Limits(turns=None, tokens=80, usd=Decimal("0.60"))
     assert counted.left(Limits(tokens=20, usd="0.01")).tokens == 1  # the least that is a limit
     assert spent(reply("1"), j.SAID).usd == 0
 

@@ -72,11 +72,10 @@ class ToolReturned(_Told, frozen=True, tag="tool.done"):
 
 
 class ApprovalNeeded(_Told, frozen=True, tag="approval"):
-    """A call waits for somebody's word. `session` is the sub-agent's whose call it is, if it is not this session's own."""
+    """A call waits for somebody's word. That of a sub-agent's comes inside `FromSubAgent`."""
 
     call: ToolCallView
     ordinal: int
-    session: str = ""
 
 
 class SteeringHeard(_Told, frozen=True, tag="steered"):

@@ -96,7 +96,7 @@ class Spent:
             self._book(act.usage, act.cost)
             self.unpriced += not act.cost
         elif isinstance(act, Failed):
-            self._book(act.usage, "")
+            self._book(act.usage, act.cost)
         elif isinstance(act, Started):
             self.tool_calls += act.attempt == 1
         elif isinstance(act, Returned):

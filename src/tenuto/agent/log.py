@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Callable
+from datetime import UTC, date, datetime
 
 import msgspec
 
@@ -73,6 +74,10 @@ class Log:
     def fence(self) -> int:
         """The number of this hold; 0 without one."""
         return 0 if self._lease is None else self._lease.fence
+
+    def today(self) -> date:
+        """The day by the clock of the entries, in UTC."""
+        return datetime.fromtimestamp(self._clock.now() / 1000, UTC).date()
 
     async def entries(self) -> list[Entry]:
         """Read the journal; a session in which nothing was said has none."""

@@ -9,6 +9,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import deque
+from datetime import date
+from decimal import Decimal
+
+import msgspec
 
 from tenuto.agent.calls import Turn
 from tenuto.agent.config import asked_with
@@ -17,11 +21,13 @@ from tenuto.agent.events import Retrying, RunStopped, SteeringHeard, TurnStarted
 from tenuto.agent.log import Log
 from tenuto.agent.machine import CANCELLED, Drain, Machine, Owed, Recover, Run, Settle, State
 from tenuto.client.middleware import Patience
+from tenuto.client.prices import cost
 from tenuto.client.reply import Reply
 from tenuto.client.stream import AsyncStream
 from tenuto.core.journal import Act, Asked, Failed, Replied, Returned, Steered, Stopped
 from tenuto.core.messages import Message
 from tenuto.core.request import ChatRequest
+from tenuto.core.response import ChatResponse
 from tenuto.core.target import Target, WireRequest
 from tenuto.errors import ContextTooLong, LLMError, StoreError, TenutoError
 from tenuto.wire.dialects import ENCODING
@@ -87,7 +93,7 @@ class Runner:
             reply = await self._streamed(stream)
         except LLMError as exc:
             self._error = exc
-            await self._log.append(*self._unasked(request.model), _failed(exc, self._log.machine.attempt - self._asked))
+            await self._log.append(*self._unasked(request.model), self._failed(exc))
         except StoreError:
             raise
         except TenutoError as exc:
@@ -120,14 +126,14 @@ class Runner:
         return () if self._asked else (Asked(model=model, attempt=self._log.machine.attempt),)
 
     async def _replied(self, model: str, reply: Reply) -> None:
-        cost = reply.cost
+        price = reply.cost
         act = Replied(
             message=reply.message,
             usage=reply.usage,
             losses=reply.losses,
             response_id=reply.response.id,
             request_id=reply.request_id or "",
-            cost="" if cost is None else str(cost),
+            cost="" if price is None else str(price),
         )
         last = not (reply.message.has_tool_calls() or reply.message.paused or self._inbox)
         await self._log.append(*self._unasked(model), act, *([Stopped("completed")] if last else []))
@@ -135,6 +141,18 @@ class Runner:
         self._patience = Patience(self._crew.retry)
         if last:
             self._tell(RunStopped("completed"))
+
+    def _failed(self, error: LLMError) -> Failed:
+        attempt, partial = self._log.machine.attempt - self._asked, error.partial
+        paid = _paid(partial, self._log.today()) if partial is not None else None
+        return Failed(
+            type(error).__name__,
+            error.message,
+            attempt=attempt,
+            retryable=error.retryable,
+            usage=partial.usage if partial is not None else None,
+            cost="" if paid is None else str(paid),
+        )
 
     async def _recover(self) -> None:
         error, self._error = self._error, None
@@ -208,9 +226,13 @@ def making_way(machine: Machine) -> tuple[Act, ...]:
     return acts[:-1] if machine.state is State.WAITING_FOR_OPS else ()
 
 
-def _failed(error: LLMError, attempt: int) -> Failed:
-    usage = error.partial.usage if error.partial is not None else None
-    return Failed(type(error).__name__, error.message, attempt=attempt, retryable=error.retryable, usage=usage)
+def _paid(partial: ChatResponse, on: date) -> Decimal | None:
+    """Return what half a reply cost: what was not told before it broke off counts as nothing."""
+    usage, origin = partial.usage, partial.message.origin
+    if usage is None or origin is None:
+        return None
+    least = msgspec.structs.replace(usage, input_tokens=usage.input_tokens or 0, output_tokens=usage.output_tokens or 0)
+    return cost(least, origin.provider, origin.model, on)
 
 
 def _named(error: Exception) -> str:

@@ -108,13 +108,14 @@ class Replied(_Act, frozen=True, tag="replied"):
 
 
 class Failed(_Act, frozen=True, tag="failed"):
-    """An attempt to ask came to nothing; what it used is paid for all the same."""
+    """An attempt to ask came to nothing; what it used is paid for all the same (`cost` in USD, as text)."""
 
     error: str
     message: str = ""
     attempt: int = 1
     retryable: bool = False
     usage: Usage | None = None
+    cost: str = ""
 
 
 class Started(_Act, frozen=True, tag="started"):
