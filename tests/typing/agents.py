@@ -27,7 +27,9 @@ def word(call: ToolCallView) -> bool | str:
 
 def awaiting_none() -> None:
     limits = Limits(turns=20, usd=Decimal("0.5"), seconds=60)
-    with Agent(MODEL, system="Be brief.", tools=[pay], limits=limits, approve=word, effort="high", retry=retry(2)) as agent:
+    with Agent(
+        MODEL, system="Be brief.", tools=[pay], limits=limits, approve=word, effort="high", retry=retry(2)
+    ) as agent:
         session = agent.session()
         assert_type(session.send("Pay Ada."), Reply)
         assert_type(session.go_on(), Reply | None)
