@@ -398,13 +398,13 @@ def taken():
 
 def test_memory_that_ends(path):
     """Who appends too much is told; the store, the lease and everybody else go on."""
-    large, small = draft(question("x" * 40_000_000)), draft(question())
+    large, small = draft(question("x" * 120_000_000)), draft(question())
 
     async def tell(store):
         lease = await store.append(await store.lease("s"), [small])
         await store.read("s")
         _, most = resource.getrlimit(resource.RLIMIT_AS)
-        resource.setrlimit(resource.RLIMIT_AS, (taken() + 20_000_000, most))
+        resource.setrlimit(resource.RLIMIT_AS, (taken() + 100_000_000, most))
         with pytest.raises((MemoryError, StoreError)):
             await store.append(lease, [large])
         assert (await store.append(await store.lease("t"), [small])).head == 1

@@ -151,9 +151,10 @@ class Worker:
             driver.commit()
         if caught.error is not None:
             job.value, job.error = None, caught.error
-            if at_it:
-                driver.rollback()
-            else:
+            with _Caught() as worse:
+                if at_it:
+                    driver.rollback()
+            if not at_it or worse.error is not None:
                 self._close()
 
     def _taken(self, wait: float | None) -> list[_Job]:
