@@ -87,6 +87,7 @@ class Worker:
         self._driver: Driver | None = None
         self._stopped = False
         self._rounds = 0
+        self._done: list[_Job] = []
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -125,18 +126,26 @@ class Worker:
     def _round(self) -> bool:
         """Do what there is to do; tell whether there may be more. In between, this thread holds on to nothing of it."""
         wait = None if self._duties is None else self._duties.wait()
+        self._tell()
         if wait == 0:
             self._see_to_it()
         jobs = self._taken(wait)
         if len(jobs) == 1 and not jobs[0].alone:
             self._lone(jobs[0])
-            _answer(jobs)
+            self._done = jobs
         else:
             self._apart(jobs)
         self._rounds += 1
         if self._write and self._driver is not None and not self._rounds % _SETTLE:
+            self._tell()
             self._settle(self._driver)
         return not (jobs and jobs[-1].last)
+
+    def _tell(self) -> None:
+        """Answer who waits; of a lone piece, just before this thread sleeps: who is woken needs the lock that it holds."""
+        if self._done:
+            jobs, self._done = self._done, []
+            _answer(jobs)
 
     def _lone(self, job: _Job) -> None:
         """Do one piece in a transaction of its own. It needs no mark: what goes wrong with it goes wrong with the whole."""
