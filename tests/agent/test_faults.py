@@ -11,7 +11,8 @@ import pytest
 from crash import asking, victim
 from tenuto import Limits, tool
 from tenuto.agent.agent import AsyncAgent
-from tenuto.core.journal import Returned, Said, Stopped
+from tenuto.agent.events import ApprovalNeeded
+from tenuto.core.journal import Decided, Returned, Said, Stopped
 from tenuto.store.sql import SqlStore
 from tenuto.store.sqlite import SqliteEngine
 from tenuto.testing import call, say, turn
@@ -131,7 +132,7 @@ def test_a_model_that_calls_hostile_names(tenuto_sim, tmp_path):
 
 
 def test_a_word_is_given_for_one_call(tenuto_sim, tmp_path):
-    """What was approved under one description is not approved under another: each call is asked for by itself."""
+    """What was approved of one call is not approved of the next."""
     tenuto_sim.script(turn(call("act")), turn(call("act")), turn(say("It is done.")))
     asked = []
 
@@ -154,6 +155,36 @@ def test_a_word_is_given_for_one_call(tenuto_sim, tmp_path):
     asyncio.run(played())
 
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize("now, asked", [("Harmless.", 0), ("Not so.", 1)])
+def test_a_word_given_before_the_description_changed_is_asked_for_again(tenuto_sim, tmp_path, now, asked):
+    """The process dies when the word is written, and before the call begins; the one that goes on has another tool."""
+    tenuto_sim.script(turn(call("act")), turn(say("It is done.")))
+    told = []
+
+    def acting(description):
+        return tool(name="act", description=description, approval=True)(lambda: "acted")
+
+    async def played():
+        where = tmp_path / "sessions.db"
+        async with AsyncAgent("sim/anthropic", tools=[acting("Harmless.")], store=where) as agent:
+            session = agent.session()
+            await session.send("Go.")
+            [waiting] = session.pending
+            await session.log.append(Decided(waiting.call.id, waiting.ordinal, allowed=True))
+        async with AsyncAgent("sim/anthropic", tools=[acting(now)], store=where, listeners=[told.append]) as agent:
+            session = await agent.resume()
+            await session.go_on()
+            assert len(session.pending) == asked
+            if asked:
+                await session.approve()
+            assert session.text == "It is done."
+
+    asyncio.run(played())
+
+    assert asked == sum(isinstance(event, ApprovalNeeded) for event in told)
+    tenuto_sim.assert_clean()
 
 
 # --- 28: signals ------------------------------------------------------------------------------------------------------

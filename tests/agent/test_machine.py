@@ -26,6 +26,7 @@ from tenuto.agent.runner import making_way, settling
 from tenuto.core.journal import (
     ApprovalAsked,
     Asked,
+    Configured,
     Decided,
     Failed,
     Linked,
@@ -290,6 +291,8 @@ class Sketch:
                 return ok
             case Started() | Returned() | ApprovalAsked() | Decided() | Linked():
                 return self.moves(act)
+            case Configured():  # what was allowed of other tools is to be allowed anew
+                self.calls = ["pending" if phase == "allowed" else phase for phase in self.calls]
             case Strange():
                 return False
         return True

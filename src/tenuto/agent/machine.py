@@ -19,6 +19,7 @@ from tenuto.core.journal import (
     Act,
     ApprovalAsked,
     Asked,
+    Configured,
     Decided,
     Entry,
     Failed,
@@ -289,6 +290,8 @@ class Machine:
             return tuple(Call(view, ordinal) for ordinal, view in enumerate(act.message.tool_calls()))
         if isinstance(act, Said | Steered):
             return ()
+        if isinstance(act, Configured):
+            return tuple(map(_reconsidered, self.calls))
         if not isinstance(act, ApprovalAsked | Decided | Linked | Started | Returned):
             return self.calls
         if not 0 <= act.ordinal < len(self.calls):
@@ -333,6 +336,11 @@ def _moved(call: Call, act: ApprovalAsked | Decided | Linked | Started | Returne
     if isinstance(act, Started):
         return msgspec.structs.replace(call, phase=after, attempt=act.attempt, key=act.key, effect=act.effect)
     return msgspec.structs.replace(call, phase=after)
+
+
+def _reconsidered(call: Call) -> Call:
+    """What was allowed was allowed of the tools as they were; once they changed, it is asked for again."""
+    return msgspec.structs.replace(call, phase=Phase.PENDING) if call.phase is Phase.ALLOWED else call
 
 
 def machine_of(entries: Iterable[Entry]) -> Machine:

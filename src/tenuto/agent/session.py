@@ -297,13 +297,17 @@ class AsyncSession:
 
     def _first(self, said: tuple[Message, ...]) -> list[Act]:
         """What is written before anything is done; nothing, if nothing will be."""
-        machine, now = self._log.machine, self.ready()
+        machine, acts = self._log.machine, self._news()
         if not said and not self._inbox and machine.owed() is None:
             return []
-        acts: list[Act] = [] if now == self._log.configured else [now]
         if said:
             acts += [*making_way(machine), *(Said(message) for message in said)]
         return acts
+
+    def _news(self) -> list[Act]:
+        """What the session asks with, if that has changed."""
+        now = self.ready()
+        return [] if now == self._log.configured else [now]
 
     async def _guarded(self, runner: Runner, first: list[Act]) -> None:
         """Run, and write down why it stopped where the runner itself cannot."""
@@ -352,7 +356,7 @@ class AsyncSession:
             chosen = self._chosen(calls)
             own = [Decided(p.call.id, p.ordinal, allowed=allowed, why=why) for p in chosen if not p.session]
             if own:
-                await self._log.append(*own)
+                await self._log.append(*self._news(), *own)
             for pending in chosen:
                 if pending.session:
                     act = Decided(pending.call.id, pending.ordinal, allowed=allowed, why=why)
