@@ -11,7 +11,7 @@ from tenuto import Limits
 from tenuto.agent.events import FromSubAgent, ToolReturned
 from tenuto.core.journal import Linked, Replied, Returned, Started, kind_of
 from tenuto.errors import LimitReached, RunCancelled
-from tenuto.testing import call, deny, turn
+from tenuto.testing import call, deny, refuse, say, stop, think, turn
 
 ASK = turn(call("helper", {"prompt": "Help me."}))
 
@@ -105,6 +105,30 @@ async def test_a_sub_agent_has_what_is_left_of_the_budget(tenuto_sim):
         session = ai.session()
         assert (await session.send("Go.")).text == "Done."
         assert "1 turns of 1 are used" in (await results(session))[0]
+
+
+@pytest.mark.parametrize(
+    "steps, told",
+    [
+        ([refuse("I will not.")], "(it refused to go on)"),
+        ([say("Half"), stop("length")], "Half\n(cut off"),
+        ([think("Hm.")], "(no output)"),
+        ([say("x" * 60_000)], "60,000"),
+    ],
+    ids=["refused", "length", "nothing", "much"],
+)
+@scene
+async def test_what_a_sub_agent_says_is_given_as_every_tools_value_is(tenuto_sim, steps, told):
+    """A refusal is told, nothing at all is told, and too much is cut, with a word of how much is missing."""
+    tenuto_sim.script(ASK, turn("Thanks."), when="Go.")
+    tenuto_sim.script(turn(*steps), when="Help me.")
+    async with agent(agent().as_tool("helper"), store=None) as ai:
+        session = ai.session()
+        await session.send("Go.")
+        [result] = await results(session)
+
+    assert told in result or (told == "60,000" and len(result) < 60_000 and "missing" in result), result[-300:]
+    tenuto_sim.assert_clean()
 
 
 @scene

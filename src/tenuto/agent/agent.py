@@ -67,7 +67,7 @@ class AsyncAgent:
         model = self.client.qualified(model)
         self.model = model
         self.admit(model, self._continuity)
-        parameters, headers = kept_parameters(given)  # type: ignore[arg-type]  # it says which of them is no parameter
+        parameters, headers = kept_parameters(given)
         self._clock = Clock(own.get("now") or _now, own.get("new_id") or (lambda: secrets.token_hex(12)))
         self._where: Any = own.get("store", ...)
         self._store: Store | None = None

@@ -29,10 +29,10 @@ from tenuto.tools.outcome import Refused
 from tenuto.tools.running import Lane, value_of
 from tenuto.tools.toolbox import Prepared
 
-__all__ = ["Turn"]
+__all__ = ["Turn", "cut_off"]
 
 AGAIN = ("pure", "idempotent", "keyed")
-INTERRUPTED = "{name} was interrupted: the process died while it ran. It may or may not have taken effect: check before you retry."
+_DIED = "the process died while it ran"
 
 
 class _Ready(msgspec.Struct, frozen=True):
@@ -108,9 +108,7 @@ class Turn:
         if call.phase is Phase.DENIED:
             return _denied(call, call.why)
         if call.phase is Phase.STARTED and call.effect not in AGAIN:
-            text = INTERRUPTED.format(name=call.view.name)
-            result = call.view.answer(text, is_error=True)
-            return Returned(result, call.ordinal, attempt=call.attempt, outcome="interrupted")
+            return cut_off(call, _DIED)
         prepared = self._crew.toolbox.prepare(call.view)
         if isinstance(prepared, Refused):
             told = prepared.outcome
@@ -201,6 +199,16 @@ class Turn:
     def _progress(self, loop: asyncio.AbstractEventLoop, view: ToolCallView, at: int, text: str) -> None:
         with suppress(RuntimeError):  # a thread that was left behind may outlive the loop
             loop.call_soon_threadsafe(self._tell, ToolProgress(view, at, text))
+
+
+def cut_off(call: Call, why: str) -> Returned:
+    """Return the result of a call that was not run to its end, or not at all."""
+    if not call.attempt:
+        answer = call.view.answer(f"{call.view.name} was not run: {why}.", is_error=True)
+        return Returned(answer, call.ordinal, outcome="cancelled")
+    text = f"{call.view.name} was interrupted: {why}. It may or may not have taken effect: check before you retry."
+    answer = call.view.answer(text, is_error=True)
+    return Returned(answer, call.ordinal, attempt=call.attempt, outcome="interrupted")
 
 
 def _denied(call: Call, why: str, detail: str = "") -> Returned:

@@ -14,14 +14,20 @@ from tenuto.agent.crew import Done, Pending, Waits
 from tenuto.agent.events import FromSubAgent
 from tenuto.agent.machine import Phase
 from tenuto.agent.session import AsyncSession
+from tenuto.core.blocks import Text
 from tenuto.core.journal import Decided
+from tenuto.core.messages import Content
 from tenuto.errors import SessionNotFound, StoreError, TenutoError
 from tenuto.tools.context import ToolContext
 from tenuto.tools.function import Tool
 from tenuto.tools.outcome import Outcome, failure
+from tenuto.tools.results import outcome_of
 from tenuto.tools.toolbox import Prepared
 
 __all__ = ["AgentTool", "Answering", "Children"]
+
+
+_TOO_SOON = {"length": "(cut off: the reply reached its limit of length)", "content_filter": "(it refused to go on)"}
 
 
 class Answering(Protocol):
@@ -77,7 +83,7 @@ class Children:
                 return _done(child, failure(context.call, text[:2000], "exception"))
             if child.status == "waiting":
                 raise Waits
-            return _done(child, Outcome(context.call.answer(child.text)))
+            return _done(child, outcome_of(context.call, _said(child), tool.max_output))
 
     async def waiting(self, session: str) -> list[Pending]:
         """Return the calls of a sub-agent's session, and of its own sub-agents', that wait for somebody's word."""
@@ -103,6 +109,16 @@ class Children:
             await kept.append(act)
         finally:
             await kept.let_go()
+
+
+def _said(child: AsyncSession) -> str | list[Any]:
+    """What a session ended with: its text and what else can be shown to a model, and that it ended too soon, if it did."""
+    last = child.last
+    note = _TOO_SOON.get(last.stop_reason or "", "") if last is not None else ""
+    shown = [block for block in last.blocks if isinstance(block, Content)] if last is not None else []
+    if all(isinstance(block, Text) for block in shown):
+        return "\n".join(filter(None, (child.text, note)))
+    return [*shown, *([note] if note else [])]
 
 
 def _done(child: AsyncSession, outcome: Outcome) -> Done:

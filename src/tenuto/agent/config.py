@@ -8,36 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from tenuto.client.messages import request_of
 from tenuto.core import jsonio
-from tenuto.core.journal import Configured
+from tenuto.core.journal import Configured, HandedOver
 from tenuto.core.messages import Message, SystemMessage
 from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
 from tenuto.errors import StoreError
 
 if TYPE_CHECKING:
-    from tenuto.client.parameters import ChatParameters
+    pass
 
-__all__ = ["asked_with", "configured", "kept_parameters", "tool_names"]
+__all__ = ["asked_with", "configured", "configured_after", "kept_parameters", "tool_names"]
 
 _NOT_KEPT = frozenset(("model", "messages", "tools", "stream", "extra_headers"))
 _NOT_FOR_AGENTS = ("n", "tools", "system", "timeout")
 
 
-def kept_parameters(parameters: ChatParameters) -> tuple[str, dict[str, str]]:
+def kept_parameters(parameters: Mapping[str, object]) -> tuple[str, dict[str, str]]:
     """Return the parameters as JSON text, and apart from them the headers, which are not kept.
 
     Raise `TypeError` or `ValueError` for what is no parameter, as the client does, or none of an agent's.
     """
-    given: dict[str, Any] = dict(parameters)
     for name in _NOT_FOR_AGENTS:
-        if name in given:
+        if name in parameters:
             raise TypeError(f"an agent takes no {name!r} among its parameters")
-    request = request_of("agent/parameters", "-", given)
+    request = request_of("agent/parameters", "-", parameters)
     kept = {
         field.encode_name: getattr(request, field.name)
         for field in msgspec.structs.fields(ChatRequest)
@@ -57,6 +56,15 @@ def configured(
     told = list(tools)
     written = jsonio.encode(told).decode() if told else ""
     return Configured(model=model, system=system, parameters=parameters, tools=written, **rest)
+
+
+def configured_after(kept: Configured | None, act: object) -> Configured | None:
+    """Return what a session asks with once this has happened."""
+    if isinstance(act, Configured):
+        return act
+    if isinstance(act, HandedOver) and kept is not None:
+        return msgspec.structs.replace(kept, model=act.model)
+    return kept
 
 
 def tool_names(kept: Configured) -> tuple[str, ...]:

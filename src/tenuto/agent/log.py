@@ -14,9 +14,10 @@ from datetime import UTC, date, datetime
 
 import msgspec
 
+from tenuto.agent.config import configured_after
 from tenuto.agent.limits import Spent
 from tenuto.agent.machine import Machine
-from tenuto.core.journal import Act, Configured, Draft, Entry, Failed, Fold, HandedOver, Replied, strange_in
+from tenuto.core.journal import Act, Configured, Draft, Entry, Failed, Fold, Replied, strange_in
 from tenuto.core.messages import AssistantMessage, Usage
 from tenuto.core.stored import drafted
 from tenuto.core.transcript import Transcript
@@ -205,10 +206,7 @@ class Log:
             self.usage += act.usage
         if isinstance(act, Replied):
             self.last, self.replied_at = act.message, seq
-        elif isinstance(act, Configured):
-            self.configured = act
-        elif isinstance(act, HandedOver) and self.configured is not None:
-            self.configured = msgspec.structs.replace(self.configured, model=act.model)
+        self.configured = configured_after(self.configured, act)
 
 
 def _tell(done: asyncio.Future[None], outcome: BaseException | None) -> None:

@@ -14,7 +14,7 @@ from decimal import Decimal
 
 import msgspec
 
-from tenuto.agent.calls import Turn
+from tenuto.agent.calls import Turn, cut_off
 from tenuto.agent.config import asked_with
 from tenuto.agent.crew import Crew, Tell
 from tenuto.agent.events import Retrying, RunStopped, SteeringHeard, TurnStarted
@@ -24,7 +24,7 @@ from tenuto.client.middleware import Patience
 from tenuto.client.prices import cost
 from tenuto.client.reply import Reply
 from tenuto.client.stream import AsyncStream
-from tenuto.core.journal import Act, Asked, Failed, Replied, Returned, Steered, Stopped
+from tenuto.core.journal import Act, Asked, Failed, Replied, Steered, Stopped
 from tenuto.core.messages import Message
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
@@ -201,21 +201,7 @@ class Runner:
 
 def settling(owed: Settle, reason: str, detail: str = "", why: str = "the run was cancelled") -> tuple[Act, ...]:
     """Return what gives open calls the result that they were not run to their end, and says that the run has stopped."""
-    results = [
-        Returned(
-            call.view.answer(
-                f"{call.view.name} was interrupted: {why}. It may or may not have taken effect: check before you retry."
-                if call.attempt
-                else f"{call.view.name} was not run: {why}.",
-                is_error=True,
-            ),
-            call.ordinal,
-            attempt=max(call.attempt, 1),
-            outcome="interrupted" if call.attempt else "cancelled",
-        )
-        for call in owed.calls
-    ]
-    return (*results, Stopped(reason, detail))
+    return (*(cut_off(call, why) for call in owed.calls), Stopped(reason, detail))
 
 
 def making_way(machine: Machine) -> tuple[Act, ...]:

@@ -24,7 +24,7 @@ from tenuto.client.messages import as_messages
 from tenuto.client.reply import Reply
 from tenuto.core.events import Event
 from tenuto.core.journal import Act, Configured, Decided, Entry, Said, Stopped
-from tenuto.core.messages import AssistantMessage, Message, SystemMessage, ToolCallView, ToolResults, Usage
+from tenuto.core.messages import AssistantMessage, Message, SystemMessage, ToolCallView, ToolResults, Usage, shown_text
 from tenuto.core.transcript import Transcript
 from tenuto.errors import LimitReached, MissingTool, RunCancelled, StoreError, TenutoError
 
@@ -112,9 +112,9 @@ class AsyncSession:
 
     @property
     def text(self) -> str:
-        """What the model said last; empty if it has said nothing yet."""
+        """What the model said last, refusals included; empty if it has said nothing yet."""
         last = self._log.last
-        return "" if last is None else str(last)
+        return "".join(filter(None, map(shown_text, last.blocks))) if last is not None else ""
 
     @property
     def last(self) -> AssistantMessage | None:
@@ -236,11 +236,6 @@ class AsyncSession:
         return f"<{type(self).__name__} {self.id} {self.status}>"
 
     # --- inside ---
-
-    @property
-    def held(self) -> bool:
-        """Whether it is held here at the moment."""
-        return self._log.held
 
     @property
     def idle(self) -> bool:

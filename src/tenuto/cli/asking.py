@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager, redirect_stdout
 from typing import Any
 
 import click
-import msgspec
 
 from tenuto import settings
 from tenuto.agent.agent import AsyncAgent
+from tenuto.agent.config import configured_after
 from tenuto.agent.limits import Limits
 from tenuto.agent.session import AsyncSession
 from tenuto.cli.approving import Approver, NoWord, approver
@@ -24,7 +24,7 @@ from tenuto.cli.reading import found, is_missing
 from tenuto.cli.render import View
 from tenuto.cli.screen import Screen, looks
 from tenuto.cli.signals import heeded
-from tenuto.core.journal import Configured, Entry, HandedOver
+from tenuto.core.journal import Configured, Entry
 from tenuto.core.messages import UserMessage
 from tenuto.errors import LLMError, RunCancelled, SessionNotFound, TenutoError
 from tenuto.store.opening import open_store
@@ -178,8 +178,5 @@ def _kept(entries: Sequence[Entry]) -> Configured | None:
     """What a session asks with, as far as it is written."""
     kept: Configured | None = None
     for entry in entries:
-        if isinstance(entry.act, Configured):
-            kept = entry.act
-        elif isinstance(entry.act, HandedOver) and kept is not None:
-            kept = msgspec.structs.replace(kept, model=entry.act.model)
+        kept = configured_after(kept, entry.act)
     return kept

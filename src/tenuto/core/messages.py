@@ -189,11 +189,7 @@ def user(*parts: str | Content) -> UserMessage:
     return UserMessage(tuple(Text(part) if isinstance(part, str) else part for part in parts))
 
 
-class _Counted(Value, frozen=True, kw_only=True):
-    unread: str = ""  # plain again: `unified` converts a usage as a whole, this field included
-
-
-class Usage(_Counted, frozen=True):
+class Usage(Value, frozen=True):
     """What one reply used, in tokens. The buckets do not overlap, and None means that nobody said.
 
     `input_tokens` were neither read from nor written to a cache; `output_tokens` exclude `reasoning_tokens` where those

@@ -201,23 +201,9 @@ def _as_it_came(value: Opaque | OpaqueMeta) -> bool:
 def _load(stored: Stored, decoder: msgspec.json.Decoder[T], read: Callable[[Raw], T]) -> T:
     data = stored.encode("utf-8", "surrogatepass") if isinstance(stored, str) else bytes(stored)
     try:
-        value = decoder.decode(data)  # `unread` is a field of ours, not of the stored form: where it stands, this fails
+        return decoder.decode(data)  # `unread` is a field of ours, not of the stored form: where it stands, this fails
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return read(jsonio.check(data))  # member by member, then
-    if getattr(value, "usage", None) is not None and _usage_may_say_unread(data):
-        return read(jsonio.check(data))
-    return value
-
-
-def _usage_may_say_unread(data: bytes) -> bool:
-    """Tell whether the usage in a document that was read may have a field `unread`, however its letters are spelt: there
-    alone a typed decode takes one.
-
-    Nothing but a usage follows these signs: inside strings quotes are escaped, and no other object has that name. As we
-    write it, it stands near the end, so that little is searched.
-    """
-    rest = data[max(data.rfind(b'"usage":{'), 0) :]
-    return b'"unread"' in rest or b"\\u00" in rest
 
 
 class _Field(NamedTuple):

@@ -179,7 +179,8 @@ def _usage(document: Mapping[str, Any]) -> Usage:
             "output_tokens": _without(document.get("completionTokens"), held.get("reasoning_tokens") or 0),
             "total_tokens": document.get("totalTokens"),
         }
-    return msgspec.convert({**held, **buckets, "unread": _strange_usage(document, details)}, Usage)
+    usage = msgspec.convert({**held, **buckets}, Usage)
+    return msgspec.structs.replace(usage, unread=_strange_usage(document, details))
 
 
 def _strange_usage(document: Mapping[str, Any], details: Mapping[str, Any]) -> str:
