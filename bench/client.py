@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench import agent, imports, sim, store
+from bench import agent, audit, imports, sim, store
 
 SOCKET = 0.9
 IMPORT_MS = 5.0
@@ -44,6 +44,7 @@ def run() -> list[str]:
     sim.run(verdicts.row)
     store.run(verdicts.row)
     agent.run(verdicts.row)
+    audit.run(verdicts.row)
     _imports(verdicts)
     return verdicts.missed
 

@@ -206,6 +206,20 @@ PRINTED = {
         "weather says: 12 degrees in Paris",
         "1 8",
     ],
+    "handover": [
+        "weather says: 12 degrees in Oslo",
+        "True {'kept': 4, 'dropped': 3, 'stripped': 1}",
+        "messages[1].blocks[0] foreign-token",
+        "messages[1].blocks[0] foreign-reasoning",
+        "messages[1].blocks[1] foreign-token",
+        "messages[1].blocks[1] foreign-reasoning",
+        "messages[1].blocks[3] foreign-fields",
+        "messages[3].blocks[0] foreign-token",
+        "messages[3].blocks[0] foreign-reasoning",
+        "weather says: 12 degrees in Bergen",
+        "weather says: 12 degrees in Paris",
+        "True 6 requests made again",
+    ],
     "approval": [
         """waiting ['{"amount":500,"to":"Bob"}']""",
         "completed Done.",
@@ -421,7 +435,7 @@ def test_the_readme_runs(serve, capsys, tmp_path, monkeypatch):
     exec(third, {"__name__": "readme"})
     told = capsys.readouterr().out
     assert "12 degrees in Bergen" in told
-    assert told.splitlines()[-1] == "RunStopped"
+    assert "\nRunStopped\nsim/gemini (gemini): would be taken; " in told
     assert (tmp_path / "sessions.db").exists()
 
 
@@ -443,14 +457,20 @@ def test_the_script_on_the_page_can_be_read():
     assert 2 == len(load(script)[0].turns)
 
 
-AGENT = (FOLDER.parent / "docs" / "agent.md").read_text("utf-8")
+AGENT = [
+    program
+    for name in ("agent", "handover")
+    for program in re.findall(
+        r"```python\n(.*?)```", (FOLDER.parent / "docs" / f"{name}.md").read_text("utf-8"), re.DOTALL
+    )
+]
 
 
-@pytest.mark.parametrize("at", range(AGENT.count("```python\n")))
-def test_the_page_of_the_agent_runs(tenuto_sim, at):
-    """Each of its programs, by itself; a test in it as a test."""
+@pytest.mark.parametrize("at", range(len(AGENT)))
+def test_the_pages_of_the_agent_run(tenuto_sim, at):
+    """Each of their programs, by itself; a test in one as a test."""
     names: dict = {"__name__": "page"}
-    exec(re.findall(r"```python\n(.*?)```", AGENT, re.DOTALL)[at], names)
+    exec(AGENT[at], names)
     for name in [name for name in names if name.startswith("test_")]:
         names[name](tenuto_sim)
 

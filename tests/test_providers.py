@@ -164,6 +164,7 @@ def test_responses_endpoints_differ_too():
     assert providers.provider("deepseek").responses.plain_reasoning
     assert providers.provider("lmstudio").responses.plain_reasoning
     assert not providers.provider("openai").responses.plain_reasoning
+    assert not providers.provider("xai").responses.plain_reasoning  # an id alone is refused unless the reply is stored
     assert providers.provider("xai").responses.call_id_max == 0
 
 

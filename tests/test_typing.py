@@ -36,7 +36,14 @@ def test_what_users_write(tmp_path):
 
     pages = [
         (ROOT / name).read_text("utf-8")
-        for name in ("README.md", "docs/agent.md", "docs/client.md", "docs/simulator.md", "docs/store.md")
+        for name in (
+            "README.md",
+            "docs/agent.md",
+            "docs/client.md",
+            "docs/handover.md",
+            "docs/simulator.md",
+            "docs/store.md",
+        )
     ]
     readme = re.findall(r"```python\n(.*?)```", "".join(pages), re.DOTALL)
     shown = [tmp_path / f"readme_{at}.py" for at in range(len(readme))]

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 import strategies as say
 from tenuto import user
-from tenuto.agent.config import asked_with, configured, kept_parameters, tool_names
+from tenuto.agent.config import configured, kept_parameters, tool_names
+from tenuto.asking import asked_with
 from tenuto.core import jsonio
 from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
 from tenuto.core.stored import dump_act, load_act

@@ -8,22 +8,26 @@ from pathlib import Path
 from typing import Any
 
 from conformance import checks
+from conformance.audited import audited, follows
 from conformance.checks import Judged
 from conformance.corpus import DIALECTS, Exchange
 from conformance.jsontext import load
 from conformance.replay import Ancestor, excluded, replayed
 from conformance.subject import Outcome, decode, target_for
 from tenuto.core.blocks import Opaque
+from tenuto.core.messages import AssistantMessage
 from tenuto.core.target import Target
 
 __all__ = ["CHECKS", "Case", "judge"]
 
-CHECKS = ("decoded", "streamed", "rechunked", "stored", "whole", "replayed")
+CHECKS = ("decoded", "streamed", "rechunked", "stored", "whole", "replayed", "audited")
 
 
 @dataclasses.dataclass
 class Case:
-    """What came of one exchange. `opaque` names the wire types that came back as `Opaque`."""
+    """What came of one exchange. `opaque` names the wire types that came back as `Opaque`; `follows` tells whether the
+    request sends an earlier reply back.
+    """
 
     name: str
     dialect: str
@@ -31,6 +35,7 @@ class Case:
     judged: dict[str, Judged] = dataclasses.field(default_factory=dict)
     blocks: int = 0
     opaque: list[str] = dataclasses.field(default_factory=list)
+    follows: bool = False
 
 
 def judge(folders: list[Path], wanted: frozenset[str] | None = None) -> list[Case]:
@@ -78,6 +83,12 @@ def _case(exchange: Exchange, steps: dict[Any, Exchange], reading: _Reading) -> 
     if "parent_step" in exchange.about:
         with _Check(case, "replayed"):
             case.judged["replayed"] = _replay(exchange, steps, reading)
+    if exchange.request is None:
+        return case
+    with _Check(case, "audited"):
+        case.follows = follows(exchange)
+        given = [_said(ancestor) for ancestor in _ancestors(exchange, steps, reading)]
+        case.judged["audited"] = audited(exchange, [message for message in given if message is not None])
     return case
 
 
@@ -104,6 +115,12 @@ def _replay(exchange: Exchange, steps: dict[Any, Exchange], reading: _Reading) -
     parent = steps.get(exchange.about["parent_step"])
     if rule := excluded(exchange, parent):
         return Judged(excluded=rule)
+    return replayed(exchange, _ancestors(exchange, steps, reading))
+
+
+def _ancestors(exchange: Exchange, steps: dict[Any, Exchange], reading: _Reading) -> list[Ancestor]:
+    """Return the exchanges that led to this one, the first one first, as far as they were answered in its dialect."""
+    parent = steps.get(exchange.about.get("parent_step")) if "parent_step" in exchange.about else None
     ancestors: list[Ancestor] = []
     seen = {exchange.name}
     while parent is not None and parent.name not in seen and parent.dialect == exchange.dialect:
@@ -112,7 +129,12 @@ def _replay(exchange: Exchange, steps: dict[Any, Exchange], reading: _Reading) -
         seen.add(parent.name)
         ancestors.insert(0, Ancestor(parent, reading.of(parent)[1]))
         parent = steps.get(parent.about.get("parent_step"))
-    return replayed(exchange, ancestors)
+    return ancestors
+
+
+def _said(ancestor: Ancestor) -> AssistantMessage | None:
+    said = ancestor.outcome.said
+    return said.choices[0].message if said is not None and said.choices else None
 
 
 def _count(case: Case, outcome: Outcome) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from conformance.audited import Refusal
 from conformance.checks import Judged
 from conformance.corpus import DIALECTS, READERS
 from conformance.judge import CHECKS, Case
@@ -21,7 +22,8 @@ NOTHING_LIMIT = 0.05
 class Report:
     """What came of all cases."""
 
-    def __init__(self, cases: list[Case]) -> None:
+    def __init__(self, cases: list[Case], refusals: Sequence[Refusal] = ()) -> None:
+        self.refusals = refusals
         self.cases = sorted(cases, key=lambda case: (DIALECTS.index(case.dialect), case.name))
 
     @property
@@ -66,6 +68,7 @@ class Report:
         yield from self._contradictions()
         yield from self._opaque()
         yield from self._field_tables()
+        yield from self._audits()
         yield from self._failures(most)
         yield f"{self.passed} passed, {len(self.faults)} failed"
 
@@ -126,6 +129,25 @@ class Report:
                 yield from (f"  {dialect:<20}{field}: {reason}" for field, reason in table.items())
                 if not table:
                     yield f"  {dialect:<20}none"
+
+    def _audits(self) -> Iterator[str]:
+        taken = [case for case in self.cases if "audited" in case.judged and not case.judged["audited"].excluded]
+        back = [case for case in taken if case.follows]
+        clean = [case for case in back if not case.judged["audited"].faults]
+        yield ""
+        yield f"Audited: {len(taken)} requests that were taken; {len(clean)} of {len(back)} that send replies back are clean."
+        if not self.refusals:
+            return
+        predicted = [one for one in self.refusals if one.rules]
+        other = [one for one in self.refusals if one.about]
+        rest = len(self.refusals) - len(predicted) - len(other)
+        yield (
+            f"Recorded refusals: {len(self.refusals)}; predicted {len(predicted)}, not about the request {len(other)}, "
+            f"about the request and not predicted {rest}:"
+        )
+        for one in self.refusals:
+            what = ", ".join(one.rules) if one.rules else f"({one.about})" if one.about else "NOT PREDICTED"
+            yield f"  {one.status} {what:<34} {one.said}  [{one.name}]"
 
     def _failures(self, most: int) -> Iterator[str]:
         faults = self.faults

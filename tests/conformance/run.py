@@ -15,6 +15,7 @@ from concurrent import futures
 from pathlib import Path
 from typing import Any
 
+from conformance.audited import refusals
 from conformance.corpus import DIALECTS, exchanges
 from conformance.judge import Case, judge
 from conformance.report import Report
@@ -84,7 +85,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"conformance: interrupted after {len(cases)} of {len(wanted)} exchanges", file=sys.stderr)
         return 130
     _progress(0, 0)
-    report = Report(cases)
+    report = Report(cases, [one for one in refusals(options.corpus) if _chosen(one.name, options)])
     print(f"{len(cases)} exchanges of {options.corpus}, in {time.monotonic() - started:.1f} s")
     for line in report.lines(sys.maxsize if options.all else 40):
         print(line)

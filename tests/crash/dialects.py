@@ -132,6 +132,7 @@ def _agent(trip: Trip, store: SqlStore) -> AsyncAgent:
         effort="high",
         limits=Limits(turns=None),
         retry=Retry(0),
+        strict=True,
     )
 
 

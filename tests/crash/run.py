@@ -2,7 +2,7 @@
 
 Work is done in a child of a warm parent, and dies: before each line that it comes to, at the first and the last time, in
 each thread; before and after each commit; at each event that is told. Then another process opens what is left, and goes
-on. There are three parts:
+on. There are four parts:
 
 * `store`: a workload of leases, appends, forks and all else (`crash.workload`), at every line of `store/`. What is left
   must have everything that was acknowledged, nothing that was not sent, no half of an append, leases that can be taken
@@ -11,8 +11,9 @@ on. There are three parts:
   in a process that lives on. The run must go on to the same end (`crash.agent_judge` says how that is judged).
 * `dialects`: sessions of two and of fifty turns in the style of every provider, killed at moments that a seed chooses and
   gone on with in new processes, again and again (`crash.dialects`).
+* `changing`: a session of sixty turns that goes on with another provider at every turn (`crash.changing`).
 
-    python tests/crash [--part store|agent|dialects] [--only sqlite|postgres] [--some N] [--seed N] [--hands N]
+    python tests/crash [--part store|agent|dialects|changing] [--only sqlite|postgres] [--some N] [--seed N] [--hands N]
                        [--server FOLDER] [--spoil NAME | --hurry]
 
 `--some`: every commit of the first story, and so many of the other points by chance; of the sessions of fifty turns, one
@@ -32,7 +33,7 @@ import time
 from pathlib import Path
 from typing import TypeAlias
 
-from crash import dialects, stories
+from crash import changing, dialects, stories
 from crash.agents import AgentWork
 from crash.places import KINDS, hasten, quick_folder
 from crash.provider import playing
@@ -55,13 +56,15 @@ def main() -> int:
     with contextlib.ExitStack() as ends:
         base = Path(ends.enter_context(tempfile.TemporaryDirectory(prefix="tenuto-crash-", dir=quick_folder())))
         servers = {kind: _server(kind, base, given, ends) for kind in ([given.only] if given.only else KINDS)}
-        for part in [given.part] if given.part else ["store", "agent", "dialects"]:
+        for part in [given.part] if given.part else ["store", "agent", "dialects", "changing"]:
             if part == "store":
                 wrong += _part(StoreWork(), base, servers, given, seed)
                 continue
-            with playing(base, [*stories.SCRIPTS, *dialects.SCRIPTS]) as provider:
+            with playing(base, [*stories.SCRIPTS, *dialects.SCRIPTS, *changing.SCRIPTS]) as provider:
                 if part == "agent":
                     wrong += _part(AgentWork(provider), base, servers, given, seed)
+                elif part == "changing":
+                    wrong += changing.swept(base, provider, seed)
                 else:
                     wrong += dialects.swept(base, provider, seed, given.hands, few=given.some is not None)
     return 1 if wrong else 0
@@ -69,7 +72,7 @@ def main() -> int:
 
 def _given() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--part", choices=("store", "agent", "dialects"))
+    parser.add_argument("--part", choices=("store", "agent", "dialects", "changing"))
     parser.add_argument("--only", choices=KINDS)
     parser.add_argument("--some", type=int)
     parser.add_argument("--seed", type=int)
@@ -81,7 +84,7 @@ def _given() -> argparse.Namespace:
 
 
 def _server(kind: str, base: Path, given: argparse.Namespace, ends: contextlib.ExitStack) -> Postgres | None:
-    if kind != "postgres" or given.part == "dialects":
+    if kind != "postgres" or given.part in ("dialects", "changing"):
         return None
     return ends.enter_context(using(base / "server")) if given.server is None else Postgres(Path(given.server))
 

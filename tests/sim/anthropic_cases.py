@@ -309,7 +309,9 @@ case("ANT-MSG-06", "/messages/0/role", ask(tell(TEXT, {"type": "compaction", "co
 case("ANT-MSG-07", "/messages/1/role", history(user("x")), history(tell("x"), user("y")))
 SYSTEM = {"role": "system", "content": "Be brief."}
 case("ANT-MSG-08", "/messages/1/role", history(SYSTEM), history(SYSTEM), "role 'system' is not supported on this model",
-     model="claude-sonnet-5", keeps_model="claude-opus-4-8")
+     model="claude-opus-4-7", keeps_model="claude-opus-4-8")
+case("ANT-MSG-08", "/messages/1/role", history(SYSTEM), history(SYSTEM), "role 'system' is not supported on this model",
+     model="claude-sonnet-4-6", keeps_model="claude-sonnet-5")
 case("ANT-MSG-09", "/messages/0", ask(SYSTEM, user("Hi")), history(SYSTEM, SYSTEM, tell("x"), user("y")), model="claude-opus-5")
 case("ANT-MSG-09", "/messages/2", history(tell("x"), SYSTEM), history(SYSTEM), model="claude-opus-5")
 case("ANT-MSG-10", "/messages", lambda: ask(user("word " * 200_000)), ask(), "prompt is too long: 250024 tokens > 200000 maximum", model="claude-haiku-4-5")

@@ -12,7 +12,7 @@ from conformance.judge import judge
 from conformance.neutral_wire import neutral_blocks
 from conformance.oracle import coalesce
 from conformance.report import Report
-from sim.playing import TURNS, play, question
+from sim.playing import TURNS, play
 from tenuto.sim.script import Fail, Refuse, Say, Stop, texts
 from tenuto.sim.styles import STYLES
 
@@ -55,7 +55,6 @@ def test_a_reply_passes_the_checks_of_recorded_traffic(style, turn, stream, tmp_
     folder.mkdir(parents=True)
     suffix = "sse" if stream else "json"
     (folder / f"response.{suffix}").write_bytes(body)
-    (folder / "request.json").write_text(json.dumps(question(style.dialect, style.name, stream=stream)))
     (folder / "expected.json").write_text(json.dumps(expected(style.dialect, body, stream=stream)))
     about = {
         "provider": style.name, "dialect": style.dialect, "model": style.name, "stream": stream, "transport": suffix,

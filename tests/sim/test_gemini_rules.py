@@ -114,6 +114,18 @@ WORDS = "a word " * 600_000
 PAPER = "A" * (70 * 1024 * 1024)
 NEW_CALL, NEW_BOTH = reply(*CALL, model=NEW), reply(*BOTH, model=NEW)
 NEW_MIXED = reply(Call("weather"), Call("time"), model=NEW)
+OLD_CALL, TWICE = reply(*CALL, model=OLD), (Call("weather"), Call("weather"))
+
+
+def on_all(parts):
+    """The signature of the first part on every one of them."""
+    return [{**part, "thoughtSignature": parts[0]["thoughtSignature"]} for part in parts]
+
+
+def on_the_thought(parts):
+    """The signature of a text on a thought of the same reply, and no longer on the text."""
+    return [{"text": "Hm.", "thought": True, "thoughtSignature": parts[-1]["thoughtSignature"]}, *without(parts)]
+
 
 BREAKS: list[tuple[str, Any, str, Style, str]] = [
     ("GEM-PART-04", asked(stream=True), "", GEMINI, "/stream"),
@@ -132,6 +144,7 @@ BREAKS: list[tuple[str, Any, str, Style, str]] = [
     ("GEM-PARAM-11", asked(), "gemini-3.5-flash-live-preview", GEMINI, "/model"),
     ("GEM-PARAM-01", config(temperature=2.5), "", VERTEX, "/generationConfig/temperature"),
     ("GEM-PARAM-01", config(temperature=-1), "", GEMINI, "/generationConfig/temperature"),
+    ("GEM-PARAM-01", config(temperature=2.0001), "", GEMINI, "/generationConfig/temperature"),
     ("GEM-PARAM-02", thinking(thinkingLevel="LOW"), OLD, GEMINI, "/generationConfig/thinkingConfig/thinkingLevel"),
     ("GEM-PARAM-02", thinking(thinkingLevel="LOW"), "gemini-2.0-flash", GEMINI,
      "/generationConfig/thinkingConfig/thinkingLevel"),
@@ -221,6 +234,11 @@ BREAKS: list[tuple[str, Any, str, Style, str]] = [
     ("GEM-SIG-02", loop(with_(CALLED, functionCall={"name": "weather", "args": {"city": "Paris"}})), "", GEMINI,
      "/contents/1/parts/0/thoughtSignature"),
     ("GEM-SIG-02", loop([*CALLED, *CALLED]), "", GEMINI, "/contents/1/parts/1/thoughtSignature"),
+    ("GEM-SIG-02", loop(on_all(reply(*BOTH, model=THREE))), THREE, GEMINI, "/contents/1/parts/1/thoughtSignature"),
+    ("GEM-SIG-02", loop(with_(OLD_CALL, thoughtSignature="AAAA")), OLD, GEMINI, "/contents/1/parts/0/thoughtSignature"),
+    ("GEM-SIG-02", loop(reply(*CALL, model=OLD, account="another")), OLD, GEMINI, "/contents/1/parts/0/thoughtSignature"),
+    ("GEM-SIG-02", contents(said(*on_the_thought(reply(Say("a"), account="another"))), user("b")), "", GEMINI,
+     "/contents/1/parts/0/thoughtSignature"),
     ("GEM-SIG-02", loop(CALLED, None, said(*urlsafe(CALLED)), answers(CALLED)), "", GEMINI,
      "/contents/3/parts/0/thoughtSignature"),
     ("GEM-SIG-02", contents(said(*SAID), user({"text": "b", "thoughtSignature": SAID[-1]["thoughtSignature"]})), "", GEMINI,
@@ -248,6 +266,7 @@ KEEPS: list[tuple[str, Any, str, Style]] = [
     ("GEM-SIG-04", loop(CALLED), "", GEMINI),
     ("GEM-PARAM-11", asked(), "gemini-flash-latest", GEMINI),
     ("GEM-PARAM-01", config(temperature=2), "", VERTEX),
+    ("GEM-PARAM-01", config(temperature=2.00005), "", VERTEX),
     ("GEM-PARAM-01", config(temperature="0.5"), "", GEMINI),
     ("GEM-PARAM-02", thinking(thinkingLevel="low"), THREE, GEMINI),
     ("GEM-PARAM-03", thinking(thinkingLevel="HIGH"), NEW, GEMINI),
@@ -302,13 +321,28 @@ KEEPS: list[tuple[str, Any, str, Style]] = [
     ("GEM-SIG-02", loop(with_(reply(Call("weather", {"a": 1, "b": 2.0}), model=NEW),
                               functionCall={"name": "weather", "args": {"b": 2, "a": 1.0}, "id": "x"}), user(result(id="x"))),
      NEW, GEMINI),
-    ("GEM-SIG-02", loop(reply(*CALL, model=OLD)), OLD, GEMINI),
+    ("GEM-SIG-02", loop(OLD_CALL), OLD, GEMINI),
+    *(("GEM-SIG-02", loop(on_all(reply(*calls, model=OLD, style=style))), OLD, style)
+      for style in (GEMINI, VERTEX) for calls in (BOTH, TWICE)),
     ("GEM-SIG-05", contents(said(*SAID), user("b")), "", GEMINI),
+    *(("GEM-SIG-05", contents(said(*on_the_thought(reply(Say("It rains."), model=THREE, style=style))), user("b")), THREE, style)
+      for style in (GEMINI, VERTEX)),
     ("GEM-SIG-06", contents(said(*SAID), user("b")), "", GEMINI),
     ("GEM-SIG-07", contents(said(*reply(Say("a"), model=NEW)), user("b")), NEW, GEMINI),
     ("GEM-SIG-08", loop(CALLED), "", GEMINI),
-    ("GEM-SIG-09", loop(reply(*CALL, model=OLD)), OLD, GEMINI),
+    ("GEM-SIG-09", loop(OLD_CALL), OLD, GEMINI),
 ]  # fmt: skip
+FREE: list[tuple[Any, str, Style]] = [
+    (asked(systemInstruction={"parts": [{}]}), "", VERTEX),
+    (asked(toolConfig={"functionCallingConfig": {"mode": "VALIDATED"}}), THREE, GEMINI),
+    (asked(tools=[weather(), {"computerUse": {"environment": "ENVIRONMENT_BROWSER"}}]), "gemini-2.5-computer-use-preview-10-2025", GEMINI),
+    (asked(tools=[weather(), {"computerUse": {}}]), THREE, VERTEX),
+    (asked(tools=[weather(), {"mcpServers": [{}]}]), THREE, GEMINI),
+    (contents(said({**reply(Say("It rains."), model=OLD)[0], "text": "It snows."}), user("b")), OLD, GEMINI),
+    (loop(FOREIGN), "gemini-3-pro-image-preview", GEMINI),
+    (loop(FOREIGN), "gemini-3-pro-image", VERTEX),
+]  # fmt: skip
+"""Requests just outside a rule's reach: another model, another host, another tool."""
 
 
 @pytest.mark.parametrize(
@@ -338,6 +372,11 @@ def test_a_kept_rule_was_looked_at(id, body, model, style):
     assert id not in [broken.rule for broken in found.noted]
 
 
+@pytest.mark.parametrize("body, model, style", FREE, ids=range(len(FREE)))
+def test_a_rule_reaches_no_further_than_it_says(body, model, style):
+    assert verdict(body, model, style).refusal is None
+
+
 def test_every_check_is_seen_broken_and_kept():
     assert {case[0] for case in BREAKS} == set(CHECKS)
     assert {case[0] for case in KEEPS} == set(CHECKS)
@@ -356,7 +395,10 @@ def test_every_check_is_seen_broken_and_kept():
         (contents({"role": "tool", "parts": [{"text": "a"}]}), "", VERTEX, "Please use a valid role: user, model."),
         (contents(said("a", {}), user("b")), "", GEMINI, "* GenerateContentRequest.contents[1].parts[1].data: required oneof field 'data' must have one initialized field"),
         (asked(systemInstruction={"parts": [{}]}), "", GEMINI, "* GenerateContentRequest.system_instruction.parts[0].data: required oneof field 'data' must have one initialized field"),
-        (config(temperature=3), "", VERTEX, "Unable to submit request because it has a temperature value of 3.0 but the supported range is from 0 (inclusive) to 2.0001 (exclusive). Update the value and try again."),
+        (config(temperature=3), "", VERTEX, "Unable to submit request because it has a temperature value of 3 but the supported range is from 0 (inclusive) to 2.0001 (exclusive). Update the value and try again."),
+        (config(temperature=1000.0), PRO, VERTEX, "Unable to submit request because it has a temperature value of 1000 but the supported range is from 0 (inclusive) to 2.0001 (exclusive). Update the value and try again."),
+        (config(temperature=-0.5), "", GEMINI, "Unable to submit request because it has a temperature value of -0.5 but the supported range is from 0 (inclusive) to 2.0001 (exclusive). Update the value and try again."),
+        (contents(said(""), user("b")), "", VERTEX, "Unable to submit request because it has an empty text parameter. Add a value to the parameter and try again. Learn more: https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/gemini"),
         (declared(parameters={"type": "OBJECT", "properties": {"a": {}, "b": {"const": 1}}}), "", GEMINI, "Invalid JSON payload received. Unknown name \"const\" at 'tools[0].function_declarations[0].parameters.properties[1].value': Cannot find field."),
         (contents(user({"text": "a", "cacheControl": {}})), "", GEMINI, "Invalid JSON payload received. Unknown name \"cacheControl\" at 'contents[1].parts[0]': Cannot find field."),
         (asked(stream=True), "", GEMINI, 'Invalid JSON payload received. Unknown name "stream": Cannot find field.'),
@@ -413,11 +455,20 @@ def test_a_picture_is_signed_and_goes_back(model):
     ).refusal
 
 
-def test_what_was_before_the_users_last_text_needs_no_signature():
-    body = contents(said(*FOREIGN), user(result()), said("Rain."), user("And tomorrow?"))
+@pytest.mark.parametrize(
+    "shown", ["And tomorrow?", blob("image/png"), {"fileData": {"fileUri": "https://example.org/a"}}]
+)
+def test_what_was_before_the_user_last_said_or_showed_something_needs_no_signature(shown):
+    body = contents(said(*FOREIGN), user(result()), said("Rain."), user(shown))
 
     assert verdict(body).refusal is None
-    assert verdict(contents(said(*FOREIGN), user(result(), "And tomorrow?"))).refusal is None
+    assert verdict(contents(said(*FOREIGN), user(result(), shown))).refusal is None
+
+
+def test_what_a_function_shows_begins_no_turn():
+    body = contents(said(*FOREIGN), user(result(parts=[blob("image/png")])))
+
+    assert verdict(body).refusal.rule == "GEM-SIG-01"
 
 
 @pytest.mark.parametrize("budget", [0, 64, 512, -1])

@@ -34,7 +34,7 @@ with Client() as ai:
     talk += ToolResult("call_3", "no", is_error=True)
     talk += AssistantMessage((Text("Hm."),))
     assert_type(talk.open_calls(), tuple[ToolCallView, ...])
-    reply = ai.chat("openai/gpt-5.2", talk, foreign_reasoning="inline")
+    reply = ai.chat("openai/gpt-5.2", talk, foreign_reasoning="note")
 
 for message in reply.transcript:
     match message:

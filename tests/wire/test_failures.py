@@ -80,6 +80,7 @@ CASES = [
     (529, anthropic("overloaded_error"), Unavailable),
     # OpenAI, both dialects
     (400, openai(type="invalid_request_error", code="context_length_exceeded"), ContextTooLong),
+    (400, openai(type="too_many_prompt_tokens", code=400), ContextTooLong),
     (400, openai("Your input exceeds the context window of this model."), ContextTooLong),
     (400, openai("The requested model 'x' does not exist.", "invalid_request_error", "model_not_found"), NotFound),
     (401, openai("Incorrect API key", "invalid_request_error", "invalid_api_key"), AuthenticationFailed),

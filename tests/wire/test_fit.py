@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from tenuto.core.blocks import Audio, Document, Image, ServerToolResult, ServerToolUse, Text
-from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, ToolResults, UserMessage
-from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, Thinking, ToolDefinition
+from tenuto.core.blocks import Audio, Document, Image, Text
+from tenuto.core.messages import SystemMessage, ToolResult, ToolResults, UserMessage
+from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, Thinking, ToolDefinition
 from tenuto.core.target import ModelTraits, Provider, Target
 from tenuto.wire.fit import fit
 
@@ -134,17 +134,39 @@ def test_structured_output(means, form):
     assert fitted(traits(structured_output="prompt"), response_format="json_object")[1] == ()
 
 
-def test_prefill():
-    """A last word of the assistant is left out where it is refused, unless the provider itself paused there."""
-    said = AssistantMessage((Text("Once"),))
-    request, losses = fitted(traits(prefill="rejected"), UserMessage("?"), said)
+GEMINI_2 = traits(thinking=("budget",))
 
-    assert (len(request.transcript), rules(losses)) == (1, ["prefill-refused"])
-    assert fitted(traits(prefill="ok"), UserMessage("?"), said)[1] == ()
-    paused = AssistantMessage((Text("x"),), raw_stop="pause_turn")
-    assert fitted(traits(prefill="rejected"), UserMessage("?"), paused)[1] == ()
-    for block in (ServerToolUse("1", "s"), ServerToolResult("1")):
-        assert fitted(traits(prefill="rejected"), UserMessage("?"), AssistantMessage((block,)))[1] == ()
+
+def test_an_answer_in_a_shape_is_asked_for_in_words_where_it_does_not_go_with_functions():
+    """Gemini before 3 refuses JSON by its media type while functions are declared."""
+    wanted, tools = JsonSchema({"type": "object"}), (ToolDefinition("f"),)
+    request, losses = fitted(GEMINI_2, dialect="gemini", response_format=wanted, tools=tools)
+
+    assert request.response_format is None
+    assert request.tools == tools
+    assert '{"type":"object"}' in str(request.transcript[0])
+    assert rules(losses) == ["no-structured-output"]
+    assert "without functions" in losses[0].remedy
+    request, losses = fitted(GEMINI_2, dialect="gemini", response_format="json_object", tools=tools)
+    assert request.response_format is None
+    assert [(loss.rule, loss.place) for loss in losses] == [("no-structured-output", "response_format")]
+
+
+@pytest.mark.parametrize(
+    "has, dialect, fields",
+    [
+        (GEMINI_2, "gemini", {}),
+        (GEMINI_2, "gemini", {"tools": (ServerTool("web_search"),)}),
+        (traits(thinking=("level",)), "gemini", {"tools": (ToolDefinition("f"),)}),
+        (GEMINI_2, "openai-chat", {"tools": (ToolDefinition("f"),)}),
+    ],
+)
+def test_an_answer_in_a_shape_stays_where_it_goes_with_what_is_there(has, dialect, fields):
+    for wanted in (JsonSchema({"type": "object"}), "json_object"):
+        request, losses = fitted(has, dialect=dialect, response_format=wanted, **fields)
+
+        assert request.response_format == wanted
+        assert losses == ()
 
 
 def test_media_that_the_model_cannot_take():

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from msgspec.structs import replace
 
 from tenuto.core.blocks import (
     AnthropicMeta,
+    Audio,
     ChatMeta,
     CodeExecution,
     CodeResult,
+    Document,
     GeminiMeta,
     Image,
     Marker,
@@ -23,92 +28,126 @@ from tenuto.core.blocks import (
     UrlCitation,
 )
 from tenuto.core.messages import AssistantMessage, Origin, SystemMessage, ToolResult, ToolResults, UserMessage
-from tenuto.core.target import ChatSwitches, ModelTraits, Provider, ResponsesSwitches, Target
-from tenuto.wire.handoff import UNANSWERED, adapt, issued_by
+from tenuto.core.request import ChatRequest, JsonSchema
+from tenuto.core.target import ChatSwitches, ModelTraits, Provider, Target
+from tenuto.providers import resolve
+from tenuto.wire.dialects import write
+from tenuto.wire.handoff import FATES, UNANSWERED, adapt, issued_by
 
+HI = UserMessage("Hi")
 HERE = Target(Provider("here", "anthropic-messages", ""), "claude-opus-4-6", "anthropic-messages")
 HOME = Origin("here", "anthropic-messages", "claude-opus-4-6-20260101")
 AWAY = Origin("there", "gemini", "gemini-3-pro")
+DIALECTS = ("anthropic-messages", "openai-responses", "openai-chat", "gemini")
+
+
+def to(dialect: str, model: str = "m", **switches) -> Target:
+    return Target(Provider("x", dialect, "", **switches), model, dialect, ModelTraits(known=True, pattern="m"))
 
 
 def rules(adapted) -> list[str]:
     return [loss.rule for loss in adapted.losses]
 
 
+def turn(*blocks, **fields) -> AssistantMessage:
+    return AssistantMessage(blocks, **fields)
+
+
+def results(*ids: str) -> ToolResults:
+    return ToolResults(tuple(ToolResult(id, id) for id in ids))
+
+
 def test_nothing_foreign_changes_nothing():
     """The very same messages come back."""
-    messages = (
-        SystemMessage("s"),
-        UserMessage("?"),
-        AssistantMessage(
-            (Reasoning("h", meta=AnthropicMeta("s")), ToolUse("t1", "f", "{}")), origin=HOME, extra='{"a":1}'
-        ),
-        ToolResults((ToolResult("t1", "1"),)),
-    )
+    thought = Reasoning("h", meta=AnthropicMeta("s"))
+    own = turn(thought, ToolUse("t1", "f", "{}"), origin=HOME, extra='{"a":1}')
+    messages = (SystemMessage("s"), HI, own, results("t1"))
     adapted = adapt(messages, HERE)
 
     assert adapted.messages is messages
     assert adapted.losses == ()
 
 
-def test_foreign_turn_loses_what_only_its_issuer_reads():
-    """Tokens, reasoning, fields and provider-run tools; text, calls and pictures stay. The books balance."""
-    turn = AssistantMessage(
-        (
-            Reasoning("hm", meta=GeminiMeta("sig1")),
-            Text("Hi", (UrlCitation("u", raw="{}"),), meta=GeminiMeta("sig2"), extra='{"mediaResolution":1}'),
-            ToolUse("tnt_1", "f", "{}", meta=GeminiMeta("sig3"), minted=True, no_args=True),
-            CodeExecution("1"),
-            CodeResult("OK"),
-            ServerToolUse("s", "search"),
-            ServerToolResult("s"),
-            Marker("compaction"),
-            Opaque("gemini", "{}"),
-            Image(data="x"),
-            Refusal("no"),
-        ),
-        origin=AWAY,
-        extra='{"groundingMetadata":{}}',
-    )
-    adapted = adapt((turn, ToolResults((ToolResult("tnt_1"),))), HERE)
-
-    assert adapted.messages[0].blocks == (Text("Hi"), ToolUse("tnt_1", "f", "{}"), Image(data="x"), Refusal("no"))
-    assert adapted.messages[0].extra == ""
-    tokens = [loss for loss in adapted.losses if loss.rule == "foreign-token"]
-    assert len(tokens) == 3
-    assert [loss.place for loss in tokens] == [f"messages[0].blocks[{at}]" for at in range(3)]
-    assert rules(adapted).count("foreign-block") == 6
-    assert rules(adapted).count("foreign-fields") == 2
-    assert {"foreign-reasoning", "foreign-citations"} <= set(rules(adapted))
-
-
 def test_given_transcript_is_not_changed():
     """Going back to the first provider finds its signatures in place."""
-    turn = AssistantMessage((Reasoning("hm", meta=GeminiMeta("sig")),), origin=AWAY)
-    adapt((turn,), HERE)
+    said = (HI, turn(Reasoning("hm", meta=GeminiMeta("sig")), origin=AWAY), HI)
+    adapt(said, HERE)
     back = Target(Provider("there", "gemini", ""), "gemini-3-pro", "gemini")
 
-    assert adapt((turn,), back).messages[0] is turn
+    assert adapt(said, back).messages is said
 
 
-def test_reasoning_may_be_kept_for_inlining():
-    """On request its text comes along, without its token; a withheld thought has no text to bring."""
-    turn = AssistantMessage((Reasoning("hm", meta=GeminiMeta("s")), Reasoning(meta=GeminiMeta("t"))), origin=AWAY)
-    adapted = adapt((turn,), HERE, keep_reasoning=True)
+# --- the table --------------------------------------------------------------------------------------------------------
 
-    assert adapted.messages[0].blocks == (Reasoning("hm"),)
+SEARCH = ServerToolUse("s", "web_search", '{"query":"Oslo"}', "server_tool_use")
+FOUND = ServerToolResult("s", '[{"type":"web_search_result","url":"https://a","title":"A","encrypted_content":"SEALED"}]', "web_search_tool_result")  # fmt: skip
+RUN = ServerToolUse("c", "code_execution", '{"code":"print(1)"}', "server_tool_use")
+RAN = ServerToolResult("c", '{"type":"code_execution_result","stdout":"1","stderr":"","return_code":0}', "code_execution_tool_result")  # fmt: skip
+INTERPRETED = ServerToolUse("ci", "code_interpreter", "print(1)", "code_interpreter_call", meta=OpenAiMeta("ci"), extra='{"outputs":[{"type":"logs","logs":"1"}]}')  # fmt: skip
+CITED = Text("Rain.", (UrlCitation("https://a", "A", raw='{"type":"web_search_result_location"}'),))
+NOTE = {"type": "url_citation", "url": "https://a", "title": "A", "start_index": 0, "end_index": 5}
 
 
-def test_custom_and_built_in_calls_become_plain_ones():
-    """Free text is put under a name; a built-in keeps its arguments."""
-    origin = Origin("there", "openai-responses", "gpt-5.2")
-    turn = AssistantMessage(
-        (ToolUse("a", "sh", "ls", kind="custom"), ToolUse("b", "shell", "{}", kind="shell_call")), origin=origin
-    )
-    adapted = adapt((turn, ToolResults((ToolResult("a"), ToolResult("b")))), HERE)
+@pytest.mark.parametrize("block, dialect, made, losses", [
+    (Text("a", meta=GeminiMeta("s")), "anthropic-messages", [Text("a")], ["foreign-token"]),
+    (Text("a", extra='{"x":1,"y":null}'), "gemini", [Text("a")], ["foreign-fields"]),
+    (Refusal("no", meta=OpenAiMeta("msg_1")), "gemini", [Refusal("no")], ["foreign-token"]),
+    (CITED, "gemini", [Text("Rain."), Text("\n[Sources: A https://a]")], ["foreign-citations"]),
+    (CITED, "openai-chat", [Text("Rain."), Text("\n[Sources: A https://a]")], ["foreign-citations"]),
+    (Reasoning("hm", meta=GeminiMeta("s")), "anthropic-messages", [], ["foreign-token", "foreign-reasoning"]),
+    (Reasoning("hm"), "openai-chat", [], ["foreign-reasoning"]),
+    (Marker("compaction", "all of it"), "gemini", [], ["foreign-block"]),
+    (Opaque("openai-chat", "{}"), "gemini", [], ["foreign-block"]),
+    (Image(data="x", mime="image/png", meta=OpenAiMeta("ig_1")), "gemini", [Image(data="x", mime="image/png")], ["foreign-token"]),
+    (Image(data="x", mime="image/png"), "anthropic-messages", [Text("[A picture: image/png]")], ["stand-in"]),
+    (Image(file_id="f"), "gemini", [Text("[A picture: of an unknown kind]")], ["stand-in"]),
+    (Audio(id="a", transcript="Hello"), "anthropic-messages", [Text("Hello")], ["stand-in"]),
+    (Document(title="Report"), "openai-responses", [Text("[A document: Report]")], ["stand-in"]),
+    (CodeExecution("1", "PYTHON", "i"), "gemini", [CodeExecution("1", "PYTHON")], []),
+    (CodeExecution("1"), "gemini", [CodeExecution("1", "PYTHON")], []),
+    (CodeExecution("1"), "anthropic-messages", [Text("[Ran: 1]")], ["stand-in"]),
+    (CodeResult("odd", "2"), "gemini", [CodeResult("OUTCOME_OK", "2")], []),
+    (CodeResult("OUTCOME_OK", "2"), "openai-chat", [Text("[Gave: 2]")], ["stand-in"]),
+    (SEARCH, "openai-chat", [Text('[web_search: {"query":"Oslo"}]')], ["stand-in"]),
+    (FOUND, "gemini", [Text("[Gave: https://a; A]")], ["stand-in"]),
+    (RUN, "gemini", [CodeExecution("print(1)", "PYTHON")], ["code-translated"]),
+    (RAN, "gemini", [CodeResult("OUTCOME_OK", "1")], ["code-translated"]),
+    (replace(RAN, content=RAN.content.replace('"return_code":0', '"return_code":2')), "gemini", [CodeResult("OUTCOME_FAILED", "")], ["code-translated"]),
+    (INTERPRETED, "gemini", [CodeExecution("print(1)", "PYTHON"), CodeResult("OUTCOME_OK", "1")], ["foreign-token", "code-translated"]),
+    (INTERPRETED, "anthropic-messages", [Text("[code_interpreter: print(1)] [Gave: 1]")], ["foreign-token", "stand-in"]),
+    (ServerToolUse("b", "bash_code_execution", '{"command":"ls"}', "server_tool_use"), "gemini", [Text('[bash_code_execution: {"command":"ls"}]')], ["stand-in"]),
+])  # fmt: skip
+def test_a_foreign_block(block, dialect, made, losses):
+    """Kept, stripped, translated or dropped, with the reason; the place is the one in the transcript as it was given."""
+    adapted = adapt((HI, turn(block, origin=Origin("there", "elsewhere", "m")), HI), to(dialect))
 
-    assert adapted.messages[0].blocks == (ToolUse("a", "sh", '{"input":"ls"}'), ToolUse("b", "shell", "{}"))
-    assert rules(adapted) == ["custom-tool", "foreign-call"]
+    assert list(adapted.messages[1].blocks) == made
+    assert rules(adapted) == losses
+    assert {loss.place for loss in adapted.losses} <= {"messages[1].blocks[0]"}
+    assert "SEALED" not in repr(adapted.losses)
+
+
+def test_citations_become_annotations_where_there_are_some():
+    adapted = adapt((HI, turn(CITED, origin=AWAY), HI), to("openai-responses"))
+    (text,) = adapted.messages[1].blocks
+
+    assert [json.loads(citation.raw) for citation in text.citations] == [NOTE]
+    assert rules(adapted) == ["citations-translated"]
+
+
+def test_results_are_cut_short():
+    """Never whole dumps."""
+    long = ServerToolResult("s", json.dumps({"text": "word " * 9999}), "mcp_tool_result")
+    (text,) = adapt((HI, turn(long, origin=HOME), HI), to("openai-chat")).messages[1].blocks
+
+    assert len(text.text) < 230
+
+
+def test_stand_ins_have_lines_of_their_own():
+    """Where texts are joined, nobody takes them for one sentence."""
+    made = adapt((HI, turn(Text("a"), CodeExecution("1"), CodeResult("OK", "2"), Text("b"), origin=AWAY), HI), HERE)
+
+    assert str(made.messages[1]) == "a\n[Ran: 1]\n[Gave: 2]\nb"
 
 
 @pytest.mark.parametrize("dialect, own", [
@@ -116,32 +155,119 @@ def test_custom_and_built_in_calls_become_plain_ones():
     ("openai-chat", ChatMeta("reasoning")), ("gemini", GeminiMeta("s")),
 ])  # fmt: skip
 def test_hand_made_messages_keep_tokens_of_the_target_s_kind(dialect, own):
-    """Nobody says who issued them: the kind of token decides."""
+    """Nobody says who issued them: the kind of token decides, and what has another kind is somebody else's."""
     metas = (AnthropicMeta("s"), OpenAiMeta("rs_1"), ChatMeta("reasoning"), GeminiMeta("s"))
-    turn = AssistantMessage(tuple(Reasoning("x", meta=meta) for meta in metas))
-    adapted = adapt((turn,), Target(Provider("x", dialect, ""), "m", dialect))
+    adapted = adapt((HI, turn(*(Reasoning("x", meta=meta) for meta in metas)), HI), to(dialect))
 
-    assert [block.meta for block in adapted.messages[0].blocks if block.meta] == [own]
-    assert rules(adapted) == ["foreign-token"] * 3
+    assert adapted.messages[1].blocks == (Reasoning("x", meta=own),)
+    assert rules(adapted) == ["foreign-token", "foreign-reasoning"] * 3
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_hand_made_blocks_stay_where_the_dialect_has_a_form_for_them(dialect):
+    plain = (Text("a"), Refusal("no"), ToolUse("a", "f", "{}"))
+    odd = {
+        "anthropic-messages": SEARCH, "gemini": CodeExecution("1"), "openai-chat": Audio(id="a"),
+        "openai-responses": Image(data="x", meta=OpenAiMeta("ig_1")),
+    }  # fmt: skip
+    kept = (HI, turn(*plain, odd[dialect]), results("a"), HI)
+
+    assert adapt(kept, to(dialect)).messages is kept
+    for other in odd.values():
+        if other is not odd[dialect]:
+            assert "stand-in" in rules(adapt((HI, turn(other), HI), to(dialect))) or dialect == "gemini"
+
+
+def test_foreign_fields_of_a_message_and_unreadable_ones_are_told():
+    message = turn(Text("a", extra="no object"), origin=AWAY, extra='{"groundingMetadata":{}}')
+    adapted = adapt((HI, message, HI), HERE)
+
+    assert adapted.messages[1] == turn(Text("a"))
+    assert [(loss.rule, loss.place) for loss in adapted.losses] == [
+        ("foreign-fields", "messages[1].blocks[0]"),
+        ("foreign-fields", "messages[1]"),
+    ]
+
+
+def test_custom_and_built_in_calls_become_plain_ones():
+    """Free text is put under a name; a built-in keeps its arguments."""
+    custom, shell = ToolUse("a", "sh", "ls", kind="custom"), ToolUse("b", "shell", "{}", kind="shell_call")
+    adapted = adapt((HI, turn(custom, shell, origin=AWAY), results("a", "b")), HERE)
+
+    assert adapted.messages[1].blocks == (ToolUse("a", "sh", '{"input":"ls"}'), ToolUse("b", "shell", "{}"))
+    assert rules(adapted) == ["custom-tool", "foreign-call"]
+
+
+def test_tokens_are_no_business_of_the_user_s_or_a_tool_s():
+    shown = Image(data="x", meta=GeminiMeta("s"), extra='{"a":1}')
+    answers = ToolResults((ToolResult("a", (shown,)),))
+    adapted = adapt((UserMessage((shown,)), turn(ToolUse("a", "f", "{}")), answers), to("gemini"))
+
+    assert adapted.messages[0] == UserMessage((Image(data="x"),))
+    assert adapted.messages[2].results[0].content == (Image(data="x"),)
+    assert [loss.place for loss in adapted.losses] == ["messages[2]", "messages[0].content[0]"]
+
+
+# --- notes ------------------------------------------------------------------------------------------------------------
+
+
+def test_foreign_reasoning_is_told_in_a_note_of_the_user_s():
+    """In the next message of the user's, never in the assistant's mouth, and behind the answers to its calls."""
+    thinks = turn(Reasoning("hm", meta=GeminiMeta("s")), ToolUse("a", "f", "{}"), origin=AWAY)
+    said = (HI, thinks, results("a"), turn(Reasoning("so"), Text("b"), origin=AWAY), UserMessage("And?"), HI)
+    adapted = adapt(said, HERE, notes=True)
+
+    assert [type(message).__name__ for message in adapted.messages] == [type(message).__name__ for message in said]
+    assert adapted.messages[1].blocks == (ToolUse("a", "f", "{}"),)
+    note, question = adapted.messages[4].content
+    assert note.text.endswith("hm\n\nso")
+    assert question == Text("And?")
+    assert adapted.messages[5] is HI
+    assert rules(adapted) == ["foreign-token", "reasoning-noted", "reasoning-noted"]
+    assert adapt(adapted.messages, HERE, notes=True).messages is adapted.messages
+
+
+def test_a_note_that_nobody_would_read_is_a_loss():
+    """No message of the user's follows, or there is nothing to tell."""
+    adapted = adapt((HI, turn(Reasoning("hm"), ToolUse("a", "f", "{}"), origin=AWAY), results("a")), HERE, notes=True)
+    silent = adapt((HI, turn(Reasoning(" "), Text("b"), origin=AWAY), HI), HERE, notes=True)
+
+    assert rules(adapted) == rules(silent) == ["foreign-reasoning"]
+
+
+# --- scope ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("origin, target, same", [
-    (Origin("a", "gemini", "m"), ("a", "gemini", "m", ""), True),
-    (Origin("a", "gemini", "m"), ("b", "gemini", "m", ""), False),
-    (Origin("a", "openai-chat", "m"), ("a", "openai-responses", "m", ""), False),
-    (Origin("a", "gemini", "m", "1"), ("a", "gemini", "m", "2"), False),
-    (Origin("a", "gemini", "m", "1"), ("a", "gemini", "m", ""), True),
-    (Origin("a", "gemini", "m"), ("a", "gemini", "n", ""), False),
-    (Origin("a", "gemini", ""), ("a", "gemini", "n", ""), True),
-    (Origin("a", "gemini", "m-20260101"), ("a", "gemini", "m", ""), True),
-    (Origin("a", "gemini", "m-2026-01-01"), ("a", "gemini", "m-latest", ""), True),
-    (Origin("a", "gemini", "models/m"), ("a", "gemini", "m", ""), True),
+    (Origin("a", "gemini", "m"), ("a", "gemini", "m", "", ""), True),
+    (Origin("a", "gemini", "m"), ("b", "gemini", "m", "", ""), False),
+    (Origin("a", "openai-chat", "m"), ("a", "openai-responses", "m", "", ""), False),
+    (Origin("a", "gemini", "m", "1"), ("a", "gemini", "m", "2", ""), False),
+    (Origin("a", "gemini", "m", "1"), ("a", "gemini", "m", "", ""), True),
+    (Origin("a", "gemini", "m", "", "h1"), ("a", "gemini", "m", "", "h2"), False),
+    (Origin("a", "gemini", "m", "", "h1"), ("a", "gemini", "m", "", "h1"), True),
+    (Origin("a", "gemini", "m", "", "h1"), ("a", "gemini", "m", "", ""), True),
+    (Origin("a", "gemini", "m"), ("a", "gemini", "n", "", ""), False),
+    (Origin("a", "gemini", ""), ("a", "gemini", "n", "", ""), True),
+    (Origin("a", "gemini", "m-20260101"), ("a", "gemini", "m", "", ""), True),
+    (Origin("a", "gemini", "m-2026-01-01"), ("a", "gemini", "m-latest", "", ""), True),
+    (Origin("a", "gemini", "models/m"), ("a", "gemini", "m", "", ""), True),
 ])  # fmt: skip
 def test_issuer(origin, target, same):
-    """R6: provider, dialect, account and model family."""
-    name, dialect, model, account = target
+    """R6: provider, dialect, account, platform and model family."""
+    name, dialect, model, account, platform = target
+    whom = Target(Provider(name, dialect, ""), model, dialect, account=account, platform=platform)
 
-    assert issued_by(origin, Target(Provider(name, dialect, ""), model, dialect, account=account)) is same
+    assert issued_by(origin, whom) is same
+
+
+def test_a_simulator_is_whom_it_plays():
+    """One row plays many parts: the same model behind two of them is two issuers."""
+    family = ModelTraits(known=True, pattern="v4")
+    part = Target(Provider("sim", "openai-chat", "", plays=("deepseek",)), "deepseek/v4", "openai-chat", family)
+
+    assert issued_by(Origin("sim", "openai-chat", "deepseek/v4"), part)
+    assert not issued_by(Origin("sim", "openai-chat", "openrouter/deepseek/v4"), part)
 
 
 def test_a_family_is_known_by_its_pattern():
@@ -153,111 +279,333 @@ def test_a_family_is_known_by_its_pattern():
     assert not issued_by(Origin("r", "openai-chat", "anthropic/claude-opus-4-5"), there)
 
 
-def test_call_ids_that_would_be_refused_are_mapped():
-    """Calls and results through one map; the same transcript gives the same ids."""
-    long = "call|" + "x" * 100
-    messages = (
-        AssistantMessage((ToolUse(long, "f", "{}"), ToolUse("ok", "f", "{}"))),
-        ToolResults((ToolResult(long), ToolResult("ok"))),
-    )
-    adapted = adapt(messages, HERE)
-    call, other = adapted.messages[0].blocks
-
-    assert len(call.id) <= 64
-    assert [r.tool_use_id for r in adapted.messages[1].results] == [call.id, "ok"]
-    assert other.id == "ok"
-    assert adapt(messages, HERE) == adapted
-    assert rules(adapted) == ["call-id-mapped"]
+# --- turns that were cut off, blocks that are left out ----------------------------------------------------------------
 
 
-def test_chat_rows_say_how_long_an_id_may_be():
-    """The limit is the row's."""
-    row = Provider("x", "openai-chat", "", chat=ChatSwitches(call_id_max=40))
-    messages = (AssistantMessage((ToolUse("c" * 41, "f", "{}"),)), ToolResults((ToolResult("c" * 41),)))
+@pytest.mark.parametrize("origin", [HOME, AWAY, None])
+def test_a_turn_that_was_cut_off_stays_out(origin):
+    """Whoever gave it, and with the answers to its calls."""
+    cut = turn(Text("Well."), ToolUse("a", "f", "{}"), origin=origin, incomplete=True)
+    adapted = adapt((HI, cut, results("a"), HI), HERE)
 
-    assert rules(adapt(messages, Target(row, "m", "openai-chat"))) == ["call-id-mapped"]
-    any_length = Provider("x", "openai-responses", "", responses=ResponsesSwitches(call_id_max=0))
-    assert adapt(messages, Target(any_length, "m", "openai-responses")).messages is messages
-
-
-def test_ids_that_must_be_echoed_are_left_alone():
-    """One dialect takes any id and wants it back as it was; an empty one is no id."""
-    echo = Target(Provider("x", "gemini", ""), "m", "gemini")
-    odd = (AssistantMessage((ToolUse("a.b:c" * 30, "f", "{}"),)), ToolResults((ToolResult("a.b:c" * 30),)))
-
-    assert adapt(odd, echo).messages is odd
-    assert rules(adapt((AssistantMessage((ToolUse("", "f", "{}"),)), ToolResults((ToolResult(""),))), echo)) == [
-        "call-id-mapped"
+    assert adapted.messages == (HI, HI)
+    assert [(loss.rule, loss.place) for loss in adapted.losses] == [
+        ("incomplete-turn", "messages[1]"),
+        ("incomplete-turn", "messages[2]"),
     ]
+
+
+def left_out(dialect: str, blocks: tuple, *places: int):
+    home = Origin("x", dialect, "m")
+    calls = [block.id for block in blocks if isinstance(block, ToolUse)]
+    said = (HI, turn(*blocks, origin=home), *((results(*calls),) if calls else ()), HI)
+    return adapt(said, to(dialect), without=frozenset((1, place) for place in places))
+
+
+def test_a_thought_is_left_out_alone_and_later_ones_of_its_turn_with_it():
+    """Behind a gap they would stand elsewhere than they stood."""
+    thoughts = [Reasoning(str(at), meta=AnthropicMeta(str(at))) for at in range(3)]
+    blocks = (thoughts[0], thoughts[1], Text("a"), thoughts[2], Text("b"))
+    alone = left_out("anthropic-messages", blocks, 3)
+    behind = left_out("anthropic-messages", blocks, 1)
+
+    assert alone.messages[1].blocks == (*blocks[:3], blocks[4])
+    assert [(loss.rule, loss.place) for loss in alone.losses] == [("left-out", "messages[1].blocks[3]")]
+    assert behind.messages[1].blocks == (thoughts[0], Text("a"), Text("b"))
+    assert rules(behind) == ["left-out"] * 2
+
+
+def test_a_call_that_is_left_out_takes_its_answer_along():
+    adapted = left_out("openai-chat", (ToolUse("a", "f", "{}"), ToolUse("b", "f", "{}")), 0)
+
+    assert adapted.messages[1].blocks == (ToolUse("b", "f", "{}"),)
+    assert adapted.messages[2] == results("b")
+    assert [(loss.rule, loss.place) for loss in adapted.losses] == [
+        ("left-out", "messages[1].blocks[0]"),
+        ("left-out", "messages[2]"),
+    ]
+
+
+def test_items_behind_a_thought_that_is_left_out_lose_their_ids():
+    """With an id, the provider would ask for the thought."""
+    blocks = (Reasoning("r", meta=OpenAiMeta("rs_1", "gAAA")), Text("a", meta=OpenAiMeta("msg_1")), ToolUse("c", "f", "{}", meta=OpenAiMeta("fc_1")))  # fmt: skip
+    adapted = left_out("openai-responses", blocks, 0)
+
+    assert [block.meta for block in adapted.messages[1].blocks] == [OpenAiMeta(), OpenAiMeta()]
+    assert rules(adapted) == ["left-out", "item-id", "item-id"]
+
+
+def test_of_a_signed_part_only_the_signature_is_left_out():
+    """It says something of its own; the encoder gives a call the stand-in."""
+    signed = ToolUse("a", "f", "{}", meta=GeminiMeta("s"))
+    adapted = left_out("gemini", (Reasoning("r", meta=GeminiMeta("t")), signed), 0, 1)
+
+    assert adapted.messages[1].blocks == (replace(signed, meta=None),)
+    assert rules(adapted) == ["left-out"] * 2
+
+
+def test_of_an_item_that_says_something_only_the_id_is_left_out():
+    """The parts of a message share its id, and lose it together; what has no id is left out itself."""
+    call = ToolUse("c", "f", "{}", meta=OpenAiMeta("fc_1"))
+    parts = tuple(Text(text, meta=OpenAiMeta("msg_1")) for text in "ab")
+    adapted = left_out("openai-responses", (*parts, call), 1)
+
+    assert adapted.messages[1].blocks == (*(replace(part, meta=OpenAiMeta()) for part in parts), call)
+    assert [(loss.rule, loss.place) for loss in adapted.losses] == [
+        ("item-id", "messages[1].blocks[0]"),
+        ("left-out", "messages[1].blocks[1]"),
+    ]
+    assert left_out("openai-responses", (Text("a", meta=OpenAiMeta()), call), 0).messages[1].blocks == (
+        replace(call, meta=OpenAiMeta()),
+    )
+
+
+def test_what_is_one_is_left_out_as_one():
+    """A provider's call and its result; the details of one reply."""
+    details = [Reasoning(str(at), meta=ChatMeta("reasoning_details", details="[{}]")) for at in range(2)]
+
+    assert left_out("anthropic-messages", (SEARCH, FOUND, Text("a")), 1).messages[1].blocks == (Text("a"),)
+    assert left_out("openai-chat", (*details, Text("a")), 1).messages[1].blocks == (Text("a"),)
+
+
+def test_places_that_are_nowhere_are_no_matter():
+    said = (HI, turn(Text("a"), origin=HOME), HI)
+
+    assert adapt(said, HERE, without=frozenset(((0, 0), (1, 9), (7, 0), (1, -1)))).messages is said
+
+
+# --- ids --------------------------------------------------------------------------------------------------------------
+
+
+def ids_of(adapted) -> tuple[list[str], list[str]]:
+    calls = [call.id for message in adapted.messages if isinstance(message, AssistantMessage) for call in message.tool_calls()]  # fmt: skip
+    return calls, [r.tool_use_id for message in adapted.messages if isinstance(message, ToolResults) for r in message.results]  # fmt: skip
+
+
+NINE = to("openai-chat", chat=ChatSwitches(call_id="nine"))
+SHORT = to("openai-chat", chat=ChatSwitches(call_id_max=8))
+EVERYBODY = [HERE, NINE, SHORT, to("openai-chat", chat=ChatSwitches(call_id_max=40)), to("openai-responses"), to("gemini")]  # fmt: skip
+ODD = ("", "a.b:c", "x" * 65, "y" * 446, "é" * 50, "\ud800", "abcdefghi", "call|item", "abc")
+
+
+@pytest.mark.parametrize("target", EVERYBODY, ids=lambda target: f"{target.dialect} {target.provider.chat.call_id_max}")
+def test_call_ids_are_mapped_into_what_the_target_takes(target):
+    """Pairs together, no two alike, the same each time, and the same for the beginning however it goes on."""
+    said = [HI]
+    for _ in range(2):
+        said += [turn(*(ToolUse(id, "f", "{}") for id in (*ODD, "abc"))), results(*ODD, "abc")]
+    whole, part = adapt(tuple(said), target), adapt(tuple(said[:3]), target)
+    calls, answers = ids_of(whole)
+
+    assert calls == answers
+    assert len(set(calls)) == 20
+    assert all(calls)
+    assert "\ud800" not in calls
+    assert ids_of(part)[0] == calls[:10]
+    assert adapt(tuple(said), target) == whole
+    assert adapt(whole.messages, target).messages is whole.messages
+    if target.dialect == "openai-chat":
+        nine = target is NINE
+        most = target.provider.chat.call_id_max
+        assert all((len(id) == 9 and id.isalnum() and id.isascii()) if nine else len(id) <= most for id in calls)
+
+
+def test_a_made_id_makes_way_for_none_and_meets_none():
+    """A later call that has the made id already gets another one; the beginning stays as it was."""
+    first = (HI, turn(ToolUse("a.b", "f", "{}")), results("a.b"))
+    (made,), _ = ids_of(adapt(first, HERE))
+    calls, answers = ids_of(adapt((*first, turn(ToolUse(made, "f", "{}")), results(made)), HERE))
+
+    assert calls == answers
+    assert calls[0] == made != calls[1]
+
+
+def test_the_place_of_a_mapped_id_is_its_call():
+    adapted = adapt((HI, turn(Reasoning("x"), ToolUse("a.b", "f", "{}"), origin=AWAY), results("a.b")), HERE)
+
+    assert ("call-id-mapped", "messages[1].blocks[1]") in [(loss.rule, loss.place) for loss in adapted.losses]
+
+
+def test_ids_that_the_target_gave_go_back_as_they_are():
+    """Whatever they look like, and where any id is taken."""
+    odd = "chatcmpl-tool-" + "9" * 90
+    own = (HI, turn(ToolUse(odd, "f", "{}"), origin=Origin("x", "openai-chat", "m")), results(odd))
+    free = (HI, turn(ToolUse("a.b:c" * 30, "f", "{}")), results("a.b:c" * 30))
+
+    assert adapt(own, NINE).messages is own
+    assert adapt(free, to("gemini")).messages is free
 
 
 def test_an_id_used_again_in_a_later_turn_is_renamed():
     """P51: some providers refuse the second one; its result follows, the first stays."""
-    turn = (AssistantMessage((ToolUse("t", "f", "{}"),)), ToolResults((ToolResult("t", "1"),)))
-    adapted = adapt(turn + turn, HERE)
-    first, _, second, answer = adapted.messages
+    again = (turn(ToolUse("t", "f", "{}"), origin=HOME), results("t"))
+    calls, answers = ids_of(adapt((HI, *again, *again), HERE))
 
-    assert first.blocks[0].id == "t"
-    assert second.blocks[0].id == answer.results[0].tool_use_id != "t"
+    assert calls == answers
+    assert calls[0] == "t" != calls[1]
 
 
 def test_an_id_used_twice_in_one_turn_is_told_apart():
     """The first call keeps it; the n-th answer goes to the n-th call."""
-    turn = AssistantMessage((ToolUse("t", "f", "{}"), ToolUse("t", "g", "{}")))
-    adapted = adapt((turn, ToolResults((ToolResult("t", "1"), ToolResult("t", "2")))), HERE)
-    first, second = (block.id for block in adapted.messages[0].blocks)
+    answers = ToolResults((ToolResult("t", "1"), ToolResult("t", "2")))
+    adapted = adapt((HI, turn(ToolUse("t", "f", "{}"), ToolUse("t", "g", "{}")), answers), HERE)
+    first, second = (block.id for block in adapted.messages[1].blocks)
 
     assert (first, rules(adapted)) == ("t", ["call-id-mapped"])
-    assert [(r.tool_use_id, r.content) for r in adapted.messages[1].results] == [("t", "1"), (second, "2")]
+    assert [(r.tool_use_id, r.content) for r in adapted.messages[2].results] == [("t", "1"), (second, "2")]
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+A, B = ToolUse("a", "f", "{}"), ToolUse("b", "f", "{}")
 
 
 def test_open_calls_are_answered():
     """R15: each call is closed before the next question, in call order, with an error the model can read."""
-    turn = AssistantMessage((ToolUse("a", "f", "{}"), ToolUse("b", "f", "{}")))
-    adapted = adapt((turn, ToolResults((ToolResult("b", "2"),)), UserMessage("?")), HERE)
+    adapted = adapt((HI, turn(A, B), ToolResults((ToolResult("b", "2"),)), UserMessage("?")), HERE)
 
-    assert adapted.messages[1] == ToolResults((ToolResult("a", UNANSWERED, is_error=True), ToolResult("b", "2")))
-    assert adapted.messages[2] == UserMessage("?")
-    assert rules(adapted) == ["open-call"]
-    assert rules(adapt((turn,), HERE)) == ["open-call"] * 2
+    assert adapted.messages[2] == ToolResults((ToolResult("a", UNANSWERED, is_error=True), ToolResult("b", "2")))
+    assert adapted.messages[3] == UserMessage("?")
+    assert [(loss.rule, loss.place) for loss in adapted.losses] == [("open-call", "messages[1].blocks[0]")]
+    assert rules(adapt((HI, turn(A, B)), HERE)) == ["open-call"] * 2
 
 
 def test_results_stand_right_behind_their_calls():
     """What stands in between moves behind the results."""
-    turn = AssistantMessage((ToolUse("a", "f", "{}"),))
-    adapted = adapt((turn, UserMessage("wait"), ToolResults((ToolResult("a", "1"),)), UserMessage("?")), HERE)
+    adapted = adapt((HI, turn(A), UserMessage("wait"), results("a"), UserMessage("?")), HERE)
 
-    assert adapted.messages[1:] == (ToolResults((ToolResult("a", "1"),)), UserMessage("wait"), UserMessage("?"))
+    assert adapted.messages[2:] == (results("a"), UserMessage("wait"), UserMessage("?"))
+    assert adapted.losses == ()
+
+
+def test_an_answer_behind_a_later_turn_is_brought_back():
+    """Two providers join neighbouring turns and take it there; all take it behind its call."""
+    adapted = adapt((HI, turn(A), turn(B), results("a", "b")), HERE)
+
+    assert adapted.messages == (HI, turn(A), results("a"), turn(B), results("b"))
     assert adapted.losses == ()
 
 
 def test_results_that_answer_nothing_are_left_out():
     """An orphan or a second answer would be refused."""
-    turn = AssistantMessage((ToolUse("a", "f", "{}"),))
-    results = ToolResults((ToolResult("a", "1"), ToolResult("a", "2"), ToolResult("zzz")))
-    adapted = adapt((ToolResults((ToolResult("early"),)), turn, results), HERE)
+    given = ToolResults((ToolResult("a", "1"), ToolResult("a", "2"), ToolResult("zzz")))
+    adapted = adapt((HI, results("early"), turn(A), given), HERE)
 
-    assert adapted.messages == (turn, ToolResults((ToolResult("a", "1"),)))
-    assert rules(adapted) == ["orphan-result"] * 3
+    assert adapted.messages == (HI, turn(A), ToolResults((ToolResult("a", "1"),)))
+    assert [(loss.rule, loss.place) for loss in adapted.losses] == [
+        ("orphan-result", "messages[1]"),
+        ("orphan-result", "messages[3]"),
+        ("orphan-result", "messages[3]"),
+    ]
 
 
 def test_call_that_may_be_answered_later_stays_open():
     """The provider itself allows it: nothing is made up."""
-    turn = AssistantMessage((ToolUse("a", "f", "{}", extra='{"async":true}'), ToolUse("b", "f", "{}", extra='{"x":1}')))
-    adapted = adapt((turn,), HERE)
+    adapted = adapt((HI, turn(replace(A, extra='{"async":true}'), replace(B, extra='{"x":1}'))), HERE)
 
-    assert adapted.messages[1].results[0].tool_use_id == "b"
+    assert adapted.messages[2].results[0].tool_use_id == "b"
     assert rules(adapted) == ["open-call"]
+    assert rules(adapt((HI, turn(replace(A, extra="no object"))), HERE)) == ["open-call"]
 
 
 def test_late_answer_to_such_a_call_is_kept():
     """It stands where it came, whether or not that turn has calls of its own; a second one answers nothing."""
-    turn = AssistantMessage((ToolUse("a", "f", "{}", extra='{"async":true}'),))
-    other = AssistantMessage((ToolUse("b", "f", "{}"),))
-    late, both = ToolResults((ToolResult("a"),)), ToolResults((ToolResult("b"), ToolResult("a")))
+    later = turn(replace(A, extra='{"async":true}'))
+    plain = (HI, later, HI, turn(Text("x")), results("a"))
+    mixed = (HI, later, HI, turn(B), results("b", "a"))
 
-    plain = (turn, UserMessage("?"), AssistantMessage((Text("x"),)), late)
     assert adapt(plain, HERE).messages is plain
-    mixed = (turn, UserMessage("?"), other, both)
     assert adapt(mixed, HERE).messages is mixed
-    assert rules(adapt((*plain, AssistantMessage((Text("y"),)), late), HERE)) == ["orphan-result"]
+    assert rules(adapt((*plain, turn(Text("y")), results("a"), HI), HERE)) == ["orphan-result"]
+
+
+# --- the first and the last word --------------------------------------------------------------------------------------
+
+ALTERNATING = to("openai-chat", chat=ChatSwitches(alternate=True))
+
+
+@pytest.mark.parametrize("target, begins", [
+    (HERE, True), (to("gemini"), True), (ALTERNATING, True), (to("openai-chat"), False), (to("openai-responses"), False),
+], ids=lambda value: getattr(value, "dialect", ""))  # fmt: skip
+def test_the_user_begins_where_the_target_wants_it(target, begins):
+    said = (SystemMessage("s"), turn(Text("a")), HI)
+    adapted = adapt(said, target)
+
+    assert (adapted.messages is said) is not begins
+    if begins:
+        assert isinstance(adapted.messages[1], UserMessage)
+        assert [(loss.rule, loss.place) for loss in adapted.losses] == [("first-turn", "messages[1]")]
+        assert adapt(adapted.messages, target).messages is adapted.messages
+
+
+def test_a_summary_of_what_was_said_before_may_begin():
+    said = (turn(Marker("compaction", "so far", meta=AnthropicMeta("s")), origin=HOME), HI)
+
+    assert adapt(said, HERE).messages is said
+
+
+def test_the_assistant_speaks_between_tools_and_user_where_turns_have_to_be_taken():
+    said = (HI, turn(A), results("a"), turn(), SystemMessage("s"), HI)
+    adapted = adapt(said, ALTERNATING)
+
+    assert [type(message) for message in adapted.messages[4:]] == [SystemMessage, AssistantMessage, UserMessage]
+    assert [(loss.rule, loss.place) for loss in adapted.losses] == [("bridged-turn", "messages[5]")]
+    assert adapt(said, to("openai-chat")).messages is said
+
+
+def test_the_assistant_s_last_word_is_left_out_where_nobody_goes_on_with_it():
+    """Also two of them; a turn that the provider paused goes back."""
+    refusing = replace(HERE, traits=ModelTraits(known=True, prefill="rejected"))
+    paused = (HI, turn(SEARCH, origin=HOME, raw_stop="pause_turn"))
+    adapted = adapt((HI, turn(Text("a")), turn(Text("b")), SystemMessage("s")), refusing)
+
+    assert adapted.messages == (HI, SystemMessage("s"))
+    assert [loss.place for loss in adapted.losses] == ["messages[2]", "messages[1]"]
+    assert rules(adapted) == ["prefill-refused"] * 2
+    assert adapt(paused, refusing).messages is paused
+    assert rules(adapt((HI, turn(Text("a"), raw_stop="pause_turn")), refusing)) == ["prefill-refused"]
+
+
+def test_every_rule_has_its_fate():
+    assert set(FATES.values()) == {"stripped", "translated", "dropped"}
+
+
+# --- where a loss stands ---
+
+
+def test_a_loss_stands_where_it_stood_in_what_was_given():
+    """Whoever writes counts in the adapted messages; what is told counts in those that were given."""
+    here = resolve("anthropic/claude-opus-4-6")
+    away = Origin("google", "gemini", "gemini-3-flash-preview")
+    messages = (
+        AssistantMessage((Text("Cut"),), incomplete=True),
+        UserMessage("?"),
+        AssistantMessage((Reasoning("Hm."), Reasoning("Hm."), ToolUse("a", "add", "[1]")), origin=away),
+        ToolResults((ToolResult("a", "1"),)),
+        AssistantMessage(
+            (Reasoning("So."), Text("x")), origin=Origin("anthropic", "anthropic-messages", "claude-opus-4-6")
+        ),
+        UserMessage("And?"),
+    )
+    losses = write(ChatRequest(model="m", messages=messages), here).losses
+    told = {loss.rule: loss.place for loss in losses}
+
+    assert told["incomplete-turn"] == "messages[0]"
+    assert told["arguments-not-an-object"] == "messages[2].blocks[2]"
+    assert told["unsigned-reasoning"] == "messages[4].blocks[0]"
+
+
+def test_a_note_in_front_moves_no_place():
+    """The schema that goes into the instructions stands nowhere in what was given."""
+    said = AssistantMessage(
+        (Reasoning("So."), Text("x")), origin=Origin("anthropic", "anthropic-messages", "claude-3-haiku")
+    )
+    target = resolve("anthropic/claude-3-haiku-20240307")
+    target = replace(target, traits=replace(target.traits, structured_output="prompt"))
+    request = ChatRequest(
+        model="m", messages=(UserMessage("?"), said, UserMessage("!")), response_format=JsonSchema({"type": "object"})
+    )
+    told = {loss.rule: loss.place for loss in write(request, target).losses}
+
+    assert told["no-structured-output"] == "response_format"
+    assert told["unsigned-reasoning"] == "messages[1].blocks[0]"

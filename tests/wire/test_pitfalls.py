@@ -169,8 +169,8 @@ def test_ids_made_up_for_like_replies_do_not_meet(to):
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_turn_that_was_cut_off_goes_back_without_its_half_thought(dialect):
-    """P6, P17, R5, R18: the words stay, the token goes, and so does what would be refused."""
+def test_a_turn_that_was_cut_off_stays_out(dialect):
+    """P6, P17, R5, R18, XP-07: its words and its token are not sent, and a loss says so; the transcript keeps it."""
     cut = {
         "anthropic-messages": anthropic.sse(
             anthropic.start(),
@@ -192,9 +192,10 @@ def test_a_turn_that_was_cut_off_goes_back_without_its_half_thought(dialect):
     message = caught.value.partial.message
 
     assert message.incomplete
-    body = asked(message, dialect).body
-    assert b"Well." in body
-    assert b"tok-1" not in body
+    wire = asked(message, dialect)
+    assert b"Well." not in wire.body
+    assert b"tok-1" not in wire.body
+    assert {loss.rule for loss in wire.losses} == {"incomplete-turn"}
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

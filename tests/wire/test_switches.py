@@ -6,12 +6,11 @@ import json
 
 import pytest
 
-from tenuto.core.blocks import ToolUse
 from tenuto.core.messages import UserMessage
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, Thinking, ToolDefinition
 from tenuto.core.target import ChatSwitches, ModelTraits, Provider, Target
 from tenuto.wire.chat.encode import encode
-from tenuto.wire.switches import CallIds, alternate
+from tenuto.wire.switches import alternate
 
 ASKED = {"model": "m", "messages": (UserMessage("Hi"),)}
 TOOLS = (ToolDefinition("f"), ToolDefinition("sql", kind="custom"))
@@ -273,71 +272,7 @@ def test_strict_tools():
     assert losses == [("unsupported-parameter", "tools.f.strict")]
 
 
-# --- ids of calls -----------------------------------------------------------------------------------------------------
-
-
-def ids(*, form: str = "free", longest: int = 40) -> CallIds:
-    return CallIds(ChatSwitches(call_id=form, call_id_max=longest))
-
-
-def call(id: str) -> ToolUse:
-    return ToolUse(id, "f", "{}")
-
-
-@pytest.mark.parametrize("id", ["toolu_01A09q90qw90lq917835lq9", "x", "", "é" * 50, "abc-def-9"])
-def test_nine_letters_and_digits_on_both_sides(id):
-    one, two = ids(form="nine"), ids(form="nine")
-    wire = one.call(call(id), own=False)
-
-    assert len(wire) == 9
-    assert wire.isascii()
-    assert wire.isalnum()
-    assert one.answer(id) == wire == two.call(call(id), own=False)
-
-
-def test_an_id_that_fits_goes_as_it_is():
-    assert ids(form="nine").call(call("Ah0BFgzqX"), own=False) == "Ah0BFgzqX"
-    assert ids().call(call("call_1"), own=False) == "call_1"
-
-
-def test_an_id_that_the_model_issued_itself_goes_as_it_is():
-    one = ids(form="nine")
-
-    assert one.call(call("chatcmpl-tool-9f149c74c42f265b"), own=True) == "chatcmpl-tool-9f149c74c42f265b"
-    assert one.answer("chatcmpl-tool-9f149c74c42f265b") == "chatcmpl-tool-9f149c74c42f265b"
-
-
-def test_long_ids_are_shortened_without_meeting():
-    long = ["x" * 39 + "ab", "x" * 39 + "ac", "x" * 446]
-    found = [ids().call(call(id), own=False) for id in long]
-
-    assert all(len(id) <= 40 for id in found)
-    assert len(set(found)) == 3
-    assert len(ids(longest=8).call(call("y" * 20), own=False)) == 8
-
-
-def test_an_id_that_comes_again_in_a_later_turn_gets_another_name_and_its_answer_too():
-    one = ids()
-    first = one.call(call("0"), own=True)
-    answered = one.answer("0")
-    one.next_turn()
-    second = one.call(call("0"), own=True)
-
-    assert (first, answered) == ("0", "0")
-    assert second != "0"
-    assert one.answer("0") == second
-
-
-def test_the_same_id_twice_in_one_turn_is_answered_in_order():
-    one = ids()
-    first, second = one.call(call("0"), own=False), one.call(call("0"), own=False)
-
-    assert first != second
-    assert [one.answer("0"), one.answer("0"), one.answer("0")] == [first, second, second]
-
-
-def test_an_answer_to_no_call_still_fits():
-    assert len(ids(form="nine").answer("nobody asked")) == 9
+# --- turns -----------------------------------------------------------------------------------------------------------
 
 
 def test_neighbours_of_one_role_are_joined_where_turns_have_to_be_taken():

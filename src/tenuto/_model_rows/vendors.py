@@ -6,7 +6,7 @@ __all__ = ["ROWS"]
 
 ROWS = r"""
 [xai] dialect=openai-responses window=500_000 thinking=effort|always default=always efforts=low|medium|high* refuses=frequency_penalty,presence_penalty,stop prefill=no_effect audio=no documents=no passback=always continuity=yes
-grok-4\.[67] | Grok 4.6, 4.7 | efforts=low|medium|high*|xhigh | 2/6/0.5* | pa;ll;v;gp;doc | medium | double from 200K tokens of prompt on; one source ends at high
+grok-4\.[67] | Grok 4.6, 4.7 | efforts=low|medium|high*|xhigh | 2/6/0.5* | pa;ll;v;gp;doc | medium | double from 200K tokens of prompt on; xhigh is documented, one source ends at high
 grok-4\.5(?:-latest)?|grok-build-latest | Grok 4.5 | - | 2/6/0.3* | pa;ll;v;gp;doc | high | -
 grok-4\.3(?:-latest)?|grok-latest|grok-4-0709|grok-4(?:-latest)?|grok-4(?:-1)?-fast.*|grok-3(?:-latest|-fast.*)? | Grok 4.3 and ids that lead to it | window=1_000_000 thinking=effort default=yes efforts=none|low|medium*|high | 1.25/2.5/0.2* | pa;ll;v;gp;doc | medium | grok-latest is 4.6 unless the effort is none
 grok-4\.20-multi-agent.* | Grok 4.20 multi-agent | window=1_000_000 efforts=- forced=rejected tools=no parallel=no | 1.25/2.5/0.2* | pa;ll;v;gp;doc | medium | Responses only; no function tools of the caller's

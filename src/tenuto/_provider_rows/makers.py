@@ -73,11 +73,11 @@ ROWS = (
             file_parts=False,
             output_excludes_reasoning=True,
         ),
-        responses=ResponsesSwitches(reasoning_status=True, plain_reasoning=True, call_id_max=0),
+        responses=ResponsesSwitches(reasoning_status=True, call_id_max=0),
         embeddings=EmbeddingSwitches(path=""),
         source="v;pa;ll;doc",
         as_of=AS_OF,
-        notes="Chat Completions is deprecated. Reasoning goes back with its id or its ciphertext; either will do.",
+        notes="Chat Completions is deprecated. Reasoning goes back with its ciphertext; its id alone will do where the reply was stored.",
     ),
     Provider(
         "mistral",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-import time
 import weakref
 from contextlib import suppress
 from types import TracebackType
@@ -17,7 +15,7 @@ from tenuto.agent.config import configured, kept_parameters
 from tenuto.agent.continuity import admit
 from tenuto.agent.crew import Crew
 from tenuto.agent.limits import Limits
-from tenuto.agent.log import Clock, Log
+from tenuto.agent.log import Clock, Log, own_clock
 from tenuto.agent.session import AsyncSession
 from tenuto.client.client import AsyncClient
 from tenuto.client.middleware import Retry
@@ -34,17 +32,13 @@ __all__ = ["OPTIONS", "AsyncAgent"]
 
 OPTIONS = (
     *("system", "tools", "name", "limits", "store", "client", "approve", "retry", "continuity", "listeners", "timeout"),
-    *("now", "new_id"),
+    *("now", "new_id", "fallback", "strict"),
 )
 """What is the agent's own among its options; everything else is said with each question."""
 OF_CLIENTS = ("keys", "providers", "middleware", "default_provider", "transport")
 """What is passed on to the client that the agent makes for itself."""
 RETRIES = 4
 """How often a model is asked again by default: an agent works on its own, and has more patience than a person."""
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
 
 
 class AsyncAgent:
@@ -67,8 +61,12 @@ class AsyncAgent:
         model = self.client.qualified(model)
         self.model = model
         self.admit(model, self._continuity)
+        fallback = tuple(map(self.client.qualified, own.get("fallback", ())))
+        for other in fallback:
+            self.admit(other, self._continuity)
         parameters, headers = kept_parameters(given)
-        self._clock = Clock(own.get("now") or _now, own.get("new_id") or (lambda: secrets.token_hex(12)))
+        usual = own_clock()
+        self._clock = Clock(own.get("now") or usual.now, own.get("new_id") or usual.new_id)
         self._where: Any = own.get("store", ...)
         self._store: Store | None = None
         self._listeners = tuple(own.get("listeners", ()))
@@ -81,6 +79,8 @@ class AsyncAgent:
             approve=own.get("approve"),
             headers=headers,
             timeout=own.get("timeout"),
+            fallback=fallback,
+            strict=bool(own.get("strict")),
         )
         self._configured = configured(
             model,

@@ -74,3 +74,5 @@ class Crew(msgspec.Struct, frozen=True, kw_only=True):
     sub_agents: SubAgents | None = None
     headers: Mapping[str, str] = {}
     timeout: float | Timeouts | None = None
+    fallback: tuple[str, ...] = ()
+    strict: bool = False

@@ -9,13 +9,18 @@ from typing import TypeAlias
 
 import msgspec
 
+from tenuto.audit.report import Report
 from tenuto.core.events import Event
 from tenuto.core.messages import Message, ToolCallView, ToolResult
+from tenuto.core.target import Loss
 
 __all__ = [
     "AgentEvent",
     "ApprovalNeeded",
+    "Audited",
     "FromSubAgent",
+    "ModelChanged",
+    "RefusedItemLeftOut",
     "Retrying",
     "RunStopped",
     "SteeringHeard",
@@ -35,6 +40,26 @@ class TurnStarted(_Told, frozen=True, tag="turn.start"):
 
     turn: int
     attempt: int = 1
+
+
+class Audited(_Told, frozen=True, tag="audit"):
+    """A request is about to go out, and this is what the provider will make of it, as far as that can be told."""
+
+    report: Report
+
+
+class RefusedItemLeftOut(_Told, frozen=True, tag="left_out"):
+    """The provider refused one of its own blocks by name: it is asked once more, without it."""
+
+    loss: Loss
+
+
+class ModelChanged(_Told, frozen=True, tag="handover"):
+    """The session goes on with another model, and this is what cannot go along."""
+
+    model: str
+    before: str
+    losses: tuple[Loss, ...] = ()
 
 
 class Retrying(_Told, frozen=True, tag="retry"):
@@ -101,7 +126,10 @@ class RunStopped(_Told, frozen=True, tag="stopped"):
 
 AgentEvent: TypeAlias = (
     TurnStarted
+    | Audited
     | Retrying
+    | RefusedItemLeftOut
+    | ModelChanged
     | ToolStarted
     | ToolProgress
     | ToolReturned

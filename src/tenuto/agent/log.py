@@ -9,22 +9,24 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import secrets
+import time
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 
 import msgspec
 
-from tenuto.agent.config import configured_after
 from tenuto.agent.limits import Spent
 from tenuto.agent.machine import Machine
-from tenuto.core.journal import Act, Configured, Draft, Entry, Failed, Fold, Replied, strange_in
+from tenuto.asking import Asking
+from tenuto.core.journal import Act, Configured, Draft, Entry, Failed, Replied, strange_in
 from tenuto.core.messages import AssistantMessage, Usage
 from tenuto.core.stored import drafted
 from tenuto.core.transcript import Transcript
 from tenuto.errors import LeaseLost, SessionNotFound, StoreError, TenutoError
 from tenuto.store.protocol import Lease, Store
 
-__all__ = ["Clock", "Log"]
+__all__ = ["Clock", "Log", "own_clock"]
 
 
 class Clock(msgspec.Struct, frozen=True):
@@ -32,6 +34,11 @@ class Clock(msgspec.Struct, frozen=True):
 
     now: Callable[[], int]
     new_id: Callable[[], str]
+
+
+def own_clock() -> Clock:
+    """Return the clock of this machine, and ids by chance."""
+    return Clock(lambda: time.time_ns() // 1_000_000, lambda: secrets.token_hex(12))
 
 
 class Log:
@@ -51,9 +58,8 @@ class Log:
         self.machine = Machine()
         self.spent = Spent()
         self.usage = Usage()
-        self.configured: Configured | None = None
         self.last: AssistantMessage | None = None
-        self._fold = Fold()
+        self.asking = Asking()
 
     # --- reading ---
 
@@ -64,7 +70,12 @@ class Log:
 
     def transcript(self) -> Transcript:
         """The conversation as the model is to see it, without the system's words."""
-        return self._fold.transcript()
+        return self.asking.transcript()
+
+    @property
+    def configured(self) -> Configured | None:
+        """What the session asks with; None as long as nothing was said in it."""
+        return self.asking.configured
 
     @property
     def held(self) -> bool:
@@ -196,7 +207,7 @@ class Log:
                 raise
         self.machine = machine
         for entry in entries:
-            self._fold.take(entry)
+            self.asking.take(entry)
             self.spent.take(entry.act)
             self._note(entry.act, entry.seq)
             self.head = entry.seq
@@ -206,7 +217,6 @@ class Log:
             self.usage += act.usage
         if isinstance(act, Replied):
             self.last, self.replied_at = act.message, seq
-        self.configured = configured_after(self.configured, act)
 
 
 def _tell(done: asyncio.Future[None], outcome: BaseException | None) -> None:

@@ -32,7 +32,9 @@ class AgentOptions(ModelParameters, total=False):
     is one that is shared: it keeps its own middleware, and is not closed with the agent.
     `approve` is asked for calls that need somebody's word; without it, they leave the session waiting. `retry` says how
     a model is asked again after an error. `continuity="declared"` vouches for a model that the tables do not. `listeners`
-    hear of everything that happens in its sessions. `timeout` is for each question, in seconds or as `Timeouts`. `now`
+    hear of everything that happens in its sessions. `fallback` are models with whom a session goes on where its own does
+    not answer: the one to whom the most can be handed over first. `strict` asks nobody again without a block that was
+    refused. `timeout` is for each question, in seconds or as `Timeouts`. `now`
     (milliseconds since 1970) and `new_id` are where times and ids come from.
     """
 
@@ -50,6 +52,8 @@ class AgentOptions(ModelParameters, total=False):
     approve: Approve | None
     retry: Retry
     continuity: str
+    fallback: Sequence[str]
+    strict: bool
     listeners: Iterable[Callable[[Event | AgentEvent], Any]]
     timeout: float | Timeouts | None
     now: Callable[[], int]

@@ -9,22 +9,34 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import deque
+from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
+from functools import partial
 
 import msgspec
 
 from tenuto.agent.calls import Turn, cut_off
-from tenuto.agent.config import asked_with
 from tenuto.agent.crew import Crew, Tell
-from tenuto.agent.events import Retrying, RunStopped, SteeringHeard, TurnStarted
+from tenuto.agent.events import (
+    Audited,
+    ModelChanged,
+    RefusedItemLeftOut,
+    Retrying,
+    RunStopped,
+    SteeringHeard,
+    TurnStarted,
+)
+from tenuto.agent.handing import elsewhere
+from tenuto.agent.healing import named_by, names_an_item
 from tenuto.agent.log import Log
 from tenuto.agent.machine import CANCELLED, Drain, Machine, Owed, Recover, Run, Settle, State
+from tenuto.audit.auditing import report_of
 from tenuto.client.middleware import Patience
 from tenuto.client.prices import cost
 from tenuto.client.reply import Reply
 from tenuto.client.stream import AsyncStream
-from tenuto.core.journal import Act, Asked, Failed, Replied, Steered, Stopped
+from tenuto.core.journal import Act, Asked, Failed, Lost, Replied, Steered, Stopped
 from tenuto.core.messages import Message
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
@@ -41,16 +53,22 @@ _FULL = (
 
 
 class Runner:
-    """One run of a session that is held. `tell` hears of everything that happens."""
+    """One run of a session that is held. `tell` hears of everything that happens; `heard_of` tells whether anybody does."""
 
-    def __init__(self, log: Log, crew: Crew, inbox: deque[Message], tell: Tell) -> None:
+    def __init__(
+        self, log: Log, crew: Crew, inbox: deque[Message], tell: Tell, heard_of: Callable[[], bool] = lambda: True
+    ) -> None:
         self._log = log
         self._crew = crew
         self._inbox = inbox
         self._tell = tell
+        self._heard_of = heard_of
         self._patience = Patience(crew.retry)
         self._error: LLMError | None = None
         self._asked = False
+        self._sent: tuple[ChatRequest, Target, WireRequest] | None = None
+        self._mended = False
+        self._tried: set[str] = set()
         self._waits = False
         self.reply: Reply | None = None
 
@@ -86,14 +104,18 @@ class Runner:
             await self._stop("limit", over.limit)
             raise over
         self._tell(TurnStarted(self._log.spent.turns + 1, self._log.machine.attempt))
-        request = self._request()
-        self._asked = False
-        stream = self._crew.client.asked(request, self._before, timeout=self._crew.timeout)
+        request = self._log.asking.request(self._crew.toolbox.definitions(), self._crew.headers)
+        self._asked, self._sent = False, None
+        stream = self._crew.client.asked(request, partial(self._before, request), timeout=self._crew.timeout)
         try:
             reply = await self._streamed(stream)
         except LLMError as exc:
             self._error = exc
-            await self._log.append(*self._unasked(request.model), self._failed(exc))
+            healing = self._healing(exc)
+            await self._log.append(*self._unasked(request.model), self._failed(exc), *healing)
+            self._mended = bool(healing)
+            for lost in healing:
+                self._tell(RefusedItemLeftOut(lost.loss))
         except StoreError:
             raise
         except TenutoError as exc:
@@ -102,24 +124,35 @@ class Runner:
         else:
             await self._replied(request.model, reply)
 
-    def _request(self) -> ChatRequest:
-        kept = self._log.configured
-        assert kept is not None  # a session is configured before anything is said in it
-        messages, tools = self._log.transcript().messages, self._crew.toolbox.definitions()
-        return asked_with(kept, messages, tools, self._crew.headers)
-
     async def _streamed(self, stream: AsyncStream) -> Reply:
         async with stream:
             async for event in stream:
                 self._tell(event)
             return stream.reply
 
-    async def _before(self, target: Target, wire: WireRequest) -> None:
+    async def _before(self, request: ChatRequest, target: Target, wire: WireRequest) -> None:
         """The bytes are about to go out: from here on the question may have been paid for."""
-        named = f"{target.provider.name}/{target.model}"
-        digest = hashlib.sha256(wire.body).hexdigest()
-        await self._log.append(Asked(model=named, digest=digest, encoder=ENCODING, attempt=self._log.machine.attempt))
+        self._sent = request, target, wire
+        if self._heard_of():  # it costs more than writing the request: not for nobody
+            self._tell(Audited(report_of(request, target, wire)))
+        asked = Asked(
+            model=f"{target.provider.name}/{target.model}",
+            digest=hashlib.sha256(wire.body).hexdigest(),
+            encoder=ENCODING,
+            attempt=self._log.machine.attempt,
+            account=target.account,
+        )
+        await self._log.append(asked)
         self._asked = True
+
+    def _healing(self, error: LLMError) -> tuple[Lost, ...]:
+        """What is to be left out because an error names it: once for a question, and nothing where that is not wanted."""
+        if self._sent is None or self._crew.strict or self._log.asking.healed:
+            return ()
+        request = self._sent[0]
+        found = named_by(error, *self._sent)
+        reply = self._log.asking.reply_at(request.transcript[found[0]]) if found is not None else 0
+        return (Lost(found[2], reply, found[1]),) if found is not None and reply else ()
 
     def _unasked(self, model: str) -> tuple[Act, ...]:
         """What came without anything going out (from a cache, or because the way was not found) is an attempt, too."""
@@ -139,6 +172,7 @@ class Runner:
         await self._log.append(*self._unasked(model), act, *([Stopped("completed")] if last else []))
         self.reply, self._error = reply, None
         self._patience = Patience(self._crew.retry)
+        self._tried.clear()
         if last:
             self._tell(RunStopped("completed"))
 
@@ -159,8 +193,12 @@ class Runner:
         if error is None:  # it failed in a run before this one
             await self._ask()
             return
-        delay = self._patience.after(error)
+        delay = 0.0 if self._mended else self._patience.after(error)
+        self._mended = False
         if delay is None:
+            if await self._elsewhere(error):
+                await self._ask()
+                return
             full = isinstance(error, ContextTooLong)
             await self._stop("waiting" if full else "failed", "context" if full else _named(error))
             if full:
@@ -169,6 +207,22 @@ class Runner:
         self._tell(Retrying(type(error).__name__, error.message, delay))
         await (self._crew.retry.sleep or asyncio.sleep)(delay)
         await self._ask()
+
+    async def _elsewhere(self, error: LLMError) -> bool:
+        """Hand the session over to somebody who may answer, if there is somebody; tell whether there is."""
+        kept = self._log.configured
+        assert kept is not None  # it has been asked
+        if self._sent is not None and names_an_item(error, self._sent[1]):
+            return False
+        self._tried.add(kept.model)
+        others = [model for model in self._crew.fallback if model not in self._tried]
+        act = elsewhere(error, others, self._log, self._crew)
+        if act is None:
+            return False
+        await self._log.append(act)
+        self._patience = Patience(self._crew.retry)
+        self._tell(ModelChanged(act.model, act.before, act.losses))
+        return True
 
     # --- the tools, and what else is to be done ---
 

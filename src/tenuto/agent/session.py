@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -15,16 +15,20 @@ import msgspec
 from tenuto.agent.config import tool_names
 from tenuto.agent.crew import Crew, Pending, SubAgents
 from tenuto.agent.cutting import place_of
-from tenuto.agent.events import AgentEvent, RunStopped
+from tenuto.agent.events import AgentEvent, ModelChanged, RunStopped
+from tenuto.agent.handing import handed_over
 from tenuto.agent.log import Log
 from tenuto.agent.machine import CANCELLED, CANCELLING, Phase, Settle, State
+from tenuto.agent.run import AsyncRun
 from tenuto.agent.runner import Runner, making_way, settling
+from tenuto.audit import Report, audit
 from tenuto.client.messages import Said as Sayable
 from tenuto.client.messages import as_messages
 from tenuto.client.reply import Reply
 from tenuto.core.events import Event
 from tenuto.core.journal import Act, Configured, Decided, Entry, Said, Stopped
 from tenuto.core.messages import AssistantMessage, Message, SystemMessage, ToolCallView, ToolResults, Usage, shown_text
+from tenuto.core.target import Loss
 from tenuto.core.transcript import Transcript
 from tenuto.errors import LimitReached, MissingTool, RunCancelled, StoreError, TenutoError
 
@@ -35,6 +39,9 @@ log = logging.getLogger("tenuto")
 
 class Home(Protocol):
     """What a session needs of the agent whose it is."""
+
+    def admit(self, model: str, continuity: str) -> None:
+        """Raise `UnsupportedModel` unless sessions with this model can be relied on."""
 
     def children_of(self, session: AsyncSession) -> SubAgents:
         """Return the sub-agents of a session."""
@@ -210,6 +217,41 @@ class AsyncSession:
         place = None if at is None else place_of(await self.entries(), at)
         return await self.agent.forked(self.id, place)
 
+    async def handover(self, model: str) -> tuple[Loss, ...]:
+        """Go on with another model from here; return what cannot go along. The journal keeps it all: on the way back to
+        its issuer, everything is in place.
+
+        Raise `UnknownProvider`, `UnsupportedModel` for a model on which a session cannot rely, and what `send` raises
+        where the session is in other hands.
+        """
+        with self._begun():
+            model = self.crew.client.qualified(model)
+            asked = self.ready()
+            self.agent.admit(model, asked.continuity)
+            if self._log.head == 0:
+                self._mine = msgspec.structs.replace(self._mine, model=model)
+                return ()
+            await self.hold()
+            if model == self.model:  # as it is now: somebody else may have handed it over meanwhile
+                return ()
+            news = self._news()
+            act = handed_over(model, self._log, self.crew.client.target, self.crew.toolbox.definitions())
+            await self._log.append(*news, act)
+            self.tell(ModelChanged(act.model, act.before, act.losses))
+            return act.losses
+
+    async def audit(self, model: str | None = None) -> Report:
+        """Say what would be refused if the session were sent to its model (or to another) now. Nothing is sent or written.
+
+        Each question of the journal is made again and compared with what was sent. Raise `UnknownProvider`,
+        `TranscriptError` for what cannot be written at all, `ValueError` as long as nothing was said.
+        """
+        if self._log.head == 0:
+            raise ValueError("nothing was said yet: there is nothing to audit")
+        client = self.crew.client
+        target = client.target(client.qualified(model)) if model is not None else None
+        return audit(await self.entries(), target, tools=self.crew.toolbox.definitions(), find=client.target)
+
     async def entries(self) -> list[Entry]:
         """Read the journal; a session in which nothing was said has none."""
         return await self._log.entries()
@@ -282,7 +324,7 @@ class AsyncSession:
             await self.hold()
             self._below = ()
             crew = msgspec.structs.replace(self.crew, sub_agents=self.agent.children_of(self))
-            runner = Runner(self._log, crew, self._inbox, self.tell)
+            runner = Runner(self._log, crew, self._inbox, self.tell, lambda: bool(self._listeners))
             try:
                 await self._guarded(runner, self._first(said))
             finally:
@@ -394,78 +436,6 @@ class AsyncSession:
         finally:
             current.end()
             self._current = None
-
-
-class AsyncRun:
-    """A run while it goes on: `async with` it and iterate over what happens. Leaving early cancels the run, and says so.
-
-    What the model says comes as the events of a stream; after `Retrying`, what came of that reply is void.
-    """
-
-    def __init__(self, session: AsyncSession, said: tuple[Message, ...]) -> None:
-        self._session = session
-        self._said = said
-        self._task: asyncio.Task[Reply | None] | None = None
-        self._events: AsyncIterator[Event | AgentEvent] | None = None
-        self._forget: Callable[[], None] | None = None
-        self._closed = False
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    def __aiter__(self) -> AsyncIterator[Event | AgentEvent]:
-        if self._events is None:
-            if self._closed:
-                raise TenutoError("the run is closed")
-            self._events = self._heard()
-        return self._events
-
-    async def _heard(self) -> AsyncIterator[Event | AgentEvent]:
-        queue: asyncio.Queue[Event | AgentEvent | None] = asyncio.Queue()
-        self._forget = self._session.listen(queue.put_nowait)
-        self._task = task = asyncio.create_task(self._session.run(self._said))
-        task.add_done_callback(lambda _: queue.put_nowait(None))
-        try:
-            while (event := await queue.get()) is not None:
-                yield event
-            if not task.cancelled():  # whoever closed it from elsewhere sees it end
-                task.result()
-        finally:
-            await self.close()
-
-    @property
-    def reply(self) -> Reply:
-        """The last reply; it is there once the run has ended."""
-        task = self._task
-        if task is None or not task.done():
-            raise TenutoError("the run has not ended: read on")
-        if task.cancelled():
-            raise TenutoError("the run was closed before it had ended: the session has what came until then")
-        reply = task.result() or self._session.reply
-        if reply is None:
-            raise TenutoError("nothing was owed, so the model was not asked")
-        return reply
-
-    async def cancel(self) -> None:
-        """End the run; what it did is kept."""
-        await self.close()
-
-    async def close(self) -> None:
-        """End the run, if it has not ended."""
-        self._closed = True
-        if self._forget is not None:
-            self._forget()
-        task = self._task
-        if task is not None and not task.done():
-            task.cancel()
-            await asyncio.wait({task})
-            if not task.cancelled():
-                task.exception()  # whoever leaves early does not want to know
 
 
 def _words(said: Sayable) -> tuple[Message, ...]:

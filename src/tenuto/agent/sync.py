@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from tenuto.agent.children import AgentTool
     from tenuto.agent.events import AgentEvent
     from tenuto.agent.options import AgentOptions
+    from tenuto.audit import Report
     from tenuto.client.messages import Said
     from tenuto.client.reply import Reply
     from tenuto.core.journal import Entry
     from tenuto.core.messages import AssistantMessage, ToolCallView, Usage
+    from tenuto.core.target import Loss
     from tenuto.core.transcript import Transcript
 
 __all__ = ["Agent", "Run", "Session"]
@@ -171,6 +173,14 @@ class Session:
     def fork(self, at: int | None = None) -> Session:
         """Branch off a new session with the first `at` messages. This one is not changed."""
         return Session(self._agent, self._agent.bridge.run(self._async.fork(at)))
+
+    def handover(self, model: str) -> tuple[Loss, ...]:
+        """Go on with another model from here; return what cannot go along. The journal keeps it all."""
+        return self._agent.bridge.run(self._async.handover(model))
+
+    def audit(self, model: str | None = None) -> Report:
+        """Say what would be refused if the session were sent to its model (or to another) now. Nothing is sent or written."""
+        return self._agent.bridge.run(self._async.audit(model))
 
     def entries(self) -> list[Entry]:
         """Read the journal."""

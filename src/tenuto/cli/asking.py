@@ -13,9 +13,9 @@ import click
 
 from tenuto import settings
 from tenuto.agent.agent import AsyncAgent
-from tenuto.agent.config import configured_after
 from tenuto.agent.limits import Limits
 from tenuto.agent.session import AsyncSession
+from tenuto.asking import configured_after
 from tenuto.cli.approving import Approver, NoWord, approver
 from tenuto.cli.belt import kept_tools, tools_of
 from tenuto.cli.ending import Ending, ended

@@ -26,7 +26,8 @@ class Exit(IntEnum):
     """A call waits for somebody's word. A call that was denied is answered, and the run goes on."""
     SESSION = 7
     """Not found, in use, damaged, or the store cannot be read or written."""
-    SCHEMA = 8
+    FINDINGS = 8
+    """An audit found something, or an answer does not fit its schema."""
     HUNG_UP = 129
     INTERRUPTED = 130
     UNREAD = 141
@@ -76,7 +77,7 @@ TABLE: tuple[tuple[type[BaseException], Exit, Callable[[Any], str]], ...] = (
     (errors.UnknownProvider, Exit.USAGE, _near),
     (errors.MissingTool, Exit.USAGE, lambda exc: f"give it with -T MODULE:{exc.name}"),
     (errors.LimitReached, Exit.LIMIT, _say("")),
-    (errors.SchemaMismatch, Exit.SCHEMA, _say("")),
+    (errors.SchemaMismatch, Exit.FINDINGS, _say("")),
     (errors.SessionInUse, Exit.SESSION, _in_use),
     (
         errors.LeaseLost,

@@ -23,6 +23,8 @@ COMMANDS = {
     "run": ("tenuto.cli.run", "Say something to a model, with tools if you like; the session is kept."),
     "resume": ("tenuto.cli.resume", "Go on with a session, wherever it stopped or was killed."),
     "sessions": ("tenuto.cli.sessions", "List the sessions that are kept."),
+    "audit": ("tenuto.cli.audit", "Say what a provider would refuse of a session, before it is asked."),
+    "handover": ("tenuto.cli.handover", "Have a session go on with another model."),
     "show": ("tenuto.cli.show", "Show what was said and done in a session."),
 }
 """Each verb: the file it is in, which is loaded when it is called, and what it does."""
@@ -40,7 +42,7 @@ Exit codes:
   0 done               5 a limit was reached
   1 the run failed     6 a call waits for approval
   2 usage, settings    7 the session or the store cannot be used
-  3 no key, bad key    8 the answer does not fit its schema
+  3 no key, bad key    8 audit has findings; answer without its schema
   4 provider is busy   129, 130, 143 stopped by a signal; saved
 """
 

@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 from tenuto.agent.events import (
     AgentEvent,
+    Audited,
     FromSubAgent,
+    ModelChanged,
+    RefusedItemLeftOut,
     Retrying,
     RunStopped,
     ToolProgress,
@@ -70,6 +73,8 @@ class View:
             self._void(event.error)
             what = one_line(event.message, _LINE)
             screen.note(f"! {event.error}: {what}; asking again in {event.delay:.1f} s", "yellow")
+        elif isinstance(event, Audited | RefusedItemLeftOut | ModelChanged):
+            self._warned(event)
         elif isinstance(event, FromSubAgent):
             self._below(event)
         elif isinstance(event, MessageDone):
@@ -83,6 +88,19 @@ class View:
                 screen.note(line, "red" if line.startswith("!") else "dim")
             if isinstance(event, ToolStarted):
                 screen.status(f"running {event.call.name}")
+
+    def _warned(self, event: Audited | RefusedItemLeftOut | ModelChanged) -> None:
+        """What an audit finds is told only where the provider would refuse it."""
+        if isinstance(event, ModelChanged):
+            self._model = event.model
+            count = len(event.losses)
+            lost = f", {count} {'loss' if count == 1 else 'losses'}" if count else ""
+            self._screen.note(f"! goes on with {one_line(event.model, _LINE)}{lost}", "yellow")
+        elif isinstance(event, RefusedItemLeftOut):
+            self._screen.note(f"! left out: {one_line(event.loss.what, _LINE)}", "yellow")
+        else:
+            for found in event.report.refused:
+                self._screen.note(f"! audit: {found.rule} at {found.pointer}: {one_line(found.says, _LINE)}", "yellow")
 
     def _delta(self, event: ContentDelta) -> None:
         if event.choice_index:

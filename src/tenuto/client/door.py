@@ -41,12 +41,13 @@ _WORD = re.compile(r"\{(\w+)\}")
 
 
 class Way(msgspec.Struct, frozen=True):
-    """How to reach a target: its address, the header that pays, and what tells the account from others."""
+    """How to reach a target: its address, the header that pays, and what tells the account and the host from others."""
 
     base_url: str
     auth: dict[str, str]
     secret: str
     account: str
+    platform: str = ""
 
     def url(self, path: str) -> str:
         """Put a path below the address; a query that the address ends in stays at the end."""
@@ -131,7 +132,8 @@ class Door:
         if not key and header not in given and (row.key_env or row.bearer_env) and row.auth != "none":
             raise _missing(row, base_url, bound=bound)
         auth = {header: f"Bearer {key}" if header == "authorization" else key} if key else {}
-        return Way(base_url, auth, key, fingerprint(row, base_url, key))
+        host = "" if row.plays else urlsplit(base_url).netloc.rpartition("@")[2].lower()  # a simulator is whom it plays
+        return Way(base_url, auth, key, fingerprint(row, base_url, key), host)
 
     async def close(self) -> None:
         """Stop what was started to be asked."""

@@ -27,6 +27,7 @@ from tenuto.core.target import Loss, Target, WireRequest
 from tenuto.errors import ConnectionFailed, IncompleteResponse, LLMError, ProtocolError, TimedOut
 from tenuto.wire.codec import Decoder
 from tenuto.wire.dialects import DECODERS, write
+from tenuto.wire.prefix import prefix_of
 
 __all__ = ["Before", "Question"]
 
@@ -220,4 +221,6 @@ class Reading:
 def _decoder(request: ChatRequest, target: Target, body: bytes) -> Decoder:
     sound = (request.audio or {}).get("format", "")
     seed = hashlib.sha256(body).hexdigest()
-    return DECODERS[target.dialect](target, seed=seed, audio_format=sound if isinstance(sound, str) else "")
+    decoder = DECODERS[target.dialect](target, seed=seed, audio_format=sound if isinstance(sound, str) else "")
+    decoder.prefix = prefix_of(body, target)
+    return decoder

@@ -51,7 +51,7 @@ class Line:
     async def way_to(self, target: Target, headers: Mapping[str, str]) -> tuple[Target, Way]:
         """Find how to get to a target; the target comes back with the account that is asked."""
         way = await self._door.way(target, {name.lower() for name in headers})
-        return msgspec.structs.replace(target, account=way.account), way
+        return msgspec.structs.replace(target, account=way.account, platform=way.platform), way
 
     async def open(
         self, target: Target, way: Way, wire: WireRequest, waits: Timeouts, total_at: float | None

@@ -88,7 +88,7 @@ class ModelParameters(TypedDict, total=False):
     metadata: dict[str, dict[str, Any]]
     extra_body: dict[str, Any]
     extra_headers: dict[str, str]
-    foreign_reasoning: Literal["omit", "inline"]
+    foreign_reasoning: Literal["omit", "note"]
 
 
 class ChatParameters(ModelParameters, total=False):

@@ -88,12 +88,13 @@ class Said(_Act, frozen=True, tag="said"):
 
 
 class Asked(_Act, frozen=True, tag="asked"):
-    """The model is about to be asked: `digest` stands for the request as it goes out."""
+    """The model is about to be asked: `digest` stands for the request as it goes out, to whichever `account`."""
 
     model: str
     digest: str = ""
     encoder: int = 0
     attempt: int = 1
+    account: str = ""
 
 
 class Replied(_Act, frozen=True, tag="replied"):
@@ -190,9 +191,15 @@ class HandedOver(_Act, frozen=True, tag="handed_over"):
 
 
 class Lost(_Act, frozen=True, tag="lost"):
-    """Something could not be carried."""
+    """Something could not be carried.
+
+    Where the provider refused a block of its own, `reply` is the entry of the reply that had it, and `block` its place
+    there: no question asked after this one brings it, or, where it says something by itself, its token.
+    """
 
     loss: Loss
+    reply: int = 0
+    block: int = 0
 
 
 class Linked(_Act, frozen=True, tag="linked"):

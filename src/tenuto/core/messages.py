@@ -49,12 +49,19 @@ Content: TypeAlias = Text | Image | Audio | Document | Opaque
 
 
 class Origin(Value, frozen=True):
-    """Who issued a message's tokens: the provider's row, the dialect, the model asked for, the account's fingerprint."""
+    """Who issued a message's tokens, and for what they are good: a token is sent back only inside this scope.
+
+    The issuer is the provider's row; `platform` is the host that was asked, `account` the fingerprint of the key, `model`
+    the model asked for. `prefix` is the digest of what the tokens are bound to, where the model binds them to everything
+    that stood before (`tenuto.wire.prefix`). Empty means: not known, or not bound.
+    """
 
     provider: str
     dialect: str
     model: str = ""
     account: str = ""
+    platform: str = ""
+    prefix: str = ""
 
 
 class ToolCallView(msgspec.Struct, frozen=True):

@@ -89,7 +89,9 @@ class ChatRequest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     """One question. `model` is `provider/model`. None means: not asked for, the provider decides.
 
     `metadata` maps a provider's name to fields merged into its body; `extra_body` and `extra_headers` go to whichever
-    provider is asked, last, and win.
+    provider is asked, last, and win. `foreign_reasoning` says what becomes of what another provider's model thought: it is
+    left out, or told in a note of the user's. `without` are blocks, by message and place in it, that are left out of this
+    request although the provider gave them.
     """
 
     model: str
@@ -124,7 +126,8 @@ class ChatRequest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     metadata: dict[str, dict[str, Any]] = {}
     extra_body: dict[str, Any] = {}
     extra_headers: dict[str, str] = {}
-    foreign_reasoning: Literal["omit", "inline"] = "omit"
+    foreign_reasoning: Literal["omit", "note"] = "omit"
+    without: tuple[tuple[int, int], ...] = ()
 
     @property
     def transcript(self) -> tuple[Message, ...]:

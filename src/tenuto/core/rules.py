@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from tenuto.core.rule_rows import TABLES
+from tenuto.core.rule_rows import HOLDS, TABLES
 
 __all__ = ["Rule", "rule", "rules"]
 
@@ -27,7 +27,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     refusal; status 0 means that nothing is refused. `says` are the provider's texts, one for each variant, with names in
     braces; `trust` says how far the wording is known (`verbatim`, `partial`, `unverified`, `none`). `place` is a JSON
     pointer with names in braces. `needs` tells what a judge must know: the `body`, what was emitted before (`ledger`),
-    or the `account`.
+    or the `account`. `holds` are patterns of `row/model` for whom it holds; none means everybody in the dialect.
     """
 
     id: str
@@ -48,6 +48,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     confidence: str = ""
     as_of: str = ""
     source: str = ""
+    holds: tuple[str, ...] = ()
 
     def text(self, variant: int = 0, **fields: object) -> str:
         """Return what the provider says, with the names filled in; a name that is not given stays in its braces."""
@@ -74,14 +75,22 @@ def rule(id: str) -> Rule:
 @cache
 def rules() -> dict[str, Rule]:
     """Return every rule by its id, in the order of the book."""
-    return {found.id: found for dialect, table in TABLES for found in _read(dialect, table)}
+    holds = dict(_held(line) for table in HOLDS for line in table.splitlines() if line)
+    found = {row.id: row for dialect, table in TABLES for row in _read(dialect, table, holds)}
+    assert holds.keys() <= found.keys(), holds.keys() - found.keys()
+    return found
 
 
-def _read(dialect: str, table: str) -> list[Rule]:
-    return [_rule(dialect, line) for line in table.splitlines() if line]
+def _held(line: str) -> tuple[str, tuple[str, ...]]:
+    id, _, patterns = line.partition(" || ")
+    return id, tuple(patterns.split())
 
 
-def _rule(dialect: str, line: str) -> Rule:
+def _read(dialect: str, table: str, holds: dict[str, tuple[str, ...]]) -> list[Rule]:
+    return [_rule(dialect, line, holds) for line in table.splitlines() if line]
+
+
+def _rule(dialect: str, line: str, holds: dict[str, tuple[str, ...]]) -> Rule:
     id, tier, scope, needs, when, refusal, says, trust, place, severity, remedy, basis = line.split(" || ", _PARTS - 1)
     confidence, as_of, source = basis.split(", ", 2)
     status, *words = refusal.removeprefix("-").split() or ["0"]
@@ -92,5 +101,6 @@ def _rule(dialect: str, line: str) -> Rule:
         "param": named.get("param"), "code": named.get("code"),
         "says": tuple(says.removeprefix("-").split(" ¦ ")), "trust": trust, "place": place.removeprefix("-"),
         "severity": severity, "remedy": remedy, "confidence": confidence, "as_of": as_of, "source": source,
+        "holds": holds.get(id, ()),
     }  # fmt: skip
     return msgspec.convert(value, Rule)

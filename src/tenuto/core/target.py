@@ -293,13 +293,17 @@ class ModelInfo(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Target(msgspec.Struct, frozen=True):
-    """A provider's row, a model, what that model accepts, and the dialect in which it is asked."""
+    """A provider's row, a model, what that model accepts, and the dialect in which it is asked.
+
+    `account` is the fingerprint of the key and `platform` the host, once they are known.
+    """
 
     provider: Provider
     model: str
     dialect: Dialect
     traits: ModelTraits = ModelTraits()
     account: str = ""
+    platform: str = ""
 
 
 class WireRequest(msgspec.Struct, frozen=True):

@@ -157,7 +157,8 @@ class Decoder(ABC):
     """Bytes in, events out. One decoder reads one reply in one dialect.
 
     `seed` goes into minted ids: give the digest of the request, so that two replies never share one. `heard` counts the
-    frames that came, comments aside: a sign of life. `audio_format` is what was asked for, if speech was.
+    frames that came, comments aside: a sign of life. `audio_format` is what was asked for, if speech was. `prefix` is to be
+    set to the digest of what the reply's tokens are bound to, if they are.
     """
 
     dialect: ClassVar[Dialect]
@@ -165,6 +166,7 @@ class Decoder(ABC):
     def __init__(self, target: Target, *, seed: str = "", audio_format: str = "") -> None:
         self.target = target
         self.seed = seed
+        self.prefix = ""
         self.audio_format = audio_format
         self.out: list[Event] = []
         self.losses: list[Loss] = []
@@ -327,7 +329,8 @@ class Decoder(ABC):
 
     def origin(self, model: str) -> Origin:
         """Say who issued this reply's tokens: the model asked for, or the one that answered where none is known."""
-        return Origin(self.target.provider.name, self.dialect, self.target.model or model, self.target.account)
+        to = self.target
+        return Origin(to.provider.name, self.dialect, to.model or model, to.account, to.platform, self.prefix)
 
 
 def read(decoder: Decoder, pieces: Iterable[bytes]) -> ChatResponse:

@@ -16,10 +16,11 @@ from tenuto.errors import TranscriptError
 from tenuto.wire.codec import Decoder
 from tenuto.wire.fit import fit
 from tenuto.wire.handoff import adapt
+from tenuto.wire.prefix import stale
 
 __all__ = ["DECODERS", "ENCODERS", "ENCODING", "VERBATIM", "write"]
 
-ENCODING = 1
+ENCODING = 2
 """The version of what `write` makes: it grows when the same request would come out as other bytes. A journal keeps it."""
 
 T = TypeVar("T")
@@ -64,14 +65,52 @@ VERBATIM: Mapping[Dialect, Callable[[AssistantMessage], list[Any]]] = _Loaded("e
 def write(request: ChatRequest, target: Target) -> WireRequest:
     """Write a request for a target: adapt the transcript, fit the rest to the model, encode. Pure.
 
-    Raise `TranscriptError` for what no JSON can say: a number that is none, nesting without end, an `extra` that was
-    made by hand and is no object.
+    Thoughts that are bound to other words than those that now stand before them are left out, each with a `Loss`.
+
+    Raise `TranscriptError` for what no JSON can say: a number that is none, nesting without end, an `extra` that was made
+    by hand and is no object.
     """
     try:
-        adapted = adapt(request.transcript, target, keep_reasoning=request.foreign_reasoning == "inline")
-        if adapted.messages is not request.transcript:
-            request = msgspec.structs.replace(request, messages=adapted.messages)
-        fitted, losses = fit(request, target)
-        return ENCODERS[target.dialect](fitted, target, (*adapted.losses, *losses))
+        wire = _written(request, target)
+        return _without_stale(wire, request, target) if target.traits.prefix_bound else wire
     except jsonio.JsonError as exc:
         raise TranscriptError(f"the request cannot be written as JSON: {exc}") from exc
+
+
+def _without_stale(wire: WireRequest, request: ChatRequest, target: Target) -> WireRequest:
+    """Leave thoughts out until none is stale: without one, its turn may come out otherwise than was foreseen."""
+    gone: dict[tuple[int, int], None] = {}
+    without = dict.fromkeys(request.without)
+    while more := stale(request.transcript, wire.body, target, without | gone):
+        gone |= dict.fromkeys(more)
+        wire = _written(msgspec.structs.replace(request, without=(*(without | gone),)), target)
+    places = {f"messages[{at}].blocks[{place}]" for at, place in gone}
+    return msgspec.structs.replace(wire, losses=tuple(_named(loss, places) for loss in wire.losses)) if gone else wire
+
+
+def _written(request: ChatRequest, target: Target) -> WireRequest:
+    adapted = adapt(
+        request.transcript,
+        target,
+        notes=request.foreign_reasoning == "note",
+        without=frozenset(request.without),
+    )
+    if adapted.messages is not request.transcript:
+        request = msgspec.structs.replace(request, messages=adapted.messages)
+    fitted, losses = fit(request, target)
+    wire = ENCODERS[target.dialect](fitted, target, losses)
+    if not wire.losses:
+        return msgspec.structs.replace(wire, losses=adapted.losses) if adapted.losses else wire
+    before = len(fitted.transcript) - len(request.transcript)
+    placed = (
+        msgspec.structs.replace(loss, place=adapted.given(loss.place, before if at >= len(losses) else 0))
+        for at, loss in enumerate(wire.losses)
+    )
+    return msgspec.structs.replace(wire, losses=(*adapted.losses, *placed))
+
+
+def _named(loss: Loss, places: set[str]) -> Loss:
+    """Say why a thought is left out, if it stood at one of these places."""
+    if loss.rule != "left-out" or loss.place not in places:
+        return loss
+    return Loss("stale-prefix", loss.place, loss.what, "what stood before it has changed: it cannot be taken back here")

@@ -48,6 +48,7 @@ _WORDS: dict[str, type[LLMError]] = {
     "rate_limit_exceeded": RateLimited,
     "tokens_exceeded_error": RateLimited,
     "context_length_exceeded": ContextTooLong,
+    "too_many_prompt_tokens": ContextTooLong,
     "string_above_max_length": BadRequest,
     "invalid_api_key": AuthenticationFailed,
     "model_not_found": NotFound,

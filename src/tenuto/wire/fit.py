@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 import msgspec
 
 from tenuto.core import jsonio
-from tenuto.core.blocks import Audio, Block, Document, Image, ServerToolResult, ServerToolUse, Text
-from tenuto.core.messages import AssistantMessage, Content, Message, SystemMessage, ToolResult, ToolResults, UserMessage
-from tenuto.core.request import ChatRequest, JsonSchema
+from tenuto.core.blocks import Audio, Block, Document, Image, Text
+from tenuto.core.messages import Content, Message, SystemMessage, ToolResult, ToolResults, UserMessage
+from tenuto.core.request import ChatRequest, JsonSchema, ToolDefinition
 from tenuto.core.target import Loss, ModelTraits, Target
 
 __all__ = ["fit"]
@@ -166,11 +166,16 @@ def _limit(request: ChatRequest, target: Target) -> Iterator[Change]:
 def _format(request: ChatRequest, target: Target) -> Iterator[Change]:
     traits = target.traits
     wanted, means = request.response_format, traits.structured_output
-    if wanted in (None, "text") or means == "native":
+    if wanted in (None, "text"):
+        return
+    remedy = ""
+    if _functions_exclude_a_format(request, target):
+        means, remedy = "none", "ask for it in a request without functions"
+    if means == "native":
         return
     if not isinstance(wanted, JsonSchema):
         if means == "none":
-            yield {"response_format": None}, Loss("no-structured-output", "response_format", "json_object")
+            yield {"response_format": None}, Loss("no-structured-output", "response_format", "json_object", remedy)
         return
     schema = jsonio.as_text(jsonio.encode(wanted.schema))
     note = SystemMessage(f"Respond with JSON matching this schema: {schema}")
@@ -178,23 +183,13 @@ def _format(request: ChatRequest, target: Target) -> Iterator[Change]:
         "response_format": None if means == "none" else "json_object",
         "messages": (note, *request.transcript),
     }
-    yield changes, Loss("no-structured-output", "response_format", "the schema went into the instructions")
+    yield changes, Loss("no-structured-output", "response_format", "the schema went into the instructions", remedy)
 
 
-def _prefill(request: ChatRequest, target: Target) -> Iterator[Change]:
-    traits = target.traits
-    messages = request.transcript
-    last = messages[-1] if messages else None
-    if traits.prefill != "rejected" or not isinstance(last, AssistantMessage) or _goes_on(last):
-        return
-    loss = Loss("prefill-refused", f"messages[{len(messages) - 1}]", str(last)[:200], "end with a user's message")
-    yield {"messages": messages[:-1]}, loss
-
-
-def _goes_on(message: AssistantMessage) -> bool:
-    """Tell whether a turn stopped in the middle, to be taken up by the provider as it stands."""
-    last = message.blocks[-1] if message.blocks else None
-    return message.paused or isinstance(last, ServerToolUse | ServerToolResult)
+def _functions_exclude_a_format(request: ChatRequest, target: Target) -> bool:
+    """Gemini before 3, which knows no thinking level, refuses JSON by its media type while functions are declared."""
+    old = target.dialect == "gemini" and "level" not in target.traits.thinking
+    return old and any(isinstance(tool, ToolDefinition) for tool in request.tools)
 
 
 # --- what the model cannot see or hear --------------------------------------------------------------------------------
@@ -253,7 +248,6 @@ _RULES = (
     _refused,
     _tool_choice,
     _limit,
-    _format,
-    _prefill,
     _media,
+    _format,
 )

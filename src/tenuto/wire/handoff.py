@@ -1,85 +1,136 @@
 """Adapt a transcript to whom it is sent.
 
-A token is replayed only to its issuer. Messages that the target issued itself pass as they are; from the others, tokens,
-reasoning and fields that only their own dialect knows are taken off, each with a `Loss`. Call ids are rewritten where
-the target would refuse them, and every call has its answer. The transcript that was given is not changed: going back to
-the first provider finds everything in place. When nothing is foreign, the messages come back as they are.
+A token is replayed only inside its scope: to who issued it, on the same platform, for the same account and family of
+models. A turn that the target issued itself passes as it is; what becomes of the others is told, block by block, by the
+table in `wire/foreign.py`. Besides, for every target: call ids are rewritten where it would refuse them
+(`wire/call_ids.py`), every call has its answer right behind it (`wire/pairing.py`), turns that were cut off stay out, and
+the first and the last word are whose they have to be.
+
+The transcript that was given is not changed: going back to the first provider finds everything in place. When nothing is
+foreign and nothing is broken, the very same messages come back. The place of a `Loss` is always one in the transcript as
+it was given.
 """
 
 from __future__ import annotations
 
-import hashlib
+import bisect
+import itertools
 import re
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import msgspec
+from msgspec.structs import replace
 
-from tenuto.core import jsonio
 from tenuto.core.blocks import (
-    AnthropicMeta,
-    AnthropicRedactedMeta,
     Block,
     ChatMeta,
-    CodeExecution,
-    CodeResult,
     GeminiMeta,
     Marker,
-    Opaque,
     OpenAiMeta,
     Reasoning,
+    Refusal,
     ServerToolResult,
     ServerToolUse,
     Text,
     ToolUse,
 )
-from tenuto.core.messages import AssistantMessage, Message, Origin, ToolResult, ToolResults
-from tenuto.core.target import Dialect, Loss, Target
+from tenuto.core.messages import AssistantMessage, Message, Origin, SystemMessage, ToolResults, UserMessage
+from tenuto.core.target import Loss, Target
+from tenuto.wire import foreign
+from tenuto.wire.call_ids import CallIds
+from tenuto.wire.foreign import Fate, Foreign
+from tenuto.wire.pairing import UNANSWERED, Answers, Call
 
-__all__ = ["UNANSWERED", "Adapted", "adapt", "issued_by"]
+__all__ = ["FATES", "NOTHING", "UNANSWERED", "Adapted", "Fate", "adapt", "is_signed_part", "issued_by"]
 
-UNANSWERED = "No result: the call was interrupted before it gave one."
-METAS: dict[Dialect, tuple[type, ...]] = {
-    "anthropic-messages": (AnthropicMeta, AnthropicRedactedMeta),
-    "openai-responses": (OpenAiMeta,),
-    "openai-chat": (ChatMeta,),
-    "gemini": (GeminiMeta,),
+FATES: dict[str, Fate] = {
+    **foreign.RULES,
+    "call-id-mapped": "translated",
+    "open-call": "translated",
+    "orphan-result": "dropped",
+    "incomplete-turn": "dropped",
+    "left-out": "dropped",
+    "item-id": "stripped",
+    "first-turn": "translated",
+    "bridged-turn": "translated",
+    "prefill-refused": "dropped",
 }
+"""What each loss of `adapt` means for what stood in its place."""
+
+NOTHING = "(nothing that can be shown here)"
+"""What the user says where nothing of it can be said to the target."""
+_BEGUN = "(The conversation has begun before this.)"
+_BRIDGE = "(The tools have answered.)"
+_NOTE = "Notes of the assistant from earlier in this conversation:\n{}"
+_PLACE = re.compile(r"messages\[(\d+)\](?:\.blocks\[(\d+)\])?")
 _DATED = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|\d{3,4}|latest|preview(?:-\d{2}-\d{2,4})?)$")
-_SAFE_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+Place = tuple[int, int]
 
 
 class Adapted(msgspec.Struct, frozen=True):
-    """Messages that the target can take, and what did not come along."""
+    """Messages that the target can take, and what did not come along.
+
+    `places` says for each message where it stood in the transcript as it was given; one that was put in has the place of
+    what it was put in for. `blocks` says the same of the blocks of a turn, where they are not where they were.
+    """
 
     messages: tuple[Message, ...]
     losses: tuple[Loss, ...] = ()
+    places: tuple[int, ...] = ()
+    blocks: dict[int, tuple[int, ...]] = {}
+
+    def given(self, place: str, before: int = 0) -> str:
+        """Return where something stood in the transcript as it was given, by where it stands in these messages.
+
+        `before` messages were put in front of them; what stands there was given as no message.
+        """
+        found = _PLACE.match(place)
+        if found is None or not (self.places or before):
+            return place
+        now = int(found[1]) - before
+        if not 0 <= now < len(self.messages):
+            return ""
+        at, moved, rest = self.places[now] if self.places else now, self.blocks.get(now), place[found.end() :]
+        if found[2] is None:
+            return f"messages[{at}]{rest}"
+        block = int(found[2])
+        return f"messages[{at}].blocks[{moved[block] if moved is not None and block < len(moved) else block}]{rest}"
 
 
-def adapt(messages: tuple[Message, ...], target: Target, *, keep_reasoning: bool = False) -> Adapted:
-    """Make `messages` fit for `target`. `keep_reasoning` keeps foreign reasoning as text for the encoder to inline."""
-    losses: list[Loss] = []
-    foreign = _Foreign(losses, keep_reasoning=keep_reasoning)
+def adapt(
+    messages: tuple[Message, ...],
+    target: Target,
+    *,
+    notes: bool = False,
+    without: frozenset[Place] = frozenset(),
+) -> Adapted:
+    """Make `messages` fit for `target`. Total: any transcript, any target.
 
-    def own(message: Message, place: str) -> Message:
-        if not isinstance(message, AssistantMessage):
-            return message
-        if message.origin is None:
-            return _fitting(message, target.dialect, place, losses)
-        return message if issued_by(message.origin, target) else foreign.message(message, place)
-
-    adapted = [own(message, f"messages[{at}]") for at, message in enumerate(messages)]
-    adapted = _renamed(adapted, target, losses)
-    adapted = list(_Answers(losses).through(adapted))
-    same = len(adapted) == len(messages) and all(a is b for a, b in zip(adapted, messages, strict=True))
-    return Adapted(messages if same else tuple(adapted), tuple(losses))
+    Foreign reasoning is left out; with `notes` it is told in the next message of the user's, if one follows. `without`
+    are blocks (message, place in it) that stay out although the target issued them, and with them goes what cannot stand
+    without them; of a text or a call that says something by itself, it is only the signature or the id.
+    """
+    adapting = _Adapting(messages, target, without)
+    said = _ended(list(adapting.through(notes=notes)), target, adapting.losses)
+    losses = tuple(adapting.losses)
+    if len(said) == len(messages) and all(new is old for (_, new), old in zip(said, messages, strict=True)):
+        return Adapted(messages, losses)
+    places, adapted = tuple(at for at, _ in said), tuple(message for _, message in said)
+    return Adapted(adapted, losses, places, dict(adapting.moved(said)))
 
 
 def issued_by(origin: Origin, target: Target) -> bool:
-    """Tell whether the target's provider, account and model family issued these tokens."""
+    """Tell whether these tokens are good at the target: its provider, platform, account, model family and dialect.
+
+    What is not known on one side is not held against it.
+    """
     if origin.provider != target.provider.name or origin.dialect != target.dialect:
         return False
-    if origin.account and target.account and origin.account != target.account:
+    if target.provider.plays and origin.model.partition("/")[0] != target.model.partition("/")[0]:
+        return False  # a simulator is whom it plays
+    scopes = ((origin.account, target.account), (origin.platform, target.platform))
+    if any(one and other and one != other for one, other in scopes):
         return False
     return not origin.model or not target.model or _same_model(origin.model, target)
 
@@ -95,228 +146,267 @@ def _undated(model: str) -> str:
     return _DATED.sub("", model.removeprefix("models/"))
 
 
-# --- what is foreign --------------------------------------------------------------------------------------------------
+# --- turns ------------------------------------------------------------------------------------------------------------
 
 
-def _fitting(message: AssistantMessage, dialect: Dialect, place: str, losses: list[Loss]) -> AssistantMessage:
-    """Take off a hand-made message what cannot be the target's: tokens of another kind."""
-    blocks = list(message.blocks)
-    for at, block in enumerate(blocks):
-        if block.meta is not None and not isinstance(block.meta, METAS[dialect]):
-            losses.append(_token_loss(block, f"{place}.blocks[{at}]"))
-            blocks[at] = msgspec.structs.replace(block, meta=None)
-    return message if blocks == list(message.blocks) else msgspec.structs.replace(message, blocks=tuple(blocks))
+class _Turn(msgspec.Struct):
+    """A turn that goes out, as far as it does: its blocks with the places they had."""
+
+    message: AssistantMessage
+    blocks: list[tuple[int, Block]]
+    own: bool
+
+    def changed(self, blocks: tuple[Block, ...]) -> AssistantMessage:
+        """Return the message with these blocks; the very same one if it has them already."""
+        same = len(blocks) == len(self.message.blocks)
+        if same and all(new is old for new, old in zip(blocks, self.message.blocks, strict=True)):
+            return self.message
+        return replace(self.message, blocks=blocks)
 
 
-def _token_loss(block: Block, place: str) -> Loss:
-    issuer = type(block.meta).__name__
-    return Loss("foreign-token", place, issuer, "going back to its issuer finds it in place")
+class _Adapting:
+    """One transcript on its way to one target."""
 
+    def __init__(self, messages: tuple[Message, ...], target: Target, without: frozenset[Place]) -> None:
+        self.losses: list[Loss] = []
+        self._messages = messages
+        self._target = target
+        self._without: dict[int, set[int]] = {}
+        for at, place in without:
+            self._without.setdefault(at, set()).add(place)
+        self._turns: dict[int, _Turn] = {}
+        self._calls: list[Call] = []
+        self._last_user = max((at for at, said in enumerate(messages) if isinstance(said, UserMessage)), default=-1)
+        for at, message in enumerate(messages):
+            if isinstance(message, AssistantMessage):
+                self._take(message, at)
+        self._name_calls()
+        self._answers = Answers(messages, self._calls, self.losses)
 
-class _Foreign:
-    """Takes off what only its issuer can read. One rule per type of block; a type without one passes."""
+    def through(self, *, notes: bool) -> Iterator[tuple[int, Message]]:
+        """Yield what goes out, with the places it had."""
+        blocks = Foreign(self._target, self.losses)
+        told: list[str] = []
+        for at, message in enumerate(self._messages):
+            if isinstance(message, AssistantMessage):
+                if at in self._turns:
+                    blocks.notes = told if notes and at < self._last_user else None
+                    yield at, self._adapted(at, blocks)
+                    yield from ((at, answers) for answers in self._answers.behind(at))
+            elif isinstance(message, ToolResults):
+                yield from ((at, answers) for answers in self._answers.alone(at))
+            elif isinstance(message, UserMessage):
+                yield at, self._asked(message, at, told)
+                told.clear()
+            else:
+                yield at, message
 
-    def __init__(self, losses: list[Loss], *, keep_reasoning: bool) -> None:
-        self._losses = losses
-        self._keep_reasoning = keep_reasoning
-        self._rules: dict[type[Block], Callable[[Any, str], Block | None]] = {
-            Text: self._text,
-            Reasoning: self._reasoning,
-            ToolUse: self._call,
-            CodeExecution: self._left_out,
-            CodeResult: self._left_out,
-            ServerToolUse: self._left_out,
-            ServerToolResult: self._left_out,
-            Marker: self._left_out,
-            Opaque: self._left_out,
-        }
+    def moved(self, said: list[tuple[int, Message]]) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """Yield the turns whose blocks are not where they were, by where they are now; and where their blocks were."""
+        for now, (at, message) in enumerate(said):
+            turn = self._turns.get(at)
+            if isinstance(message, AssistantMessage) and turn is not None and len(turn.blocks) == len(message.blocks):
+                places = tuple(place for place, _ in turn.blocks)
+                if places != tuple(range(len(places))):
+                    yield now, places
 
-    def message(self, message: AssistantMessage, place: str) -> AssistantMessage:
-        blocks = (self._block(block, f"{place}.blocks[{at}]") for at, block in enumerate(message.blocks))
-        kept = tuple(block for block in blocks if block is not None)
-        self._fields(message.extra, place)
-        return msgspec.structs.replace(message, blocks=kept, extra="", origin=None)
+    def _lose(self, rule: str, place: str, what: str, remedy: str = "") -> None:
+        self.losses.append(Loss(rule, place, what, remedy))
 
-    def _lose(self, rule: str, place: str, what: str) -> None:
-        self._losses.append(Loss(rule, place, what, "going back to its issuer finds it in place"))
+    # --- which blocks go ----------------------------------------------------------------------------------------------
 
-    def _fields(self, extra: str, place: str) -> None:
-        fields = jsonio.members(extra) if extra else {}
-        said = [name for name, value in fields.items() if bytes(value) not in (b"null", b"[]")]
-        if said:
-            self._lose("foreign-fields", place, ", ".join(said))
-
-    def _block(self, block: Block, place: str) -> Block | None:
-        if block.meta is not None:
-            self._losses.append(_token_loss(block, place))
-        self._fields(block.extra, place)
-        rule = self._rules.get(type(block))
-        plain = msgspec.structs.replace(block, meta=None, extra="") if block.meta or block.extra else block
-        return rule(plain, place) if rule is not None else plain
-
-    def _text(self, block: Text, place: str) -> Block | None:
-        if block.citations:
-            self._lose("foreign-citations", place, f"{len(block.citations)} citations")
-            return msgspec.structs.replace(block, citations=())
-        return block
-
-    def _reasoning(self, block: Reasoning, place: str) -> Block | None:
-        if self._keep_reasoning and block.text:
-            return block
-        self._lose("foreign-reasoning", place, f"{len(block.text)} characters of reasoning")
-        return None
-
-    def _call(self, block: ToolUse, place: str) -> Block | None:
-        if block.kind == "custom":
-            self._lose("custom-tool", place, "free text input became a string named `input`")
-            block = msgspec.structs.replace(block, args=jsonio.as_text(jsonio.encode({"input": block.args})))
-        elif block.kind != "function":
-            self._lose("foreign-call", place, f"{block.kind} became a plain call")
-        return msgspec.structs.replace(block, kind="function", minted=False, no_args=False, args=block.args or "{}")
-
-    def _left_out(self, block: Block, place: str) -> Block | None:
-        self._lose("foreign-block", place, f"{type(block).__name__} {getattr(block, 'kind', '')}".strip())
-        return None
-
-
-# --- ids --------------------------------------------------------------------------------------------------------------
-
-
-def _renamed(messages: list[Message], target: Target, losses: list[Loss]) -> list[Message]:
-    """Rewrite the call ids that the target would refuse, and later uses of an id that is taken; results follow."""
-    takes = _id_rule(target)
-    taken: set[str] = set()
-    names: dict[str, list[str]] = {}
-    renamed: list[Message] = []
-    for at, message in enumerate(messages):
-        if isinstance(message, AssistantMessage):
-            names = _names(message, at, takes, taken, losses)
-            renamed.append(_with_ids(message, names) if names else message)
-        elif isinstance(message, ToolResults) and any(r.tool_use_id in names for r in message.results):
-            renamed.append(_with_result_ids(message, names))
+    def _take(self, message: AssistantMessage, at: int) -> None:
+        own = message.origin is not None and issued_by(message.origin, self._target)
+        if message.incomplete:
+            self._lose("incomplete-turn", f"messages[{at}]", f"a reply that was cut off: {str(message)[:80]}")
+            kept: set[int] = set()
         else:
-            renamed.append(message)
-    return renamed
+            kept = self._kept(message, at, own=own)
+            blocks = [(place, block) for place, block in enumerate(message.blocks) if place in kept]
+            self._turns[at] = _Turn(message, self._unsigned(blocks, at, own=own), own)
+        for place, block in enumerate(message.blocks):
+            if isinstance(block, ToolUse):
+                gone = "" if place in kept else "incomplete-turn" if message.incomplete else "left-out"
+                self._calls.append(Call(at, place, block, gone=gone))
 
+    def _kept(self, message: AssistantMessage, at: int, *, own: bool) -> set[int]:
+        """Return the places of the blocks that go: all but those that are to be left out, and what hangs on them."""
+        named = {place for place in self._without.get(at, ()) if 0 <= place < len(message.blocks)}
+        out = {place for place in named if not is_signed_part(message.blocks[place])}
+        hanging = set(_hanging(message.blocks, out)) - out if own else set[int]()
+        for place in sorted(out | hanging):
+            kind = type(message.blocks[place]).__name__
+            why = "it cannot stand without what is left out" if place in hanging else "this request goes without it"
+            self._lose("left-out", f"messages[{at}].blocks[{place}]", kind, why)
+        return set(range(len(message.blocks))) - out - hanging
 
-def _id_rule(target: Target) -> Callable[[str], bool]:
-    """Tell which call ids the target takes: by their letters, by their length, or any."""
-    row = target.provider
-    limits = {"openai-chat": row.chat.call_id_max, "openai-responses": row.responses.call_id_max}
-    limit = limits.get(target.dialect, 0)
-    if target.dialect == "anthropic-messages":
-        return lambda name: _SAFE_ID.fullmatch(name) is not None
-    return lambda name: bool(name) and (not limit or len(name) <= limit)
+    def _unsigned(self, blocks: list[tuple[int, Block]], at: int, *, own: bool) -> list[tuple[int, Block]]:
+        """Take off what goes although its block stays: signatures and ids that are to be left out, ids of a turn with
+        gaps. The parts of a message share its id.
+        """
+        gaps = own and len(blocks) < len(self._messages_blocks(at))
+        out = self._without.get(at, set())
+        ids = {block.meta.id for place, block in blocks if place in out and isinstance(block.meta, OpenAiMeta)}
+        for n, (place, block) in enumerate(blocks):
+            where = f"messages[{at}].blocks[{place}]"
+            if place in out:
+                bare = replace(block.meta, id="") if isinstance(block.meta, OpenAiMeta) else None
+                self._lose("left-out", where, "its id" if bare else "its signature", "this request goes without it")
+                blocks[n] = place, replace(block, meta=bare)
+            elif isinstance(block.meta, OpenAiMeta) and block.meta.id and (gaps or block.meta.id in ids):
+                self._lose("item-id", where, block.meta.id, "with its id it would want what is left out")
+                blocks[n] = place, replace(block, meta=replace(block.meta, id=""))
+        return blocks
 
+    def _messages_blocks(self, at: int) -> tuple[Block, ...]:
+        message = self._messages[at]
+        assert isinstance(message, AssistantMessage)
+        return message.blocks
 
-def _with_result_ids(message: ToolResults, names: dict[str, list[str]]) -> ToolResults:
-    left = {id: iter(given) for id, given in names.items()}
-    results = (
-        msgspec.structs.replace(r, tool_use_id=next(left[r.tool_use_id], r.tool_use_id)) if r.tool_use_id in left else r
-        for r in message.results
-    )
-    return msgspec.structs.replace(message, results=tuple(results))
+    # --- how they go --------------------------------------------------------------------------------------------------
 
-
-def _names(
-    message: AssistantMessage, at: int, takes: Callable[[str], bool], taken: set[str], losses: list[Loss]
-) -> dict[str, list[str]]:
-    """Give each call of a turn an id that the target takes and no other call has; the n-th answer has the n-th id."""
-    names: dict[str, list[str]] = {}
-    for block in message.blocks:
-        if not isinstance(block, ToolUse):
-            continue
-        given, new = names.setdefault(block.id, []), block.id
-        if block.id in taken or not takes(block.id):
-            named = "\x00".join((str(at), block.id, *(str(len(given)) for _ in given[:1])))
-            new = f"call_{hashlib.sha256(named.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
-            losses.append(Loss("call-id-mapped", f"messages[{at}]", f"{block.id[:80]} became {new}"))
-        given.append(new)
-        taken.add(block.id)
-    return {id: given for id, given in names.items() if any(new != id for new in given)}
-
-
-def _with_ids(message: AssistantMessage, names: dict[str, list[str]]) -> AssistantMessage:
-    left = {id: iter(given) for id, given in names.items()}
-    blocks = (
-        msgspec.structs.replace(b, id=next(left[b.id])) if isinstance(b, ToolUse) and b.id in left else b
-        for b in message.blocks
-    )
-    return msgspec.structs.replace(message, blocks=tuple(blocks))
-
-
-# --- answers ----------------------------------------------------------------------------------------------------------
-
-
-class _Answers:
-    """Puts each call's answer right behind it: those that stand later are moved up, missing ones are made.
-
-    A call that its provider allows to be answered in a later turn stays open, and its answer stays where it is.
-    """
-
-    def __init__(self, losses: list[Loss]) -> None:
-        self._losses = losses
-        self._later: set[str] = set()
-
-    def through(self, messages: list[Message]) -> Iterator[Message]:
-        at = 0
-        while at < len(messages):
-            message, turn = messages[at], at
-            at += 1
-            if isinstance(message, ToolResults):
-                yield from self._late(message, turn)
+    def _name_calls(self) -> None:
+        ids = CallIds(self._target)
+        for call in self._calls:
+            if call.gone:
                 continue
-            yield message
-            if isinstance(message, AssistantMessage) and message.has_tool_calls():
-                end = at
-                while end < len(messages) and not isinstance(messages[end], AssistantMessage):
-                    end += 1
-                yield from self._behind(message, messages[at:end], turn)
-                at = end
+            call.name = ids.of(call.block.id, call.turn, own=self._turns[call.turn].own)
+            if call.name != call.block.id:
+                place = f"messages[{call.turn}].blocks[{call.place}]"
+                self._lose("call-id-mapped", place, f"{call.block.id[:80]} became {call.name}")
+                blocks = self._turns[call.turn].blocks
+                at = bisect.bisect_left(blocks, call.place, key=lambda held: held[0])
+                blocks[at] = call.place, replace(blocks[at][1], id=call.name)
 
-    def _late(self, message: ToolResults, at: int) -> Iterator[Message]:
-        kept = tuple(result for result in message.results if self._taken(result, {}, f"messages[{at}]"))
-        if kept:
-            yield message if len(kept) == len(message.results) else ToolResults(kept)
+    def _adapted(self, at: int, blocks: Foreign) -> AssistantMessage:
+        turn = self._turns[at]
+        message = turn.message
+        if turn.own:
+            return turn.changed(tuple(block for _, block in turn.blocks))
+        by_hand = message.origin is None
+        turn.blocks = blocks.blocks(turn.blocks, at, by_hand=by_hand)
+        made = tuple(block for _, block in turn.blocks)
+        if by_hand:
+            stopped = message.paused and not _waits(made)
+            return replace(turn.changed(made), raw_stop=None) if stopped else turn.changed(made)
+        blocks.fields(message.extra, f"messages[{at}]")
+        return replace(message, blocks=made, extra="", origin=None, raw_stop=None)
 
-    def _taken(self, result: ToolResult, given: dict[str, ToolResult | None], place: str) -> bool:
-        """Tell whether a result answers a call that waits for it; note it if so."""
-        id = result.tool_use_id
-        if id in given and given[id] is None:
-            given[id] = result
-            return True
-        if id in self._later:
-            self._later.discard(id)
-            return True
-        self._losses.append(Loss("orphan-result", place, id, "it answers no open call"))
-        return False
-
-    def _behind(self, call: AssistantMessage, after: list[Message], at: int) -> Iterator[Message]:
-        given: dict[str, ToolResult | None] = dict.fromkeys(c.id for c in call.tool_calls())
-        late: list[ToolResult] = []
-        for offset, message in enumerate(after, at + 1):
-            came = message.results if isinstance(message, ToolResults) else ()
-            taken = [result for result in came if self._taken(result, given, f"messages[{offset}]")]
-            late += [result for result in taken if result.tool_use_id not in given]
-        open_ids = [id for id, answer in given.items() if answer is None]
-        self._later |= {id for id in open_ids if _answered_later(call, id)}
-        for id in open_ids:
-            if id not in self._later:
-                loss = Loss("open-call", f"messages[{at}]", id, "answer each call before the next question")
-                self._losses.append(loss)
-                given[id] = ToolResult(id, UNANSWERED, is_error=True)
-        results = (*(answer for answer in given.values() if answer is not None), *late)
-        first = after[0] if after else None
-        if isinstance(first, ToolResults) and first.results == results:
-            yield first
-        elif results:
-            yield ToolResults(results)
-        yield from (message for message in after if not isinstance(message, ToolResults))
+    def _asked(self, message: UserMessage, at: int, told: list[str]) -> UserMessage:
+        """Put notes in front of what the user says; tokens are no business of the user's."""
+        if not isinstance(message.content, str):
+            signed = [place for place, part in enumerate(message.content) if part.meta is not None]
+            for place in signed:
+                self._lose("foreign-token", f"messages[{at}].content[{place}]", "a token in what the user says")
+            if signed:
+                parts = (replace(part, meta=None, extra="") if part.meta else part for part in message.content)
+                message = replace(message, content=tuple(parts))
+        if not told:
+            return message
+        return replace(message, content=(Text(_NOTE.format("\n\n".join(told))), *message.parts))
 
 
-def _answered_later(message: AssistantMessage, id: str) -> bool:
-    """Tell whether the provider itself allows this call's answer to come in a later turn."""
-    for block in message.blocks:
-        if isinstance(block, ToolUse) and block.id == id and block.extra:
-            return bytes(jsonio.members(block.extra).get("async", b"")) == b"true"
-    return False
+def is_signed_part(block: Block) -> bool:
+    """Tell whether a block says something of its own beside its signature, or its id: then only that is left out."""
+    if isinstance(block.meta, OpenAiMeta):
+        return isinstance(block, Text | Refusal | ToolUse) and bool(block.meta.id)
+    return isinstance(block.meta, GeminiMeta) and not isinstance(block, Reasoning)
+
+
+def _hanging(blocks: tuple[Block, ...], out: set[int]) -> Iterator[int]:
+    """Find what the issuer would refuse without the blocks at these places.
+
+    A thought leads somewhere, and a signed one of the Messages dialect stands where it stood; the details of a reply in
+    the chat dialect stand or fall together; a provider's own call and its result are one.
+    """
+    if not out:
+        return
+    first = min(out)
+    last = max((p for p, b in enumerate(blocks) if p not in out and not isinstance(b, Reasoning)), default=-1)
+    details = any(_has_details(blocks[place]) for place in out)
+    ids = {block.id for place in out if isinstance(block := blocks[place], ServerToolUse)}
+    ids |= {block.tool_use_id for place in out if isinstance(block := blocks[place], ServerToolResult)}
+    for place, block in enumerate(blocks):
+        if isinstance(block, Reasoning):
+            token = type(block.meta).__name__.startswith("Anthropic")
+            if place > last or (token and place > first) or (details and _has_details(block)):
+                yield place
+        elif (isinstance(block, ServerToolUse) and block.id in ids) or (
+            isinstance(block, ServerToolResult) and block.tool_use_id in ids
+        ):
+            yield place
+
+
+def _has_details(block: Block) -> bool:
+    return isinstance(block.meta, ChatMeta) and bool(block.meta.details)
+
+
+# --- the first and the last word --------------------------------------------------------------------------------------
+
+
+def _ended(said: list[tuple[int, Message]], target: Target, losses: list[Loss]) -> list[tuple[int, Message]]:
+    """Let the user begin, and end, where the target wants that; let the assistant speak between tools and user."""
+    alternates = target.dialect == "openai-chat" and target.provider.chat.alternate
+    if alternates or target.dialect in ("anthropic-messages", "gemini"):
+        _begin(said, losses)
+    if alternates:
+        _bridge(said, losses)
+    unknown = target.dialect == "gemini" and not target.traits.pattern
+    if alternates or unknown or target.traits.prefill == "rejected":
+        _end(said, losses)
+    return said
+
+
+def _begin(said: list[tuple[int, Message]], losses: list[Loss]) -> None:
+    first = next((at for at, (_, message) in enumerate(said) if not isinstance(message, SystemMessage)), -1)
+    place, message = said[first] if first >= 0 else (-1, None)
+    if not isinstance(message, AssistantMessage) or _is_summary(message):
+        return
+    losses.append(Loss("first-turn", f"messages[{place}]", f"the user begins here: {_BEGUN}"))
+    said.insert(first, (place, UserMessage(_BEGUN)))
+
+
+def _is_summary(message: AssistantMessage) -> bool:
+    """Tell whether a turn begins with a summary that stands for what was said before."""
+    return isinstance(first := next(iter(message.blocks), None), Marker) and first.kind == "compaction"
+
+
+def _bridge(said: list[tuple[int, Message]], losses: list[Loss]) -> None:
+    spoken = [at for at, (_, message) in enumerate(said) if not _is_silent(message)]
+    for before, at in reversed(list(itertools.pairwise(spoken))):
+        if isinstance(said[before][1], ToolResults) and isinstance(said[at][1], UserMessage):
+            losses.append(
+                Loss("bridged-turn", f"messages[{said[at][0]}]", f"the assistant speaks before it: {_BRIDGE}")
+            )
+            said.insert(at, (said[at][0], AssistantMessage((Text(_BRIDGE),))))
+
+
+def _is_silent(message: Message) -> bool:
+    """Tell whether a message takes no turn: instructions, which go to the top, and replies that say nothing."""
+    if not isinstance(message, AssistantMessage):
+        return isinstance(message, SystemMessage)
+    return all(isinstance(b, Reasoning) or (isinstance(b, Text | Refusal) and not b.text) for b in message.blocks)
+
+
+def _end(said: list[tuple[int, Message]], losses: list[Loss]) -> None:
+    at = len(said) - 1
+    while at >= 0 and isinstance(said[at][1], SystemMessage | AssistantMessage):
+        place, message = said[at]
+        if isinstance(message, AssistantMessage):
+            if _goes_on(message):
+                return
+            losses.append(
+                Loss("prefill-refused", f"messages[{place}]", str(message)[:200], "end with a user's message")
+            )
+            del said[at]
+        at -= 1
+
+
+def _goes_on(message: AssistantMessage) -> bool:
+    """Tell whether a turn stopped in the middle, to be taken up by the provider as it stands."""
+    return message.paused or _waits(message.blocks)
+
+
+def _waits(blocks: tuple[Block, ...]) -> bool:
+    """Tell whether a turn ends at a tool that the provider runs."""
+    return isinstance(blocks[-1] if blocks else None, ServerToolUse | ServerToolResult)

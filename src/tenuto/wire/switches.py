@@ -6,18 +6,13 @@ does not go out as it was asked for is a `Loss`.
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections import deque
 from typing import Any
 
-from tenuto.core.blocks import ToolUse
 from tenuto.core.request import JsonSchema, NamedTool
 from tenuto.core.target import ChatSwitches
 from tenuto.wire.draft import Draft
 
 __all__ = [
-    "CallIds",
     "alternate",
     "cache_control",
     "clamp",
@@ -33,8 +28,6 @@ __all__ = [
     "usage_of_stream",
 ]
 
-_LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_NINE = re.compile(r"[0-9A-Za-z]{9}")
 _OURS = ("stream_options",)
 """Body fields that nobody asked for: leaving them out loses nothing."""
 
@@ -274,61 +267,3 @@ def usage_of_stream(draft: Draft, switches: ChatSwitches) -> None:
     draft.body["stream"] = draft.request.stream
     if draft.request.stream and switches.stream_options:
         draft.body["stream_options"] = {"include_usage": True}
-
-
-# --- ids of calls -----------------------------------------------------------------------------------------------------
-
-
-class CallIds:
-    """One map for both sides: a call and its answer always get the same id, and no id is used twice.
-
-    The map depends on nothing but the transcript, so the same transcript gives the same ids. An id that the model asked
-    issued itself goes back as it is.
-    """
-
-    def __init__(self, switches: ChatSwitches) -> None:
-        self._form = switches.call_id
-        self._longest = switches.call_id_max
-        self._used: set[str] = set()
-        self._open: dict[str, deque[str]] = {}
-        self._answered: dict[str, str] = {}
-
-    def next_turn(self) -> None:
-        """A new assistant's message: answers from here on belong to its calls."""
-        self._open.clear()
-
-    def call(self, block: ToolUse, *, own: bool) -> str:
-        """Return the id for a call; `own` tells that the model asked issued it."""
-        wire = block.id if own else self._fitting(block.id, 0)
-        again = 0
-        while wire in self._used:
-            again += 1
-            wire = self._fitting(f"{block.id}\x00{again}", again)
-        self._used.add(wire)
-        self._open.setdefault(block.id, deque()).append(wire)
-        return wire
-
-    def answer(self, id: str) -> str:
-        """Return the id for the next answer to a call."""
-        waiting = self._open.get(id)
-        if waiting:
-            self._answered[id] = waiting.popleft()
-        return self._answered.get(id) or self._fitting(id, 0)
-
-    def _fitting(self, id: str, again: int) -> str:
-        digest = hashlib.sha256(id.encode("utf-8", "surrogatepass")).digest()
-        if self._form == "nine":
-            return id if _NINE.fullmatch(id) and not again else _spelt(digest, 9)
-        if not again and id and len(id) <= self._longest:
-            return id
-        tail = _spelt(digest, 12)
-        return f"{id.partition(chr(0))[0][: max(self._longest - 13, 0)]}_{tail}"[-self._longest :]
-
-
-def _spelt(digest: bytes, length: int) -> str:
-    number = int.from_bytes(digest, "big")
-    letters = []
-    for _ in range(length):
-        number, at = divmod(number, len(_LETTERS))
-        letters.append(_LETTERS[at])
-    return "".join(letters)

@@ -136,13 +136,11 @@ def test_arguments_that_are_no_object_are_wrapped():
 
 
 def test_reasoning_without_a_signature_is_left_out():
-    """It would be refused; it can be put into words on request."""
+    """It would be refused."""
     turn = AssistantMessage((Reasoning("Hm."), Text("Yes.")))
 
     assert body(turn, UserMessage("?"))["messages"][0]["content"] == [{"type": "text", "text": "Yes."}]
     assert rules(turn) == ["unsigned-reasoning"]
-    inline = body(turn, UserMessage("?"), foreign_reasoning="inline")["messages"][0]["content"]
-    assert inline[0] == {"type": "text", "text": "[Reasoning: Hm.]"}
 
 
 def test_a_turn_that_says_nothing_is_not_sent():

@@ -24,7 +24,6 @@ from tenuto.core.blocks import (
 )
 from tenuto.core.messages import (
     AssistantMessage,
-    Origin,
     ToolResult,
     ToolResults,
     UserMessage,
@@ -92,35 +91,6 @@ def test_made_up_ids_go_out_on_both_sides():
     found = only(message, ToolResults((ToolResult(id, "ok"),)))
 
     assert found[0]["tool_calls"][0]["id"] == found[1]["tool_call_id"] == id
-
-
-def test_ids_are_mapped_to_what_the_provider_takes_on_both_sides():
-    found, losses = sent(turn(CALL), RESULT, switches=ChatSwitches(call_id="nine"))
-
-    assert found[0]["tool_calls"][0]["id"] == found[1]["tool_call_id"]
-    assert len(found[1]["tool_call_id"]) == 9
-    assert losses == [("call-id-mapped", "messages[0]")]
-
-
-def test_ids_of_the_model_that_is_asked_stay_as_they_are():
-    message = turn(CALL, origin=Origin("here", "openai-chat", "gpt-x"))
-
-    assert only(message, RESULT, switches=ChatSwitches(call_id="nine"))[1]["tool_call_id"] == "call_1"
-
-
-def test_ids_that_come_again_get_another_name():
-    found, losses = sent(turn(CALL), RESULT, turn(CALL), RESULT)
-    ids = [m["tool_calls"][0]["id"] if "tool_calls" in m else m["tool_call_id"] for m in found]
-
-    assert ids[0] == ids[1] == "call_1"
-    assert ids[2] == ids[3] != "call_1"
-    assert losses == [("call-id-mapped", "messages[2]")]
-
-
-def test_an_answer_belongs_to_the_call_right_before_it():
-    found, _ = sent(turn(CALL), HI, turn(CALL), RESULT)
-
-    assert found[3]["tool_call_id"] == found[2]["tool_calls"][0]["id"] != "call_1"
 
 
 def test_custom_and_built_in_calls_keep_their_kind():
@@ -292,12 +262,6 @@ def test_tags_go_back_in_their_original_form_or_not_at_all():
 
     assert only(message)[0]["content"] == tagged
     assert sent(message, switches=ChatSwitches(passback="never"))[0][0]["content"] == "\nIt rains."
-
-
-def test_foreign_reasoning_is_told_as_text_where_that_was_asked_for():
-    found = only(turn(Reasoning("Look."), Text("a")), request={"foreign_reasoning": "inline"})
-
-    assert found == [{"role": "assistant", "content": "[Reasoning: Look.]a"}]
 
 
 @pytest.mark.parametrize("meta", [ChatMeta(field="reasoning", details="no list"), ChatMeta(field="x", signature="Er=")])

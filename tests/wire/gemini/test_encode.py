@@ -6,6 +6,7 @@ import base64
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from tenuto.core.blocks import (
     AnthropicMeta,
@@ -137,10 +138,6 @@ def test_the_targets_own_thoughts_go_back_unsigned():
 def test_other_unsigned_thoughts_are_left_out_and_told():
     assert parts(Reasoning("Hm."), Text("Hi")) == [{"text": "Hi"}]
     assert rules("Hi", said(Reasoning("Hm."), Text("Hi")), "Go on") == [("unsigned-reasoning", "messages[1].blocks[0]")]
-
-
-def test_other_thoughts_may_be_asked_for_as_text():
-    assert parts(Reasoning("Hm."), foreign_reasoning="inline") == [{"text": "[Reasoning: Hm.]"}]
 
 
 def test_what_has_no_word_here_is_told():
@@ -309,9 +306,15 @@ def test_unsigned_first_calls_of_the_current_turn_are_excused():
     assert [rule for rule, _ in rules(*messages, to=target(LEVEL))] == ["missing-signature"] * 2
 
 
-@pytest.mark.parametrize("traits", [None, BUDGET])
-def test_models_that_do_not_insist_get_no_excuse(traits):
-    assert signatures("Hi", *step("a", None), to=target(traits)) == [[None]]
+def test_models_that_do_not_insist_get_no_excuse():
+    assert signatures("Hi", *step("a", None), to=target(BUDGET)) == [[None]]
+
+
+def test_a_model_that_nobody_knows_gets_one_for_calls_that_it_did_not_make():
+    own = replace(step("a", None)[0], origin=Origin("here", "gemini", "gemini-3-pro"))
+
+    assert signatures("Hi", *step("a", None), to=target(None)) == [[SKIP]]
+    assert signatures("Hi", own, *step("a", None)[1:], to=target(None)) == [[None]]
 
 
 def test_a_signature_stands_beside_the_call():

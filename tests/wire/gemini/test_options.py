@@ -189,15 +189,41 @@ def test_a_choice_without_functions_is_no_choice(choice, told):
     assert len(rules(tools=(ServerTool("web_search"),), tool_choice=choice)) == told
 
 
-@pytest.mark.parametrize(
-    ("to", "asked"),
-    [(target(), True), (target(LEVEL), True), (target(BUDGET), False), (target(LEVEL, vertex=True), False)],
-)
-def test_mixed_tools_ask_to_see_the_providers_own_calls(to, asked):
+@pytest.mark.parametrize("to", [target(), target(LEVEL)])
+def test_mixed_tools_ask_to_see_the_providers_own_calls(to):
     written = body(tools=(WEATHER, ServerTool("web_search")), to=to)
 
-    assert written.get("toolConfig", {}).get("includeServerSideToolInvocations", False) is asked
+    assert written["toolConfig"] == {"includeServerSideToolInvocations": True}
     assert len(written["tools"]) == 2
+    assert rules(tools=(WEATHER, ServerTool("web_search")), to=to) == []
+
+
+@pytest.mark.parametrize("to", [target(BUDGET), target(NEVER), target(LEVEL, vertex=True), target(vertex=True)])
+def test_where_tools_cannot_be_mixed_functions_stay_and_the_providers_own_are_told(to):
+    """Models before Gemini 3, and Vertex always, refuse both in one request."""
+    tools = (WEATHER, ServerTool("web_search"), ServerTool("code_execution"))
+    written = body(tools=tools, to=to)
+
+    assert [[*tool] for tool in written["tools"]] == [["functionDeclarations"]]
+    assert "toolConfig" not in written
+    assert rules(tools=tools, to=to) == [("unsupported-tool", "tools")] * 2
+    assert len(body(tools=tools[1:], to=to)["tools"]) == 2
+    assert rules(tools=tools[1:], to=to) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "to", "asked"),
+    [
+        *(("computer_use", to, False) for to in (target(BUDGET), target(LEVEL), target(LEVEL, vertex=True))),
+        *(("mcp", to, asked) for to, asked in ((target(BUDGET), False), (target(LEVEL), True))),
+    ],
+)
+def test_tools_that_are_no_hindrance_to_functions_stay(kind, to, asked):
+    written = body(tools=(WEATHER, ServerTool(kind)), to=to)
+
+    assert len(written["tools"]) == 2
+    assert ("toolConfig" in written) is asked
+    assert rules(tools=(WEATHER, ServerTool(kind)), to=to) == []
 
 
 # --- thinking ---------------------------------------------------------------------------------------------------------

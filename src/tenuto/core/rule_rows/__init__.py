@@ -9,13 +9,27 @@ provider's own envelope says null or leaves it out. Variants of `says` are parte
 Tier: `core` rules are those that users meet every day. Trust in the wording: `verbatim` was quoted by a recording, a
 document or a report; `partial` in one variant only; `unverified` is a guess at the wording of a refusal that is real.
 Confidence: `recorded` in traffic, `documented`, `practice` (reported with the text), `inferred`.
+
+For whom a rule holds stands in tables of their own: `id || pattern pattern ...`, each a pattern of `row/model` (`*`
+stands for anything). A rule that is not there holds for everybody who speaks the dialect, or its check can tell by the
+model's traits and the row's switches.
 """
 
 from __future__ import annotations
 
-from tenuto.core.rule_rows import anthropic, chat, cross, gemini, responses
+from tenuto.core.rule_rows import (
+    anthropic,
+    chat,
+    cross,
+    gemini,
+    holds_anthropic,
+    holds_chat,
+    holds_gemini,
+    holds_responses,
+    responses,
+)
 
-__all__ = ["TABLES"]
+__all__ = ["HOLDS", "TABLES"]
 
 TABLES = (
     ("anthropic-messages", anthropic.ROWS),
@@ -24,3 +38,5 @@ TABLES = (
     ("gemini", gemini.ROWS),
     ("cross", cross.ROWS),
 )
+
+HOLDS = (holds_anthropic.HOLDS, holds_responses.HOLDS, holds_chat.HOLDS, holds_gemini.HOLDS)

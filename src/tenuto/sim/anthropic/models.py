@@ -67,7 +67,7 @@ _FAMILIES: tuple[tuple[str, Model], ...] = (
     ("claude-sonnet-5-5", msgspec.structs.replace(_ALWAYS, modes=_modes("adaptive between_tools"), reads=_NOT_5_1)),
     ("claude-haiku-5-5", msgspec.structs.replace(_NEW, bound=True, calm=True, reads=".*haiku-5-5.*")),
     ("claude-opus-5", msgspec.structs.replace(_NEW, calm=True)),
-    ("claude-sonnet-5", msgspec.structs.replace(_NEW, system=False)),
+    ("claude-sonnet-5", _NEW),
     ("claude-(?:fable|mythos)-5", Model(modes=_modes("adaptive"), reads=_NOT_5_1)),
     ("claude-mythos-preview", Model(modes=_modes("adaptive"), system=False, reads=_NOT_5_1)),
     ("claude-opus-4-8", msgspec.structs.replace(_NEW, thinks=False)),

@@ -20,18 +20,20 @@ __all__ = [
     "version",
 ]
 
+_IDLE = r"gpt-5\.(?:[1-4](?!-pro|-codex)|3-codex).*"
+"""The reasoning models of OpenAI's that make no effort unless they are asked for one."""
 _THINKING = {
     "deepseek": r"deepseek-(?:flash|pro|reasoner|r1|v4).*",
     "moonshot": r"kimi-(?:k2\.[6-9]|k[3-9]|k2-thinking|thinking).*",
     "zai": r"(?i:glm-(?:4\.[5-9]|[5-9]).*)",
-    "alibaba": r"(?:qwen3-(?:\d.*(?<!instruct)|.*thinking.*)|qwen3\.[5-9](?!-omni).*|qwq.*)(?<!-instruct)",
+    "alibaba": r"(?!.*-instruct)(?:qwen3-(?:\d.*|.*thinking.*)|qwen3\.[5-9](?!-omni).*|qwq.*)",
     "minimax": r".*",
     "xai": r"grok-(?:3-mini|[4-9](?!.*non-reasoning)|build|code).*",
     "mistral": r"magistral-.*",
     "groq": r".*(?:gpt-oss|qwen3|qwen-3|deepseek-r1|compound).*",
-    "openai": r"(?:o\d|gpt-5(?!\.[1-4]|-chat)|gpt-[6-9]).*",
+    "openai": rf"(?!{_IDLE}$)(?:o\d|gpt-5(?!-chat)|gpt-[6-9]).*",
     "openrouter": r"(?:openai/(?:o\d|gpt-5|gpt-[6-9])|google/gemini-(?:2\.5-pro|[3-9])|deepseek/deepseek-(?:r1|v4)"
-    r"|moonshotai/kimi-(?:k2\.[5-9]|k[3-9]|k2-thinking)|z-ai/glm-(?:4\.[5-9]|[5-9])|minimax/|x-ai/grok-4).*|.*:thinking",
+    r"|moonshotai/kimi-(?:k2\.[6-9]|k[3-9]|k2-thinking)|z-ai/glm-(?:4\.[5-9]|[5-9])|minimax/|x-ai/grok-4).*|.*:thinking",
 }
 """The models that think unless they are told not to, by style."""
 _ELSEWHERE = r"(?i:.*(?:-r1|gpt-oss|thinking|qwq|qwen-?3|glm-[45]|kimi-k[23]|minimax|deepseek-v4|magistral).*)"
@@ -75,7 +77,7 @@ def effort(model: str, body: dict[str, Any]) -> str:
     asked = body.get("reasoning_effort")
     if isinstance(asked, str):
         return asked
-    return "none" if matches(r"gpt-5\.[1-4].*", model) else "medium"
+    return "none" if matches(_IDLE, model) else "medium"
 
 
 def thinks(style: Style, model: str, body: dict[str, Any]) -> bool:

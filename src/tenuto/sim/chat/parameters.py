@@ -18,6 +18,7 @@ __all__ = ["CHECKS"]
 CHECKS = Checks()
 _OPENAI = ("openai", "azure")
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_OPEN_QWEN = r"(?!.*-instruct)(?:qwen3-\d.*|.*-thinking.*|qwq.*)"
 
 
 def _given(body: dict[str, Any], *names: str) -> Iterator[str]:
@@ -119,7 +120,7 @@ def _grok_effort(opened: Opened) -> Iterator[Broken | None]:
         return
     number = models.version(model)
     never = number in (4.0, 4.1, 4.2)
-    refused = never or (number >= 4.5 and asked == "none") or (asked == "xhigh" and number != 4.6)
+    refused = never or (number >= 4.5 and asked == "none") or (asked == "xhigh" and number < 4.6)
     yield Broken("OAC-XAI-02", {"model": model}) if refused else None
 
 
@@ -262,7 +263,7 @@ def _kimi_forced(opened: Opened) -> Iterator[Broken | None]:
 
 @CHECKS.holds("OAC-ALI-01")
 def _thinks_only_in_streams(opened: Opened) -> Iterator[Broken | None]:
-    if opened.style == "alibaba" and opened.thinks and matches(r"qwen3-\d.*|.*-thinking.*|qwq.*", opened.model):
+    if opened.style == "alibaba" and opened.thinks and matches(_OPEN_QWEN, opened.model):
         yield None if opened.request.stream else Broken("OAC-ALI-01")
 
 

@@ -24,6 +24,8 @@ _PAIRED = (*_OPENAI, "chat", "moonshot", "groq", "xai", "fireworks", "together",
 _NINE = re.compile(r"[a-zA-Z0-9]{9}")
 _PICTURE = re.compile(rb"\x89PNG|\xff\xd8\xff|GIF8|RIFF....WEBP", re.DOTALL)
 _ADDRESS = re.compile(r"(?i:https?)://(?![^/]*\.invalid(?:[:/]|$))[^/]+")
+_PICTURES_OF_USERS = r"(?:ft:)?(?:gpt-(?:[34]|5(?!\.[2-9]))|chatgpt-|o\d).*"
+"""The models of OpenAI's that refuse pictures of others: those before gpt-5.2."""
 _HOSTS = {"anthropic": "Anthropic", "google": "Google", "openai": "OpenAI", "moonshotai": "Moonshot AI", "deepseek": "DeepSeek", "mistralai": "Mistral", "x-ai": "xAI"}  # fmt: skip
 
 
@@ -81,8 +83,7 @@ def _filter(opened: Opened) -> Iterator[Broken | None]:
 
 @CHECKS.holds("OAC-OAI-08")
 def _pictures_of_users(opened: Opened) -> Iterator[Broken | None]:
-    late = opened.model.startswith("gpt-") and models.version(opened.model) >= 5.2
-    if opened.style not in _OPENAI or not opened.model or late:
+    if opened.style not in _OPENAI or not matches(_PICTURES_OF_USERS, opened.model):
         return
     for i, j, _url in _images(opened):
         role = opened.messages[i]["role"]

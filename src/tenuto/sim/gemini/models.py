@@ -32,13 +32,15 @@ _NEWEST = 4.0
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """What a model takes and gives. `generation` is its number; `family` whose signatures it reads.
 
-    `signs` tells whether a call without a signature is refused, taken, or nothing is ever signed. `budget` is the range
-    of `thinkingBudget`, `off` whether 0 is taken besides. `prefill` tells whether the last content may be the model's.
+    `signs` tells whether a call without a signature is refused, taken, or nothing is ever signed; by one that `draws` it
+    is taken in any case. `budget` is the range of `thinkingBudget`, `off` whether 0 is taken besides. `prefill` tells
+    whether the last content may be the model's.
     """
 
     generation: float = 3.0
     family: str = "3"
     signs: Literal["required", "optional", "no"] = "required"
+    draws: bool = False
     thinks: bool = True
     level: bool = True
     minimal: bool = True
@@ -74,6 +76,7 @@ def _of(model: str) -> Facts:
         generation=number,
         family=str(int(number)),
         signs="no" if not thinks else "required" if number >= 3 else "optional",
+        draws="-image" in model,
         thinks=thinks,
         level=thinks and number >= 3,
         minimal=not (number >= 4 or ("pro" in model and number < 3.5) or (number >= 3.7 and not lite)),

@@ -54,7 +54,7 @@ class Side(msgspec.Struct, frozen=True):
 class Opened(msgspec.Struct, frozen=True, kw_only=True):
     """A request as the rules see it. `body` has the names in camelCase; `sides` are the merged contents.
 
-    `turn` is where the current turn begins: the last text of the user, as (content, part).
+    `turn` is where the current turn begins: the last thing that the user said or showed, as (content, part).
     """
 
     request: Request
@@ -127,14 +127,14 @@ def _sides(contents: list[dict[str, Any]]) -> list[Side]:
 
 
 def _turn(sides: list[Side]) -> tuple[int, int]:
-    texts = [
+    said = [
         (placed.i, placed.j)
         for side in sides
         if side.role == "user"
         for placed in side.parts
-        if placed.part.get("text") and not placed.part.get("thought")
+        if any(placed.part.get(name) for name in ("text", "inlineData", "fileData")) and not placed.part.get("thought")
     ]
-    return texts[-1] if texts else (-1, 0)
+    return said[-1] if said else (-1, 0)
 
 
 # --- what is asked ----------------------------------------------------------------------------------------------------

@@ -14,17 +14,19 @@ __all__ = ["CHECKS"]
 CHECKS = Checks()
 _Found = Iterator[Broken | None]
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}")
+_HOTTEST = 2.0001
+_BESIDE_FUNCTIONS = ("computerUse", "mcpServers")
+"""Tools that are no hindrance to functions: the caller runs the first; of the other nobody has told."""
 _COUNTED = "tools[{t}].function_declarations[{k}]"
 
 
 def _strays(opened: Opened, rule: str, *, looked: bool = True) -> _Found:
     found = [stray for stray in opened.strays if stray.rule == rule]
     for stray in found:
-        place = f" at '{stray.path}'" if stray.path else ""
         yield Broken(
             rule,
             {"key": stray.key, "kw": stray.key, "path": stray.path},
-            says="" if place else f'Invalid JSON payload received. Unknown name "{stray.key}": Cannot find field.',
+            variant=0 if stray.path else 1,
             at=stray.at,
             param=stray.path,
         )
@@ -70,7 +72,7 @@ def _model_exists(opened: Opened) -> _Found:
 def _temperature(opened: Opened) -> _Found:
     value = opened.config.get("temperature")
     if value is not None:
-        yield None if 0 <= value <= 2 else Broken("GEM-PARAM-01", {"v": float(value)})
+        yield None if 0 <= value < _HOTTEST else Broken("GEM-PARAM-01", {"v": f"{value:g}"})
 
 
 @CHECKS.holds("GEM-PARAM-02")
@@ -111,13 +113,13 @@ def _least_level(opened: Opened) -> _Found:
 def _functions_to_choose_from(opened: Opened) -> _Found:
     config = (opened.body.get("toolConfig") or {}).get("functionCallingConfig")
     if config is not None:
-        forced = str(config.get("mode", "")).upper() in ("ANY", "VALIDATED") or config.get("allowedFunctionNames")
+        forced = str(config.get("mode", "")).upper() == "ANY" or config.get("allowedFunctionNames")
         yield Broken("GEM-PARAM-06") if forced and not any(opened.declared()) else None
 
 
 @CHECKS.holds("GEM-PARAM-07")
 def _functions_beside_other_tools(opened: Opened) -> _Found:
-    if not opened.built_in() or not any(opened.declared()):
+    if all(name in _BESIDE_FUNCTIONS for name in opened.built_in()) or not any(opened.declared()):
         return
     flag = (opened.body.get("toolConfig") or {}).get("includeServerSideToolInvocations")
     yield None if flag and opened.facts.generation >= 3 else Broken("GEM-PARAM-07")

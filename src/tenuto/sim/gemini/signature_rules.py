@@ -27,16 +27,21 @@ def _missing(id: str, first: Placed) -> Broken | None:
     return Broken(id, fields, says=rule("GEM-SIG-01").text(**fields))
 
 
+def _strict(opened: Opened) -> bool:
+    """Tell whether a call without a signature is refused. Models that draw sign theirs, and do not want them back."""
+    return opened.facts.signs == "required" and not opened.facts.draws
+
+
 @CHECKS.holds("GEM-SIG-01")
 def _first_step_is_signed(opened: Opened) -> _Found:
-    if opened.facts.signs == "required":
+    if _strict(opened):
         for first in _steps(opened)[:1]:
             yield _missing("GEM-SIG-01", first)
 
 
 @CHECKS.holds("GEM-SIG-03")
 def _every_step_is_signed(opened: Opened) -> _Found:
-    if opened.facts.signs == "required":
+    if _strict(opened):
         for first in _steps(opened)[1:]:
             yield _missing("GEM-SIG-03", first)
 
@@ -63,10 +68,15 @@ def _signatures_are_ours(opened: Opened) -> _Found:
                 yield _corrupted(opened, "GEM-SIG-02", placed)
                 continue
             mark = told.reply, told.order
-            kept = mark not in seen and latest.get(told.reply, -1) < told.order
+            kept = not _bound(opened) or (mark not in seen and latest.get(told.reply, -1) < told.order)
             latest[told.reply] = told.order
             seen.add(mark)
             yield None if kept else _corrupted(opened, "GEM-SIG-02", placed)
+
+
+def _bound(opened: Opened) -> bool:
+    """Tell whether a signature counts for its own part only: Gemini 2.5 takes the one of a call on the others, too."""
+    return opened.facts.signs != "no" and opened.facts.generation >= 3
 
 
 def _belongs(opened: Opened, placed: Placed, told: Claims) -> bool:
@@ -74,7 +84,7 @@ def _belongs(opened: Opened, placed: Placed, told: Claims) -> bool:
     if (told.family, told.style, told.account) != (opened.facts.family, request.style.name, request.account):
         return False
     of = kind(placed.part)
-    return of == told.kind and (of == "text" or substance(placed.part) in told.texts)
+    return not _bound(opened) or (of == told.kind and (of == "text" or substance(placed.part) in told.texts))
 
 
 def _copied(placed: Placed, before: Side | None) -> bool:
@@ -89,14 +99,15 @@ def _corrupted(opened: Opened, id: str, placed: Placed) -> Broken:
 
 @CHECKS.holds("GEM-SIG-05")
 def _signed_text_is_as_it_was(opened: Opened) -> _Found:
-    if opened.facts.signs == "no":
+    """A text's signature is taken on a thought, too: what stands there is not looked at."""
+    if not _bound(opened):
         return
     for side in opened.sides:
         for placed in side.parts:
             if side.role == "model" and placed.signature and kind(placed.part) == "text":
                 told = claims(placed.signature, opened.request.seals)
                 if told is not None:
-                    kept = substance(placed.part) in told.texts
+                    kept = placed.part.get("thought") or substance(placed.part) in told.texts
                     yield None if kept else _corrupted(opened, "GEM-SIG-05", placed)
 
 

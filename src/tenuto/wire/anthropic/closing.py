@@ -9,6 +9,7 @@ from typing import Any
 
 from tenuto.wire.anthropic.shapes import CALLS
 from tenuto.wire.draft import Draft
+from tenuto.wire.handoff import NOTHING
 
 __all__ = ["close_turns", "think_only_where_it_can"]
 
@@ -24,6 +25,9 @@ def close_turns(messages: list[dict[str, Any]], places: list[str], draft: Draft)
         role, content = message["role"], message["content"]
         if role == "assistant":
             content = _closed(content, place, draft, last=at == len(messages) - 1)
+        elif role == "user" and _is_blank(content):
+            draft.lose("blank-turn", place, "a turn of nothing but space")
+            content = [{"type": "text", "text": NOTHING}]
         if content and closed and closed[-1]["role"] == role == "user":
             content = [*closed.pop()["content"], *content]
         if content:
@@ -39,10 +43,25 @@ def _closed(content: list[Any], place: str, draft: Draft, *, last: bool) -> list
         draft.lose("reasoning-unfinished", place, "reasoning that nothing follows is left out")
         while kept and _kind(kept[-1]) == "thinking":
             kept = kept[:-1]
-    if kept and all(_kind(block) == "text" and not str(block["text"]).strip() for block in kept):
+    if kept and _is_blank(kept):
         draft.lose("blank-turn", place, "a turn of nothing but space is left out")
         return []
+    return _trimmed(kept, place, draft) if last else kept
+
+
+def _trimmed(content: list[Any], place: str, draft: Draft) -> list[Any]:
+    """Take the space off the end of a turn that is to be gone on with."""
+    kept = content
+    while kept and _kind(kept[-1]) == "text" and kept[-1]["text"] != (text := kept[-1]["text"].rstrip()):
+        kept = [*kept[:-1], *([{**kept[-1], "text": text}] if text else [])]
+    if kept is not content:
+        draft.lose("trimmed-prefill", place, "a turn to go on with may not end in space")
     return kept
+
+
+def _is_blank(content: list[Any]) -> bool:
+    """Tell whether a turn is nothing but space, which is refused."""
+    return all(_kind(block) == "text" and not str(block["text"]).strip() for block in content)
 
 
 def _without_halves(content: list[Any], place: str, draft: Draft) -> list[Any]:

@@ -36,6 +36,7 @@ from tenuto.wire.anthropic import blocks as wire
 from tenuto.wire.anthropic.closing import close_turns, think_only_where_it_can
 from tenuto.wire.anthropic.options import cache_mark, write_options
 from tenuto.wire.draft import Draft, extra_fields, raw_object
+from tenuto.wire.handoff import NOTHING
 from tenuto.wire.places import path_of
 
 __all__ = ["encode", "verbatim"]
@@ -51,6 +52,7 @@ def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) 
     messages = _Messages(draft)
     for at, message in enumerate(request.transcript):
         messages.take(message, f"messages[{at}]")
+    messages.speak_up()
     system = messages.system(_format_notes(draft))
     write_options(draft)
     draft.put(system=system)
@@ -105,6 +107,8 @@ class _Messages:
         self.written: list[Wire] = []
         self.places: list[str] = []
         """Where in the transcript each of them stands: the last of those that share one."""
+        self._unsaid = ""
+        """Where the user had a turn and nothing to say in it."""
 
     def take(self, message: Message, place: str) -> None:
         match message:
@@ -113,11 +117,19 @@ class _Messages:
             case UserMessage():
                 if message.name:
                     self._draft.lose("unsupported-field", f"{place}.name", message.name, "say it in the text")
-                self._say("user", [part for p in message.parts if (part := self._part(p, place)) is not None], place)
+                parts = [part for p in message.parts if (part := self._part(p, place)) is not None]
+                self._say("user", parts, place)
             case ToolResults():
                 self._say("user", [self._result(result, place) for result in message.results], place)
             case AssistantMessage():
                 self._say("assistant", self._turn(message, place), place)
+
+    def speak_up(self) -> None:
+        """Let something stand for a turn in which the user says nothing: two turns of the assistant's are not one."""
+        if self._unsaid:
+            self.written.append({"role": "user", "content": [{"type": "text", "text": NOTHING}]})
+            self.places.append(self._unsaid)
+            self._unsaid = ""
 
     def system(self, notes: list[str]) -> str | list[Wire] | None:
         """Write the instructions: a string, or blocks where a part of them is to be cached."""
@@ -126,12 +138,17 @@ class _Messages:
             parts += [Text(message.content)] if isinstance(message.content, str) else message.content
         parts += map(Text, notes)
         if any(part.cache or part.extra for part in parts):
-            return [{"type": "text", "text": p.text, **cache_mark(p.cache), **extra_fields(p.extra)} for p in parts]
+            said = (p for p in parts if p.text)
+            return [
+                {"type": "text", "text": p.text, **cache_mark(p.cache), **extra_fields(p.extra)} for p in said
+            ] or None
         return "\n\n".join(part.text for part in parts if part.text) or None
 
     def _instruct(self, message: SystemMessage, place: str) -> None:
         if not self.written:
             self._system.append(message)
+        elif not str(message).strip():
+            return  # space is refused, and says nothing
         elif self._draft.target.traits.system_mid == "native" and self.written[-1]["role"] == "user":
             self.written.append({"role": "system", "content": str(message)})
             self.places.append(place)
@@ -141,7 +158,12 @@ class _Messages:
 
     def _say(self, role: str, content: list[Any], place: str) -> None:
         if not content:
+            if role == "user" and not (self.written and self.written[-1]["role"] == role):
+                self._unsaid = place
             return
+        if role == "assistant":
+            self.speak_up()
+        self._unsaid = ""
         if self.written and self.written[-1]["role"] == role:
             content = self.written.pop()["content"] + content
             self.places.pop()
@@ -206,8 +228,6 @@ class _Messages:
     def _reasoning(self, block: Reasoning, place: str) -> Wire | Raw | str | None:
         if isinstance(block.meta, AnthropicMeta | AnthropicRedactedMeta):
             return wire.write_block(block)
-        if self._draft.request.foreign_reasoning == "inline" and block.text:
-            return {"type": "text", "text": f"[Reasoning: {block.text}]"}
         self._draft.lose("unsigned-reasoning", place, "reasoning without a signature is left out")
         return None
 

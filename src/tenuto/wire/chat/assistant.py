@@ -190,15 +190,11 @@ class _Sending:
         return tuple(block for at, block in enumerate(blocks) if self._goes(block, f"{self.place}.blocks[{at}]"))
 
     def _homed(self, block: Block) -> Block:
-        """Give reasoning without a field of its own its place: as text where foreign reasoning is to be told. So is a
-        refusal where there is no other word for it.
-        """
+        """Give reasoning without a field of its own its place. A refusal is text where there is no other word for it."""
         if isinstance(block, Refusal) and not self.switches.refusals:
             return Text(block.text)
         if not isinstance(block, Reasoning) or isinstance(block.meta, ChatMeta):
             return block
-        if self.message.origin is None and self.draft.request.foreign_reasoning == "inline" and block.text:
-            return Text(f"[Reasoning: {block.text}]")
         home = self.switches.reasoning_field
         return Reasoning(block.text, meta=ChatMeta(field="reasoning" if home == "reasoning_details" else home))
 
@@ -208,9 +204,9 @@ class _Sending:
         if isinstance(block, Opaque):
             if block.dialect == _DIALECT and _home(block) != "images":
                 return True
-        elif isinstance(block, Text):
+        elif isinstance(block, Text | Refusal):
             return bool(block.text)
-        elif isinstance(block, ToolUse | Refusal) or (isinstance(block, Audio) and block.id):
+        elif isinstance(block, ToolUse) or (isinstance(block, Audio) and block.id):
             return True
         self.draft.lose("unsupported-block", place, type(block).__name__, "this dialect has no place for it")
         return False
@@ -227,10 +223,8 @@ class _Sending:
         return False
 
 
-def assistant_object(
-    message: AssistantMessage, draft: Draft, place: str, call_id: Callable[[ToolUse], str]
-) -> Fields | None:
-    """Return the message to send, or None where nothing of it can be sent. `call_id` gives the ids of its calls."""
+def assistant_object(message: AssistantMessage, draft: Draft, place: str) -> Fields | None:
+    """Return the message to send, or None where nothing of it can be sent."""
     sending = _Sending(message, draft, place)
     blocks = sending.blocks()
     if sending.withheld:
@@ -242,9 +236,12 @@ def assistant_object(
     content = _content(blocks, listed=bytes(fields.get("content", b"")) == b"[]")
     found["content"] = content or (None if sending.switches.null_content else "")
     _send_reasoning(found, blocks, sending)
-    _put_calls(found, blocks, lambda block: _call_strict(block, call_id(block)))
+    _put_calls(found, blocks, _call_strict)
     for block in blocks:
         if isinstance(block, Audio):
+            if "audio" in found:
+                draft.lose("unsupported-content", place, f"audio {block.id}", "a message refers to one reply in speech")
+                continue
             found["audio"] = {"id": block.id}
         elif isinstance(block, Refusal):
             found["refusal"] = found.get("refusal", "") + block.text
@@ -272,14 +269,14 @@ def _send_reasoning(found: Fields, blocks: tuple[Block, ...], sending: _Sending)
         found["reasoning" if home == "reasoning_details" else home] = ""
 
 
-def _call_strict(block: ToolUse, id: str) -> Fields:
+def _call_strict(block: ToolUse) -> Fields:
     """Write a call the way hosts take it: with an id, and arguments that are a string.
 
     The type is left off for the host that left it off.
     """
     rest: Fields = dict(extra_fields(block.extra))
     payload = _payload(block)
-    found: Fields = {"id": id} if "type" in rest else {"id": id, "type": block.kind}
+    found: Fields = {"id": block.id} if "type" in rest else {"id": block.id, "type": block.kind}
     for name in (payload, "type", "id", "index"):
         rest.pop(name, None)
     return {**found, payload: _inner(block, payload, exact=False), **rest}

@@ -19,7 +19,8 @@ from tenuto.core.messages import (
 )
 from tenuto.wire.chat.assistant import assistant_object, is_legacy
 from tenuto.wire.draft import Draft, extra_fields, failed
-from tenuto.wire.switches import CallIds, cache_control
+from tenuto.wire.handoff import NOTHING
+from tenuto.wire.switches import cache_control
 
 __all__ = ["Prompt"]
 
@@ -34,7 +35,6 @@ class Prompt:
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
         self.switches = draft.target.provider.chat
-        self._ids = CallIds(self.switches)
         self._names: dict[str, str] = {}
         self._legacy: dict[str, str] = {}
         self._write: dict[type, Callable[[Any, str], list[Fields]]] = {
@@ -52,8 +52,9 @@ class Prompt:
         if self.switches.one_system:
             found = _one_system(found)
         flag = self._flag()
-        if flag and said and isinstance(said[-1], AssistantMessage) and found and not found[-1].get("tool_calls"):
-            found[-1][flag] = True
+        last = found[-1] if found else {}
+        if flag and last.get("role") == "assistant" and not last.get("tool_calls"):
+            last[flag] = True
         return found
 
     def _flag(self) -> str:
@@ -63,7 +64,7 @@ class Prompt:
     def _order(self, said: tuple[Message, ...]) -> list[int]:
         """Move instructions to the top for a model that takes them nowhere else."""
         places = list(range(len(said)))
-        if self.draft.target.traits.system_mid not in _HOISTED:
+        if self.draft.target.traits.system_mid not in _HOISTED and not self.switches.alternate:
             return places
         first = next((at for at in places if not isinstance(said[at], SystemMessage)), len(said))
         late = [at for at in places[first:] if isinstance(said[at], SystemMessage)]
@@ -88,7 +89,8 @@ class Prompt:
         return [{"role": role, "content": self._parts(message.content, place)}]
 
     def _user(self, message: UserMessage, place: str) -> list[Fields]:
-        found: Fields = {"role": "user", "content": self._content(message.content, place)}
+        content = self._content(message.content, place)
+        found: Fields = {"role": "user", "content": NOTHING if _is_empty(content) else content}
         if message.name and self.switches.names:
             found["name"] = message.name
         elif message.name:
@@ -182,27 +184,14 @@ class Prompt:
     # --- turns --------------------------------------------------------------------------------------------------------
 
     def _assistant(self, message: AssistantMessage, place: str) -> list[Fields]:
-        origin, target = message.origin, self.draft.target
-        own = (
-            origin is not None
-            and (origin.provider, origin.dialect) == (target.provider.name, target.dialect)
-            and origin.model == target.model
-        )
-        self._ids.next_turn()
         for block in message.blocks:
             if isinstance(block, ToolUse):
                 self._names[block.id] = block.name
                 self._legacy.pop(block.id, None)
                 if is_legacy(block):
                     self._legacy[block.id] = block.name
-        found = assistant_object(message, self.draft, place, lambda block: self._call_id(block, place, own=own))
+        found = assistant_object(message, self.draft, place)
         return [found] if found is not None else []
-
-    def _call_id(self, block: ToolUse, place: str, *, own: bool) -> str:
-        id = self._ids.call(block, own=own)
-        if id != block.id:
-            self.draft.lose("call-id-mapped", place, f"{block.id[:80]} became {id}")
-        return id
 
     def _results(self, message: ToolResults, place: str) -> list[Fields]:
         return [self._result(result, f"{place}.results[{at}]") for at, result in enumerate(message.results)]
@@ -212,7 +201,7 @@ class Prompt:
         id = result.tool_use_id
         if id in self._legacy:
             return {"role": "function", "name": self._legacy[id], "content": content, **extra_fields(result.extra)}
-        found: Fields = {"role": "tool", "tool_call_id": self._ids.answer(id), "content": content}
+        found: Fields = {"role": "tool", "tool_call_id": id, "content": content}
         if self.switches.name_on_tool_message and id in self._names:
             found["name"] = self._names[id]
         return {**found, **extra_fields(result.extra)}
@@ -245,6 +234,13 @@ def _told(text: str, *, is_error: bool) -> str:
 def _described(part: Content) -> str:
     where = next((name for name in ("url", "file_id", "data") if getattr(part, name, "")), "")
     return f"{type(part).__name__} by {where}" if where else type(part).__name__
+
+
+def _is_empty(content: str | list[Any]) -> bool:
+    """Tell whether nothing is said: no part, or nothing but empty texts."""
+    if isinstance(content, str):
+        return not content
+    return all(isinstance(part, dict) and part.get("type") == "text" and not part.get("text") for part in content)
 
 
 def _one_system(found: list[Fields]) -> list[Fields]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 from msgspec import Raw
 
@@ -37,7 +37,7 @@ from tenuto.wire.gemini.media import media_part
 from tenuto.wire.gemini.options import write_options
 from tenuto.wire.gemini.parts import DATA, completed, write_part
 from tenuto.wire.gemini.shapes import DIALECT, RESPONSE_ONLY, SKIP_SIGNATURE
-from tenuto.wire.handoff import issued_by
+from tenuto.wire.handoff import NOTHING, issued_by
 from tenuto.wire.places import path_of
 
 __all__ = ["encode", "verbatim"]
@@ -76,6 +76,9 @@ class _Contents:
         self._media: list[Wire] = []
         self.system: list[str] = []
         self._written: list[Wire] = []
+        self._own_calls: list[Wire] = []
+        self._unsaid = False
+        """Whether the user had a turn and nothing to say in it: then something must stand for it."""
 
     def take(self, message: Message, place: str) -> None:
         match message:
@@ -96,8 +99,13 @@ class _Contents:
     def finish(self) -> list[Wire]:
         """Return the contents; calls of the current turn that Gemini did not sign get the word that excuses it."""
         self._flush()
-        if "level" in self._draft.target.traits.thinking:
-            self._excuse_unsigned_calls()
+        if self._unsaid:
+            self._written.append({"role": "user", "parts": [{"text": NOTHING}]})
+        traits = self._draft.target.traits
+        if "level" in traits.thinking:
+            self._excuse_unsigned_calls(only_foreign=False)
+        elif not traits.known:
+            self._excuse_unsigned_calls(only_foreign=True)
         return self._written
 
     def _instruct(self, message: SystemMessage, place: str) -> None:
@@ -107,24 +115,33 @@ class _Contents:
             self.system.append(text)
 
     def _say(self, role: str, parts: list[Any]) -> None:
-        if not parts:
-            return
         last = self._written[-1] if self._written else None
+        if not parts:
+            self._unsaid |= role == "user" and (last is None or last["role"] != "user")
+            return
+        if role == "model" and self._unsaid:
+            self._written.append({"role": "user", "parts": [{"text": NOTHING}]})
+            last = self._written[-1]
+        self._unsaid = False
         if last is not None and last["role"] == role and not _answers_calls(last):
             last["parts"].extend(parts)
         else:
             self._written.append({"role": role, "parts": parts})
 
-    def _excuse_unsigned_calls(self) -> None:
-        asked = [at for at, said in enumerate(self._written) if said["role"] == "user" and not _answers_calls(said)]
+    def _excuse_unsigned_calls(self, *, only_foreign: bool) -> None:
+        """Excuse the first call of each step since the user last spoke; of an unknown model, those it did not make."""
+        asked = [at for at, said in enumerate(self._written) if said["role"] == "user" and _speaks(said)]
         start = asked[-1] + 1 if asked else 0
         for at in range(start, len(self._written)):
             calls = (part for part in self._written[at]["parts"] if isinstance(part, dict) and "functionCall" in part)
             first = next(calls, None)
-            if first is not None and "thoughtSignature" not in first:
+            if first is not None and "thoughtSignature" not in first and not (only_foreign and self._is_own(first)):
                 first["thoughtSignature"] = SKIP_SIGNATURE
                 name = first["functionCall"].get("name", "")
                 self._draft.lose("missing-signature", f"contents[{at}]", f"the call of {name} was not signed here")
+
+    def _is_own(self, call: Wire) -> bool:
+        return any(call is own for own in self._own_calls)
 
     # --- what is said to the model ------------------------------------------------------------------------------------
 
@@ -173,9 +190,9 @@ class _Contents:
         if call is not None and not call.minted:
             written["id"] = call.id
         content = (Text(result.content),) if isinstance(result.content, str) else result.content
-        text = "\n".join(part.text for part in content if isinstance(part, Text))
+        text = "\n".join(part.text for part in content if _is_text(part))
         written["response"] = self._body(text, is_error=result.is_error)
-        media = self._parts(tuple(part for part in content if not isinstance(part, Text)), place)
+        media = self._parts(tuple(part for part in content if not _is_text(part)), place)
         traits = self._draft.target.traits
         if media and traits.known and "level" not in traits.thinking:
             self._draft.lose("media-moved", place, "what a tool showed stands in a content of its own")
@@ -211,6 +228,8 @@ class _Contents:
             part = self._block(block, f"{place}.blocks[{at}]", own=own)
             if part is not None:
                 parts.append(part)
+            if own and isinstance(part, dict) and "functionCall" in part:
+                self._own_calls.append(part)
         return parts
 
     def _block(self, block: Block, place: str, *, own: bool) -> Wire | Raw | None:
@@ -247,11 +266,9 @@ class _Contents:
         return _sendable(completed(block, written))
 
     def _reasoning(self, block: Reasoning, place: str, *, own: bool) -> Wire | Raw | None:
-        """Write a thought: signed ones and the target's own as thoughts, others as text if that was asked for."""
+        """Write a thought: signed ones, and the target's own. Others are left out."""
         if isinstance(block.meta, GeminiMeta) or (own and block.text):
             return _sendable(write_part(block))
-        if self._draft.request.foreign_reasoning == "inline" and block.text:
-            return {"text": f"[Reasoning: {block.text}]"}
         self._draft.lose("unsigned-reasoning", place, "reasoning without a signature is left out")
         return None
 
@@ -264,6 +281,16 @@ class _Contents:
             name = "value" if readable else "input" if block.kind == "custom" else "INVALID_JSON"
             call["args"] = {name: call["args"] if readable else block.args}
         return written
+
+
+def _is_text(part: Content) -> TypeGuard[Text | Document]:
+    """Tell whether a part is text, or a document that is nothing else: an answer's own parts hold media only."""
+    return isinstance(part, Text) or (isinstance(part, Document) and bool(part.text) and media_part(part) is None)
+
+
+def _speaks(content: Wire) -> bool:
+    """Tell whether the user says something: a turn begins with a text, not with a picture alone."""
+    return any(isinstance(part, dict) and part.get("text") for part in content["parts"])
 
 
 def _answers_calls(content: Wire) -> bool:

@@ -20,6 +20,8 @@ LEAST_BUDGET = 128
 _MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 _FREE_TEXT: Wire = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 _SPEECH = ("voiceConfig", "multiSpeakerVoiceConfig", "languageCode")
+_BESIDE_FUNCTIONS = ("computerUse", "mcpServers")
+"""Tools that nobody saw refused beside functions: the caller runs the first, and of the other nothing is told."""
 _NO_WORD = ("logit_bias", "user", "verbosity", "container")
 
 
@@ -94,11 +96,13 @@ def _speech(draft: Draft) -> Wire:
 
 
 def _tools(draft: Draft) -> None:
-    request, traits = draft.request, draft.target.traits
+    request = draft.request
     functions = [_declared(draft, tool) for tool in request.tools if isinstance(tool, ToolDefinition)]
     served = [_served(draft, tool) for tool in request.tools if isinstance(tool, ServerTool)]
     built_in = [tool for tool in served if tool is not None]
     tools: list[Wire] = [{"functionDeclarations": functions}] if functions else []
+    if functions and not _can_mix(draft):
+        built_in = _beside_functions(draft, built_in)
     if tools or built_in:
         draft.body["tools"] = [*tools, *built_in]
     config: Wire = {}
@@ -109,10 +113,27 @@ def _tools(draft: Draft) -> None:
         config["functionCallingConfig"] = {"mode": _MODES[choice]}
     elif choice not in (None, "auto", "none"):
         draft.lose("unsupported-parameter", "tool_choice", repr(choice), "give the functions to choose from")
-    mixes = bool(functions and built_in)
-    if mixes and not draft.target.provider.gemini.vertex and (not traits.known or "level" in traits.thinking):
+    if functions and _can_mix(draft) and any("computerUse" not in tool for tool in built_in):
         config["includeServerSideToolInvocations"] = True
     draft.put(toolConfig=config or None)
+
+
+def _can_mix(draft: Draft) -> bool:
+    """Tell whether functions go together with the provider's own tools: from Gemini 3 on, and never on Vertex."""
+    traits = draft.target.traits
+    return not draft.target.provider.gemini.vertex and (not traits.known or "level" in traits.thinking)
+
+
+def _beside_functions(draft: Draft, built_in: list[Wire]) -> list[Wire]:
+    """Leave out what is refused beside functions. Those stay: calls of theirs may stand in what was said already."""
+    kept = []
+    for tool in built_in:
+        if any(name in _BESIDE_FUNCTIONS for name in tool):
+            kept.append(tool)
+        else:
+            what = f"{', '.join(tool)} does not go together with functions here"
+            draft.lose("unsupported-tool", "tools", what, "ask for it in a request without functions")
+    return kept
 
 
 def _served(draft: Draft, tool: ServerTool) -> Wire | None:

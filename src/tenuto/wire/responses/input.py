@@ -8,7 +8,6 @@ approval), `is_error` goes there.
 from __future__ import annotations
 
 import base64
-import hashlib
 from typing import Any
 
 from msgspec import Raw
@@ -19,7 +18,7 @@ from tenuto.core.messages import Content, SystemMessage, ToolResult, UserMessage
 from tenuto.wire.draft import Draft, extra_fields, failed, raw_object
 from tenuto.wire.responses.items import DIALECT
 
-__all__ = ["call_id", "output_item", "system_item", "user_item"]
+__all__ = ["output_item", "system_item", "user_item"]
 
 _EXTENSIONS = {
     "application/pdf": "pdf",
@@ -29,14 +28,6 @@ _EXTENSIONS = {
     "text/csv": "csv",
     "application/json": "json",
 }
-
-
-def call_id(id: str, limit: int) -> str:
-    """Return the id under which a call and its result are sent. One that is too long is shortened by its digest."""
-    if id and (not limit or len(id) <= limit):
-        return id
-    digest = hashlib.sha256(id.encode("utf-8", "surrogatepass")).hexdigest()[:24]
-    return f"{id[: limit - 25]}_{digest}" if limit > 32 else f"c_{digest}"
 
 
 def system_item(draft: Draft, message: SystemMessage, place: str) -> dict[str, Any]:
@@ -106,7 +97,7 @@ def _file(draft: Draft, part: Document, place: str) -> dict[str, Any]:
 
 def output_item(draft: Draft, result: ToolResult, kind: str, place: str) -> dict[str, Any]:
     """Write a result for a call of this kind; its own extra fields win."""
-    id = call_id(result.tool_use_id, draft.target.provider.responses.call_id_max)
+    id = result.tool_use_id
     write = {
         "custom_tool_call": _custom,
         "local_shell_call": _local_shell,
@@ -118,7 +109,7 @@ def output_item(draft: Draft, result: ToolResult, kind: str, place: str) -> dict
     }.get(kind, _function)
     item = write(draft, result, place) | extra_fields(result.extra)
     if kind == "mcp_approval_request":
-        return {**item, "approval_request_id": result.tool_use_id}
+        return {**item, "approval_request_id": id}
     return {**item, "call_id": id, **({"id": id} if kind == "local_shell_call" else {})}
 
 

@@ -14,8 +14,7 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.core.blocks import Block, Opaque, OpenAiMeta, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.messages import AssistantMessage
-from tenuto.wire.draft import Draft, raw_object
-from tenuto.wire.responses.input import call_id
+from tenuto.wire.draft import Draft, raw_object, spliced
 from tenuto.wire.responses.items import DIALECT, groups, item_of, kind_of
 from tenuto.wire.responses.shapes import CLIENT_CALLS, RESPONSE_ONLY
 
@@ -52,7 +51,7 @@ class Turns:
     def _item(self, group: list[Block], place: str) -> _Item | None:
         first = group[0]
         if isinstance(first, ToolUse):
-            return self._call(first, place)
+            return self._call(first)
         said = isinstance(first, Text | Refusal) and first.meta is None
         if said and not first.extra and isinstance(first, Text | Refusal):
             return _plain(first)
@@ -71,8 +70,6 @@ class Turns:
             self._draft.lose(
                 "unsupported-content", place, f"{kind} in an assistant's turn that this dialect cannot hold"
             )
-        elif block.text and self._draft.request.foreign_reasoning == "inline":
-            return _plain(Text(f"[Reasoning: {block.text}]"))
         else:
             self._draft.lose("unsigned-reasoning", place, "reasoning without a token is left out")
         return None
@@ -83,6 +80,8 @@ class Turns:
         names = (name for name in item if name not in RESPONSE_ONLY and f"{kind}.{name}" not in RESPONSE_ONLY)
         held = {name: item[name] for name in names}
         if kind == "message":
+            if not _id(item):  # only messages with an id have one
+                held.pop("status", None)
             return {"type": kind, "role": "assistant", **held}
         if kind != "reasoning":
             return held
@@ -90,14 +89,12 @@ class Turns:
             held["status"] = item["status"]
         return {"summary": [], **{name: value for name, value in held.items() if value != Raw(b"null")}}
 
-    def _call(self, block: ToolUse, place: str) -> _Item:
+    def _call(self, block: ToolUse) -> _Item:
         item = self._sendable(item_of([block]))
         kind = self.kinds[block.id] = kind_of(block)
         if kind == "mcp_approval_request":
             return {**item, "id": block.id}
-        item["call_id"] = call_id(block.id, self._switches.call_id_max)
-        if item["call_id"] != block.id:
-            self._draft.lose("call-id-mapped", place, f"{block.id[:80]} became {item['call_id']}")
+        item["call_id"] = block.id
         if kind == "function_call":
             item |= {"name": block.name, "arguments": "{}" if block.no_args else block.args}
         elif kind == "custom_tool_call":
@@ -165,6 +162,8 @@ def _plain(block: Text | Refusal) -> _Item | None:
     content: Any = block.text
     if isinstance(block, Refusal):
         content = [{"type": "refusal", "refusal": block.text}]
+    elif cited := [spliced(citation.raw) for citation in block.citations if citation.raw]:
+        content = [{"type": "output_text", "text": block.text, "annotations": cited}]
     return {"type": "message", "role": "assistant", "content": content}
 
 

@@ -1,0 +1,76 @@
+"""What an audit costs, beside writing the request that it looks at: sessions of 100 turns with tools, in four dialects."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+
+from msgspec.structs import replace
+
+from tenuto import Limits, tool
+from tenuto.agent.agent import AsyncAgent
+from tenuto.audit.auditing import report_of
+from tenuto.core.messages import UserMessage
+from tenuto.core.request import ChatRequest
+from tenuto.core.target import Target
+from tenuto.sim.simulator import Simulator
+from tenuto.testing import call, say, think, turn
+from tenuto.wire.dialects import write
+
+TURNS = 100
+ROUNDS = 7
+MODELS = ("sim/anthropic", "sim/openai", "sim/gemini", "sim/deepseek")
+
+
+@tool(effect="pure")
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+async def _played(model: str) -> tuple[ChatRequest, Target]:
+    """Play a session; return its next question, and whom it goes to."""
+    called = [turn(think("Hm, let me think about that. " * 5), call("add", {"a": at, "b": 2})) for at in range(TURNS)]
+    async with Simulator(script=[*called, turn(say("It is done."))]) as simulator:
+        os.environ["TENUTO_SIM_URL"] = simulator.base_url
+        try:
+            options = {"tools": [add], "store": None, "limits": Limits(turns=None), "effort": "high"}
+            async with AsyncAgent(model, **options) as agent:
+                session = agent.session()
+                await session.send("Add.")
+                request = session.log.asking.request(agent.toolbox.definitions())
+                more = replace(request, messages=(*request.transcript, UserMessage("And?")))
+                return more, agent.client.target(model)
+        finally:
+            del os.environ["TENUTO_SIM_URL"]
+
+
+def _timed(act: Callable[[], object]) -> float:
+    began = time.process_time()
+    act()
+    return time.process_time() - began
+
+
+def run(row) -> None:
+    """Measure, and hand each figure to `row(name, ratio, goal, detail)`."""
+    for model in MODELS:
+        request, target = asyncio.run(_played(model))
+        wire = write(request, target)
+        report = report_of(request, target, wire)
+        if not report.clean or any(block.fate != "kept" for block in report.blocks):
+            raise SystemExit(f"{model}: the audit found something\n{report}")
+        gc.collect()
+        writing, looking = partial(write, request, target), partial(report_of, request, target, wire)
+        pairs = [(_timed(writing), _timed(looking)) for _ in range(ROUNDS)]
+        written, audited = (min(values) * 1e3 for values in zip(*pairs, strict=True))
+        detail = f"{audited:.1f} against {written:.1f} ms CPU to write it; {TURNS} turns, {len(wire.body)} bytes"
+        row(f"audit, {target.dialect}, against writing", statistics.median(b / a for a, b in pairs), 3, detail)
+
+
+if __name__ == "__main__":
+    run(lambda name, ratio, goal, detail: print(f"{name:42} {ratio:6.2f}  {goal}  {detail}"))

@@ -1,0 +1,29 @@
+"""A session that goes to another provider and back, and what is known before anybody is asked."""
+
+from tenuto import Agent, tool
+
+
+@tool(effect="pure")
+def weather(city: str) -> str:
+    """Current weather.
+
+    Args:
+        city: name of a city
+    """
+    return f"12 degrees in {city}"
+
+
+with Agent("sim/anthropic", tools=[weather], store=None) as agent:
+    session = agent.session()
+    print(session.send("Weather in Oslo?").text)
+
+    report = session.audit("sim/openai")  # nothing is sent
+    print(report.clean, report.fates())
+
+    for loss in session.handover("sim/openai"):
+        print(loss.place, loss.rule)
+    print(session.send("And in Bergen?").text)
+
+    session.handover("sim/anthropic")
+    print(session.send("And in Paris?").text)
+    print(session.audit().clean, session.audit().compared, "requests made again")

@@ -1,0 +1,71 @@
+"""Handing a session over to another model: what cannot go along, and who is the best to go on with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from tenuto.agent.continuity import admit
+from tenuto.agent.crew import Crew
+from tenuto.agent.log import Log, own_clock
+from tenuto.asking import Tools
+from tenuto.core.journal import HandedOver
+from tenuto.core.target import Target
+from tenuto.errors import BadRequest, LLMError, StoreError
+from tenuto.providers import resolve
+from tenuto.store.protocol import Store
+from tenuto.wire.dialects import write
+
+__all__ = ["elsewhere", "hand_over", "handed_over"]
+
+_ANSWERED = "open-call"
+"""What is open is answered before the model is asked: that is no loss."""
+
+
+def handed_over(model: str, log: Log, find: Callable[[str], Target], tools: Tools | None = None) -> HandedOver:
+    """Return the entry that hands a session over, with everything that cannot go along.
+
+    Raise `UnknownProvider` for a model that is nobody's, `TranscriptError` for what cannot be written at all.
+    """
+    request = log.asking.request(tools)
+    wire = write(msgspec.structs.replace(request, model=model), find(model))
+    losses = tuple(loss for loss in wire.losses if loss.rule != _ANSWERED)
+    return HandedOver(model, before=request.model, losses=losses)
+
+
+def elsewhere(error: LLMError, models: Iterable[str], log: Log, crew: Crew) -> HandedOver | None:
+    """Return the entry that hands a session over to the model with the fewest losses; None if nobody is left.
+
+    Of several with as few, it is the first. A request that was refused for what it says is no reason to ask somebody else.
+    """
+    if isinstance(error, BadRequest):
+        return None
+    found = [handed_over(model, log, crew.client.target, crew.toolbox.definitions()) for model in models]
+    return min(found, key=lambda act: len(act.losses), default=None)
+
+
+async def hand_over(
+    store: Store, session: str, model: str, *, take: bool = False, find: Callable[[str], Target] = resolve
+) -> HandedOver | None:
+    """Hand a session of a store over, without an agent; return what was written, None if it asks this model already.
+
+    Raise `UnsupportedModel` for a model on which a session cannot rely, `SessionInUse` unless `take`.
+    """
+    log = Log(store, session, own_clock(), new=False)
+    await log.read()
+    kept = log.configured
+    if kept is None:
+        raise StoreError(f"session {session!r} has no configuration: nothing was asked in it")
+    if model == kept.model:
+        return None
+    admit(model, find(model), kept.continuity, tools=bool(kept.tools))
+    await log.hold(take=take)
+    try:
+        if log.configured is not None and model == log.configured.model:  # somebody else has done it meanwhile
+            return None
+        act = handed_over(model, log, find)
+        await log.append(act)
+    finally:
+        await log.let_go()
+    return act

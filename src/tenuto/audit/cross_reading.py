@@ -1,0 +1,213 @@
+"""Calls, answers and tokens of a request in any dialect, and of the replies that were given before.
+
+A request may have any shape: whatever is none of them is passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from tenuto.audit.looking import Sent, once
+from tenuto.core import jsonio
+from tenuto.core.blocks import AnthropicMeta, AnthropicRedactedMeta, ChatMeta, GeminiMeta, OpenAiMeta, ProviderMeta
+from tenuto.core.messages import AssistantMessage
+from tenuto.core.target import Dialect
+
+__all__ = ["CONVERSATION", "Called", "answers", "calls", "held_tokens", "messages", "tokens", "tokens_given"]
+
+CONVERSATION: dict[Dialect, str] = {
+    "anthropic-messages": "messages",
+    "openai-responses": "input",
+    "openai-chat": "messages",
+    "gemini": "contents",
+}
+"""Where a request of each dialect holds the conversation."""
+_TOKENS = frozenset({"signature", "encrypted_content", "thoughtSignature", "thought_signature"})
+_SEALED = ("redacted_thinking", "reasoning.encrypted")
+"""Types whose token is called `data`, as is the content of many a picture."""
+_NAMES = _TOKENS | {"data"}
+_Object: TypeAlias = dict[str, Any]
+
+
+class Called(NamedTuple):
+    """A call in a request. `written` are its arguments: a text, or an object where the dialect has one."""
+
+    i: int
+    pointer: str
+    id: str
+    name: str
+    written: Any = None
+
+
+@once
+def messages(sent: Sent) -> list[tuple[int, str, _Object]]:
+    """Return the messages (or items) of the conversation, each with its place."""
+    key = CONVERSATION[sent.target.dialect]
+    return [(i, f"/{key}/{i}", message) for i, message in _objects(sent.body.get(key))]
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _objects(value: object) -> list[tuple[int, _Object]]:
+    return [(at, one) for at, one in enumerate(value) if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+# --- calls and answers ------------------------------------------------------------------------------------------------
+
+
+@once
+def calls(sent: Sent) -> list[Called]:
+    """Return every call in the conversation; the pointer is that of its id, or of the call where it has none."""
+    return list(_CALLS[sent.target.dialect](sent))
+
+
+def _anthropic_calls(sent: Sent) -> Iterator[Called]:
+    for i, place, message in messages(sent):
+        for j, block in _objects(message.get("content")):
+            if block.get("type") == "tool_use":
+                name, id = _text(block.get("name")), _text(block.get("id"))
+                yield Called(i, f"{place}/content/{j}/id", id, name, block.get("input"))
+
+
+def _responses_calls(sent: Sent) -> Iterator[Called]:
+    for i, place, item in messages(sent):
+        type, id = _text(item.get("type")), _text(item.get("call_id"))
+        if type.endswith("_call") and id:
+            written = item.get("arguments" if type == "function_call" else "input")
+            yield Called(i, f"{place}/call_id", id, _text(item.get("name")), written)
+
+
+def _chat_calls(sent: Sent) -> Iterator[Called]:
+    for i, place, message in messages(sent):
+        for j, call in _objects(message.get("tool_calls")):
+            function = call.get("function") if isinstance(call.get("function"), dict) else {}
+            assert isinstance(function, dict)
+            id = _text(call.get("id"))
+            yield Called(i, f"{place}/tool_calls/{j}/id", id, _text(function.get("name")), function.get("arguments"))
+
+
+def _gemini_calls(sent: Sent) -> Iterator[Called]:
+    for i, place, content in messages(sent):
+        for j, part in _objects(content.get("parts")):
+            call = part.get("functionCall")
+            if isinstance(call, dict):
+                name, id = _text(call.get("name")), _text(call.get("id"))
+                yield Called(i, f"{place}/parts/{j}/functionCall{'/id' if id else ''}", id, name, call.get("args"))
+
+
+_CALLS: dict[Dialect, Callable[[Sent], Iterator[Called]]] = {
+    "anthropic-messages": _anthropic_calls,
+    "openai-responses": _responses_calls,
+    "openai-chat": _chat_calls,
+    "gemini": _gemini_calls,
+}
+
+
+@once
+def answers(sent: Sent) -> list[tuple[str, str]]:
+    """Return the ids of the calls that are answered, each with its pointer; what has no id is left out."""
+    return [(pointer, id) for pointer, id in _ANSWERS[sent.target.dialect](sent) if id]
+
+
+def _anthropic_answers(sent: Sent) -> Iterator[tuple[str, str]]:
+    for _, place, message in messages(sent):
+        for j, block in _objects(message.get("content")):
+            if block.get("type") == "tool_result":
+                yield f"{place}/content/{j}/tool_use_id", _text(block.get("tool_use_id"))
+
+
+def _responses_answers(sent: Sent) -> Iterator[tuple[str, str]]:
+    for _, place, item in messages(sent):
+        if _text(item.get("type")).endswith("_output"):
+            yield f"{place}/call_id", _text(item.get("call_id"))
+
+
+def _chat_answers(sent: Sent) -> Iterator[tuple[str, str]]:
+    for _, place, message in messages(sent):
+        if message.get("role") == "tool":
+            yield f"{place}/tool_call_id", _text(message.get("tool_call_id"))
+
+
+def _gemini_answers(sent: Sent) -> Iterator[tuple[str, str]]:
+    for _, place, content in messages(sent):
+        for j, part in _objects(content.get("parts")):
+            answer = part.get("functionResponse")
+            if isinstance(answer, dict):
+                yield f"{place}/parts/{j}/functionResponse/id", _text(answer.get("id"))
+
+
+_ANSWERS: dict[Dialect, Callable[[Sent], Iterator[tuple[str, str]]]] = {
+    "anthropic-messages": _anthropic_answers,
+    "openai-responses": _responses_answers,
+    "openai-chat": _chat_answers,
+    "gemini": _gemini_answers,
+}
+
+
+# --- tokens -----------------------------------------------------------------------------------------------------------
+
+
+@once
+def held_tokens(sent: Sent) -> set[str]:
+    """Return every token in the conversation, wherever it stands."""
+    return set(_bare_tokens([message for _, _, message in messages(sent)]))
+
+
+def tokens(sent: Sent) -> Iterator[tuple[str, str]]:
+    """Yield every token in the conversation with its pointer, wherever the dialect has it."""
+    for _, place, message in messages(sent):
+        yield from _tokens(message, place)
+
+
+def _bare_tokens(value: Any) -> list[str]:
+    """Return the tokens in a value without their pointers, which cost most and are of use only if something is wrong:
+    0.3 ms instead of 1.2 for 100 turns.
+    """
+    found: list[str] = []
+    left = [value] if isinstance(value, dict | list) else []
+    while left:
+        one = left.pop()
+        if isinstance(one, dict) and not _NAMES.isdisjoint(one):
+            names = _NAMES if one.get("type") in _SEALED else _TOKENS
+            found += [inner for key, inner in one.items() if key in names and isinstance(inner, str) and inner]
+        inside = one.values() if isinstance(one, dict) else one
+        left += [inner for inner in inside if isinstance(inner, (dict, list))]  # dict | list takes three times as long
+    return found
+
+
+def _tokens(value: Any, place: str) -> Iterator[tuple[str, str]]:
+    left: list[tuple[str, Any]] = [(place, value)]
+    while left:
+        at, one = left.pop()
+        if isinstance(one, list):
+            left += ((f"{at}/{n}", inner) for n, inner in enumerate(one) if isinstance(inner, list | dict))
+        elif isinstance(one, dict):
+            sealed = one.get("type") in _SEALED
+            for key, inner in one.items():
+                if isinstance(inner, list | dict):
+                    left.append((f"{at}/{key.replace('~', '~0').replace('/', '~1')}", inner))
+                elif isinstance(inner, str) and inner and (key in _TOKENS or (sealed and key == "data")):
+                    yield f"{at}/{key}", inner
+
+
+def tokens_given(message: AssistantMessage) -> set[str]:
+    """Return the tokens that a reply came with."""
+    return {token for block in message.blocks if block.meta is not None for token in _held(block.meta) if token}
+
+
+def _held(meta: ProviderMeta) -> Sequence[str]:
+    if isinstance(meta, AnthropicMeta):
+        return (meta.signature,)
+    if isinstance(meta, AnthropicRedactedMeta):
+        return (meta.data,)
+    if isinstance(meta, GeminiMeta):
+        return (meta.thought_signature,)
+    if isinstance(meta, OpenAiMeta):
+        return (meta.encrypted_content or "",)
+    if not isinstance(meta, ChatMeta):
+        return ()
+    details = meta.details and not jsonio.problem(meta.details)
+    return [meta.signature, *(_bare_tokens(jsonio.parse(meta.details)) if details else ())]

@@ -1,0 +1,352 @@
+"""What becomes of a block on its way to a target: one table.
+
+| block | issued by the target | made by hand | issued by somebody else |
+|---|---|---|---|
+| Text | keep | keep | strip; citations are translated |
+| Refusal | keep | keep | strip |
+| Reasoning | keep | keep | drop, or translate into a note |
+| ToolUse | keep | keep | translate |
+| Image, Audio, Document | keep | keep | translate |
+| CodeExecution, CodeResult | keep | keep | translate |
+| ServerToolUse, ServerToolResult | keep | keep | translate |
+| Marker, Opaque | keep | keep | drop |
+
+A block that was made by hand counts as somebody else's where its token or its form is of another dialect. Whatever is
+somebody else's goes without its token and without the fields that only its own dialect knows. To translate is to write a
+block as the target's dialect has it, or else as a short text in its place. Each time a `Loss` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Raw
+from msgspec.structs import replace
+
+from tenuto.core import jsonio
+from tenuto.core.blocks import (
+    AnthropicMeta,
+    AnthropicRedactedMeta,
+    Audio,
+    Block,
+    ChatMeta,
+    Citation,
+    CodeExecution,
+    CodeResult,
+    Document,
+    GeminiMeta,
+    Image,
+    Marker,
+    Opaque,
+    OpenAiMeta,
+    Reasoning,
+    Refusal,
+    ServerToolResult,
+    ServerToolUse,
+    Text,
+    ToolUse,
+    UrlCitation,
+)
+from tenuto.core.target import Dialect, Loss, Target
+from tenuto.wire import standins
+
+__all__ = ["RULES", "TABLE", "Deed", "Fate", "Foreign", "fields_of", "holds"]
+
+Deed: TypeAlias = Literal["keep", "strip", "translate", "drop"]
+Fate: TypeAlias = Literal["stripped", "translated", "dropped"]
+_BACK = "going back to its issuer finds it in place"
+
+TABLE: dict[type[Block], tuple[Deed, Deed, Deed, tuple[str, ...]]] = {
+    # block            own     by hand  foreign      why, beside foreign-token and foreign-fields
+    Text:             ("keep", "keep", "translate", ("foreign-citations", "citations-translated")),
+    Refusal:          ("keep", "keep", "strip", ()),
+    Reasoning:        ("keep", "keep", "drop", ("foreign-reasoning", "reasoning-noted")),
+    ToolUse:          ("keep", "keep", "translate", ("custom-tool", "foreign-call")),
+    Image:            ("keep", "keep", "translate", ("stand-in",)),
+    Audio:            ("keep", "keep", "translate", ("stand-in",)),
+    Document:         ("keep", "keep", "translate", ("stand-in",)),
+    CodeExecution:    ("keep", "keep", "translate", ("stand-in",)),
+    CodeResult:       ("keep", "keep", "translate", ("stand-in",)),
+    ServerToolUse:    ("keep", "keep", "translate", ("code-translated", "stand-in")),
+    ServerToolResult: ("keep", "keep", "translate", ("code-translated", "stand-in")),
+    Marker:           ("keep", "keep", "drop", ("foreign-block",)),
+    Opaque:           ("keep", "keep", "drop", ("foreign-block",)),
+}  # fmt: skip
+RULES: dict[str, Fate] = {
+    "foreign-token": "stripped",
+    "foreign-fields": "stripped",
+    "foreign-citations": "translated",
+    "citations-translated": "translated",
+    "foreign-reasoning": "dropped",
+    "reasoning-noted": "translated",
+    "custom-tool": "translated",
+    "foreign-call": "translated",
+    "code-translated": "translated",
+    "stand-in": "translated",
+    "foreign-block": "dropped",
+}
+"""What each of these losses means for its block."""
+
+_METAS: dict[Dialect, tuple[type, ...]] = {
+    "anthropic-messages": (AnthropicMeta, AnthropicRedactedMeta),
+    "openai-responses": (OpenAiMeta,),
+    "openai-chat": (ChatMeta,),
+    "gemini": (GeminiMeta,),
+}
+_CODE = frozenset(("code_execution", "code_interpreter"))
+_OUTCOMES = ("OUTCOME_OK", "OUTCOME_FAILED", "OUTCOME_DEADLINE_EXCEEDED", "OUTCOME_UNSPECIFIED")
+
+
+def fields_of(extra: str) -> dict[str, Raw]:
+    """Return a block's extra fields; none where they were made by hand and are no object."""
+    try:
+        return jsonio.members(extra) if extra else {}
+    except jsonio.JsonError:
+        return {}
+
+
+# --- what a dialect can hold ------------------------------------------------------------------------------------------
+
+
+def holds(block: Block, target: Target) -> bool:
+    """Tell whether a block that nobody issued may stand in a turn of this dialect: by its token, then by its form."""
+    if block.meta is not None and not isinstance(block.meta, _METAS[target.dialect]):
+        return False
+    if isinstance(block, Opaque):
+        return block.dialect == target.dialect
+    return _HOLDS[target.dialect](block, target)
+
+
+def _anthropic_holds(block: Block, _: Target) -> bool:
+    match block:
+        case Text(citations=cited):
+            return all(_type(citation).endswith("_location") for citation in cited)
+        case ToolUse(kind=kind):
+            return kind == "function"
+        case ServerToolUse(kind=kind):
+            return kind in ("server_tool_use", "mcp_tool_use")
+        case ServerToolResult(kind=kind):
+            return kind.endswith("_tool_result")
+    return isinstance(block, Reasoning | Refusal | Marker)
+
+
+def _responses_hold(block: Block, _: Target) -> bool:
+    if isinstance(block, Text):
+        return all(_type(citation).endswith(("_citation", "_path")) for citation in block.citations)
+    return isinstance(block, Reasoning | Refusal | ToolUse) or block.meta is not None
+
+
+def _chat_holds(block: Block, _: Target) -> bool:
+    if isinstance(block, ToolUse):
+        return block.kind in ("function", "custom", "builtin_function")
+    return isinstance(block, Text | Reasoning | Refusal) or (isinstance(block, Audio) and bool(block.id))
+
+
+def _gemini_holds(block: Block, target: Target) -> bool:
+    if isinstance(block, ServerToolUse | ServerToolResult):
+        return block.kind in ("toolCall", "toolResponse") and not target.provider.gemini.vertex
+    if isinstance(block, ToolUse):
+        return block.kind == "function"
+    if isinstance(block, Image | Audio | Document):
+        return bool(block.data or block.url or block.file_id)
+    return not isinstance(block, Marker)
+
+
+_HOLDS: dict[Dialect, Callable[[Block, Target], bool]] = {
+    "anthropic-messages": _anthropic_holds,
+    "openai-responses": _responses_hold,
+    "openai-chat": _chat_holds,
+    "gemini": _gemini_holds,
+}
+
+
+def _type(citation: Citation) -> str:
+    found = fields_of(citation.raw).get("type")
+    return jsonio.text_of(found) if found is not None and bytes(found)[:1] == b'"' else ""
+
+
+# --- what is done -----------------------------------------------------------------------------------------------------
+
+Made: TypeAlias = "tuple[Block | str, ...]"
+"""What is made of a block: other blocks, and short texts that stand in."""
+
+
+class Foreign:
+    """Makes the blocks of turns fit for one target. `losses` grows by what does not come along.
+
+    `notes` gathers the readable reasoning of others; None where nobody is to be told of it.
+    """
+
+    def __init__(self, target: Target, losses: list[Loss]) -> None:
+        self.notes: list[str] | None = None
+        self._target = target
+        self._losses = losses
+        self._dialect = target.dialect
+        self._translate: dict[type[Block], Callable[[Any, str], Made]] = {
+            Text: self._text,
+            ToolUse: self._call,
+            Image: self._media,
+            Audio: self._media,
+            Document: self._media,
+            CodeExecution: self._code,
+            CodeResult: self._code,
+            ServerToolUse: self._served,
+            ServerToolResult: self._served,
+        }
+
+    def blocks(self, given: list[tuple[int, Block]], turn: int, *, by_hand: bool) -> list[tuple[int, Block]]:
+        """Return what goes out for the blocks of a turn; each has its place in it, here and there."""
+        places: list[int] = []
+        found: list[Block | str] = []
+        for at, block in given:
+            kept = by_hand and holds(block, self._target)
+            found += (block,) if kept else self._made(block, f"messages[{turn}].blocks[{at}]")
+            places += [at] * (len(found) - len(places))
+        return list(zip(places, _set_off(found), strict=True))
+
+    def fields(self, extra: str, place: str) -> None:
+        """Record the loss of fields that only their own dialect knows; those that say nothing are none."""
+        said = [name for name, value in fields_of(extra).items() if bytes(value) not in (b"null", b"[]")]
+        if said or (extra and not fields_of(extra)):
+            self._lose("foreign-fields", place, ", ".join(said) or "what cannot be read")
+
+    def _lose(self, rule: str, place: str, what: str, remedy: str = _BACK) -> None:
+        self._losses.append(Loss(rule, place, what, remedy))
+
+    def _made(self, block: Block, place: str) -> Made:
+        deed = TABLE[type(block)][2]
+        if block.meta is not None:
+            self._lose("foreign-token", place, type(block.meta).__name__)
+        if not isinstance(block, ServerToolUse):  # what it gave may stand there
+            self.fields(block.extra, place)
+        if deed == "drop":
+            self._drop(block, place)
+            return ()
+        bare = replace(block, meta=None, extra="") if block.meta is not None or block.extra else block
+        return (bare,) if deed == "strip" else self._translate[type(block)](block, place)
+
+    def _drop(self, block: Block, place: str) -> None:
+        if not isinstance(block, Reasoning):
+            kind = getattr(block, "kind", "") or getattr(block, "dialect", "")
+            self._lose("foreign-block", place, f"{type(block).__name__} {kind}".strip())
+        elif self.notes is not None and block.text.strip():
+            self.notes.append(block.text.strip())
+            self._lose("reasoning-noted", place, f"{len(block.text)} characters are told in a note of the user's")
+        else:
+            self._lose("foreign-reasoning", place, f"{len(block.text)} characters of reasoning")
+
+    def _stand_in(self, block: Block, place: str, text: str) -> Made:
+        self._lose("stand-in", place, f"{type(block).__name__}: {text}"[:240])
+        return (text,)
+
+    def _text(self, block: Text, place: str) -> Made:
+        bare = replace(block, meta=None, extra="", citations=())
+        if not block.citations:
+            return (bare,)
+        pages = [cited for cited in block.citations if isinstance(cited, UrlCitation)]
+        if self._dialect == "openai-responses" and pages and block.text:
+            self._lose(
+                "citations-translated", place, f"{len(pages)} of {len(block.citations)} citations became annotations"
+            )
+            return (replace(bare, citations=tuple(_annotation(page, block.text) for page in pages)),)
+        told = standins.sources(block.citations)
+        self._lose(
+            "foreign-citations", place, f"{len(block.citations)} citations {'are told' if told else 'without a name'}"
+        )
+        return (bare, told) if told else (bare,)
+
+    def _call(self, block: ToolUse, place: str) -> Made:
+        block = replace(block, meta=None, extra="")
+        if block.kind == "custom":
+            self._lose("custom-tool", place, "free text input became a string named `input`")
+            block = replace(block, args=jsonio.as_text(jsonio.encode({"input": block.args})))
+        elif block.kind != "function":
+            self._lose("foreign-call", place, f"{block.kind} became a plain call")
+        return (replace(block, kind="function", minted=False, no_args=False, args=block.args or "{}"),)
+
+    def _media(self, block: Image | Audio | Document, place: str) -> Made:
+        if self._dialect == "gemini" and (block.data or block.url.startswith(("data:", "http"))):
+            return (replace(block, meta=None, extra="", file_id=""),)
+        return self._stand_in(block, place, standins.media(block))
+
+    def _code(self, block: CodeExecution | CodeResult, place: str) -> Made:
+        block = replace(block, meta=None, extra="", id="")
+        if self._dialect == "gemini" and isinstance(block, CodeExecution) and block.code:
+            return (replace(block, language=block.language or "PYTHON"),)
+        if self._dialect == "gemini" and isinstance(block, CodeResult):
+            return (block if block.outcome in _OUTCOMES else replace(block, outcome=_OUTCOMES[0]),)
+        told = standins.run(block) if isinstance(block, CodeExecution) else standins.result(block)
+        return self._stand_in(block, place, told)
+
+    def _served(self, block: ServerToolUse | ServerToolResult, place: str) -> Made:
+        code = _as_code(block) if self._dialect == "gemini" else ()
+        if code:
+            self._lose("code-translated", place, f"{block.kind} became {len(code)} parts")
+            return code
+        if isinstance(block, ServerToolResult):
+            return self._stand_in(block, place, standins.result(block))
+        told = standins.used(block)
+        gave = (
+            standins.result(ServerToolResult(block.id, jsonio.as_text(outputs))) if (outputs := _outputs(block)) else ""
+        )
+        return self._stand_in(block, place, f"{told} {gave}".rstrip())
+
+
+def _set_off(found: list[Block | str]) -> Iterator[Block]:
+    """Make texts of the stand-ins, on lines of their own: some dialects join neighbouring texts."""
+    for at, made in enumerate(found):
+        if not isinstance(made, str):
+            yield made
+            continue
+        before = "\n" if at and isinstance(found[at - 1], Text) else ""
+        after = "\n" if at + 1 < len(found) and isinstance(found[at + 1], Text | str) else ""
+        yield Text(f"{before}{made}{after}")
+
+
+def _annotation(page: UrlCitation, text: str) -> UrlCitation:
+    """Write a citation as Responses has them. Others count in their own way, so it stands for the whole text."""
+    fields = {
+        "type": "url_citation",
+        "url": page.url,
+        "title": page.title or "",
+        "start_index": 0,
+        "end_index": len(text),
+    }
+    raw = jsonio.as_text(jsonio.encode(fields))
+    return UrlCitation(page.url, page.title or "", start_index=0, end_index=len(text), raw=raw)
+
+
+def _outputs(block: ServerToolUse) -> Raw | None:
+    """Return what a provider's tool gave where that stands on the call itself."""
+    held = fields_of(block.extra)
+    return next(
+        (held[name] for name in ("outputs", "output", "results") if bytes(held.get(name, b"null")) != b"null"), None
+    )
+
+
+def _as_code(block: ServerToolUse | ServerToolResult) -> tuple[Block, ...]:
+    """Return code that another provider ran as Gemini has it; nothing if it is no Python, or cannot be read."""
+    if isinstance(block, ServerToolUse):
+        if block.name not in _CODE:
+            return ()
+        code = block.args if block.kind.endswith("_call") else _string(fields_of(block.args), "code")
+        outputs = _outputs(block)
+        gave = (CodeResult("OUTCOME_OK", _logs(outputs)),) if outputs is not None else ()
+        return (CodeExecution(code, "PYTHON"), *gave) if code else ()
+    held = fields_of(block.content) if block.kind == "code_execution_tool_result" else {}
+    if _string(held, "type") != "code_execution_result":
+        return ()
+    failed = bytes(held.get("return_code", b"0")) != b"0"
+    output = _string(held, "stderr") if failed else _string(held, "stdout")
+    return (CodeResult("OUTCOME_FAILED" if failed else "OUTCOME_OK", output),)
+
+
+def _logs(outputs: Raw) -> str:
+    listed = jsonio.elements(outputs) if bytes(outputs)[:1] == b"[" else []
+    return "\n".join(_string(fields_of(jsonio.as_text(one)), "logs") for one in listed if bytes(one)[:1] == b"{")
+
+
+def _string(fields: dict[str, Raw], name: str) -> str:
+    value = fields.get(name)
+    return jsonio.text_of(value) if value is not None and bytes(value)[:1] == b'"' else ""

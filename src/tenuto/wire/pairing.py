@@ -1,0 +1,135 @@
+"""Calls and their answers: which result answers which call, and where it stands.
+
+A result answers the nearest call before it that has its id and is still open; of two such calls in one turn, the first.
+Answers are put right behind their calls, in the order of the calls. A call that its provider allows to be answered in a
+later turn may stay open, and its answer stays where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+from msgspec.structs import replace
+
+from tenuto.core import jsonio
+from tenuto.core.blocks import ToolUse
+from tenuto.core.messages import AssistantMessage, Message, ToolResult, ToolResults
+from tenuto.core.target import Loss
+
+__all__ = ["UNANSWERED", "Answers", "Call"]
+
+UNANSWERED = "No result: the call was interrupted before it gave one."
+
+
+class Call(msgspec.Struct):
+    """A call, at a place of a turn. `name` is the id under which it goes out; `gone` the rule by which it does not.
+
+    `strayed` tells that its answer stands somewhere else than behind its turn.
+    """
+
+    turn: int
+    place: int
+    block: ToolUse
+    name: str = ""
+    gone: str = ""
+    answer: ToolResult | None = None
+    strayed: bool = False
+
+    @property
+    def later(self) -> bool:
+        """Whether its provider itself allows the answer to come in a later turn."""
+        try:
+            held = jsonio.members(self.block.extra) if self.block.extra else {}
+        except jsonio.JsonError:
+            return False
+        return bytes(held.get("async", b"")) == b"true"
+
+
+class Answers:
+    """The answers to a transcript's calls. Every call, in order, is given before the results are looked at."""
+
+    def __init__(self, messages: tuple[Message, ...], calls: list[Call], losses: list[Loss]) -> None:
+        self._messages = messages
+        self._losses = losses
+        self._calls: dict[int, list[Call]] = {}
+        self._late: dict[int, list[ToolResult]] = {}
+        for call in calls:
+            self._calls.setdefault(call.turn, []).append(call)
+        self._pair()
+
+    def _pair(self) -> None:
+        waiting: dict[str, list[Call]] = {}
+        turn = -1
+        for at, message in enumerate(self._messages):
+            if isinstance(message, AssistantMessage):
+                turn = at
+                for call in self._calls.get(at, ()):
+                    waiting.setdefault(call.block.id, []).append(call)
+            elif isinstance(message, ToolResults):
+                for result in message.results:
+                    self._give(result, _nearest(waiting.get(result.tool_use_id, [])), at, turn)
+
+    def _give(self, result: ToolResult, call: Call | None, at: int, turn: int) -> None:
+        place, id = f"messages[{at}]", result.tool_use_id
+        if call is not None and not call.gone:
+            result = self._untold(result, place)
+        if call is None:
+            self._losses.append(Loss("orphan-result", place, id[:80], "it answers no open call"))
+        elif call.gone:
+            call.answer = result
+            self._losses.append(Loss(call.gone, place, f"the answer to {id[:80]}, which is left out"))
+        else:
+            call.answer = _named(result, call.name)
+            call.strayed = call.later and call.turn != turn
+            if call.strayed:
+                self._late.setdefault(turn if self._open(turn) else at, []).append(call.answer)
+
+    def _untold(self, result: ToolResult, place: str) -> ToolResult:
+        """Take off tokens that came along with what a tool shows: nobody issued them for this place."""
+        if isinstance(result.content, str) or not any(part.meta for part in result.content):
+            return result
+        self._losses.append(Loss("foreign-token", place, "a token in what a tool gave"))
+        parts = tuple(replace(part, meta=None, extra="") if part.meta else part for part in result.content)
+        return replace(result, content=parts)
+
+    def _open(self, turn: int) -> bool:
+        return any(not call.gone for call in self._calls.get(turn, ()))
+
+    def behind(self, turn: int) -> Iterator[ToolResults]:
+        """Yield the message that answers the calls of a turn, if it has any; what is missing is made, with a `Loss`."""
+        results: list[ToolResult] = []
+        for call in self._calls.get(turn, ()):
+            if call.gone or call.strayed:
+                continue
+            if call.answer is not None:
+                results.append(call.answer)
+            elif not call.later:
+                place = f"messages[{turn}].blocks[{call.place}]"
+                self._losses.append(Loss("open-call", place, call.block.id[:80], "answer each call before you go on"))
+                results.append(ToolResult(call.name, UNANSWERED, is_error=True))
+        results += self._late.get(turn, [])
+        if results:
+            yield self._same(turn + 1, tuple(results))
+
+    def alone(self, at: int) -> Iterator[ToolResults]:
+        """Yield what is left of a message of results in its own place: late answers behind a turn without calls."""
+        if at in self._late:
+            yield self._same(at, tuple(self._late[at]))
+
+    def _same(self, at: int, results: tuple[ToolResult, ...]) -> ToolResults:
+        """Return the message that stands there if it says just this."""
+        given = self._messages[at] if at < len(self._messages) else None
+        return given if isinstance(given, ToolResults) and given.results == results else ToolResults(results)
+
+
+def _nearest(calls: list[Call]) -> Call | None:
+    """Take the first open call of the last turn that has one."""
+    if not calls:
+        return None
+    last = calls[-1].turn
+    return calls.pop(next(at for at, call in enumerate(calls) if call.turn == last))
+
+
+def _named(result: ToolResult, name: str) -> ToolResult:
+    return result if result.tool_use_id == name else replace(result, tool_use_id=name)

@@ -1,0 +1,314 @@
+"""A session that goes on with another model, and back; what is told beforehand; who steps in."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from agent.acting import Held, add, agent, running, scene, story
+from tenuto import Agent, Provider
+from tenuto.agent.events import Audited, ModelChanged
+from tenuto.agent.handing import hand_over
+from tenuto.core.blocks import Reasoning
+from tenuto.core.journal import Asked, HandedOver, kind_of
+from tenuto.errors import BadRequest, ConnectionFailed, SessionInUse, TenutoError, UnknownProvider, UnsupportedModel
+from tenuto.store.memory import Memory, MemoryStore
+from tenuto.testing import call, deny, say, think, turn
+
+THOUGHT = turn(think("Hm."), call("add", {"a": 1, "b": 2}))
+DEAD = Provider("dead", "openai-chat", "http://127.0.0.1:9/v1", auth="none")
+"""Nobody answers there."""
+
+
+def signed(body):
+    """The thoughts of a request to Anthropic that carry a signature."""
+    return [block for message in body["messages"] for block in message["content"] if block["type"] == "thinking"]
+
+
+@scene
+async def test_there_and_back(tenuto_sim, stores):
+    """What cannot go along is written and returned; on the way back every token is in its place."""
+    tenuto_sim.script(THOUGHT, turn("3."), turn(think("So?"), say("Three.")), turn("Indeed."))
+    told = []
+    async with stores() as store, agent(add, store=store) as ai:
+        session = ai.session("run")
+        session.listen(told.append)
+        await session.send("Add.")
+        before = await session.entries()
+        losses = await session.handover("sim/openai")
+
+        assert session.model == "sim/openai"
+        assert {loss.rule for loss in losses} >= {"foreign-reasoning"}
+        assert all(loss.place.startswith("messages[") for loss in losses)
+        [changed] = [event for event in told if isinstance(event, ModelChanged)]
+        assert (changed.model, changed.before, changed.losses) == ("sim/openai", "sim/anthropic", losses)
+        entries = await session.entries()
+        assert entries[: len(before)] == before
+        [act] = [entry.act for entry in entries[len(before) :]]
+        assert act == HandedOver("sim/openai", before="sim/anthropic", losses=losses)
+        assert (await session.send("And in words?")).text == "Three."
+        assert await session.handover("sim/anthropic") != ()  # what the other thought stays there
+        assert (await session.send("Sure?")).text == "Indeed."
+    first, _, _, last = (record.body for record in tenuto_sim.requests)
+    tenuto_sim.assert_clean()
+    assert last["messages"][: len(first["messages"])] == first["messages"]
+    kept = [b for e in before if kind_of(e.act) == "replied" for b in e.act.message.blocks if isinstance(b, Reasoning)]
+    assert [block["signature"] for block in signed(last)] == [block.meta.signature for block in kept]
+
+
+@scene
+async def test_a_session_that_was_handed_over_is_resumed_with_its_new_model(tenuto_sim, stores):
+    tenuto_sim.script(turn("One."), turn("Two."))
+    async with stores() as store:
+        async with agent(store=store) as ai:
+            session = ai.session("run")
+            await session.send("Go.")
+            await session.handover("sim/gemini")
+        async with agent(store=store) as ai:
+            session = await ai.resume("run")
+
+            assert session.model == "sim/gemini"
+            assert (await session.send("Go on.")).text == "Two."
+            assert session.last.origin.dialect == "gemini"
+
+
+@scene
+async def test_before_anything_is_said_nothing_is_written(tenuto_sim):
+    tenuto_sim.script(turn("One."))
+    async with agent(store=None) as ai:
+        session = ai.session()
+
+        assert await session.handover("sim/openai") == ()
+        assert await session.entries() == []
+        assert (await session.send("Go.")).message.origin.dialect == "openai-responses"
+        assert await session.handover("sim/openai") == ()
+        assert "handed_over" not in await story(session)
+
+
+@scene
+async def test_a_model_that_cannot_be_relied_on_changes_nothing(tenuto_sim):
+    tenuto_sim.script(turn("One."))
+    async with agent(store=None) as ai:
+        session = ai.session()
+        await session.send("Go.")
+        before = await session.entries()
+        with pytest.raises(UnknownProvider):
+            await session.handover("nobody/model")
+        with pytest.raises(UnsupportedModel):
+            await session.handover("openai-chat/gpt-5.2")
+
+        assert await session.entries() == before
+        assert session.model == "sim/anthropic"
+
+
+@scene
+async def test_not_while_a_run_is_under_way(tenuto_sim):
+    tenuto_sim.script(turn(call("hold", {"x": 1})), turn("Done."))
+    held = Held()
+    async with agent(held.tool, store=None) as ai:
+        session = ai.session()
+        async with running(session.send("Go.")) as run:
+            await held.begun.wait()
+            with pytest.raises(TenutoError, match="under way"):
+                await session.handover("sim/openai")
+            held.go.set()
+            assert (await run).text == "Done."
+
+
+@scene
+async def test_in_the_midst_of_a_turn(tenuto_sim):
+    """Calls that wait for their results are no loss: they get them, and another model reads them."""
+    tenuto_sim.script(turn(think("Pay?"), call("pay", {"amount": 3})), turn("Paid."))
+    from agent.acting import pay
+
+    async with agent(pay, store=None) as ai:
+        session = ai.session()
+        await session.send("Go.")
+        losses = await session.handover("sim/gemini")
+
+        assert "open-call" not in {loss.rule for loss in losses}
+        assert (await session.approve()).text == "Paid."
+    tenuto_sim.assert_clean()
+
+
+@scene
+async def test_without_an_agent(tenuto_sim):
+    """As the command does it: who holds the session is asked, and its tools need not be here."""
+    tenuto_sim.script(THOUGHT, turn("3."))
+    memory = Memory()
+    async with MemoryStore(memory) as store, agent(add, store=MemoryStore(memory)) as ai:
+        await (session := ai.session("run")).send("Add.")
+        with pytest.raises(SessionInUse):
+            await hand_over(store, "run", "sim/openai")
+        await session.close()
+        act = await hand_over(store, "run", "sim/openai")
+
+        assert act is not None
+        assert (await store.read("run"))[-1].act == act
+        assert await hand_over(store, "run", "sim/openai") is None
+        with pytest.raises(UnsupportedModel):
+            await hand_over(store, "run", "openai-chat/gpt-5.2")
+        assert (await store.read("run"))[-1].act == act
+
+
+@scene
+async def test_somebody_else_has_handed_it_over_meanwhile(tenuto_sim):
+    """What counts is whom the session asks now, not whom it asked when it was read."""
+    tenuto_sim.script(turn("One."), turn("Two."))
+    memory = Memory()
+    async with MemoryStore(memory) as store, agent(store=MemoryStore(memory)) as ai:
+        session = ai.session("run")
+        await session.send("Go.")
+        await session.close()
+        await hand_over(store, "run", "sim/openai")
+        assert (await session.audit()).target == "sim/openai"
+        losses = await session.handover("sim/anthropic")
+
+        assert losses == ()
+        assert (await session.send("Go on.")).message.origin.dialect == "anthropic-messages"
+        await session.close()
+        late = MeanwhileStore(memory)
+        assert await hand_over(late, "run", "sim/gemini") is None
+        assert [act.model for act in await acts(session, HandedOver)] == ["sim/openai", "sim/anthropic", "sim/gemini"]
+
+
+class MeanwhileStore(MemoryStore):
+    """Somebody else is always a moment quicker."""
+
+    def __init__(self, memory):
+        super().__init__(memory)
+        self.given = memory
+
+    async def lease(self, session, **options):
+        async with MemoryStore(self.given) as store:
+            await hand_over(store, session, "sim/gemini")
+        return await super().lease(session, **options)
+
+
+def test_the_door_that_does_not_wait(tenuto_sim):
+    tenuto_sim.script(turn("One."))
+    with Agent("sim/anthropic", store=None) as ai:
+        session = ai.session()
+        session.send("Go.")
+
+        assert session.handover("sim/openai") is not None
+        assert session.model == "sim/openai"
+        assert session.audit().target == "sim/openai"
+        assert session.audit("sim/anthropic").target == "sim/anthropic"
+
+
+# --- what is told beforehand ------------------------------------------------------------------------------------------
+
+
+@scene
+async def test_each_request_is_audited_before_it_is_written_down(tenuto_sim):
+    """Who listens knows what the provider will make of it before the journal says that it was asked."""
+    tenuto_sim.script(THOUGHT, turn("3."))
+    written = []
+    async with agent(add, store=None) as ai:
+        session = ai.session()
+        session.listen(lambda e: isinstance(e, Audited) and written.append((session.log.head, e.report)))
+        await session.send("Add.")
+        asked = [entry.seq for entry in await session.entries() if isinstance(entry.act, Asked)]
+
+    assert [head + 1 for head, _ in written] == asked
+    assert all(report.clean and not report.findings for _, report in written)
+    assert [len(report.blocks) for _, report in written] == [1, 4]  # the question; a thought, a call and its result
+
+
+@scene
+async def test_a_session_audits_itself_and_its_journal(tenuto_sim):
+    """Every question is made again; a session that was never asked has nothing to audit."""
+    tenuto_sim.script(THOUGHT, turn("3."))
+    async with agent(add, store=None, system="Be brief.", max_tokens=500, effort="high") as ai:
+        session = ai.session()
+        with pytest.raises(ValueError, match="nothing was said"):
+            await session.audit()
+        await session.send("Add.")
+        head, report = session.log.head, await session.audit()
+
+        assert (report.clean, report.compared, report.target) == (True, 2, "sim/anthropic")
+        assert {block.fate for block in report.blocks} == {"kept"}
+        other = await session.audit("sim/mistral")
+        assert other.clean
+        assert {"kept", "dropped"} <= {block.fate for block in other.blocks}
+        assert session.log.head == head
+
+
+# --- who steps in -----------------------------------------------------------------------------------------------------
+
+
+@scene
+async def test_who_can_take_the_most_steps_in(tenuto_sim):
+    """The provider that is down is left for the one with the fewest losses, whatever the order; the session stays there."""
+    tenuto_sim.script(turn(think("Hm."), say("One.")), turn("Two."), turn("Three."))
+    told = []
+    options = {"providers": [DEAD], "continuity": "declared", "fallback": ["sim/openai", "sim/anthropic"]}
+    async with agent(store=None, **options) as ai:
+        session = ai.session()
+        session.listen(told.append)
+        await session.send("Go.")
+        await session.handover("dead/model")
+        assert (await session.send("Go on.")).text == "Two."
+
+        assert session.model == "sim/anthropic"
+        assert [act.model for act in await acts(session, HandedOver)] == ["dead/model", "sim/anthropic"]
+        assert (await acts(session, HandedOver))[-1].losses == ()
+        assert [event.model for event in told if isinstance(event, ModelChanged)] == ["dead/model", "sim/anthropic"]
+        assert (await session.send("And?")).text == "Three."
+        assert (await session.audit()).clean
+    tenuto_sim.assert_clean()
+
+
+async def acts(session, kind):
+    return [entry.act for entry in await session.entries() if isinstance(entry.act, kind)]
+
+
+@scene
+async def test_everybody_is_tried_once_and_then_it_is_over(tenuto_sim):
+    """Where nobody answers, the last error is raised, and the session goes on later."""
+    other = Provider("gone", "openai-chat", "http://127.0.0.1:9/v1", auth="none")
+    options = {"providers": [DEAD, other], "continuity": "declared", "fallback": ["gone/a", "dead/b", "dead/model"]}
+    async with agent(store=None, model="dead/model", **options) as ai:
+        session = ai.session()
+        with pytest.raises(ConnectionFailed):
+            await session.send("Go.")
+
+        assert [act.model for act in await acts(session, HandedOver)] == ["gone/a", "dead/b"]
+        assert session.status == "failed"
+        assert session.owes
+
+
+@scene
+async def test_a_request_that_is_refused_is_nobody_elses_business(tenuto_sim):
+    tenuto_sim.script(turn(deny(400)), turn("Two."))
+    async with agent(store=None, fallback=["sim/openai"]) as ai:
+        session = ai.session()
+        with pytest.raises(BadRequest):
+            await session.send("Go.")
+
+        assert await acts(session, HandedOver) == []
+
+
+def test_who_may_step_in_is_looked_at_first():
+    with pytest.raises(UnsupportedModel):
+        Agent("sim/anthropic", fallback=["openai-chat/gpt-5.2"], store=None)
+    with pytest.raises(UnknownProvider):
+        Agent("sim/anthropic", fallback=["nobody/model"], store=None)
+
+
+@scene
+async def test_a_listener_sees_the_change_before_the_next_question(tenuto_sim):
+    tenuto_sim.script(turn("One."))
+    told = []
+    async with agent(
+        store=None, model="dead/x", providers=[DEAD], continuity="declared", fallback=["sim/gemini"]
+    ) as ai:
+        session = ai.session()
+        session.listen(lambda event: told.append(type(event).__name__))
+        await asyncio.wait_for(session.send("Go."), 60)
+
+    at = told.index("ModelChanged")
+    assert "Audited" in told[at:]
+    assert "MessageDone" not in told[:at]

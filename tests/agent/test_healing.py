@@ -1,0 +1,274 @@
+"""A provider that refuses one of its own blocks by name is asked once more without it, and that is written down."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+
+from agent.acting import add, agent, scene, story
+from tenuto.agent.events import RefusedItemLeftOut
+from tenuto.agent.healing import REFUSED, named_by
+from tenuto.core.blocks import AnthropicMeta, OpenAiMeta, Reasoning, Text
+from tenuto.core.journal import Lost, Replied
+from tenuto.core.messages import AssistantMessage, Origin, UserMessage
+from tenuto.core.request import ChatRequest
+from tenuto.core.stored import drafted
+from tenuto.errors import BadRequest, NotFound, RateLimited
+from tenuto.providers import resolve
+from tenuto.store.memory import Memory, MemoryStore
+from tenuto.testing import call, deny, say, think, turn
+from tenuto.wire.dialects import write
+
+TURNS = (
+    turn(think("First."), call("add", {"a": 1, "b": 2})),
+    turn(think("Second."), say("Three.")),
+    turn(think("Third."), say("Four.")),
+    turn(say("Five.")),
+)
+
+
+def spoilt(message: AssistantMessage) -> AssistantMessage:
+    """The message with one letter of each token changed."""
+    return msgspec.structs.replace(message, blocks=tuple(map(_spoilt, message.blocks)))
+
+
+def _spoilt(block):
+    meta = block.meta
+    if isinstance(meta, AnthropicMeta):
+        other = msgspec.structs.replace(meta, signature=_other(meta.signature))
+    elif isinstance(meta, OpenAiMeta) and meta.encrypted_content:
+        other = msgspec.structs.replace(meta, encrypted_content=_other(meta.encrypted_content))
+    else:
+        return block
+    return msgspec.structs.replace(block, meta=other)
+
+
+def _other(token: str) -> str:
+    at = len(token) // 2
+    return token[:at] + ("A" if token[at] != "A" else "B") + token[at + 1 :]
+
+
+def forgotten(message: AssistantMessage) -> AssistantMessage:
+    """The message without its thoughts."""
+    blocks = tuple(block for block in message.blocks if not isinstance(block, Reasoning))
+    return msgspec.structs.replace(message, blocks=blocks)
+
+
+async def broken(memory: Memory, model: str, *which: int, spoilt=spoilt) -> None:
+    """Play two questions, and keep them with the tokens of some replies (by number) changed behind everybody's back."""
+    whole = Memory()
+    async with MemoryStore(whole) as store, agent(add, model=model, store=store) as ai:
+        session = ai.session("run")
+        await session.send("Add.")
+        await session.send("One more.")
+        entries = await session.entries()
+    replies = [entry.seq for entry in entries if isinstance(entry.act, Replied)]
+    spoils = {replies[number] for number in which}
+    async with MemoryStore(memory) as store:
+        acts = [
+            msgspec.structs.replace(entry.act, message=spoilt(entry.act.message)) if entry.seq in spoils else entry.act
+            for entry in entries
+        ]
+        lease = await store.lease("run")
+        lease = await store.append(lease, [drafted(act, id=f"e{at}", at=at + 1) for at, act in enumerate(acts)])
+        await store.release(lease)
+
+
+async def losses(session) -> list[Lost]:
+    return [entry.act for entry in await session.entries() if isinstance(entry.act, Lost)]
+
+
+@pytest.mark.parametrize("model", ["sim/anthropic", "sim/openai"])
+@scene
+async def test_the_named_block_is_left_out_once_and_for_all(tenuto_sim, model):
+    """One retry, a loss in the journal, and no question after it brings the block again; the journal keeps it."""
+    tenuto_sim.script(*TURNS, turn(say("Six.")))
+    memory, told = Memory(), []
+    await broken(memory, model, 0)
+    async with MemoryStore(memory) as store, agent(add, model=model, store=store) as ai:
+        session = await ai.resume("run")
+        session.listen(told.append)
+        before = len(await session.entries())
+        kept = session.transcript
+        assert (await session.send("Go on.")).text == "Five."
+
+        assert (await story(session))[before:] == [
+            "said",
+            "asked",
+            "failed BadRequest",
+            "lost",
+            "asked",
+            "replied",
+            "completed",
+        ]
+        [lost] = await losses(session)
+        assert lost.loss.rule == REFUSED
+        assert lost.loss.place == "messages[1].blocks[0]"
+        assert "refused" in lost.loss.what
+        assert [event.loss for event in told if isinstance(event, RefusedItemLeftOut)] == [lost.loss]
+        assert session.transcript.messages[: len(kept.messages)] == kept.messages
+        assert isinstance(session.transcript.messages[1].blocks[0], Reasoning)
+        assert (await session.send("And?")).text == "Six."
+        assert len(await losses(session)) == 1
+        changed = [finding for finding in (await session.audit()).findings if finding.severity == "changed"]
+        assert {finding.place for finding in changed} <= {f"entry {seq}" for seq in range(before)}  # what was spoilt
+        assert (await session.audit()).refused == ()
+    assert len(tenuto_sim.refusals) == 1
+
+
+@pytest.mark.parametrize("model", ["sim/anthropic", "sim/openai"])
+@scene
+async def test_strict_asks_nobody_again(tenuto_sim, model):
+    tenuto_sim.script(*TURNS)
+    memory = Memory()
+    await broken(memory, model, 0)
+    async with MemoryStore(memory) as store, agent(add, model=model, store=store, strict=True) as ai:
+        session = await ai.resume("run")
+        with pytest.raises(BadRequest):
+            await session.send("Go on.")
+
+        assert await losses(session) == []
+        assert (await story(session))[-3:-1] == ["asked", "failed BadRequest"]
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@scene
+async def test_nobody_else_is_asked_what_was_refused(tenuto_sim, strict):
+    """An item that is not found is a fault of the request, whatever the status says: it is not taken elsewhere."""
+    tenuto_sim.script(turn(think("Hm."), say("One.")))
+    async with agent(store=None, model="sim/openai", strict=strict, fallback=["sim/anthropic"]) as ai:
+        session = ai.session()
+        await session.send("Go.")
+        id = session.last.blocks[0].meta.id
+        text = f"Item with id '{id}' not found. Items are not persisted when `store` is set to false. Try again with `store` set to true, or remove this item from your input."
+        tenuto_sim.clear()
+        tenuto_sim.script(turn("One."), turn(deny(404, message=text, times=0), say("Two.")))
+        with pytest.raises(NotFound):
+            await session.send("Go on.")
+
+        assert session.model == "sim/openai"
+        assert len(await losses(session)) == (0 if strict else 1)
+        assert (await story(session)).count("asked") == (2 if strict else 3)
+
+
+@scene
+async def test_it_is_bounded(tenuto_sim):
+    """Two blocks are refused: the first is left out, the second ends the run. Going on leaves out that one, too."""
+    tenuto_sim.script(*TURNS)
+    memory = Memory()
+    await broken(memory, "sim/openai", 0, 1)
+    async with MemoryStore(memory) as store, agent(add, model="sim/openai", store=store) as ai:
+        session = await ai.resume("run")
+        with pytest.raises(BadRequest):
+            await session.send("Go on.")
+
+        assert len(await losses(session)) == 1
+        assert len(tenuto_sim.refusals) == 2
+        assert (await session.send("Again.")).text == "Five."
+        assert len(await losses(session)) == 2
+
+
+@scene
+async def test_a_crash_between_refusal_and_retry_changes_nothing(tenuto_sim):
+    """The loss was written with the refusal: whoever resumes asks without the block."""
+    tenuto_sim.script(*TURNS)
+    memory, cut = Memory(), Memory()
+    await broken(memory, "sim/anthropic", 0)
+    async with MemoryStore(memory) as store, agent(add, store=store) as ai:
+        session = await ai.resume("run")
+        await session.send("Go on.")
+        entries = await session.entries()
+    upto = next(at for at, entry in enumerate(entries) if isinstance(entry.act, Lost)) + 1
+    async with MemoryStore(cut) as store:
+        lease = await store.lease("run")
+        await store.append(lease, [drafted(e.act, id=e.id, at=e.at) for e in entries[:upto]])
+    tenuto_sim.clear()
+    async with MemoryStore(cut) as store, agent(add, store=store) as ai:
+        session = await ai.resume("run", take=True)
+        assert session.owes
+        assert (await session.go_on()).text == "Five."
+    tenuto_sim.assert_clean()
+
+
+@pytest.mark.parametrize("which, kept", [(0, '"function_call"'), (1, "Three.")])
+@scene
+async def test_what_says_something_by_itself_goes_without_its_id_alone(tenuto_sim, which, kept):
+    """A call or an answer whose thought is gone is refused by its id: the call, its result and the words stay."""
+    tenuto_sim.script(*TURNS)
+    memory = Memory()
+    await broken(memory, "sim/openai", which, spoilt=forgotten)
+    async with MemoryStore(memory) as store, agent(add, model="sim/openai", store=store) as ai:
+        session = await ai.resume("run")
+        assert (await session.send("Go on.")).text == "Five."
+
+        [lost] = await losses(session)
+        assert lost.loss.what.startswith("the token of a ")
+        assert (await session.audit()).refused == ()
+    first, last = (json.dumps(record.body) for record in tenuto_sim.requests[-2:])
+    assert kept in first
+    assert kept in last
+    assert last.count('"function_call_output"') == 1
+    assert last.count('"id"') == first.count('"id"') - 1
+    assert len(tenuto_sim.refusals) == 1
+
+
+# --- what an error names ----------------------------------------------------------------------------------------------
+
+MESSAGE = AssistantMessage(
+    (
+        Reasoning("Hm.", meta=OpenAiMeta("rs_1", "abcdefghijkl")),
+        Reasoning("So.", meta=OpenAiMeta("rs_2", "mnopqrstuvwx")),
+    ),
+    origin=Origin("openai", "openai-responses", "gpt-5.2"),
+)
+
+
+@pytest.mark.parametrize(
+    "error, found",
+    [
+        (BadRequest("The encrypted content for item rs_2 could not be verified. Reason: Encrypted content could not be decrypted or parsed."), 1),
+        (BadRequest("The encrypted content mnop...uvwx could not be verified."), 1),
+        (BadRequest("Item 'rs_1' of type 'reasoning' was provided without its required following item."), 0),
+        (NotFound("Item with id 'rs_2' not found. Items are not persisted when `store` is set to false. Try again with `store` set to true, or remove this item from your input."), 1),
+        (BadRequest("Item 'rs_9' of type 'reasoning' was provided without its required following item."), None),
+        (BadRequest("Something else about rs_1"), None),
+        (RateLimited("The encrypted content mnop...uvwx could not be verified."), None),
+    ],
+)  # fmt: skip
+def test_only_what_is_named_is_found(error, found):
+    request = ChatRequest(model="openai/gpt-5.2", messages=(UserMessage("Hi"), MESSAGE, UserMessage("And?")))
+    target = resolve("openai/gpt-5.2")
+    named = named_by(error, request, target, write(request, target))
+
+    assert (named and named[:2]) == (None if found is None else (1, found))
+
+
+OWN = Origin("openai", "openai-responses", "gpt-5.2", "mine")
+PADDED = "gAAAAABo-_x+/Q=="
+
+
+def thought(id: str, token: str, account: str = "mine") -> AssistantMessage:
+    blocks = Reasoning("Hm.", meta=OpenAiMeta(id, token)), Text("So.", meta=OpenAiMeta(f"msg{id}"))
+    return AssistantMessage(blocks, origin=msgspec.structs.replace(OWN, account=account))
+
+
+@pytest.mark.parametrize(
+    "messages, without, found",
+    [
+        ((thought("rs_1", PADDED),), (), 0),
+        ((thought("rs_1", PADDED), thought("rs_2", PADDED.replace("o", "p"))), (), None),
+        ((thought("rs_1", PADDED, "theirs"), thought("rs_2", PADDED.replace("o", "p"))), (), 1),
+        ((thought("rs_1", PADDED), thought("rs_2", PADDED.replace("o", "p"))), ((0, 0),), 1),
+    ],
+    ids=["alone", "of two it may be either", "of two accounts", "the other was left out before"],
+)
+def test_a_ciphertext_is_named_by_its_ends(messages, without, found):
+    """They are of any alphabet; where two may be meant nobody guesses, and what is not sent is not meant."""
+    request = ChatRequest(model="openai/gpt-5.2", messages=(*messages, UserMessage("And?")), without=without)
+    target = msgspec.structs.replace(resolve("openai/gpt-5.2"), account="mine")
+    error = BadRequest(f"The encrypted content {PADDED[:4]}...{PADDED[-4:]} could not be verified.")
+    named = named_by(error, request, target, write(request, target))
+
+    assert (named and named[:2]) == (None if found is None else (found, 0))

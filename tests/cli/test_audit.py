@@ -1,0 +1,129 @@
+"""`audit` and `handover`: what would be refused is known before anybody is asked, and a session changes hands."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from tenuto import settings
+from tenuto.core.journal import Asked, HandedOver, Said
+from tenuto.core.messages import UserMessage
+from tenuto.core.stored import drafted
+from tenuto.store.opening import open_store
+from tenuto.testing import say, think, turn
+from tenuto.wire.dialects import ENCODING
+
+
+@pytest.fixture
+def talked(here, tenuto_sim):
+    """A session of one question, asked of the simulated Anthropic."""
+    tenuto_sim.script(turn(think("Hm."), say("One.")), turn(think("So."), say("Two.")), turn("Three."))
+    assert here("run", "Go.", "-m", "sim/anthropic", "-q").code == 0
+    return tenuto_sim
+
+
+def entries():
+    async def read():
+        async with open_store(settings.store()) as store:
+            return await store.read(await store.find("last"))
+
+    return asyncio.run(read())
+
+
+def test_a_session_that_would_be_taken(here, talked):
+    done = here("audit")
+
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines()[0].startswith("sim/anthropic (anthropic-messages): would be taken; ")
+    assert "1 earlier request made again" in done.out
+
+
+def test_what_another_would_not_get(here, talked):
+    """Nothing is written by asking."""
+    before = entries()
+    done = here("audit", "last", "-m", "sim/openai")
+
+    assert done.code == 0
+    assert "dropped  messages[1].blocks[0]" in done.out
+    assert entries() == before
+
+
+def test_as_a_document(here, talked):
+    done = here("audit", "last", "--json")
+    document = json.loads(done.out)
+
+    assert done.code == 0
+    assert document["clean"] is True
+    assert document["target"] == "sim/anthropic"
+    assert document["compared"] == 1
+    assert [block["fate"] for block in document["blocks"]] == ["kept"] * len(document["blocks"])
+    assert all(block["pointer"].startswith("/messages/") for block in document["blocks"])
+
+
+def test_a_journal_that_does_not_say_what_was_sent(here, talked):
+    """A question that cannot be made again as it was sent is a finding, and the code says so."""
+    acts = Said(UserMessage("And?")), Asked("sim/anthropic", digest="0" * 64, encoder=ENCODING)
+
+    async def falsify():
+        async with open_store(settings.store()) as store:
+            lease = await store.lease(await store.find("last"))
+            lease = await store.append(lease, [drafted(act, id=f"false{at}", at=1) for at, act in enumerate(acts)])
+            await store.release(lease)
+
+    asyncio.run(falsify())
+    done = here("audit")
+
+    assert done.code == 8
+    assert "changed  request-changed" in done.out
+    assert "2 earlier requests made again" in done.out
+
+
+def test_a_session_goes_on_with_another_model_and_back(here, talked):
+    there = here("handover", "last", "sim/openai")
+
+    assert there.code == 0
+    assert "goes on with sim/openai; " in there.out
+    assert "foreign-reasoning" in there.out
+    assert isinstance(entries()[-1].act, HandedOver)
+    assert here("resume", "last", "Again.", "-q").out == "Two.\n"
+    back = here("handover", "last", "sim/anthropic", "--json")
+    assert json.loads(back.out)["model"] == "sim/anthropic"
+    assert here("resume", "last", "And?", "-q").out == "Three.\n"
+    assert here("audit").code == 0
+    talked.assert_clean()
+
+
+def test_whom_it_asks_already(here, talked):
+    before = entries()
+    done = here("handover", "last", "sim/anthropic")
+
+    assert (done.code, "already" in done.out) == (0, True)
+    assert entries() == before
+
+
+@pytest.mark.parametrize(
+    "arguments, code",
+    [
+        (["handover", "last", "nobody/x"], 2),
+        (["handover", "last", "openai-chat/gpt-5.2"], 2),
+        (["handover", "nowhere", "sim/openai"], 7),
+        (["handover", "last"], 2),
+        (["audit", "nowhere"], 7),
+        (["audit", "-m", "nobody/x"], 2),
+    ],
+)
+def test_what_cannot_be_meant(here, talked, arguments, code):
+    before = entries()
+    done = here(*arguments)
+
+    assert done.code == code
+    assert done.out == ""
+    assert done.err
+    assert entries() == before
+
+
+def test_where_there_are_no_sessions(here):
+    assert here("audit").code == 7
+    assert here("handover", "last", "sim/openai").code == 7

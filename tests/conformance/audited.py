@@ -1,0 +1,99 @@
+"""What the audit says of recorded requests: nothing of those that were taken; of the others, whether it saw it coming."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from conformance.checks import Judged
+from conformance.corpus import DIALECTS, Exchange
+from conformance.jsontext import load
+from conformance.subject import target_for
+from tenuto.audit import audit_body
+from tenuto.core import jsonio
+from tenuto.core.messages import AssistantMessage
+from tenuto.errors import AuthenticationFailed, ContextTooLong, LLMError, NotFound, QuotaExceeded, RateLimited
+from tenuto.wire.failures import failure
+
+__all__ = ["Refusal", "audited", "follows", "refusals"]
+
+NO_REQUEST = "the source kept no request"
+_ABOUT: tuple[tuple[type[LLMError], str], ...] = (
+    (AuthenticationFailed, "the key"),
+    (QuotaExceeded, "the account"),
+    (RateLimited, "the rate"),
+    (ContextTooLong, "the length, which the recording cut"),
+    (NotFound, "a model that does not exist"),
+)
+_BY_CODE = {
+    "model_not_found": "a model that does not exist",
+    "tool_use_failed": "what the model wrote",
+    "invalid_image_url": "what a web address answered",
+}
+
+
+def follows(exchange: Exchange) -> bool:
+    """Tell whether a request sends an earlier reply back."""
+    return "parent_step" in exchange.about or _answers(load(exchange.request.decode()) if exchange.request else None)
+
+
+def _answers(body: Any) -> bool:
+    said = (body.get("messages") or body.get("contents") or body.get("input")) if isinstance(body, dict) else None
+    turns = [turn for turn in said if isinstance(turn, dict)] if isinstance(said, list) else []
+    return any(turn.get("role") in ("assistant", "model") or turn.get("type") == "function_call" for turn in turns)
+
+
+def audited(exchange: Exchange, given: Sequence[AssistantMessage]) -> Judged:
+    """Have the audit look at a request that the provider took: it must not say that it would be refused."""
+    findings = audit_body(exchange.request or b"{}", target_for(exchange), given=tuple(given))
+    return Judged([f"{f.rule} at {f.pointer}: {f.says}" for f in findings if f.severity == "refused"])
+
+
+@dataclasses.dataclass
+class Refusal:
+    """A recorded 4xx: what was said, by which rule the audit predicts it; or what else it is about, empty if neither."""
+
+    name: str
+    status: int
+    said: str
+    rules: list[str]
+    about: str
+
+
+def refusals(root: Path) -> Iterator[Refusal]:
+    """Yield every recorded refusal of the four dialects."""
+    for dialect in DIALECTS:
+        for path in sorted((root / dialect).glob("*/*/exchange.json")):
+            exchange = Exchange(path.parent)
+            if 400 <= int(exchange.about.get("status") or 0) < 500:
+                yield _refusal(exchange)
+
+
+def _refusal(exchange: Exchange) -> Refusal:
+    status = int(exchange.about["status"])
+    error = failure(exchange.body.decode("utf-8", "replace"), provider=exchange.provider, status=status, headers={})
+    rules: list[str] = []
+    if exchange.request is not None:
+        found = audit_body(exchange.request, target_for(exchange))
+        rules = list(dict.fromkeys(finding.rule for finding in found if finding.severity == "refused"))
+    about = "" if rules else _about(exchange, error)
+    return Refusal(exchange.name, status, " ".join(error.message.split())[:100], rules, about)
+
+
+def _about(exchange: Exchange, error: LLMError) -> str:
+    """Say what a refusal is about, if it is not the request; empty if it is."""
+    if exchange.request is None:
+        return NO_REQUEST
+    code = _code(exchange)
+    return _BY_CODE.get(code) or next((about for kind, about in _ABOUT if isinstance(error, kind)), "")
+
+
+def _code(exchange: Exchange) -> str:
+    try:
+        said = jsonio.parse(exchange.body)
+    except jsonio.JsonError:
+        return ""
+    error = said.get("error") if isinstance(said, dict) else None
+    return str(error.get("code")) if isinstance(error, dict) else ""

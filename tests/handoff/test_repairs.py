@@ -1,0 +1,71 @@
+"""What is broken in one way only, and the target that would refuse it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from handoff.facing import accepted, target
+from handoff.saying import PNG
+from tenuto.core.blocks import Audio, Document, GeminiMeta, Image, Opaque, Reasoning, Refusal, Text, ToolUse
+from tenuto.core.messages import AssistantMessage, Origin, SystemMessage, ToolResult, ToolResults, UserMessage
+from tenuto.wire.handoff import NOTHING
+
+ASK = UserMessage("What is the weather like in Oslo?")
+AWAY = Origin("elsewhere", "openai-responses", "m")
+SAID = AssistantMessage((Text("It rains."),), origin=AWAY)
+CALLED = AssistantMessage((ToolUse("a", "weather", "{}"),), origin=AWAY)
+RAIN = ToolResults((ToolResult("a", "rain"),))
+SILENT = AssistantMessage((Text(""), Refusal("")), origin=AWAY)
+PICTURE = UserMessage((Image(data=PNG, mime="image/png"),))
+
+
+@pytest.mark.parametrize("named, said", [
+    ("anthropic", (ASK, SAID, UserMessage(" "))),
+    ("anthropic", (ASK, SAID, UserMessage(""), SAID, ASK)),
+    ("anthropic", (UserMessage((Audio(data="UklGRg==", mime="audio/wav"),)), SAID, ASK)),
+    ("anthropic", (ASK, AssistantMessage((Text("It "), Text("\n"))))),
+    ("anthropic", (SystemMessage((Text("", cache="5m"),)), ASK)),
+    ("anthropic/claude-fable-5-1", (ASK, SystemMessage(" "))),
+    ("anthropic/claude-opus-4-6", (ASK, SAID, SAID)),
+    ("anthropic/claude-opus-4-6", (ASK, SAID, SystemMessage("Be brief."))),
+    ("gemini", (ASK, SAID, UserMessage(""))),
+    ("gemini", (ASK, SAID, UserMessage((Opaque("openai-chat", "{}"),)), SAID, ASK)),
+    ("gemini", (ASK, CALLED, RAIN, PICTURE)),
+    ("gemini", (ASK, CALLED, ToolResults((ToolResult("a", (Document(text="a page"),)),)))),
+    ("gemini", (ASK, CALLED, ToolResults((ToolResult("a", (Image(data=PNG, mime="image/png", meta=GeminiMeta("c2ln")),)),)))),
+    ("zai", (ASK, UserMessage(""), UserMessage((Text(""), Text(""))))),
+    ("zai", (ASK, SILENT, ASK)),
+    ("openai/gpt-5.2", (UserMessage(""), ASK, SILENT)),
+    ("openai/gpt-4o", (ASK, SILENT, ASK)),
+    ("mistral", (ASK, SILENT)),
+    ("mistral", (ASK, AssistantMessage((Reasoning("hm"),), origin=AWAY))),
+    ("perplexity", (ASK, SystemMessage("Be brief."), SAID, ASK)),
+    ("perplexity", (ASK, CALLED, RAIN, SILENT, UserMessage("And now?"))),
+    ("deepseek", (ASK, CALLED, RAIN)),
+    ("moonshot", (ASK, CALLED, RAIN)),
+])  # fmt: skip
+def test_it_is_accepted_all_the_same(named, said):
+    accepted(said, target(named))
+
+
+@pytest.mark.parametrize("named", ["anthropic", "gemini", "chat"])
+@pytest.mark.parametrize(
+    "nothing", [UserMessage(""), UserMessage((Text(""),)), UserMessage((Opaque("elsewhere", "{}"),))]
+)
+def test_a_turn_of_the_user_s_in_which_nothing_can_be_said_has_something_in_its_place(named, nothing):
+    """Two turns of the assistant's do not become one: a signed thought would not stand where it stood."""
+    to = target(named)
+    body = json.loads(accepted((ASK, SAID, nothing, SAID, ASK), to).body)
+    said = body["contents" if named == "gemini" else "messages"]
+
+    assert [one["role"] for one in said][::2] == ["user"] * 3
+    assert NOTHING in json.dumps(said[2])
+
+
+def test_the_empty_field_for_thoughts_that_another_did_not_leave():
+    """DeepSeek and Kimi want it beside calls, be it empty."""
+    for named in ("deepseek", "deepseek/deepseek-v4-pro", "moonshot", "moonshot/kimi-k2.6"):
+        body = json.loads(accepted((ASK, CALLED, RAIN), target(named)).body)
+        assert body["messages"][1]["reasoning_content"] == "", named
