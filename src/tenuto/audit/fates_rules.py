@@ -32,7 +32,6 @@ FATE_OF: dict[str, tuple[Fate, str]] = {
     "media-moved": ("translated", ""),
     "missing-signature": ("translated", "XP-04"),
     "moved-instructions": ("translated", ""),
-    "open-call": ("kept", ""),
     "orphan-result": ("dropped", ""),
     "prefill-refused": ("dropped", ""),
     "reasoning-left-out": ("dropped", ""),
@@ -52,6 +51,7 @@ FATE_OF: dict[str, tuple[Fate, str]] = {
     UNACCOUNTED: ("dropped", ""),
 }
 FATE_OF |= {rule: (fate, FATE_OF[rule][1] if rule in FATE_OF else "") for rule, fate in FATES.items()}
+FATE_OF["open-call"] = ("kept", "")  # the call goes as it is: it is its answer that is made up
 
 NOT_OF_BLOCKS = frozenset(
     (
