@@ -83,7 +83,7 @@ def _case(exchange: Exchange, steps: dict[Any, Exchange], reading: _Reading) -> 
     if "parent_step" in exchange.about:
         with _Check(case, "replayed"):
             case.judged["replayed"] = _replay(exchange, steps, reading)
-    if exchange.request is None:
+    if exchange.request is None or exchange.about.get("recorded") is False:  # what was made up was taken by nobody
         return case
     with _Check(case, "audited"):
         case.follows = follows(exchange)

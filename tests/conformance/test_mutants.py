@@ -42,5 +42,5 @@ def test_there_are_faults_enough_in_every_dialect_and_for_every_check() -> None:
     """Each dialect and each check has faults of its own."""
     assert len(MUTANTS) >= 30
     assert min(sum(m.dialect == d for m in MUTANTS) for d in {m.dialect for m in MUTANTS}) >= 5
-    assert set(CHECKS) == {m.caught_by for m in MUTANTS}
+    assert set(CHECKS) - {"audited"} == {m.caught_by for m in MUTANTS}  # that one judges no codec
     assert len({str(mutant) for mutant in MUTANTS}) == len(MUTANTS)

@@ -68,9 +68,10 @@ def test_the_table_has_a_row_for_each_dialect_and_provider(capsys: pytest.Captur
         "stored",
         "whole",
         "replayed",
+        "audited",
     ]
     row = next(line.split() for line in printed if line.startswith("openai-chat") and "deepseek" in line)
-    assert row[2:] == ["2/2", "2/2", "1/1", "2/2", "2/2", "1/1"]
+    assert row[2:] == ["2/2", "2/2", "1/1", "2/2", "2/2", "1/1", "-"]
     assert any(line.startswith("Response-only fields") for line in printed)
     assert any(line.startswith("Excluded") for line in printed)
     assert any(line.startswith("Opaque blocks") for line in printed)
