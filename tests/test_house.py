@@ -277,6 +277,16 @@ def test_reading_bytes_loads_nothing_heavy():
     assert set() == loaded & {"aiohttp", "rich", "click", "sqlite3", "asyncio", "ssl", "socket", "httpx", "pydantic"}
 
 
+def test_reading_a_stream_loads_no_audit():
+    """The names of events are light, and an agent that nobody listens to audits nothing: neither loads the rules' eyes."""
+    code = (
+        "import sys, tenuto.events, tenuto.agent.agent; print([m for m in sys.modules if m.startswith('tenuto.audit')])"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+    assert loaded.strip() == "[]"
+
+
 def test_a_client_loads_nothing_heavy_before_it_asks():
     """`Client()` needs neither a network library nor a database, nor the codecs."""
     code = "import sys; from tenuto import Client; Client(); print(sorted(sys.modules))"

@@ -12,10 +12,12 @@ from conformance.report import Report
 from conformance.run import conversations, run
 
 CORPUS = Path(os.environ.get("TENUTO_CORPUS") or Path(__file__).parents[3] / "shared" / "corpus")
+pytestmark = pytest.mark.skipif(
+    not CORPUS.is_dir(), reason=f"no recorded traffic in {CORPUS}; set TENUTO_CORPUS to run it"
+)
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.skipif(not CORPUS.is_dir(), reason=f"no recorded traffic in {CORPUS}; set TENUTO_CORPUS to run it")
 def test_every_recorded_exchange_passes_every_check() -> None:
     """Decoded, streamed, rechunked, stored, whole, replayed and audited, over four dialects."""
     cases = [case for done in run(conversations(CORPUS), jobs=os.cpu_count() or 1) for case in done]
@@ -25,7 +27,6 @@ def test_every_recorded_exchange_passes_every_check() -> None:
     assert sum(case.follows and "audited" in case.judged for case in cases) > 400
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason=f"no recorded traffic in {CORPUS}; set TENUTO_CORPUS to run it")
 def test_every_recorded_refusal_is_predicted_or_not_about_the_request() -> None:
     """What the provider found wrong with the request itself, the audit says before."""
     found = list(refusals(CORPUS))

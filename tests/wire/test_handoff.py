@@ -103,10 +103,10 @@ NOTE = {"type": "url_citation", "url": "https://a", "title": "A", "start_index":
     (Image(file_id="f"), "gemini", [Text("[A picture: of an unknown kind]")], ["stand-in"]),
     (Audio(id="a", transcript="Hello"), "anthropic-messages", [Text("Hello")], ["stand-in"]),
     (Document(title="Report"), "openai-responses", [Text("[A document: Report]")], ["stand-in"]),
-    (CodeExecution("1", "PYTHON", "i"), "gemini", [CodeExecution("1", "PYTHON")], []),
+    (CodeExecution("1", "PYTHON", "i"), "gemini", [CodeExecution("1", "PYTHON")], ["foreign-fields"]),
     (CodeExecution("1"), "gemini", [CodeExecution("1", "PYTHON")], []),
     (CodeExecution("1"), "anthropic-messages", [Text("[Ran: 1]")], ["stand-in"]),
-    (CodeResult("odd", "2"), "gemini", [CodeResult("OUTCOME_OK", "2")], []),
+    (CodeResult("odd", "2"), "gemini", [CodeResult("OUTCOME_OK", "2")], ["code-translated"]),
     (CodeResult("OUTCOME_OK", "2"), "openai-chat", [Text("[Gave: 2]")], ["stand-in"]),
     (SEARCH, "openai-chat", [Text('[web_search: {"query":"Oslo"}]')], ["stand-in"]),
     (FOUND, "gemini", [Text("[Gave: https://a; A]")], ["stand-in"]),
@@ -609,3 +609,24 @@ def test_a_note_in_front_moves_no_place():
 
     assert told["no-structured-output"] == "response_format"
     assert told["unsigned-reasoning"] == "messages[1].blocks[0]"
+
+
+# --- what only its issuer can name ---
+
+
+@pytest.mark.parametrize(
+    "block, made, told",
+    [
+        (Image("aGk=", "image/png", file_id="file-1"), Image("aGk=", "image/png"), {"foreign-fields"}),
+        (CodeExecution("1", "PYTHON", id="c1"), CodeExecution("1", "PYTHON"), {"foreign-fields"}),
+        (CodeResult("done", "1", id="c1"), CodeResult("OUTCOME_OK", "1"), {"foreign-fields", "code-translated"}),
+        (CodeResult("OUTCOME_FAILED", "1"), CodeResult("OUTCOME_FAILED", "1"), set()),
+    ],
+)
+def test_what_a_block_loses_on_its_way_to_gemini_is_told(block, made, told):
+    """An id that means something elsewhere, a file there, a word for an outcome that is not known here."""
+    said = AssistantMessage((block,), origin=Origin("there", "gemini", "gemini-3-pro"))
+    adapted = adapt((HI, said, HI), to("gemini"))
+
+    assert adapted.messages[1].blocks == (made,)
+    assert set(rules(adapted)) == told

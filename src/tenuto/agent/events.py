@@ -5,14 +5,16 @@ Each is told when it has happened, and what can be kept is in the journal by the
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from tenuto.audit.report import Report
 from tenuto.core.events import Event
 from tenuto.core.messages import Message, ToolCallView, ToolResult
 from tenuto.core.target import Loss
+
+if TYPE_CHECKING:
+    from tenuto.audit.report import Report  # who only reads a stream loads no audit
 
 __all__ = [
     "AgentEvent",

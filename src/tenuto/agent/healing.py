@@ -10,8 +10,6 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from tenuto.audit.auditing import fates_of
-from tenuto.audit.fates import place_at
 from tenuto.core.blocks import Block, OpenAiMeta, Reasoning
 from tenuto.core.messages import AssistantMessage
 from tenuto.core.request import ChatRequest
@@ -105,6 +103,9 @@ def _is(meta: OpenAiMeta, said: dict[str, str], field: str) -> bool:
 
 
 def _by_place(error: LLMError, request: ChatRequest, target: Target, wire: WireRequest) -> tuple[int, int] | None:
+    from tenuto.audit.auditing import fates_of
+    from tenuto.audit.fates import place_at
+
     for id in _BY_PLACE:
         said = _said(error.message, id) if rule(id).dialect == target.dialect else None
         if said is None or not {"i", "j"} <= said.keys():

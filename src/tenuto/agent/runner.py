@@ -31,7 +31,6 @@ from tenuto.agent.handing import elsewhere
 from tenuto.agent.healing import named_by, names_an_item
 from tenuto.agent.log import Log
 from tenuto.agent.machine import CANCELLED, Drain, Machine, Owed, Recover, Run, Settle, State
-from tenuto.audit.auditing import report_of
 from tenuto.client.middleware import Patience
 from tenuto.client.prices import cost
 from tenuto.client.reply import Reply
@@ -134,6 +133,8 @@ class Runner:
         """The bytes are about to go out: from here on the question may have been paid for."""
         self._sent = request, target, wire
         if self._heard_of():  # it costs more than writing the request: not for nobody
+            from tenuto.audit.auditing import report_of
+
             self._tell(Audited(report_of(request, target, wire)))
         asked = Asked(
             model=f"{target.provider.name}/{target.model}",

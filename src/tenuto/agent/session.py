@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import msgspec
 
@@ -21,7 +21,6 @@ from tenuto.agent.log import Log
 from tenuto.agent.machine import CANCELLED, CANCELLING, Phase, Settle, State
 from tenuto.agent.run import AsyncRun
 from tenuto.agent.runner import Runner, making_way, settling
-from tenuto.audit import Report, audit
 from tenuto.client.messages import Said as Sayable
 from tenuto.client.messages import as_messages
 from tenuto.client.reply import Reply
@@ -31,6 +30,9 @@ from tenuto.core.messages import AssistantMessage, Message, SystemMessage, ToolC
 from tenuto.core.target import Loss
 from tenuto.core.transcript import Transcript
 from tenuto.errors import LimitReached, MissingTool, RunCancelled, StoreError, TenutoError
+
+if TYPE_CHECKING:
+    from tenuto.audit import Report
 
 __all__ = ["AsyncRun", "AsyncSession", "Home", "Pending"]
 
@@ -246,6 +248,8 @@ class AsyncSession:
         Each question of the journal is made again and compared with what was sent. Raise `UnknownProvider`,
         `TranscriptError` for what cannot be written at all, `ValueError` as long as nothing was said.
         """
+        from tenuto.audit import audit
+
         if self._log.head == 0:
             raise ValueError("nothing was said yet: there is nothing to audit")
         client = self.crew.client

@@ -67,7 +67,7 @@ TABLE: dict[type[Block], tuple[Deed, Deed, Deed, tuple[str, ...]]] = {
     Audio:            ("keep", "keep", "translate", ("stand-in",)),
     Document:         ("keep", "keep", "translate", ("stand-in",)),
     CodeExecution:    ("keep", "keep", "translate", ("stand-in",)),
-    CodeResult:       ("keep", "keep", "translate", ("stand-in",)),
+    CodeResult:       ("keep", "keep", "translate", ("code-translated", "stand-in")),
     ServerToolUse:    ("keep", "keep", "translate", ("code-translated", "stand-in")),
     ServerToolResult: ("keep", "keep", "translate", ("code-translated", "stand-in")),
     Marker:           ("keep", "keep", "drop", ("foreign-block",)),
@@ -267,15 +267,22 @@ class Foreign:
 
     def _media(self, block: Image | Audio | Document, place: str) -> Made:
         if self._dialect == "gemini" and (block.data or block.url.startswith(("data:", "http"))):
+            if block.file_id:
+                self._lose("foreign-fields", place, f"file {block.file_id[:80]}: what it holds goes along")
             return (replace(block, meta=None, extra="", file_id=""),)
         return self._stand_in(block, place, standins.media(block))
 
     def _code(self, block: CodeExecution | CodeResult, place: str) -> Made:
+        if block.id:
+            self._lose("foreign-fields", place, f"id {block.id[:80]}")
         block = replace(block, meta=None, extra="", id="")
         if self._dialect == "gemini" and isinstance(block, CodeExecution) and block.code:
             return (replace(block, language=block.language or "PYTHON"),)
         if self._dialect == "gemini" and isinstance(block, CodeResult):
-            return (block if block.outcome in _OUTCOMES else replace(block, outcome=_OUTCOMES[0]),)
+            if block.outcome not in _OUTCOMES:
+                self._lose("code-translated", place, f"the outcome {block.outcome[:80]!r} became {_OUTCOMES[0]}")
+                block = replace(block, outcome=_OUTCOMES[0])
+            return (block,)
         told = standins.run(block) if isinstance(block, CodeExecution) else standins.result(block)
         return self._stand_in(block, place, told)
 

@@ -41,7 +41,7 @@ from tenuto.wire.call_ids import CallIds
 from tenuto.wire.foreign import Fate, Foreign
 from tenuto.wire.pairing import UNANSWERED, Answers, Call
 
-__all__ = ["FATES", "NOTHING", "UNANSWERED", "Adapted", "Fate", "adapt", "is_signed_part", "issued_by"]
+__all__ = ["FATES", "NOTHING", "UNANSWERED", "Adapted", "Fate", "adapt", "is_signed_part", "issued_by", "same_issuer"]
 
 FATES: dict[str, Fate] = {
     **foreign.RULES,
@@ -125,14 +125,22 @@ def issued_by(origin: Origin, target: Target) -> bool:
 
     What is not known on one side is not held against it.
     """
-    if origin.provider != target.provider.name or origin.dialect != target.dialect:
-        return False
-    if target.provider.plays and origin.model.partition("/")[0] != target.model.partition("/")[0]:
-        return False  # a simulator is whom it plays
-    scopes = ((origin.account, target.account), (origin.platform, target.platform))
-    if any(one and other and one != other for one, other in scopes):
+    if not same_issuer(origin, target):
         return False
     return not origin.model or not target.model or _same_model(origin.model, target)
+
+
+def same_issuer(origin: Origin, target: Target) -> bool:
+    """Tell the same of all but the model: which of them read each other's tokens is a question of its own."""
+    if origin.provider != target.provider.name or origin.dialect != target.dialect:
+        return False
+    played = target.model.partition("/")[0] if target.provider.plays else ""  # a simulator is whom it plays
+    scopes = (
+        (origin.account, target.account),
+        (origin.platform, target.platform),
+        (origin.model.partition("/")[0] if played else "", played),
+    )
+    return not any(one and other and one != other for one, other in scopes)
 
 
 def _same_model(model: str, target: Target) -> bool:

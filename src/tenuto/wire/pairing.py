@@ -12,10 +12,10 @@ from collections.abc import Iterator
 import msgspec
 from msgspec.structs import replace
 
-from tenuto.core import jsonio
 from tenuto.core.blocks import ToolUse
 from tenuto.core.messages import AssistantMessage, Message, ToolResult, ToolResults
 from tenuto.core.target import Loss
+from tenuto.wire.foreign import fields_of
 
 __all__ = ["UNANSWERED", "Answers", "Call"]
 
@@ -39,11 +39,7 @@ class Call(msgspec.Struct):
     @property
     def later(self) -> bool:
         """Whether its provider itself allows the answer to come in a later turn."""
-        try:
-            held = jsonio.members(self.block.extra) if self.block.extra else {}
-        except jsonio.JsonError:
-            return False
-        return bytes(held.get("async", b"")) == b"true"
+        return bytes(fields_of(self.block.extra).get("async", b"")) == b"true"
 
 
 class Answers:
