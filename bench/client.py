@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench import agent, audit, imports, sim, store
+from bench import agent, audit, imports, sim, startup, store
 
 SOCKET = 0.9
 IMPORT_MS = 5.0
@@ -45,6 +45,7 @@ def run() -> list[str]:
     store.run(verdicts.row)
     agent.run(verdicts.row)
     audit.run(verdicts.row)
+    startup.run(verdicts.row)
     _imports(verdicts)
     return verdicts.missed
 

@@ -1,28 +1,39 @@
-"""Decode a recorded stream and show its blocks, in order; then write the next request from them (`make demo`)."""
+"""A session is killed in mid-tool, resumed, handed to another provider and back; no key is needed (`make demo`)."""
 
 from __future__ import annotations
 
-import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
-import tenuto
+TOOL = "-T examples.demo_tools:weather"
+STEPS = {
+    "A model thinks, and calls two tools at once. One of them kills the process:":
+        f'tenuto run "Weather in Oslo and Bergen?" -m sim/anthropic {TOOL}',
+    "A new process goes on where the old one was. Nothing is asked again that was answered:":
+        f"tenuto resume last {TOOL}",
+    "Another provider takes over. What only the first can read stays behind, on the books:":
+        "tenuto handover last sim/openai",
+    "It goes on from there, with reasoning and tokens of its own:":
+        f'tenuto resume last "And in Paris?" {TOOL}',
+    "And back:":
+        "tenuto handover last sim/anthropic",
+    "The first provider looks at each signature it gave, and would refuse one that had changed:":
+        f'tenuto resume last "And in Rome?" {TOOL}',
+    "Every request that was sent can be made again, byte for byte; so it can be said what the next one will hold:":
+        "tenuto audit",
+}  # fmt: skip
 
-reply = tenuto.decode("anthropic-messages", Path(__file__).with_name("demo.sse").read_bytes(), stream=True)
-
-print("what the model said, in the order it said it:")
-for block in reply.choices[0].content:
-    print("  ", block)
-print("why it stopped:", reply.message.raw_stop, "->", reply.message.stop_reason)
-print("what it used:  ", reply.usage)
-
-call = reply.choices[0].tool_calls[0]
-transcript = tenuto.Transcript() + "What is the weather in Oslo?" + reply.message + call.answer("12 °C, rain")
-request = tenuto.ChatRequest(model="anthropic/claude-opus-4-6", messages=transcript)
-wire = tenuto.encode("anthropic-messages", request)
-print("\nthe next request hands the turn back as it came, signature and arguments byte for byte:")
-print(json.dumps(json.loads(wire.body)["messages"][1]["content"], indent=2, ensure_ascii=False))
-
-other = tenuto.encode("gemini", request, provider="google")
-print("\nhanded to another provider, what cannot go along is on the books:")
-for loss in other.losses:
-    print("  ", loss)
+with tempfile.TemporaryDirectory() as folder:
+    env = {**os.environ, "TENUTO_HOME": folder, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    bold, plain = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() and not env.get("NO_COLOR") else ("", "")
+    for number, (says, command) in enumerate(STEPS.items(), 1):
+        print(f"\n{bold}{number}. {says}{plain}\n$ {command}", flush=True)
+        run = [sys.executable, "-m", *shlex.split(command)]
+        done = subprocess.run(run, cwd=folder, env=env, check=False, stderr=subprocess.STDOUT)
+        if (done.returncode != 0) != (number == 1):  # the first is killed, and no other
+            sys.exit(f"this should not have happened: it ended with {done.returncode}")
+print(f"\n{bold}Killed once, handed over twice: nothing was lost, nothing was refused.{plain}")

@@ -137,10 +137,15 @@ def test_an_example_is_short(example):
     assert len(example.read_text("utf-8").splitlines()) <= 40
 
 
-def test_the_demo_runs():
-    """As a user would run it. The README and the other examples need a server: tests/test_examples.py runs them."""
-    demo = [sys.executable, ROOT / "examples" / "demo.py"]
+def test_the_demo_runs_and_readme_shows_it():
+    """As a user would run it, in a pipe: plain, and every line of README's transcript is a line of it, in that order."""
+    demo = [sys.executable, "-m", "examples.demo"]
     done = subprocess.run(demo, capture_output=True, text=True, encoding="utf-8", cwd=ROOT, check=False)
+    page = (ROOT / "README.md").read_text("utf-8")
+    (shown,) = re.findall(r"```text\n(\$ tenuto run .*?)```", page, re.DOTALL)
+    lines = iter(done.stdout.splitlines())
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert all(kind in done.stdout for kind in ("Reasoning(", "Text(", "ToolUse("))
+    assert [] == [line for line in shown.splitlines() if line and line not in lines]
+    assert re.search(r"would be taken; \d+ kept \(4 with their tokens\)", done.stdout)
+    assert "\x1b" not in done.stdout

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import re
@@ -18,7 +17,6 @@ import tenuto
 from serving import Request, Server, reply, streamed
 from serving.replies import named, plain
 from tenuto.providers import provider
-from tenuto.sim.script import load
 
 FOLDER = Path(__file__).parent.parent / "examples"
 ROWS = ("anthropic", "deepseek", "google", "groq", "ollama", "openai", "perplexity")
@@ -333,7 +331,7 @@ def run(serve, monkeypatch, capsys):
 
 def test_every_example_is_run():
     """None is left out, and none hides a module of Python's own from its neighbours."""
-    names = {path.stem for path in FOLDER.glob("*.py")} - {"__init__", "demo"}
+    names = {path.stem for path in FOLDER.glob("*.py")} - {"__init__", "demo", "demo_tools"}
 
     assert names == PRINTED.keys()
     assert set() == names & sys.stdlib_module_names
@@ -409,98 +407,3 @@ def test_an_example_asks_models_that_are_served(name):
     traits = [tenuto.resolve(model).traits for model in models]
 
     assert [] == [trait.pattern for trait in traits if trait.retires and trait.retires <= trait.as_of]
-
-
-def test_the_readme_runs(serve, capsys, tmp_path, monkeypatch):
-    """Its programs: a conversation that is handed over and back, a stream with a tool, an agent that goes on."""
-    page = (FOLDER.parent / "README.md").read_text("utf-8")
-    first, second, third = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    server = serve(answer)
-    monkeypatch.setenv("TENUTO_HOME", str(tmp_path))
-    monkeypatch.delenv("TENUTO_STORE", raising=False)
-
-    exec(first, {})
-    told = capsys.readouterr().out
-    names = {"__name__": "readme"}
-    exec(second, names)
-    asyncio.run(names["main"]())
-
-    assert told.startswith("12231 Usage(")
-    assert re.findall(r"^(?:Reasoning|Text|ToolUse|\(Loss)(?=\()", told, re.MULTILINE) == ["Reasoning", "Text", "(Loss"]
-    assert [len(request.json()["messages"]) for request in (server.requests[0], server.requests[2])] == [1, 5]
-    assert "c2lnbmVk" in server.requests[2].body.decode()
-    assert "12 degrees in Oslo" in server.requests[-1].body.decode()
-
-    capsys.readouterr()
-    exec(third, {"__name__": "readme"})
-    told = capsys.readouterr().out
-    assert "12 degrees in Bergen" in told
-    assert "\nRunStopped\nsim/gemini (gemini): would be taken; " in told
-    assert (tmp_path / "sessions.db").exists()
-
-
-SIMULATOR = (FOLDER.parent / "docs" / "simulator.md").read_text("utf-8")
-
-
-@pytest.mark.parametrize("at", range(SIMULATOR.count("```python\n")))
-def test_the_page_of_the_simulator_runs(tenuto_sim, at):
-    """Each of its programs, by itself; a test in it as a test."""
-    names: dict = {"__name__": "page"}
-    exec(re.findall(r"```python\n(.*?)```", SIMULATOR, re.DOTALL)[at], names)
-    for name in [name for name in names if name.startswith("test_")]:
-        names[name](tenuto_sim)
-
-
-def test_the_script_on_the_page_can_be_read():
-    (script,) = re.findall(r"```json\n(.*?)```", SIMULATOR, re.DOTALL)
-
-    assert 2 == len(load(script)[0].turns)
-
-
-AGENT = [
-    program
-    for name in ("agent", "handover")
-    for program in re.findall(
-        r"```python\n(.*?)```", (FOLDER.parent / "docs" / f"{name}.md").read_text("utf-8"), re.DOTALL
-    )
-]
-
-
-@pytest.mark.parametrize("at", range(len(AGENT)))
-def test_the_pages_of_the_agent_run(tenuto_sim, at):
-    """Each of their programs, by itself; a test in one as a test."""
-    names: dict = {"__name__": "page"}
-    exec(AGENT[at], names)
-    for name in [name for name in names if name.startswith("test_")]:
-        names[name](tenuto_sim)
-
-    tenuto_sim.assert_clean()
-
-
-STORE = (FOLDER.parent / "docs" / "store.md").read_text("utf-8")
-
-
-@pytest.mark.parametrize("at", range(STORE.count("```python\n")))
-def test_the_page_of_the_store_runs(at):
-    """Each of its programs, by itself."""
-    exec(re.findall(r"```python\n(.*?)```", STORE, re.DOTALL)[at], {"__name__": "page"})
-
-
-PAGE = (FOLDER.parent / "docs" / "client.md").read_text("utf-8")
-
-
-@pytest.mark.parametrize("at", range(PAGE.count("```python\n")))
-def test_the_page_of_the_client_runs(serve, at):
-    """Each of its programs, by itself."""
-    serve(answer)
-
-    exec(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[at], {"__name__": "page"})
-
-
-TOOLS = (FOLDER.parent / "docs" / "tools.md").read_text("utf-8")
-
-
-@pytest.mark.parametrize("at", range(TOOLS.count("```python\n")))
-def test_the_page_of_the_tools_runs(at):
-    """Each of its programs, by itself."""
-    exec(re.findall(r"```python\n(.*?)```", TOOLS, re.DOTALL)[at], {"__name__": "page"})

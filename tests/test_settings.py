@@ -12,7 +12,7 @@ from tenuto import settings
 
 @pytest.fixture(autouse=True)
 def _bare(monkeypatch):
-    for name in ("TENUTO_HOME", "XDG_DATA_HOME", "LOCALAPPDATA"):
+    for name in ("TENUTO_HOME", "XDG_DATA_HOME", "LOCALAPPDATA", "XDG_CONFIG_HOME", "APPDATA"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(Path, "home", lambda: Path("/home/ada"))
 
@@ -43,3 +43,24 @@ def test_a_tilde_is_one_s_own_folder(monkeypatch):
     monkeypatch.setenv("HOME", "/home/ada")
 
     assert settings.home() == Path("/home/ada/tenuto")
+
+
+@pytest.mark.parametrize(
+    ("platform", "environment", "folder"),
+    [
+        ("linux", {"XDG_DATA_HOME": "/data"}, "/home/ada/.config/tenuto"),
+        ("linux", {"XDG_CONFIG_HOME": "/etc/ada"}, "/etc/ada/tenuto"),
+        ("linux", {"XDG_CONFIG_HOME": "relative is not taken"}, "/home/ada/.config/tenuto"),
+        ("darwin", {"XDG_CONFIG_HOME": "/etc/ada"}, "/home/ada/Library/Application Support/tenuto"),
+        ("win32", {}, "/home/ada/AppData/Roaming/tenuto"),
+        ("win32", {"APPDATA": "/roaming"}, "/roaming/tenuto"),
+        ("linux", {"TENUTO_HOME": "/mine", "XDG_CONFIG_HOME": "/etc/ada"}, "/mine"),
+        ("win32", {"TENUTO_HOME": "/mine", "APPDATA": "/roaming"}, "/mine"),
+    ],
+)
+def test_each_platform_has_its_place_for_what_is_configured(monkeypatch, platform, environment, folder):
+    monkeypatch.setattr(sys, "platform", platform)
+    for name, held in environment.items():
+        monkeypatch.setenv(name, held)
+
+    assert settings.config_home() == Path(folder)

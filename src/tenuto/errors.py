@@ -33,7 +33,10 @@ A tool that fails is not an error here: it is a result that the model gets to re
 
 from __future__ import annotations
 
-from tenuto.core.response import ChatResponse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # who only lists sessions, or is told that a file is not there, needs none of the values
+    from tenuto.core.response import ChatResponse
 
 __all__ = [
     "AuthenticationFailed",

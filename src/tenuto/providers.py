@@ -169,7 +169,8 @@ Made from the table by `python -m tenuto.providers`; a test holds that it is cur
 
 `provider/model` names a row and a model; the split is at the first slash. Where a row serves other vendors' models, the
 vendor's table says what a model takes. Any other name works too, with an address of its own: it gets the common form of
-its dialect. `openai-chat/` and `openai-responses/` are the row `openai` with its dialect nailed down.
+its dialect. `openai-chat/` and `openai-responses/` are the row `openai` with its dialect nailed down. Where there is a key
+and no model is named, the command asks the default model of the first row, in this order, that has one.
 """
 
 
@@ -207,7 +208,9 @@ def _facts(row: Provider) -> Iterator[str]:
 
 
 def _models(row: Provider) -> Iterator[str]:
-    """Say which models there are, and where they are listed."""
+    """Say which model is asked unless one is named, which there are, and where they are listed."""
+    if row.default_model:
+        yield f"default model: `{row.default_model}`"
     if row.models_path != "/models":
         yield f"models: listed at `{row.models_path}`" if row.models_path else "models: no list"
     if row.hosts_others:

@@ -10,12 +10,11 @@ import os
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["debug", "environment", "found", "home", "proxy", "store", "value"]
+__all__ = ["config_home", "debug", "environment", "found", "home", "proxy", "store", "value"]
 
 
 _HERE = ("localhost", "127.0.0.1", "::1")
@@ -46,6 +45,7 @@ def proxy(url: str) -> str | None:
 
     What runs on this very machine is never asked through a proxy.
     """
+    from urllib.parse import urlsplit
     from urllib.request import getproxies, proxy_bypass  # loads a dozen modules: only where something is sent
 
     parts = urlsplit(url)
@@ -70,6 +70,18 @@ def home() -> Path:
         return Path.home() / "Library" / "Application Support" / "tenuto"
     shared = value("XDG_DATA_HOME")
     return (Path(shared) if shared.startswith("/") else Path.home() / ".local" / "share") / "tenuto"
+
+
+def config_home() -> Path:
+    """Return the folder for what is set once for all: `TENUTO_HOME`, or the platform's place for configuration."""
+    from pathlib import Path
+
+    if value("TENUTO_HOME") or sys.platform == "darwin":
+        return home()
+    if sys.platform == "win32":
+        return Path(value("APPDATA") or Path.home() / "AppData" / "Roaming") / "tenuto"
+    shared = value("XDG_CONFIG_HOME")
+    return (Path(shared) if shared.startswith("/") else Path.home() / ".config") / "tenuto"
 
 
 def store() -> str:

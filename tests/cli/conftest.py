@@ -6,6 +6,7 @@ import io
 import os
 import re
 import select
+import struct
 import subprocess
 import sys
 import time
@@ -13,6 +14,9 @@ from contextlib import redirect_stdout
 from typing import NamedTuple
 
 import pytest
+
+from cli.screens import Display
+from tenuto.providers import PROVIDERS
 
 PATIENCE = 30
 _ON_TERMINAL = """
@@ -31,19 +35,18 @@ class Done(NamedTuple):
     err: str
 
 
-def _overwritten(line):
-    """What is left of a line whose beginning was written over."""
-    left = ""
-    for piece in line.split("\r"):
-        left = piece + left[len(piece) :]
-    return left.rstrip()
-
-
 class Terminal:
-    """A command in a pseudo-terminal, and somebody who reads and types."""
+    """A command in a pseudo-terminal, and somebody who reads, types, and drags the window.
 
-    def __init__(self, command, env, cwd, stdin=None, stdout=None):
+    `seen` is what came, codes and all; `end`, and `display`, tell what stands on the screen. `reflows`: see `Display`.
+    """
+
+    def __init__(self, command, env, cwd, stdin=None, stdout=None, *, columns=200, rows=50, reflows=False):
         self._master, slave = os.openpty()
+        self.seen = ""
+        self._sizes = []
+        self._reflows = reflows
+        self.resize(columns, rows)
         wrapped = [sys.executable, "-S", "-c", _ON_TERMINAL, *command]
         if stdin is not None:  # a pipe in its place, while the terminal stays the terminal
             wrapped[3] = _ON_TERMINAL.replace("ioctl(0", "ioctl(2")
@@ -57,7 +60,6 @@ class Terminal:
             start_new_session=True,
         )
         os.close(slave)
-        self.seen = ""
 
     def expect(self, pattern):
         """Read until something is seen."""
@@ -74,8 +76,24 @@ class Terminal:
         """Read to the end; return the exit code and what stands on the screen then."""
         while self._read():
             pass
-        lines = self.seen.replace("\r\n", "\n").split("\n")
-        return self.process.wait(PATIENCE), "\n".join(map(_overwritten, lines))
+        return self.process.wait(PATIENCE), self.display().text
+
+    def resize(self, columns, rows):
+        """Make the window larger or smaller; the command is told so by a signal."""
+        import fcntl
+        import termios
+
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self._sizes.append((len(self.seen), columns, rows))
+
+    def display(self):
+        """What stands on the screen by now."""
+        (_, *first), *later = self._sizes
+        display, at = Display(*first, reflows=self._reflows), 0
+        for end, *size in later:
+            display.feed(self.seen[at:end]).resize(*size)
+            at = end
+        return display.feed(self.seen[at:])
 
     def close(self):
         if self.process.poll() is None:
@@ -164,6 +182,14 @@ def tenuto(tenuto_sim, tmp_path):
 
 class _Piped(io.TextIOWrapper):
     """Stdin, with something in it."""
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch):
+    """Whoever runs the tests has keys perhaps, and nobody is to be asked with them."""
+    for row in PROVIDERS.values():
+        for name in (*row.key_env, *row.bearer_env):
+            monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture

@@ -82,15 +82,6 @@ def test_what_cannot_be_meant_is_one_message_and_code_2(here, arguments, message
     assert len(done.err.splitlines()) <= 2
 
 
-def test_without_a_model_it_says_what_works_without_a_key(here, monkeypatch):
-    monkeypatch.delenv("TENUTO_MODEL")
-    done = here("run", "Hi")
-
-    assert 2 == done.code
-    assert "TENUTO_MODEL" in done.err
-    assert "sim/anthropic" in done.err
-
-
 def test_a_missing_key_is_named(here, monkeypatch):
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
         monkeypatch.delenv(name, raising=False)
@@ -107,7 +98,7 @@ def test_a_fault_of_ours_is_one_message_unless_more_is_wanted(here, monkeypatch)
     def broken(*_, **__):
         raise KeyError("bug")
 
-    monkeypatch.setattr("tenuto.cli.asking.open_store", broken)
+    monkeypatch.setattr("tenuto.cli.opening.open_store", broken)
     short = here("run", "Hi")
     monkeypatch.setenv("TENUTO_DEBUG", "1")
     long = here("run", "Hi")

@@ -1,4 +1,4 @@
-"""What docs/command.md shows is what happens."""
+"""What README, docs/command.md and the pages below it show is what happens."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ import re
 import shlex
 from pathlib import Path
 
+import pytest
+
 from tenuto.cli.exits import Exit
 from tenuto.cli.main import COMMANDS
 
-PAGE = (Path(__file__).parents[2] / "docs" / "command.md").read_text("utf-8")
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = [DOCS / "command.md", *sorted((DOCS / "command").glob("*.md")), ROOT / "README.md"]
+PAGE = PAGES[0].read_text("utf-8")
 CALL = re.compile(
     r"^\$ (?:echo \"(?P<piped>.*?)\" \| )?tenuto (?P<arguments>.*)\n(?P<shown>(?:(?!\$ ).*\n)*)", re.MULTILINE
 )
@@ -25,25 +30,36 @@ def _line(line):
     return ".*".join(map(re.escape, line.split("..."))) + r"\n"
 
 
-def test_every_call_on_the_page_does_what_it_shows(here, tmp_path, monkeypatch):
-    """In their order, in one folder: both streams, those of stderr before the answer."""
-    for file, text in re.findall(r"```python\n# (\S+)\n(.*?)```", PAGE, re.DOTALL):
+def calls_in(page):
+    """The calls on a page, in their order."""
+    blocks = re.findall(r"```console\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    return [found for block in blocks for found in CALL.finditer(block)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_call_on_a_page_does_what_it_shows(here, tmp_path, monkeypatch, page):
+    """In their order, in one folder: both streams, those of stderr before the answer. `# exit N` says how it ends."""
+    for _, file, text in re.findall(r"```(\w+)\n# (\S+)\n(.*?)```", page.read_text("utf-8"), re.DOTALL):
         (tmp_path / file).write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delenv("TENUTO_MODEL")
-    calls = [found for block in re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL) for found in CALL.finditer(block)]
-    for call in calls:
-        done = here(*shlex.split(call["arguments"]), stdin=call["piped"])
+    for call in calls_in(page):
+        arguments, _, ends = call["arguments"].partition("  # exit ")
+        done = here(*shlex.split(arguments), stdin=call["piped"])
         hint = re.search(r"(?m)^(resume|decide on a terminal) with:(.*\n)*", done.err)
         seen = done.err[: hint.start()] + done.out + hint[0] if hint else done.err + done.out
 
-        assert done.code == (6 if "waits for approval" in call["shown"] else 0), call[0]
+        assert done.code == int(ends or 0), f"{call[0]}\n{seen}"
         assert re.fullmatch(pattern(call["shown"]), seen), f"{call[0]}\n{seen}"
 
-    assert set(COMMANDS) == {call["arguments"].split()[0] for call in calls}
+
+def test_every_command_is_on_a_page():
+    shown = {call["arguments"].split()[0] for page in PAGES for call in calls_in(page)}
+
+    assert set(COMMANDS) == shown - {"--version", "--help"}
 
 
-def test_the_page_has_every_command_and_every_code():
+def test_the_page_has_every_code():
     codes = {int(code) for row in re.findall(r"^\| ([\d, ]+) \|", PAGE, re.MULTILINE) for code in row.split(",")}
 
     assert codes == {int(code) for code in Exit}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -196,3 +197,35 @@ def test_whoever_stops_reading_is_no_fault(tenuto, tenuto_sim):
 
     assert (141, "") == (running.wait(30), err)
     assert "completed" in tenuto.look("sessions")
+
+
+def test_whoever_stops_reading_the_lines_ends_the_run_and_what_was_done_is_kept(tenuto, tenuto_sim, folder):
+    """The pipe breaks while the model talks: the session says that the run was cancelled, and can go on."""
+    tenuto_sim.script(turn(call("look", {"at": "it"})), turn(say("line\n" * 2_000)), turn("Done."))
+    (folder / "go").touch()
+    running = tenuto.start("run", "Go!", *LOOK, "--jsonl")
+    assert '{"seq":1,' == running.stdout.read(9)
+    running.stdout.close()
+    err = running.stderr.read()
+
+    assert (141, "") == (running.wait(30), err)
+    assert page(tenuto).endswith("[cancelled]\n")
+
+
+def test_a_signal_ends_the_lines_with_the_result_and_leaves_the_file_as_it_was(tenuto, tenuto_sim, folder):
+    tenuto_sim.script(turn(call("look", {"at": "it"})), turn("Done."))
+    (folder / "answer.txt").write_text("before")
+    lines = tenuto.start("run", "Go!", *LOOK, "--jsonl")
+    wait_for_tool(folder)
+    lines.send_signal(signal.SIGINT)
+    code, out, err = ended(lines)
+    last = json.loads(out.splitlines()[-1])
+    filed = tenuto.start("run", "Go!", *LOOK, "--out", "answer.txt")
+    wait_for_tool(folder)
+    filed.send_signal(signal.SIGTERM)
+    stopped = ended(filed)
+
+    assert (130, "result", 130, "cancelled") == (code, last["type"], last["exit_code"], last["status"])
+    assert err == f"stopped; what was said and done is kept\nresume with: tenuto resume {last['session'][:12]}\n"
+    assert (143, "") == stopped[:2]
+    assert "before" == (folder / "answer.txt").read_text()

@@ -133,10 +133,31 @@ def test_without_a_terminal_a_call_waits_and_can_be_allowed_later(here, tenuto_s
 def test_a_call_that_is_never_allowed_is_answered(here, tenuto_sim, tools, tmp_path):
     tenuto_sim.script(turn(call("blast", {"where": "here"})), turn("Then not."))
     done = here("run", "Go!", "-T", f"{tools}:blast", "--approve", "never")
+    later = here("resume", "-T", f"{tools}:blast", "--json")
 
-    assert (0, "Then not.\n") == done[:2]
+    assert (6, "Then not.\n") == done[:2]
     assert "! blast [denied]: blast was not run: denied by --approve never" in done.err
+    assert 'denied: blast where="here"\nresume with: ' in done.err
     assert not (tmp_path / "blasted").exists()
+    assert (0, []) == (later.code, json.loads(later.out)["denied"])
+
+
+def test_what_is_typed_beforehand_decides_about_calls(here, tenuto_sim, tools, tmp_path):
+    """A denial holds for a tool that needs nobody's word, an allowance for one that does; the rest waits."""
+    dig, blast = call("dig", {"depth": 3}), call("blast", {"where": "here"})
+    tenuto_sim.script(turn(dig, blast), turn("So be it."), turn(blast))
+    own = ("-T", f"{tools}:dig", "-T", f"{tools}:blast")
+    decided = here("run", "Go!", *own, "--allow", "blast(here)", "--deny", "dig", "--json")
+    undecided = here("run", "-c", "Again!", *own, "--allow", "blast(there)", "--json")
+
+    assert (6, [("dig", '{"depth":3}')]) == (decided.code, named(json.loads(decided.out)["denied"]))
+    assert "here" == (tmp_path / "blasted").read_text()
+    assert (6, "waiting") == (undecided.code, json.loads(undecided.out)["status"])
+    assert ["blast"] == [name for name, _ in named(json.loads(undecided.out)["pending"])]
+
+
+def named(calls):
+    return [(one["name"], one["arguments"].replace(" ", "")) for one in calls]
 
 
 def test_a_tool_that_is_missing_is_named_with_what_to_type(here, tenuto_sim, tools):

@@ -1,15 +1,18 @@
-"""`sessions` and `show`: what is kept, without a word being written."""
+"""`sessions` and `show`: what is kept, and keeping house."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import re
+import sqlite3
+import sys
 
 import pytest
 
 from tenuto import settings
 from tenuto.agent.agent import AsyncAgent
+from tenuto.cli.sessions import BELOW
 from tenuto.core.blocks import Image, Reasoning, ServerToolUse, Text, ToolUse
 from tenuto.core.journal import (
     ApprovalAsked,
@@ -32,6 +35,7 @@ from tenuto.core.journal import (
 from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, UserMessage
 from tenuto.core.stored import drafted
 from tenuto.core.target import Loss
+from tenuto.errors import StoreError
 from tenuto.store.opening import open_store
 from tenuto.testing import call, say, turn
 
@@ -94,21 +98,23 @@ def test_a_session_is_shown_whole_and_nothing_of_it_is_obeyed(here, kept):
     for piece in (
         "session whole\nfailed, sim/openai, ",
         "\nsystem\n  Be\\x1b brief.\n",
-        "\nuser\n  Look \\u202ehere\n  [image]\n",
+        "\nuser (1)\n  Look \\u202ehere\n  [image]\n",
         "\n! asking failed: RateLimited: slow\\x07 down\n",
-        "\nsim/anthropic\n  (thinking)\n  A thought\n  of two lines\n  (thinking, which is withheld)\n  I shall \\x1b[2J dig.\n",
+        "\nsim/anthropic (2)\n  (thinking)\n  A thought\n  of two lines\n  (thinking, which is withheld)\n  I shall \\x1b[2J dig.\n",
         '  > web_search {"query": "spades"} (run by the provider)\n',
         "  > dig\n    depth: 3\n    note: one\n    | two: 2\n  > ask\n    arguments: not JSON\n  lost: a signature (messages[0]); none\n",
         "  ? dig denied: too\\x9b deep\n  ! dig [denied]\n    dig was not run\n    answered in session child\n",
         "  < ask\n    line 0\\x1b\n",
         "    line 39\\x1b\n    (20 more lines: tenuto show --json has them)\n",
-        "\nuser\n  Hurry\n  lost: a field (usage)\n",
+        "\nuser (4)\n  Hurry\n  lost: a field (usage)\n",
         "\n[handed over to sim/openai]\n  lost: a thought (messages[1])\n",
         "\n[what stands above entry 4 is summed up from here on]\n\nsystem\n  They dug.\n",
         "\n[failed: of\\x1b old age]\n",
     ):
         assert piece in done.out
     assert len(ACTS) == len(again["entries"]) == again["session"]["head"]
+    assert ["a signature", "a field", "a thought"] == [loss["what"] for loss in again["losses"]]
+    assert [] == again["forks"]
     assert "A thought" not in here("show", "whole", "--hide-thinking").out
 
 
@@ -186,3 +192,290 @@ def test_a_damaged_store_is_one_message(here, tmp_path):
         done = here(*verb, "--store", "bad.db")
         assert (7, "") == done[:2]
         assert "no SQLite database" in done.err
+
+
+# --- the group --------------------------------------------------------------------------------------------------------
+
+SAID = [Configured("sim/anthropic"), Said(UserMessage("Where is Oslo?")), Stopped("completed")]
+
+
+@pytest.fixture
+def file(here, tmp_path, monkeypatch):
+    """A file for the store, instead of a memory."""
+    monkeypatch.setenv("TENUTO_STORE", str(tmp_path / "sessions.db"))
+    return tmp_path / "sessions.db"
+
+
+def stored(act):
+    """Do something with the store that the command reads."""
+
+    async def play():
+        async with open_store(settings.store()) as store:
+            return await act(store)
+
+    return asyncio.run(play())
+
+
+def ids(done):
+    assert (0, "") == (done.code, done.err)
+    return [one["id"] for one in json.loads(done.out)]
+
+
+def test_the_list_is_what_it_is_without_a_word(here, kept, file):
+    """Options before a word hold for it; a file and a memory are listed alike."""
+    kept("one", SAID)
+    kept("two", SAID)
+
+    assert here("sessions") == here("sessions", "list") == here("sessions", "-n", "5") == here("sessions", "--all")
+    assert ["two", "one"] == ids(here("sessions", "--json")) == ids(here("sessions", "--json", "list"))
+    assert ["two"] == ids(here("sessions", "-n", "1", "--json")) == ids(here("sessions", "list", "-n", "1", "--json"))
+    listed = here("sessions").out
+    file.rename(file.with_name("other.db"))
+    assert listed == here("sessions", "--store", "other.db", "list").out
+    assert "no sessions yet" in here("sessions").err
+    assert "[]\n" == here("sessions", "--json").out
+    assert not file.exists()
+
+
+def test_a_word_that_is_none_names_near_ones(here):
+    done = here("sessions", "serch", "Oslo")
+
+    assert (2, "") == done[:2]
+    assert "there is nothing called 'serch' to do with sessions: did you mean search?" in done.err
+
+
+@pytest.mark.parametrize("word", BELOW)
+def test_every_word_has_help_with_examples(here, word):
+    done = here("sessions", word, "--help")
+
+    assert 0 == done.code
+    assert "Examples:\n    tenuto sessions" in done.out
+    assert "--store" in done.out
+
+
+def test_what_was_said_is_found(here, kept):
+    kept("one", SAID)
+    kept("two", ACTS)
+    done, none = here("sessions", "search", "oslo", "where"), here("sessions", "search", "Oslo", "Rome")
+    odd = json.loads(here("sessions", "search", "look", "--json").out)
+
+    assert (0, "SESSION  ENTRY  TEXT\none      2      Where is Oslo?\n", "") == done
+    assert (0, "", "nothing was found: all the words have to occur in one entry\n") == none
+    assert [("two", 2)] == [(one["session"], one["seq"]) for one in odd]
+    assert "\\u202e" in here("sessions", "search", "look").out
+
+
+def test_a_name_is_given_and_taken_off(here, kept):
+    kept("one", SAID)
+    kept("two", SAID)
+
+    assert (0, "session one is called trip\n", "") == here("sessions", "rename", "one", "trip")
+    assert {"session": "one", "name": "a b"} == json.loads(here("sessions", "rename", "trip", "a b", "--json").out)
+    assert ["a b", ""] == [one["name"] for one in json.loads(here("sessions", "--json").out)][::-1]
+    assert "did you mean a b?" in here("show", "a bb").err
+    for name, why in (
+        ("a b", "another session is called 'a b'"),
+        ("last", "by its place"),
+        ("~3", "by its place"),
+        ("x\ny", "is no name"),
+    ):
+        done = here("sessions", "rename", "two", name)
+        assert (2, "") == done[:2]
+        assert why in done.err
+    assert (0, "session one has no name\n", "") == here("sessions", "rename", "one", "")
+    assert 7 == here("show", "a b").code
+
+
+def test_sessions_are_put_away_and_fetched_back(here, kept):
+    """All of them are found before one is touched."""
+    for id in ("one", "two", "three"):
+        kept(id, SAID)
+
+    assert 7 == here("sessions", "archive", "one", "none").code
+    assert 3 == len(ids(here("sessions", "--json")))
+    assert (0, "put away: two\nput away: one\n", "") == here("sessions", "archive", "~0", "one", "last")
+    assert ["three"] == ids(here("sessions", "--json"))
+    assert {"sessions": ["one"], "archived": False} == json.loads(
+        here("sessions", "archive", "one", "--undo", "--json").out
+    )
+    assert ["three", "one"] == ids(here("sessions", "--json"))
+
+
+# --- removing ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def family(here, kept):
+    """A session, a fork of it, a fork of that, and another."""
+    kept("root", SAID)
+    kept("other", SAID)
+    stored(lambda store: store.fork("root", at=2, id="child"))
+    stored(lambda store: store.fork("child", at=2, id="grandchild"))
+
+
+def test_nothing_is_removed_without_a_word_for_it(here, family):
+    done = here("sessions", "rm", "other", stdin="")
+
+    assert (2, "") == done[:2]
+    assert "say --yes" in done.err
+    assert 4 == len(ids(here("sessions", "--json")))
+
+
+def test_what_has_forks_stays_unless_they_go_with_it(here, family):
+    refused = here("sessions", "rm", "other", "root", "-y")
+
+    assert (7, "") == refused[:2]
+    assert "error: session root is not removed: child was forked off it, and shares its entries\n" in refused.err
+    assert "nothing was removed" in refused.err
+    assert 4 == len(ids(here("sessions", "--json")))
+    assert ["root", "child", "grandchild"] == json.loads(
+        here("sessions", "rm", "root", "--forks", "--yes", "--json").out
+    )["removed"]
+    assert ["other"] == ids(here("sessions", "--json"))
+
+
+def test_forks_that_are_named_go_before_what_they_were_forked_off(here, family):
+    done = here("sessions", "rm", "root", "grandchild", "child", "root", "-y")
+
+    assert (0, "") == (done.code, done.err)
+    assert ["grandchild", "child", "root"] == [line.split()[1] for line in done.out.splitlines()]
+    assert "removed root  Where is Oslo?\n" in done.out
+    assert 7 == here("sessions", "rm", "root", "-y").code
+
+
+def test_what_went_is_told_although_something_else_did_not(here, kept, file):
+    for id in ("one", "two"):
+        kept(id, SAID)
+
+    async def play(store):
+        await store.lease("two")
+        return await asyncio.to_thread(here, "sessions", "rm", "one", "two", "-y")
+
+    done = stored(play)
+
+    assert (7, "removed one  Where is Oslo?\n") == done[:2]
+    assert "session two is in use by process" in done.err
+    assert ["two"] == ids(here("sessions", "--json"))
+
+
+# --- the store itself -------------------------------------------------------------------------------------------------
+
+
+def test_how_much_there_is(here, kept, file):
+    nothing = here("sessions", "stats")
+    kept("one", SAID)
+    counted = json.loads(here("sessions", "stats", "--json").out)
+
+    assert (0, "") == nothing[:2]
+    assert "no sessions yet" in nothing.err
+    assert (1, 3) == (counted["sessions"], counted["entries"])
+    assert re.match(
+        r"sessions      1\nentries       3\nbytes         [\d,]+\nlarge bodies  0 with 0 bytes\nkept by       SQLite ",
+        here("sessions", "stats").out,
+    )
+
+
+def test_damage_is_told_with_its_place_and_code_7(here, kept, file):
+    kept("one", SAID)
+    kept("two", SAID)
+    sound = here("sessions", "verify"), here("sessions", "verify", "two", "~0", "--json")
+    db = sqlite3.connect(file)
+    db.execute("UPDATE entries SET body = CAST(replace(body, 'Oslo', 'Rome') AS BLOB) WHERE session = 'one'")
+    db.execute("UPDATE entries SET body = 'words' WHERE session = 'one' AND seq = 3")
+    db.commit()
+    db.close()
+    done, one = here("sessions", "verify"), here("sessions", "verify", "one", "--json")
+
+    assert ((0, "2 sessions: nothing is wrong\n", ""), (0, '{"sessions":1,"faults":[]}\n', "")) == sound
+    assert 7 == done.code == one.code
+    assert re.fullmatch(
+        r"session one, entry 3: has a body that is no bytes: .*\nsession one, entry 2: its bytes have the digest .*\n",
+        done.out,
+    )
+    assert "error: 2 things are wrong in 2 sessions\n  fetch a backup" in done.err
+    assert [3, 2] == [fault["seq"] for fault in json.loads(one.out)["faults"]]
+    assert 0 == here("sessions", "verify", "two").code
+    assert 7 == here("sessions", "verify", "two", "none").code
+
+
+def test_what_nothing_refers_to_goes_and_the_rest_can_be_copied(here, kept, file, tmp_path):
+    kept("one", [*SAID[:1], Said(UserMessage("x" * 100_000))])
+    kept("two", SAID)
+    here("sessions", "rm", "one", "-y")
+    copy = tmp_path / "copy.db"
+
+    assert re.fullmatch(r"100,\d+ bytes that nothing referred to were removed\n", here("sessions", "gc").out)
+    assert '{"bytes":0}\n' == here("sessions", "gc", "--json").out
+    assert "1 entries can be found by their words\n" == here("sessions", "reindex").out
+    assert re.fullmatch(rf"{re.escape(str(copy))}: [\d,]+ bytes\n", here("sessions", "backup", "copy.db").out)
+    assert ["two"] == ids(here("sessions", "--json", "--store", "copy.db"))
+    again = here("sessions", "backup", "copy.db")
+    assert (7, "") == again[:2]
+    assert "is there already, and is not overwritten" in again.err
+    assert 7 == here("sessions", "backup", "x.db", "--store", "none.db").code
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_a_store_that_fails_is_one_message(here, kept, monkeypatch):
+    kept("one", SAID)
+
+    async def fail(*_, **__):
+        raise StoreError("the disk reports an error")
+
+    monkeypatch.setattr("tenuto.store.memory.MemoryStore.verify", fail)
+    done = here("sessions", "verify")
+
+    assert (7, "", "error: the disk reports an error\n") == done
+
+
+# --- as a process, and on a terminal ----------------------------------------------------------------------------------
+
+
+def put(tenuto, **sessions):
+    async def play():
+        async with open_store(tenuto.store) as store:
+            for id, acts in sessions.items():
+                lease = await store.lease(id)
+                drafts = [drafted(act, id=f"{id}{at}", at=1_000_000 + at) for at, act in enumerate(acts)]
+                await store.release(await store.append(lease, drafts))
+
+    asyncio.run(play())
+
+
+def test_the_list_and_a_session_through_a_pipe(tenuto):
+    put(tenuto, one=SAID, two=ACTS)
+    listed, shown = tenuto.run("sessions", "-n", "1", "--json"), tenuto.run("show", "one")
+
+    assert ["two"] == ids(listed)
+    assert (0, "") == (shown.code, shown.err)
+    assert "\nuser (1)\n  Where is Oslo?\n\n[completed]\n" in shown.out
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+def test_who_sits_at_a_terminal_is_asked_before_something_is_removed(tenuto):
+    put(tenuto, one=SAID, two=SAID)
+    asked = tenuto.terminal("sessions", "rm", "one", "two")
+    asked.expect(r"\[y/N\]: ")
+    asked.type("n\n")
+    no = asked.end()
+    asked = tenuto.terminal("sessions", "rm", "one")
+    asked.expect(r"\[y/N\]: ")
+    asked.type("y\n")
+    yes = asked.end()
+
+    assert (
+        1,
+        "  one  Where is Oslo?\n  two  Where is Oslo?\nremove these 2 sessions for good? [y/N]: n\nnothing was removed\n",
+    ) == no
+    assert (0, "  one  Where is Oslo?\nremove this session for good? [y/N]: y\nremoved one  Where is Oslo?\n") == yes
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+def test_a_session_on_a_terminal(tenuto):
+    put(tenuto, two=ACTS)
+    terminal = tenuto.terminal("show", "two")
+    code, screen = terminal.end()
+
+    assert 0 == code
+    assert "\x1b[1muser (1)\x1b[0m\r\n" in terminal.seen
+    assert "user (1)\n  Look \\u202ehere\n  [image]\n\n! asking failed: RateLimited: slow\\x07 down\n" in screen

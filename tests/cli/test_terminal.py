@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 
 import pytest
 
-from tenuto.testing import call, cut, say, stall, think, turn
+from tenuto.testing import call, cut, drip, say, stall, think, turn
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
 TOOLS = '''
@@ -23,6 +24,16 @@ def blast(where: str) -> str:
 def flood(where: str) -> str:
     """Flood."""
     return f"{where} is wet"
+
+@tool
+def dig(where: str) -> str:
+    """Dig."""
+    return f"{where}: wet" + "\\nfeet" * 5
+
+@tool
+def drill(where: str) -> str:
+    """Drill."""
+    return f"{where}: dry"
 '''
 BLAST = ("-T", "tools:blast")
 
@@ -33,46 +44,147 @@ def tools(tenuto):
     (tenuto.folder / "tools.py").write_text(TOOLS)
 
 
-def test_the_answer_comes_live_and_nothing_in_it_is_obeyed(tenuto, tenuto_sim):
-    """Thoughts are dim; what the model wrote to repaint the screen is spelt out."""
-    tenuto_sim.script(turn(think("Hm.\x1b[2J"), say(["Red: ", "\x1b[31m\u202e."])))
-    code, seen = tenuto.terminal("run", "Hi").end()
+CODES = re.compile(r"\x1b[^a-zA-Z]*.")
+CALLS = ['> dig where="A\\x1b[2J"', '> drill where="B"', "< dig: A\\x1b[2J: wet", "    feet", "    feet", "    feet",
+         "    (2 more lines)", "< drill: B: dry"]  # fmt: skip
+ANSWER = """\
+# Result
+
+It is **wet**, as [they](http://x.y) said:
+
+- `dig`: 日本語
+- drill
+
+| tool | depth |
+|------|------:|
+| dig | 3 |
+
+```python
+depth = 3
+```
+"""
+
+
+def test_a_whole_run_is_seen(tenuto, tenuto_sim, tools):
+    """A long thought, two calls at a time, and an answer of all kinds; what the model wrote to repaint the screen is spelt
+    out, and nothing that was drawn meanwhile is left.
+    """
+    long = "".join(f"Thought {number}.\n" for number in range(1, 31))
+    tenuto_sim.script(
+        turn(think(long), call("dig", {"where": "A\x1b[2J"}), call("drill", {"where": "B"})),
+        turn(
+            think("Hm.\x1b[2J"),
+            say([ANSWER[at : at + 9] for at in range(0, len(ANSWER), 9)] + ["Red: \x1b[31m\u202e."]),
+        ),
+    )
+    running = tenuto.terminal("run", "Hi", "-T", "tools:dig", "-T", "tools:drill", columns=60)
+    code, seen = running.end()
+    lines = seen.splitlines()
 
     assert 0 == code
-    assert "\x1b[2mHm.\\x1b[2J\x1b[0m\nRed: \\x1b[31m\\u202e.\n" in seen
-    assert ["\x1b[0m", "\x1b[2m"] == sorted(set(re.findall(r"\x1b\[[0-9;?]*.", seen)))
+    assert ["Thought 1.", "Thought 2.", "... 28 more lines (tenuto show has them)"] == lines[:3]
+    assert sorted(CALLS) == sorted(lines[3:11])
+    assert """\
+Hm.\\x1b[2J
+Result
+
+It is wet, as they (http://x.y) said:
+
+ • dig: 日本語
+ • drill
+
+ tool  depth
+ ───────────
+ dig       3
+
+```python
+depth = 3
+```
+
+Red: \\x1b[31m\\u202e.
+""" == "".join(f"{line}\n" for line in lines[11:28])
+    assert re.fullmatch(r"sim/anthropic  .* s\nresume with: tenuto resume \w+", "\n".join(lines[28:]))
+    assert "\x1b[2m... 28 more" in running.seen
+    assert {code for code in CODES.findall(running.seen) if not re.fullmatch(r"\x1b\[[0-9;]*m", code)} <= (
+        {"\x1b[?7l", "\x1b[?7h", "\x1b[J"} | {f"\x1b[{count}A" for count in range(1, 40)}
+    )
 
 
 def test_without_color_there_is_none(tenuto, tenuto_sim):
+    """What is bold elsewhere is not marked; a list is still one."""
     tenuto.env["NO_COLOR"] = "1"
-    tenuto_sim.script(turn(think("Hm."), say("Four.")))
-    code, seen = tenuto.terminal("run", "Hi").end()
+    tenuto_sim.script(turn(think("Hm."), say(["*Fo", "ur*.\n\n- five"])))
+    running = tenuto.terminal("run", "Hi")
+    code, seen = running.end()
 
     assert 0 == code
-    assert "Hm.\nFour.\nresume with:" in seen
-    assert "\x1b" not in seen
+    assert seen.startswith("Hm.\nFour.\n\n • five\n")
+    assert [] == re.findall(r"\x1b\[[0-9;]*m", running.seen)
 
 
-def test_what_was_shown_of_a_reply_that_broke_off_is_called_void(tenuto, tenuto_sim):
-    tenuto_sim.script(turn(say(["Half of "]), cut(), say("it.")))
-    code, seen = tenuto.terminal("run", "Hi", "--color", "never").end()
+def test_a_window_that_is_dragged_in_mid_answer_is_drawn_anew(tenuto, tenuto_sim):
+    """What stands there for good stays; what is coming has the new width; nothing of the old one is left."""
+    words = "Words that are so many that they do not have any room in a single row of this window."
+    tenuto_sim.script(turn(say(["First.\n\n", words]), stall(times=1), say("There.")))
+    running = tenuto.terminal("run", "Hi", "--color", "never", columns=100, rows=12)
+    running.expect(r"window\.(.|\n)*is answering")
+    before = running.display().visible
+    running.resize(40, 12)
+    running.expect(r"single row of this\r\nwindow\.\x1b|single row of this\r\nwindow\.\r\n")
+    after = running.display().visible
+    running.type("\x03")
+    code, seen = running.end()
+
+    assert ["First.", "", words] == before[:3]
+    assert [
+        "First.",
+        "",
+        "Words that are so many that they do not",
+        "have any room in a single row of this",
+        "window.",
+    ] == (after[:5])
+    assert 130 == code
+    assert 1 == seen.count("Words that are so many")
+    assert "is answering" not in seen
+
+
+def test_what_was_shown_of_a_reply_that_broke_off_is_taken_back_or_called_void(tenuto, tenuto_sim):
+    """What stands there for good cannot be taken back."""
+    tenuto_sim.script(turn(say(["Whole.\n\nHalf of "]), cut(), say("it.")))
+    code, seen = tenuto.terminal("run", "Hi", "--color", "never", columns=300).end()
 
     assert 0 == code
-    assert re.search(r"Half of\n! the reply broke off \(\w+\): what stands above of it is void\n! \w+: ", seen)
-    assert "Half of it.\n" in seen
+    assert re.match(
+        r"Whole\.\n! the reply broke off \(\w+\): what stands above of it is void\n! \w+: .*\nWhole\.\n\nHalf of it\.\n",
+        seen,
+    )
 
 
 def test_while_it_waits_something_moves_and_ctrl_c_saves(tenuto, tenuto_sim):
     tenuto_sim.script(turn(think("Hm."), stall(times=1), say("There.")))
     running = tenuto.terminal("run", "Hi", "--color", "never")
-    running.expect(r"Hm\.\r\n\r[|/\\-] asking sim/anthropic")
+    running.expect(r"Hm\.\r\n(.|\n)*[|/\\-] asking sim/anthropic")
     running.type("\x03")
     code, seen = running.end()
     done = tenuto.run("resume")
 
     assert 130 == code
     assert re.search(r"stopped; what was said and done is kept\nresume with: tenuto resume \w+\n$", seen)
+    assert "asking" not in seen
     assert (0, "There.\n") == done[:2]
+
+
+def test_a_terminal_that_is_gone_in_mid_answer_is_told_by_a_signal_and_by_nothing_else(tenuto, tenuto_sim):
+    """What cannot be written any more is no failure of the run."""
+    tenuto_sim.script(turn(drip(4, 0.001), say("There **it** comes.\n\n" * 60)))
+    running = tenuto.terminal("run", "Hi")
+    running.expect("comes")
+    nowhere = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nowhere, running._master)
+    os.close(nowhere)
+
+    assert 129 == running.process.wait(30)
+    assert "cancelled" in tenuto.look("sessions")
 
 
 def test_each_answer_to_a_question_does_what_it_says(tenuto, tenuto_sim, tools):
@@ -95,7 +207,7 @@ def test_each_answer_to_a_question_does_what_it_says(tenuto, tenuto_sim, tools):
         running.type(f"{answer}\n")
     code, seen = running.end()
 
-    assert 0 == code
+    assert 6 == code  # something was denied
     for line in ("< blast: A is gone", "! blast [denied]: blast was not run: it was denied",
                  "! blast [denied]: blast was not run: not on a Sunday.", "< flood: E is wet", "< flood: F is wet",
                  "< blast: G is gone"):  # fmt: skip

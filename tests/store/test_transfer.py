@@ -17,7 +17,7 @@ from tenuto.core.stored import drafted
 from tenuto.errors import StoreCorrupt, StoreError
 from tenuto.store import transfer
 from tenuto.store.memory import Memory, MemoryStore
-from tenuto.store.transfer import FORMAT, export_session, import_session
+from tenuto.store.transfer import FORMAT, bring_in, examine, export_session, import_session, refuse_another
 from tenuto.testing.chapters.stage import same, turn, write
 
 
@@ -301,3 +301,81 @@ def test_drafts_with_odd_ids_come_through():
             assert isinstance(draft, Draft)
 
     run(play)
+
+
+# --- several, and long ones -------------------------------------------------------------------------------------------
+
+
+def test_several_sessions_stand_one_after_another():
+    """Each is told by its own first line, also if it is the same one twice; an iterator can be gone through, too."""
+    one, two = (
+        exported(*turn(), name="walk"),
+        [line.replace(b'"session":"s"', b'"session":"t"') for line in exported(*turn())],
+    )
+    lines = [*one, b"\n", *two, *one]
+
+    async def play(store):
+        done = [(each.session, each.entries) async for each in bring_in(store, lines)]
+        return done, await lines_of(store), [line async for line in export_session(store, "t")]
+
+    found = examine(iter(lines))
+
+    assert [("s", 7, "walk"), ("t", 7, ""), ("s", 7, "walk")] == [
+        (whole.session, whole.entries, whole.name) for whole in found
+    ]
+    assert ([("s", 7), ("t", 7), ("s", 7)], one, two) == run(play)
+    assert 7 == imported(iter(one))[0].entries
+
+
+@pytest.mark.parametrize(
+    "spoil, told",
+    [
+        (lambda one, two: [*one[:-1], *two], "session 's' had 7 entries, and here are 6"),
+        (lambda one, two: [*one, *two[:-1]], "session 't' had 7 entries, and here are 6"),
+        (lambda one, two: [*one, one[-1], *two], "line 9: entry 7 stands where entry 8"),
+        (lambda one, two: [*one, *two[1:]], "line 9: entry 1 stands where entry 8"),
+    ],
+)
+def test_sessions_that_run_into_each_other_are_refused(spoil, told):
+    one = exported(*turn())
+    two = [line.replace(b'"session":"s"', b'"session":"t"') for line in one]
+    with pytest.raises(StoreCorrupt, match=told):
+        examine(spoil(one, two))
+
+
+def test_another_session_is_seen_before_anything_is_written():
+    lines = exported(*turn())
+    [whole] = examine(lines)
+
+    async def play(store):
+        await refuse_another(store, whole)
+        await import_session(store, lines)
+        await refuse_another(store, whole)
+        await write(store, "other", Stopped("completed"))
+        with pytest.raises(StoreError, match="another session 'other' already"):
+            await refuse_another(store, whole, id="other")
+
+    run(play)
+
+
+@pytest.mark.parametrize("held, most", [(8_000_000, 128), (5_000, 8)])
+def test_a_long_session_is_read_in_pieces(monkeypatch, held, most):
+    """Small entries by the hundred; large ones by fewer, so that what is held at once stays bounded."""
+    asked = []
+
+    class Counting(MemoryStore):
+        async def read(self, session, *, after=0, upto=None):
+            entries = await super().read(session, after=after, upto=upto)
+            asked.append(len(entries))
+            return entries
+
+    async def play():
+        async with Counting() as store:
+            await write(store, "s", *(Said(UserMessage("x" * 1000)) for _ in range(400)))
+            asked.clear()
+            return [json.loads(line)["seq"] for line in (await lines_of(store))[1:]]
+
+    monkeypatch.setattr(transfer, "_HELD", held)
+
+    assert list(range(1, 401)) == asyncio.run(play())
+    assert (400, most) == (sum(asked), max(asked))

@@ -160,6 +160,8 @@ class Turn:
         try:
             for one in asking:
                 [word] = await asyncio.gather(self._word(one.call.view), return_exceptions=True)
+                if isinstance(word, Waits):  # nobody gave one
+                    continue
                 if isinstance(word, Exception):
                     self._error = word
                     break

@@ -36,7 +36,7 @@ class Pending(msgspec.Struct, frozen=True):
 
 
 class Waits(Exception):
-    """A sub-agent cannot go on without somebody's word, and so the call it answers cannot, either."""
+    """There is no word for a call, and it goes on waiting; if it is a sub-agent's, so does the call that is answered."""
 
 
 class Done(msgspec.Struct, frozen=True):

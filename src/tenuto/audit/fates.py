@@ -221,7 +221,7 @@ class _Books:
             return _told(unit, "translated" if _fate(loss) == "translated" else "dropped", loss, "")
         untouched = at not in self._exact and at not in self._parts and unit.message not in self._whole
         if untouched and not self._contents:
-            return BlockFate(place=unit.place, kind=unit.kind, fate="kept", pointer=slot.pointer)
+            return _kept(unit, slot)
         exact = self._exact.get(at, ())
         reasons = [loss for loss in exact if _fate(loss) != "dropped" or loss.rule == "left-out"]
         reasons += self._parts.get(at, [])
@@ -229,7 +229,7 @@ class _Books:
         reasons += [loss for start, loss in self._contents if _signed_for(unit, slot, start)]
         told = [loss for loss in reasons if _fate(loss) != "kept"]
         if not told:
-            return BlockFate(place=unit.place, kind=unit.kind, fate="kept", pointer=slot.pointer)
+            return _kept(unit, slot)
         worst = max(told, key=lambda loss: _WORST.index(_partly(loss, unit)))
         return _told(unit, _partly(worst, unit), worst, slot.pointer)
 
@@ -298,6 +298,10 @@ def _may_concern(loss: Loss, unit: Unit) -> bool:
 
 def _signed_for(unit: Unit, slot: Slot, start: str) -> bool:
     return isinstance(unit.held, ToolUse) and slot.pointer.startswith(start)
+
+
+def _kept(unit: Unit, slot: Slot) -> BlockFate:
+    return BlockFate(place=unit.place, kind=unit.kind, fate="kept", pointer=slot.pointer, token=bool(unit.token))
 
 
 def _told(unit: Unit, fate: Fate, loss: Loss, pointer: str) -> BlockFate:

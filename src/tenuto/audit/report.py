@@ -41,8 +41,8 @@ class BlockFate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What becomes of one block of the transcript.
 
     `place` is where it stands (`messages[3].blocks[1]`, `messages[0].content[2]`, `messages[4].results[0]`), `kind` what
-    it is, `pointer` where it goes in the request. Where it does not go as it is, `rule` names the reason, `why` says it
-    in words, and `remedy` what can be done about it.
+    it is, `pointer` where it goes in the request. `token` says that it has a token of its issuer's, and keeps it. Where
+    it does not go as it is, `rule` names the reason, `why` says it in words, and `remedy` what can be done about it.
     """
 
     place: str
@@ -53,6 +53,7 @@ class BlockFate(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: str = ""
     remedy: str = ""
     source: str = ""
+    token: bool = False
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -96,7 +97,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def __str__(self) -> str:
         """The report in words, a line for each thing there is to say."""
-        counted = ", ".join(f"{count} {fate}" for fate, count in self.fates().items()) or "no blocks"
+        tokens = sum(block.token for block in self.blocks)
+        signed = f" ({tokens} with {'its token' if tokens == 1 else 'their tokens'})" if tokens else ""
+        counts = [f"{count} {fate}{signed if fate == 'kept' else ''}" for fate, count in self.fates().items()]
+        counted = ", ".join(counts) or "no blocks"
         verdict = "would be taken" if not self.refused else "would be refused"
         lines = [f"{self.target} ({self.dialect}): {verdict}; {counted}"]
         if self.compared:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import sys
 import threading
 from contextlib import suppress
 from typing import Protocol
 
+from tenuto.agent.crew import Waits
 from tenuto.cli.escaping import one_line
 from tenuto.cli.render import call_lines
 from tenuto.cli.screen import Screen
@@ -30,8 +32,8 @@ class Approver(Protocol):
         """Decide."""
 
 
-class NoWord(Exception):
-    """Whoever was asked went away without an answer: the call goes on waiting."""
+class NoWord(Waits):
+    """There is nobody to ask, or whoever was asked went away without an answer: the call goes on waiting."""
 
 
 def approver(way: str, screen: Screen) -> Approver | None:
@@ -101,12 +103,17 @@ class _Asker:
         return None
 
     async def _line(self) -> str:
-        """Read a line without holding anything up. Raise `NoWord` if there is none."""
+        """Read a line without holding anything up. Raise `NoWord` if there is none.
+
+        Whoever stops waiting leaves what is typed later to others: a chat goes on after a turn that was stopped.
+        """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[bytes] = loop.create_future()
+        left, waits = os.pipe()
 
         def read() -> None:
-            line = _read(self._terminal)
+            line = _read(self._terminal, left)
+            os.close(left)
             with suppress(RuntimeError):  # the loop is gone, and so is whoever asked
                 loop.call_soon_threadsafe(give, line)
 
@@ -115,15 +122,20 @@ class _Asker:
                 answer.set_result(line)
 
         threading.Thread(target=read, daemon=True, name="approval").start()
-        line = await answer
+        try:
+            line = await answer
+        finally:
+            os.close(waits)
         if not line:
             raise NoWord
         return line.decode("utf-8", "replace")
 
 
-def _read(terminal: int) -> bytes:
-    """Read a line; nothing at the end, or if the terminal is gone."""
+def _read(terminal: int, left: int) -> bytes:
+    """Read a line; nothing at the end, if the terminal is gone, or once the other end of `left` is closed."""
     try:
+        if sys.platform != "win32" and terminal not in select.select([terminal, left], [], [])[0]:
+            return b""
         return os.read(terminal, 65536)
     except OSError:
         return b""

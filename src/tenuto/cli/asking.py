@@ -5,31 +5,28 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, redirect_stdout
+import time
+from contextlib import redirect_stdout
 from typing import Any
 
-import click
-
-from tenuto import settings
 from tenuto.agent.agent import AsyncAgent
-from tenuto.agent.limits import Limits
+from tenuto.agent.events import AgentEvent, FromSubAgent, ModelChanged, ToolReturned
+from tenuto.agent.limits import TOO_MANY
 from tenuto.agent.session import AsyncSession
-from tenuto.asking import configured_after
-from tenuto.cli.approving import Approver, NoWord, approver
-from tenuto.cli.belt import kept_tools, tools_of
+from tenuto.cli.approving import Approver
+from tenuto.cli.choosing import chosen
 from tenuto.cli.ending import Ending, ended
+from tenuto.cli.opening import opened
 from tenuto.cli.options import Given
-from tenuto.cli.reading import found, is_missing
+from tenuto.cli.out_file import OutFile
+from tenuto.cli.policy import Policy
 from tenuto.cli.render import View
 from tenuto.cli.screen import Screen, looks
 from tenuto.cli.signals import heeded
-from tenuto.core.journal import Configured, Entry
-from tenuto.core.messages import UserMessage
-from tenuto.errors import LLMError, RunCancelled, SessionNotFound, TenutoError
-from tenuto.store.opening import open_store
-from tenuto.store.protocol import Store
-from tenuto.tools.toolbox import AnyTool
+from tenuto.cli.streaming import Lines
+from tenuto.core.events import ContentDelta, Event, TextDelta
+from tenuto.core.messages import UserMessage, user
+from tenuto.errors import RunCancelled, TenutoError
 
 __all__ = ["conduct"]
 
@@ -38,23 +35,32 @@ _BEAT = 0.1
 
 def conduct(given: Given, said: UserMessage | None) -> int:
     """Begin a session, or go on with one if `given` names it; return the exit code."""
-    screen = Screen(looks(given.get("color", "auto"), quiet=given.get("quiet", False) or given.get("json", False)))
+    out = OutFile(named) if (named := given.get("out") or "-") != "-" else None
+    quiet = given.get("quiet", False) or given.get("json", False) or given.get("jsonl", False)
+    how = looks(given.get("color", "auto"), quiet=quiet)
+    screen = Screen(how if out is None else how._replace(out_live=False, out_drawn=False))
+    note = ""
+    if not given.get("session"):
+        given["model"], note = chosen(given.get("model"))
     with redirect_stdout(sys.stderr):  # what a tool of the user's prints is not the answer
-        return asyncio.run(_Run(given, said, screen).whole())
+        return asyncio.run(_Run(given, said, screen, out=out, note=note).whole())
 
 
 class _Run:
     """One call of the command."""
 
-    def __init__(self, given: Given, said: UserMessage | None, screen: Screen) -> None:
+    def __init__(
+        self, given: Given, said: UserMessage | None, screen: Screen, *, out: OutFile | None, note: str
+    ) -> None:
         self._given = given
         self._said = said
         self._screen = screen
+        self._out = out
+        self._note = note
         self._session: AsyncSession | None = None
         self._task: asyncio.Task[Any] | None = None
         self._signal = 0
         self._approver: Approver | None = None
-        self._place = given.get("store") or settings.store()
 
     async def whole(self) -> int:
         """Do all of it, and return the exit code."""
@@ -89,34 +95,53 @@ class _Run:
     # --- the way through ---
 
     async def _worked(self) -> int:
-        self._approver = approver(self._given.get("approve", "ask"), self._screen)
-        try:
-            store = open_store(self._place)
-        except ValueError as exc:
-            raise click.UsageError(f"--store: {exc}") from None
-        async with store, self._opened(store) as session:
+        given = self._given
+        policy = Policy(given.get("allow", ()), given.get("deny", ()))
+        self._approver = policy.approver(given.get("approve", "ask"), self._screen)
+        early: list[Event | AgentEvent] = []
+        async with opened(given, self._approver, tell=early.append, asks=self._said is not None) as (agent, session):
             self._session = session
-            ending = Ending(session, self._given, signal=self._signal)
+            ending = Ending(session, given, out=self._out, signal=self._signal)
+            self._shape(ending)
+            heard = _Heard(self._screen, ending)
+            if self._note:  # once nothing else is wrong
+                self._screen.note(self._note, "dim")
+            for event in early:
+                heard.hear(event)
             if self._said is None and not session.owes:
                 ending.said_before = True
             elif self._said is None and session.status == "waiting" and session.pending and self._approver is None:
                 pass  # nobody can be asked, so nothing would come of it
             else:
-                ending.error = await self._went_on(session)
+                begun = time.monotonic()
+                ending.error = await self._went_on(agent, session, heard)
+                ending.seconds = time.monotonic() - begun
                 ending.signal = self._signal
             return await ended(ending, self._screen)
 
-    async def _went_on(self, session: AsyncSession) -> TenutoError | None:
+    def _shape(self, ending: Ending) -> None:
+        """Find out what shape the answer is to have; a session that was begun without it is told in words."""
+        named = self._given.get("schema")
+        if not named:
+            return
+        from tenuto.cli.schema_file import Shape  # it loads what checks a schema
+
+        ending.shape = Shape(named, ending.session.ready())
+        if ending.shape.words and self._said is not None:
+            self._said = user(*self._said.parts, ending.shape.words)
+
+    async def _went_on(self, agent: AsyncAgent, session: AsyncSession, heard: _Heard) -> TenutoError | None:
         """Run the session; return what ended it, unless it ended by itself."""
-        view = View(self._screen, session.model, thinking=not self._given.get("hide_thinking", False))
+        unnamed = "" if self._given.get("session") else self._given.get("name") or ""
         try:
             async with session.stream(self._said) as run:
                 async for event in run:
-                    view.hear(event)
+                    if unnamed:  # what happens first happens once something is written
+                        await self._name(agent, session, unnamed)
+                        unnamed = ""
+                    heard.hear(event)
         except TenutoError as exc:
             return exc
-        except NoWord:  # whoever was asked is gone: the call waits
-            return None
         except asyncio.CancelledError:
             if not self._signal or self._task is None:
                 raise
@@ -127,56 +152,38 @@ class _Run:
             self._screen.end_line()
         return None
 
-    # --- who is asked ---
-
-    @asynccontextmanager
-    async def _opened(self, store: Store) -> AsyncIterator[AsyncSession]:
-        named = self._given.get("session", "")
-        given = tools_of(self._given.get("tool", ()), self._given.get("root", "."))
-        if not named:
-            async with self._agent(store, None, given) as agent:
-                yield agent.session()
-            return
-        if is_missing(self._place):  # nothing is made where there is nothing to find
-            raise SessionNotFound(f"no session is called {named[:80]!r}: there are none yet")
-        id = await found(store, named)
-        kept = _kept(await store.read(id))
-        tools = kept_tools(kept, given, self._given.get("root", "."))
-        async with self._agent(store, kept, tools) as agent:
-            yield await agent.resume(id, take=self._given.get("take", False))
-
-    def _agent(self, store: Store, kept: Configured | None, tools: Sequence[AnyTool]) -> AsyncAgent:
-        """Make the agent; what it does not take was typed, and so it is a matter of usage."""
-        asked: dict[str, Any] = {
-            "system": self._given.get("system") or "",
-            "effort": self._given.get("effort"),
-            "max_tokens": self._given.get("max_tokens"),
-        }
-        model = self._given.get("model") or ""
-        if kept is not None:
-            asked, model = {"continuity": kept.continuity, "name": kept.agent}, kept.model
-        options = {name: value for name, value in asked.items() if value}
+    async def _name(self, agent: AsyncAgent, session: AsyncSession, name: str) -> None:
         try:
-            return AsyncAgent(model, store=store, tools=tools, limits=self._limits(), approve=self._approver, **options)
-        except (TypeError, ValueError) as exc:
-            raise click.UsageError(str(exc)) from None
-        except LLMError as exc:
-            raise click.UsageError(f"{exc}, such as sim/anthropic") from None
-
-    def _limits(self) -> Limits:
-        given = self._given
-        bounds: dict[str, Any] = {
-            "turns": given.get("max_turns"),
-            "tokens": given.get("max_tokens_total"),
-            "usd": given.get("max_usd"),
-            "seconds": given.get("timeout"),
-        }
-        return Limits(**{name: value for name, value in bounds.items() if value is not None})
+            await agent.store.rename(session.id, name)
+        except ValueError as exc:  # somebody was quicker
+            self._screen.say(f"the session has no name: {exc}", "yellow")
 
 
-def _kept(entries: Sequence[Entry]) -> Configured | None:
-    """What a session asks with, as far as it is written."""
-    kept: Configured | None = None
-    for entry in entries:
-        kept = configured_after(kept, entry.act)
-    return kept
+class _Heard:
+    """Everything that happens in a run: shown, or written as lines; and what was denied is remembered."""
+
+    def __init__(self, screen: Screen, ending: Ending) -> None:
+        given, session = ending.given, ending.session
+        thinking = not given.get("hide_thinking", False)
+        self._ending = ending
+        self._view = View(screen, session.model, thinking=thinking)
+        if given.get("jsonl"):
+            ending.lines = Lines(screen, session.id, thinking=thinking)
+
+    def hear(self, event: Event | AgentEvent) -> None:
+        """Take note of an event."""
+        inner = event
+        while isinstance(inner, FromSubAgent):
+            inner = inner.event
+        if isinstance(inner, ModelChanged):
+            self._ending.fresh.update(inner.losses)
+        if isinstance(inner, ToolReturned) and inner.outcome == "denied" and inner.detail != TOO_MANY:
+            self._ending.denied.append(inner.call)
+        if self._ending.lines is not None:
+            self._ending.lines.hear(event)
+        elif self._ending.shape is None or not _is_text(event):  # what is to be JSON is shown once it is whole
+            self._view.hear(event)
+
+
+def _is_text(event: Event | AgentEvent) -> bool:
+    return isinstance(event, ContentDelta) and isinstance(event.delta, TextDelta)

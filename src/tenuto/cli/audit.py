@@ -50,11 +50,12 @@ def command(session: str, model: str | None, as_json: bool, store: str | None) -
 
 async def _audited(named: str, model: str | None, place: str | None) -> tuple[str, Report]:
     from tenuto.audit import audit
-    from tenuto.cli.reading import found, reading
-    from tenuto.errors import SessionNotFound
+    from tenuto.cli.choosing import finding, going_on
+    from tenuto.cli.reading import existing, found
 
-    async with reading(place) as store:
-        if store is None:
-            raise SessionNotFound(f"no session is called {named[:80]!r}: there are none yet")
+    find = finding()
+    if model is not None:
+        going_on(model, find)
+    async with existing(place, named) as store:
         id = await found(store, named)
-        return id, audit(await store.read(id), model)
+        return id, audit(await store.read(id), model, find=find)

@@ -54,7 +54,7 @@ def _own(name: str) -> AnyTool:
         sys.path.insert(0, here)
     try:
         found: Any = importlib.import_module(module)
-    except Exception as exc:  # it runs somebody's own code
+    except (Exception, SystemExit) as exc:  # it runs somebody's own code, which may even want to end the program
         raise click.UsageError(f"-T {name}: {module!r} cannot be imported: {type(exc).__name__}: {exc}") from exc
     for step in path.split("."):
         near = difflib.get_close_matches(step, dir(found), n=2)

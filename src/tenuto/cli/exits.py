@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -23,7 +24,7 @@ class Exit(IntEnum):
     """Rate limited or overloaded, after trying again."""
     LIMIT = 5
     APPROVAL = 6
-    """A call waits for somebody's word. A call that was denied is answered, and the run goes on."""
+    """A call waits for somebody's word, or was denied: the model was told so, and its answer is printed."""
     SESSION = 7
     """Not found, in use, damaged, or the store cannot be read or written."""
     FINDINGS = 8
@@ -45,8 +46,8 @@ class Told(NamedTuple):
 
 def _key(exc: errors.MissingKey) -> str:
     names = " or ".join(exc.variables)
-    where = f"set {names}, then go on; or" if names else "give one, or"
-    return f"{where} try -m sim/anthropic, which needs none"
+    where = f"set {names}, or keep one" if names else "keep one"
+    return f"{where} with tenuto keys set {exc.provider}; -m sim/anthropic needs none"
 
 
 def _in_use(exc: errors.SessionInUse) -> str:
@@ -59,10 +60,23 @@ def _near(exc: errors.UnknownProvider) -> str:
     return "a model is named provider/model: anthropic/claude-sonnet-4-5, openai/gpt-5.2, sim/anthropic, ..."
 
 
+def _nearly(model: str) -> list[str]:
+    """Name models that are called nearly like one that is not to be had."""
+    from tenuto.cli.catalogue import near_models
+
+    near = [name for name in near_models(model, 4) if name != model][:3] if model else []
+    return [f"there is {' or '.join(near)}"] if near else []
+
+
 def _say(text: str) -> Callable[[Any], str]:
     return lambda _: text
 
 
+def _room(exc: OSError) -> str:
+    return "make room, or send it elsewhere; then do it again" if exc.errno in _FULL else ""
+
+
+_FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
 _NETWORK = "look at the connection, then go on with the session"
 TABLE: tuple[tuple[type[BaseException], Exit, Callable[[Any], str]], ...] = (
     (errors.MissingKey, Exit.KEY, _key),
@@ -70,14 +84,14 @@ TABLE: tuple[tuple[type[BaseException], Exit, Callable[[Any], str]], ...] = (
     (errors.RateLimited, Exit.BUSY, _say("wait a while, then go on with the session")),
     (errors.Unavailable, Exit.BUSY, _say("wait a while, then go on with the session")),
     (errors.QuotaExceeded, Exit.FAILED, _say("the account needs money or another plan; then go on with the session")),
-    (errors.NotFound, Exit.USAGE, _say("look at the name of the model, and begin again with another")),
+    (errors.NotFound, Exit.USAGE, _say("look at the name of the model; -m names another, also for tenuto resume")),
     (errors.ConnectionFailed, Exit.FAILED, _say(_NETWORK)),
     (errors.TimedOut, Exit.FAILED, _say(_NETWORK)),
     (errors.UnsupportedModel, Exit.USAGE, _say("choose another model with -m")),
     (errors.UnknownProvider, Exit.USAGE, _near),
     (errors.MissingTool, Exit.USAGE, lambda exc: f"give it with -T MODULE:{exc.name}"),
     (errors.LimitReached, Exit.LIMIT, _say("")),
-    (errors.SchemaMismatch, Exit.FINDINGS, _say("")),
+    (errors.SchemaMismatch, Exit.FINDINGS, _say("go on with the session, and say what is wrong")),
     (errors.SessionInUse, Exit.SESSION, _in_use),
     (
         errors.LeaseLost,
@@ -88,16 +102,18 @@ TABLE: tuple[tuple[type[BaseException], Exit, Callable[[Any], str]], ...] = (
     (errors.StoreError, Exit.SESSION, _say("")),
     (errors.RunCancelled, Exit.INTERRUPTED, _say("")),
     (errors.TenutoError, Exit.FAILED, _say("")),
-    (OSError, Exit.FAILED, _say("")),
+    (OSError, Exit.FAILED, _room),
 )
 """The first row that fits counts: which error, which code, and what to do next."""
 
 
-def explained(error: BaseException) -> Told:
-    """Say what an error means to who called the command."""
+def explained(error: BaseException, *, model: str = "") -> Told:
+    """Say what an error means to who called the command; `model` is whom was asked, as far as somebody was."""
     for kind, code, next_step in TABLE:
         if isinstance(error, kind):
-            notes = getattr(error, "__notes__", ())
+            notes = [*getattr(error, "__notes__", ())]
+            if isinstance(error, errors.NotFound | errors.UnsupportedModel):
+                notes += _nearly(model or getattr(error, "model", ""))
             return Told(code, _said(error), "; ".join(filter(None, (*notes, next_step(error)))))
     what = f"something went wrong that should not: {type(error).__name__}: {error}"
     return Told(Exit.FAILED, what, "TENUTO_DEBUG=1 shows where; please report it")
@@ -116,4 +132,8 @@ def _said(error: BaseException) -> str:
     if isinstance(error, errors.LLMError):
         who = f"{error.provider}: " if error.provider and error.provider not in error.message else ""
         return f"{who}{error.message} ({type(error).__name__})"
-    return str(error) or type(error).__name__
+    if isinstance(error, OSError) and error.strerror:
+        # what goes wrong with a file of ours is told where it is written: what has no name is stdout
+        where = "stdout cannot be written" if error.errno in (*_FULL, errno.EIO, errno.EBADF) else ""
+        return ": ".join(filter(None, (str(error.filename or where), error.strerror)))
+    return str(error).replace("\n", "; ") or type(error).__name__

@@ -55,11 +55,11 @@ def command(session: str, model: str, take: bool, as_json: bool, store: str | No
 
 async def _handed(named: str, model: str, place: str | None, *, take: bool) -> tuple[str, HandedOver | None]:
     from tenuto.agent.handing import hand_over
-    from tenuto.cli.reading import found, reading
-    from tenuto.errors import SessionNotFound
+    from tenuto.cli.choosing import finding, going_on
+    from tenuto.cli.reading import existing, found
 
-    async with reading(place) as store:
-        if store is None:
-            raise SessionNotFound(f"no session is called {named[:80]!r}: there are none yet")
+    find = finding()
+    going_on(model, find)
+    async with existing(place, named) as store:
         id = await found(store, named)
-        return id, await hand_over(store, id, model, take=take)
+        return id, await hand_over(store, id, model, take=take, find=find)

@@ -6,7 +6,7 @@ import os
 import sys
 from contextlib import suppress
 
-__all__ = ["Unread", "left"]
+__all__ = ["Unread", "left", "settled"]
 
 
 class Unread(Exception):
@@ -18,3 +18,14 @@ def left() -> int:
     with suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 141
+
+
+def settled() -> None:
+    """Write what is left to be written. What cannot be goes nowhere: the interpreter would end with a code of its own."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None and not stream.closed:
+                stream.flush()
+        except (OSError, ValueError):
+            with suppress(OSError, ValueError, AttributeError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 
 from tenuto.agent.events import (
     AgentEvent,
@@ -17,10 +18,22 @@ from tenuto.agent.events import (
     ToolStarted,
     TurnStarted,
 )
+from tenuto.cli.cells import clipped
 from tenuto.cli.escaping import one_line, shown
 from tenuto.cli.screen import Screen
 from tenuto.core import jsonio
-from tenuto.core.blocks import Audio, Block, CodeExecution, Document, Image, Reasoning, Refusal, ServerToolUse, Text
+from tenuto.core.blocks import (
+    Audio,
+    Block,
+    CodeExecution,
+    Document,
+    Image,
+    Reasoning,
+    Refusal,
+    ServerToolUse,
+    Text,
+    ToolUse,
+)
 from tenuto.core.events import (
     ContentDelta,
     ContentDone,
@@ -30,14 +43,17 @@ from tenuto.core.events import (
     MessageStart,
     TextDelta,
     ThinkingDelta,
+    UsageUpdate,
 )
-from tenuto.core.messages import AssistantMessage, Content, ToolCallView, ToolResult
+from tenuto.core.messages import AssistantMessage, Content, ToolCallView, ToolResult, Usage
 from tenuto.core.response import ChatResponse
 
-__all__ = ["View", "answer_of", "call_line", "call_lines", "result_line", "said_of"]
+__all__ = ["View", "answer_of", "call_line", "call_lines", "result_line", "said_of", "usage_line"]
 
 _ARGUMENT = 60
 _LINE = 160
+_RESULT = 4
+"""So many lines of a result are shown on a terminal."""
 _ASKED = 4_000
 """How much of one argument somebody is shown who is asked about a call."""
 
@@ -49,8 +65,10 @@ class View:
         self._screen = screen
         self._model = model
         self._thinking = thinking
-        self._said = False
-        """Whether something of the reply that is coming stands on the screen."""
+        self._running: dict[int, str] = {}
+        """The calls that act, by their place in the turn."""
+        self._used = Usage()
+        """What the replies before this one used."""
 
     def hear(self, event: Event | AgentEvent) -> None:
         """Show an event."""
@@ -60,14 +78,18 @@ class View:
             self._part(event)
         elif isinstance(event, MessageStart):
             self._void("the provider started over")
+        elif isinstance(event, UsageUpdate):
+            self._count(event.usage)
+        elif isinstance(event, ToolStarted | ToolProgress | ToolReturned):
+            self._tool(event)
         else:
             self._step(event)
 
     def _step(self, event: Event | AgentEvent) -> None:
         screen = self._screen
         if isinstance(event, TurnStarted):
-            screen.end_line()
-            self._said = False
+            screen.begin_reply()
+            self._running.clear()
             screen.status(f"asking {self._model}")
         elif isinstance(event, Retrying):
             self._void(event.error)
@@ -82,12 +104,16 @@ class View:
         elif isinstance(event, RunStopped):
             screen.status("")
             screen.end_line()
-        else:
-            line = _tool_line(event)
-            if line:
-                screen.note(line, "red" if line.startswith("!") else "dim")
-            if isinstance(event, ToolStarted):
-                screen.status(f"running {event.call.name}")
+
+    def _tool(self, event: ToolStarted | ToolProgress | ToolReturned) -> None:
+        """A call has a line when it begins; of what it gives, a terminal shows how it begins."""
+        line = _tool_line(event, _RESULT if self._screen.how.err_live else 1)
+        self._screen.note(line, "red" if line.startswith("!") else "dim")
+        if isinstance(event, ToolStarted):
+            self._running[event.ordinal] = event.call.name
+        elif isinstance(event, ToolReturned):
+            self._running.pop(event.ordinal, None)
+        self._screen.status(f"running {', '.join(self._running.values())}" if self._running else "")
 
     def _warned(self, event: Audited | RefusedItemLeftOut | ModelChanged) -> None:
         """What an audit finds is told only where the provider would refuse it."""
@@ -106,38 +132,45 @@ class View:
         if event.choice_index:
             return
         if isinstance(event.delta, TextDelta):
-            self._said |= self._screen.answer(event.delta.text)
+            self._screen.answer(event.delta.text)
         elif isinstance(event.delta, ThinkingDelta) and self._thinking:
-            self._said |= self._screen.aside(event.delta.thinking)
+            self._screen.aside(event.delta.thinking)
 
     def _part(self, event: ContentStart | ContentDone) -> None:
         """What comes whole, or is done by the provider, has a line; so have thoughts and words an end."""
         part = event.part
         if isinstance(event, ContentStart):
-            if isinstance(part, Reasoning):
-                self._screen.status(f"{self._model} is thinking")
+            doing = _doing(part)
+            if doing:
+                self._screen.status(f"{self._model} is {doing}")
             return
         if isinstance(part, Reasoning):
             if self._thinking and part.text:
                 self._screen.end_line()
             self._screen.status(f"asking {self._model}")
         elif (line := part_line(part)) is not None:
+            self._screen.end_line()
             self._screen.note(line, "dim")
 
     def _done(self, response: ChatResponse) -> None:
         """What is said before tools are called is not yet the answer: off a terminal it stands with everything else."""
         self._screen.status("")
         self._screen.end_line()
+        if response.usage is not None:
+            self._count(response.usage)
+            self._used += response.usage
         message = response.choices[0].message if response.choices else None
         text = answer_of(message).strip()
         if text and message is not None and message.has_tool_calls() and not self._screen.how.out_live:
             self._screen.note(text)
 
+    def _count(self, usage: Usage) -> None:
+        total = (self._used + usage).total
+        self._screen.tally(f"{total:,} tokens" if total else "")
+
     def _void(self, why: str) -> None:
-        """What stands on the screen of a reply that broke off cannot be taken back; it can be said that it is void."""
-        if self._said:
-            self._said = False
-            self._screen.end_line()
+        """What came of a reply that broke off is taken back; of what cannot be it is said that it is void."""
+        if self._screen.take_back():
             self._screen.note(f"! the reply broke off ({why}): what stands above of it is void", "yellow")
 
     def _below(self, event: FromSubAgent) -> None:
@@ -149,14 +182,23 @@ class View:
             self._screen.note(f"    {event.call.name}: {line}", "dim")
 
 
-def _tool_line(event: object) -> str:
+def _doing(part: Block) -> str:
+    """What the model does while a part comes."""
+    if isinstance(part, Reasoning):
+        return "thinking"
+    if isinstance(part, Text):
+        return "answering"
+    return f"calling {part.name}" if isinstance(part, ToolUse) else ""
+
+
+def _tool_line(event: object, lines: int = 1) -> str:
     if isinstance(event, ToolStarted):
         again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
         return f"> {call_line(event.call)}{again}"
     if isinstance(event, ToolProgress):
         return f". {event.call.name}: {one_line(event.text, _LINE)}"
     if isinstance(event, ToolReturned):
-        return result_line(event.call.name, event.result, event.outcome)
+        return result_line(event.call.name, event.result, event.outcome, lines)
     return ""
 
 
@@ -197,15 +239,21 @@ def call_lines(call: ToolCallView) -> Iterator[str]:
             yield f"  ({len(text) - _ASKED} more characters are not shown: tenuto show --json has them)"
 
 
-def result_line(name: str, result: ToolResult, outcome: str = "done") -> str:
-    """A result in one line: how it begins, and how much there is of it."""
+def result_line(name: str, result: ToolResult, outcome: str = "done", most: int = 1) -> str:
+    """A result in one line, or in up to `most` lines: how it begins, and how much there is of it."""
     text = said_of(result.content).strip()
-    lines = text.count("\n") + 1 if text else 0
-    more = f" ({lines} lines)" if lines > 1 else ""
-    first = one_line(text.partition("\n")[0], _LINE - len(name) - 20)
+    lines = text.split("\n", most)
+    count = text.count("\n") + 1 if text else 0
+    first = one_line(lines[0], _LINE - len(name) - 20)
     mark = "!" if result.is_error else "<"
     how = "" if outcome in ("done", "failed") else f" [{outcome}]"
-    return f"{mark} {one_line(name, _ARGUMENT)}{how}: {first or '(nothing)'}{more}"
+    head = f"{mark} {one_line(name, _ARGUMENT)}{how}: {first or '(nothing)'}"
+    if most == 1:
+        return f"{head} ({count} lines)" if count > 1 else head
+    more = [f"    {clipped(shown(line[:_LINE]).expandtabs(), _LINE)}".rstrip() for line in lines[1:most]]
+    if count > most:
+        more.append(f"    ({count - most} more {'line' if count - most == 1 else 'lines'})")
+    return "\n".join([head, *more])
 
 
 def said_of(content: str | tuple[Content, ...]) -> str:
@@ -231,3 +279,30 @@ def answer_of(message: AssistantMessage | None) -> str:
     if message is None:
         return ""
     return "".join(block.text for block in message.blocks if isinstance(block, Text | Refusal))
+
+
+def usage_line(usage: Usage | None, cost: Decimal | float | None, seconds: float | None, model: str) -> str:
+    """What was used, in a line: whom, tokens in and out, money in USD, time; what nobody knows is left out."""
+    parts = [one_line(model, _ARGUMENT)]
+    if usage is not None:
+        parts += _tokens(usage)
+    if cost is not None:
+        parts.append(_money(cost))
+    if seconds is not None:
+        parts.append(f"{seconds:.1f} s")
+    return "  ".join(filter(None, parts))
+
+
+def _tokens(usage: Usage) -> Iterator[str]:
+    if usage.prompt_tokens is not None:
+        cached = f" ({usage.cache_read_tokens:,} cached)" if usage.cache_read_tokens else ""
+        yield f"{usage.prompt_tokens:,} in{cached}"
+    if usage.completion_tokens is not None:
+        yield f"{usage.completion_tokens:,} out"
+
+
+def _money(cost: Decimal | float) -> str:
+    """Four places where it is little, as it mostly is; what is less than they can say is not nothing."""
+    if cost < 0.0001:
+        return "< $0.0001" if cost > 0 else "$0"
+    return f"${cost:,.2f}" if cost >= 1 else f"${cost:.4f}"

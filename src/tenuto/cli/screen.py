@@ -1,31 +1,51 @@
 """Where the command writes: the answer on stdout, everything else on stderr; live on a terminal, plain anywhere else.
 
-On a terminal the answer is written as it comes, and what is invisible in it is spelt out. Anywhere else stdout gets the
-answer's own characters, as UTF-8, once it is whole: what a program reads there is the answer and nothing but the answer.
+On a terminal the answer is set as Markdown while it comes, block by block, and what is invisible in it is spelt out; a
+terminal that cannot rewrite its lines gets it as it comes. Anywhere else stdout gets the answer's own characters, as UTF-8,
+once it is whole: what a program reads there is the answer and nothing but the answer.
 """
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import sys
 import time
-import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Literal, NamedTuple, TextIO
+from functools import partial
+from typing import TYPE_CHECKING, Literal, NamedTuple, TextIO
 
 from tenuto import settings
+from tenuto.cli.cells import clipped, size
 from tenuto.cli.escaping import json_shown, one_line, shown
-from tenuto.cli.exits import Told
 from tenuto.cli.pipe import Unread
+
+if TYPE_CHECKING:
+    from tenuto.cli.exits import Told
+    from tenuto.cli.live import Coming
 
 __all__ = ["Looks", "Screen", "Style", "complain", "looks", "painted", "write_document", "write_text"]
 
 Style = Literal["", "dim", "bold", "red", "yellow"]
+_Where = Literal["out", "err"]
 _CODES = {"dim": "2", "bold": "1", "red": "31", "yellow": "33"}
 _LINE = 600
 """A provider may answer with a whole page."""
 _TURNS = "|/-\\"
+_PAUSE = 0.1
+"""What comes is drawn ten times a second at most."""
+_REFLOWING = (
+    "TERM_PROGRAM",
+    "VTE_VERSION",
+    "TMUX",
+    "WT_SESSION",
+    "KITTY_WINDOW_ID",
+    "KONSOLE_VERSION",
+    "ALACRITTY_WINDOW_ID",
+)
+"""Set by terminals that break their lines anew in a narrower window. Those that are not known may do so or not."""
 
 
 class Looks(NamedTuple):
@@ -38,6 +58,8 @@ class Looks(NamedTuple):
     out_color: bool
     err_color: bool
     quiet: bool = False
+    out_drawn: bool = False
+    """Stdout is a terminal that can rewrite its lines: Markdown is set there."""
 
 
 def looks(color: str = "auto", *, quiet: bool = False) -> Looks:
@@ -47,11 +69,20 @@ def looks(color: str = "auto", *, quiet: bool = False) -> Looks:
     plain = color == "never" or (color == "auto" and (dumb or bool(settings.value("NO_COLOR"))))
     return Looks(
         out,
-        err and not dumb,
+        err and not dumb and (not out or _is_same()),
         not plain and (out or color == "always"),
         not plain and (err or color == "always"),
         quiet,
+        out and not dumb and "utf" in (sys.stdout.encoding or "").lower(),
     )
+
+
+def _is_same() -> bool:
+    """Whether stdout and stderr are the same terminal: of two, one is drawn on."""
+    try:
+        return os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno())
+    except (OSError, ValueError):
+        return True
 
 
 def _is_terminal(stream: TextIO | None) -> bool:
@@ -100,6 +131,8 @@ def _put(stream: TextIO, text: str) -> None:
 def complain(told: Told, error: BaseException | None = None) -> None:
     """Say what went wrong, and what to do next; with `TENUTO_DEBUG`, also where."""
     if error is not None and settings.value("TENUTO_DEBUG"):
+        import traceback
+
         _to_err("".join(traceback.format_exception(error)))
     _to_err(f"error: {one_line(told.what, _LINE)}\n" + (f"  {one_line(told.next, _LINE)}\n" if told.next else ""))
 
@@ -110,65 +143,108 @@ def _to_err(text: str) -> None:
             _put(sys.stderr, shown(text))
 
 
-def _columns() -> int:
-    """How wide the terminal is at the moment."""
-    try:
-        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
-    except (OSError, ValueError):
-        return 80
-
-
 class Screen:
     """What is seen of one run. Whoever writes here gives text as it came: it is spelt out here."""
 
-    def __init__(self, how: Looks) -> None:
-        self.how = how
-        self._out = sys.stdout
-        self._open: Literal["", "out", "err"] = ""
+    def __init__(self, how: Looks, clock: Callable[[], float] = time.monotonic) -> None:
+        self.how = how if how.out_live else how._replace(out_drawn=False)
+        self._out = sys.stdout or io.StringIO()  # closed by who called: the answer goes nowhere
+        self._clock = clock
+        self._open: _Where | Literal[""] = ""
         """On which of the two a line was begun and not ended."""
-        self._status = ""
-        self._since = 0.0
-        self._drawn = 0
+        self._coming: Coming | None = None
+        """What is drawn while it comes."""
+        self._stood = False
+        """Whether something of the reply stands on the screen, and cannot be taken back."""
+        self._status = self._tally = ""
+        self._since = self._drawn_at = 0.0
         self._turn = 0
-        self._held: list[tuple[str, Style]] | None = None
+        self._held: list[Callable[[], None]] | None = None
+        """What waits while somebody is asked."""
+        from tenuto.cli.live import Area  # who only prints a list loads none of it
 
-    # --- the answer ---
+        reflows = bool(settings.found(_REFLOWING)) and not settings.value("STY")
+        self._area = Area(self._to_area, self._window, reflows=reflows)
 
-    def answer(self, text: str) -> bool:
-        """A piece of what the model says; return whether it was written.
+    # --- what the model says ---
 
-        Off a terminal nothing is written before it is whole: see `finish`.
-        """
-        if not (self.how.out_live and text):
-            return False
-        self._ready("out")
-        write_text(text, to=self._out)
-        self._open = "" if text.endswith("\n") else "out"
-        return True
+    def answer(self, text: str) -> None:
+        """A piece of what the model says. Off a terminal nothing is written before it is whole: see `finish`."""
+        if not (self.how.out_live and text) or self._waits(partial(self.answer, text)):
+            return
+        if self.how.out_drawn:
+            self._came("out", text)
+        else:
+            self._ready("out")
+            self._write(shown(text))
+            self._open, self._stood = "" if text.endswith("\n") else "out", True
+
+    def aside(self, text: str, style: Style = "dim") -> None:
+        """A piece of what is not the answer, a thought."""
+        if self.how.quiet or not text or self._waits(partial(self.aside, text, style)):
+            return
+        if self.how.err_live:
+            self._came("err", text, style)
+        else:
+            self._ready("err")
+            self._err(painted(shown(text), style, color=self.how.err_color))
+            self._open, self._stood = "" if text.endswith("\n") else "err", True
 
     def finish(self, text: str, *, streamed: bool = True) -> None:
         """The whole answer, which ends with a line's end. On a terminal it stands there already if it was streamed."""
-        if self.how.out_live and streamed:
-            self.end_line()
-        elif text:
+        if not (self.how.out_live and streamed) and text:
             self.clear()
-            write_text(text if text.endswith("\n") else f"{text}\n", to=self._out)
+            if self.how.out_drawn:
+                self.answer(text)
+            else:
+                write_text(text if text.endswith("\n") else f"{text}\n", to=self._out)
+        if self.how.out_live:
+            self.end_line()
 
     def document(self, document: bytes) -> None:
         """A JSON document in the place of the answer."""
         self.clear()
         write_document(document, to=self._out)
 
-    # --- everything else ---
+    def begin_reply(self) -> None:
+        """A reply begins: what stands on the screen is not of it."""
+        self.end_line()
+        self._stood = False
 
-    def aside(self, text: str, style: Style = "dim") -> bool:
-        """A piece of what is not the answer, a thought; return whether it was written."""
-        if self.how.quiet or not text:
-            return False
-        self._ready("err")
-        self._err(painted(shown(text), style, color=self.how.err_color))
-        self._open = "" if text.endswith("\n") else "err"
-        return True
+    def take_back(self) -> bool:
+        """The reply broke off: take away what can be taken; return whether something of it is left."""
+        self._coming = None
+        self.end_line()
+        stood, self._stood = self._stood, False
+        return stood
+
+    def _came(self, where: _Where, text: str, style: Style = "") -> None:
+        coming = self._coming
+        if coming is None or coming.where != where:
+            self.end_line()
+            coming = self._coming = self._new(where, style)
+        good = coming.feed(text)
+        if good:
+            self._for_good(coming, good)
+        if good or self._clock() - self._drawn_at >= _PAUSE:
+            self._draw()
+
+    def _new(self, where: _Where, style: Style) -> Coming:
+        from tenuto.cli.live import Answer, Thought
+
+        if where == "out":
+            return Answer(self._columns, color=self.how.out_color)
+        return Thought(self._columns, partial(painted, style=style, color=self.how.err_color))
+
+    def _for_good(self, coming: Coming, text: str) -> None:
+        self._stood = True
+        if coming.where == "out":
+            self._write(self._area.taken() + text)
+        else:
+            self._area.erase()
+            self._err(text)
+
+    # --- everything else ---
 
     def note(self, line: str, style: Style = "") -> None:
         """A line of what is not the answer."""
@@ -176,18 +252,29 @@ class Screen:
             self.say(line, style)
 
     def say(self, line: str, style: Style = "") -> None:
-        """A line that is said however quiet it is to be. While somebody is asked, it waits."""
-        if self._held is not None:
-            self._held.append((line, style))
+        """A line that is said however quiet it is to be. While somebody is asked, it waits.
+
+        It does not break what is coming: that goes on below it.
+        """
+        if self._waits(partial(self.say, line, style)):
             return
-        self.end_line()
+        if self._coming is None:
+            self.end_line()
+        self.clear()
         self._err(painted(shown(line), style, color=self.how.err_color) + "\n")
+        if self._coming is not None:
+            self._draw()
 
     def end_line(self) -> None:
-        """End the line that was begun."""
+        """End what is coming, and the line that was begun."""
+        if self._waits(self.end_line):
+            return
         self.clear()
+        coming, self._coming = self._coming, None
+        if coming is not None and (good := coming.end()):
+            self._for_good(coming, good)
         if self._open == "out":
-            write_text("\n", to=self._out)
+            self._write("\n")
         elif self._open == "err":
             self._err("\n")
         self._open = ""
@@ -208,39 +295,83 @@ class Screen:
             self._open = ""  # the answer ended the line
         finally:
             held, self._held = self._held or [], None
-            for line, style in held:
-                self.say(line, style)
+            for said in held:
+                said()
 
-    def _ready(self, where: Literal["out", "err"]) -> None:
+    def _waits(self, said: Callable[[], None]) -> bool:
+        """While somebody is asked, what is said is kept for later."""
+        if self._held is None:
+            return False
+        self._held.append(said)
+        return True
+
+    def _ready(self, where: _Where) -> None:
         """Two that share a terminal do not share a line."""
         self.clear()
-        if self._open and self._open != where:
+        if self._coming is not None or (self._open and self._open != where):
             self.end_line()
+
+    def _write(self, text: str) -> None:
+        """Write to the terminal that stdout is. If that is gone, it is a signal that says so; what comes is kept all the same."""
+        try:
+            write_text(text, escape=False, to=self._out)
+        except OSError as exc:
+            if exc.errno != errno.EIO:
+                raise
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), self._out.fileno())
 
     def _err(self, text: str) -> None:
         if sys.stderr is not None:
             with suppress(OSError, ValueError):  # nobody hears it: that is no reason not to work
                 _put(sys.stderr, text)
 
-    # --- that something goes on ---
+    # --- what is drawn ---
 
     def status(self, text: str) -> None:
         """Say what goes on; empty: nothing does. It is seen on a terminal only."""
-        self.clear()
-        self._status, self._since = text, time.monotonic()
+        if text != self._status:
+            self._status, self._since = text, self._clock()
+        if not text:
+            self.clear()
+
+    def tally(self, text: str) -> None:
+        """Say what it has come to so far; that stands behind what goes on."""
+        self._tally = text
 
     def tick(self) -> None:
-        """Draw what goes on, where nothing else stands on the line."""
-        if not self._status or self.how.quiet or not self.how.err_live or self._open or self._held is not None:
-            return
+        """Draw what goes on and what comes, where nothing else stands on the line."""
         self._turn += 1
-        spent = int(time.monotonic() - self._since)
-        text = f"{_TURNS[self._turn % len(_TURNS)]} {self._status}{f' {spent} s' if spent else ''}"[: _columns() - 1]
-        self._err(f"\r{text}{' ' * max(self._drawn - len(text), 0)}")
-        self._drawn = len(text)
+        self._draw()
 
     def clear(self) -> None:
         """Take what was drawn away."""
-        if self._drawn:
-            self._err(f"\r{' ' * self._drawn}\r")
-            self._drawn = 0
+        self._area.erase()
+
+    def _draw(self) -> None:
+        if self._open or not (self.how.out_drawn or self.how.err_live):
+            return
+        self._drawn_at = self._clock()
+        window = self._window()
+        rows = self._coming.rows(window.columns, max(window.lines - 3, 1)) if self._coming is not None else []
+        if self._status and self.how.err_live and not self.how.quiet:
+            rows.append(self._status_row(window.columns))
+        self._area.draw(rows)
+
+    def _status_row(self, columns: int) -> str:
+        spent = int(self._clock() - self._since)
+        parts = (f"{_TURNS[self._turn % len(_TURNS)]} {self._status}", f"{spent} s" if spent else "", self._tally)
+        row = clipped(shown("  ".join(filter(None, parts))), columns - 1)
+        return painted(row, "dim", color=self.how.err_color)
+
+    def _window(self) -> os.terminal_size:
+        return size(self._out if self.how.out_drawn else sys.stderr)
+
+    def _columns(self) -> int:
+        return self._window().columns
+
+    def _to_area(self, text: str) -> None:
+        stream = self._out if self.how.out_drawn else sys.stderr
+        if stream is not None:
+            with suppress(OSError, ValueError):  # it was to be taken away again
+                _put(stream, text)

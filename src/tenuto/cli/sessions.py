@@ -1,62 +1,200 @@
-"""`tenuto sessions`: what is kept."""
+"""`tenuto sessions`: what is kept. Without another word it is the list; the other words are in files of their own."""
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from tenuto.cli.options import store_option
 
 if TYPE_CHECKING:
-    from tenuto.store.protocol import StoredSession
+    from collections.abc import Callable
 
-__all__ = ["command"]
+    from tenuto.store.glance import Glimpse
+    from tenuto.store.protocol import StoredSession
+    from tenuto.store.shelf import Wanted
+
+__all__ = ["BELOW", "command"]
+
+BELOW = {
+    "list": ("sessions", "List them, the last one first; as without a word."),
+    "search": ("sessions_looking", "Find what was said by its words."),
+    "rename": ("sessions_changing", "Call a session something."),
+    "archive": ("sessions_changing", "Put sessions away, or fetch them back."),
+    "rm": ("sessions_changing", "Remove sessions for good."),
+    "stats": ("sessions_looking", "Say how much there is."),
+    "verify": ("sessions_looking", "Look for damage."),
+    "gc": ("sessions_changing", "Remove what nothing refers to any more."),
+    "reindex": ("sessions_changing", "Make what searches look into anew."),
+    "backup": ("sessions_changing", "Write a copy of everything to a file."),
+}
+"""Each word behind `sessions`: the file it is in, which is loaded when it is called, and what it does."""
 
 _EXAMPLES = """\b
 Examples:
   tenuto sessions
   tenuto sessions -n 100 --all
   tenuto sessions --json | jq -r '.[0].id'
+  tenuto sessions search weather Oslo
+  tenuto sessions rename last trip
+  tenuto sessions rm 01m7q2 trip
+  tenuto sessions verify
 """
 
 
-@click.command("sessions", epilog=_EXAMPLES)
-@click.option("-n", "--number", type=click.IntRange(min=1), default=20, show_default=True, help="How many.")
-@click.option("--all", "every", is_flag=True, help="Also those put away, and those of named agents and sub-agents.")
-@click.option("--json", "as_json", is_flag=True, help="A JSON array.")
-@store_option
-def command(number: int, every: bool, as_json: bool, store: str | None) -> int:
-    """List the sessions that are kept, the last one first.
+class _Sessions(click.Group):
+    """Loads a word's file when the word is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(BELOW)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        if cmd_name not in BELOW:
+            return None
+        if cmd_name == "list":
+            return _list
+        found = getattr(importlib.import_module(f"tenuto.cli.{BELOW[cmd_name][0]}"), cmd_name)
+        assert isinstance(found, click.Command)
+        return found
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """Find the word; say which ones are spelt alike if there is none. What stands before it holds for it, too."""
+        word = args[0]
+        if word not in BELOW and not ctx.resilient_parsing:
+            import difflib
+
+            near = difflib.get_close_matches(word, BELOW, n=2)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(BELOW)}"
+            raise click.UsageError(f"there is nothing called {word!r} to do with sessions: {hint}", ctx)
+        said = {name for name in ctx.params if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT}
+        ctx.default_map = {word: {name: ctx.params[name] for name in said}}
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the words from the table: none of their files is loaded."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, says) for name, (_, says) in BELOW.items()])
+
+
+def _list_options(command: Callable[..., int]) -> Callable[..., int]:
+    for option in reversed(
+        (
+            click.option("-n", "--number", type=click.IntRange(min=1), default=20, show_default=True, help="How many."),
+            click.option(
+                "--all", "every", is_flag=True, help="Also those put away, and those of named agents and sub-agents."
+            ),
+            click.option("--json", "as_json", is_flag=True, help="A JSON array."),
+            store_option,
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@click.group(
+    "sessions", cls=_Sessions, invoke_without_command=True, epilog=_EXAMPLES, subcommand_metavar="[COMMAND] [ARGS]..."
+)
+@_list_options
+@click.pass_context
+def command(ctx: click.Context, number: int, every: bool, as_json: bool, store: str | None) -> int:
+    """List the sessions that are kept, the last one first; or do something with them.
 
     The id is shown as far as it takes to find the session: tenuto resume ID, tenuto show ID. A session that is open and
     that nobody has was broken off; tenuto resume goes on with it.
+
+    tenuto sessions COMMAND --help says more about each command.
     """
-    import asyncio
+    return 0 if ctx.invoked_subcommand else _listed(number, every=every, as_json=as_json, store=store)
 
-    from tenuto.cli.reading import reading, when
+
+@click.command("list", epilog=_EXAMPLES.replace("sessions -", "sessions list -"))
+@_list_options
+def _list(number: int, every: bool, as_json: bool, store: str | None) -> int:
+    """List the sessions that are kept, the last one first.
+
+    The id is shown as far as it takes to find the session. A session that is open and that nobody has was broken off.
+    """
+    return _listed(number, every=every, as_json=as_json, store=store)
+
+
+def _listed(number: int, *, every: bool, as_json: bool, store: str | None) -> int:
     from tenuto.cli.screen import write_document, write_text
-    from tenuto.core import jsonio
+    from tenuto.store.shelf import Wanted
 
-    async def listed() -> list[StoredSession]:
-        async with reading(store) as opened:
-            if opened is None:
-                return []
-            page = await opened.sessions(agent=None if every else "", archived=None if every else False, limit=number)
-            return list(page.sessions)
-
-    found = asyncio.run(listed())
+    wanted = Wanted(None if every else "", None, None if every else False, "updated", number, "")
     if as_json:
-        write_document(jsonio.encode([_fields(one) for one in found]))
-    elif not found:
+        from tenuto.core import jsonio
+
+        write_document(jsonio.encode([_fields(one) for one in _whole(wanted, store)]))
+        return 0
+    found = _glimpses(wanted, store)
+    if not found:
         click.echo('no sessions yet: begin one with tenuto run "..."', err=True)
-    else:
-        rows = [_row(one, id, when(one.meta.updated_at)) for one, id in zip(found, _ids(found), strict=True)]
-        write_text(_table([("ID", "CHANGED", "STATUS", "MODEL", "MESSAGES", "TITLE"), *rows]), escape=True)
+        return 0
+    from tenuto.cli.columns import columns
+
+    rows = [_row(one, id) for one, id in zip(found, _ids(found), strict=True)]
+    write_text(columns([("ID", "CHANGED", "STATUS", "MODEL", "MESSAGES", "TITLE"), *rows]), escape=True)
     return 0
 
 
-def _ids(found: list[StoredSession]) -> list[str]:
+# --- from where -------------------------------------------------------------------------------------------------------
+
+
+def _glimpses(wanted: Wanted, place: str | None) -> list[Glimpse]:
+    """A file is looked into without a loop: most of what a list costs is loading."""
+    from tenuto.cli.reading import file_at, is_missing
+
+    file = file_at(place)
+    if file is None:
+        from tenuto.store.glance import glimpse_of
+
+        return [glimpse_of(one) for one in _awaited(wanted, place)]
+    if is_missing(str(file)):
+        return []
+    from tenuto.store.glance import glimpses
+
+    return glimpses(file, wanted)
+
+
+def _whole(wanted: Wanted, place: str | None) -> list[StoredSession]:
+    from tenuto.cli.reading import file_at, is_missing
+
+    file = file_at(place)
+    if file is None:
+        return _awaited(wanted, place)
+    if is_missing(str(file)):
+        return []
+    from tenuto.store.glance import page
+
+    return list(page(file, wanted).sessions)
+
+
+def _awaited(wanted: Wanted, place: str | None) -> list[StoredSession]:
+    import asyncio
+
+    from tenuto.cli.reading import reading
+
+    async def listed() -> list[StoredSession]:
+        async with reading(place) as store:
+            if store is None:
+                return []
+            page = await store.sessions(agent=wanted.agent, archived=wanted.archived, limit=wanted.limit)
+            return list(page.sessions)
+
+    return asyncio.run(listed())
+
+
+# --- as it is shown ---------------------------------------------------------------------------------------------------
+
+
+def _ids(found: list[Glimpse]) -> list[str]:
     """The ids, each as far as it takes to tell it from the others."""
     from tenuto.cli.reading import short
 
@@ -65,34 +203,13 @@ def _ids(found: list[StoredSession]) -> list[str]:
     return [s if shorts.count(s) == 1 else id for s, id in zip(shorts, ids, strict=True)]
 
 
-def _state(one: StoredSession) -> str:
-    return "running" if one.holder else one.meta.status
-
-
-def _row(one: StoredSession, id: str, changed: str) -> tuple[str, ...]:
+def _row(one: Glimpse, id: str) -> tuple[str, ...]:
     from tenuto.cli.escaping import one_line
+    from tenuto.cli.reading import when
 
-    title = one_line(one.name or one.meta.title, 60)
-    return id, changed, _state(one), one_line(one.meta.model, 40), str(one.meta.message_count), title
-
-
-def _table(rows: list[tuple[str, ...]]) -> str:
-    """Columns as wide as their widest, but for the last."""
-    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)][:-1]
-    lines = []
-    for row in rows:
-        cells = [cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=False)]
-        lines.append("  ".join([*cells, row[-1]]).rstrip())
-    return "\n".join(lines) + "\n"
-
-
-def _width(text: str) -> int:
-    """How many places a terminal gives a text."""
-    import unicodedata
-
-    return sum(
-        0 if unicodedata.combining(sign) else 2 if unicodedata.east_asian_width(sign) in "WF" else 1 for sign in text
-    )
+    title, model = one_line(one.name or one.title, 60), one_line(one.model, 40)
+    status = "running" if one.holder else one_line(one.status, 40)
+    return id, when(one.updated_at), status, model, str(one.message_count), title
 
 
 def _fields(one: StoredSession) -> dict[str, Any]:
@@ -101,7 +218,7 @@ def _fields(one: StoredSession) -> dict[str, Any]:
         "id": one.id,
         "name": one.name,
         "title": meta.title,
-        "status": _state(one),
+        "status": "running" if one.holder else meta.status,
         "model": meta.model,
         "agent": meta.agent,
         "messages": meta.message_count,

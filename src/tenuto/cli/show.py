@@ -10,7 +10,7 @@ from tenuto.cli.options import color_option, store_option
 
 if TYPE_CHECKING:
     from tenuto.core.journal import Entry
-    from tenuto.store.protocol import StoredSession
+    from tenuto.store.protocol import Store, StoredSession
 
 __all__ = ["command"]
 
@@ -25,14 +25,14 @@ Examples:
 @click.command("show", epilog=_EXAMPLES)
 @click.argument("session", default="last")
 @click.option("--hide-thinking", is_flag=True, help="Leave out what the model thought.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document with every entry.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document: every entry, the losses, the forks.")
 @store_option
 @color_option
 def command(session: str, hide_thinking: bool, as_json: bool, store: str | None, color: str) -> int:
     """Show SESSION: an id, how one begins, a name, last, or ~N for the N-th before the last.
 
     Nothing is written, and it does not matter whether somebody works on the session. Entries of a later version of tenuto
-    are shown as they are.
+    are shown as they are. Behind who speaks stands the number of the message: tenuto fork --at takes it.
     """
     import asyncio
 
@@ -42,35 +42,48 @@ def command(session: str, hide_thinking: bool, as_json: bool, store: str | None,
     if as_json:
         write_document(asyncio.run(_document(session, store)))
         return 0
-    stored, entries = asyncio.run(_read(session, store))
-    for text in told(stored, entries, thinking=not hide_thinking, color=looks(color).out_color):
+    stored, entries, forks = asyncio.run(_read(session, store))
+    for text in told(stored, entries, forks, thinking=not hide_thinking, color=looks(color).out_color):
         write_text(text, escape=False)  # what was said is spelt out there, which leaves the colors
     return 0
 
 
-async def _read(named: str, place: str | None) -> tuple[StoredSession, list[Entry]]:
-    from tenuto.cli.reading import found, reading
+async def _read(named: str, place: str | None) -> tuple[StoredSession, list[Entry], list[str]]:
+    from tenuto.cli.reading import existing, found
 
-    async with reading(place) as store:
-        if store is None:
-            raise _none(named)
+    async with existing(place, named) as store:
         id = await found(store, named)
-        return await store.session(id), await store.read(id)
+        return await store.session(id), await store.read(id), await _forks(store, id)
+
+
+async def _forks(store: Store, id: str) -> list[str]:
+    """The sessions that were forked off this one, the first one first."""
+    from tenuto.cli.reading import every
+
+    return sorted([one.id async for one in every(store) if one.parent == id])
 
 
 async def _document(named: str, place: str | None) -> bytes:
-    """The session and its entries, as an export has them."""
-    from tenuto.cli.reading import found, reading
+    """The session and its entries, as an export has them; what was lost on the way, and what was forked off."""
+    from tenuto.cli.losing import losses_of
+    from tenuto.cli.reading import existing, found
+    from tenuto.core import jsonio
     from tenuto.store.transfer import export_session
 
-    async with reading(place) as store:
-        if store is None:
-            raise _none(named)
-        lines = [line.rstrip(b"\n") async for line in export_session(store, await found(store, named))]
-    return b'{"session":' + lines[0] + b',"entries":[' + b",".join(lines[1:]) + b"]}"
-
-
-def _none(named: str) -> Exception:
-    from tenuto.errors import SessionNotFound
-
-    return SessionNotFound(f"no session is called {named[:80]!r}: there are none yet")
+    async with existing(place, named) as store:
+        id = await found(store, named)
+        head, *lines = [line.rstrip(b"\n") async for line in export_session(store, id)]
+        losses = jsonio.encode(list(losses_of(await store.read(id))))
+        forks = jsonio.encode(await _forks(store, id))
+    pieces = (
+        b'{"session":',
+        head,
+        b',"entries":[',
+        b",".join(lines),
+        b'],"losses":',
+        losses,
+        b',"forks":',
+        forks,
+        b"}",
+    )
+    return b"".join(pieces)

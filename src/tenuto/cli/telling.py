@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from tenuto.cli.escaping import one_line, shown
+from tenuto.cli.losing import loss_line
 from tenuto.cli.reading import when
 from tenuto.cli.render import call_lines, part_line, said_of
 from tenuto.cli.screen import Style, painted
@@ -16,6 +17,7 @@ from tenuto.core.journal import (
     Decided,
     Entry,
     Failed,
+    Fold,
     HandedOver,
     Linked,
     Lost,
@@ -37,17 +39,25 @@ _LINES = 40
 _RAW = 400
 
 
-def told(stored: StoredSession, entries: Iterable[Entry], *, thinking: bool, color: bool) -> Iterator[str]:
-    """Yield the page, piece by piece, each with its line's end. Nothing in it can be obeyed by a terminal but colors."""
+def told(
+    stored: StoredSession, entries: Iterable[Entry], forks: Sequence[str], *, thinking: bool, color: bool
+) -> Iterator[str]:
+    """Yield the page, piece by piece, each with its line's end. Nothing in it can be obeyed by a terminal but colors.
+
+    `forks` are the sessions that were forked off it. Messages have the numbers by which a session can be forked.
+    """
     page = _Page(thinking=thinking)
-    for style, text in (*_head(stored), *(piece for entry in entries for piece in page.entry(entry))):
+    for style, text in _head(stored, forks):
         yield painted(text, style, color=color) + "\n"
+    for entry in entries:
+        for style, text in page.entry(entry):
+            yield painted(text, style, color=color) + "\n"
 
 
 Piece = tuple[Style, str]
 
 
-def _head(stored: StoredSession) -> Iterator[Piece]:
+def _head(stored: StoredSession, forks: Sequence[str]) -> Iterator[Piece]:
     meta = stored.meta
     state = f"running ({stored.holder})" if stored.holder else meta.status
     yield "bold", f"session {stored.id}{f' {one_line(stored.name, 80)}' if stored.name else ''}"
@@ -56,6 +66,8 @@ def _head(stored: StoredSession) -> Iterator[Piece]:
     facts += [f"begun {when(meta.created_at)}"] if meta.created_at else []
     facts += [f"forked off {stored.parent}"] if stored.parent else []
     yield "dim", ", ".join(filter(None, facts))
+    if forks:
+        yield "dim", f"forked off it: {', '.join(forks)}"
 
 
 class _Page:
@@ -65,10 +77,12 @@ class _Page:
         self._thinking = thinking
         self._calls: tuple[ToolCallView, ...] = ()
         self._model = ""
+        self._fold = Fold()
 
     def entry(self, entry: Entry) -> Iterator[Piece]:
         """Yield what an entry comes to; most of those that only keep the books come to nothing."""
         act = entry.act
+        self._fold.take(entry)
         if isinstance(act, Strange):
             yield (
                 "yellow",
@@ -79,7 +93,7 @@ class _Page:
         elif isinstance(act, Returned):
             yield from self._result(act)
         elif isinstance(act, Said | Steered):
-            yield from _message(act.message)
+            yield from _message(act.message, f" ({len(self._fold)})")
         else:
             yield from self._rest(act)
 
@@ -117,7 +131,7 @@ class _Page:
     def _reply(self, act: Replied) -> Iterator[Piece]:
         message = act.message
         self._calls = tuple(message.tool_calls())
-        yield "bold", f"\n{one_line(self._model, 80) or 'model'}"
+        yield "bold", f"\n{one_line(self._model, 80) or 'model'} ({len(self._fold)})"
         for block in message.blocks:
             yield from self._block(block)
         if message.stop_reason in ("length", "content_filter", "error"):
@@ -155,21 +169,17 @@ class _Page:
         yield ("red" if act.result.is_error else ""), f"  {mark} {self._name(act.ordinal)}{how}\n{text}"
 
 
-def _message(message: Message) -> Iterator[Piece]:
+def _message(message: Message, number: str = "") -> Iterator[Piece]:
     if isinstance(message, UserMessage):
-        yield "bold", "\nuser"
-        yield "", _indented(said_of(message.content))
-    elif isinstance(message, AssistantMessage):
-        yield "bold", "\nmodel"
-        yield "", _indented(str(message))
+        who, text = "user", said_of(message.content)
     else:
-        yield "bold", "\nsystem"
-        yield "", _indented(str(message))
+        who, text = ("model" if isinstance(message, AssistantMessage) else "system"), str(message)
+    yield "bold", f"\n{who}{number}"
+    yield "", _indented(text)
 
 
 def _loss(loss: Loss) -> Piece:
-    remedy = f"; {loss.remedy}" if loss.remedy else ""
-    return "yellow", f"  lost: {one_line(f'{loss.what} ({loss.place}){remedy}', _RAW)}"
+    return "yellow", f"  lost: {one_line(loss_line(loss), _RAW)}"
 
 
 def _indented(text: str) -> str:

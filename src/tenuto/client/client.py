@@ -140,13 +140,13 @@ class AsyncClient:
 
         An answer that does not fit goes back with the reason, `repairs` times; then `SchemaMismatch` is raised.
         """
-        from tenuto.client.structured import ask
+        from tenuto.client.structured import ask, takes_schemas
 
         if kind is None:
             messages, kind = None, messages
         waits = _waits(parameters.pop("timeout", None), self._waits)
         request = self._request(model, messages, parameters, stream=False)
-        native = _takes_schemas(self._door.target(request.model))
+        native = takes_schemas(self._door.target(request.model))
 
         total_at = _total_at(waits)
 
@@ -315,12 +315,6 @@ class AsyncClient:
             raise out_of_time(waits, name)
 
         return send
-
-
-def _takes_schemas(target: Target) -> bool:
-    """Tell whether the model can be held to a schema, and the provider's dialect can say so."""
-    said = target.dialect != "openai-chat" or target.provider.chat.json_schema
-    return said and target.traits.structured_output == "native"
 
 
 @contextmanager

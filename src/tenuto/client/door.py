@@ -48,6 +48,9 @@ class Way(msgspec.Struct, frozen=True):
     secret: str
     account: str
     platform: str = ""
+    header: str = ""
+    row: Provider | None = None
+    """Whose way it is: a simulator is another for each part that it plays."""
 
     def url(self, path: str) -> str:
         """Put a path below the address; a query that the address ends in stays at the end."""
@@ -78,6 +81,8 @@ class Door:
         self._own: dict[str, Provider] = {}
         self._placed: set[str] = set()
         self._simulated = Simulated()
+        self._ways: dict[str, Way] = {}
+        """The last way to each row: it is the same as long as address and key are."""
         if isinstance(providers, Mapping):
             for name, config in providers.items():
                 self._configure(name, config)
@@ -118,8 +123,6 @@ class Door:
 
         Raise `MissingKey`, which names the variable, or `TenutoError` for an address with a gap.
         """
-        from tenuto.providers import fingerprint
-
         row = target.provider
         written = row.base_urls.get(target.dialect, row.base_url)
         if row.plays and _WORD.search(written):
@@ -131,9 +134,10 @@ class Door:
         header = "authorization" if bearer else _HEADERS[row.auth]
         if not key and header not in given and (row.key_env or row.bearer_env) and row.auth != "none":
             raise _missing(row, base_url, bound=bound)
-        auth = {header: f"Bearer {key}" if header == "authorization" else key} if key else {}
-        host = "" if row.plays else urlsplit(base_url).netloc.rpartition("@")[2].lower()  # a simulator is whom it plays
-        return Way(base_url, auth, key, fingerprint(row, base_url, key), host)
+        last = self._ways.get(row.name)
+        if last is None or (last.base_url, last.secret, last.header, last.row) != (base_url, key, header, row):
+            last = self._ways[row.name] = _way(row, base_url, key, header)
+        return last
 
     async def close(self) -> None:
         """Stop what was started to be asked."""
@@ -219,6 +223,14 @@ class Door:
         return _clean(await made if inspect.isawaitable(made) else made, row.name), False
 
 
+def _way(row: Provider, base_url: str, key: str, header: str) -> Way:
+    from tenuto.providers import fingerprint
+
+    auth = {header: f"Bearer {key}" if header == "authorization" else key} if key else {}
+    host = "" if row.plays else urlsplit(base_url).netloc.rpartition("@")[2].lower()  # a simulator is whom it plays
+    return Way(base_url, auth, key, fingerprint(row, base_url, key), host, header, row)
+
+
 def _known(row: Provider) -> set[str]:
     """Return the origins to which this row's keys from the environment belong."""
     from tenuto.providers import is_row, provider
@@ -229,6 +241,11 @@ def _known(row: Provider) -> set[str]:
     addresses = [_filled(table, address, strict=False) for address in (table.base_url, *table.base_urls.values())]
     named = settings.found(table.base_url_env)
     return {_origin(address) for address in (*addresses, *([_completed(named, table)] if named else []))}
+
+
+@cache
+def _is_web(address: str) -> bool:
+    return urlsplit(address).scheme in ("http", "https")
 
 
 @cache
@@ -251,6 +268,8 @@ def _completed(address: str, row: Provider) -> str:
 
 def _filled(row: Provider, address: str, *, strict: bool = True) -> str:
     """Fill the words in braces from the environment."""
+    if "{" not in address and (not strict or _is_web(address)):
+        return address
     for word in dict.fromkeys(_WORD.findall(address)):
         if held := settings.found(row.fill.get(word, ())):
             address = address.replace(f"{{{word}}}", held)
@@ -261,7 +280,7 @@ def _filled(row: Provider, address: str, *, strict: bool = True) -> str:
             f"the address of {row.name!r} is {address}: set {' and '.join(variables)}, or pass "
             f"providers={{{row.name!r}: {{'base_url': ...}}}}"
         )
-    if strict and urlsplit(address).scheme not in ("http", "https"):
+    if strict and not _is_web(address):
         raise TenutoError(f"the address of {row.name!r}, {shown(address)!r}, is not one of http:// or https://")
     return address
 

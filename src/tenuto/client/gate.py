@@ -67,7 +67,7 @@ class Gate:
             self._held.append(event)
             return []
         self.open = self._streamed
-        return [*self.left(), event]
+        return [*self.left(), event] if self._held else [event]
 
     def left(self) -> list[Event]:
         """Hand out what is still held back: the attempt is over."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -21,14 +22,19 @@ _SHORTEST = 8
 """How long a secret is at least: shorter ones would be found in any text."""
 
 
+@lru_cache(maxsize=256)
+def _is_secret(name: str) -> bool:
+    return _SECRET.search(name) is not None
+
+
 def masked(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the headers with their secrets covered, to be shown."""
-    return {name: "***" if _SECRET.search(name) else value for name, value in headers.items()}
+    return {name: "***" if _is_secret(name) else value for name, value in headers.items()}
 
 
 def secrets_of(headers: Mapping[str, str]) -> tuple[str, ...]:
     """Return what stands in the headers and must be shown to nobody, whoever quotes it."""
-    held = [piece for name, value in headers.items() if _SECRET.search(name) for piece in _PIECES.split(value)]
+    held = [piece for name, value in headers.items() if _is_secret(name) for piece in _PIECES.split(value)]
     return tuple(sorted({piece for piece in held if len(piece) >= _SHORTEST}, key=len, reverse=True))
 
 

@@ -111,7 +111,9 @@ class Opened:
         self._reply = reply
         self._provider = target.provider.name
         self.watch = watch
-        headers = {name: covered(value, secrets) for name, value in reply.headers.items()}
+        headers = reply.headers
+        if any(secret in value for secret in secrets for value in headers.values()):
+            headers = {name: covered(value, secrets) for name, value in headers.items()}
         self.exchange = Exchange(target, reply.status, headers)
 
     @property

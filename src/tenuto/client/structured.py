@@ -23,10 +23,11 @@ from tenuto.core.narrow import WRAPPED, Narrowed, narrow
 from tenuto.core.request import ChatRequest, JsonSchema
 from tenuto.core.response import ChatResponse
 from tenuto.core.schemas import read, schema_of
+from tenuto.core.target import Target
 from tenuto.core.transcript import Transcript
 from tenuto.errors import LLMError, SchemaMismatch
 
-__all__ = ["Structured", "ask"]
+__all__ = ["Structured", "ask", "asked_for", "fitting", "takes_schemas"]
 
 T = TypeVar("T")
 Chat: TypeAlias = Callable[[ChatRequest], Awaitable[Reply]]
@@ -102,6 +103,42 @@ async def ask(chat: Chat, request: ChatRequest, kind: Any, *, native: bool, repa
             request = msgspec.structs.replace(request, messages=reply.transcript + wanted.repair(unfit))
 
 
+# --- for whoever asks in his own way ----------------------------------------------------------------------------------
+
+
+def takes_schemas(target: Target) -> bool:
+    """Tell whether the model can be held to a schema, and the provider's dialect can say so."""
+    said = target.dialect != "openai-chat" or target.provider.chat.json_schema
+    return said and target.traits.structured_output == "native"
+
+
+def asked_for(kind: Any, *, native: bool) -> tuple[JsonSchema | None, str]:
+    """Return how a type is asked for: a `response_format`, or words for the model where there is none.
+
+    Raise `TypeError` for a type without a schema.
+    """
+    request = _Wanted(kind, native=native).asked_in(ChatRequest(model="", messages=()))
+    form = request.response_format
+    return (form if isinstance(form, JsonSchema) else None), "".join(map(str, request.transcript))
+
+
+def fitting(kind: Any, reply: Reply, *, native: bool) -> str:
+    """Return the JSON of an answer as the model wrote it, with nothing around it. Raise `SchemaMismatch` if it does not fit.
+
+    `native` says how it was asked for: see `asked_for`.
+    """
+    wanted = _Wanted(kind, native=native)
+    try:
+        text = _text(reply)
+        wanted.read(text)
+        return jsonio.as_text(jsonio.check(wanted.bare(text)))
+    except LLMError as exc:
+        raise SchemaMismatch(f"the answer does not fit the schema: {exc}", response=reply.response) from exc
+    except _Unfit as unfit:
+        complaint = _complaint(unfit, _hopeless(reply, str(unfit)), 1)
+        raise SchemaMismatch(complaint, text=reply.text, response=reply.response) from unfit.__cause__
+
+
 # --- what is wanted ---------------------------------------------------------------------------------------------------
 
 
@@ -130,14 +167,16 @@ class _Wanted:
         form_kept = None if isinstance(request.response_format, JsonSchema) else request.response_format
         return msgspec.structs.replace(request, messages=_like(request, said), response_format=form_kept)
 
-    def read(self, text: str) -> Any:
-        """Return the value that the text stands for; raise `_Unfit`."""
-        data: str | msgspec.Raw = text
-        problem = jsonio.problem(data)
+    def bare(self, text: str) -> str | msgspec.Raw:
+        """Return the JSON that the text stands for, out of what it had to be put in; raise `_Unfit`."""
+        problem = jsonio.problem(text)
         if problem:
             raise _Unfit(f"not JSON: {problem}")
-        if self._narrowed is not None and self._narrowed.wrapped:
-            data = _unwrapped(data)
+        return _unwrapped(text) if self._narrowed is not None and self._narrowed.wrapped else text
+
+    def read(self, text: str) -> Any:
+        """Return the value that the text stands for; raise `_Unfit`."""
+        data = self.bare(text)
         if isinstance(self._kind, Mapping):
             value = _value(data)
             _refuse(conform(value, self._schema))

@@ -77,7 +77,7 @@ _plain = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite, 
 
 def _guard(data: bytes) -> None:
     """Refuse nesting over `MAX_DEPTH`. Strings are skipped, so brackets inside them do not count."""
-    if data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
+    if len(data) <= MAX_DEPTH or data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
         return
     depth = 0
     for token in _TOKENS.finditer(data):
@@ -91,6 +91,8 @@ def _guard(data: bytes) -> None:
 
 
 def _bytes(data: bytes | str | Raw) -> bytes:
+    if type(data) is bytes:
+        return data
     if isinstance(data, str):
         return data.encode("utf-8", "surrogatepass")
     return bytes(data)

@@ -200,7 +200,8 @@ class Provider(msgspec.Struct, frozen=True, omit_defaults=True):
     `none` needs no key, and sends one as a bearer token if there is one. A row with a `hosts_others` model asks its
     vendor's table. `models_path` is where the models are listed, below `base_url`; empty: nowhere. `retired` is the day
     (ISO) on which the service ended. `plays` are the rows whose part this one can play: it is a simulator, its models
-    begin with one of them, and its address is the client's to find.
+    begin with one of them, and its address is the client's to find. `default_model` is whom the command asks if there is
+    a key for this row and nobody names a model.
     """
 
     name: str
@@ -227,6 +228,7 @@ class Provider(msgspec.Struct, frozen=True, omit_defaults=True):
     as_of: str = ""
     notes: str = ""
     plays: tuple[str, ...] = ()
+    default_model: str = ""
 
 
 class ModelTraits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
-import signal
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
-from typing import TextIO
 
 from tenuto import settings
-from tenuto.sim.script import Script, load
+from tenuto.sim.serving import Served, Unusable, serve
 
 __all__ = ["main"]
 
@@ -33,10 +28,6 @@ that were put to the test. TENUTO_SIM_SEED, TENUTO_SIM_PACE and TENUTO_SIM_SCRIP
 """
 
 
-class _Usage(Exception):
-    """Something that was given cannot be used: the message says what."""
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until Ctrl-C. Return 0, or 2 if something that was given cannot be used."""
     given = _parser().parse_args(arguments)
@@ -45,10 +36,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         sys.stdout.buffer.write(rules_page().encode())  # the same bytes wherever it is made
         return 0
+    pace = given.pace or settings.value("TENUTO_SIM_PACE")
+    seed = given.seed or settings.value("TENUTO_SIM_SEED")
+    script = given.script or settings.value("TENUTO_SIM_SCRIPT")
     try:
-        with suppress(KeyboardInterrupt):  # where signals cannot be handled in a loop
-            asyncio.run(_serve(given))
-    except _Usage as exc:
+        serve(Served(given.port, seed, pace, given.burst, script, given.quiet))
+    except Unusable as exc:
         sys.stderr.write(f"tenuto.sim: {exc}\n")
         return 2
     return 0
@@ -69,70 +62,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quiet", action="store_true", help="no line for each request on stderr")
     parser.add_argument("--rules", action="store_true", help="print the rules as a page and end")
     return parser
-
-
-async def _serve(given: argparse.Namespace) -> None:
-    from tenuto.sim.simulator import Simulator, parse_pace
-
-    try:
-        pace = parse_pace(given.pace or settings.value("TENUTO_SIM_PACE"))
-        seed = given.seed or settings.value("TENUTO_SIM_SEED") or "tenuto"
-        script = _script(given.script or settings.value("TENUTO_SIM_SCRIPT"))
-        simulator = Simulator(seed, script, pace, given.burst, port=given.port)
-    except ValueError as exc:
-        raise _Usage(str(exc)) from None
-    if not given.quiet:
-        simulator.heard = lambda record: _say(sys.stderr, record.line())
-    try:
-        await simulator.__aenter__()
-    except OSError as exc:
-        raise _Usage(f"port {given.port} cannot be used: {exc.strerror or exc}") from None
-    try:
-        _announce(simulator.base_url)
-        await _told_to_stop()
-    finally:
-        await simulator.__aexit__(None, None, None)
-
-
-def _script(path: str) -> tuple[Script, ...]:
-    if not path:
-        return ()
-    try:
-        return load(Path(path).read_bytes())
-    except OSError as exc:
-        raise _Usage(f"{path}: {exc.strerror}") from None
-    except ValueError as exc:
-        raise _Usage(f"{path}: {exc}") from None
-
-
-def _announce(url: str) -> None:
-    lines = [
-        f"tenuto.sim listens at {url}",
-        "",
-        f"export TENUTO_SIM_URL={url}",
-        f"export ANTHROPIC_BASE_URL={url} ANTHROPIC_API_KEY=none",
-        f"export OPENAI_BASE_URL={url}/v1 OPENAI_API_KEY=none",
-        f"export GOOGLE_GEMINI_BASE_URL={url} GEMINI_API_KEY=none",
-        "",
-        "Ctrl-C ends it.",
-    ]
-    _say(sys.stdout, "\n".join(lines))
-
-
-def _say(stream: TextIO, text: str) -> None:
-    with suppress(OSError):  # nobody listens any more: that is no reason not to serve
-        stream.write(f"{text}\n")
-        stream.flush()
-
-
-async def _told_to_stop() -> None:
-    """Wait for Ctrl-C, or to be asked to end."""
-    told = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    with suppress(NotImplementedError):  # on Windows; there, Ctrl-C ends the loop
-        for name in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(name, told.set)
-    await told.wait()
 
 
 if __name__ == "__main__":

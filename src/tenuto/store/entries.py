@@ -163,8 +163,9 @@ def read(driver: Driver, branch: Branch, after: int, upto: int) -> list[Entry]:
     load = stored.load_act
     try:
         for seq, id, at, fence, kind, body, digest, version in rows:
-            if body is None:
-                raise StoreCorrupt(f"entry {seq} of session {branch.id!r} has lost its body ({digest})")
+            if not isinstance(body, bytes):
+                gone = f"has lost its body ({digest})" if body is None else "has a body that is no bytes"
+                raise StoreCorrupt(f"entry {seq} of session {branch.id!r} {gone}")
             act = load(body)
             called = act.kind if isinstance(act, Strange) else kind
             entries.append(Entry(seq, id, at, fence, called, body, digest, act, version))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -17,7 +17,19 @@ from tenuto.store.leases import Leases
 from tenuto.store.protocol import Fault, Stats
 from tenuto.store.schema import VERSION
 
-__all__ = ["archive", "collect", "counted", "delete", "faults", "file_faults", "folded", "fork", "rename", "there"]
+__all__ = [
+    "archive",
+    "collect",
+    "counted",
+    "delete",
+    "faults",
+    "file_faults",
+    "findable",
+    "folded",
+    "fork",
+    "rename",
+    "there",
+]
 
 _FORK = """
 INSERT INTO sessions (
@@ -45,6 +57,7 @@ _THERE = "SELECT id FROM sessions WHERE head > 0 OR parent <> '' ORDER BY id"
 _SESSIONS = "SELECT count(*) FROM sessions WHERE head > 0 OR parent <> ''"
 _ENTRIES = "SELECT count(*) FROM entries"
 _BLOBS = "SELECT count(*), coalesce(sum(size), 0) FROM blobs"
+_FINDABLE = "SELECT count(*) FROM words"
 _WITHOUT = "SELECT session, count(*) FROM entries WHERE session NOT IN (SELECT id FROM sessions) GROUP BY session"
 _OUTSIDE = "SELECT seq FROM entries WHERE session = ? AND (seq > ? OR seq <= ?) ORDER BY seq"
 _SHOWN = 5
@@ -142,6 +155,12 @@ def counted(driver: Driver, backend: str) -> Stats:
     )
 
 
+def findable(driver: Driver) -> int:
+    """Return how many entries can be found by their words."""
+    [[count]] = driver.rows(_FINDABLE)
+    return int(count)
+
+
 def there(driver: Driver) -> list[str]:
     """Return the ids of all sessions."""
     return [id for (id,) in driver.rows(_THERE)]
@@ -157,11 +176,16 @@ def faults(driver: Driver, session: str) -> list[Fault]:
     """Look for damage in one session."""
     branch = branch_of(driver, session)
     rows = list(rows_of(driver, branch, 0, branch.head))
-    bare = [Fault(session, row[0], f"has lost its body ({row[6]})") for row in rows if row[5] is None]
+    bare = [Fault(session, row[0], _bodiless(row)) for row in rows if not isinstance(row[5], bytes)]
     missing = {fault.seq for fault in bare}
-    entries = [damaged((*row[:5], row[5] or b"", *row[6:])) for row in rows]
+    entries = [damaged((*row[:5], row[5] if isinstance(row[5], bytes) else b"", *row[6:])) for row in rows]
     found = [fault for fault in faults_in(session, branch.head, entries) if fault.seq not in missing]
     return [*bare, *found, *(Fault(session, seq, what) for seq, what in _of_the_row(driver, branch, entries, found))]
+
+
+def _bodiless(row: tuple[Any, ...]) -> str:
+    """SQLite keeps whatever it is given, in whatever column."""
+    return f"has lost its body ({row[6]})" if row[5] is None else "has a body that is no bytes: somebody changed it"
 
 
 def _of_the_row(driver: Driver, branch: Branch, entries: list[Entry], found: list[Fault]) -> Iterator[tuple[int, str]]:

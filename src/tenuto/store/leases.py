@@ -16,6 +16,7 @@ from tenuto.core.journal import SessionMeta
 from tenuto.errors import LeaseLost, SessionInUse, StoreCorrupt, StoreError
 from tenuto.store.driver import Driver, Engine, Held
 from tenuto.store.protocol import Lease
+from tenuto.store.shelf import is_live
 
 __all__ = ["Holding", "Leases", "lost", "meta_of"]
 
@@ -34,8 +35,6 @@ _HEAD = "SELECT head FROM sessions WHERE id = ?"
 _RELEASE = """
 UPDATE sessions SET until = 0, owner = '', pid = 0, host = '', place = '' WHERE id = ? AND owner = ? AND fence = ?
 """
-_TIMES = 10
-"""A lease that ends after as many of its lengths was written before the clock was set back."""
 _TRIES = 5
 
 
@@ -131,7 +130,7 @@ class Leases:
 
     def is_live(self, owner: str, until: int, now: int) -> bool:
         """Tell whether a lease is held, as far as its time says."""
-        return bool(owner) and now < until <= now + _TIMES * self._ttl
+        return is_live(owner, until, now, self._ttl)
 
     def is_free(self, driver: Driver, session: str) -> None:
         """Raise `SessionInUse` if somebody holds a session."""

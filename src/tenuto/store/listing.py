@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 from tenuto.errors import SessionNotFound
 from tenuto.store.driver import Driver
@@ -10,17 +10,11 @@ from tenuto.store.entries import branch_of, clean
 from tenuto.store.ids import chosen, places_back
 from tenuto.store.leases import Leases, meta_of
 from tenuto.store.protocol import Page, StoredSession
+from tenuto.store.shelf import COLUMNS, Wanted, asked
 
 __all__ = ["Wanted", "find", "listed", "shown"]
 
-_COLUMNS = "id, head, name, parent, forked_at, archived, owner, until, pid, host, meta, {order}"
-_LIST = """
-SELECT {columns} FROM sessions
-WHERE (head > 0 OR parent <> '') AND (? = 0 OR agent = ?) AND (? = 0 OR status = ?) AND (? = 0 OR archived = ?)
-AND ({order} < ? OR ({order} = ? AND id < ?))
-ORDER BY {order} DESC, id DESC LIMIT ?
-""".replace("{columns}", _COLUMNS)
-_ONE = "SELECT {columns} FROM sessions WHERE id = ?".replace("{columns}", _COLUMNS.replace("{order}", "updated_at"))
+_ONE = "SELECT {columns} FROM sessions WHERE id = ?".replace("{columns}", COLUMNS.replace("{order}", "updated_at"))
 _CALLED = "SELECT id FROM sessions WHERE (head > 0 OR parent <> '') AND name = ?"
 _BEGINNING = """
 SELECT id FROM sessions WHERE (head > 0 OR parent <> '') AND substr(id, 1, ?) = ? AND (? = 0 OR agent = ?) LIMIT 6
@@ -29,35 +23,14 @@ _BACK = """
 SELECT id FROM sessions WHERE (head > 0 OR parent <> '') AND archived = 0 AND (? = 0 OR agent = ?)
 ORDER BY updated_at DESC, id DESC LIMIT 1 OFFSET ?
 """
-_LAST = 2**63 - 1
-
-
-class Wanted(NamedTuple):
-    """What a list is to show, and how."""
-
-    agent: str | None
-    status: str | None
-    archived: bool | None
-    order: Literal["updated", "created"]
-    limit: int
-    after: str
 
 
 def listed(driver: Driver, leases: Leases, wanted: Wanted) -> Page:
     """List sessions, newest first. A page begins where the one before ended, whatever changed between them."""
-    when, id = _LAST, ""
-    if wanted.after:
-        said, _, id = wanted.after.partition(".")
-        when = int(said)
     limit = max(wanted.limit, 1)
-    filters = (
-        *_filter(wanted.agent),
-        *_filter(wanted.status),
-        int(wanted.archived is not None),
-        int(bool(wanted.archived)),
+    rows = driver.rows(
+        *asked(wanted._replace(agent=_clean(wanted.agent), status=_clean(wanted.status), after=clean(wanted.after)))
     )
-    sql = _LIST.replace("{order}", "updated_at" if wanted.order == "updated" else "created_at")
-    rows = driver.rows(sql, (*filters, when, when, clean(id), limit + 1))
     now = leases.now(driver)
     found = tuple(_session(row, leases, now) for row in rows[:limit])
     return Page(found, f"{rows[limit - 1][-1]}.{found[-1].id}" if len(rows) > limit else "")
@@ -91,6 +64,10 @@ def find(driver: Driver, text: str, agent: str | None) -> str:
 
 def _filter(text: str | None) -> tuple[int, str]:
     return int(text is not None), clean(text or "")
+
+
+def _clean(text: str | None) -> str | None:
+    return None if text is None else clean(text)
 
 
 def _session(row: tuple[Any, ...], leases: Leases, now: int) -> StoredSession:

@@ -8,10 +8,7 @@ alone tells whether its holder lives.
 
 from __future__ import annotations
 
-import hashlib
 import os
-import secrets
-import socket
 import weakref
 from contextlib import suppress
 from pathlib import Path
@@ -80,13 +77,18 @@ class Locks:
             try:
                 self._place = self._named()
             except OSError as exc:
-                raise StoreError(f"the folder of locks {str(self._folder)!r} cannot be used: {exc}") from exc
+                raise StoreError(
+                    f"the folder of locks {str(self._folder)!r} cannot be used: {exc.strerror or exc}: name another place"
+                ) from exc
         return self._place
 
     def hold(self, session: str) -> Held | None:
         """Take the lock on a session; None if a live process has it."""
         if flock is None:
             return _Nothing()
+        import hashlib  # with the next one: only who locks something needs them
+        import socket
+
         path = self._folder / hashlib.sha256(session.encode("utf-8", "surrogatepass")).hexdigest()
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -109,6 +111,8 @@ class Locks:
         path = self._folder / "place"
         with suppress(FileNotFoundError):
             return path.read_text("ascii")
+        import secrets
+
         own = self._folder / f"place.{secrets.token_hex(8)}"
         own.touch(_MODE)
         own.write_text(secrets.token_hex(16), "ascii")

@@ -17,7 +17,7 @@ from tenuto.core.journal import Draft, Entry, SessionMeta, session_meta_of
 from tenuto.errors import LeaseLost, SessionInUse, SessionNotFound, StoreError
 from tenuto.store.checks import faults_in
 from tenuto.store.ids import check_id, check_name, chosen, made_id, places_back
-from tenuto.store.protocol import BLOB, Fault, Hit, Lease, Page, Stats, StoredSession
+from tenuto.store.protocol import BLOB, Fault, Hit, Lease, Page, Stats, StoredSession, Tell
 from tenuto.store.texts import snippet_of, text_of, words_in
 
 __all__ = ["Memory", "MemoryStore", "forgotten", "shared"]
@@ -268,10 +268,15 @@ class MemoryStore:
             backend="memory",
         )
 
-    async def verify(self, session: str | None = None) -> list[Fault]:
+    async def verify(self, session: str | None = None, *, tell: Tell | None = None) -> list[Fault]:
         """Look for damage."""
         rows = [self._found(session)] if session is not None else list(self._rows())
-        return [fault for row in rows for fault in faults_in(row.id, row.head, row.read(0, row.head))]
+        found: list[Fault] = []
+        for done, row in enumerate(rows, 1):
+            found += faults_in(row.id, row.head, row.read(0, row.head))
+            if tell is not None and session is None:
+                tell(done, len(rows))
+        return found
 
     async def gc(self) -> int:
         """Remove what nothing refers to any more."""

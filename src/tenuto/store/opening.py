@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tenuto.store.protocol import Store
+if TYPE_CHECKING:
+    from tenuto.store.protocol import Store
 
-__all__ = ["open_store"]
+__all__ = ["file_of", "open_store"]
 
 
 def open_store(where: str | os.PathLike[str] | Store | None) -> Store:
@@ -24,9 +26,13 @@ def open_store(where: str | os.PathLike[str] | Store | None) -> Store:
     if not isinstance(where, str | os.PathLike):
         return where
     place = os.fspath(where)
-    scheme, separator, rest = place.partition("://")
-    if not separator:
-        return _file(place)
+    file = file_of(place)
+    if file is not None:
+        from tenuto.store.sql import SqlStore
+        from tenuto.store.sqlite import SqliteEngine
+
+        return SqlStore(SqliteEngine(file))
+    scheme, _, rest = place.partition("://")
     if scheme == "memory":
         from tenuto.store.memory import MemoryStore, shared
 
@@ -36,17 +42,18 @@ def open_store(where: str | os.PathLike[str] | Store | None) -> Store:
         from tenuto.store.sql import SqlStore
 
         return SqlStore(PostgresEngine(place))
-    if scheme == "sqlite" and rest.startswith("/") and rest != "/":
-        return _file(rest[1:])
     raise ValueError(
         f"{scheme}://... is no place for a store: name a file, sqlite:///FILE, or postgresql://HOST/DATABASE"
     )
 
 
-def _file(place: str) -> Store:
-    from tenuto.store.sql import SqlStore
-    from tenuto.store.sqlite import SqliteEngine
-
+def file_of(place: str) -> Path | None:
+    """Return the file that a place is; None if it is something else. Raise `ValueError` for a name that no file can have."""
+    if "://" in place:
+        prefix, _, rest = place.partition(":///")
+        if prefix != "sqlite" or not rest:
+            return None
+        place = rest
     if not place or "\0" in place:
         raise ValueError("name a file for the store to be in")
-    return SqlStore(SqliteEngine(Path(place).expanduser()))
+    return Path(place).expanduser()

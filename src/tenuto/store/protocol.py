@@ -12,9 +12,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Literal, Protocol, Self
+from typing import Literal, Protocol, Self, TypeAlias
 
 import msgspec
 
@@ -30,7 +30,11 @@ __all__ = [
     "Stats",
     "Store",
     "StoredSession",
+    "Tell",
 ]
+
+Tell: TypeAlias = Callable[[int, int], object]
+"""Hears how much of something long is done, and how much there is to do."""
 
 ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
 """What a session's id looks like, in full."""
@@ -169,8 +173,11 @@ class Store(Protocol):
     async def stats(self) -> Stats:
         """Count."""
 
-    async def verify(self, session: str | None = None) -> list[Fault]:
-        """Look for damage: digests, order, gaps, pairs of calls and results, blobs, heads; of one session or all."""
+    async def verify(self, session: str | None = None, *, tell: Tell | None = None) -> list[Fault]:
+        """Look for damage: digests, order, gaps, pairs of calls and results, blobs, heads; of one session or all.
+
+        `tell` hears, after each session, how many were looked through and how many there are.
+        """
 
     async def gc(self) -> int:
         """Remove what nothing refers to any more; return how many bytes that were."""

@@ -25,7 +25,8 @@ from tenuto.store.driver import Broken, Driver, Engine, Unsure
 from tenuto.store.ids import check_id, check_name, made_id
 from tenuto.store.indexing import Index
 from tenuto.store.leases import Leases
-from tenuto.store.protocol import Fault, Hit, Lease, Page, Stats, StoredSession
+from tenuto.store.protocol import Fault, Hit, Lease, Page, Stats, StoredSession, Tell
+from tenuto.store.shelf import TTL
 from tenuto.store.worker import Work, Worker
 
 __all__ = ["SqlStore"]
@@ -84,7 +85,7 @@ class SqlStore:
         *,
         now: Callable[[], int] | None = None,
         new_id: Callable[[], str] | None = None,
-        ttl_ms: int = 60_000,
+        ttl_ms: int = TTL,
         host: str | None = None,
         pid: int | None = None,
     ) -> None:
@@ -218,13 +219,16 @@ class SqlStore:
         """Count."""
         return await self._read(lambda driver: keeping.counted(driver, self._engine.name))
 
-    async def verify(self, session: str | None = None) -> list[Fault]:
+    async def verify(self, session: str | None = None, *, tell: Tell | None = None) -> list[Fault]:
         """Look for damage, session by session: whoever reads meanwhile waits for no more than one."""
         if session is not None:
             return await self._read(lambda driver: keeping.faults(driver, session))
         found = await self._read(keeping.file_faults)
-        for id in await self._read(keeping.there):
+        ids = await self._read(keeping.there)
+        for done, id in enumerate(ids, 1):
             found += await self._read(partial(_faults_unless_gone, session=id))
+            if tell is not None:
+                tell(done, len(ids))
         return found
 
     async def gc(self) -> int:
@@ -237,7 +241,8 @@ class SqlStore:
         index = self._here().index
         await self._write(_unindex)
         await self._read(index.look)
-        return await self._catch_up(index)
+        await self._catch_up(index)
+        return await self._read(keeping.findable)  # counted there: the thread that writes may have had its share of it
 
     async def backup(self, to: str) -> None:
         """Write a consistent copy to a file that must not exist yet."""
@@ -312,11 +317,9 @@ class SqlStore:
                 await asyncio.sleep(pause)
         return await worker.put(work)
 
-    async def _catch_up(self, index: Index) -> int:
-        found = 0
+    async def _catch_up(self, index: Index) -> None:
         while index.late:
-            found += await self._write(index.advance)
-        return found
+            await self._write(index.advance)
 
 
 def _faults_unless_gone(driver: Driver, session: str) -> list[Fault]:

@@ -27,7 +27,7 @@ from tenuto.store.driver import Arg, Driver, Held
 from tenuto.store.locks import Guard, Locks
 from tenuto.store.schema import APPLICATION, MARKER, bring_up, newer, steps_for
 from tenuto.store.sqlite_errors import ERRORS, PATIENCE, name_of, said, spoken
-from tenuto.store.texts import snippet_of, words_in
+from tenuto.store.words import snippet_of, words_in
 
 __all__ = ["SqliteDriver", "SqliteEngine"]
 

@@ -17,7 +17,7 @@ _MEANING = {
     "FULL": "the disk is full: make room and try again; nothing of this was written",
     "IOERR": "the disk reports an error, or a quota is used up; look whether the last entries are there before going on",
     "CORRUPT": "the file is damaged: copy it away, then try `sqlite3 FILE .recover` or fetch a backup",
-    "NOTADB": "the file is no SQLite database, or its beginning is damaged; nothing was changed",
+    "NOTADB": "the file is no SQLite database, or its beginning is damaged: name another, or fetch a backup; nothing was changed",
     "READONLY": "the file or its folder cannot be written: change their permissions, or name another place",
     "PERM": "the file or its folder cannot be written: change their permissions, or name another place",
     "CANTOPEN": (
@@ -55,4 +55,4 @@ def spoken(path: Path) -> Iterator[None]:
     except FileExistsError as exc:
         raise StoreError(f"{str(path)!r} is there already, and is not overwritten") from exc
     except OSError as exc:
-        raise StoreError(f"{str(path)!r} cannot be used: {exc}") from exc
+        raise StoreError(f"{str(path)!r} cannot be used: {exc.strerror or exc}: name another place") from exc

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 from tenuto.core import jsonio
 from tenuto.core.blocks import Block, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.journal import Act, Replied, Returned, Said, Steered, Strange
 from tenuto.core.messages import AssistantMessage, ToolResult, ToolResults
+from tenuto.store.words import snippet_of, words_in
 
 __all__ = ["LONGEST", "snippet_of", "text_of", "words_in"]
 
 LONGEST = 256 * 1024
 """How many characters of an entry are looked into."""
-_AROUND = 60
 
 
 def text_of(act: Act | Strange) -> str:
@@ -30,18 +28,6 @@ def text_of(act: Act | Strange) -> str:
     if isinstance(act, Returned):
         return _joined([_of_result(act.result)])
     return ""
-
-
-def words_in(text: str) -> list[str]:
-    """Return the words of a text, without regard to capitals."""
-    return re.findall(r"\w+", text.casefold())
-
-
-def snippet_of(text: str, words: list[str]) -> str:
-    """Return a piece of the text, in one line, around the first of the words."""
-    found = re.search("|".join(rf"\b{re.escape(word)}\b" for word in words), text, re.IGNORECASE) if words else None
-    start = max((found.start() if found else 0) - _AROUND, 0)
-    return " ".join(text[start : start + 2 * _AROUND].split())
 
 
 def _of_block(block: Block) -> str:

@@ -4,13 +4,17 @@ An entry's bytes stand in its line as they are, under `body`, so that the file c
 change a byte, or break the line, they stand under `body64` instead. Each line has the digest of the bytes. What comes out
 of a store and into another has the same entries: numbers, ids, times, kinds, versions, bytes and digests. Fences are not
 carried over: they count the writers of one store.
+
+Several sessions may stand one after another. Neither way is more of them held in memory than is read or written at once,
+as long as lines can be read twice: once to see that they are whole, and once to write them.
 """
 
 from __future__ import annotations
 
 import base64
 from collections.abc import AsyncIterator, Iterable, Iterator
-from typing import Any, TypeVar
+from itertools import groupby
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -18,18 +22,22 @@ from msgspec import Raw
 from tenuto.core import jsonio, stored
 from tenuto.core.journal import Draft, Entry, digest_of, kind_of
 from tenuto.core.jsonio import JsonError
-from tenuto.errors import StoreCorrupt, StoreError
+from tenuto.errors import SessionNotFound, StoreCorrupt, StoreError
 from tenuto.store.ids import check_id, check_name
 from tenuto.store.protocol import Lease, Store
 
-__all__ = ["FORMAT", "Imported", "export_session", "import_session"]
+__all__ = ["FORMAT", "Imported", "Whole", "bring_in", "examine", "export_session", "import_session", "refuse_another"]
 
 T = TypeVar("T")
+Lines: TypeAlias = Iterable[bytes | str]
 
 FORMAT = 1
 """The version of the text."""
 _BATCH = 8 * 1024 * 1024
 """So many bytes, or one entry, are written in one transaction."""
+_WINDOW = 128
+"""So many entries at most are read at once; fewer, if they are large."""
+_HELD = 8 * 1024 * 1024
 
 
 class Imported(msgspec.Struct, frozen=True):
@@ -38,6 +46,15 @@ class Imported(msgspec.Struct, frozen=True):
     session: str
     entries: int
     left_out: tuple[str, ...] = ()
+
+
+class Whole(msgspec.Struct, frozen=True):
+    """A session of an export that was looked through and is whole; `first` tells it from others of the same id."""
+
+    session: str
+    entries: int
+    name: str
+    first: tuple[str, str]
 
 
 class _Head(msgspec.Struct, frozen=True):
@@ -57,8 +74,14 @@ async def export_session(store: Store, session: str) -> AsyncIterator[bytes]:
     first: dict[str, Any] = {"tenuto": "session", "format": FORMAT, "session": shown.id, "head": shown.head}
     optional = {"name": shown.name, "parent": shown.parent, "forked_at": shown.forked_at, "archived": shown.archived}
     yield jsonio.encode({**first, **{key: value for key, value in optional.items() if value}}) + b"\n"
-    for entry in await store.read(session, upto=shown.head):
-        yield _line(entry)
+    done, window = 0, 4
+    while done < shown.head:
+        entries = await store.read(session, after=done, upto=min(done + window, shown.head))
+        for entry in entries:
+            yield _line(entry)
+        done += window
+        size = sum(len(entry.body) for entry in entries)
+        window = max(window // 4, 1) if size > _HELD else min(window * 2, _WINDOW)
 
 
 def _line(entry: Entry) -> bytes:
@@ -90,33 +113,84 @@ def _body_in(line: bytes) -> bytes | None:
 # --- in ---------------------------------------------------------------------------------------------------------------
 
 
-async def import_session(store: Store, lines: Iterable[bytes | str], *, id: str = "") -> Imported:
-    """Bring an exported session in, under its own id or another.
+async def import_session(store: Store, lines: Lines, *, id: str = "") -> Imported:
+    """Write an exported session to a store, under its own id or another.
 
     Everything is checked before anything is written: raise `StoreCorrupt` for lines that are damaged, missing or out of
     order, `StoreError` for text that is no export, comes from a later version, or if the store has another session of
     that id. One that was cut off while it was written is taken up where it ended: just import it again.
+
+    Lines that can be gone through only once are held in memory.
     """
-    head, drafts = _read(lines)
-    session = check_id(id or head.session)
-    lease = await store.lease(session)
+    again = list(lines) if isinstance(lines, Iterator) else lines
+    examine(again, several=False)
+    [done] = [one async for one in bring_in(store, again, id=id)]
+    return done
+
+
+def examine(lines: Lines, *, several: bool = True) -> list[Whole]:
+    """Look whether lines are whole sessions, one after another; nothing is written. Raise as `import_session` does."""
+    found: list[Whole] = []
+    for (_, head), pieces in groupby(_parsed(lines, several=several), key=_of_which):
+        first = next(pieces)[2]  # the others are looked at as the loop goes on
+        found.append(Whole(head.session, head.head, head.name, (first.id, first.digest)))
+    if not found:
+        raise StoreError("this is no exported session: there is nothing in it")
+    return found
+
+
+async def refuse_another(store: Store, whole: Whole, *, id: str = "") -> None:
+    """Raise `StoreError` if the store has another session of that id, as far as its first entry tells."""
+    session = check_id(id or whole.session)
     try:
-        await _write(store, lease, drafts)
-    finally:
-        await store.release(lease)
-    return Imported(session, len(drafts), tuple([note async for note in _finish(store, session, head)]))
+        there = await store.read(session, upto=1)
+    except SessionNotFound:
+        return
+    if there and (there[0].id, there[0].digest) != whole.first:
+        raise _another(session)
 
 
-async def _write(store: Store, lease: Lease, drafts: list[Draft]) -> None:
-    there = await store.read(lease.session) if lease.head else []
-    same = [(entry.id, entry.digest) for entry in there] == [(draft.id, draft.digest) for draft in drafts[: len(there)]]
-    if not same:
-        raise StoreError(f"there is another session {lease.session!r} already: import this one under another id")
-    for batch in _batches(drafts[len(there) :]):
-        lease = await store.append(lease, batch)
+async def bring_in(store: Store, lines: Lines, *, id: str = "", name: str | None = None) -> AsyncIterator[Imported]:
+    """Write the sessions of lines that were examined; yield each that is done. With an `id` there is to be one only.
+
+    They are called what they were called, unless `name` says otherwise.
+
+    Lines that have changed since are refused when it is their turn: what stands before them is written then.
+    """
+    for (_, head), pieces in groupby(_parsed(lines, several=not id), key=_of_which):
+        session = check_id(id or head.session)
+        lease = await store.lease(session)
+        try:
+            count = await _write(store, lease, (draft for _, _, draft in pieces))
+        finally:
+            await store.release(lease)
+        yield Imported(
+            session,
+            count,
+            tuple([note async for note in _finish(store, session, head, head.name if name is None else name)]),
+        )
 
 
-def _batches(drafts: list[Draft]) -> Iterator[list[Draft]]:
+async def _write(store: Store, lease: Lease, drafts: Iterator[Draft]) -> int:
+    """Write what is not there yet, once it is clear that what is there is the same; return how many entries it has."""
+    session, there, count = lease.session, lease.head, 0
+    for batch in _batches(drafts):
+        known = await store.read(session, after=count, upto=min(there, count + len(batch))) if count < there else []
+        if [(entry.id, entry.digest) for entry in known] != [(one.id, one.digest) for one in batch[: len(known)]]:
+            raise _another(session)
+        count += len(batch)
+        if count > there:
+            lease = await store.append(lease, batch[len(known) :])
+    if count < there:
+        raise _another(session)
+    return count
+
+
+def _another(session: str) -> StoreError:
+    return StoreError(f"there is another session {session!r} already: import this one under another id")
+
+
+def _batches(drafts: Iterator[Draft]) -> Iterator[list[Draft]]:
     batch: list[Draft] = []
     size = 0
     for draft in drafts:
@@ -129,40 +203,53 @@ def _batches(drafts: list[Draft]) -> Iterator[list[Draft]]:
         yield batch
 
 
-async def _finish(store: Store, session: str, head: _Head) -> AsyncIterator[str]:
+async def _finish(store: Store, session: str, head: _Head, name: str) -> AsyncIterator[str]:
     """Restore what is not an entry; yield what cannot be."""
-    if head.name:
+    if name:
         try:
-            await store.rename(session, check_name(head.name))
+            await store.rename(session, check_name(name))
         except ValueError as exc:
-            yield f"its name {head.name!r}: {exc}"
+            yield f"its name {name!r}: {exc}"
     if head.archived:
         await store.archive(session)
     if head.parent:
         yield f"that it was forked off {head.parent!r}: it stands for itself now, with all of its entries"
 
 
-def _read(lines: Iterable[bytes | str]) -> tuple[_Head, list[Draft]]:
+_Piece: TypeAlias = tuple[int, _Head, Draft]
+"""Which session of the lines it is, counted from 1; what is said of it; and one of its entries."""
+
+
+def _of_which(piece: _Piece) -> tuple[int, _Head]:
+    return piece[:2]
+
+
+def _parsed(lines: Lines, *, several: bool) -> Iterator[_Piece]:
+    """Yield the entries. `several`: a line that says so begins another session; else it is an entry that is none."""
     head: _Head | None = None
-    drafts: list[Draft] = []
+    count = sessions = 0
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
             members = jsonio.members(line.rstrip(b"\r\n") if isinstance(line, bytes) else line.rstrip("\r\n"))
-            if head is None:
-                head = _head(members)
+            if head is None or (several and "tenuto" in members):
+                _ended(head, count)
+                head, count, sessions = _head(members), 0, sessions + 1
             else:
-                drafts.append(_draft(members, len(drafts) + 1))
+                count += 1
+                yield sessions, head, _draft(members, count)
         except JsonError as exc:
             raise StoreCorrupt(f"line {number}: {exc}") from None
-    if head is None or not head.head:
-        raise StoreError("this is no exported session: there is nothing in it")
-    if len(drafts) != head.head:
-        raise StoreCorrupt(
-            f"session {head.session!r} had {head.head} entries, and here are {len(drafts)}: some are lost"
-        )
-    return head, drafts
+    _ended(head, count)
+
+
+def _ended(head: _Head | None, count: int) -> None:
+    """Make sure that all of a session's entries were there."""
+    if head is not None and count != head.head:
+        raise StoreCorrupt(f"session {head.session!r} had {head.head} entries, and here are {count}: some are lost")
+    if head is not None and not head.head:
+        raise StoreError(f"this is no exported session: there is nothing in it ({head.session!r})")
 
 
 def _head(members: dict[str, Raw]) -> _Head:

@@ -60,7 +60,9 @@ class Draft:
 
     def put(self, **fields: Any) -> None:
         """Set body fields; those that are None stay out."""
-        self.body.update((name, value) for name, value in fields.items() if value is not None)
+        for name, value in fields.items():
+            if value is not None:
+                self.body[name] = value
 
     def unsupported(self, *names: str, remedy: str = "") -> None:
         """Record parameters of the request that this dialect has no word for, where they were given."""

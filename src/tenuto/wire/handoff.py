@@ -111,6 +111,8 @@ def adapt(
     are blocks (message, place in it) that stay out although the target issued them, and with them goes what cannot stand
     without them; of a text or a call that says something by itself, it is only the signature or the id.
     """
+    if all(isinstance(said, SystemMessage | UserMessage) and isinstance(said.content, str) for said in messages):
+        return Adapted(messages)  # nothing of a model's is in it, and nothing could be foreign
     adapting = _Adapting(messages, target, without)
     said = _ended(list(adapting.through(notes=notes)), target, adapting.losses)
     losses = tuple(adapting.losses)

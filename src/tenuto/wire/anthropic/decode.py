@@ -8,6 +8,7 @@ not stream is a `message_start` that already carries its content.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import msgspec
 from msgspec import Raw
@@ -25,9 +26,9 @@ from tenuto.core.events import (
     ThinkingDelta,
     UsageUpdate,
 )
-from tenuto.core.messages import AssistantMessage, StopReason
+from tenuto.core.messages import AssistantMessage, StopReason, Usage
 from tenuto.core.response import ChatResponse, Choice
-from tenuto.core.target import Target
+from tenuto.core.target import Loss, Target
 from tenuto.errors import ProtocolError
 from tenuto.wire.anthropic import blocks as wire
 from tenuto.wire.anthropic.shapes import (
@@ -65,23 +66,6 @@ class AnthropicDecoder(Decoder):
 
     def __init__(self, target: Target, *, seed: str = "", audio_format: str = "") -> None:
         super().__init__(target, seed=seed, audio_format=audio_format)
-        self._frames: dict[str, Callable[[Fields], None]] = {
-            "message_start": self._on_message_start,
-            "content_block_start": self._on_block_start,
-            "content_block_delta": self._on_block_delta,
-            "content_block_stop": self._on_block_stop,
-            "message_delta": self._on_message_delta,
-            "message_stop": self._on_message_stop,
-            "ping": lambda _: None,
-        }
-        self._deltas: dict[str, Callable[[Slot, Fields], None]] = {
-            "text_delta": self._on_text,
-            "thinking_delta": self._on_thinking,
-            "input_json_delta": self._on_json,
-            "signature_delta": self._on_signature,
-            "citations_delta": self._on_citation,
-            "compaction_delta": self._on_compaction,
-        }
         self._stopped = False
         self._begun = False
         self._strange: set[tuple[str, str]] = set()
@@ -95,6 +79,7 @@ class AnthropicDecoder(Decoder):
         self._model = ""
         self._raw_stop: str | None = None
         self._usage: Fields = {}
+        self._counted: tuple[Usage | None, list[Loss]] | None = None
         self._fields: Fields = {}
 
     # --- the door of the dialect --------------------------------------------------------------------------------------
@@ -157,7 +142,7 @@ class AnthropicDecoder(Decoder):
             self.target.provider.name,
             self._model,
             (Choice(message),),
-            usage_of(self._usage)[0],
+            self._counts()[0],
             jsonio.object_text(self._usage),
             losses=tuple(self.losses),
         )
@@ -178,7 +163,7 @@ class AnthropicDecoder(Decoder):
             self.lose("unknown-event", "stream", f"{kind or name.decode('utf-8', 'replace')}: {data[:200]!r}")
         elif self._begun or kind in ("message_start", "ping"):
             beside = [(name, fields[name]) for name in fields if name not in FRAMES.get(kind, fields)]
-            read(fields)
+            read(self, fields)
             self._beside(kind, beside)
         else:
             raise ProtocolError(f"{kind} before message_start", provider=self.target.provider.name, frame=data)
@@ -282,7 +267,7 @@ class AnthropicDecoder(Decoder):
         self._close()
         self._stopped = True
         self.out.append(MessageDelta(0, self._stop_reason(), self._raw_stop))
-        usage, losses = usage_of(self._usage)
+        usage, losses = self._counts()
         self.losses += losses
         if usage is not None:
             self.out.append(UsageUpdate(usage))
@@ -319,7 +304,7 @@ class AnthropicDecoder(Decoder):
         kind = jsonio.text_of(delta.pop("type", None))
         read = self._deltas.get(kind)
         if read is not None:
-            read(slot, delta)
+            read(self, slot, delta)
         else:
             self._strangely("unknown-delta", f"blocks[{index}]", kind, fields["delta"])
         self._keep(slot, delta)
@@ -400,6 +385,30 @@ class AnthropicDecoder(Decoder):
 
     def _take_usage(self, raw: Raw | None) -> None:
         if raw is not None and bytes(raw) != b"null":
+            self._counted = None
             for name, value in jsonio.members(raw).items():
                 if bytes(value) != b"null" or name not in self._usage:
                     self._usage[name] = value
+
+    def _counts(self) -> tuple[Usage | None, list[Loss]]:
+        if self._counted is None:
+            self._counted = usage_of(self._usage)
+        return self._counted
+
+    _frames: ClassVar[dict[str, Callable[[AnthropicDecoder, Fields], None]]] = {
+        "message_start": _on_message_start,
+        "content_block_start": _on_block_start,
+        "content_block_delta": _on_block_delta,
+        "content_block_stop": _on_block_stop,
+        "message_delta": _on_message_delta,
+        "message_stop": _on_message_stop,
+        "ping": lambda _, __: None,
+    }
+    _deltas: ClassVar[dict[str, Callable[[AnthropicDecoder, Slot, Fields], None]]] = {
+        "text_delta": _on_text,
+        "thinking_delta": _on_thinking,
+        "input_json_delta": _on_json,
+        "signature_delta": _on_signature,
+        "citations_delta": _on_citation,
+        "compaction_delta": _on_compaction,
+    }

@@ -1,0 +1,63 @@
+"""A session in the three forms in which it can leave: lines that can be imported again, a document, OpenAI's messages."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from tenuto.core.target import Loss
+    from tenuto.store.protocol import Store
+
+__all__ = ["FORMS", "Lose"]
+
+Lose: TypeAlias = "Callable[[Loss], object]"
+"""Hears what cannot be said in a form."""
+
+
+async def jsonl(store: Store, session: str, lose: Lose) -> AsyncIterator[bytes]:
+    """Yield a line for the session and one for each entry: byte for byte what is kept."""
+    from tenuto.store.transfer import export_session
+
+    del lose
+    async for line in export_session(store, session):
+        yield line
+
+
+async def md(store: Store, session: str, lose: Lose) -> AsyncIterator[bytes]:
+    """Yield a document for people. What was lost stands in it, where it was lost."""
+    from tenuto.cli.paper import paper
+
+    del lose
+    for piece in paper(await store.session(session), await store.read(session)):
+        yield piece.encode()
+
+
+async def openai(store: Store, session: str, lose: Lose) -> AsyncIterator[bytes]:
+    """Yield `{"messages": [...]}` in one line, as a request in OpenAI's chat dialect has them: text, pictures, calls and
+    results. Thoughts and tokens of other providers have no place there.
+    """
+    from tenuto.asking import configured_after
+    from tenuto.core import jsonio
+    from tenuto.core.journal import Strange, transcript_of
+    from tenuto.core.messages import SystemMessage
+    from tenuto.core.request import ChatRequest
+    from tenuto.core.target import Loss
+    from tenuto.plain import encode
+
+    entries = await store.read(session)
+    kept = None
+    for entry in entries:
+        kept = configured_after(kept, entry.act)
+        if isinstance(entry.act, Strange):
+            lose(Loss("later-version", f"entry {entry.seq}", entry.act.kind, "a later version of tenuto knows it"))
+    first = (SystemMessage(kept.system),) if kept is not None and kept.system else ()
+    request = ChatRequest(model="", messages=(*first, *transcript_of(entries).messages))
+    wire = encode("openai-chat", request)
+    for loss in wire.losses:
+        lose(Loss(loss.rule, loss.place, loss.what, "an export as jsonl has it"))
+    yield b'{"messages":' + bytes(jsonio.members(wire.body)["messages"]) + b"}\n"
+
+
+FORMS = {form.__name__: form for form in (md, jsonl, openai)}
+"""By the names that `--format` takes."""

@@ -1,0 +1,256 @@
+"""`--allow` and `--deny`: somebody's word for calls, given beforehand as patterns.
+
+A pattern is `NAME`, every call of the tool, or `NAME(GLOB)`, those whose main argument matches; NAME may be a glob, too.
+Denials come first, then what is allowed, then `--approve`. An allowance is read narrowly and a denial widely: where it is
+not plain what a call comes to, somebody is asked, or it is not run.
+
+* The main argument is `command` for `shell` and `path` for the tools on files. Any other tool is allowed if all of its
+  arguments that are strings match, and denied if one does.
+* A command (an argument called `command`, `cmd` or `script` of any tool) is allowed by a GLOB with a wildcard only if the
+  shell would do nothing with it but split it into words: no operator, no expansion, no redirection, no second line. It is
+  denied if one of the simple commands in it matches.
+* A path is allowed if the GLOB matches all of it, from the root folder down; `*` stops at a slash and `**` does not. It is
+  denied if the GLOB matches it, a folder above it, or without a slash any name in it; `*` goes on over slashes.
+
+That a command is denied is no wall: a shell has a thousand ways to say the same. Approval is one.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import functools
+import operator
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import click
+import msgspec
+
+from tenuto.agent.children import AgentTool, Answering
+from tenuto.agent.crew import Approve
+from tenuto.agent.session import AsyncSession
+from tenuto.cli.approving import Approver, NoWord, approver
+from tenuto.cli.matching import Rule
+from tenuto.cli.screen import Screen
+from tenuto.core import jsonio
+from tenuto.core.messages import ToolCallView, ToolResult
+from tenuto.core.request import ServerTool, ToolDefinition
+from tenuto.tools.builtin import BUILTIN
+from tenuto.tools.context import ToolContext
+from tenuto.tools.function import Tool
+from tenuto.tools.running import Lane, value_of
+from tenuto.tools.toolbox import AnyTool, Toolbox, ToolDispatcher
+
+__all__ = ["Policy"]
+
+_FORM = re.compile(r"([A-Za-z0-9_*?\[\]!-]+)(?:\((.+)\))?", re.DOTALL)
+
+
+class Policy:
+    """What is allowed and denied beforehand. Raise `click.UsageError` for a pattern that is none.
+
+    `typed` says which of the two were typed for this run. What is configured is for all runs, and may be about a tool that
+    this one does not have.
+    """
+
+    def __init__(
+        self, allow: Iterable[str] = (), deny: Iterable[str] = (), *, typed: Collection[str] = ("allow", "deny")
+    ) -> None:
+        self._allow = tuple(_rule("--allow", pattern) for pattern in allow)
+        self._deny = tuple(_rule("--deny", pattern) for pattern in deny)
+        self._typed = (*(self._allow if "allow" in typed else ()), *(self._deny if "deny" in typed else ()))
+
+    def __bool__(self) -> bool:
+        return bool(self._allow or self._deny)
+
+    def word(self, name: str, arguments: Mapping[str, Any]) -> bool | str | None:
+        """Return the word for a call: True if it is allowed, why not if it is denied, None if no pattern says."""
+        for rule in self._deny:
+            if rule.denies(name, arguments):
+                return f"denied by {rule}"
+        return True if any(rule.allows(name, arguments) for rule in self._allow) else None
+
+    def governed(self, tools: Sequence[AnyTool]) -> list[AnyTool]:
+        """Return the tools so that the patterns hold for them, in the same order.
+
+        A call that is denied needs somebody's word from now on, also of a tool that needs none otherwise, and `approver`
+        denies it; one that is allowed needs none. Sub-agents are given the same patterns with the tools of their own. The
+        tools given are not changed. Raise `click.UsageError` for a pattern that was typed of a tool that is not there, and
+        for one that denies what a provider runs by itself.
+        """
+        if not self:
+            return list(tools)
+        self._refuse_unknown(tools)
+        return [self.over(given) for given in tools]
+
+    def approver(self, way: str, screen: Screen) -> Approver | None:
+        """Return who decides: the patterns, then what `--approve` says; None if there is neither.
+
+        Where nobody can be asked, `NoWord` is raised for what no pattern allows or denies, and the call waits.
+        """
+        asked = approver(way, screen)
+        return self.before(asked) if self else asked
+
+    def before(self, approve: Approve | None) -> Approver:
+        """Return who decides by the patterns, and asks `approve` where none says; without it, the call waits."""
+
+        async def decide(call: ToolCallView) -> bool | str:
+            word = self.word(call.name, _arguments(call))
+            if word is not None:
+                return word
+            if approve is None:
+                raise NoWord
+            said: bool | str = await value_of(functools.partial(approve, call), ToolContext(call), Lane())
+            return said
+
+        return decide
+
+    # --- tools that are governed ---
+
+    def over(self, given: AnyTool) -> AnyTool:
+        """Return a tool, or a toolbox, with the patterns over it; it itself if none is about it."""
+        if isinstance(given, ServerTool):
+            return given
+        if isinstance(given, Tool):
+            return self._tool(given)
+        box = given if isinstance(given, Toolbox) else Toolbox([given])
+        before = _owners(box)
+        after = [self._tool(one) if isinstance(one, Tool) else self._other(one) for one in before]
+        return given if all(map(operator.is_, after, before)) else Toolbox(after)
+
+    def _other(self, owner: Any) -> Any:
+        """Have a dispatcher guarded if one of its tools may be denied; what a provider runs stays as it is."""
+        names = {found.name for found in Toolbox([owner]).definitions() if isinstance(found, ToolDefinition)}
+        return _Dispatcher(owner, self) if any(rule.concerns(name) for rule in self._deny for name in names) else owner
+
+    def _tool(self, given: Tool[..., Any]) -> Tool[..., Any]:
+        """Return a copy that asks when the patterns have it so; the tool itself if no pattern is about it."""
+        concerned = any(rule.concerns(given.name) for rule in (*self._allow, *self._deny))
+        if not concerned and not isinstance(given, AgentTool):
+            return given
+        made = copy.copy(given)
+        if concerned:
+            made.approval = self._needs(given)
+        if isinstance(made, AgentTool):
+            made.agent = _SubAgent(made.agent, self)
+        return made
+
+    def _needs(self, given: Tool[..., Any]) -> Any:
+        def needs(**arguments: Any) -> bool:
+            word = self.word(given.name, msgspec.to_builtins(arguments, enc_hook=_path))
+            return word is not True and (word is not None or given.needs_approval(arguments))
+
+        return needs
+
+    # --- patterns that are about nothing ---
+
+    def _refuse_unknown(self, tools: Sequence[AnyTool]) -> None:
+        told = list(_told(tools))
+        served = {one.kind for one in told if isinstance(one, ServerTool)}
+        known = sorted({*BUILTIN, *served, *(one.name for one in told if isinstance(one, ToolDefinition))})
+        for rule in self._typed:
+            if any(map(rule.concerns, known)):
+                continue
+            near = difflib.get_close_matches(rule.name, known, n=2)
+            meant = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
+            raise click.UsageError(f"{rule}: there is no tool {rule.name!r}: {meant}")
+        for rule in self._deny:
+            for kind in filter(rule.concerns, served):
+                raise click.UsageError(f"{rule}: the provider runs {kind} by itself, and asks nobody: leave it out")
+
+
+class _SubAgent:
+    """An agent that answers calls, with the patterns over its tools and before its own approval."""
+
+    def __init__(self, agent: Answering, policy: Policy) -> None:
+        self._agent = agent
+        self._policy = policy
+        self.toolbox: Toolbox | None = getattr(agent, "toolbox", None)
+
+    def session(self, id: str = "") -> AsyncSession:
+        """Begin a session."""
+        return self._agent.session(id)
+
+    async def child_of(self, parent: AsyncSession, id: str, name: str) -> AsyncSession:
+        """Open the session in which a call of another's is answered."""
+        child = await self._agent.child_of(parent, id, name)
+        toolbox = Toolbox([self._policy.over(child.crew.toolbox)])
+        approve = self._policy.before(child.crew.approve)
+        child.crew = msgspec.structs.replace(child.crew, toolbox=toolbox, approve=approve)
+        return child
+
+
+class _Dispatcher:
+    """Somebody's own dispatcher, whose calls nobody is asked for: what is denied is answered here."""
+
+    def __init__(self, inner: ToolDispatcher, policy: Policy) -> None:
+        self._inner = inner
+        self._policy = policy
+
+    def definitions(self) -> Sequence[ToolDefinition | ServerTool]:
+        """What the model is told of the tools."""
+        return self._inner.definitions()
+
+    async def dispatch(self, call: ToolCallView) -> ToolResult:
+        """Run a call, unless it is denied."""
+        word = self._policy.word(call.name, _arguments(call))
+        if isinstance(word, str):
+            return call.answer(f"{call.name} was not run: {word}.", is_error=True)
+        return await self._inner.dispatch(call)
+
+
+def _rule(option: str, pattern: str) -> Rule:
+    found = _FORM.fullmatch(pattern.strip())
+    if found is None:
+        raise click.UsageError(
+            f"{option} {pattern!r} is no pattern: write NAME or NAME(GLOB), as in read_file, 'shell(git *)' or "
+            "'write_file(docs/*.md)'"
+        )
+    try:
+        return Rule(option, found[1], found[2])
+    except ValueError as exc:
+        raise click.UsageError(f"{option} {pattern!r}: {exc}") from None
+
+
+def _arguments(call: ToolCallView) -> Mapping[str, Any]:
+    """Return a call's arguments as the tool will be given them; none if they cannot be read, and then it is not run."""
+    if call.kind == "custom":  # free text: what it is read as is not known, and a command is what may do most
+        return {"command": call.args}
+    try:
+        found = call.parse()
+    except jsonio.JsonError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _path(value: object) -> str:
+    """Spell an argument that is no plain value. What cannot be spelt is no reason to let a call run: somebody is asked."""
+    if isinstance(value, os.PathLike):
+        return os.fsdecode(value)
+    raise NotImplementedError
+
+
+def _owners(box: Toolbox) -> list[Any]:
+    """Return what a toolbox was made of, in its order: what runs its tools, and the tools that a provider runs."""
+    owners = [box.get(name) for name in box.names()]
+    theirs = [one for owner in owners if owner and not isinstance(owner, Tool) for one in owner.definitions()]
+    found: list[Any] = []
+    for told in box.definitions():
+        one = box.get(told.name) if isinstance(told, ToolDefinition) else told
+        if not any(one is other for other in found) and (one is not told or told not in theirs):
+            found.append(one)
+    return found
+
+
+def _told(tools: Iterable[AnyTool], above: tuple[object, ...] = ()) -> Iterator[ToolDefinition | ServerTool]:
+    """Yield what models are told of tools, and of those that the sub-agents among them have."""
+    for given in tools:
+        box = Toolbox([given])
+        yield from box.definitions()
+        for inner in map(box.get, box.names()):
+            below = getattr(inner.agent, "toolbox", None) if isinstance(inner, AgentTool) else None
+            if isinstance(below, Toolbox) and not any(below is other for other in above):
+                yield from _told([below], (*above, below))

@@ -1,0 +1,121 @@
+"""Which model is asked if nobody names one."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tenuto._model_rows import AS_OF
+from tenuto.agent.continuity import admit
+from tenuto.cli.choosing import SIMULATED, Chosen, chosen, split_effort
+from tenuto.cli.configuring import Misconfigured
+from tenuto.providers import PROVIDERS, resolve
+
+ROWS = [row for name, row in PROVIDERS.items() if name == row.name]
+DEFAULTS = [f"{row.name}/{row.default_model}" for row in ROWS if row.default_model]
+
+
+@pytest.fixture(autouse=True)
+def _bare(tmp_path, monkeypatch):
+    for row in ROWS:
+        for name in (*row.key_env, *row.bearer_env):
+            monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("TENUTO_MODEL", raising=False)
+    monkeypatch.setenv("TENUTO_HOME", str(tmp_path / "home"))
+
+
+def test_a_model_that_is_named_is_asked(monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+
+    assert Chosen("x/y:high", "") == chosen("x/y:high")
+
+
+@pytest.mark.parametrize("given", [None, ""])
+def test_without_a_key_the_simulator_answers_and_says_what_would_make_it_real(given):
+    note = (
+        "no key is set, so the simulator answers; set OPENAI_API_KEY, ANTHROPIC_API_KEY or GEMINI_API_KEY, or name a model "
+        "with -m"
+    )
+
+    assert Chosen(SIMULATED, note) == chosen(given)
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.default_model], ids=lambda row: row.name)
+def test_with_a_key_it_is_that_providers_default(monkeypatch, row):
+    monkeypatch.setenv((*row.key_env, *row.bearer_env)[-1], "k")
+
+    assert Chosen(f"{row.name}/{row.default_model}", "") == chosen(None)
+
+
+def test_of_several_the_first_in_the_table_is_asked(monkeypatch):
+    monkeypatch.setenv("GROQ_API_KEY", "k")
+    monkeypatch.setenv("XAI_API_KEY", "k")
+
+    assert chosen(None).model.startswith("xai/")
+
+
+def test_a_key_for_somebody_without_a_default_is_none(monkeypatch):
+    """Many have such a token for something else."""
+    monkeypatch.setenv("GITHUB_TOKEN", "k")
+    monkeypatch.setenv("HF_TOKEN", "k")
+
+    assert SIMULATED == chosen(None).model
+
+
+def test_a_key_from_the_file_counts(tmp_path):
+    keys = tmp_path / "home" / "keys.json"
+    keys.parent.mkdir()
+    keys.write_text(json.dumps({"deepseek": "k"}), "utf-8")
+    keys.chmod(0o600)
+
+    assert chosen(None).model.startswith("deepseek/")
+    keys.chmod(0o644)
+    with pytest.raises(Misconfigured):
+        chosen(None)
+
+
+def test_the_command_says_it_in_one_line(here, monkeypatch):
+    """And it works: the first thing that somebody types."""
+    monkeypatch.delenv("TENUTO_MODEL")
+    done = here("run", "What is 6 * 7?")
+
+    assert 0 == done.code
+    assert "42" in done.out
+    assert 1 == done.err.count("no key is set, so the simulator answers; set OPENAI_API_KEY,")
+
+
+@pytest.mark.parametrize("model", DEFAULTS)
+def test_a_default_model_is_one_that_an_agent_can_rely_on(model):
+    """It is known, takes tools, carries its reasoning on, and is served, also some weeks from the table's day."""
+    target = resolve(model)
+    admit(model, target, "", tools=True)
+
+    assert target.traits.known
+    assert target.traits.confidence in ("high", "medium")
+    assert "families to come" not in target.traits.notes
+    assert not target.traits.retires or target.traits.retires > AS_OF
+    assert not target.provider.retired
+
+
+def test_the_well_known_have_a_default():
+    wanted = {"anthropic", "openai", "google", "xai", "deepseek", "mistral", "groq", "openrouter"}
+
+    assert wanted <= {model.partition("/")[0] for model in DEFAULTS}
+
+
+@pytest.mark.parametrize(
+    "model, expected",
+    [
+        ("anthropic/claude-sonnet-5-5:high", ("anthropic/claude-sonnet-5-5", "high")),
+        ("anthropic/claude-sonnet-5-5", ("anthropic/claude-sonnet-5-5", None)),
+        ("ollama/llama3:8b", ("ollama/llama3:8b", None)),
+        ("ollama/llama3:8b:low", ("ollama/llama3:8b", "low")),
+        ("openrouter/a/b:free", ("openrouter/a/b:free", None)),
+        ("x/y:HIGH", ("x/y:HIGH", None)),
+        (":high", (":high", None)),
+        ("", ("", None)),
+    ],
+)
+def test_only_an_effort_is_split_off(model, expected):
+    assert expected == split_effort(model)

@@ -1,0 +1,657 @@
+"""What is set once for all: the file, its profiles, the variables above it, and the command that changes it."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+import threading
+import tomllib
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from tenuto.cli import configuring
+from tenuto.cli.config_keys import DIALECTS, EFFORTS, KEYS, PARAMETERS, kind_of
+from tenuto.cli.main import COMMANDS, main
+from tenuto.core.request import Effort
+from tenuto.core.target import Dialect
+from tenuto.sim.simulator import Simulator
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    """Write the file; where nothing is configured otherwise."""
+    for name in ("TENUTO_MODEL", "TENUTO_STORE", "TENUTO_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TENUTO_HOME", str(tmp_path / "home"))
+    path = tmp_path / "home" / "config.toml"
+
+    def put(text=""):
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(text.encode())
+        return path
+
+    return put
+
+
+@pytest.fixture
+def told(here, file, monkeypatch):
+    """Call a verb that takes note of its options and does nothing else."""
+    seen = {}
+    for verb in ("run", "resume"):
+        monkeypatch.setattr(f"tenuto.cli.{verb}.command.callback", lambda **given: seen.update(given))
+
+    def call(*arguments):
+        seen.clear()
+        done = here(*arguments)
+        assert done.code == 0, done.err
+        return dict(seen)
+
+    return call
+
+
+# --- what holds -------------------------------------------------------------------------------------------------------
+
+ALL = """
+model = "sim/openai"
+system = "Be brief."
+effort = "low"
+max_tokens = 100
+fallback = ["sim/anthropic", "sim/gemini"]
+tools = ["read_file", "shell"]
+root = "/tmp"
+approve = "never"
+allow = ["shell(git *)"]
+deny = ["shell(rm *)"]
+max_turns = 3
+max_usd = 0.5
+max_tokens_total = 1000
+timeout = 60
+quiet = true
+hide_thinking = true
+usage = true
+store = "here.db"
+color = "never"
+
+[options]
+temperature = 0.2
+stop = ["END", "é"]
+user = "1"
+"""
+
+
+def test_every_key_of_the_file_is_an_option_of_run(told, file):
+    """By its name and its type; the table of options as `-o` would have them."""
+    file(ALL)
+    given = told("run", "Hi")
+
+    assert set(tomllib.loads(ALL)) == set(KEYS)
+    assert {of.parameter for of in KEYS.values()} <= set(given)
+    expected = tomllib.loads(ALL)
+    del expected["options"]
+    expected |= {
+        "fallback": "sim/anthropic,sim/gemini",
+        "max_usd": "0.5",
+        **{name: tuple(expected[name]) for name in ("allow", "deny")},
+    }
+    assert tuple(expected.pop("tools")) == given["tool"]
+    assert ("temperature=0.2", 'stop=["END", "é"]', 'user="1"') == given["option"]
+    assert expected == {name: given[name] for name in expected}
+
+
+def test_what_is_typed_wins_and_replaces(told, file):
+    file(ALL)
+    given = told(
+        "run", "Hi", "-m", "sim/gemini", "-T", "list_files", "--approve", "auto", "-o", "seed=1", "--deny", "x"
+    )
+
+    assert ("sim/gemini", "auto") == (given["model"], given["approve"])
+    assert (("list_files",), ("seed=1",), ("x",)) == (given["tool"], given["option"], given["deny"])
+    assert "low" == given["effort"]
+
+
+LEVELS = """
+model = "sim/a-file"
+effort = "low"
+store = "file.db"
+profile = "usual"
+
+[profiles.usual]
+model = "sim/a-profile"
+
+[profiles.other]
+effort = "high"
+tools = []
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments, environment, expected",
+    [
+        ((), {}, ("sim/a-profile", "low", "file.db")),
+        (("--profile", "other"), {}, ("sim/a-file", "high", "file.db")),
+        (("--profile", ""), {}, ("sim/a-file", "low", "file.db")),
+        ((), {"TENUTO_PROFILE": "other"}, ("sim/a-file", "high", "file.db")),
+        (("--profile", "usual"), {"TENUTO_PROFILE": "other"}, ("sim/a-profile", "low", "file.db")),
+        ((), {"TENUTO_MODEL": "sim/env", "TENUTO_STORE": "env.db"}, ("sim/env", "low", "env.db")),
+        (("--profile", "usual"), {"TENUTO_MODEL": "sim/env"}, ("sim/env", "low", "file.db")),
+    ],
+)
+def test_the_environment_wins_over_the_profile_and_that_over_the_file(
+    told, file, monkeypatch, arguments, environment, expected
+):
+    file(LEVELS)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    given = told(*arguments, "run", "Hi")
+
+    assert expected == (given["model"], given["effort"], given["store"])
+
+
+def test_a_session_that_goes_on_keeps_what_it_was_begun_with(told, file):
+    """What only says how one begins does not reach `resume`; what bounds a run does."""
+    file(ALL)
+    given = told("resume")
+
+    assert (None, None, None, ()) == tuple(given[name] for name in ("model", "system", "effort", "option"))
+    assert (3, ("read_file", "shell"), "here.db") == (given["max_turns"], given["tool"], given["store"])
+
+
+def test_an_argument_is_no_option(here, file, monkeypatch):
+    """`handover SESSION MODEL` has to be told; so has whatever else calls something by the name of a key."""
+    file('model = "sim/openai"\n')
+    done = here("handover", "last")
+
+    assert 2 == done.code
+    assert "Missing argument 'MODEL'" in done.err
+
+
+def test_verbs_below_a_verb_are_told_too(file):
+    """`store` reaches `sessions` and every verb below it, however it is called."""
+    import click
+
+    file('store = "x.db"\nmodel = "sim/openai"\n')
+    verb = click.Group("v", params=[click.Option(["--store"])])
+    verb.add_command(click.Command("list", params=[click.Option(["--store"]), click.Option(["--model"])]))
+    verb.add_command(click.Command("other", params=[click.Argument(["store"])]))
+
+    assert {"store": "x.db", "list": {"store": "x.db"}, "other": {}} == configuring.default_map(verb, "sessions", None)
+
+
+def test_without_a_file_nothing_is_set(told, file):
+    given = told("run", "Hi")
+
+    assert (None, (), "ask", ".", False) == tuple(
+        given[name] for name in ("model", "tool", "approve", "root", "hide_thinking")
+    )
+
+
+def test_the_words_here_are_those_of_the_library():
+    """They stand in this table so that nothing has to be loaded for them."""
+    from tenuto.cli.parameters import _ELSEWHERE
+    from tenuto.client.parameters import ModelParameters
+
+    assert set(EFFORTS) == set(get_args(Effort))
+    assert set(DIALECTS) == set(get_args(Dialect))
+    assert set(PARAMETERS) == set(ModelParameters.__annotations__) - set(_ELSEWHERE)
+
+
+def test_the_file_on_the_page_is_one(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "command" / "settings.md").read_text("utf-8")
+    [text] = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+
+    assert "mine/gpt-oss-120b" == configuring.parsed(text, tmp_path)["profiles"]["work"]["model"]
+
+
+# --- what is wrong ----------------------------------------------------------------------------------------------------
+
+WRONG = [
+    ('modle = "x"', "there is no setting 'modle': did you mean model?"),
+    ("zzz = 1", "there is no setting 'zzz': there are model, system,"),
+    ('max_tokens = "many"', "max_tokens should be a whole number, 1 or more, not text"),
+    ("max_turns = 0", "max_turns should be a whole number, 1 or more, not 0"),
+    ("max_turns = true", "not true"),
+    ("max_usd = 'much'", "max_usd should be an amount above 0, not text"),
+    ("timeout = nan", "timeout should be a number above 0, not nan"),
+    ('tools = "shell"', 'tools should be a list of texts, such as ["a", "b"], not text'),
+    ("tools = [1]", "not a list"),
+    (
+        'effort = "hihg"',
+        "effort should be one of none, minimal, low, medium, high, xhigh, max, not 'hihg'; did you mean high?",
+    ),
+    ('hide_thinking = "yes"', "hide_thinking should be true or false, not text"),
+    ("model = 1979-05-27", "model should be text, not a date or a time"),
+    ("options = 1", "options should be a table of parameters, each with its value, not 1"),
+    ("options.stop = 1979-05-27", "options should be a table of parameters"),
+    ("options.temprature = 1", "options has no setting 'temprature': did you mean temperature?"),
+    ("[profiles.work]\nmodle = 1", "profiles.work has no setting 'modle': did you mean model?"),
+    ("[profiles.work]\nprofile = 'x'", "profiles.work has no setting 'profile'"),
+    ("profiles = 1", "profiles should be tables, [profiles.NAME], not 1"),
+    ("profiles.work = 1", "profiles.work should be a table, [profiles.work], not 1"),
+    ("profile = 1", "profile should be text, not 1"),
+    ("profile = 'wrk'\n[profiles.work]", "profile names 'wrk', and there is no [profiles.wrk]: did you mean work?"),
+    ("[providers.mine]\nurl = 'x'", "providers.mine has no setting 'url': "),
+    (
+        "[providers.mine]\nbase_url = 'localhost'",
+        "providers.mine.base_url should be an address, http://... or https://...",
+    ),
+    ("[providers.mine]\nkey_env = 'sk-1234'", "providers.mine.key_env should be the name of a variable, not text"),
+    ("[providers.mine]\nheaders = {a = 1}", "providers.mine.headers should be a table of headers, each a text"),
+    ("[providers.mine]\ndialect = 'openai'", "not 'openai'; did you mean openai-chat?"),
+    ("[providers.mine]\napi_key = 'sk-1234'", "keys are not kept here; tenuto keys set PROVIDER keeps one"),
+    ("[providers.'a/b']\nbase_url = 'http://x'", "stands before the slash of provider/model"),
+    ("model =", "cannot be read as TOML: Invalid value (at line 1, column 8, the end of the file)"),
+    ("\n\nmodel = a\n", "Invalid value (at line 3, column 9)"),
+    ("model = 'a'\nmodel = 'b'", "at line 2"),
+    ("a = " + "[" * 5000, "cannot be read as TOML"),
+]
+
+
+@pytest.mark.parametrize("text, message", WRONG, ids=[message[:40] for _, message in WRONG])
+def test_a_file_that_is_wrong_is_named_and_so_is_what_is_meant(text, message, tmp_path):
+    with pytest.raises(configuring.Misconfigured) as raised:
+        configuring.parsed(text, tmp_path)
+
+    assert raised.value.message.startswith(str(tmp_path))
+    assert message in raised.value.message
+    assert "sk-1234" not in raised.value.message
+
+
+def test_a_file_that_is_wrong_is_one_message_and_what_to_do(here, file):
+    path = file('modle = "x"')
+
+    assert (2, "") == here("sessions")[:2]
+    assert here("sessions").err == (
+        f"error: {path}: there is no setting 'modle': did you mean model?\n"
+        "  edit the file, or change it with tenuto config set; tenuto config show says what holds\n"
+    )
+
+
+@pytest.mark.parametrize("text", [b"\xff", b"\xff\xfem\x00"], ids=["latin", "utf-16"])
+def test_a_file_that_is_no_text_is_said_to_be_none(here, file, text):
+    file().write_bytes(text)
+    done = here("sessions")
+
+    assert 2 == done.code
+    assert "it is no UTF-8 text (byte 0)" in done.err
+
+
+def test_a_folder_in_its_place_cannot_be_read(here, file, tmp_path):
+    (tmp_path / "home" / "config.toml").mkdir(parents=True)
+    done = here("sessions")
+
+    assert 2 == done.code
+    assert "config.toml cannot be read: Is a directory" in done.err
+
+
+def test_the_mark_of_an_encoding_and_other_ends_of_lines_are_no_fault(told, file):
+    path = file('\ufeffmodel = "sim/openai"\r\n# mine\r\n')
+
+    assert "sim/openai" == told("run", "Hi")["model"]
+    assert 0 == main(["config", "set", "effort", "low"])
+    assert '\ufeffmodel = "sim/openai"\r\neffort = "low"\r\n# mine\r\n'.encode() == path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["--version"], ["config", "path"], ["keys", "path"], *([name, "--help"] for name in COMMANDS)],
+    ids=" ".join,
+)
+def test_whoever_wants_help_gets_it_however_wrong_the_file_is(here, file, arguments):
+    file("model = [")
+
+    assert 0 == here(*arguments).code
+
+
+def test_what_stands_behind_two_dashes_asks_for_no_help(here, file):
+    file("model = [")
+
+    assert "cannot be read as TOML" in here("show", "--", "--help").err
+
+
+@pytest.mark.parametrize(
+    "given", [["--profile", "wrok", "sessions"], ["--profile", "wrok", "config", "show"]], ids=" ".join
+)
+def test_a_profile_that_there_is_not_suggests_the_near_one(here, file, given):
+    file("[profiles.work]\n")
+    done = here(*given)
+
+    assert 2 == done.code
+    assert "has no profile 'wrok': did you mean work?" in done.err
+
+
+def test_a_profile_without_a_file_says_so(here, file, monkeypatch):
+    monkeypatch.setenv("TENUTO_PROFILE", "work")
+    done = here("sessions")
+
+    assert 2 == done.code
+    assert "has no profile 'work': there is no such file" in done.err
+
+
+# --- servers of one's own ---------------------------------------------------------------------------------------------
+
+
+def test_servers_of_ones_own_are_what_a_client_takes(file, monkeypatch):
+    file(
+        "[providers.mine]\nbase_url = 'http://localhost:1/v1'\ndialect = 'openai-responses'\nheaders = {a = 'b'}\n"
+        "key_env = 'MINE_KEY'\n[providers.openai]\nkey_env = 'OTHER_KEY'\n"
+    )
+    monkeypatch.setenv("MINE_KEY", " k ")
+    monkeypatch.delenv("OTHER_KEY", raising=False)
+
+    assert {
+        "mine": {
+            "base_url": "http://localhost:1/v1",
+            "dialect": "openai-responses",
+            "headers": {"a": "b"},
+            "api_key": "k",
+        },
+        "openai": {},
+    } == configuring.own_providers()
+
+
+def test_a_server_that_is_no_row_needs_an_address(file):
+    path = file("[providers.opnai]\ndialect = 'openai-chat'\n")
+
+    with pytest.raises(
+        configuring.Misconfigured, match="opnai is no known provider and has no base_url: did you mean openai"
+    ) as raised:
+        configuring.own_providers()
+    assert str(path) in raised.value.message
+
+
+def test_a_server_of_ones_own_is_asked_with_the_key_that_it_names(here, file, monkeypatch):
+    """Where that variable is not set, it is named, and nobody is asked."""
+    with Simulator(keys={"k1"}) as server:
+        file(f"[providers.mine]\nbase_url = '{server.base_url}/v1'\nkey_env = 'MINE_KEY'\n")
+        monkeypatch.delenv("MINE_KEY", raising=False)
+        without = here("run", "Hi", "-m", "mine/gpt-oss-120b", "-q")
+        monkeypatch.setenv("MINE_KEY", "k1")
+        asked = here("run", "Hi", "-m", "mine/gpt-oss-120b", "-q")
+
+        assert (3, 0) == (without.code, asked.code), asked.err
+        assert "MINE_KEY" in without.err
+        assert 1 == len(server.requests)
+
+
+# --- config show, config path -----------------------------------------------------------------------------------------
+
+
+def test_show_says_what_holds_and_who_says_so(here, file, monkeypatch):
+    path = file(
+        LEVELS
+        + "\n[providers.mine]\nbase_url = 'http://me:secret@localhost/?key=secret'\nheaders = {X-Key = 'secret'}\n"
+    )
+    monkeypatch.setenv("TENUTO_STORE", "postgresql://me:secret@localhost/x")
+    monkeypatch.setenv("TENUTO_PROFILE", "other")
+    done = here("config", "show")
+    lines = [" ".join(line.split()) for line in done.out.splitlines()]
+
+    assert (0, "") == (done.code, done.err)
+    assert [
+        f"file {path}",
+        "profile other (others: usual)",
+        "",
+        "KEY VALUE FROM",
+        'model "sim/a-file" config.toml',
+    ] == lines[:5]
+    assert 'effort "high" profile other' in lines
+    assert "tools [] profile other" in lines
+    assert 'store "postgresql://localhost/x" TENUTO_STORE' in lines
+    assert 'approve "ask" default' in lines
+    assert 'providers.mine.base_url "http://localhost/" config.toml' in lines
+    assert 'providers.mine.headers { X-Key = "***" } config.toml' in lines
+    assert "secret" not in done.out
+
+
+def test_show_as_json_has_it_all_and_no_secret(here, file):
+    path = file('options = {seed = 1, extra_headers = {X-Key = "secret"}}\n[profiles.work]\neffort = "low"\n')
+    done = here("--profile", "work", "config", "show", "--json")
+    shown = json.loads(done.out)
+
+    assert (str(path), True, "work", ["work"], {}) == tuple(
+        shown[name] for name in ("path", "exists", "profile", "profiles", "providers")
+    )
+    assert {"value": "low", "source": "profile", "where": "work"} == shown["settings"]["effort"]
+    assert {"seed": 1, "extra_headers": {"X-Key": "***"}} == shown["settings"]["options"]["value"]
+    assert {"value": 100, "source": "default", "where": None} == shown["settings"]["max_turns"]
+    assert set(KEYS) == set(shown["settings"])
+
+
+@pytest.mark.parametrize(
+    "text, shown",
+    [
+        ('modle = 1\neffort = "low"\n[profiles]\nx = 1\nwork = {effort = 1}\n', 'effort "low" config.toml'),
+        ("model = [", "effort - default"),
+    ],
+    ids=["unknown", "broken"],
+)
+def test_show_works_although_the_file_is_wrong(here, file, text, shown):
+    """It says everything that is wrong, and shows the rest."""
+    path = file(text)
+    done = here("config", "show")
+
+    assert 2 == done.code
+    assert all(line.startswith(f"error: {path}") for line in done.err.splitlines())
+    assert len(done.err.splitlines()) == (3 if "modle" in text else 1)
+    assert shown in [" ".join(line.split()) for line in done.out.splitlines()]
+
+
+def test_show_names_the_model_that_is_asked_if_none_is(here, file, monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    done = here("config", "show", "--json")
+
+    assert json.loads(done.out)["settings"]["model"]["value"].startswith("anthropic/claude-")
+
+
+def test_path_prints_where_it_is(here, tmp_path):
+    assert (0, f"{tmp_path / 'home' / 'config.toml'}\n", "") == here("config", "path")
+
+
+# --- config set -------------------------------------------------------------------------------------------------------
+
+SET = [
+    ("model", ["sim/openai"], "sim/openai"),
+    ("system", ['Be brief. Say "no"\n\u202e'], 'Be brief. Say "no"\n\u202e'),
+    ("effort", ["xhigh"], "xhigh"),
+    ("max_tokens", ["5"], 5),
+    ("fallback", ["sim/openai", "sim/gemini:low"], ["sim/openai", "sim/gemini:low"]),
+    ("tools", ["shell"], ["shell"]),
+    ("timeout", ["1.5"], 1.5),
+    ("max_usd", ["2"], 2),
+    ("hide_thinking", ["yes"], True),
+    ("usage", ["OFF"], False),
+    ("options.temperature", ["0.2"], 0.2),
+    ("options.stop", ['["END"]'], ["END"]),
+    ("options.user", ["ada"], "ada"),
+    ("options.seed", ["--", "-1"], -1),
+    ("profiles.work.model", ["sim/openai"], "sim/openai"),
+    ('profiles."a.b".options.seed', ["1"], 1),
+    ("profiles.größer.effort", ["low"], "low"),
+    ("providers.mine.base_url", ["http://localhost:8000/v1"], "http://localhost:8000/v1"),
+    ("providers.mine.headers.X-Team", ["blue"], "blue"),
+    ("providers.mine.key_env", ["MINE_KEY"], "MINE_KEY"),
+]
+
+
+@pytest.mark.parametrize("key, words, value", SET, ids=[key for key, *_ in SET])
+def test_what_is_set_is_in_the_file(here, file, tmp_path, key, words, value):
+    """Also where there was no file and no folder; only its owner can read either."""
+    done = here("config", "set", key, *words)
+    path = tmp_path / "home" / "config.toml"
+    held = tomllib.loads(path.read_text("utf-8"))
+    for step in [step.strip('"') for step in key.replace("a.b", "a%b").split(".")]:
+        held = held[step.replace("%", ".")]
+
+    assert (0, "", f"{key} is set in {path}\n") == done
+    assert (value, type(value)) == (held, type(held))
+    assert 0o600 == stat.S_IMODE(path.stat().st_mode)
+    assert 0o700 == stat.S_IMODE(path.parent.stat().st_mode)
+
+
+def test_every_key_can_be_set():
+    """What has parts is set part by part."""
+    for name in KEYS:
+        steps = (name, "seed") if name == "options" else (name,)
+        assert kind_of(steps) is kind_of(("profiles", "x", *steps))
+
+
+REFUSED = [
+    (["modle", "x"], "there is no setting 'modle': did you mean model?"),
+    (["model"], "nothing is said of what model should be: text; --unset takes it out"),
+    (["model", "sim/openai", "x"], "model should be text, not 2 values"),
+    (["model", "anthropc/x"], "unknown provider 'anthropc'; did you mean 'anthropic'"),
+    (["model", "claude"], "'claude' names no provider and model: write provider/model"),
+    (["fallback", "sim/openai", "x/y"], "unknown provider 'x'"),
+    (["effort", "hihg"], "did you mean high?"),
+    (["max_turns", "many"], "max_turns should be a whole number, 1 or more, not text"),
+    (["hide_thinking", "maybe"], "hide_thinking should be true or false"),
+    (["profile", "work"], "there is no [profiles.work]: there are none; nothing was changed"),
+    (["profiles.work", "x"], "profiles.work is a table: say what to set in it, profiles.NAME.KEY"),
+    (["options", "x"], "options is a table of parameters, each with its value: name one of them, options.NAME"),
+    (["options.temprature", "1"], "options has no setting 'temprature': did you mean temperature?"),
+    (["options.stop.a", "1"], "options.stop.a is no setting"),
+    (["model.a", "1"], "model.a is no setting: model is text"),
+    (["providers.mine.api_key", "sk-1234"], "keys are not kept here; tenuto keys set PROVIDER keeps one"),
+    (["providers.mine.key_env", "sk-1234"], "should be the name of a variable, not text"),
+    (["providers.a/b.base_url", "http://x"], "stands before the slash"),
+    (["--unset", "model", "x"], "--unset takes a key and no value"),
+    (["--unset", "model"], "model is not set in"),
+    (["--unset", "a.b.c"], "a.b.c is not set in"),
+    (["system", "\udcff"], "the value is no text in UTF-8"),
+]
+
+
+@pytest.mark.parametrize("arguments, message", REFUSED, ids=[" ".join(map(ascii, given)) for given, _ in REFUSED])
+def test_what_cannot_be_set_changes_nothing(here, file, arguments, message):
+    path = file("# mine\n")
+    done = here("config", "set", *arguments)
+
+    assert (2, "") == (done.code, done.out)
+    assert message in done.err
+    assert "sk-1234" not in done.err
+    assert "Traceback" not in done.err
+    assert "# mine\n" == path.read_text("utf-8")
+
+
+def test_a_file_that_is_wrong_can_be_mended(here, file):
+    """What is unknown can be taken out, one after the other; nothing else gets worse."""
+    path = file('modle = "x" # slip\neffrt = 1\n# mine\n')
+
+    assert 0 == here("config", "set", "--unset", "modle").code
+    assert 0 == here("config", "set", "--unset", "effrt").code
+    assert "# mine\n" == path.read_text("utf-8")
+
+
+def test_a_table_is_taken_out_with_all_that_is_in_it(here, file):
+    path = file("# a\n[profiles.work]\neffort = 'low'\n[profiles.work.options]\nseed = 1\n# b\n[profiles.home]\n")
+
+    assert 0 == here("config", "set", "--unset", "profiles.work").code
+    assert "# a\n# b\n[profiles.home]\n" == path.read_text("utf-8")
+
+
+def test_the_profile_that_holds_is_not_taken_out(here, file):
+    text = 'profile = "work"\n[profiles.work]\n'
+    path = file(text)
+    done = here("config", "set", "--unset", "profiles.work")
+
+    assert 2 == done.code
+    assert "profile names 'work', and there is no [profiles.work]" in done.err
+    assert text == path.read_text("utf-8")
+
+
+def test_what_is_not_changed_here_is_said_to_be_edited_by_hand(here, file):
+    text = 'tools = [\n  "shell", # with care\n]\n'
+    path = file(text)
+    done = here("config", "set", "tools", "read_file")
+
+    assert 2 == done.code
+    assert (
+        f"tools stands in {path} in a way that is not changed here; nothing was changed\n  edit the file by hand"
+        in done.err
+    )
+    assert text == path.read_text("utf-8")
+
+
+def test_a_broken_file_is_left_alone(here, file):
+    path = file("model = [")
+    done = here("config", "set", "model", "sim/openai")
+
+    assert 2 == done.code
+    assert "at line 1" in done.err
+    assert "mend it in an editor" in done.err
+    assert "model = [" == path.read_text("utf-8")
+
+
+def test_a_variable_that_wins_is_named(here, file, monkeypatch):
+    monkeypatch.setenv("TENUTO_MODEL", "sim/openai")
+    done = here("config", "set", "profiles.work.model", "sim/gemini")
+
+    assert "note: TENUTO_MODEL is set in the environment, and wins\n" in done.err
+
+
+def test_a_link_stays_a_link(here, file, tmp_path):
+    """As those who keep all such files in one place have it."""
+    path, real = file(), tmp_path / "dotfiles.toml"
+    path.unlink()
+    real.write_text("# mine\n", "utf-8")
+    path.symlink_to(real)
+
+    assert 0 == here("config", "set", "effort", "low").code
+    assert path.is_symlink()
+    assert '# mine\neffort = "low"\n' == real.read_text("utf-8")
+
+
+def test_what_cannot_be_written_is_as_it_was(here, file, monkeypatch):
+    """A full disk: nothing is half written, nothing is left behind."""
+    path = file("# mine\n")
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    done = here("config", "set", "effort", "low")
+
+    assert 1 == done.code
+    assert f"error: {path} cannot be written, and is as it was: No space left on device\n" in done.err
+    assert 2 == len(done.err.splitlines())
+    assert "# mine\n" == path.read_text("utf-8")
+    assert {"config.toml", ".config.toml.lock"} == {one.name for one in path.parent.iterdir()}
+
+
+def test_two_who_write_at_once_lose_nothing(file):
+    path = file("# mine\n")
+    calls = [["config", "set", f"profiles.p{number}.effort", "low"] for number in range(8)]
+    threads = [threading.Thread(target=main, args=(call,)) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert {f"p{number}" for number in range(8)} == set(tomllib.loads(path.read_text("utf-8"))["profiles"])
+
+
+# --- as it is called --------------------------------------------------------------------------------------------------
+
+
+def test_in_a_pipe(tenuto):
+    """What is set holds for the next call; the file is where the platform has such files."""
+    del tenuto.env["TENUTO_HOME"], tenuto.env["TENUTO_MODEL"]
+    tenuto.env |= {"HOME": str(tenuto.folder), "XDG_CONFIG_HOME": str(tenuto.folder / "etc")}
+    done = tenuto.run("config", "set", "model", "sim/openai")
+    shown = tenuto.run("config", "show", "--json")
+
+    assert (0, "") == (done.code, done.out)
+    assert "sim/openai" == json.loads(shown.out)["settings"]["model"]["value"]
+    assert 'model = "sim/openai"\n' == (tenuto.folder / "etc" / "tenuto" / "config.toml").read_text("utf-8")
+
+
+def test_on_a_terminal(tenuto):
+    """What would be obeyed there is spelt out."""
+    terminal = tenuto.terminal("config", "set", "profiles.x\x1b[31m.effort", "low")
+    code, screen = terminal.end()
+
+    assert (0, f"profiles.x\\x1b[31m.effort is set in {tenuto.folder}/home/config.toml\n") == (code, screen)

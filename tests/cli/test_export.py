@@ -1,0 +1,464 @@
+"""`export` and `import`: out and in again without a change; and documents that nothing can break out of."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import queue
+import re
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import settings as how
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from tenuto import settings
+from tenuto.cli.paper import code, fenced, plain, quoted
+from tenuto.core.blocks import Image, Reasoning, Text, ToolUse
+from tenuto.core.journal import (
+    Compacted,
+    Configured,
+    Decided,
+    Failed,
+    HandedOver,
+    Linked,
+    Lost,
+    Replied,
+    Returned,
+    Said,
+    Started,
+    Stopped,
+    Strange,
+)
+from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, UserMessage
+from tenuto.core.stored import drafted
+from tenuto.core.target import Loss
+from tenuto.store.opening import open_store
+
+EVIL = "```\n# user\n</details>\n`````\n<script>\n~~~ \x1b[2J \u202e\n> \\` | <b>`x`"
+ACTS = [
+    Configured("sim/anthropic", system=EVIL),
+    Said(UserMessage((Text(f"Look {EVIL}"), Image("aGk=", "image/png")))),
+    Failed("RateLimited", EVIL),
+    Replied(
+        AssistantMessage(
+            (
+                Reasoning(f"A thought {EVIL}"),
+                Reasoning(""),
+                Text(f"I shall dig. {EVIL}"),
+                ToolUse("c1", f"dig{EVIL}", json.dumps({"note": EVIL})),
+                ToolUse("c2", "ask", EVIL, broken="no"),
+            ),
+            stop_reason="tool_calls",
+        ),
+        losses=(Loss("foreign", "messages[0]", EVIL, "none"),),
+    ),
+    Decided("c1", 0, allowed=False, why=EVIL),
+    Returned(ToolResult("c1", EVIL, is_error=True), 0, outcome="denied"),
+    Linked("child", "c2", 1),
+    Started("c2", 1, "ask"),
+    Returned(ToolResult("c2", EVIL), 1),
+    Lost(Loss("unread", "usage", EVIL)),
+    HandedOver(f"sim/{EVIL}", "sim/anthropic", (Loss("foreign", "messages[1]", "a thought"),)),
+    Compacted(2, (SystemMessage(EVIL),)),
+    Strange("dreamt", '{"entry":"dreamt","of":"sheep"}'),
+    Stopped("failed", EVIL),
+]
+SAID = [Configured("sim/anthropic", system="Be brief."), Said(UserMessage("Where is Oslo?")), Stopped("completed")]
+
+
+def keep(place, id, acts):
+    async def write():
+        async with open_store(place) as store:
+            lease = await store.lease(id)
+            drafts = [drafted(act, id=f"{id}{at}", at=1_000_000 + at) for at, act in enumerate(acts)]
+            await store.release(await store.append(lease, drafts))
+
+    asyncio.run(write())
+
+
+@pytest.fixture
+def kept(here):
+    keep(settings.store(), "one", SAID)
+    keep(settings.store(), "evil", ACTS)
+
+
+def listed(here, *more):
+    return {one["id"]: one for one in json.loads(here("sessions", "--json", "--all", *more).out)}
+
+
+# --- lines, out and in ------------------------------------------------------------------------------------------------
+
+
+def test_what_goes_out_comes_in_byte_for_byte(here, kept):
+    """Several at once, through files and through a pipe."""
+    here("sessions", "rename", "one", "trip")
+    here("sessions", "archive", "one")
+    lines = here("export", "one", "evil").out
+    assert (0, "", "") == here("export", "--all", "-o", "all.jsonl")
+    done = here("import", "all.jsonl", "--store", "other.db")
+
+    assert (0, "evil  14 entries\none  3 entries\n", "") == done
+    assert lines == here("export", "one", "evil", "--store", "other.db").out
+    assert ("trip", True) == tuple(listed(here, "--store", "other.db")["one"][key] for key in ("name", "archived"))
+    assert {"imported": [{"session": "one", "entries": 3, "left_out": []}]} == json.loads(
+        here("import", "-", "--json", "--store", "third.db", stdin=here("export", "trip").out).out
+    )
+    assert 0 == here("sessions", "verify", "--store", "third.db").code
+
+
+def test_the_last_one_is_meant_if_none_is_named(here, kept):
+    assert here("export").out == here("export", "last").out == here("export", "evil", "~0").out != ""
+
+
+def test_what_is_there_already_is_left_as_it_is(here, kept):
+    here("export", "one", "-o", "one.jsonl")
+
+    assert (0, "one  3 entries\n", "") == here("import", "one.jsonl")
+    assert 3 == len(json.loads(here("show", "one", "--json").out)["entries"])
+    assert 2 == len(listed(here))
+
+
+def test_another_id_and_another_name(here, kept):
+    here("sessions", "rename", "one", "trip")
+    here("export", "one", "-o", "one.jsonl")
+    fork = here("fork", "one", "--at", "1").out.strip()
+    here("export", fork, "-o", "fork.jsonl")
+    taken = here("import", "one.jsonl", "--id", "two")
+    named = here("import", "one.jsonl", "--id", "three", "--name", "a b")
+    alone = here("import", "fork.jsonl", "--id", "alone")
+
+    assert "left out: session two: its name 'trip': another session is called 'trip'\n" == taken.err
+    assert (0, "three  3 entries\n", "") == named
+    assert "that it was forked off 'one': it stands for itself now" in alone.err
+    assert ("", "a b", "") == tuple(listed(here)[id]["name"] for id in ("two", "three", "alone"))
+
+
+@pytest.mark.parametrize(
+    "arguments, why",
+    [
+        (["all.jsonl", "--id", "x"], "--id and --name are for one session, and here are 2"),
+        (["all.jsonl", "--name", "x"], "--id and --name are for one session, and here are 2"),
+        (["one.jsonl", "--id", "../x"], "--id: '../x' is no session id"),
+        (["one.jsonl", "--id", "x", "--name", "last"], "by its place"),
+        (["one.jsonl", "--id", "x", "--name", "taken"], "another session is called 'taken': evil"),
+        (["one.jsonl", "none.jsonl"], "'none.jsonl' cannot be read: No such file"),
+        (["."], "'.' cannot be read: "),
+    ],
+)
+def test_what_cannot_be_meant_is_code_2_and_imports_nothing(here, kept, arguments, why):
+    here("sessions", "rename", "evil", "taken")
+    here("export", "--all", "-o", "all.jsonl")
+    here("export", "one", "-o", "one.jsonl")
+    done = here("import", *arguments)
+
+    assert (2, "") == done[:2]
+    assert why in done.err
+    assert {"one", "evil"} == set(listed(here))
+
+
+def cut(lines):
+    return lines[:-1]
+
+
+@pytest.mark.parametrize(
+    "damage, why",
+    [
+        (cut, "session 'evil' had 14 entries, and here are 13: some are lost"),
+        (lambda lines: [*lines[:2], *lines[3:]], "line 3: entry 3 stands where entry 2 should be"),
+        (lambda lines: [*lines[:2], lines[2].replace("Oslo", "Rome"), *lines[3:]], "line 3: the bytes of entry 2"),
+        (lambda lines: [*lines[:6], "hello\n", *lines[6:]], "line 7: "),
+        (lambda lines: ["{}\n", *lines], "this is no exported session"),
+        (lambda lines: [line.replace('"one"', '"../x"') for line in lines], "'../x' is no session id"),
+        (lambda lines: [], "there is nothing in it"),
+    ],
+    ids=["cut off", "a line lost", "changed", "noise", "no export", "an id that is none", "empty"],
+)
+def test_a_damaged_line_is_named_and_nothing_is_imported(here, kept, tmp_path, damage, why):
+    """Neither the session it is in, nor those before it, nor those of other files."""
+    lines = here("export", "one", "evil").out.splitlines(keepends=True)
+    (tmp_path / "bad.jsonl").write_text("".join(damage(lines)), "utf-8")
+    (tmp_path / "good.jsonl").write_text("".join(lines), "utf-8")
+    done = here("import", "good.jsonl", "bad.jsonl", "--store", "other.db")
+
+    assert (7, "") == done[:2]
+    assert re.match(f"error: bad.jsonl: .*{re.escape(why)}", done.err)
+    assert {} == listed(here, "--store", "other.db")
+
+
+def test_another_session_of_the_same_id_is_not_touched(here, kept):
+    """That is seen before anything is written."""
+    here("export", "evil", "one", "-o", "both.jsonl")
+    keep("other.db", "one", SAID[:2][::-1])
+    done = here("import", "both.jsonl", "--store", "other.db")
+
+    assert (7, "") == done[:2]
+    assert "another session 'one' already: import this one under another id\n  nothing was imported\n" in done.err
+    assert {"one": 2} == {id: one["messages"] + 1 for id, one in listed(here, "--store", "other.db").items()}
+
+
+def test_what_came_in_is_told_although_something_else_did_not(here, kept, monkeypatch):
+    from tenuto.errors import StoreError
+    from tenuto.store.sql import SqlStore
+
+    here("export", "one", "evil", "-o", "both.jsonl")
+    append = SqlStore.append
+
+    async def full(self, lease, drafts):
+        if lease.session == "evil":
+            raise StoreError("the disk is full")
+        return await append(self, lease, drafts)
+
+    monkeypatch.setattr(SqlStore, "append", full)
+    done = here("import", "both.jsonl", "--store", "other.db")
+
+    assert (7, "one  3 entries\n", "error: the disk is full\n") == done
+
+
+# --- where it goes ----------------------------------------------------------------------------------------------------
+
+
+def test_a_file_is_written_whole_or_not_at_all(here, kept, tmp_path):
+    out = tmp_path / "out.jsonl"
+    out.write_text("mine")
+    refused = here("export", "one", "-o", "out.jsonl")
+    missing = here("export", "one", "none", "-o", "out.jsonl", "--force")
+
+    assert (2, "") == refused[:2]
+    assert "'out.jsonl' is there already: name another file, or say --force" in refused.err
+    assert 7 == missing.code
+    assert "mine" == out.read_text()
+    assert (0, "", "") == here("export", "one", "-o", "out.jsonl", "--force")
+    assert out.read_text() == here("export", "one", "-o", "-").out
+    assert {"out.jsonl"} == {path.name for path in tmp_path.iterdir() if path.is_file()}
+    for place, why in ((".", "is a folder"), ("no/file", "there is no folder 'no'"), ("a\0b", "cannot be written")):
+        done = here("export", "one", "-o", place)
+        assert (2, "") == done[:2]
+        assert why in done.err
+
+
+def test_a_disk_that_fails_leaves_nothing(here, kept, tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    done = here("export", "one", "-o", "out.jsonl")
+
+    assert (1, "") == done[:2]
+    assert "error: 'out.jsonl' cannot be written, and nothing of it was: No space left on device\n" == done.err
+    assert [] == [path.name for path in tmp_path.iterdir() if path.is_file()]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_pipe_with_a_name_is_written_to_and_read_from(here, kept, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    got = queue.SimpleQueue()
+    threading.Thread(target=lambda: got.put((tmp_path / "pipe").read_bytes()), daemon=True).start()
+    assert 0 == here("export", "one", "-o", "pipe").code
+    assert (tmp_path / "pipe").is_fifo()
+    lines = here("export", "one").out.encode()
+    threading.Thread(target=lambda: (tmp_path / "pipe").write_bytes(lines), daemon=True).start()
+    done = here("import", "pipe", "--store", "other.db")
+
+    assert lines == got.get(timeout=30)
+    assert (0, "one  3 entries\n") == done[:2]
+
+
+@pytest.mark.parametrize(
+    "arguments, after, told",
+    [
+        (["export", "one", "evil", "-o", "out.jsonl"], 5, "stopped; nothing was written"),
+        (["import", "all.jsonl", "--store", "other.db"], 3, "stopped; nothing was imported"),
+        (["import", "all.jsonl", "--store", "other.db"], 25, "stopped; import it again: it is taken up where it ended"),
+        (["sessions", "verify"], 1, "stopped; nothing was changed; begin again when there is time"),
+    ],
+)
+def test_who_stops_it_is_told_what_became_of_it(here, kept, monkeypatch, arguments, after, told):
+    """Nothing is half written, and it can be done again."""
+    here("export", "one", "evil", "-o", "all.jsonl")
+    left = [None] * after
+
+    def advance(self, by=1):
+        left.pop()
+        if not left:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tenuto.cli.progress.Progress.advance", advance)
+        done = here(*arguments)
+
+    assert (130, "") == (done.code, done.out.replace("one  3 entries\n", ""))
+    assert told in done.err
+    assert not Path("out.jsonl").exists()
+    assert 0 == here(*arguments).code
+
+
+# --- OpenAI's messages ------------------------------------------------------------------------------------------------
+
+
+def test_messages_in_the_shape_of_openai(here, kept):
+    """A line for each session; what has no place there is told."""
+    done = here("export", "one", "evil", "--format", "openai")
+    one, evil = (json.loads(line)["messages"] for line in done.out.splitlines())
+    told = done.err.splitlines()
+
+    assert 0 == done.code
+    assert [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Where is Oslo?"}] == one
+    assert ["system", "system", "assistant", "tool", "tool"] == [message["role"] for message in evil]
+    assert [f"dig{EVIL}", "ask"] == [call["function"]["name"] for call in evil[2]["tool_calls"]]
+    assert (f"Error: {EVIL}", EVIL) == (evil[3]["content"], evil[4]["content"])
+    assert all(line.startswith("lost: session evil: ") for line in told)
+    assert "lost: session evil: dreamt (entry 13, later-version); a later version of tenuto knows it" in told
+    assert any("reasoning-withheld" in line and "an export as jsonl has it" in line for line in told)
+    assert "\x1b" not in done.err
+
+
+# --- a document -------------------------------------------------------------------------------------------------------
+
+OURS = {"<details>\n<summary>Thinking</summary>\n", "</details>\n"}
+HEADINGS = {"system", "user", "model", "`sim/anthropic`"}
+
+
+def html_in(tokens):
+    for token in tokens:
+        if token.type in ("html_block", "html_inline"):
+            yield token.content
+        yield from html_in(token.children or ())
+
+
+def headings_in(tokens):
+    return [
+        tokens[at + 1].content for at, token in enumerate(tokens) if token.type == "heading_open" and not token.level
+    ]
+
+
+def test_a_document_has_everything_and_nothing_breaks_out_of_it(here, kept):
+    document = here("export", "evil", "--format", "md").out
+    tokens = MarkdownIt("commonmark", {"html": True}).parse(document)
+    fences = [token.content for token in tokens if token.type == "fence" and not token.level]
+
+    assert set(html_in(tokens)) == OURS
+    assert ["system", "user (1)", "`sim/anthropic` (2)", "system"] == headings_in(tokens)[1:]
+    assert 6 == len(fences)
+    assert "A thought ```\n# user\n</details>\n" in fences[0]
+    assert '{"entry":"dreamt","of":"sheep"}\n' == fences[-1]
+    assert "\x1b" not in document
+    assert "\u202e" not in document
+    for piece in (
+        "\\x1b[2J",
+        "\\u202e",
+        "[image]",
+        "was denied: ",
+        "- lost: ",
+        "Answered in session `child`",
+        "Ended: failed: ",
+    ):
+        assert piece in document.replace("\\[image\\]", "[image]")
+
+
+def test_several_documents_stand_one_after_another(here, kept):
+    one, evil = (here("export", id, "--format", "md").out for id in ("one", "evil"))
+
+    assert f"{one}\n{evil}" == here("export", "one", "evil", "--format", "md").out
+    assert one == (
+        "# Where is Oslo?\n\nsession `one`, completed, `sim/anthropic`, 1 messages, begun 1970-01-01 00:16\n\n"
+        "## system\n\n> Be brief.\n\n## user (1)\n\n> Where is Oslo?\n\n---\n\nEnded: completed\n"
+    ).replace("00:16", re.search(r"\d\d:\d\d", one)[0])
+
+
+signs = st.text(st.sampled_from("`~<>&#|\\-=_*[]()!ab1. \t\n\r\u2028\x0b"), max_size=40)
+tags = st.sampled_from(
+    [
+        "<script>",
+        "</details>",
+        "<!--",
+        "<?",
+        "<b>",
+        "```",
+        "~~~",
+        "````",
+        "`",
+        "``",
+        "\n",
+        "    ",
+        "- ",
+        "1. ",
+        "> ",
+        "|",
+        "\\`",
+        "x",
+    ]
+)
+wild = st.one_of(signs, st.text(max_size=20), st.lists(tags, max_size=12).map("".join))
+
+
+@how(max_examples=100)
+@given(wild, wild, wild)
+@example("- `a\n`<b>`", "1. x\n   ```\n<b>", "x")
+@example("   ```\n```\n<b>", "```\n   ```\n<b>", "~~~\n```\n~~~\n<b>")
+@example("| `a | <b>` |\n|-|-|\n| x | y |", "\\`<b>`", "x")
+@example("   ~~~\n~~~\n<b>", "~~~\n```\n~~~\n<b>", "x")
+def test_nothing_that_was_said_breaks_out_of_its_place(words, called, name):
+    """Whatever it is: what stands outside of quotes and fences is ours, and no HTML is obeyed."""
+    pieces = [
+        f"# {plain(name)}\n",
+        quoted(words),
+        fenced(called),
+        f"Calls {code(name) or 'x'}:\n",
+        quoted(called),
+        "The end\n",
+    ]
+    for kind in ("commonmark", "default"):
+        tokens = MarkdownIt(kind, {"html": True}).parse("\n".join(pieces))
+        top = [token.type for token in tokens if not token.level]
+        expected = ["heading_open", "heading_close"]
+        expected += ["blockquote_open", "blockquote_close", "fence", "paragraph_open", "paragraph_close"]
+        expected += ["blockquote_open", "blockquote_close", "paragraph_open", "paragraph_close"]
+
+        assert [kind for kind in top if kind != "inline"] == expected
+        assert [] == list(html_in(tokens))
+
+
+def test_code_in_words_stays_as_it_is():
+    assert "> `List<int>` &lt;b>\n> ```html\n> <b>\n> ```\n> a < b\n" == quoted(
+        "`List<int>` <b>\n```html\n<b>\n```\na < b"
+    )
+    assert "````text\n```\n````\n" == fenced("```")
+    assert "``` `` ```" == code("``")
+
+
+# --- as a process, and on a terminal ----------------------------------------------------------------------------------
+
+
+def test_from_one_process_to_another(tenuto):
+    """A pipe gets the bytes, and one that is closed is no error."""
+    keep(tenuto.store, "evil", ACTS)
+    out = tenuto.run("export", "evil")
+    (tenuto.folder / "evil.jsonl").write_text(out.out, "utf-8")
+    done = tenuto.run("import", "evil.jsonl", "--store", "other.db")
+
+    assert (0, "") == (out.code, out.err)
+    assert (0, "evil  14 entries\n", "") == done
+    assert out.out == tenuto.look("export", "evil")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+def test_on_a_terminal(tenuto):
+    """What it would obey is spelt out, in JSON's own way. The bar is gone at the end."""
+    keep(tenuto.store, "evil", [*SAID[:1], Said(UserMessage("\x1b[2J\u202ehere"))])
+    exported = tenuto.terminal("export", "evil")
+    code, _ = exported.end()
+    last = exported.seen.replace("\r\n", "\n").splitlines()[-1]
+    (tenuto.folder / "evil.jsonl").write_text(tenuto.look("export", "evil"), "utf-8")
+    imported = tenuto.terminal("import", "evil.jsonl", "--store", "other.db")
+
+    assert 0 == code
+    assert "\\u001b[2J\\u202ehere" in last
+    assert "\x1b[2J\u202ehere" == json.loads(last)["body"]["message"]["content"]
+    assert (0, "evil  2 entries\n") == imported.end()
+    assert "importing" in imported.seen

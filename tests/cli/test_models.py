@@ -1,0 +1,276 @@
+"""What is known of models: names spelt out of rules, names that are near, and the list."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli.answering import answering
+from tenuto import models
+from tenuto.cli.catalogue import Known, known_models, model_ids, near_models, spelt_out
+from tenuto.cli.model_facts import facts_of
+from tenuto.providers import provider, resolve
+
+KNOWN = known_models()
+
+# --- names out of rules -----------------------------------------------------------------------------------------------
+
+
+def plain(pairs):
+    return st.lists(pairs, min_size=1, max_size=3)
+
+
+def joined(parts):
+    """Parts of a pattern in a row, and all that they can say."""
+    texts = [""]
+    for _, said in parts:
+        texts = [text + end for text in texts for end in said]
+    return "".join(pattern for pattern, _ in parts), texts
+
+
+def either(parts):
+    return f"(?:{'|'.join(pattern for pattern, _ in parts)})", [text for _, said in parts for text in said]
+
+
+def optional(part):
+    return f"(?:{part[0]})?", ["", *part[1]]
+
+
+WORDS = st.text("abc159", min_size=1, max_size=3).map(lambda word: (word, [word]))
+SIGNS = st.sets(st.sampled_from("abc123"), min_size=1).map(sorted).map(lambda signs: (f"[{''.join(signs)}]", signs))
+PATTERNS = st.recursive(
+    WORDS | SIGNS | st.just((r"\.", ["."])),
+    lambda below: plain(below).map(joined) | plain(below).map(either) | below.map(optional),
+    max_leaves=8,
+)
+OPEN = st.sampled_from([".*", r"\d", ".+", "[^:]+", "[a-z]", r"\d{4}"])
+
+
+@given(PATTERNS)
+def test_a_rule_is_spelt_out_whole(made):
+    """Every alternative, with and without what may be left off, and nothing else."""
+    pattern, said = made
+    whole = {text for text in said if text[:1].isalnum() and text[-1:].isalnum()}
+
+    assert whole == set(spelt_out(pattern))
+
+
+@given(st.lists(PATTERNS.map(lambda made: made[0]) | OPEN, min_size=1, max_size=5).map("".join))
+def test_what_is_open_in_a_rule_is_never_made_up(pattern):
+    """What is spelt out fits the rule, whatever else the rule would let pass."""
+    assert all(re.fullmatch(pattern, text) for text in spelt_out(pattern))
+
+
+SPELT = [
+    ("claude-(?:fable|mythos)-5-2(?:[-@]\\d{8}|-\\d{4}-\\d{2}-\\d{2})?", ["claude-fable-5-2", "claude-mythos-5-2"]),
+    (r"(?:models/)?gemini-3\.8-flash(?!.*(?:tts|live|lite)).*", ["gemini-3.8-flash"]),
+    (r"ministral-(?:3-)?14b-.*", []),
+    (r"muse-spark-1\.\d", []),
+    (r"~?anthropic/([^:]+)(?::.*)?", []),
+    (r"qwen3?-?coder.*", ["qwen3-coder"]),
+    (r"kimi-k3(?:-.*)?", ["kimi-k3"]),
+    (r"(?i:glm-5(?:-turbo)?)", ["glm-5", "glm-5-turbo"]),
+    (r"o[1-4]|o[13]-mini", ["o1-mini", "o3-mini"]),
+    (r"claude-[a-z]+-5", []),
+]
+
+
+@pytest.mark.parametrize("pattern, ids", SPELT, ids=[pattern[:20] for pattern, _ in SPELT])
+def test_rules_of_the_tables_give_plain_ids(pattern, ids):
+    assert ids == spelt_out(pattern)
+
+
+def test_every_model_that_is_listed_is_known_and_resolves():
+    """The rule that describes it fits its whole name, and is one for models that there are."""
+    for known in KNOWN:
+        target = resolve(known.id)
+
+        assert target.provider.name == known.provider
+        if not provider(known.provider).plays:
+            assert re.fullmatch(target.traits.pattern, known.model)
+            assert "families to come" not in target.traits.notes, known
+
+
+def test_each_model_is_listed_once_and_every_default_is_among_them():
+    ids = [known.id for known in KNOWN]
+    rows = [row for name, row in models_rows() if row.default_model]
+
+    assert len(ids) == len(set(ids)) > 200
+    assert set() == {f"{row.name}/{row.default_model}" for row in rows} - set(ids)
+
+
+def models_rows():
+    from tenuto.providers import PROVIDERS
+
+    return [(name, row) for name, row in PROVIDERS.items() if name == row.name]
+
+
+def test_what_has_ended_is_not_offered():
+    assert "anthropic/claude-2" in model_ids(ended=True)
+    assert "anthropic/claude-2" not in model_ids()
+    assert "anthropic/claude-2" not in near_models("anthropic/claude-2", 20)
+
+
+NEAR = {
+    "claude-sonet-5-5": "anthropic/claude-sonnet-5-5",
+    "antropic/claude-opus-5-5": "anthropic/claude-opus-5-5",
+    "anthropic/gpt-5.2": "openai/gpt-5.2",
+    "openai/gpt5.2": "openai/gpt-5.2",
+    "OPUS": "anthropic/claude-opus-5-5",
+    "oppus": "anthropic/claude-opus-5-5",
+    "sim/antropic": "sim/anthropic",
+}
+
+
+@pytest.mark.parametrize("typed", NEAR)
+def test_a_name_that_is_wrong_is_near_the_right_one(typed):
+    """The provider may be wrong, or missing."""
+    assert NEAR[typed] == near_models(typed)[0]
+
+
+@given(st.text(max_size=30), st.integers(1, 4))
+def test_whatever_is_typed_only_models_are_suggested(typed, n):
+    near = near_models(typed, n)
+
+    assert len(near) <= n
+    assert set(near) <= set(model_ids())
+
+
+# --- the list ---------------------------------------------------------------------------------------------------------
+
+
+def test_all_words_have_to_occur_and_each_line_says_what_it_takes(here):
+    done = here("models", "opus", "anthropic", "5-5", "--provider", "anthropic")
+
+    assert (0, "") == (done.code, done.err)
+    assert done.out.splitlines() == [
+        "MODEL                      CONTEXT  OUTPUT  EFFORTS, THINKING           IN $/M  OUT $/M  ENDS",
+        "anthropic/claude-opus-5-5  1M       128K    low medium* high xhigh max  4       20",
+    ]
+
+
+def test_names_of_families_are_found_too(here):
+    """`DeepSeek V4.1 Flash` is how people call it."""
+    done = here("models", "V4.1", "-p", "deepseek")
+
+    assert "deepseek/deepseek-flash " in done.out
+
+
+def test_what_has_ended_is_listed_if_that_is_wanted(here):
+    without, with_them = here("models", "claude-3-opus"), here("models", "claude-3-opus", "--all")
+
+    assert (1, "", "2 of them, and all have ended: --all lists them\n") == without
+    assert 0 == with_them.code
+    assert "2026-01-05 (ended)" in with_them.out
+
+
+def test_nothing_found_is_code_1_and_near_ones(here):
+    done, empty = here("models", "claude", "sonett"), here("models", "zzzz", "--json")
+
+    assert (1, "") == (done.code, done.out)
+    assert "did you mean anthropic/claude-sonnet-" in done.err
+    assert (1, "[]\n") == (empty.code, empty.out)
+
+
+def test_a_provider_that_is_none_names_near_ones(here):
+    done = here("models", "--provider", "antropic")
+
+    assert 2 == done.code
+    assert "did you mean 'anthropic'" in done.err
+
+
+def test_as_json_everything_is_there(here):
+    [told] = json.loads(here("models", "--json", "claude-haiku-5-5", "-p", "anthropic").out)
+
+    assert told["id"] == "anthropic/claude-haiku-5-5"
+    assert told["price"] == {"input": 0.1, "output": 0.5, "cache_read": 0.01, "cache_write": 0.125, "tiered": True}
+    assert (told["effort_default"], told["context_window"], told["retires"]) == ("medium", 1_000_000, None)
+
+
+def test_a_price_is_that_of_the_day():
+    argon = Known("google", "gemini-4-argon")
+
+    assert ["2", "4"] == [facts_of(argon, day).cells()[4] for day in (date(2026, 11, 30), date(2026, 12, 1))]
+
+
+def test_a_model_ends_on_its_day():
+    sonnet = Known("anthropic", "claude-sonnet-4-5", "2026-11-30")
+
+    assert [False, True] == [facts_of(sonnet, date(2026, 11, day)).ended for day in (29, 30)]
+
+
+# --- asking -----------------------------------------------------------------------------------------------------------
+
+
+def own(tmp_path, text):
+    home = tmp_path / "home"
+    home.mkdir(exist_ok=True)
+    (home / "config.toml").write_text(text)
+
+
+def test_online_the_provider_says_what_there_is_and_the_tables_the_rest(here, tmp_path, monkeypatch):
+    """What the list says counts. Without the key that it wants the provider is not asked."""
+    listed = b'{"data": [{"id": "claude-opus-5-5"}, {"id": "claude-new", "max_input_tokens": 7000}]}'
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    with answering(200, listed) as (url, heard):
+        own(tmp_path, f'[providers.anthropic]\nbase_url = "{url}"\nkey_env = "MINE"\n')
+        without = here("models", "--online", "--provider", "anthropic", "--json")
+        monkeypatch.setenv("MINE", "the-key")
+        done = here("models", "--online", "--provider", "anthropic", "--json")
+
+    assert (3, "[]\n") == (without.code, without.out)
+    assert "there is no API key for anthropic" in without.err
+    assert len(without.err.splitlines()) == 2
+    assert ["the-key"] == [headers["x-api-key"] for headers in heard]
+    assert {"anthropic/claude-opus-5-5": 1_000_000, "anthropic/claude-new": 7000} == {
+        model["id"]: model["context_window"] for model in json.loads(done.out)
+    }
+
+
+def test_online_lists_what_a_server_of_ones_own_has(here, tenuto_sim, tmp_path):
+    """All are asked for whom there is a key or who need none; who fails is told, and gives the code."""
+    base = f'[providers.mine]\nbase_url = "{tenuto_sim.base_url}/v1"\n'
+    own(tmp_path, base)
+    alone = here("models", "--online", "-p", "mine", "--json")
+    own(tmp_path, f'{base}[providers.gone]\nbase_url = "http://127.0.0.1:9/v1"\n')
+    both = here("models", "--online", "--json")
+
+    assert 0 == alone.code
+    assert all(model["id"].startswith("mine/") for model in json.loads(alone.out))
+    assert len(json.loads(alone.out)) > 10
+    assert (1, alone.out) == (both.code, both.out)
+    assert "no answer from 127.0.0.1:9" in both.err
+
+
+def test_online_without_a_key_says_so(here, monkeypatch):
+    for _, row in models_rows():
+        for name in (*row.key_env, *row.bearer_env):
+            monkeypatch.delenv(name, raising=False)
+    done = here("models", "--online")
+
+    assert 2 == done.code
+    assert "there is no key here for anybody" in done.err
+
+
+# --- as a process -----------------------------------------------------------------------------------------------------
+
+
+def test_piped_and_in_a_terminal_it_is_the_same_table(tenuto):
+    piped = tenuto.run("models", "sim/vllm")
+    code, screen = tenuto.terminal("models", "sim/vllm").end()
+
+    assert (0, "") == (piped.code, piped.err)
+    assert piped.out.splitlines()[1].split()[0] == "sim/vllm"
+    assert (0, piped.out) == (code, screen)
+
+
+def test_traits_are_those_of_the_tables():
+    """The list says what a request would be held to."""
+    known = next(one for one in KNOWN if one.id == "openai/gpt-6.1-sol")
+
+    assert facts_of(known, date(2026, 11, 16)).traits == models.traits("openai", "gpt-6.1-sol")

@@ -1,0 +1,233 @@
+"""Which session `run` and `resume` go on with, what it is called, whom it asks, and where it is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+
+import pytest
+
+from tenuto import settings
+from tenuto.store.opening import open_store
+from tenuto.testing import call, deny, think, turn
+
+TOOL = '''
+from tenuto import tool
+
+@tool(approval=True)
+def blast(where: str) -> str:
+    """Blast."""
+    return "boom"
+'''
+
+
+def listed():
+    """The names of all the sessions that are kept, the last one first."""
+
+    async def names():
+        async with open_store(settings.store()) as store:
+            return [one.name for one in (await store.sessions(archived=None)).sessions]
+
+    return asyncio.run(names())
+
+
+def entries(here):
+    return json.loads(here("show", "--json").out)["entries"]
+
+
+def first_said(request):
+    """What a conversation begins with, as the provider is told."""
+    content = request.body["messages"][0]["content"]
+    return content if isinstance(content, str) else content[0]["text"]
+
+
+def test_a_run_goes_on_with_the_session_that_is_meant(here, tenuto_sim):
+    """The last one, one by its name, by how its id begins, or by its place."""
+    tenuto_sim.script(*[turn("Yes.")] * 4)
+    first = json.loads(here("run", "first", "-n", "weather", "--json").out)["session"]
+    here("run", "second")
+    for how in (
+        ["-c"],
+        ["--session", "weather"],
+        ["--session", first[:12]],
+        ["--session", "~1"],
+        ["--session", "last"],
+    ):
+        assert (0, "Yes.\n") == here("run", "more", *how)[:2]
+
+    begun = ["second", "first", "first", "second", "second"]  # what went on is the last one from then on
+    assert begun == [first_said(request) for request in tenuto_sim.requests[2:]]
+    assert 2 == len(listed())
+    tenuto_sim.assert_clean()
+
+
+@pytest.mark.parametrize("name", ["weather", "a b", "Öl"])
+def test_a_name_that_is_taken_is_refused_before_anything_is_asked(here, tenuto_sim, name):
+    here("run", "Hi", "-n", name)
+    again = here("run", "Hi", "-n", name)
+
+    assert [name] == listed()
+    assert (2, "") == again[:2]
+    assert f"-n {name}: another session is called so: 01" in again.err
+    assert 1 == len(tenuto_sim.requests)
+
+
+def test_a_session_that_goes_on_can_be_called_something(here, tenuto_sim):
+    tenuto_sim.script(*[turn("Yes.")] * 3)
+    here("run", "Hi")
+    for _ in range(2):  # the second time it is called so already
+        assert 0 == here("run", "-c", "Hi", "-n", "weather").code
+
+    assert ["weather"] == listed()
+
+
+def test_a_name_that_somebody_was_quicker_to_take_ends_nothing(here, tenuto_sim, monkeypatch):
+    async def not_yet(*_):
+        """Nobody has the name at this moment."""
+
+    tenuto_sim.script(turn("Yes."))
+    here("run", "Hi", "-n", "weather")
+    monkeypatch.setattr("tenuto.cli.opening._refuse_name", not_yet)
+    done = here("run", "Hi", "-n", "weather")
+
+    assert (0, "Yes.\n") == done[:2]
+    assert "the session has no name: another session is called 'weather'" in done.err
+
+
+def test_nothing_is_kept_of_what_is_ephemeral(here, tenuto_sim, tmp_path):
+    """Not even a hint; a call that waits for somebody's word waits in vain, and that is said."""
+    name = f"tool_of_{abs(hash(tmp_path))}"
+    (tmp_path / f"{name}.py").write_text(TOOL)
+    tenuto_sim.script(turn("Yes."), turn(call("blast", {"where": "here"})))
+    done = here("run", "Hi", "--ephemeral")
+    tenuto_sim.script(turn(call("blast", {"where": "here"})))
+    waits = here("run", "Go!", "--ephemeral", "-T", f"{name}:blast")
+
+    assert (0, "Yes.\n", "") == done
+    assert (6, "") == waits[:2]
+    assert "nothing of it is kept (--ephemeral): allow such calls beforehand" in waits.err
+    assert [] == listed()
+
+
+MISUSED = [
+    (["run", "-c", "--session", "x", "Hi"], "-c goes on with the last session"),
+    (["run", "-c", "--ephemeral", "Hi"], "--ephemeral keeps nothing"),
+    (["run", "--session", "x", "--ephemeral", "Hi"], "--ephemeral keeps nothing"),
+    (["run", "--ephemeral", "-n", "x", "Hi"], "nothing to name"),
+    (["run", "--ephemeral", "--store", "x.db", "Hi"], "--ephemeral keeps nothing"),
+    (["run", "--json", "--jsonl", "Hi"], "--json prints one document"),
+    (["run", "--jsonl", "--out", "x", "Hi"], "use --jsonl > FILE"),
+    (["run", "-n", "last", "Hi"], "how sessions are counted"),
+    (["run", "-n", "~3", "Hi"], "how sessions are counted"),
+    (["run", "-n", " x", "Hi"], "is no name"),
+    (["run", "-c", "-s", "Be brief.", "Hi"], "-s cannot be changed"),
+    (["run", "-c", "--effort", "low", "Hi"], "--effort cannot be changed"),
+    (["resume", "last", "-o", "seed=1"], "-o cannot be changed"),
+    (["resume", "last", "--max-tokens", "100"], "--max-tokens cannot be changed"),
+    (["resume", "last", "-m", "sim/openai:high"], "keeps the effort it was begun with"),
+    (["resume", "last", "-m", "gpt"], "'gpt' names no provider and model: write provider/model, such as openai/"),
+    (["run", "Hi", "--timeout", "0"], "--timeout: a limit of 0.0 seconds lets nothing happen: give more than 0\n"),
+    (["run", "Hi", "--fallback", "sim/openai,gpt"], "'gpt' names no provider and model"),
+]
+
+
+@pytest.mark.parametrize("arguments, message", MISUSED, ids=[" ".join(arguments) for arguments, _ in MISUSED])
+def test_what_cannot_be_meant_is_refused_and_nothing_is_written(here, tenuto_sim, arguments, message):
+    here("run", "Hi")
+    before = len(entries(here))
+    done = here(*arguments)
+
+    assert (2, "") == done[:2]
+    assert message in done.err
+    assert 2 == len(done.err.splitlines())
+    assert 1 == len(tenuto_sim.requests)
+    assert (before, 1) == (len(entries(here)), len(listed()))
+
+
+def test_a_session_that_is_not_there_is_code_7(here):
+    here("run", "Hi")
+    done = here("run", "--session", "nobody", "Hi")
+
+    assert (7, "") == done[:2]
+    assert "no session is called 'nobody'" in done.err
+
+
+def test_what_is_only_configured_does_not_concern_a_session_that_goes_on(here, tenuto_sim, monkeypatch, tmp_path):
+    """It is neither handed over nor refused for what stands in a file."""
+    here("run", "Hi", "-m", "sim/openai")
+    (tmp_path / "home").mkdir(exist_ok=True)
+    (tmp_path / "home" / "config.toml").write_text('effort = "high"\nsystem = "Be brief."\nmax_tokens = 500\n')
+    monkeypatch.setenv("TENUTO_MODEL", "sim/gemini")
+    done = here("run", "-c", "Hi", "--json")
+    new = here("run", "Hi", "--json")
+
+    assert (0, "sim/openai") == (done.code, json.loads(done.out)["model"])
+    assert (0, "sim/gemini") == (new.code, json.loads(new.out)["model"])
+    assert "Be brief." in json.dumps(tenuto_sim.requests[-1].body)
+    assert "Be brief." not in json.dumps(tenuto_sim.requests[-2].body)
+
+
+def test_another_model_is_handed_the_session_and_the_losses_are_told_once(here, tenuto_sim):
+    """Before it is asked; what is lost is said when it is lost, and not with every question."""
+    tenuto_sim.script(turn(think("Hm."), "One."), turn("Two."), turn("Three."), turn("Four."))
+    here("run", "first")
+    second = here("resume", "last", "second", "-m", "sim/openai")
+    third = here("run", "-c", "third", "-m", "sim/openai", "--json")
+    fourth = here("resume", "last", "fourth")
+    kinds = [entry["kind"] for entry in entries(here)]
+
+    assert [(0, "Two.\n"), (0, "Four.\n")] == [second[:2], fourth[:2]]
+    assert re.search(r"(?m)^! goes on with sim/openai, 2 losses\n(.*\n)*lost: 3 characters of reasoning", second.err)
+    assert "lost:" not in fourth.err
+    assert ("sim/openai", 1) == (json.loads(third.out)["model"], kinds.count("handed_over"))
+    assert {"AnthropicMeta", "3 characters of reasoning"} <= {loss["what"] for loss in json.loads(third.out)["losses"]}
+    tenuto_sim.assert_clean()
+
+
+def test_somebody_else_answers_where_the_model_does_not(here, tenuto_sim, monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "some-key")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", f"{tenuto_sim.base_url}/nowhere")
+    tenuto_sim.script(turn("At last."))
+    done = here("run", "Hi", "-m", "anthropic/claude-sonnet-4-5", "--fallback", "sim/openai, sim/gemini")
+
+    assert (0, "At last.\n") == done[:2]
+    assert "! goes on with sim/openai" in done.err
+
+
+@pytest.fixture
+def keyless(monkeypatch):
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    return "anthropic/claude-sonnet-4-5"
+
+
+def test_without_a_key_nothing_is_written(here, tenuto_sim, keyless):
+    """Neither of a session that would begin, nor to one that goes on; and the last answer can be had all the same."""
+    tenuto_sim.script(turn("One."))
+    new = here("run", "Hi", "-m", keyless)
+    assert [] == listed()
+    here("run", "Hi")
+    before = entries(here)
+    handed = here("run", "-c", "Hi", "-m", keyless)
+    assert before == entries(here)
+    here("handover", "last", keyless)
+    before = entries(here)
+    goes_on, owes_nothing = here("resume", "last", "Hi"), here("resume")
+    assert before == entries(here)
+
+    for done in (new, handed, goes_on):
+        assert (3, "") == done[:2]
+        assert "error: there is no API key for anthropic\n  set ANTHROPIC_API_KEY" in done.err
+        assert "resume with" not in done.err
+    assert (0, "One.\n") == owes_nothing[:2]
+
+
+def test_a_model_that_is_not_there_names_near_ones(here, tenuto_sim):
+    tenuto_sim.script(turn(deny(404, times=0)))
+    done = here("run", "Hi", "-m", "sim/mistral")
+    unknown = here("run", "Hi", "-m", "sim/mistrall")
+
+    assert (2, 2) == (done.code, unknown.code)
+    assert re.search(r"(?m)^  there is .*; look at the name of the model; -m names another, also for", done.err)
+    assert "there is sim/mistral" in unknown.err

@@ -1,0 +1,278 @@
+"""A look at a file without an event loop: it sees what the store shows, and loads next to nothing."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import json
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tenuto.core import jsonio
+from tenuto.core.blocks import Text
+from tenuto.core.journal import Configured, Replied, Said, SessionMeta, Stopped
+from tenuto.core.messages import AssistantMessage, Usage, UserMessage
+from tenuto.core.stored import drafted
+from tenuto.errors import StoreCorrupt, StoreError
+from tenuto.store.glance import Glimpse, _summary, glimpse_of, glimpses, page
+from tenuto.store.opening import file_of, open_store
+from tenuto.store.shelf import TTL, Wanted, is_live
+from tenuto.store.sql import SqlStore
+from tenuto.store.sqlite import SqliteEngine
+
+
+def written(store, id, *acts, at=1_000):
+    async def write():
+        lease = await store.lease(id)
+        drafts = [drafted(act, id=f"{id}{n}", at=at + n) for n, act in enumerate(acts)]
+        await store.release(await store.append(lease, drafts))
+
+    return write()
+
+
+async def filled(store):
+    """Sessions of many kinds: named, put away, forked, of agents, with odd words in them."""
+    reply = Replied(AssistantMessage((Text("Yes."),)), usage=Usage(input_tokens=3, output_tokens=4))
+    await written(store, "one", Configured("sim/anthropic"), Said(UserMessage("Hello")), reply, Stopped("completed"))
+    await written(store, "two", Configured("sim/古\ud800"), Said(UserMessage('古い "\x1b" \udc00')), at=5_000)
+    await written(store, "three", Configured("sim/openai", agent="helper"), Said(UserMessage("Help")), at=3_000)
+    await written(store, "four", Configured("sim/openai"), Stopped("failed"), at=4_000)
+    await store.rename("one", "trip to 東京")
+    await store.archive("four")
+    await store.fork("one", at=2, id="fork")
+
+
+ASKED = [
+    Wanted(None, None, None, "updated", 50, ""),
+    Wanted("", None, False, "updated", 20, ""),
+    Wanted("", None, True, "updated", 20, ""),
+    Wanted("helper", None, None, "updated", 20, ""),
+    Wanted(None, "completed", None, "created", 20, ""),
+    Wanted(None, None, None, "created", 2, ""),
+    Wanted("nobody", None, False, "updated", 20, ""),
+]
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "sessions.db"
+
+
+def seen(store, wanted):
+    agent, status, archived, order, limit, after = wanted
+    return store.sessions(agent=agent, status=status, archived=archived, order=order, limit=limit, after=after)
+
+
+def test_it_sees_what_the_store_shows(file):
+    """Whoever holds a session, and whatever is asked for; page by page."""
+
+    async def play():
+        async with open_store(file) as store:
+            await filled(store)
+            await store.lease("three")
+            for wanted in ASKED:
+                theirs = await seen(store, wanted)
+                assert page(file, wanted) == theirs
+                assert glimpses(file, wanted) == [glimpse_of(one) for one in theirs.sessions]
+                after = theirs.next
+                while after:
+                    theirs = await seen(store, wanted._replace(after=after))
+                    assert page(file, wanted._replace(after=after)) == theirs
+                    assert glimpses(file, wanted._replace(after=after)) == list(map(glimpse_of, theirs.sessions))
+                    after = theirs.next
+            return glimpses(file, ASKED[0])
+
+    found = {one.id: one for one in asyncio.run(play())}
+
+    assert {"one", "two", "three", "four", "fork"} == set(found)
+    assert found["three"].holder
+    assert Glimpse("one", "trip to 東京", "Hello", "completed", "sim/anthropic", 2, 1_003, "") == found["one"]
+
+
+def test_a_holder_whose_time_is_over_is_none(file):
+    async def play(now):
+        store = SqlStore(SqliteEngine(file), now=lambda: now)
+        lease = await store.lease("one")
+        await store.append(lease, [drafted(Said(UserMessage("Hi")), id="a", at=1)])
+        store._crew.leases.held.clear()  # as if it had been killed
+        await store.close()
+
+    asyncio.run(play(1_000))
+
+    assert "" == glimpses(file, ASKED[0])[0].holder == page(file, ASKED[0]).sessions[0].holder
+    assert (False, True, True, False) == tuple(is_live("x", until, 100) for until in (100, 101, 100 + TTL, 10**9))
+    assert not is_live("", 101, 100)
+
+
+def test_looking_writes_nothing(file):
+    async def play():
+        async with open_store(file) as store:
+            await filled(store)
+
+    asyncio.run(play())
+    before = {path: path.read_bytes() for path in file.parent.iterdir() if path.is_file()}
+    glimpses(file, ASKED[0])
+    page(file, ASKED[0])
+
+    assert before == {path: path.read_bytes() for path in file.parent.iterdir() if path.is_file()}
+
+
+# --- what is damaged --------------------------------------------------------------------------------------------------
+
+
+def said_by(act):
+    with pytest.raises(StoreError) as caught:
+        act()
+    return type(caught.value), str(caught.value)
+
+
+def foreign(file):
+    db = sqlite3.connect(file)
+    db.execute("CREATE TABLE t (x)")
+    db.commit()
+    db.close()
+
+
+def newer(file):
+    asyncio.run(open_and_fill(file))
+    db = sqlite3.connect(file)
+    db.execute("PRAGMA user_version=99")
+    db.commit()
+    db.close()
+
+
+def damaged(file):
+    asyncio.run(open_and_fill(file))
+    db = sqlite3.connect(file)
+    db.execute("UPDATE sessions SET meta = ? WHERE id = 'one'", (b'{"title":7}',))
+    db.commit()
+    db.close()
+
+
+async def open_and_fill(file):
+    async with open_store(file) as store:
+        await filled(store)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda file: file.touch(),
+        lambda file: file.mkdir(),
+        lambda file: file.write_bytes(b"x" * 9000),
+        foreign,
+        newer,
+        damaged,
+    ],
+    ids=["empty", "folder", "noise", "foreign", "newer", "damaged"],
+)
+def test_what_cannot_be_read_is_told_as_the_store_tells_it(file, spoil):
+    spoil(file)
+
+    def theirs():
+        async def play():
+            async with open_store(file) as store:
+                await seen(store, ASKED[0])
+
+        asyncio.run(play())
+
+    told = said_by(theirs)
+
+    assert told == said_by(lambda: glimpses(file, ASKED[0])) == said_by(lambda: page(file, ASKED[0]))
+
+
+metas = st.builds(
+    SessionMeta,
+    id=st.text(max_size=5),
+    updated_at=st.integers(-(2**63), 2**63 - 1),
+    message_count=st.integers(0, 2**63 - 1),
+    model=st.text(max_size=8),
+    title=st.text(st.characters(), max_size=8),
+    status=st.sampled_from(["open", "completed", "\ud800"]),
+    usage=st.builds(Usage, input_tokens=st.none() | st.integers(0, 9)),
+)
+
+
+@settings(max_examples=60)
+@given(metas)
+def test_a_summary_is_read_as_its_writer_meant_it(meta):
+    found = _summary(jsonio.encode(meta))
+
+    assert found == {name: getattr(meta, name) for name in found}
+    assert {"title", "status", "model", "message_count", "updated_at"} == set(found)
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b"[]", b"7", b"{", b'{"title":null}', b'{"status":1}', b'{"updated_at":true}', b"[" * 5000, b"\xff"]
+)
+def test_a_summary_that_is_none_is_refused(raw):
+    with pytest.raises(StoreCorrupt, match="the summary of a session cannot be read"):
+        _summary(raw)
+
+
+# --- what it costs ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("more, heavy", [([], {"msgspec"}), (["--json"], set())], ids=["table", "json"])
+def test_the_command_loads_no_loop(file, more, heavy):
+    """Neither with a session that somebody holds nor without; the plain list does without the values, too."""
+
+    async def play():
+        async with open_store(file) as store:
+            await filled(store)
+            await store.lease("two")
+            code = (
+                "import sys; from tenuto.cli.main import main; "
+                f"main(['sessions', *{more}, '--store', {str(file)!r}]); print(sorted(sys.modules), file=sys.stderr)"
+            )
+            done = await asyncio.to_thread(
+                subprocess.run, [sys.executable, "-c", code], capture_output=True, text=True, check=True
+            )
+            return done.stdout, set(ast.literal_eval(done.stderr))
+
+    out, loaded = asyncio.run(play())
+
+    assert set() == loaded & ({"asyncio", "aiohttp", "rich", "ssl", "socket", "difflib"} | heavy)
+    listed = [one["status"] for one in json.loads(out)] if more else [line.split()[3] for line in out.splitlines()[1:]]
+    assert ["running", "completed", "open"] == listed
+
+
+def test_places_that_are_files(tmp_path):
+    """The same as those that a store is opened at."""
+    assert tmp_path / "x" == file_of(str(tmp_path / "x")) == file_of(f"sqlite:///{tmp_path / 'x'}")
+    assert [None] * 4 == [file_of(place) for place in ("memory://x", "postgresql://h/d", "sqlite://x", "sqlite:///")]
+    for place in ("", "a\0b", "sqlite:///a\0b"):
+        with pytest.raises(ValueError, match="name a file"):
+            file_of(place)
+
+
+# --- how far it is ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["file", None])
+def test_verify_tells_how_far_it_is(file, where):
+    told = []
+
+    async def play():
+        async with open_store(file if where else None) as store:
+            await filled(store)
+            return await store.verify(tell=lambda done, total: told.append((done, total)))
+
+    assert [] == asyncio.run(play())
+    assert [(n, 5) for n in range(1, 6)] == told
+
+
+def test_reindexing_counts_all_that_can_be_found(file):
+    """Also what the thread that writes put in by itself meanwhile."""
+
+    async def play():
+        async with open_store(file) as store:
+            await filled(store)
+            return await store.reindex(), len(await store.search("hello")), len(await store.search("yes"))
+
+    assert (4, 1, 1) == asyncio.run(play())
