@@ -103,25 +103,60 @@ def test_whom_it_asks_already(here, talked):
     assert entries() == before
 
 
-@pytest.mark.parametrize(
-    "arguments, code",
-    [
-        (["handover", "last", "nobody/x"], 2),
-        (["handover", "last", "openai-chat/gpt-5.2"], 2),
-        (["handover", "nowhere", "sim/openai"], 7),
-        (["handover", "last"], 2),
-        (["audit", "nowhere"], 7),
-        (["audit", "-m", "nobody/x"], 2),
-    ],
-)
-def test_what_cannot_be_meant(here, talked, arguments, code):
-    before = entries()
-    done = here(*arguments)
+MISUSED = [
+    (["handover", "last", "nobody/x"], 2),
+    (["handover", "last", "openai-chat/gpt-5.2"], 2),
+    (["handover", "nowhere", "sim/openai"], 7),
+    (["handover", "last"], 2),
+    (["audit", "nowhere"], 7),
+    (["audit", "-m", "nobody/x"], 2),
+]
 
-    assert done.code == code
-    assert done.out == ""
-    assert done.err
+
+def test_what_cannot_be_meant(here, talked):
+    before = entries()
+    for arguments, code in MISUSED:
+        done = here(*arguments)
+
+        assert (done.code, done.out) == (code, ""), arguments
+        assert done.err
     assert entries() == before
+
+
+NOBODYS = {
+    "gpt": "'gpt' names no provider and model: write provider/model, such as openai/gpt-",
+    "": "'' names no provider and model: write provider/model, such as sim/anthropic",
+    "sim/openai:high": "keeps the effort it was begun with; leave :high out",
+}
+
+
+def test_a_model_that_is_nobodys_names_near_ones(here, talked):
+    before = entries()
+    for model, why in NOBODYS.items():
+        for verb in (["audit", "-m"], ["handover", "last"]):
+            done = here(*verb, model)
+
+            assert (done.code, done.out) == (2, ""), (verb, model)
+            assert why in done.err
+    assert entries() == before
+
+
+def test_a_server_of_ones_own_is_known(here, talked, tmp_path):
+    (tmp_path / "home").mkdir(exist_ok=True)
+    (tmp_path / "home" / "config.toml").write_text("[providers.mine]\nbase_url = 'http://localhost:1/v1'\n")
+    audited, handed = here("audit", "-m", "mine/gpt-oss-120b"), here("handover", "last", "mine/gpt-oss-120b")
+
+    assert (audited.code, handed.code) == (0, 0)
+    assert here("audit", "--json").out.count('"target":"mine/gpt-oss-120b"') == 1
+
+
+def test_an_answer_is_not_lost_by_being_the_last_word(here, talked):
+    """A model that takes no words put in its mouth is not asked before the user has said something."""
+    done = here("handover", "last", "anthropic/claude-opus-4-6")
+
+    assert done.code == 0
+    assert "foreign-reasoning" in done.out
+    assert "One." not in done.out
 
 
 def test_where_there_are_no_sessions(here):

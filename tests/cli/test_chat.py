@@ -293,7 +293,9 @@ def test_a_command_that_is_none_suggests_one(chat, tenuto_sim):
 
 def test_a_handover_tells_what_is_lost_and_back_again_all_is_in_place(chat, tenuto_sim):
     tenuto_sim.script(turn(think("Hm."), say("One.")), turn("Two."), turn("Three."))
-    done = chat("Hi", "/model sim/openai", "/model", "And?", "/model sim/anthropic", "Back?", "/model nobody/x")
+    done = chat(
+        "Hi", "/model sim/openai", "/model", "And?", "/model sim/anthropic", "Back?", "/model nobody/x", "/model gpt"
+    )
     [(_, entries)] = sessions()
 
     assert "One.\nTwo.\nThree.\n" == done.out
@@ -302,6 +304,7 @@ def test_a_handover_tells_what_is_lost_and_back_again_all_is_in_place(chat, tenu
     assert [1] * len(lost[1].splitlines()) == [done.err.count(line) for line in lost[1].splitlines()]
     assert "goes on with sim/anthropic\n" in done.err
     assert "nobody" in done.err
+    assert "! 'gpt' names no provider and model: write provider/model, such as openai/gpt-" in done.err
     assert ["sim/openai", "sim/anthropic"] == [one.act.model for one in entries if isinstance(one.act, HandedOver)]
     tenuto_sim.assert_clean()
 
@@ -439,12 +442,12 @@ def test_what_is_attached_goes_along_once(chat, tenuto_sim, tmp_path):
 def test_a_session_is_called_by_its_name(chat, tenuto_sim):
     """Before anything is said, and later; a name that another has is refused."""
     chat("/name first try", "Hi", "/name", session="")
-    done = chat("/name first try", "Hi", "/name second", "/name first try", name="mine")
+    done = chat("/name first try", "Hi", "/name second", "/name first try", "/name last", name="mine")
     found = chat("/exit", session="first try")
 
     assert ["second", "first try"] == [one.name for one, _ in sessions()]
-    assert "! " in done.err
-    assert "first try" in done.err
+    assert 2 == done.err.count("! another session is called 'first try': 01")
+    assert "! no session can be called 'last'" in done.err
     assert 0 == found.code
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tenuto.testing import call, say, stall, think, turn
+from tenuto.testing import call, stall, think, turn
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
 PLAIN = ("--color", "never")
@@ -112,26 +112,6 @@ def test_lines_are_completed_remembered_pasted_and_offered_again(tenuto, tenuto_
         *("from the last\\ntime", "from the last\\ntime!", "def f():\\n\treturn '\x01'\\n", "/undo "),
         "def f():\\n\treturn '\x01'\\n# again",
     ] == (tenuto.folder / "home" / "history").read_text().splitlines()
-    tenuto_sim.assert_clean()
-
-
-def test_ctrl_c_stops_the_turn_and_the_chat_goes_on(tenuto, tenuto_sim):
-    tenuto_sim.script(turn(think("Hm."), stall(times=1), say("There.")))
-    running = tenuto.terminal("chat", *PLAIN)
-    running.expect(READY)
-    running.type("Where?\n")
-    running.expect(r"Hm\.")
-    running.type("\x03")
-    running.expect(r"is kept(.|\n)*you> $")
-    running.type("\n")
-    running.expect(r"There\.(.|\n)*you> $")
-    running.type("/exit\n")
-    code, seen = running.end()
-
-    assert 0 == code
-    assert re.search(r"\nstopped; what was said and done is kept\n.*\/retry, goes on with it\n", seen)
-    assert "Traceback" not in seen
-    assert ["Where?"] == said(tenuto)
     tenuto_sim.assert_clean()
 
 

@@ -88,6 +88,10 @@ WORDS = {
     "tenuto models -p gro": ["groq"],
     "tenuto keys set gro": ["groq"],
     "tenuto config set fall": ["fallback"],
+    "tenuto config set approve ": ["ask", "auto", "never"],
+    "tenuto config set tools she": ["shell"],
+    "tenuto config set nope ": [],
+    "tenuto keys rm ": ["groq"],
     "tenuto run --out ": ["file"],
     "tenuto run -a pic": ["file"],
     "tenuto run --root ": ["dir"],
@@ -101,6 +105,9 @@ WORDS = {
 
 @pytest.mark.parametrize("line", WORDS)
 def test_words_options_and_values(offered, home, line):
+    (home / "keys.json").write_text('{"groq": "kept"}')
+    (home / "keys.json").chmod(0o600)
+
     assert sorted(WORDS[line]) == sorted(offered(line))
 
 

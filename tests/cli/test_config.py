@@ -14,7 +14,7 @@ import pytest
 
 from tenuto.cli import configuring
 from tenuto.cli.config_keys import DIALECTS, EFFORTS, KEYS, PARAMETERS, kind_of
-from tenuto.cli.main import COMMANDS, main
+from tenuto.cli.main import main
 from tenuto.core.request import Effort
 from tenuto.core.target import Dialect
 from tenuto.sim.simulator import Simulator
@@ -59,6 +59,7 @@ model = "sim/openai"
 system = "Be brief."
 effort = "low"
 max_tokens = 100
+vouch = true
 fallback = ["sim/anthropic", "sim/gemini"]
 tools = ["read_file", "shell"]
 root = "/tmp"
@@ -296,7 +297,7 @@ def test_the_mark_of_an_encoding_and_other_ends_of_lines_are_no_fault(told, file
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["--version"], ["config", "path"], ["keys", "path"], *([name, "--help"] for name in COMMANDS)],
+    [["--help"], ["--version"], ["config", "path"], ["keys", "path"], ["run", "-h"], ["sessions", "list", "--help"]],
     ids=" ".join,
 )
 def test_whoever_wants_help_gets_it_however_wrong_the_file_is(here, file, arguments):
@@ -439,6 +440,14 @@ def test_show_works_although_the_file_is_wrong(here, file, text, shown):
     assert shown in [" ".join(line.split()) for line in done.out.splitlines()]
 
 
+def test_show_tells_of_a_server_that_is_nowhere(here, file):
+    file('[providers.mine]\nkey_env = "MINE"\n')
+    done = here("config", "show")
+
+    assert 2 == done.code
+    assert "providers.mine is no known provider and has no base_url" in done.err
+
+
 def test_show_names_the_model_that_is_asked_if_none_is(here, file, monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
@@ -507,7 +516,7 @@ REFUSED = [
     (["model", "claude"], "'claude' names no provider and model: write provider/model"),
     (["fallback", "sim/openai", "x/y"], "unknown provider 'x'"),
     (["effort", "hihg"], "did you mean high?"),
-    (["max_turns", "many"], "max_turns should be a whole number, 1 or more, not text"),
+    (["max_turns", "many"], "max_turns should be a whole number, 1 or more, not 'many'"),
     (["hide_thinking", "maybe"], "hide_thinking should be true or false"),
     (["profile", "work"], "there is no [profiles.work]: there are none; nothing was changed"),
     (["profiles.work", "x"], "profiles.work is a table: say what to set in it, profiles.NAME.KEY"),

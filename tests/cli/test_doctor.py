@@ -148,6 +148,7 @@ def test_what_others_can_read_is_told_with_what_to_type(here, home):
     ]
     assert 1 == refused.code
     assert f"chmod 600 {home}/keys.json" in refused.out
+    assert ["problem"] == [state for state, _ in lines_of(refused.out, "keys")]
 
 
 def test_a_file_that_is_no_store_is_code_7(here, home):

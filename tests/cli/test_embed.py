@@ -16,9 +16,9 @@ import pyte
 import pytest
 from aiohttp import web
 
-from tenuto.cli.embed_items import item_of
-from tenuto.cli.embed_keeping import Kept
-from tenuto.cli.embed_table import Table
+from tenuto.cli.embedding.items import item_of
+from tenuto.cli.embedding.keeping import Kept
+from tenuto.cli.embedding.table import Table
 from tenuto.sim.embedding import embed
 from tenuto.sim.simulator import Simulator
 
@@ -26,10 +26,10 @@ MODEL = ("-m", "sim/openai")
 KEYS = ("OPENAI", "GEMINI", "GOOGLE", "GOOGLE_GENERATIVE_AI", "MISTRAL", "CO", "COHERE", "PERPLEXITY", "PERPLEXITYAI")
 
 
-def rows(path, collection="default"):
+def rows(path):
     """What a table has, by id: as anybody can read it."""
     with closing(sqlite3.connect(path)) as db:
-        every = db.execute("SELECT * FROM embeddings WHERE collection = ?", (collection,)).fetchall()
+        every = db.execute("SELECT * FROM embeddings").fetchall()
         names = [column[1] for column in db.execute("PRAGMA table_info(embeddings)")]
     return {row[names.index("id")]: dict(zip(names, row, strict=True)) for row in every}
 
@@ -74,7 +74,7 @@ def folder(tmp_path):
 
 
 def test_every_text_of_a_folder_is_an_item(here, folder, tmp_path, tenuto_sim):
-    """What is hidden is left alone, what is no text is counted; the view has everything, and only its owner reads it."""
+    """What is hidden is left alone, what is no text is counted; the table has everything, and only its owner reads it."""
     done = here("embed", "docs", *MODEL)
     place = tmp_path / "home" / "embeddings.db"
     found = rows(place)
@@ -86,7 +86,6 @@ def test_every_text_of_a_folder_is_an_item(here, folder, tmp_path, tenuto_sim):
     }
     row = found["docs/deep/er/dog.txt"]
     assert row["vector"] == struct.pack("<768f", *vector("Dögs bark"))
-    assert (row["model"], row["dimensions"]) == ("sim/openai", 768)
     assert row["digest"] == hashlib.sha256("Dögs bark".encode()).hexdigest()
     if os.name == "posix":
         assert (0o600, 0o700) == (place.stat().st_mode & 0o777, place.parent.stat().st_mode & 0o777)
@@ -127,11 +126,9 @@ def test_what_cannot_be_embedded_is_named_and_the_rest_goes_on(here, folder, tmp
     assert "nothing was removed" in here("embed", "docs", "--prune").err
 
 
-@pytest.mark.parametrize("pattern", ["docs/**/*.txt", "docs/deep"])
-def test_the_file_that_is_written_is_not_read(here, folder, pattern):
-    """A pattern that no shell has read is read here: what is hidden does not match."""
-    done = here("embed", pattern, "--into", "docs/deep/vectors.jsonl", *MODEL)
-    again = here("embed", pattern, "--into", "docs/deep/vectors.jsonl")
+def test_the_file_that_is_written_is_not_read(here, folder):
+    done = here("embed", "docs/deep", "--into", "docs/deep/vectors.jsonl", *MODEL)
+    again = here("embed", "docs/deep", "--into", "docs/deep/vectors.jsonl")
 
     assert (0, 0) == (done.code, again.code)
     assert ["docs/deep/er/dog.txt"] == [line["id"] for line in lines_of(folder / "deep" / "vectors.jsonl")]
@@ -154,19 +151,6 @@ def test_each_line_is_an_item(here, tenuto_sim):
         "embedding": vector("one"),
         "text": "one",
     }
-
-
-def test_lines_that_are_objects_bring_their_ids(here):
-    """What is none of them is named by its line."""
-    said = '{"id": "a", "text": "one"}\n{"id": 2, "text": "two", "more": 1}\nno\n{"id": "a", "text": "x"}\n{"id": "e", "text": ""}'
-    done = here("embed", "--jsonl-in", "-", "--into", "-", "--no-text", *MODEL, stdin=said)
-
-    assert 1 == done.code
-    assert ["a", "2"] == [json.loads(line)["id"] for line in done.out.splitlines()]
-    assert "text" not in json.loads(done.out.splitlines()[0])
-    assert 'failed: -:3 is no object with an "id" and a "text"' in done.err
-    assert "failed: a is the id of two items" in done.err
-    assert "failed: -:5 has an empty text" in done.err
 
 
 def test_stdout_has_the_order_of_the_lines(here, tmp_path, notes):
@@ -192,7 +176,7 @@ def test_a_long_text_is_cut_into_pieces(here, tmp_path):
 def test_the_vector_of_a_text_is_printed(here, tmp_path):
     """From an option or from stdin; nothing is kept."""
     given = here("embed", "--text", "hello", *MODEL)
-    piped = here("embed", "-", *MODEL, "--json", "--dimensions", "16", stdin="hello")
+    piped = here("embed", "--text", "-", *MODEL, "--json", "--dimensions", "16", stdin="hello")
 
     assert (0, "") == (given.code, given.err)
     assert vector("hello") == json.loads(given.out)
@@ -229,50 +213,42 @@ def test_with_a_key_its_provider_embeds(here, monkeypatch, tenuto_sim):
     assert ("mistral/mistral-embed", "") == (json.loads(done.out)["model"], done.err)
     assert 3 == other.code
     assert (
-        "error: there is no API key for cohere\n  set CO_API_KEY or COHERE_API_KEY, or try -m sim/openai" in other.err
+        "error: there is no API key for cohere\n  set CO_API_KEY or COHERE_API_KEY, or keep one with tenuto keys set cohere; "
+        "-m sim/openai needs none\n" in other.err
     )
 
 
-def test_a_collection_has_one_model_and_one_length(here, folder, tenuto_sim):
-    """Who names none gets those of the collection; who names others is told what to do."""
+def test_a_table_has_one_model_and_one_length(here, folder):
+    """Who names none gets those of the table; who names others is told what to do."""
     here("embed", "docs", "--dimensions", "32", *MODEL)
     (folder / "new.md").write_text("A new one")
     added = here("embed", "docs")
     other = here("embed", "docs", "-m", "sim/gemini")
     longer = here("embed", "--similar", "cat", "--dimensions", "64")
-    beside = here("embed", "docs", "-m", "sim/gemini", "--collection", "beside")
 
-    assert (0, 0, 2, 2) == (added.code, beside.code, other.code, longer.code)
+    assert (0, 2, 2) == (added.code, other.code, longer.code)
     assert "1 embedded by sim/openai (32 dimensions" in added.err
     assert "was made with sim/openai, 32 dimensions, and cannot be mixed with sim/gemini: leave -m" in other.err
-    assert json.loads(here("embed", "--list", "--json").out) == [
-        {"collection": "beside", "items": 3, "model": "sim/gemini", "dimensions": 768},
-        {"collection": "default", "items": 3, "model": "sim/openai", "dimensions": 32},
-    ]
 
 
 MISUSED = [
     ([], "nothing to embed"),
     (["nowhere.txt"], "there is no file 'nowhere.txt'"),
-    (["*.nothing"], "'*.nothing' matches no file"),
     (["docs", "--into", "vectors.csv"], "ends in .db (a SQLite table) or .jsonl"),
     (["docs", "--into", "docs.db"], "is a folder"),
     (["docs", "--similar", "x"], "--similar and files do not go together"),
-    (["docs", "--lines", "--jsonl-in"], "--lines and --jsonl-in do not go together"),
+    (["--similar", "x", "--lines"], "--lines and --similar do not go together"),
+    (["docs", "-n", "3"], "-n and files do not go together"),
     (["docs", "--into", "-", "--json"], "both want stdout"),
     (["docs", "--into", "x.jsonl", "--prune"], "only a table (.db) can be pruned"),
-    (["docs", "--into", "x.jsonl", "--collection", "c"], "only a table (.db) has collections"),
     (["docs", "-m", "anthropic/claude-x"], "anthropic/claude-x cannot embed: there are no embeddings"),
     (["docs", "-m", "openai"], "write provider/model, such as openai/text-embedding-3-small"),
     (["--text", "hello", "-m", "anthropic/claude-x"], "anthropic/claude-x cannot embed: there are no embeddings"),
-    (["--text", " "], "the text is empty"),
-    (["--text", "hello", "--into", "x.db"], "--text prints a vector and keeps nothing"),
+    (["--text", " "], "--text is empty"),
+    (["--similar", "", "--in", "one.db"], "--similar is empty"),
+    (["--text", "hello", "--into", "x.db"], "--into and --text do not go together"),
     (["--similar", "x", "--into", "none.db"], "'none.db' is not there: embed something first"),
     (["--similar", "x", "--into", "-"], "nothing is kept on stdout"),
-    (["--rm", "defalt", "--into", "one.db"], "there is no collection 'defalt': there is default"),
-    (["--rm", "default", "--into", "one.db"], "to remove 'default' with 2 items, give --yes"),
-    (["--similar", "@docs/cot.md", "--into", "one.db"], "no item is called 'docs/cot.md': did you mean @docs/cat.md?"),
-    (["--similar", "x", "--into", "one.db", "--collection", "c"], "there is no collection 'c': there is default"),
 ]
 
 
@@ -358,12 +334,11 @@ def test_what_was_embedded_before_an_error_is_kept(here, tmp_path, notes, tenuto
 
 @pytest.mark.parametrize("place", ["v.db", "v.jsonl"])
 def test_the_most_similar_come_first(here, folder, place):
-    """By a text, by stdin, or by an item, which is not like itself."""
+    """By a text or by stdin."""
     (folder / "kitten.md").write_text("A kitten and a cat \x1b[31m on mats")
     here("embed", "docs", "--into", place, *MODEL)
     said = here("embed", "--similar", "a cat on a mat", "--in", place)
     piped = here("embed", "--similar", "-", "--in", place, "-n", "1", "--json", stdin="bark, dogs!")
-    like = here("embed", "--similar", "@docs/cat.md", "--in", place, "--json")
 
     assert [["SCORE", "ID", "TEXT"], "docs/cat.md", "docs/kitten.md", "docs/deep/er/dog.txt"] == [
         line.split() if line.startswith("SCORE") else line.split()[1] for line in said.out.splitlines()
@@ -371,7 +346,6 @@ def test_the_most_similar_come_first(here, folder, place):
     assert "A kitten and a cat \\x1b[31m on mats" in said.out
     [best] = json.loads(piped.out)
     assert ("docs/deep/er/dog.txt", "Dögs bark") == (best["id"], best["text"])
-    assert ["docs/kitten.md", "docs/deep/er/dog.txt"] == [one["id"] for one in json.loads(like.out)]
 
 
 def test_the_last_line_of_an_id_counts(here, tmp_path):
@@ -386,17 +360,14 @@ def test_the_last_line_of_an_id_counts(here, tmp_path):
 
 
 def test_what_has_no_direction_is_like_nothing(here, tmp_path):
-    """It is counted; who asks what is like it is told so."""
-    with closing(Table(tmp_path / "v.db", "default")) as table:
-        vectors = {"a": (1.0, 0.0), "b": (1.0, 1.0), "none": (0.0, 0.0)}
-        table.put([(item_of(id, id), vector) for id, vector in vectors.items()], Kept("sim/openai", 2))
-    done = here("embed", "--similar", "@a", "--in", "v.db")
-    none = here("embed", "--similar", "@none", "--in", "v.db")
+    """It is counted."""
+    with closing(Table(tmp_path / "v.db")) as table:
+        vectors = {"a": vector("hello"), "none": (0.0,) * 768}
+        table.put([(item_of(id, id), numbers) for id, numbers in vectors.items()], Kept("sim/openai", 768))
+    done = here("embed", "--similar", "hello", "--in", "v.db")
 
-    assert (0, "SCORE  ID  TEXT\n0.707  b   b\n") == (done.code, done.out)
+    assert (0, "SCORE  ID  TEXT\n1.000  a   a\n") == (done.code, done.out)
     assert "1 left out: all their numbers are 0" in done.err
-    assert (1, "") == (none.code, none.out)
-    assert "error: all numbers of that vector are 0" in none.err
 
 
 def test_lines_do_not_say_how_many_dimensions_were_asked_for(here, folder):
@@ -412,22 +383,6 @@ def test_lines_do_not_say_how_many_dimensions_were_asked_for(here, folder):
     assert "gave vectors of 768 numbers, where v.jsonl has 16: give --dimensions 16" in longer.err
     assert "gave a vector of 768 numbers, where 16 are kept: give --dimensions 16" in looked.err
     assert "docs/new.md" in found.out
-
-
-def test_collections_are_listed_and_removed(here, folder):
-    here("embed", "docs", *MODEL)
-    here("embed", "docs/cat.md", "--collection", "cats", *MODEL)
-    listed = here("embed", "--list")
-    gone = here("embed", "--rm", "cats", "--yes")
-
-    assert listed.out.splitlines() == [
-        "COLLECTION  ITEMS  MODEL       DIMENSIONS",
-        "cats        1      sim/openai  768",
-        "default     2      sim/openai  768",
-    ]
-    assert (0, "removed cats with 1 item\n") == (gone.code, gone.err)
-    assert ["default"] == [one["collection"] for one in json.loads(here("embed", "--list", "--json").out)]
-    assert "nothing is embedded yet" in here("embed", "--list", "--into", "none.db").err
 
 
 # --- as a process -----------------------------------------------------------------------------------------------------
@@ -501,7 +456,7 @@ def test_on_a_terminal_it_shows_how_far_it_is_and_can_be_stopped(tenuto, tenuto_
 
     assert 130 == code
     assert [
-        f"stopped; {len(found)} embedded by sim/openai (768 dimensions, N tokens): v.db, collection default",
+        f"stopped; {len(found)} embedded by sim/openai (768 dimensions, N tokens): v.db",
         "the same command goes on with the rest",
     ] == [re.sub(r"\d+ tokens", "N tokens", line).rstrip() for line in screen.display if line.strip()]
     assert set(notes) < set(found)

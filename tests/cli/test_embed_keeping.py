@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tenuto.cli.embed_items import How, Item, found_in, item_of, pieces, sources
-from tenuto.cli.embed_keeping import Kept, packed
-from tenuto.cli.embed_lines import LinesFile, LinesShelf
-from tenuto.cli.embed_pages import ROOM, Aside, Batch, pages
-from tenuto.cli.embed_ranking import cosines, ranked
-from tenuto.cli.embed_table import Table
+from tenuto.cli.embedding.items import How, Item, found_in, item_of, pieces, sources
+from tenuto.cli.embedding.keeping import Kept, packed
+from tenuto.cli.embedding.lines import LinesFile, LinesShelf
+from tenuto.cli.embedding.pages import ROOM, Aside, Batch, pages
+from tenuto.cli.embedding.similar import cosines, ranked
+from tenuto.cli.embedding.table import Table
 from tenuto.errors import StoreCorrupt, StoreError
 
 KEPT = Kept("sim/openai", 4)
@@ -33,25 +33,24 @@ ANSWERED = st.dictionaries(NAMES, st.tuples(NAMES, VECTORS), min_size=1, max_siz
 
 def writer(kind, folder):
     path = Path(folder) / f"v.{kind}"
-    return Table(path, "c") if kind == "db" else LinesFile(path)
+    return Table(path) if kind == "db" else LinesFile(path)
 
 
 def reader(kind, folder):
     path = Path(folder) / f"v.{kind}"
-    return Table(path, "c", write=False) if kind == "db" else LinesShelf(path)
+    return Table(path, write=False) if kind == "db" else LinesShelf(path)
 
 
 def held(kind, folder):
     """Everything that is kept."""
     with closing(reader(kind, folder)) as shelf:
         found = dict(pair for page in shelf.vectors() for pair in page)
-        assert found == {id: shelf.vector(id) for id in found}
         return found, shelf.texts(list(found)), shelf.kept()
 
 
 @pytest.mark.parametrize("kind", ["db", "jsonl"])
 @given(every=ANSWERED)
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_what_goes_in_comes_out(kind, every):
     """Every number as far as four bytes hold it, every sign of a text; and none of it is asked for again."""
     with tempfile.TemporaryDirectory() as folder:
@@ -71,7 +70,7 @@ def test_what_goes_in_comes_out(kind, every):
 
 
 @given(every=ANSWERED, share=st.floats(0, 1))
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_lines_that_were_torn_off_are_written_again(every, share):
     """Wherever a crash cut the file: what is whole counts, and the end is as if nothing had happened."""
     with tempfile.TemporaryDirectory() as folder:
@@ -130,7 +129,7 @@ def test_lines_have_one_who_writes(tmp_path):
 def test_a_text_that_moved_keeps_its_vector(tmp_path):
     """A line put in at the top moves all others: only the new one is asked for."""
     texts = [f"line {number}" for number in range(5)]
-    with closing(Table(tmp_path / "v.db", "c")) as table:
+    with closing(Table(tmp_path / "v.db")) as table:
         table.put([(item_of(f"f:{at}", text), (float(at), 0.0, 0.0, 1.0)) for at, text in enumerate(texts)], KEPT)
         moved = [item_of(f"f:{at}", text) for at, text in enumerate(["new", *texts])]
         assert moved[:1] == table.left(moved)
@@ -140,23 +139,23 @@ def test_a_text_that_moved_keeps_its_vector(tmp_path):
     assert {"f:0": 9, "f:1": 0, "f:2": 1, "f:3": 2, "f:4": 3, "f:5": 4} == found
 
 
-def test_two_who_begin_one_collection_do_not_mix_their_models(tmp_path):
-    """Nothing of the second is kept; what is no collection of his stays as it is."""
-    one, two = Table(tmp_path / "v.db", "c"), Table(tmp_path / "v.db", "c")
+def test_two_who_begin_one_table_do_not_mix_their_models(tmp_path):
+    """Nothing of the second is kept."""
+    one, two = Table(tmp_path / "v.db"), Table(tmp_path / "v.db")
     with closing(one), closing(two):
         one.put([(item_of("a", "one"), (1.0, 0.0, 0.0, 0.0))], KEPT)
         with pytest.raises(StoreError, match="was begun with sim/openai"):
             two.put([(item_of("b", "two"), (1.0,))], Kept("sim/gemini", 1))
         two.put([(item_of("b", "two"), (0.0, 1.0, 0.0, 0.0))], KEPT)
-        assert [("c", 2, "sim/openai", 4)] == one.collections()
+    assert {"a", "b"} == set(held("db", tmp_path)[0])
 
 
 def test_a_file_of_a_version_to_come_is_not_touched(tmp_path):
-    Table(tmp_path / "v.db", "c").close()
+    Table(tmp_path / "v.db").close()
     with closing(sqlite3.connect(tmp_path / "v.db")) as db:
         db.execute("PRAGMA user_version=2")
     with pytest.raises(StoreError, match="made by a newer version"):
-        Table(tmp_path / "v.db", "c")
+        Table(tmp_path / "v.db")
 
 
 # --- ranking ----------------------------------------------------------------------------------------------------------
@@ -179,12 +178,6 @@ def test_the_ranking_is_the_plain_one(wanted, every, most):
 
     assert told == [None if score is None else pytest.approx(score, abs=1e-6) for score in scores]
     assert found == ([(-score, id) for score, id in best], told.count(None))
-
-
-def test_an_item_is_not_like_itself():
-    page = [("a", packed((1.0, 0.0))), ("b", packed((1.0, 1.0))), ("c", packed((1.0, 0.0)))]
-
-    assert [(1.0, "c"), (pytest.approx(0.7071, abs=1e-4), "b")] == ranked(page[0][1], [page], 5, but="a").best
 
 
 # --- items ------------------------------------------------------------------------------------------------------------
@@ -238,7 +231,7 @@ def test_what_goes_wrong_while_reading_is_raised_to_who_waits():
 
 def test_a_line_without_end_is_not_read_whole(tmp_path, monkeypatch):
     """The next one is."""
-    monkeypatch.setattr("tenuto.cli.embed_items.LARGEST", 100)
+    monkeypatch.setattr("tenuto.cli.embedding.items.LARGEST", 100)
     monkeypatch.chdir(tmp_path)
     Path("f").write_text("x" * 500 + "\nnext\n" + "y" * 101)
     lines = list(found_in(sources(["f"]), How(lines=True)))

@@ -10,11 +10,11 @@ from contextlib import closing
 import pytest
 
 from tenuto import AsyncClient
-from tenuto.cli.embed_items import Trouble, item_of
-from tenuto.cli.embed_keeping import Kept
-from tenuto.cli.embed_models import Asked
-from tenuto.cli.embed_table import Table
-from tenuto.cli.embed_work import Work
+from tenuto.cli.embedding.asking import Asked
+from tenuto.cli.embedding.items import Trouble, item_of
+from tenuto.cli.embedding.keeping import Kept
+from tenuto.cli.embedding.table import Table
+from tenuto.cli.embedding.work import Work
 from tenuto.cli.progress import Progress
 from tenuto.errors import AuthenticationFailed, TenutoError
 from tenuto.testing import Answer, ScriptedTransport
@@ -24,7 +24,7 @@ def worked(tmp_path, model, *answers, texts=("one", "two"), batch=64):
     """Embed texts; return what became of them, and what is kept."""
 
     async def run():
-        with closing(Table(tmp_path / "v.db", "c")) as table:
+        with closing(Table(tmp_path / "v.db")) as table:
             async with AsyncClient(keys={"openai": "k", "google": "k"}, transport=ScriptedTransport(*answers)) as ai:
                 work = Work(ai, table, Asked(model), batch, Progress("embedding", live=False))
                 try:
@@ -66,7 +66,7 @@ def test_vectors_of_another_length_are_not_kept(tmp_path):
     data = [{"index": 0, "embedding": [0.5, 0.25]}, {"index": 1, "embedding": [0.5]}]
     with pytest.raises(TenutoError, match=r"gave vectors of 1 numbers, where .* has 2: give --dimensions 2"):
         worked(tmp_path, "openai/text-embedding-3-small", {"data": data})
-    with closing(Table(tmp_path / "v.db", "c", write=False)) as table:
+    with closing(Table(tmp_path / "v.db", write=False)) as table:
         assert None is table.kept()
 
 
@@ -94,5 +94,5 @@ def test_what_is_under_way_when_another_fails_is_kept(tmp_path):
     answers = [refused(401), refused(429, retry_after="0"), taken(1.0, 0.5)]
     with pytest.raises(AuthenticationFailed):
         worked(tmp_path, "openai/text-embedding-3-small", *answers, batch=1)
-    with closing(Table(tmp_path / "v.db", "c", write=False)) as table:
+    with closing(Table(tmp_path / "v.db", write=False)) as table:
         assert ["two"] == [id for page in table.vectors() for id, _ in page]

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tenuto import errors
+from tenuto.agent.runner import _FULL
 from tenuto.cli.exits import TABLE, Exit, explained
 
 CODES = [
@@ -16,6 +17,7 @@ CODES = [
     (errors.Unavailable("overloaded"), 4, "wait"),
     (errors.QuotaExceeded("no money"), 1, "account"),
     (errors.NotFound("no such model"), 2, "name of the model"),
+    (errors.ContextTooLong("too much"), 1, "tenuto fork SESSION --at N"),
     (errors.ConnectionFailed("no route"), 1, "connection"),
     (errors.TimedOut("nothing came"), 1, "connection"),
     (errors.IncompleteResponse("cut"), 1, ""),
@@ -73,3 +75,11 @@ def test_a_note_on_an_error_is_told():
     error.add_note("gave up after 5 attempts")
 
     assert explained(error).next.startswith("gave up after 5 attempts; wait")
+
+
+def test_what_only_a_program_can_do_is_not_told():
+    error = errors.ContextTooLong("too much")
+    error.add_note(_FULL)
+
+    assert "session.fork(" in _FULL
+    assert "session.fork(" not in explained(error).next

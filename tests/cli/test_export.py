@@ -112,6 +112,15 @@ def test_what_goes_out_comes_in_byte_for_byte(here, kept):
     assert 0 == here("sessions", "verify", "--store", "third.db").code
 
 
+def test_a_file_of_markdown_has_markdown(here, kept, tmp_path):
+    """Unless something else is asked for."""
+    here("export", "one", "-o", "one.MD")
+    here("export", "one", "-o", "lines.md", "--format", "jsonl")
+
+    assert here("export", "one", "--format", "md").out == (tmp_path / "one.MD").read_text("utf-8")
+    assert here("export", "one").out == (tmp_path / "lines.md").read_text("utf-8")
+
+
 def test_the_last_one_is_meant_if_none_is_named(here, kept):
     assert here("export").out == here("export", "last").out == here("export", "evil", "~0").out != ""
 
@@ -130,7 +139,7 @@ def test_another_id_and_another_name(here, kept):
     fork = here("fork", "one", "--at", "1").out.strip()
     here("export", fork, "-o", "fork.jsonl")
     taken = here("import", "one.jsonl", "--id", "two")
-    named = here("import", "one.jsonl", "--id", "three", "--name", "a b")
+    named = here("import", "one.jsonl", "--id", "three", "-n", "a b")
     alone = here("import", "fork.jsonl", "--id", "alone")
 
     assert "left out: session two: its name 'trip': another session is called 'trip'\n" == taken.err
@@ -261,11 +270,12 @@ def test_a_pipe_with_a_name_is_written_to_and_read_from(here, kept, tmp_path):
     threading.Thread(target=lambda: got.put((tmp_path / "pipe").read_bytes()), daemon=True).start()
     assert 0 == here("export", "one", "-o", "pipe").code
     assert (tmp_path / "pipe").is_fifo()
+    read = got.get(timeout=30)  # before anybody else writes into it
     lines = here("export", "one").out.encode()
     threading.Thread(target=lambda: (tmp_path / "pipe").write_bytes(lines), daemon=True).start()
     done = here("import", "pipe", "--store", "other.db")
 
-    assert lines == got.get(timeout=30)
+    assert lines == read
     assert (0, "one  3 entries\n") == done[:2]
 
 

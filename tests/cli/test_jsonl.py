@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tenuto.cli.streaming import Told
@@ -249,7 +249,6 @@ def _pieces(draw, block):
         yield SignatureDelta(block.meta.signature)
 
 
-@settings(max_examples=100)
 @given(replies())
 def test_any_reply_can_be_made_of_its_lines_again(reply):
     blocks, events = reply

@@ -107,6 +107,13 @@ def test_a_key_in_the_place_of_the_provider_is_not_repeated(here, verb):
     assert PART not in done.err
 
 
+def test_what_is_far_too_long_is_not_kept_in_part(here, keys):
+    done = here("keys", "set", "anthropic", stdin="k" * 20_000)
+
+    assert (2, "error: that is no key: it is far too long") == (done.code, done.err.splitlines()[0])
+    assert not keys.exists()
+
+
 def test_an_unknown_provider_suggests_near_ones_and_ones_own(here, keys):
     keys.parent.mkdir()
     (keys.parent / "config.toml").write_text("[providers.minerva]\nbase_url = 'http://localhost:1'\n", "utf-8")
@@ -114,6 +121,7 @@ def test_an_unknown_provider_suggests_near_ones_and_ones_own(here, keys):
     assert "did you mean 'anthropic'" in here("keys", "set", "anthropc", stdin=KEY).err
     assert "did you mean 'minerva'" in here("keys", "set", "minrva", stdin=KEY).err
     assert 2 == here("keys", "set", "anthropc", stdin=KEY).code
+    assert "'zzz' is no provider's name; tenuto providers lists them" in here("keys", "set", "zzz", stdin=KEY).err
 
 
 def test_a_wrong_configuration_does_not_keep_a_key_from_being_kept(here, keys):

@@ -119,7 +119,7 @@ def test_with_a_name_the_whole_definition_is_printed(here):
 
 def test_ones_own_tool_is_told_as_the_model_gets_it(here, tmp_path):
     (tmp_path / "my_looking_tools.py").write_text(
-        "from tenuto import tool\n"
+        "from tenuto import tool\nprint('loaded')\n"
         "@tool(effect='pure', approval=lambda city: city == 'Oslo')\n"
         "def weather(city: str) -> str:\n"
         '    """The weather in a \\x1b[31mcity."""\n'

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ast
+import re
+import shlex
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
+import click
 import pytest
 
 import tenuto as package
-from tenuto.cli.main import COMMANDS, main
+from tenuto.cli.main import COMMANDS, _tenuto, main
 
 HEAVY = {"aiohttp", "rich", "sqlite3", "asyncio", "msgspec", "ssl", "socket"}
 
@@ -45,6 +48,28 @@ def test_every_command_has_help_with_examples(here, name):
 
     assert 0 == done.code
     assert f"Examples:\n    tenuto {name}" in done.out.replace("git diff | ", "")
+
+
+def every_command(command, path):
+    yield path, command
+    if isinstance(command, click.Group):
+        for name in command.list_commands(click.Context(command)):
+            yield from every_command(command.get_command(click.Context(command), name), (*path, name))
+
+
+def test_what_stands_in_an_example_can_be_typed():
+    """What explains it is a comment for a shell, too; whatever else is there, the command takes."""
+    commands = dict(every_command(_tenuto, ()))
+    for command in commands.values():
+        for line in (command.epilog or "").splitlines():
+            if not line.startswith("  tenuto "):
+                continue
+            assert not re.search(r"\S {2,}[^# ]", line), line
+            words = shlex.split(line, comments=True)[1:]
+            end = next((at for at, word in enumerate(words) if word in ("|", ">", "&&")), len(words))
+            words = words[2:end] if words[0] == "--profile" else words[:end]
+            called = next(names for size in (2, 1) if (names := tuple(words[:size])) in commands)
+            commands[called].make_context(" ".join(called), words[len(called) :])
 
 
 def test_an_unknown_command_names_near_ones(here):

@@ -7,7 +7,7 @@ import re
 from datetime import date
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cli.answering import answering
@@ -60,6 +60,7 @@ def test_a_rule_is_spelt_out_whole(made):
     assert whole == set(spelt_out(pattern))
 
 
+@settings(max_examples=20)
 @given(st.lists(PATTERNS.map(lambda made: made[0]) | OPEN, min_size=1, max_size=5).map("".join))
 def test_what_is_open_in_a_rule_is_never_made_up(pattern):
     """What is spelt out fits the rule, whatever else the rule would let pass."""
@@ -133,6 +134,7 @@ def test_a_name_that_is_wrong_is_near_the_right_one(typed):
     assert NEAR[typed] == near_models(typed)[0]
 
 
+@settings(max_examples=15)
 @given(st.text(max_size=30), st.integers(1, 4))
 def test_whatever_is_typed_only_models_are_suggested(typed, n):
     near = near_models(typed, n)

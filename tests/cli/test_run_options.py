@@ -289,3 +289,21 @@ def test_what_may_not_be_written_is_refused_at_once(here, tenuto_sim, tmp_path, 
     assert "it may not be written" in old.err
     assert "nothing may be written in the folder" in new.err
     assert [] == tenuto_sim.requests
+
+
+# --- models that nobody knows -----------------------------------------------------------------------------------------
+
+
+def test_a_model_that_nobody_knows_is_vouched_for_and_the_session_keeps_that(here, tenuto_sim, tmp_path):
+    """On a server of one's own, which most of them are."""
+    tenuto_sim.script(turn("Hello."), turn("Still here."))
+    here("config", "set", "providers.mine.base_url", f"{tenuto_sim.base_url}/v1")
+    refused = here("run", "Hi", "-m", "mine/any")
+    done = here("run", "Hi", "-m", "mine/any", "--vouch")
+    again = here("resume", "last", "And now?")
+    kept = here("resume", "last", "And now?", "--vouch")
+
+    assert (2, True) == (refused.code, "choose another model with -m, or vouch for this one with --vouch" in refused.err)
+    assert (0, "Hello.\n") == done[:2]
+    assert (0, "Still here.\n") == again[:2]
+    assert (2, True) == (kept.code, "--vouch cannot be changed" in kept.err)

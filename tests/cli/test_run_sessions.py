@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import shlex
 
 import pytest
 
@@ -69,7 +70,8 @@ def test_a_name_that_is_taken_is_refused_before_anything_is_asked(here, tenuto_s
 
     assert [name] == listed()
     assert (2, "") == again[:2]
-    assert f"-n {name}: another session is called so: 01" in again.err
+    assert f"another session is called {name!r}: 01" in again.err
+    assert f"(--session {shlex.quote(name)})" in again.err
     assert 1 == len(tenuto_sim.requests)
 
 
@@ -88,7 +90,7 @@ def test_a_name_that_somebody_was_quicker_to_take_ends_nothing(here, tenuto_sim,
 
     tenuto_sim.script(turn("Yes."))
     here("run", "Hi", "-n", "weather")
-    monkeypatch.setattr("tenuto.cli.opening._refuse_name", not_yet)
+    monkeypatch.setattr("tenuto.cli.opening.refuse_name", not_yet)
     done = here("run", "Hi", "-n", "weather")
 
     assert (0, "Yes.\n") == done[:2]
@@ -118,8 +120,8 @@ MISUSED = [
     (["run", "--ephemeral", "--store", "x.db", "Hi"], "--ephemeral keeps nothing"),
     (["run", "--json", "--jsonl", "Hi"], "--json prints one document"),
     (["run", "--jsonl", "--out", "x", "Hi"], "use --jsonl > FILE"),
-    (["run", "-n", "last", "Hi"], "how sessions are counted"),
-    (["run", "-n", "~3", "Hi"], "how sessions are counted"),
+    (["run", "-n", "last", "Hi"], "no session can be called 'last'"),
+    (["run", "-n", "~3", "Hi"], "no session can be called '~3'"),
     (["run", "-n", " x", "Hi"], "is no name"),
     (["run", "-c", "-s", "Be brief.", "Hi"], "-s cannot be changed"),
     (["run", "-c", "--effort", "low", "Hi"], "--effort cannot be changed"),
@@ -129,18 +131,24 @@ MISUSED = [
     (["resume", "last", "-m", "gpt"], "'gpt' names no provider and model: write provider/model, such as openai/"),
     (["run", "Hi", "--timeout", "0"], "--timeout: a limit of 0.0 seconds lets nothing happen: give more than 0\n"),
     (["run", "Hi", "--fallback", "sim/openai,gpt"], "'gpt' names no provider and model"),
+    (["run", "Hi", "--session", ""], "--session is empty"),
+    (["run", "Hi", "-n", ""], "--name is empty"),
+    (["resume", ""], "SESSION is empty"),
+    (["chat", ""], "SESSION is empty"),
+    (["run", "Hi", "--take"], "--take is for a session that goes on"),
+    (["run", "Hi", "--store", "/"], "--store: '/' is a folder: name a file"),
 ]
 
 
-@pytest.mark.parametrize("arguments, message", MISUSED, ids=[" ".join(arguments) for arguments, _ in MISUSED])
-def test_what_cannot_be_meant_is_refused_and_nothing_is_written(here, tenuto_sim, arguments, message):
+def test_what_cannot_be_meant_is_refused_and_nothing_is_written(here, tenuto_sim):
     here("run", "Hi")
     before = len(entries(here))
-    done = here(*arguments)
+    for arguments, message in MISUSED:
+        done = here(*arguments)
 
-    assert (2, "") == done[:2]
-    assert message in done.err
-    assert 2 == len(done.err.splitlines())
+        assert (2, "") == done[:2], arguments
+        assert message in done.err
+        assert 2 == len(done.err.splitlines()), done.err
     assert 1 == len(tenuto_sim.requests)
     assert (before, 1) == (len(entries(here)), len(listed()))
 

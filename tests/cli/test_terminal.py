@@ -103,7 +103,9 @@ depth = 3
 
 Red: \\x1b[31m\\u202e.
 """ == "".join(f"{line}\n" for line in lines[11:28])
-    assert re.fullmatch(r"sim/anthropic  .* s\nresume with: tenuto resume \w+", "\n".join(lines[28:]))
+    assert re.fullmatch(
+        r"sim/anthropic  .* s\nresume with: tenuto resume \w+ -T tools:dig -T tool\ns:drill", "\n".join(lines[28:])
+    )
     assert "\x1b[2m... 28 more" in running.seen
     assert {code for code in CODES.findall(running.seen) if not re.fullmatch(r"\x1b\[[0-9;]*m", code)} <= (
         {"\x1b[?7l", "\x1b[?7h", "\x1b[J"} | {f"\x1b[{count}A" for count in range(1, 40)}

@@ -135,7 +135,7 @@ def alike(one, other):
     return len(list(pairs))
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(files(), st.data())
 def test_set_then_load_gives_the_value_and_all_else_stays(file, data):
     """Every other value, every comment, the order. A key that was not there is put in, and nothing is taken out."""
@@ -160,7 +160,7 @@ def test_set_then_load_gives_the_value_and_all_else_stays(file, data):
         assert "" == taken_out(text, made)
 
 
-@settings(max_examples=20)
+@settings(max_examples=15)
 @given(files(), st.data())
 def test_what_is_removed_is_gone_and_all_else_stays(file, data):
     """A value, or a table with all that is in it; of the comments only those on its lines."""

@@ -19,8 +19,8 @@ from tenuto.wire.dialects import write
 
 __all__ = ["elsewhere", "hand_over", "handed_over"]
 
-_ANSWERED = "open-call"
-"""What is open is answered before the model is asked: that is no loss."""
+_SETTLED = ("open-call", "prefill-refused")
+"""What is open is answered, and behind an answer the user speaks, before the model is asked: neither is a loss."""
 
 
 def handed_over(model: str, log: Log, find: Callable[[str], Target], tools: Tools | None = None) -> HandedOver:
@@ -30,7 +30,7 @@ def handed_over(model: str, log: Log, find: Callable[[str], Target], tools: Tool
     """
     request = log.asking.request(tools)
     wire = write(msgspec.structs.replace(request, model=model), find(model))
-    losses = tuple(loss for loss in wire.losses if loss.rule != _ANSWERED)
+    losses = tuple(loss for loss in wire.losses if loss.rule not in _SETTLED)
     return HandedOver(model, before=request.model, losses=losses)
 
 

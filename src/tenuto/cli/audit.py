@@ -15,8 +15,8 @@ __all__ = ["command"]
 
 _EXAMPLES = """\b
 Examples:
-  tenuto audit                          the last session, for its own model
-  tenuto audit 01m7q2 -m openai/gpt-5.2 what a handover would cost
+  tenuto audit                          # the last session, for its own model
+  tenuto audit 01m7q2 -m openai/gpt-5.2 # what a handover would cost
   tenuto audit --json | jq .findings
 """
 

@@ -41,9 +41,9 @@ def _builtin(names: Iterable[str], root: str) -> Mapping[str, AnyTool]:
     if not wanted:
         return {}
     try:
-        return builtin_tools(root, names=wanted, env=settings.environment())
-    except OSError as exc:
-        raise click.UsageError(f"--root {root!r} cannot be used: {exc.strerror or exc}") from None
+        return builtin_tools(Path(root).expanduser(), names=wanted, env=settings.environment())
+    except (OSError, RuntimeError) as exc:  # no such folder; a home that nobody has
+        raise click.UsageError(f"--root {root!r} cannot be used: {getattr(exc, 'strerror', None) or exc}") from None
 
 
 def _own(name: str) -> AnyTool:

@@ -15,8 +15,8 @@ __all__ = ["command"]
 _EXAMPLES = """\b
 Examples:
   tenuto chat -m sim/anthropic
-  tenuto chat -c                       go on with the last session
-  tenuto chat 01m7q2 -T read_file      go on with one, with a tool
+  tenuto chat -c                       # go on with the last session
+  tenuto chat 01m7q2 -T read_file      # go on with one, with a tool
   tenuto chat -s "Answer in French." -n french
   printf 'Hi!\\n/usage\\n' | tenuto chat  each line is said, or obeyed
 

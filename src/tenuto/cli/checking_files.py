@@ -13,7 +13,14 @@ from pathlib import Path
 from tenuto import settings
 from tenuto.cli.checking import Finding
 
-__all__ = ["config_findings", "key_findings", "permission_findings", "place_findings", "room_findings"]
+__all__ = [
+    "config_findings",
+    "key_findings",
+    "model_findings",
+    "permission_findings",
+    "place_findings",
+    "room_findings",
+]
 
 _OCTAL = re.compile(r"\\([0-7]{3})")
 _LITTLE, _NONE = 200_000_000, 10_000_000
@@ -31,28 +38,27 @@ _NETWORKS = (
 
 def config_findings(profile: str | None) -> Iterator[Finding]:
     """Whether what is configured can be used; what is typed for each command lies over it."""
-    from tenuto.cli.configuring import defaults, loaded, own_providers
+    from tenuto.cli.configuring import loaded, own_providers
 
-    config = loaded()
-    set_ = defaults("run", profile)  # the profile, and the variables
-    own = own_providers()
+    config, own = loaded(), own_providers()
+    name = config.profile(profile)
     if not config.exists:
         yield Finding("configuration", "ok", f"none, which is fine; it would be {config.path}")
     else:
-        name = config.profile(profile)
         held = f", profile {name}" if name else ""
         servers = f", servers of your own: {', '.join(own)}" if own else ""
         yield Finding("configuration", "ok", f"{config.path}{held}{servers}")
-    yield from _model(set_.get("model"))
 
 
-def _model(named: object) -> Iterator[Finding]:
+def model_findings(profile: str | None) -> Iterator[Finding]:
+    """Who answers if nobody is named, and whether there is such a model."""
     from tenuto.cli.catalogue import near_models
     from tenuto.cli.choosing import chosen, split_effort
-    from tenuto.cli.configuring import own_providers
+    from tenuto.cli.configuring import defaults, own_providers
     from tenuto.errors import TenutoError
     from tenuto.providers import resolve
 
+    named = defaults("run", profile).get("model")  # the profile, and the variables
     choice = chosen(str(named) if named else None)
     model, _ = split_effort(choice.model)
     try:

@@ -80,5 +80,7 @@ def going_on(model: str, find: Callable[[str], Target]) -> Target:
     """Find whom a session that goes on is to ask from here on. Raise what `target_of` does, and for an effort, too."""
     _, effort = split_effort(model)
     if effort is not None:
-        raise click.UsageError(f"{model}: a session that goes on keeps the effort it was begun with; leave :{effort} out")
+        raise click.UsageError(
+            f"{model}: a session that goes on keeps the effort it was begun with; leave :{effort} out"
+        )
     return target_of(model, find)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -194,6 +195,13 @@ def _providers(ctx: click.Context, typed: str) -> Iterator[Item]:
     return (Item(having.name) for having in all_providers() if having.name.startswith(typed) and not having.row.retired)
 
 
+def _kept(ctx: click.Context, typed: str) -> Iterator[Item]:
+    from tenuto.cli.keyring import read_keys
+
+    del ctx
+    return (Item(name) for name in read_keys(strict=False) if name.startswith(typed))
+
+
 def _profiles(ctx: click.Context, typed: str) -> Iterator[Item]:
     from tenuto.cli.configuring import loaded
 
@@ -205,12 +213,24 @@ def _settings(ctx: click.Context, typed: str) -> Iterator[Item]:
     from tenuto.cli.config_keys import KEYS
 
     del ctx
-    return (Item(name) for name in KEYS if name.startswith(typed))
+    return (Item(name) for name in (*KEYS, "profile") if name.startswith(typed))
+
+
+def _setting(ctx: click.Context, typed: str) -> Iterator[Item]:
+    """What the setting may be that was typed before: a word of its own, or what completes the option."""
+    from tenuto.cli.config_keys import KEYS, kind_of
+
+    name = str(ctx.params.get("key") or "").split(".")
+    with suppress(LookupError):
+        kind = kind_of(name)
+        yield from (Item(word) for word in kind.choices if word.startswith(typed))
+    by = _VALUES.get(KEYS[name[-1]].parameter if name[-1] in KEYS else name[-1])
+    yield from by(ctx, typed) if by is not None else ()
 
 
 def _embedders(ctx: click.Context, typed: str) -> Iterator[Item]:
     """The tables know models that talk: of those that embed there is one for each of some providers."""
-    from tenuto.cli.embed_models import DEFAULTS, SIMULATED
+    from tenuto.cli.embedding.asking import DEFAULTS, SIMULATED
 
     del ctx
     return (Item(id) for id in (*DEFAULTS, SIMULATED) if id.startswith(typed))
@@ -238,8 +258,10 @@ _VALUES: dict[str, Completer] = {
     "tools names": _tools,
     "provider": _providers,
     "providers query": _providers,
+    "keys rm provider": _kept,
     "profile": _profiles,
     "config set key": _settings,
+    "config set value": _setting,
     "root": _folders,
     "store": _files,
     "attach": _files,

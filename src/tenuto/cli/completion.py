@@ -9,14 +9,14 @@ __all__ = ["SHELLS", "command"]
 _EXAMPLES = """\b
 Examples:
   tenuto completion bash > ~/.local/share/bash-completion/completions/tenuto
-  tenuto completion zsh > ~/.zfunc/_tenuto      with ~/.zfunc in fpath before compinit
+  tenuto completion zsh > ~/.zfunc/_tenuto      # with ~/.zfunc in fpath before compinit
   tenuto completion fish > ~/.config/fish/completions/tenuto.fish
 
 \b
-Or, in the file that the shell reads when it starts:
-  eval "$(tenuto completion bash)"              ~/.bashrc
-  eval "$(tenuto completion zsh)"               ~/.zshrc, after compinit
-  tenuto completion fish | source               ~/.config/fish/config.fish
+The folder has to be there. Or, in the file that the shell reads when it starts:
+  eval "$(tenuto completion bash)"              # ~/.bashrc
+  eval "$(tenuto completion zsh)"               # ~/.zshrc, after compinit
+  tenuto completion fish | source               # ~/.config/fish/config.fish
 """
 
 _BASH = r"""# Completion of tenuto for bash. Keep this as ~/.local/share/bash-completion/completions/tenuto (make the folder first), or

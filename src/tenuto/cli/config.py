@@ -36,10 +36,10 @@ Examples:
 _SET_EXAMPLES = """\b
 Examples:
   tenuto config set model openai/gpt-6.1-sol
-  tenuto config set tools read_file list_files     a list: value after value
+  tenuto config set tools read_file list_files     # a list: value after value
   tenuto config set options.temperature 0.2
   tenuto config set profiles.work.approve never
-  tenuto config set profile work                   what holds without --profile
+  tenuto config set profile work                   # what holds without --profile
   tenuto config set providers.mine.base_url http://localhost:8000/v1
   tenuto config set --unset tools
 """
@@ -102,7 +102,7 @@ def show_command(ctx: click.Context, as_json: bool) -> int:
 def _readable() -> tuple[Config, list[str]]:
     """Return the file as far as it can be used, and what is wrong with it."""
     from tenuto.cli.config_keys import faults, fitting
-    from tenuto.cli.configuring import Config, Misconfigured, config_path, read_toml, text_of
+    from tenuto.cli.configuring import Config, Misconfigured, config_path, own_providers, read_toml, text_of
 
     path = config_path()
     try:
@@ -111,6 +111,11 @@ def _readable() -> tuple[Config, list[str]]:
     except Misconfigured as exc:
         return Config(path, {}, exists=True), [exc.message]
     wrong = [f"{path}: {fault}" for fault in faults(document)]
+    if not wrong:
+        try:
+            own_providers()
+        except Misconfigured as exc:
+            wrong = [exc.message]
     return Config(path, fitting(document), exists=text is not None), wrong
 
 
@@ -247,7 +252,7 @@ def _value(steps: tuple[str, ...], words: Sequence[str]) -> object:
     try:
         value = list(words) if kind.many else kind.read(words[0])
     except ValueError:
-        value = words[0]
+        raise click.UsageError(f"{name} should be {kind.says}, not {words[0][:60]!r}") from None
     if not kind.fits(value):
         raise click.UsageError(unfit(name, kind, value))
     if steps[-1] in ("model", "fallback"):

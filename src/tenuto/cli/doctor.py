@@ -20,7 +20,7 @@ __all__ = ["command"]
 _EXAMPLES = """\b
 Examples:
   tenuto doctor
-  tenuto doctor --online         and whether the providers answer, and take the keys
+  tenuto doctor --online         # and whether the providers answer, and take the keys
   tenuto doctor --json | jq '.findings[] | select(.state == "problem")'
 """
 
@@ -64,6 +64,7 @@ def _findings(place: str | None, profile: str | None, *, online: bool) -> Iterat
     yield from checked("tenuto", checking.environment_findings)
     yield from checked("configuration", partial(checking_files.config_findings, profile))
     yield from checked("keys", checking_files.key_findings)
+    yield from checked("model", partial(checking_files.model_findings, profile))
     yield from checked("SQLite", checking_store.sqlite_findings)
     try:
         where = place or settings.store()

@@ -11,6 +11,7 @@ import msgspec
 
 from tenuto.agent.session import AsyncSession
 from tenuto.cli.exits import Exit, Told, explained
+from tenuto.cli.losing import loss_line, losses_of
 from tenuto.cli.options import Given
 from tenuto.cli.out_file import OutFile
 from tenuto.cli.reading import short
@@ -18,7 +19,7 @@ from tenuto.cli.render import answer_of, call_line, usage_line
 from tenuto.cli.screen import Screen
 from tenuto.cli.streaming import Lines
 from tenuto.core import jsonio
-from tenuto.core.journal import Entry, HandedOver, Lost, Replied, Returned
+from tenuto.core.journal import Entry, Failed, Replied, Returned
 from tenuto.core.messages import ToolCallView
 from tenuto.core.target import Loss
 from tenuto.errors import RunCancelled, SchemaMismatch, StoreError, TenutoError
@@ -26,7 +27,7 @@ from tenuto.errors import RunCancelled, SchemaMismatch, StoreError, TenutoError
 if TYPE_CHECKING:
     from tenuto.cli.schema_file import Shape  # it loads what checks a schema: only for who gives one
 
-__all__ = ["Ending", "ended", "tell_cut", "tell_used"]
+__all__ = ["Ending", "cost_of", "ended", "tell_cut", "tell_used"]
 
 _CUT = {
     "length": "the answer was cut off where --max-tokens, or the model, ends it",
@@ -125,10 +126,15 @@ class Ending:
 
     @property
     def command(self) -> str:
-        """What has to be typed to go on; a password is not repeated."""
-        place = (self.given.get("store") or "") if "store" in self._typed else ""
-        named = f" --store {'...' if '://' in place and '@' in place else shlex.quote(place)}" if place else ""
-        return f"tenuto resume {short(self.session.id)}{named}"
+        """What has to be typed to go on, with the tools that have to be given again; a password is not repeated."""
+        given, words = self.given, ["tenuto", "resume", short(self.session.id)]
+        for name in given.get("tool", ()):
+            words += ["-T", shlex.quote(name)] if ":" in name else []
+        if "root" in self._typed:
+            words += ["--root", shlex.quote(given.get("root", "."))]
+        if "store" in self._typed and (place := given.get("store")):
+            words += ["--store", "..." if "://" in place and "@" in place else shlex.quote(place)]
+        return " ".join(words)
 
     @property
     def _typed(self) -> frozenset[str]:
@@ -195,10 +201,10 @@ async def _tell_losses(ending: Ending, screen: Screen) -> None:
     if ending.error is not None or reply is None or not reply.losses:
         return
     before = [entry for entry in await _entries(ending.session) if entry.seq <= ending.head]
-    known = {*_losses(before)} - ending.fresh
+    known = {*losses_of(before)} - ending.fresh
     for loss in reply.losses:
         if loss not in known:
-            screen.note(f"lost: {loss.what} ({loss.place}){f'; {loss.remedy}' if loss.remedy else ''}", "yellow")
+            screen.note(f"lost: {loss_line(loss)}", "yellow")
 
 
 def tell_cut(ending: Ending, screen: Screen) -> None:
@@ -256,8 +262,8 @@ async def _document(ending: Ending) -> dict[str, Any]:
         "stop_reason": last.stop_reason if last is not None else None,
         "model": session.model,
         "usage": session.usage,
-        "cost": _cost(entries),
-        "losses": list(_losses(entries)),
+        "cost": None if (cost := cost_of(entries)) is None else float(cost),
+        "losses": list(losses_of(entries)),
         "pending": [_call(one.call) for one in session.pending],
         "denied": [_call(call) for call in ending.denied],
         "error": None
@@ -278,18 +284,9 @@ async def _entries(session: AsyncSession) -> list[Entry]:
         return []
 
 
-def _cost(entries: Iterable[Entry]) -> float | None:
-    """What the session cost in USD so far; None if a reply did not tell."""
-    replies = [entry.act for entry in entries if isinstance(entry.act, Replied)]
-    below = [entry.act.cost for entry in entries if isinstance(entry.act, Returned) and entry.act.cost]
-    if not all(reply.cost for reply in replies):
+def cost_of(entries: Iterable[Entry]) -> Decimal | None:
+    """What a session cost in USD so far, with what failed and what sub-agents did; None if a reply did not tell."""
+    acts = [entry.act for entry in entries if isinstance(entry.act, Replied | Failed | Returned)]
+    if any(isinstance(act, Replied) and not act.cost for act in acts):
         return None
-    return float(sum((Decimal(cost) for cost in (*(reply.cost for reply in replies), *below)), Decimal(0)))
-
-
-def _losses(entries: Iterable[Entry]) -> Iterable[Loss]:
-    for entry in entries:
-        if isinstance(entry.act, Replied | HandedOver):
-            yield from entry.act.losses
-        elif isinstance(entry.act, Lost):
-            yield entry.act.loss
+    return sum((Decimal(act.cost) for act in acts if act.cost), Decimal(0))

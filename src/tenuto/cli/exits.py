@@ -76,7 +76,14 @@ def _room(exc: OSError) -> str:
     return "make room, or send it elsewhere; then do it again" if exc.errno in _FULL else ""
 
 
+def _unknown(exc: errors.UnsupportedModel) -> str:
+    own = ", or vouch for this one with --vouch" if _VOUCHED in exc.reason else ""
+    return f"choose another model with -m{own}"
+
+
+_VOUCHED = "; pass continuity="
 _FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
+_TOO_LONG = "nothing is lost: go on with an earlier part of it (tenuto fork SESSION --at N), or with a model that reads more (-m)"
 _NETWORK = "look at the connection, then go on with the session"
 TABLE: tuple[tuple[type[BaseException], Exit, Callable[[Any], str]], ...] = (
     (errors.MissingKey, Exit.KEY, _key),
@@ -85,9 +92,10 @@ TABLE: tuple[tuple[type[BaseException], Exit, Callable[[Any], str]], ...] = (
     (errors.Unavailable, Exit.BUSY, _say("wait a while, then go on with the session")),
     (errors.QuotaExceeded, Exit.FAILED, _say("the account needs money or another plan; then go on with the session")),
     (errors.NotFound, Exit.USAGE, _say("look at the name of the model; -m names another, also for tenuto resume")),
+    (errors.ContextTooLong, Exit.FAILED, _say(_TOO_LONG)),
     (errors.ConnectionFailed, Exit.FAILED, _say(_NETWORK)),
     (errors.TimedOut, Exit.FAILED, _say(_NETWORK)),
-    (errors.UnsupportedModel, Exit.USAGE, _say("choose another model with -m")),
+    (errors.UnsupportedModel, Exit.USAGE, _unknown),
     (errors.UnknownProvider, Exit.USAGE, _near),
     (errors.MissingTool, Exit.USAGE, lambda exc: f"give it with -T MODULE:{exc.name}"),
     (errors.LimitReached, Exit.LIMIT, _say("")),
@@ -111,7 +119,8 @@ def explained(error: BaseException, *, model: str = "") -> Told:
     """Say what an error means to who called the command; `model` is whom was asked, as far as somebody was."""
     for kind, code, next_step in TABLE:
         if isinstance(error, kind):
-            notes = [*getattr(error, "__notes__", ())]
+            # what can be called cannot be typed here: the table says what can
+            notes = [note for note in getattr(error, "__notes__", ()) if "session.fork(" not in note]
             if isinstance(error, errors.NotFound | errors.UnsupportedModel):
                 notes += _nearly(model or getattr(error, "model", ""))
             return Told(code, _said(error), "; ".join(filter(None, (*notes, next_step(error)))))
@@ -128,7 +137,7 @@ def _said(error: BaseException) -> str:
     if isinstance(error, errors.MissingTool):
         return f"the session was told of a tool that is not here: {error.name}"
     if isinstance(error, errors.UnsupportedModel):  # what could be passed to a function cannot be typed here
-        return f"{error.model} cannot be relied on in a session: {error.reason.partition('; pass continuity=')[0]}"
+        return f"{error.model} cannot be relied on in a session: {error.reason.partition(_VOUCHED)[0]}"
     if isinstance(error, errors.LLMError):
         who = f"{error.provider}: " if error.provider and error.provider not in error.message else ""
         return f"{who}{error.message} ({type(error).__name__})"

@@ -32,7 +32,7 @@ Nothing of the session is changed, and it does not matter whether somebody works
 """
 _EXAMPLES = """\b
 Examples:
-  tenuto export trip --format md -o trip.md
+  tenuto export trip -o trip.md
   tenuto export last > last.jsonl && tenuto import last.jsonl --store other.db
   tenuto export --all -o sessions.jsonl
   tenuto export 01m7q2 ~1 --format openai | jq '.messages[0]'
@@ -48,14 +48,15 @@ Examples:
     "--format",
     "form",
     type=click.Choice([*FORMS]),
-    default="jsonl",
-    show_default=True,
-    help="A document to be read; lines that tenuto import takes, byte for byte; or OpenAI's messages.",
+    help="A document to be read; lines that tenuto import takes, byte for byte; or OpenAI's messages.  "
+    "[default: jsonl; md if FILE ends in .md]",
 )
 @click.option("-o", "--out", metavar="FILE", help="Where it goes: whole or not at all.  [default: stdout]")
 @click.option("--force", is_flag=True, help="Overwrite FILE if it is there.")
 @store_option
-def command(sessions: tuple[str, ...], every: bool, form: str, out: str | None, force: bool, store: str | None) -> int:
+def command(
+    sessions: tuple[str, ...], every: bool, form: str | None, out: str | None, force: bool, store: str | None
+) -> int:
     """Write sessions to stdout or a file."""
     from tenuto.cli.escaping import json_shown, shown
     from tenuto.cli.reading import awaited
@@ -63,6 +64,7 @@ def command(sessions: tuple[str, ...], every: bool, form: str, out: str | None, 
 
     if every and sessions:
         raise click.UsageError("--all takes every session: name none besides")
+    form = form or ("md" if (out or "").lower().endswith(".md") else "jsonl")
     with saved(out, force=force, spelt=shown if form == "md" else json_shown) as put:
         told = awaited(_exported(sessions or ("last",), store, form, put, every=every), _stopped(out))
     for line in told:

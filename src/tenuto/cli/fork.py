@@ -15,8 +15,8 @@ __all__ = ["command"]
 
 _EXAMPLES = """\b
 Examples:
-  tenuto fork                          the last one, whole
-  tenuto fork trip --at 3              with its first three messages
+  tenuto fork                          # the last one, whole
+  tenuto fork trip --at 3              # with its first three messages
   tenuto fork last -n attempt-2 && tenuto resume attempt-2 "Now in French"
 """
 

@@ -16,7 +16,7 @@ __all__ = ["command"]
 _EXAMPLES = """\b
 Examples:
   tenuto handover last openai/gpt-5.2 && tenuto resume last "Check that"
-  tenuto handover 01m7q2 anthropic/claude-opus-4-6   and back: its tokens are in place
+  tenuto handover 01m7q2 anthropic/claude-opus-4-6   # and back: its tokens are in place
 """
 
 

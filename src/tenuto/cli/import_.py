@@ -25,7 +25,7 @@ Examples:
 @click.command("import", epilog=_EXAMPLES)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--id", "id", metavar="ID", help="Under another id than its own; for one session only.")
-@click.option("--name", metavar="NAME", help="What it is called, instead of its own name; for one session only.")
+@click.option("-n", "--name", metavar="NAME", help="What it is called, instead of its own name; for one session only.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @store_option
 def command(files: tuple[str, ...], id: str | None, name: str | None, as_json: bool, store: str | None) -> int:

@@ -19,9 +19,9 @@ Examples:
 """
 _SET_EXAMPLES = """\b
 Examples:
-  tenuto keys set anthropic                 asks for it, and shows nothing
+  tenuto keys set anthropic                 # asks for it, and shows nothing
   pass show openai | tenuto keys set openai
-  tenuto keys set mine                      a server of your own
+  tenuto keys set mine                      # a server of your own
 """
 _LIST_EXAMPLES = """\b
 Examples:
@@ -38,6 +38,7 @@ Examples:
 """
 _HEADS = ("PROVIDER", "KEY IN", "")
 _MOST = 16_384
+"""No key is so long: whatever is, is something else."""
 _NAME = 20
 """How long something may be that is taken for a provider's name. What is longer may be a key, and is not repeated."""
 
@@ -92,16 +93,17 @@ def set_command(provider: str, key: tuple[str, ...]) -> int:
 
 
 def _provider(named: str) -> str:
-    """Return whose key is meant. Raise `UnknownProvider`; what may be a key is not repeated."""
+    """Return whose key is meant. Raise `click.UsageError`; what may be a key is not repeated."""
     from tenuto.cli.keyring import provider_name
     from tenuto.errors import UnknownProvider
 
     try:
         return provider_name(named)
     except UnknownProvider as exc:
-        if exc.near or (len(named) <= _NAME and named.isprintable()):
+        if exc.near:
             raise
-        raise click.UsageError("that is no provider's name; tenuto providers lists them") from None
+        called = repr(named) if len(named) <= _NAME else "that"
+        raise click.UsageError(f"{called} is no provider's name; tenuto providers lists them") from None
 
 
 def _asked(name: str) -> str:
@@ -114,9 +116,12 @@ def _asked(name: str) -> str:
         asked: str = click.prompt(question, hide_input=True, err=True, default="", show_default=False)
         return asked
     try:
-        return sys.stdin.buffer.read(_MOST).decode("utf-8-sig")
+        text = sys.stdin.buffer.read(_MOST + 1).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ValueError("that is no key: it is no text") from None
+    if len(text) > _MOST:
+        raise ValueError("that is no key: it is far too long")
+    return text
 
 
 def _note_winner(name: str) -> None:

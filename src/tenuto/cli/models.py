@@ -15,10 +15,10 @@ __all__ = ["command"]
 
 _EXAMPLES = """\b
 Examples:
-  tenuto models                          all that is known here
-  tenuto models claude sonnet            those with both words in their name
-  tenuto models --provider openai --all  with those that have ended
-  tenuto models --online --provider groq what Groq itself lists now
+  tenuto models                          # all that is known here
+  tenuto models claude sonnet            # those with both words in their name
+  tenuto models --provider openai --all  # with those that have ended
+  tenuto models --online --provider groq # what Groq itself lists now
   tenuto models --json gpt-5 | jq -r '.[].id'
 """
 

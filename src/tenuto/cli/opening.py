@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -11,6 +12,7 @@ import click
 
 from tenuto import settings
 from tenuto.agent.agent import AsyncAgent
+from tenuto.agent.continuity import DECLARED
 from tenuto.agent.events import AgentEvent
 from tenuto.agent.limits import Limits
 from tenuto.agent.session import AsyncSession
@@ -22,19 +24,18 @@ from tenuto.cli.configuring import own_providers
 from tenuto.cli.keyring import kept_keys
 from tenuto.cli.options import Given
 from tenuto.cli.policy import Policy
-from tenuto.cli.reading import found, is_missing
+from tenuto.cli.reading import found, is_missing, naming
 from tenuto.cli.saying import system_words
 from tenuto.client.door import Door
 from tenuto.core.events import Event
 from tenuto.core.journal import Configured, Entry
 from tenuto.core.target import Target
 from tenuto.errors import SessionNotFound
-from tenuto.store.ids import check_name, places_back
 from tenuto.store.opening import open_store
 from tenuto.store.protocol import Store
 from tenuto.tools.toolbox import AnyTool
 
-__all__ = ["Opened", "opened"]
+__all__ = ["Opened", "opened", "refuse_name"]
 
 Tell = Callable[[Event | AgentEvent], object]
 
@@ -69,22 +70,16 @@ async def opened(
         if named and (place is None or is_missing(place)):  # nothing is made where there is nothing to find
             raise SessionNotFound(f"no session is called {named[:80]!r}: there are none yet")
         id = await found(store, named) if named else ""
-        await _refuse_name(given.get("name"), None if place is None or is_missing(place) else store, id)
+        if name := given.get("name"):
+            await refuse_name(name, None if place is None or is_missing(place) else store, id)
         making = _Making(given, store, approve)
         async with making.kept(id, tell, asks=asks) if id else making.new() as made:
             yield made
 
 
-async def _refuse_name(name: str | None, store: Store | None, id: str) -> None:
+async def refuse_name(name: str, store: Store | None, id: str) -> None:
     """Raise `click.UsageError` for a name that cannot be given, or that a session other than this one has."""
-    if not name:
-        return
-    try:
-        check_name(name)
-    except ValueError as exc:
-        raise click.UsageError(f"-n: {exc}") from None
-    if places_back(name) is not None:
-        raise click.UsageError(f"-n {name}: that is how sessions are counted, and no name")
+    naming(name)
     if store is None:
         return
     try:
@@ -93,7 +88,7 @@ async def _refuse_name(name: str | None, store: Store | None, id: str) -> None:
         return
     if other.name == name and other.id != id:
         raise click.UsageError(
-            f"-n {name}: another session is called so: {other.id}; go on with it (--session {name}), or choose another name"
+            f"another session is called {name!r}: {other.id}; go on with it (--session {shlex.quote(name)}), or choose another name"
         )
 
 
@@ -195,6 +190,7 @@ def _asked(given: Given, effort: str | None, target: Target) -> dict[str, Any]:
         "system": system,
         "effort": effort or given.get("effort"),
         "max_tokens": given.get("max_tokens"),
+        "continuity": DECLARED if given.get("vouch") else None,
         **parameters,
     }
     return {name: value for name, value in asked.items() if value is not None}

@@ -46,6 +46,7 @@ class Given(TypedDict, total=False):
     system: str | None
     effort: str | None
     max_tokens: int | None
+    vouch: bool
     option: tuple[str, ...]
     fallback: str | None
     schema: str | None
@@ -82,8 +83,10 @@ _APART = (
     ("json", "jsonl", "--json prints one document, --jsonl a line for each event and the document last"),
     ("out", "jsonl", "--out writes the answer once it is whole, --jsonl a line as it happens: use --jsonl > FILE"),
 )
-_FIXED = {"system": "-s", "effort": "--effort", "option": "-o", "max_tokens": "--max-tokens"}
+_FIXED = {"system": "-s", "effort": "--effort", "option": "-o", "max_tokens": "--max-tokens", "vouch": "--vouch"}
 """What a session is begun with, and keeps."""
+_NAMES = ("session", "which", "name", "model", "fallback", "schema", "out", "root", "store")
+"""What names something."""
 
 
 def _meant(given: dict[str, Any]) -> dict[str, Any]:
@@ -93,10 +96,13 @@ def _meant(given: dict[str, Any]) -> dict[str, Any]:
     for one, other, why in _APART:
         if one in typed and other in typed:
             raise click.UsageError(f"{why}: give one of them")
+    _refuse_empty(context)
     meant = {**given, "typed": typed}
     if meant.pop("resume_last", False):
         meant["session"] = "last"
     if not meant.get("session"):
+        if "take" in typed:
+            raise click.UsageError("--take is for a session that goes on: say which one, with -c or --session")
         return meant
     for name, flag in _FIXED.items():
         if name in typed:
@@ -105,6 +111,16 @@ def _meant(given: dict[str, Any]) -> dict[str, Any]:
             )
     beginning = ("ephemeral",) if "model" in typed else ("ephemeral", "model")
     return {name: value for name, value in meant.items() if name not in beginning}
+
+
+def _refuse_empty(context: click.Context) -> None:
+    """Refuse a name that is empty, such as that of a variable which is not set: it would mean another than was meant."""
+    for given in context.command.params:
+        name = given.name or ""
+        source = context.get_parameter_source(name)
+        if name in _NAMES and source is ParameterSource.COMMANDLINE and context.params.get(name) == "":
+            label = given.opts[-1] if isinstance(given, click.Option) else "SESSION"
+            raise click.UsageError(f"{label} is empty: say what it is to be, or leave it out")
 
 
 # --- the options ------------------------------------------------------------------------------------------------------
@@ -135,6 +151,9 @@ model_option = click.option(
     "--model",
     metavar="MODEL",
     help="Whom to ask: provider/model, or provider/model:EFFORT. A session that goes on is handed over to it.",
+)
+_handover_option = click.option(
+    "-m", "--model", metavar="MODEL", help="Hand the session over to this one first: provider/model."
 )
 _fallback_option = click.option(
     "--fallback",
@@ -176,6 +195,12 @@ def _fixed(*, hidden: bool = False) -> Options[Any]:
         ),
         click.option(
             "--max-tokens", type=_WHOLE, metavar="N", hidden=hidden, help="How long one reply may be, in tokens."
+        ),
+        click.option(
+            "--vouch",
+            is_flag=True,
+            hidden=hidden,
+            help="Vouch for a model of which it is not known whether its turns can be handed back; the session keeps that.",
         ),
     )
 
@@ -258,7 +283,7 @@ def model_options(command: F) -> F:
 
 def fixed_options(command: F) -> F:
     """Give a command that only goes on with sessions its choice of a model, and words for what cannot be changed."""
-    return _all(cast("Options[F]", (model_option, *_fixed(hidden=True), _fallback_option, _take_option)))(command)
+    return _all(cast("Options[F]", (_handover_option, *_fixed(hidden=True), _fallback_option, _take_option)))(command)
 
 
 def input_options(command: F) -> F:
@@ -285,7 +310,7 @@ def asking_options(command: F) -> F:
 
 _SECTIONS = {
     "Session": ("resume_last", "session", "name", "ephemeral", "take", "store"),
-    "Model": ("model", "system", "effort", "option", "max_tokens", "fallback"),
+    "Model": ("model", "system", "effort", "option", "max_tokens", "fallback", "vouch"),
     "Input": ("attach", "schema"),
     "Tools": ("tool", "root", "allow", "deny", "approve"),
     "Limits": ("max_turns", "max_usd", "max_tokens_total", "timeout"),

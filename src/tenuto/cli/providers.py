@@ -14,7 +14,7 @@ __all__ = ["command"]
 _EXAMPLES = """\b
 Examples:
   tenuto providers
-  tenuto providers claude     whoever has this in a name or a note
+  tenuto providers claude     # whoever has this in a name or a note
   tenuto providers --json | jq -r '.[] | select(.key.state == "set") | .name'
 """
 _HEADS = ("PROVIDER", "DIALECT", "DEFAULT MODEL", "KEY")

@@ -19,12 +19,12 @@ __all__ = ["command"]
 
 _EXAMPLES = """\b
 Examples:
-  tenuto resume                       the last one: do what is left to do
+  tenuto resume                       # the last one: do what is left to do
   tenuto resume last "And Bergen?"
-  tenuto resume 01m7q2                by how its id begins
-  tenuto resume ~1 --approve auto     the one before the last; allow what waits
-  tenuto resume last -m openai/gpt-5.2    hand it over, then go on
-  tenuto resume 01m7q2 --take         although another process has it
+  tenuto resume 01m7q2                # by how its id begins
+  tenuto resume ~1 --approve auto     # the one before the last; allow what waits
+  tenuto resume last -m openai/gpt-5.2    # hand it over, then go on
+  tenuto resume 01m7q2 --take         # although another process has it
 """
 
 

@@ -20,7 +20,7 @@ _RENAME = """\b
 Examples:
   tenuto sessions rename last trip
   tenuto resume trip "And Bergen?"
-  tenuto sessions rename trip ""         takes the name off
+  tenuto sessions rename trip ""         # takes the name off
 """
 _ARCHIVE = """\b
 Examples:
@@ -30,8 +30,8 @@ Examples:
 _RM = """\b
 Examples:
   tenuto sessions rm 01m7q2
-  tenuto sessions rm trip ~1 --yes       without a question
-  tenuto sessions rm trip --forks        and what was forked off it
+  tenuto sessions rm trip ~1 --yes       # without a question
+  tenuto sessions rm trip --forks        # and what was forked off it
 """
 _GC = """\b
 Examples:

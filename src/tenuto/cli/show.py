@@ -16,9 +16,9 @@ __all__ = ["command"]
 
 _EXAMPLES = """\b
 Examples:
-  tenuto show                  the last one
+  tenuto show                  # the last one
   tenuto show 01m7q2 | less
-  tenuto show ~1 --json        every entry, whole
+  tenuto show ~1 --json        # every entry, whole
 """
 
 

@@ -13,9 +13,9 @@ __all__ = ["command"]
 _EXAMPLES = """\b
 Examples:
   tenuto sim --port 8700
-  tenuto sim --pace 20ms                   a pause between the frames of a stream
-  tenuto sim --script script.json          what the model says, instead of making it up
-  tenuto sim --rules | less                the rules that it enforces
+  tenuto sim --pace 20ms                   # a pause between the frames of a stream
+  tenuto sim --script script.json          # what the model says, instead of making it up
+  tenuto sim --rules | less                # the rules that it enforces
 
 \b
 A script is JSON, one list of steps for each answer of a conversation:

@@ -12,7 +12,6 @@ import shlex
 import sys
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import redirect_stdout
-from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -20,6 +19,7 @@ import msgspec
 
 from tenuto.agent.agent import AsyncAgent
 from tenuto.agent.session import AsyncSession
+from tenuto.cli.ending import cost_of
 from tenuto.cli.escaping import one_line
 from tenuto.cli.line_editor import Typed
 from tenuto.cli.options import Given
@@ -28,12 +28,12 @@ from tenuto.cli.render import usage_line
 from tenuto.cli.screen import Screen, write_text
 from tenuto.core import jsonio
 from tenuto.core.blocks import Text
-from tenuto.core.journal import Entry, Failed, Replied, Returned, Said
+from tenuto.core.journal import Said
 from tenuto.core.messages import Content, UserMessage
 from tenuto.core.target import Loss
 from tenuto.tools.builtin import BUILTIN
 
-__all__ = ["COMMANDS", "Command", "Refused", "Slash", "Talk", "Words", "completed", "cost_of", "obeyed", "parsed"]
+__all__ = ["COMMANDS", "Command", "Refused", "Slash", "Talk", "Words", "completed", "obeyed", "parsed"]
 
 
 class Words(NamedTuple):
@@ -146,12 +146,13 @@ def _files(typed: str) -> list[str]:
 
 
 async def _model(talk: Talk, rest: str) -> None:
-    from tenuto.cli.choosing import split_effort
+    from tenuto.cli.choosing import split_effort, target_of
 
     if not rest:
         talk.screen.say(f"asks {_asked(talk.session)}")
         return
     model, effort = split_effort(rest)
+    target_of(model, talk.session.crew.client.target)  # what is nobody's is said before anything is closed
     losses: tuple[Loss, ...] = ()
     if talk.session.log.head == 0:
         await talk.reopened({**talk.given, "model": model, "effort": effort or talk.given.get("effort")})
@@ -232,19 +233,19 @@ def _tell_change(talk: Talk, before: AsyncSession) -> None:
 
 
 async def _name(talk: Talk, rest: str) -> None:
-    from tenuto.store.ids import check_name
+    from tenuto.cli.opening import refuse_name
 
     if not rest:
         raise Refused("say how the session is to be called: /name TEXT")
-    try:
-        name = check_name(rest)
-        if talk.session.log.head == 0:
-            talk.given = {**talk.given, "name": name}
-        else:
-            await talk.agent.store.rename(talk.session.id, name)
-    except ValueError as exc:
-        raise Refused(str(exc)) from None
-    talk.screen.say(f"the session is called {one_line(name, 80)}")
+    await refuse_name(rest, talk.agent.store, talk.session.id)
+    if talk.session.log.head == 0:
+        talk.given = {**talk.given, "name": rest}
+    else:
+        try:
+            await talk.agent.store.rename(talk.session.id, rest)
+        except ValueError as exc:  # somebody was quicker
+            raise Refused(str(exc)) from None
+    talk.screen.say(f"the session is called {one_line(rest, 80)}")
 
 
 async def _retry(talk: Talk, rest: str) -> None:
@@ -316,15 +317,6 @@ async def _usage(talk: Talk, rest: str) -> None:
     session = talk.session
     line = usage_line(session.usage, cost_of(await session.entries()), None, session.model)
     talk.screen.say(f"session {short(session.id)}: {line}")
-
-
-def cost_of(entries: Iterable[Entry]) -> Decimal | None:
-    """What entries cost in USD, sub-agents included; None if a reply did not tell."""
-    acts = [entry.act for entry in entries]
-    if any(isinstance(act, Replied) and not act.cost for act in acts):
-        return None
-    costs = [act.cost for act in acts if isinstance(act, Replied | Failed | Returned) and act.cost]
-    return sum(map(Decimal, costs), Decimal(0)) if costs else None
 
 
 async def _show(talk: Talk, rest: str) -> None:

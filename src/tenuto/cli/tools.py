@@ -15,8 +15,8 @@ __all__ = ["command"]
 _EXAMPLES = """\b
 Examples:
   tenuto tools
-  tenuto tools shell             what a model is told of it, whole
-  tenuto tools my_tools:weather  one of your own
+  tenuto tools shell             # what a model is told of it, whole
+  tenuto tools my_tools:weather  # one of your own
   tenuto tools --json | jq '.[].parameters'
 """
 _HEADS = ("TOOL", "APPROVAL", "IF CUT OFF", "WHAT IT DOES")
@@ -33,6 +33,9 @@ def command(names: tuple[str, ...], as_json: bool) -> int:
     With NAME, a builtin one or your own as MODULE:FUNCTION, print the whole definition as the model gets it. Your own is
     found in the current folder, or where Python finds modules; it is imported, and not called.
     """
+    import sys
+    from contextlib import redirect_stdout
+
     from tenuto.cli.belt import tools_of
     from tenuto.cli.columns import columns
     from tenuto.cli.screen import write_document, write_text
@@ -40,7 +43,8 @@ def command(names: tuple[str, ...], as_json: bool) -> int:
     from tenuto.tools.builtin import BUILTIN
     from tenuto.tools.toolbox import Toolbox
 
-    box = Toolbox(tools_of(names or BUILTIN, "."))
+    with redirect_stdout(sys.stderr):  # what is loaded may print
+        box = Toolbox(tools_of(names or BUILTIN, "."))
     told = [_fields(box, definition) for definition in box.definitions()]
     if as_json:
         write_document(jsonio.encode(told))

@@ -118,6 +118,10 @@ class Door:
         row = self._row(name)
         return Target(row, "", row.dialect if name in (row.name, *row.aliases) else providers.provider(name).dialect)
 
+    def waits(self, target: Target) -> bool:
+        """Tell whether finding the way takes time."""
+        return bool(target.provider.plays) or callable(self._keys.get(target.provider.name))
+
     async def way(self, target: Target, given: Collection[str]) -> Way:
         """Find the address and the key for a target. `given` names headers that the caller wrote: one may hold the key.
 
@@ -198,8 +202,7 @@ class Door:
     def _address(self, row: Provider, dialect: Dialect) -> tuple[str, bool]:
         """Return the address, and whether it is one to which the row's keys from the environment may go."""
         written = row.base_urls.get(dialect, row.base_url)
-        known = _known(row)
-        if row.name in self._placed and _origin(written) not in known:
+        if row.name in self._placed and _origin(written) not in _known(row):
             return _filled(row, written), False
         named = (
             settings.found(row.base_url_env) if row.name not in self._placed and dialect not in row.base_urls else ""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import nullcontext
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -96,9 +97,10 @@ class Question:
         return ChatResponse("", "", "", (Choice(AssistantMessage((), incomplete=True)),))
 
     async def _begin(self, request: ChatRequest) -> tuple[Reading, Opened]:
-        try:
-            async with asyncio.timeout_at(self.total_at):
-                target, way = await self._line.way(request.model, request.extra_headers)
+        target = self._line.target(request.model)
+        try:  # a key that is a string is there at once, and needs no clock
+            async with asyncio.timeout_at(self.total_at) if self._line.waits(target) else nullcontext():
+                target, way = await self._line.way_to(target, request.extra_headers)
         except TimeoutError:
             raise self.late() from None
         wire = write(request, target)

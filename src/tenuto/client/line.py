@@ -44,12 +44,16 @@ class Line:
         if self.tapped:
             _show_debugging()
 
-    async def way(self, model: str, headers: Mapping[str, str]) -> tuple[Target, Way]:
-        """Find whom a model is asked of, and how to get there; `headers` are the caller's own."""
-        return await self.way_to(self._door.target(model), headers)
+    def target(self, model: str) -> Target:
+        """Find whom a model is asked of."""
+        return self._door.target(model)
+
+    def waits(self, target: Target) -> bool:
+        """Tell whether the way to a target takes time: a function gives the key, or a simulator is to be started."""
+        return self._door.waits(target)
 
     async def way_to(self, target: Target, headers: Mapping[str, str]) -> tuple[Target, Way]:
-        """Find how to get to a target; the target comes back with the account that is asked."""
+        """Find how to get to a target; the target comes back with the account that is asked. `headers` are the caller's."""
         way = await self._door.way(target, {name.lower() for name in headers})
         return msgspec.structs.replace(target, account=way.account, platform=way.platform), way
 

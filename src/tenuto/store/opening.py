@@ -56,4 +56,7 @@ def file_of(place: str) -> Path | None:
         place = rest
     if not place or "\0" in place:
         raise ValueError("name a file for the store to be in")
-    return Path(place).expanduser()
+    file = Path(place).expanduser()
+    if not file.name:
+        raise ValueError(f"{place!r} is a folder: name a file for the store to be in")
+    return file

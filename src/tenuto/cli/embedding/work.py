@@ -12,10 +12,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from tenuto.cli.embed_items import Found, Item, Passed, Trouble
-from tenuto.cli.embed_keeping import Answered, Keeper, Kept
-from tenuto.cli.embed_models import Asked
-from tenuto.cli.embed_pages import Aside, Batch
+from tenuto.cli.embedding.asking import Asked
+from tenuto.cli.embedding.items import Found, Item, Passed, Trouble
+from tenuto.cli.embedding.keeping import Answered, Keeper, Kept
+from tenuto.cli.embedding.pages import Aside, Batch
 from tenuto.cli.escaping import one_line
 from tenuto.cli.progress import Progress
 from tenuto.client.client import AsyncClient
@@ -91,8 +91,6 @@ class Work:
                 self.tally.passed[found.what] += 1
             elif isinstance(found, Trouble):
                 self._fail(found)
-            elif self.seen is not None and found.id in self.seen:
-                self._fail(Trouble(found.id, "is the id of two items: only the first one was taken"))
             else:
                 items.append(found)
                 if self.seen is not None:
@@ -180,7 +178,7 @@ class Work:
             other = next(iter(lengths - {kept.dimensions}))
             raise TenutoError(
                 f"{self._asked.model} gave vectors of {other} numbers, where {self._keeper.where} has {kept.dimensions}: "
-                f"give --dimensions {kept.dimensions}, or another --into or --collection"
+                f"give --dimensions {kept.dimensions}, or another --into"
             )
         self._keeper.put(answered, kept)
         self.tally.kept = kept

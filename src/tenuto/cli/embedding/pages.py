@@ -10,7 +10,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from tenuto.cli.embed_items import Found, Item
+from tenuto.cli.embedding.items import Found, Item
 
 __all__ = ["MOST", "ROOM", "Aside", "Batch", "pages"]
 

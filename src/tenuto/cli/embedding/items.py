@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, TypeAlias
 
 import click
-import msgspec
 
 from tenuto.core import jsonio
 
@@ -25,7 +24,6 @@ LARGEST = 16 * 1024 * 1024
 """No model reads so much at once: what is longer is not even read whole."""
 STDIN = "-"
 _LOOK = 8192
-_WILD = "*?["
 _SEAMS = ("\n\n", "\n", ". ", " ")
 """Where a text is cut, the best first."""
 _CONTROLS = bytes((*range(8), *range(14, 27), *range(28, 32)))
@@ -57,13 +55,9 @@ Found: TypeAlias = Item | Trouble | Passed
 
 
 class How(NamedTuple):
-    """How files become items: whole, by their lines, or by lines that are objects with an `id` and a `text`.
-
-    `chunk` is how many characters a piece has at most; 0: nothing is cut.
-    """
+    """How files become items: whole, or by their lines. `chunk` is how many characters a piece has at most; 0: any."""
 
     lines: bool = False
-    objects: bool = False
     chunk: int = 0
 
 
@@ -73,11 +67,6 @@ class Source(NamedTuple):
     path: Path
     id: str
     named: bool
-
-
-class _Line(msgspec.Struct):
-    id: str | int
-    text: str
 
 
 def item_of(id: str, text: str) -> Item:
@@ -111,23 +100,8 @@ def _meant(name: str) -> Iterator[Source | Trouble]:
         yield from _walked(path)
     elif os.path.lexists(path):
         yield _source(path, named=True)
-    elif any(sign in name for sign in _WILD):
-        for found in _matching(path, name):
-            yield from _walked(found) if found.is_dir() else [_source(found, named=False)]
     else:
         raise click.UsageError(f"there is no file {name!r}; a text is given with --text, or piped in for -")
-
-
-def _matching(pattern: Path, name: str) -> list[Path]:
-    start = Path(pattern.anchor)
-    try:
-        every = sorted(start.glob(str(pattern.relative_to(start))))
-    except ValueError as exc:
-        raise click.UsageError(f"{name!r} is no pattern: {exc}") from None
-    found = [path for path in every if not any(_is_hidden(part) and part not in pattern.parts for part in path.parts)]
-    if not found:
-        raise click.UsageError(f"{name!r} matches no file")
-    return found
 
 
 def _walked(folder: Path) -> Iterator[Source | Trouble]:
@@ -199,7 +173,7 @@ def _opened(place: Source) -> BinaryIO:
 
 
 def _read(file: BinaryIO, place: Source, how: How) -> Iterator[Found]:
-    if not (how.lines or how.objects):
+    if not how.lines:
         yield _whole(file.read(LARGEST + 1), place)
         return
     for number, raw in enumerate(_lines(file), 1):
@@ -214,7 +188,7 @@ def _read(file: BinaryIO, place: Source, how: How) -> Iterator[Found]:
         if isinstance(text, Trouble):
             yield text
         elif text.strip():
-            yield _object(text, id) if how.objects else item_of(id, text.rstrip("\r\n"))
+            yield item_of(id, text.rstrip("\r\n"))
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
@@ -253,19 +227,6 @@ def _text(data: bytes, id: str) -> str | Trouble:
         return data.decode()
     except UnicodeDecodeError as exc:
         return Trouble(id, f"is no UTF-8 text (byte {exc.start + 1}): convert it")
-
-
-def _object(line: str, id: str) -> Found:
-    try:
-        read = jsonio.typed(line, _Line)
-    except jsonio.JsonError as exc:
-        return Trouble(id, f'is no object with an "id" and a "text": {exc}')
-    named = str(read.id)
-    if jsonio.lone_surrogates(named + read.text):
-        return Trouble(id, "holds half a character, which no text can")
-    if not read.text.strip() or not named:
-        return Trouble(id, "has an empty text" if named else "has an empty id")
-    return item_of(named, read.text)
 
 
 # --- pieces -----------------------------------------------------------------------------------------------------------

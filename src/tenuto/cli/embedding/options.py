@@ -18,37 +18,30 @@ class Wanted(TypedDict):
 
     names: tuple[str, ...]
     lines: bool
-    jsonl_in: bool
     chunk: int | None
     text: str | None
     into: str | None
-    collection: str | None
     model: str | None
     dimensions: int | None
     batch: int
-    no_text: bool
     prune: bool
     similar: str | None
     number: int
-    listed: bool
-    removed: str | None
-    yes: bool
     json: bool
     quiet: bool
 
 
 _WHOLE = click.IntRange(min=1)
 _OPTIONS: tuple[Callable[[F], F], ...] = (
-    click.argument("names", nargs=-1, metavar="[FILE|FOLDER|GLOB|-]..."),
+    click.argument("names", nargs=-1, metavar="[FILE|FOLDER|-]..."),
     click.option("--lines", is_flag=True, help="Each line is an item, called FILE:NUMBER; blank ones are none."),
-    click.option("--jsonl-in", is_flag=True, help='Each line is an item: a JSON object with an "id" and a "text".'),
     click.option(
         "--chunk",
         type=click.IntRange(min=16),
         metavar="N",
         help="Cut texts into pieces of at most N characters, called ID#NUMBER: between paragraphs, lines or words.",
     ),
-    click.option("--text", metavar="TEXT", help="Print the vector of this text, and keep nothing."),
+    click.option("--text", metavar="TEXT", help="Print the vector of a text, or of stdin (-), and keep nothing."),
     click.option(
         "--into",
         "--in",
@@ -57,12 +50,11 @@ _OPTIONS: tuple[Callable[[F], F], ...] = (
         help="Where vectors are: FILE.db (a SQLite table), FILE.jsonl (lines), - (lines on stdout).  "
         "[default: embeddings.db in the data folder]",
     ),
-    click.option("--collection", metavar="NAME", help='Which collection of the table.  [default: "default"]'),
     click.option(
         "-m",
         "--model",
         metavar="MODEL",
-        help="Who embeds: provider/model.  [default: the collection's, or that of a provider with a key]",
+        help="Who embeds: provider/model.  [default: who made what is there, or a provider with a key]",
     ),
     click.option(
         "--dimensions", type=_WHOLE, metavar="N", help="How long a vector is, for models that leave the choice."
@@ -75,13 +67,8 @@ _OPTIONS: tuple[Callable[[F], F], ...] = (
         metavar="N",
         help="How many items are asked for, and kept, at a time.",
     ),
-    click.option("--no-text", is_flag=True, help="Do not keep the texts, but their vectors and digests only."),
-    click.option("--prune", is_flag=True, help="Remove what is in the collection and not among the items of now."),
-    click.option(
-        "--similar",
-        metavar="TEXT",
-        help="Rank what is kept by how like this it is: a text, - (stdin), or @ID (an item).",
-    ),
+    click.option("--prune", is_flag=True, help="Remove from the table what is not among the items of now."),
+    click.option("--similar", metavar="TEXT", help="Rank what is kept by how like a text, or stdin (-), it is."),
     click.option(
         "-n",
         "--number",
@@ -91,9 +78,6 @@ _OPTIONS: tuple[Callable[[F], F], ...] = (
         metavar="N",
         help="How many are shown with --similar.",
     ),
-    click.option("--list", "listed", is_flag=True, help="List the collections."),
-    click.option("--rm", "removed", metavar="COLLECTION", help="Remove a collection."),
-    click.option("-y", "--yes", is_flag=True, help="Remove it without asking."),
     click.option("--json", is_flag=True, help="One JSON document on stdout."),
     click.option("-q", "--quiet", is_flag=True, help="No progress, and no last line; what fails is told."),
 )

@@ -3,47 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from tenuto.cli.embed_items import How, Source, Trouble, found_in, sources
-from tenuto.cli.embed_keeping import Keeper
-from tenuto.cli.embed_models import SIMULATED, Asked, asked, client
-from tenuto.cli.embed_options import Wanted
-from tenuto.cli.embed_pages import pages
-from tenuto.cli.embed_places import COLLECTION, is_lines, keeper, place
-from tenuto.cli.embed_table import Table
-from tenuto.cli.embed_work import Tally, Work
-from tenuto.cli.exits import Exit, Told, explained
+from tenuto.cli.embedding.asking import Asked, asked, check, client, complained, said, told_of, vector_of
+from tenuto.cli.embedding.items import How, Source, Trouble, found_in, sources
+from tenuto.cli.embedding.keeping import Keeper
+from tenuto.cli.embedding.options import Wanted
+from tenuto.cli.embedding.pages import pages
+from tenuto.cli.embedding.places import keeper, place
+from tenuto.cli.embedding.table import Table
+from tenuto.cli.embedding.work import Tally, Work
+from tenuto.cli.exits import Exit, Told
 from tenuto.cli.progress import progress
 from tenuto.cli.screen import Screen, complain, looks, write_document
 from tenuto.cli.signals import heeded
-from tenuto.client.client import AsyncClient
 from tenuto.core import jsonio
 from tenuto.core.embedding import EmbedResponse
-from tenuto.errors import LLMError, MissingKey, TenutoError, UnsupportedModel
+from tenuto.errors import TenutoError
 
-__all__ = ["complained", "many", "one", "stdin_text", "vector_of"]
+__all__ = ["many", "one"]
 
 _AGAIN = "the same command goes on with the rest"
-_SESSION = "go on with the session"
 
 
 # --- one text ---------------------------------------------------------------------------------------------------------
 
 
-def one(wanted: Wanted, text: str) -> int:
+def one(wanted: Wanted) -> int:
     """Print the vector of a text; nothing is kept."""
-    if wanted["into"] is not None or wanted["collection"] is not None:
-        raise click.UsageError(
-            "--text prints a vector and keeps nothing: to keep texts, pipe them in, with --jsonl-in -"
-        )
-    if not text.strip():
-        raise click.UsageError("the text is empty: there is nothing to embed")
+    text = said(wanted["text"] or "", "--text")
 
     async def act() -> tuple[Asked, EmbedResponse]:
         async with client() as ai:
@@ -67,45 +59,19 @@ def one(wanted: Wanted, text: str) -> int:
     return Exit.DONE
 
 
-async def vector_of(ai: AsyncClient, who: Asked, text: str) -> EmbedResponse:
-    """Ask for one vector."""
-    await _check(ai, who)
-    return await ai.embed(who.model, [text], dimensions=who.dimensions or None)
-
-
-async def _check(ai: AsyncClient, who: Asked) -> None:
-    """Make sure that the model can be asked for vectors at all; nothing is sent."""
-    try:
-        await ai.embed(who.model, ())
-    except UnsupportedModel as exc:
-        raise click.UsageError(f"{exc.model} cannot embed: {exc.reason}") from None
-
-
-def stdin_text() -> str:
-    """Read a text from stdin. Raise `click.UsageError` if it is none."""
-    if sys.stdin is None or sys.stdin.closed:
-        raise click.UsageError("stdin is closed: there is nothing to read")
-    try:
-        return sys.stdin.buffer.read().decode("utf-8-sig")
-    except UnicodeDecodeError as exc:
-        raise click.UsageError(f"what is piped in is no UTF-8 text (byte {exc.start + 1}): convert it") from None
-
-
 # --- many -------------------------------------------------------------------------------------------------------------
 
 
 def many(wanted: Wanted) -> int:
     """Embed files, or their lines, and keep the vectors; return the exit code."""
     path = place(wanted["into"])
-    if wanted["lines"] and wanted["jsonl_in"]:
-        raise click.UsageError("--lines and --jsonl-in do not go together: a line is a text, or an object")
     if wanted["json"] and path is None:
         raise click.UsageError("--json and --into - do not go together: both want stdout")
-    if wanted["prune"] and (path is None or is_lines(path)):
-        raise click.UsageError("--prune: only a table (.db) can be pruned; lines are only added")
     places = sources(wanted["names"], but=path)
-    keeping = keeper(path, wanted["collection"], text=not wanted["no_text"])
+    keeping = keeper(path)
     try:
+        if wanted["prune"] and not isinstance(keeping, Table):
+            raise click.UsageError("--prune: only a table (.db) can be pruned; lines are only added")
         return asyncio.run(_Run(wanted, keeping, path).whole(places))
     finally:
         keeping.close()
@@ -118,7 +84,7 @@ class _Run:
         self._wanted = wanted
         self._keeper = keeping
         self._path = path
-        self._how = How(wanted["lines"], wanted["jsonl_in"], wanted["chunk"] or 0)
+        self._how = How(wanted["lines"], wanted["chunk"] or 0)
         self._task: asyncio.Task[Any] | None = None
         self._signal = 0
         self._pruned = 0
@@ -129,12 +95,12 @@ class _Run:
         async with client() as ai:
             where = self._keeper.where
             who = asked(ai, self._keeper.kept(), self._wanted["model"], self._wanted["dimensions"], where)
-            await _check(ai, who)
+            await check(ai, who)
             _say(who.note, self._wanted)
             total = len(places) if self._how == How() and not any(p.id == "-" for p in places) else None
             with progress("embedding", total, quiet=self._wanted["quiet"]) as bar, heeded(self._stop):
                 work = Work(ai, self._keeper, who, self._wanted["batch"], bar)
-                work.seen = set() if self._wanted["prune"] or self._wanted["jsonl_in"] else None
+                work.seen = set() if self._wanted["prune"] else None
                 error = await self._worked(work, places)
         return self._ended(work.tally, error)
 
@@ -163,7 +129,7 @@ class _Run:
 
     def _ended(self, tally: Tally, error: TenutoError | None) -> int:
         code = Exit.FAILED if tally.troubles else Exit.DONE
-        told = _told(error, _AGAIN) if error is not None else None
+        told = told_of(error, _AGAIN) if error is not None else None
         status = 128 + self._signal if self._signal else int(told.code if told is not None else code)
         if self._wanted["json"]:
             write_document(jsonio.encode(self._document(tally, told, status)))
@@ -192,10 +158,8 @@ class _Run:
         return f"{line}\nmend what is named above; {_AGAIN}" if tally.troubles and not broken else line
 
     def _document(self, tally: Tally, told: Told | None, status: int) -> dict[str, object]:
-        lines = self._path is None or is_lines(self._path)
         return {
             "into": str(self._path),
-            "collection": None if lines else self._wanted["collection"] or COLLECTION,
             "model": tally.kept.model if tally.kept else None,
             "dimensions": tally.kept.dimensions if tally.kept else None,
             "embedded": tally.embedded,
@@ -213,21 +177,3 @@ class _Run:
 def _say(line: str, wanted: Wanted) -> None:
     if line:
         Screen(looks(quiet=wanted["quiet"] or wanted["json"])).note(line, "dim")
-
-
-def _told(error: TenutoError, going_on: str) -> Told:
-    """Say what an error means here: the words of the common table are about sessions, which can be gone on with."""
-    told = explained(error)
-    if isinstance(error, MissingKey):
-        names = " or ".join(error.variables)
-        return told._replace(next=f"{f'set {names}, or ' if names else ''}try -m {SIMULATED}, which needs none")
-    if isinstance(error, LLMError):
-        return told._replace(next=told.next.replace(_SESSION, going_on) or going_on)
-    return told
-
-
-def complained(error: TenutoError) -> int:
-    """Say what went wrong; return the exit code."""
-    told = _told(error, "try again")
-    complain(told, error)
-    return int(told.code)

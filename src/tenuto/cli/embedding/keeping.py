@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
-from tenuto.cli.embed_items import Item
+from tenuto.cli.embedding.items import Item
 
 __all__ = ["Answered", "Keeper", "Kept", "Shelf", "packed"]
 
@@ -15,7 +15,7 @@ Answered: TypeAlias = tuple[Item, tuple[float, ...]]
 
 
 class Kept(NamedTuple):
-    """What all vectors of a collection have in common. `asked` dimensions were asked for; 0: the model's own."""
+    """What all vectors of a place have in common. `asked` dimensions were asked for; 0: the model's own."""
 
     model: str
     dimensions: int
@@ -52,20 +52,11 @@ class Shelf(Protocol):
     def kept(self) -> Kept | None:
         """What they have in common; None if there are none."""
 
-    def names(self) -> list[str]:
-        """Which collections there are; none where there are no collections."""
-
     def vectors(self) -> Iterator[list[tuple[str, bytes]]]:
         """Yield ids and vectors, packed, some at a time."""
 
-    def vector(self, id: str) -> bytes | None:
-        """Return the vector of one item, packed."""
-
     def texts(self, ids: Sequence[str]) -> dict[str, str]:
-        """Return the texts of items, as far as they are kept."""
-
-    def near(self, id: str) -> list[str]:
-        """Return ids that look like this one."""
+        """Return the texts of items."""
 
     def close(self) -> None:
         """Let go of it."""

@@ -1,8 +1,7 @@
-"""Vectors in a SQLite file: collections, and the items of each.
+"""Vectors in a SQLite file, for whoever reads it with something else, too.
 
-The view `embeddings` is for whoever reads it with something else: collection, id, digest, model, dimensions, vector
-(floats of four bytes, the low one first), text (null if it was not to be kept), at (milliseconds since 1970). What is
-true of a whole collection, its model and its number of dimensions, is written once, so that it cannot be mixed.
+The table `embeddings` has id, digest, at (milliseconds since 1970), vector (floats of four bytes, the low one first) and
+text. What is true of all, the model and the number of dimensions, stands once, in `about`, so that it cannot be mixed.
 
 Transactions, locks and the log are as in the store of sessions (`tenuto.store.sqlite`): what was committed survives a
 killed process and a loss of power, and several processes may write.
@@ -10,50 +9,37 @@ killed process and a loss of power, and several processes may write.
 
 from __future__ import annotations
 
-import difflib
 import os
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
-from tenuto.cli.embed_items import Item
-from tenuto.cli.embed_keeping import Answered, Kept, packed
+from tenuto.cli.embedding.items import Item
+from tenuto.cli.embedding.keeping import Answered, Kept, packed
 from tenuto.errors import StoreError
 from tenuto.store.sqlite import SqliteDriver
 from tenuto.store.sqlite_errors import PATIENCE, spoken
 
-__all__ = ["Collection", "Table"]
+__all__ = ["Table"]
 
 _APPLICATION = 0x74_65_6E_65
 """In the header of the file: by this it is known as ours, and as no store of sessions."""
 _VERSION = 1
 _PAGE = 256
 _SCHEMA = (
-    """CREATE TABLE collections (
-        n INTEGER PRIMARY KEY,
-        name TEXT NOT NULL UNIQUE,
-        model TEXT NOT NULL,
-        dimensions INTEGER NOT NULL,
-        asked INTEGER NOT NULL
-    )""",
+    "CREATE TABLE about (model TEXT NOT NULL, dimensions INTEGER NOT NULL, asked INTEGER NOT NULL)",
     # The text stands last: whoever looks through the vectors need not read it.
-    """CREATE TABLE items (
+    """CREATE TABLE embeddings (
         n INTEGER PRIMARY KEY,
-        collection INTEGER NOT NULL REFERENCES collections (n),
-        id TEXT NOT NULL,
+        id TEXT NOT NULL UNIQUE,
         digest TEXT NOT NULL,
         at INTEGER NOT NULL,
         vector BLOB NOT NULL,
-        text TEXT,
-        UNIQUE (collection, id)
+        text TEXT NOT NULL
     )""",
-    "CREATE INDEX items_digest ON items (collection, digest)",
-    """CREATE VIEW embeddings AS
-        SELECT collections.name AS collection, id, digest, model, dimensions, vector, text, at
-        FROM items JOIN collections ON collections.n = items.collection""",
+    "CREATE INDEX embeddings_digest ON embeddings (digest)",
     f"PRAGMA application_id={_APPLICATION}",
     f"PRAGMA user_version={_VERSION}",
 )
@@ -64,32 +50,21 @@ _SETTINGS = (
     "PRAGMA wal_autocheckpoint=0",  # the driver copies the log, when nobody writes
     "PRAGMA trusted_schema=0",
 )
-_PUT = """INSERT INTO items (collection, id, digest, at, vector, text) VALUES (?, ?, ?, ?, ?, ?)
-    ON CONFLICT (collection, id) DO UPDATE
+_PUT = """INSERT INTO embeddings (id, digest, at, vector, text) VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT (id) DO UPDATE
     SET digest = excluded.digest, at = excluded.at, vector = excluded.vector, text = excluded.text"""
 
 
-class Collection(NamedTuple):
-    """A collection, as it is listed."""
-
-    collection: str
-    items: int
-    model: str
-    dimensions: int
-
-
 class Table:
-    """One collection of a file, which is made when the first vectors are put into it."""
+    """A file, which is made when the first vectors are put into it."""
 
     ordered = False
 
-    def __init__(self, path: Path, collection: str, *, text: bool = True, write: bool = True) -> None:
+    def __init__(self, path: Path, *, write: bool = True) -> None:
         self._path = path.absolute()
-        self._name = collection
-        self._text = text
         self._write = write
         self._driver: SqliteDriver | None = None
-        self.where = f"{path}, collection {collection}"
+        self.where = str(path)
         if self._path.exists():
             _ = self._db  # what cannot be used is told before anybody is asked
 
@@ -109,48 +84,21 @@ class Table:
     # --- what is there ---
 
     def kept(self) -> Kept | None:
-        """What the vectors of this collection have in common; None if it is not there."""
-        if self._driver is None:
-            return None
-        rows = self._db.rows("SELECT model, dimensions, asked FROM collections WHERE name = ?", (self._name,))
+        """What the vectors have in common; None if there are none."""
+        rows = self._db.rows("SELECT model, dimensions, asked FROM about") if self._driver is not None else []
         return Kept(*rows[0]) if rows else None
-
-    def collections(self) -> list[Collection]:
-        """Every collection of the file."""
-        rows = self._db.rows(
-            "SELECT name, (SELECT count(*) FROM items WHERE collection = collections.n), model, dimensions "
-            "FROM collections ORDER BY name"
-        )
-        return [Collection(*row) for row in rows]
-
-    def names(self) -> list[str]:
-        """The names of the collections."""
-        return [one.collection for one in self.collections()]
-
-    def near(self, id: str) -> list[str]:
-        """Return ids that look like this one."""
-        rows = self._db.rows("SELECT id FROM items WHERE collection = ? LIMIT 5000", (self._number(),))
-        return difflib.get_close_matches(id, [row[0] for row in rows], n=3)
 
     def vectors(self) -> Iterator[list[tuple[str, bytes]]]:
         """Yield ids and vectors, in the order of the ids."""
-        number, last = self._number(), ""
-        while rows := self._db.rows(
-            "SELECT id, vector FROM items WHERE collection = ? AND id > ? ORDER BY id LIMIT ?", (number, last, _PAGE)
-        ):
+        last = ""
+        sql = "SELECT id, vector FROM embeddings WHERE id > ? ORDER BY id LIMIT ?"
+        while rows := self._db.rows(sql, (last, _PAGE)):
             yield [(id, vector) for id, vector in rows]
             last = rows[-1][0]
 
-    def vector(self, id: str) -> bytes | None:
-        """Return the vector of one item."""
-        found = self._one("SELECT vector FROM items WHERE collection = ? AND id = ?", self._number(), id)
-        return found if isinstance(found, bytes) else None
-
     def texts(self, ids: Sequence[str]) -> dict[str, str]:
         """Return the texts of items."""
-        sql, number = "SELECT text FROM items WHERE collection = ? AND id = ?", self._number()
-        found = {id: self._one(sql, number, id) for id in ids}
-        return {id: text for id, text in found.items() if isinstance(text, str)}
+        return {id: str(self._one("SELECT text FROM embeddings WHERE id = ?", id)) for id in ids}
 
     # --- what is added and taken away ---
 
@@ -158,59 +106,44 @@ class Table:
         """Return what has to be asked for. A text that is there under another id, since a file was renamed or a line was
         put in, gets the vector that is there.
         """
-        number = self._number()
-        if not number:
+        if self._driver is None:
             return list(items)
-        same = "SELECT digest FROM items WHERE collection = ? AND id = ?"
-        new = [item for item in items if self._one(same, number, item.id) != item.digest]
-        alike = "SELECT vector FROM items WHERE collection = ? AND digest = ? LIMIT 1"
-        held = [(item, self._one(alike, number, item.digest)) for item in new]
+        same = "SELECT digest FROM embeddings WHERE id = ?"
+        new = [item for item in items if self._one(same, item.id) != item.digest]
+        alike = "SELECT vector FROM embeddings WHERE digest = ? LIMIT 1"
+        held = [(item, self._one(alike, item.digest)) for item in new]
         moved = [(item, vector) for item, vector in held if isinstance(vector, bytes)]
         if moved:
             with self._writing():
-                self._insert(number, moved)
+                self._insert(moved)
         return [item for item, vector in held if vector is None]
 
     def put(self, batch: Sequence[Answered], kept: Kept) -> None:
-        """Keep vectors, in one transaction. Raise `StoreError` if somebody else began the collection otherwise."""
+        """Keep vectors, in one transaction. Raise `StoreError` if somebody else began the table otherwise."""
         rows = [(item, packed(vector)) for item, vector in batch]
+        db = self._db
         with self._writing():
             there = self.kept()
             if there is None:
-                sql = "INSERT INTO collections (name, model, dimensions, asked) VALUES (?, ?, ?, ?)"
-                self._db.change(sql, (self._name, *kept))
+                db.change("INSERT INTO about (model, dimensions, asked) VALUES (?, ?, ?)", tuple(kept))
             elif there[:2] != kept[:2]:
                 raise StoreError(
-                    f"collection {self._name!r} was begun with {there.model} ({there.dimensions} dimensions) by somebody "
-                    "else meanwhile: choose another --collection"
+                    f"{self.where!r} was begun with {there.model} ({there.dimensions} dimensions) by somebody else "
+                    "meanwhile: choose another --into"
                 )
-            self._insert(self._number(), rows)
-        self._db.settle()
+            self._insert(rows)
+        db.settle()
 
     def prune(self, seen: set[str]) -> int:
         """Take away what is not among these ids; return how much that was."""
-        number, last, gone = self._number(), "", 0
-        if not number:
+        if self._driver is None:
             return 0
-        sql = "SELECT id FROM items WHERE collection = ? AND id > ? ORDER BY id LIMIT ?"
-        while rows := self._db.rows(sql, (number, last, _PAGE)):
-            last = rows[-1][0]
-            old = [(number, id) for (id,) in rows if id not in seen]
-            if old:
-                with self._writing():
-                    self._db.insert("DELETE FROM items WHERE collection = ? AND id = ?", old)
-                gone += len(old)
+        old = [(id,) for (id,) in self._db.rows("SELECT id FROM embeddings") if id not in seen]
+        if old:
+            with self._writing():
+                self._db.insert("DELETE FROM embeddings WHERE id = ?", old)
         self._db.settle()
-        return gone
-
-    def remove(self) -> int:
-        """Take the whole collection away; return how many items it had."""
-        with self._writing():
-            number = self._number()
-            gone = self._db.change("DELETE FROM items WHERE collection = ?", (number,))
-            self._db.change("DELETE FROM collections WHERE n = ?", (number,))
-        self._db.settle()
-        return gone
+        return len(old)
 
     # --- inside ---
 
@@ -224,23 +157,13 @@ class Table:
             self._db.rollback()
             raise
 
-    def _number(self) -> int:
-        """Return the collection's number; 0 if there is none."""
-        if self._driver is None:
-            return 0
-        rows = self._db.rows("SELECT n FROM collections WHERE name = ?", (self._name,))
-        return int(rows[0][0]) if rows else 0
-
-    def _insert(self, number: int, rows: Sequence[tuple[Item, bytes]]) -> None:
+    def _insert(self, rows: Sequence[tuple[Item, bytes]]) -> None:
         now = time.time_ns() // 1_000_000
-        self._db.insert(
-            _PUT,
-            [(number, item.id, item.digest, now, vector, item.text if self._text else None) for item, vector in rows],
-        )
+        self._db.insert(_PUT, [(item.id, item.digest, now, vector, item.text) for item, vector in rows])
 
-    def _one(self, sql: str, number: int, key: str) -> object:
+    def _one(self, sql: str, key: str) -> object:
         """Return the one value that is asked for; None if there is none."""
-        rows = self._db.rows(sql, (number, key))
+        rows = self._db.rows(sql, (key,))
         return rows[0][0] if rows else None
 
     def _writer(self) -> sqlite3.Connection:

@@ -6,7 +6,6 @@ waits for the disk; a line that a crash tore off is cut away when the file is wr
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -16,8 +15,8 @@ from typing import BinaryIO
 
 import msgspec
 
-from tenuto.cli.embed_items import Item
-from tenuto.cli.embed_keeping import Answered, Kept, packed
+from tenuto.cli.embedding.items import Item
+from tenuto.cli.embedding.keeping import Answered, Kept, packed
 from tenuto.cli.screen import write_text
 from tenuto.core import jsonio
 from tenuto.errors import StoreCorrupt, StoreError
@@ -40,7 +39,7 @@ class _Known(msgspec.Struct):
 class _Line(msgspec.Struct):
     id: str
     embedding: tuple[float, ...]
-    text: str | None = None
+    text: str
 
 
 _known = msgspec.json.Decoder(_Known)
@@ -48,11 +47,11 @@ _line = msgspec.json.Decoder(_Line)
 _floats = msgspec.json.Decoder(tuple[float, ...])
 
 
-def _written(batch: Sequence[Answered], kept: Kept, *, text: bool) -> bytes:
+def _written(batch: Sequence[Answered], kept: Kept) -> bytes:
     lines = []
     for item, vector in batch:
-        fields: dict[str, object] = {"id": item.id, "model": kept.model, "digest": item.digest, "embedding": vector}
-        lines.append(jsonio.encode(fields | {"text": item.text} if text else fields) + b"\n")
+        line = {"id": item.id, "model": kept.model, "digest": item.digest, "embedding": vector, "text": item.text}
+        lines.append(jsonio.encode(line) + b"\n")
     return b"".join(lines)
 
 
@@ -61,9 +60,6 @@ class Printed:
 
     ordered = True
     where = "stdout"
-
-    def __init__(self, *, text: bool = True) -> None:
-        self._text = text
 
     def kept(self) -> Kept | None:
         """Nothing."""
@@ -75,7 +71,7 @@ class Printed:
 
     def put(self, batch: Sequence[Answered], kept: Kept) -> None:
         """Print. Raise `Unread` if nobody reads."""
-        write_text(_written(batch, kept, text=self._text).decode())
+        write_text(_written(batch, kept).decode())
 
     def close(self) -> None:
         """There is nothing to let go of."""
@@ -89,9 +85,8 @@ class LinesFile:
 
     ordered = False
 
-    def __init__(self, path: Path, *, text: bool = True) -> None:
+    def __init__(self, path: Path) -> None:
         self.where = str(path)
-        self._text = text
         self._digests: dict[str, bytes] = {}
         self._kept: Kept | None = None
         self._path = path.absolute()
@@ -134,7 +129,7 @@ class LinesFile:
 
     def put(self, batch: Sequence[Answered], kept: Kept) -> None:
         """Add lines, and wait until the disk has them."""
-        left = memoryview(_written(batch, kept, text=self._text))
+        left = memoryview(_written(batch, kept))
         if self._file is None:
             self._file = self._opened()
             if self._digests:
@@ -177,28 +172,15 @@ class LinesShelf:
         """What the vectors in the file have in common."""
         return self._kept
 
-    def names(self) -> list[str]:
-        """There are no collections here."""
-        return []
-
     def vectors(self) -> Iterator[list[tuple[str, bytes]]]:
         """Yield ids and vectors, in the order of the lines that count."""
         ids = sorted(self._places, key=self._places.__getitem__)
         for at in range(0, len(ids), _PAGE):
             yield [(id, packed(self._line(id).embedding)) for id in ids[at : at + _PAGE]]
 
-    def vector(self, id: str) -> bytes | None:
-        """Return the vector of one item."""
-        return packed(self._line(id).embedding) if id in self._places else None
-
     def texts(self, ids: Sequence[str]) -> dict[str, str]:
         """Return the texts of items."""
-        found = {id: self._line(id).text for id in ids}
-        return {id: text for id, text in found.items() if text is not None}
-
-    def near(self, id: str) -> list[str]:
-        """Return ids that look like this one."""
-        return difflib.get_close_matches(id, self._places, n=3)
+        return {id: self._line(id).text for id in ids}
 
     def close(self) -> None:
         """Close the file."""
