@@ -303,7 +303,10 @@ def test_a_model_that_nobody_knows_is_vouched_for_and_the_session_keeps_that(her
     again = here("resume", "last", "And now?")
     kept = here("resume", "last", "And now?", "--vouch")
 
-    assert (2, True) == (refused.code, "choose another model with -m, or vouch for this one with --vouch" in refused.err)
+    assert (2, True) == (
+        refused.code,
+        "choose another model with -m, or vouch for this one with --vouch" in refused.err,
+    )
     assert (0, "Hello.\n") == done[:2]
     assert (0, "Still here.\n") == again[:2]
     assert (2, True) == (kept.code, "--vouch cannot be changed" in kept.err)
