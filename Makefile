@@ -10,7 +10,7 @@ STAMP := $(VENV)/.installed
 # Compiled files are kept even where the environment says otherwise: the tests start several times.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check conformance crash bench format clean
+.PHONY: demo test check conformance crash bench bench-peers there-and-back soak format clean
 
 demo: $(STAMP)
 	$(BIN)/python -m examples.demo
@@ -31,8 +31,20 @@ conformance: $(STAMP)
 crash: $(STAMP)
 	$(BIN)/python tests/crash
 
+# Ends with 1 where a goal is missed or its row is noisy: for a machine that does nothing else meanwhile
 bench: $(STAMP)
-	$(BIN)/python -m bench $(CORPUS)
+	$(BIN)/python -m bench --corpus $(CORPUS)
+
+# Beside others, each in an environment of its own under .peers: a quarter of an hour, the first time
+bench-peers: $(STAMP)
+	$(BIN)/python -m bench.peers
+
+# Which tokens come back when a conversation goes from one provider to the other and back
+there-and-back: $(STAMP)
+	$(BIN)/python -m bench.peers.there_and_back
+
+soak: $(STAMP)
+	$(BIN)/python -m bench.soak
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
@@ -45,4 +57,4 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -c "open('$(STAMP)', 'w').close()"
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .import_linter_cache
+	rm -rf $(VENV) .peers .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .import_linter_cache

@@ -14,13 +14,14 @@ import cProfile
 import gc
 import json
 import pstats
-import statistics
 import tempfile
 import time
 from collections import Counter
 from pathlib import Path
 
+from bench.results import Board, calibration
 from bench.store import appended, filled
+from bench.turns import ROUNDS, Turns
 from tenuto import Limits, Provider, tool
 from tenuto.agent.agent import AsyncAgent
 from tenuto.client.client import AsyncClient
@@ -29,7 +30,6 @@ from tenuto.store.opening import open_store
 from tenuto.testing import Answer, ScriptedTransport
 
 LENGTHS = (10, 100)
-ROUNDS = 5
 APPENDS = 100
 ROW = Provider("bench", "openai-chat", "https://bench.test/v1")
 
@@ -79,22 +79,22 @@ async def _run(store, turns: int) -> tuple[float, float]:
         return cpu / turns, wall / turns
 
 
-async def measured(store, row, name: str, turns: int) -> None:
+async def measured(store, board: Board, name: str, turns: int) -> None:
     """Measure turns, and bare appends in between."""
     lease = await filled(store, f"bare-{turns}", 1)
-    ratios, costs, walls, bares, slow = [], [], [], [], []
-    await _run(store, turns)
+    walls, slow = [], []
+    found = Turns({"turn": 0, "append": 0})
+    await _run(store, LENGTHS[0])
     for _ in range(ROUNDS):
+        beside = calibration()
         cpu, wall = await _run(store, turns)
         lease, one, one_wall = await appended(store, lease, APPENDS)
-        ratios.append(cpu / one)
-        for kept, value in zip((costs, walls, bares, slow), (cpu, wall, one, one_wall), strict=True):
-            kept.append(value)
-    detail = (
-        f"{min(costs) * 1e6:.0f} us CPU a turn against {min(bares) * 1e6:.0f} an append; "
-        f"{min(walls) * 1e3:.2f} against {min(slow) * 1e3:.2f} ms by the clock"
-    )
-    row(f"a turn of {turns}, {name}, in bare appends", statistics.median(ratios), None, detail)
+        found.keep({"turn": [cpu], "append": [one]}, beside)
+        walls.append(wall)
+        slow.append(one_wall)
+    detail = f"{min(walls) * 1e3:.2f} against {min(slow) * 1e3:.2f} ms by the clock"
+    what = f"a turn of {turns}, {name}: the loop / a bare append"
+    board.add(found.judged(what, "turn", "append", goal=None, unit="us CPU", scale=1e6, detail=detail))
 
 
 def _dominates(turns: int) -> str:
@@ -111,21 +111,17 @@ def _dominates(turns: int) -> str:
     return ", ".join(f"{name} {own / whole:.0%}" for name, own in spent.most_common(6))
 
 
-def run(row) -> None:
-    """Measure, and hand each figure to `row(name, ratio, goal, detail)`."""
+def run(board: Board) -> None:
+    """Measure, and add the rows."""
     for turns in LENGTHS:
-        asyncio.run(measured(MemoryStore(), row, "memory", turns))
+        asyncio.run(measured(MemoryStore(), board, "memory", turns))
     with tempfile.TemporaryDirectory() as name:
 
         async def kept() -> None:
             async with open_store(Path(name) / "sessions.db") as store:
                 for turns in LENGTHS:
-                    await measured(store, row, "SQLite", turns)
+                    await measured(store, board, "SQLite", turns)
 
         asyncio.run(kept())
     for turns in LENGTHS:
         print(f"where the CPU of a turn of {turns} goes, in memory: {_dominates(turns)}")
-
-
-if __name__ == "__main__":
-    run(lambda name, ratio, goal, detail: print(f"{name:42} {ratio:6.2f}  {goal}  {detail}"))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
-import statistics
-import time
-from collections.abc import Callable
 from functools import partial
 
 from msgspec.structs import replace
 
+from bench.results import Board
+from bench.turns import cpu, in_turns
 from tenuto import Limits, tool
 from tenuto.agent.agent import AsyncAgent
 from tenuto.audit.auditing import report_of
@@ -23,7 +21,8 @@ from tenuto.testing import call, say, think, turn
 from tenuto.wire.dialects import write
 
 TURNS = 100
-ROUNDS = 7
+REPEAT = 3
+GOAL = 3
 MODELS = ("sim/anthropic", "sim/openai", "sim/gemini", "sim/deepseek")
 
 
@@ -50,27 +49,18 @@ async def _played(model: str) -> tuple[ChatRequest, Target]:
             del os.environ["TENUTO_SIM_URL"]
 
 
-def _timed(act: Callable[[], object]) -> float:
-    began = time.process_time()
-    act()
-    return time.process_time() - began
-
-
-def run(row) -> None:
-    """Measure, and hand each figure to `row(name, ratio, goal, detail)`."""
+def run(board: Board) -> None:
+    """Measure, and add the rows."""
     for model in MODELS:
         request, target = asyncio.run(_played(model))
         wire = write(request, target)
         report = report_of(request, target, wire)
         if not report.clean or any(block.fate != "kept" for block in report.blocks):
             raise SystemExit(f"{model}: the audit found something\n{report}")
-        gc.collect()
-        writing, looking = partial(write, request, target), partial(report_of, request, target, wire)
-        pairs = [(_timed(writing), _timed(looking)) for _ in range(ROUNDS)]
-        written, audited = (min(values) * 1e3 for values in zip(*pairs, strict=True))
-        detail = f"{audited:.1f} against {written:.1f} ms CPU to write it; {TURNS} turns, {len(wire.body)} bytes"
-        row(f"audit, {target.dialect}, against writing", statistics.median(b / a for a, b in pairs), 3, detail)
-
-
-if __name__ == "__main__":
-    run(lambda name, ratio, goal, detail: print(f"{name:42} {ratio:6.2f}  {goal}  {detail}"))
+        acts = {
+            "writing": partial(cpu, write, request, target),
+            "auditing": partial(cpu, report_of, request, target, wire),
+        }
+        turns = in_turns(acts, REPEAT)
+        name, detail = f"audit, {target.dialect}: auditing / writing", f"{TURNS} turns, {len(wire.body)} bytes"
+        board.add(turns.judged(name, "auditing", "writing", goal=GOAL, unit="ms CPU", detail=detail))

@@ -1,4 +1,4 @@
-"""What loading costs: CPU of a fresh process, the least of 15, measured in turns.
+"""What loading costs: CPU of a fresh process, measured in turns.
 
 The time before the first line of the program (Python's own start) is measured as `nothing` and taken off everywhere.
 """
@@ -6,10 +6,18 @@ The time before the first line of the program (Python's own start) is measured a
 from __future__ import annotations
 
 import os
-import subprocess
+import statistics
 import sys
+from functools import partial
 
-ROUNDS = 15
+from bench.results import Board, judged
+from bench.startup import spent
+from bench.turns import in_turns
+
+REPEAT = 3
+IMPORT_MS = 5.0
+CLIENT = 1.5
+FIRST = 1.2
 READY = """
 import asyncio
 from tenuto import AsyncClient
@@ -30,18 +38,30 @@ PROGRAMS = {
     "import aiohttp": "import aiohttp",
     "first request ready": READY,
 }
-LAST_LINE = "\nimport resource, os; u = resource.getrusage(resource.RUSAGE_SELF); os.write(1, str(u.ru_utime + u.ru_stime).encode()); os._exit(0)"
+LAST_LINE = "\nimport os; os._exit(0)"
+"""Taking a process down is nobody's start."""
 
 
-def measure() -> dict[str, float]:
-    """Return the least CPU milliseconds of each program, Python's own start taken off."""
+def run(board: Board) -> None:
+    """Measure, and add the rows."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    found: dict[str, list[float]] = {name: [] for name in PROGRAMS}
-    for at in range(ROUNDS + 1):
-        for name, program in PROGRAMS.items():
-            command = [sys.executable, "-c", program + LAST_LINE]
-            done = subprocess.run(command, capture_output=True, check=True, env=environment)
-            if at:  # the first turn writes the compiled files
-                found[name].append(float(done.stdout) * 1e3)
-    start = min(found["nothing"])
-    return {name: min(times) - start for name, times in found.items()}
+    acts = {
+        name: partial(spent, [sys.executable, "-c", program + LAST_LINE], environment)
+        for name, program in PROGRAMS.items()
+    }
+    for act in acts.values():
+        act()  # the first writes the compiled files
+    turns = in_turns(acts, REPEAT)
+    bare = turns.costs.pop("nothing")
+    for costs in turns.costs.values():
+        costs[:] = [cost - start for cost, start in zip(costs, bare, strict=True)]
+    own = [cost * 1e3 for cost in turns.costs["import tenuto"]]
+    board.add(
+        judged("import tenuto", [], value=statistics.median(own), unit="ms CPU", goal=IMPORT_MS, run="bench",
+               calibrations=turns.calibrations, detail=f"beside Python's own start of {min(bare) * 1e3:.0f}")
+    )  # fmt: skip
+    for name, floor, goal in (
+        ("Client()", "import msgspec, asyncio", CLIENT),
+        ("first request ready", "import aiohttp", FIRST),
+    ):
+        board.add(turns.judged(f"{name}: ours / {floor}", name, floor, goal=goal, unit="ms CPU"))

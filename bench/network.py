@@ -1,142 +1,254 @@
-"""What the client costs over a real socket, beside aiohttp with a naive reader: split on blank lines, json.loads.
+"""What the client costs over a real socket, beside aiohttp with the readers of `bench.floors`.
 
-    python -m bench.network BASE_URL stream|whole|many|memory:naive|memory:ours
+    python -m bench.network BASE_URL burst|tls|long|arguments|each|paced|first|whole
+    python -m bench.network BASE_URL crowd:ours|crowd:floor
 
-Each mode measures both in turns in one process and prints the figures as JSON. Only this process's CPU is counted: the
-server has its own.
+Each mode measures both in turns in one process, and prints its rows as JSON; a crowd prints the CPU and the memory of a
+process that read 200 streams and did nothing else. Only this process's CPU is counted: the server has its own. Every
+time, what came is compared with what was sent.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import statistics
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import aiohttp
+import msgspec
 
-from bench.streams import DIALECTS, expected
+from bench import floors
+from bench.peers.streams import KINDS, MAKERS, spoken
+from bench.results import Result, calibration, judged
+from bench.streams import DIALECTS
+from bench.turns import ROUNDS, awaited_cpu, awaited_in_turns
 from tenuto import AsyncClient, Provider
 from tenuto.core.events import ContentDelta
 
-SIZE = 20
 PATHS = {
     "anthropic-messages": "/messages",
     "openai-responses": "/responses",
     "openai-chat": "/chat/completions",
     "gemini": "/models/m:streamGenerateContent?alt=sse",
 }
-TEXTS = {count: expected(count, SIZE) for count in (600, 1000)}
-BODY = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 1000}
+SHORT = {"anthropic-messages": "anthropic", "openai-responses": "responses", "openai-chat": "chat", "gemini": "gemini"}
+"""What a dialect is called beside the peers."""
+UNIT = "ms CPU per 1,000 events"
+JSON, TYPED, TLS = 0.8, 1.6, 0.9
+LONG, ARGUMENTS = 1.1, 1.2
+WHOLE = 1.6
+FIRST_MS = 1.0
+CROWD = 200
+REQUESTS = 50
 
 
-async def naive(session: aiohttp.ClientSession, url: str) -> int:
-    """Read a stream as most people first write it; return the number of events."""
-    count = 0
-    async with session.post(url, json={**BODY, "stream": True}) as response:
-        tail = b""
-        async for piece in response.content.iter_any():
-            *events, tail = (tail + piece).split(b"\n\n")
-            for event in events:
-                data = event[event.find(b"data: ") + 6 :]
-                if data != b"[DONE]":
-                    json.loads(data)
-                count += 1
-    return count
+class Way:
+    """One stream, read by us and by the floors: its address, its size, and what is to come of it."""
+
+    def __init__(self, base: str, shape: str, kind: str, dialect: str) -> None:
+        self.dialect = dialect
+        self.address = f"{base}/{shape}/{kind}/v1"
+        self.url = self.address + PATHS[dialect]
+        self.events = MAKERS[SHORT[dialect]](KINDS[kind]).count(b"\n\n")
+        self.spoken = spoken(KINDS[kind])
+        size = KINDS[kind]
+        self.deltas = size.thinking + size.text + size.calls * (size.arguments if dialect != "gemini" else 0)
+        self.ai = AsyncClient(providers=[Provider("bench", dialect, self.address)])
+
+    async def ours(self) -> None:
+        """Read it typed and assembled; see that everything came."""
+        deltas = 0
+        async with self.ai.stream("bench/m", "hi", max_tokens=4096) as stream:
+            async for event in stream:
+                deltas += type(event) is ContentDelta
+        calls = "".join(call.args for call in stream.reply.tool_calls)
+        if deltas < self.deltas or (stream.reply.text, calls) != self.spoken:
+            raise SystemExit(f"{self.url}: {deltas} of {self.deltas} deltas, or another text, or other arguments")
+
+    async def floor(self, session: aiohttp.ClientSession, decode: floors.Decode = json.loads) -> None:
+        count = await floors.read(session, self.url, decode)
+        if count != self.events:
+            raise SystemExit(f"{self.url}: the floor read {count} of {self.events} events")
+
+    def acts(self, session: aiohttp.ClientSession) -> dict:
+        """What is measured in turns."""
+        return {
+            "ours": partial(awaited_cpu, self.ours),
+            "json": partial(awaited_cpu, self.floor, session),
+            "typed": partial(awaited_cpu, self.floor, session, floors.TYPED[self.dialect]),
+        }
 
 
-async def ours(ai: AsyncClient, dialect: str, count: int = 1000) -> None:
-    """Read the same stream, typed and assembled; check that everything came."""
-    deltas = 0
-    async with ai.stream(f"{dialect}/m", "hi", max_tokens=1000) as stream:
-        async for event in stream:
-            deltas += type(event) is ContentDelta
-    if (deltas, stream.reply.text) != (count, TEXTS[count]):
-        raise SystemExit(f"{dialect}: {deltas} of {count} deltas, or another text")
+async def _warm(*ways: Way, session: aiohttp.ClientSession) -> None:
+    for way in ways:
+        await way.ours()
+        await way.floor(session)
 
 
-async def once(session: aiohttp.ClientSession, url: str) -> str:
-    async with session.post(url, json=BODY) as response:
-        return json.loads(await response.read())["content"][0]["text"]
-
-
-def client(url: str) -> AsyncClient:
-    return AsyncClient(providers=[Provider(dialect, dialect, url) for dialect in DIALECTS])
-
-
-async def cpu(act, *args) -> float:
-    gc.collect()
-    start = time.process_time()
-    await act(*args)
-    return time.process_time() - start
-
-
-async def turns(floor, act, rounds: int, repeat: int) -> tuple[list[float], float, float]:
-    """Measure in turns; return the ratios, and the least CPU seconds of both."""
-    ratios, floors, costs = [], [], []
-    for _ in range(rounds):
-        floors.append(min([await cpu(*floor) for _ in range(repeat)]))
-        costs.append(min([await cpu(*act) for _ in range(repeat)]))
-        ratios.append(costs[-1] / floors[-1])
-    return ratios, min(floors), min(costs)
-
-
-async def stream(url: str) -> dict[str, object]:
-    found = {}
-    async with client(url) as ai, aiohttp.ClientSession() as session:
+async def burst(base: str, name: str = "burst", goal: float = JSON) -> list[Result]:
+    """All events in one write; with TLS the floor of types has no goal of its own."""
+    rows = []
+    async with aiohttp.ClientSession() as session:
         for dialect in DIALECTS:
-            await ours(ai, dialect)
-            if await naive(session, url + PATHS[dialect]) < 1000:
-                raise SystemExit("the naive reader lost events")
-            ratios, floor, cost = await turns((naive, session, url + PATHS[dialect]), (ours, ai, dialect), 7, 7)
-            found[dialect] = (statistics.median(ratios), floor, cost)
-    return found
+            way = Way(base, "burst", "std", dialect)
+            await _warm(way, session=session)
+            turns = await awaited_in_turns(way.acts(session), 8)
+            told = {"unit": UNIT, "scale": 1e6 / way.events}
+            rows.append(
+                turns.judged(f"{name}, {dialect}: ours / aiohttp + json.loads", "ours", "json", goal=goal, **told)
+            )
+            if name == "burst":
+                what = f"{name}, {dialect}: ours / aiohttp + typed decode"
+                rows.append(turns.judged(what, "ours", "typed", goal=TYPED, **told))
+            await way.ai.close()
+    return rows
 
 
-async def whole(url: str) -> dict[str, object]:
-    async def many_naive() -> None:
-        for _ in range(50):
-            await once(session, url + "/messages")
+async def tls(base: str) -> list[Result]:
+    return await burst(base, "burst over TLS", TLS)
 
-    async def many_ours() -> None:
-        for _ in range(50):
-            reply = await ai.chat("anthropic-messages/m", "hi", max_tokens=1000)
-            assert reply.text == text
 
-    async with client(url) as ai, aiohttp.ClientSession() as session:
-        text = await once(session, url + "/messages")
-        await many_ours()
-        ratios, floor, cost = await turns((many_naive,), (many_ours,), 7, 3)
-        start, count = time.perf_counter(), 0
-        while time.perf_counter() - start < 1.0:
-            await many_ours()
-            count += 50
-        return {"whole": (statistics.median(ratios), floor / 50, cost / 50), "rps": count / 1.0}
+async def grown(base: str, kind: str, dialects: tuple[str, ...], goal: float) -> list[Result]:
+    """What an event costs in a long stream, beside an event of the standard one."""
+    rows = []
+    async with aiohttp.ClientSession() as session:
+        for dialect in dialects:
+            small, large = Way(base, "burst", "std", dialect), Way(base, "burst", kind, dialect)
+            await _warm(small, large, session=session)
+
+            async def short(small: Way = small) -> float:
+                return min([await awaited_cpu(small.ours) for _ in range(3)]) / small.events
+
+            async def long(large: Way = large) -> float:
+                return await awaited_cpu(large.ours) / large.events
+
+            turns = await awaited_in_turns({"long": long, "short": short}, 3)
+            what = "4,000 argument deltas" if kind == "args" else "10,000 events"
+            name = f"{what}, {dialect}: an event / of 1,000"
+            rows.append(turns.judged(name, "long", "short", goal=goal, unit=UNIT, scale=1e6))
+            await small.ai.close()
+            await large.ai.close()
+    return rows
+
+
+async def long(base: str) -> list[Result]:
+    return await grown(base, "long", DIALECTS, LONG)
+
+
+async def arguments(base: str) -> list[Result]:
+    return await grown(base, "args", tuple(one for one in DIALECTS if one != "gemini"), ARGUMENTS)
+
+
+async def shaped(base: str, shape: str, what: str, repeat: int) -> list[Result]:
+    """One event a write."""
+    async with aiohttp.ClientSession() as session:
+        way = Way(base, shape, "std", "anthropic-messages")
+        await _warm(way, session=session)
+        acts = {name: act for name, act in way.acts(session).items() if name != "typed"}
+        turns = await awaited_in_turns(acts, repeat)
+        await way.ai.close()
+        name = f"{what}, anthropic-messages: ours / aiohttp + json.loads"
+        return [turns.judged(name, "ours", "json", goal=None, unit=UNIT, scale=1e6 / way.events)]
+
+
+async def each(base: str) -> list[Result]:
+    return await shaped(base, "each", "one event a write", 8)
+
+
+async def paced(base: str) -> list[Result]:
+    return await shaped(base, "paced", "one event a millisecond", 1)
+
+
+async def first(base: str) -> list[Result]:
+    """How much later than bare aiohttp's first bytes our first event is there, by the clock."""
+    rows = []
+    for shape, what in (("paced", "alone"), ("burst", "with all the others")):
+        way = Way(base, shape, "std", "anthropic-messages")
+
+        async def ours(way: Way = way) -> None:
+            async with way.ai.stream("bench/m", "hi", max_tokens=4096) as stream:
+                async for _ in stream:
+                    return
+
+        async def clocked(act, *args) -> float:
+            start = time.perf_counter()
+            await act(*args)
+            return time.perf_counter() - start
+
+        later, calibrations = [], []
+        async with aiohttp.ClientSession() as session:
+            await clocked(ours)
+            for _ in range(ROUNDS):
+                beside = calibration()
+                pairs = [(await clocked(ours), await clocked(floors.first, session, way.url)) for _ in range(20)]
+                mine, bare = (statistics.median(times) for times in zip(*pairs, strict=True))
+                later.append((mine - bare) * 1e3)
+                calibrations.append(min(beside, calibration()))
+        await way.ai.close()
+        detail = f"the last turn: {mine * 1e3:.2f} against {bare * 1e3:.2f} ms, from the question to the first event"
+        rows.append(
+            judged(f"first event, {what}: later than bare aiohttp", [], value=statistics.median(later), unit="ms",
+                   goal=FIRST_MS, run="bench", calibrations=calibrations, detail=detail)
+        )  # fmt: skip
+    return rows
+
+
+async def whole(base: str) -> list[Result]:
+    """Requests without a stream, one after the other."""
+    way = Way(base, "burst", "std", "anthropic-messages")
+
+    async def floor() -> None:
+        for _ in range(REQUESTS):
+            await floors.once(session, way.url)
+
+    async def ours() -> None:
+        for _ in range(REQUESTS):
+            reply = await way.ai.chat("bench/m", "hi", max_tokens=4096)
+            if reply.text != text:
+                raise SystemExit("another text came")
+
+    async with aiohttp.ClientSession() as session:
+        text = (await floors.once(session, way.url))["content"][0]["text"]
+        await ours()
+        turns = await awaited_in_turns({"ours": partial(awaited_cpu, ours), "json": partial(awaited_cpu, floor)}, 4)
+        start = time.perf_counter()
+        await ours()
+        rate = REQUESTS / (time.perf_counter() - start)
+    await way.ai.close()
+    name, unit = "without a stream, anthropic-messages: ours / aiohttp + json.loads", "ms CPU per request"
+    detail = f"{rate:.0f} requests a second, one after the other"
+    return [turns.judged(name, "ours", "json", goal=WHOLE, unit=unit, scale=1e3 / REQUESTS, detail=detail)]
 
 
 def resident() -> float:
+    """The most memory that this process ever had, in MB."""
     status = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
 
 
-async def memory(url: str, which: str) -> dict[str, object]:
-    slow = url.replace("/v1", "/slow/v1")
-    async with client(slow) as ai, aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
-        if which == "ours":
-            await ours(ai, "anthropic-messages", 600)
-            before = resident()
-            await asyncio.gather(*(ours(ai, "anthropic-messages", 600) for _ in range(200)))
-        else:
-            await naive(session, slow + "/messages")
-            before = resident()
-            await asyncio.gather(*(naive(session, slow + "/messages") for _ in range(200)))
-    return {"before": before, "peak": resident()}
+async def crowd(base: str, which: str) -> dict[str, float]:
+    """Read many streams at once, after one."""
+    way = Way(base, "crowd", "crowd", "anthropic-messages")
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+        act = way.ours if which == "ours" else partial(way.floor, session)
+        await act()
+        before, beside = resident(), calibration()
+        cost = await awaited_cpu(lambda: asyncio.gather(*(act() for _ in range(CROWD))))
+    await way.ai.close()
+    return {"cpu": cost / CROWD / way.events * 1e6, "before": before, "peak": resident(), "beside": beside}
 
+
+MODES = {
+    "burst": burst, "tls": tls, "long": long, "arguments": arguments, "each": each, "paced": paced, "first": first,
+    "whole": whole,
+}  # fmt: skip
 
 if __name__ == "__main__":
     address, mode = sys.argv[1:3]
-    run = {"stream": stream, "whole": whole}.get(mode)
-    print(json.dumps(asyncio.run(run(address) if run else memory(address, mode.partition(":")[2]))))
+    kind, _, which = mode.partition(":")
+    found = asyncio.run(crowd(address, which) if kind == "crowd" else MODES[mode](address))
+    sys.stdout.buffer.write(msgspec.json.encode(found))

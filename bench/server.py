@@ -1,10 +1,9 @@
-"""A server for the benchmark, in a process of its own so that its CPU is not counted.
+"""The server of the benchmark, plain and with TLS, in a process of its own so that its CPU is not counted.
 
     python -m bench.server FOLDER
 
-It writes `plain.port`, `tls.port` and `cert.pem` into the folder, and ends when its input does. A request whose body
-asks for a stream gets 1,000 deltas of the dialect of its path, each event a chunk of its own, in one write; `/slow`
-before the path gets 600 of them, 32 at a time, a turn of the loop and 20 ms apart. Any other gets a whole reply.
+It prints two ports, plain and TLS, writes `cert.pem` into the folder, and ends when its input does. What it answers is
+told in `bench.peers.server`: we and the peers read the same bytes.
 """
 
 from __future__ import annotations
@@ -12,41 +11,16 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import ipaddress
-import json
 import ssl
 import sys
 from pathlib import Path
 
-from bench.streams import MAKERS
-
-SIZE = 20
-DIALECTS = {
-    b"/messages": "anthropic-messages",
-    b"/responses": "openai-responses",
-    b"/chat/completions": "openai-chat",
-    b":streamGenerateContent": "gemini",
-}
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-WHOLE = json.dumps(
-    {
-        "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-4-5",
-        "content": [{"type": "text", "text": "The quick brown fox jumps over the lazy dog. " * 10}],
-        "stop_reason": "end_turn", "stop_sequence": None, "usage": {"input_tokens": 10, "output_tokens": 100},
-    }
-).encode()  # fmt: skip
-
-
-def chunks(dialect: str, count: int) -> list[bytes]:
-    events = MAKERS[dialect](count, SIZE).split(b"\n\n")[:-1]
-    return [b"%x\r\n%s\n\n\r\n" % (len(event) + 2, event) for event in events]
-
-
-STREAMS = {path: HEAD + b"".join(chunks(dialect, 1000)) + b"0\r\n\r\n" for path, dialect in DIALECTS.items()}
-SLOW = chunks("anthropic-messages", 600)
-REPLY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(WHOLE), WHOLE)
 
 
 class Connection(asyncio.Protocol):
+    """Reads requests; who inherits answers them."""
+
     def __init__(self) -> None:
         self.held = b""
 
@@ -67,22 +41,7 @@ class Connection(asyncio.Protocol):
             self.answer(head.split(b" ", 2)[1], rest[:length])
 
     def answer(self, path: bytes, body: bytes) -> None:
-        if b'"stream":true' not in body.replace(b" ", b"") and b"stream" not in path:
-            self.transport.write(REPLY)
-        elif path.startswith(b"/slow"):
-            self.transport.write(HEAD)
-            self.drip(0)
-        else:
-            self.transport.write(next(stream for end, stream in STREAMS.items() if end in path))
-
-    def drip(self, at: int) -> None:
-        if self.transport.is_closing():
-            return
-        self.transport.write(b"".join(SLOW[at : at + 32]))
-        if at + 32 < len(SLOW):
-            asyncio.get_running_loop().call_later(0.02, self.drip, at + 32)
-        else:
-            self.transport.write(b"0\r\n\r\n")
+        raise NotImplementedError
 
 
 def certificate(folder: Path) -> ssl.SSLContext:
@@ -116,11 +75,12 @@ def certificate(folder: Path) -> ssl.SSLContext:
 
 
 async def main(folder: Path) -> None:
+    from bench.peers.server import Peers  # which stands on this module
+
     loop = asyncio.get_running_loop()
-    for name, context in (("plain", None), ("tls", certificate(folder))):
-        server = await loop.create_server(Connection, "127.0.0.1", 0, ssl=context, backlog=512)
-        (folder / f"{name}.part").write_text(str(server.sockets[0].getsockname()[1]))
-        (folder / f"{name}.part").rename(folder / f"{name}.port")
+    contexts = (None, certificate(folder))
+    servers = [await loop.create_server(Peers, "127.0.0.1", 0, ssl=context, backlog=512) for context in contexts]
+    print(*(server.sockets[0].getsockname()[1] for server in servers), flush=True)
     await loop.run_in_executor(None, sys.stdin.read)
 
 

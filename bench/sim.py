@@ -7,11 +7,12 @@ and 500 streams at once.
 from __future__ import annotations
 
 import asyncio
-import statistics
 import subprocess
 import sys
 import time
 
+from bench.results import Board, Result, calibration
+from bench.turns import ROUNDS, Turns
 from tenuto import AsyncClient
 from tenuto.core.events import ContentDelta
 from tenuto.sim import Simulator
@@ -19,8 +20,7 @@ from tenuto.sim.script import Say
 
 COUNT = 1000
 STREAMS = 500
-ROUNDS = 7
-REPEAT = 20
+REPEAT = 12
 PIECES = [f"{at % 100:02} and eighteen more." for at in range(COUNT)]
 MODELS = {
     "anthropic-messages": "sim/anthropic",
@@ -67,21 +67,20 @@ async def read(ai: AsyncClient, model: str) -> None:
         raise SystemExit(f"{model}: {deltas} of {COUNT} deltas, or another text")
 
 
-async def measure(server: Server) -> dict[str, tuple[float, float, float]]:
-    """Return, for each dialect, the median ratio, and the least CPU seconds of the simulator and of the client."""
+async def measure(server: Server) -> dict[str, Turns]:
+    """Return, for each dialect, what the simulator and the client cost for a reply."""
     found = {}
     async with AsyncClient(providers={"sim": {"base_url": f"{server.url}/v1"}}, middleware=[]) as ai:
         for dialect, model in MODELS.items():
             await read(ai, model)
-            theirs, ours = [], []
+            turns = found[dialect] = Turns({"simulator": 0, "client": 0})
             for _ in range(ROUNDS):
+                beside = calibration()
                 start, began = server.cpu(), time.process_time()
                 for _ in range(REPEAT):
                     await read(ai, model)
-                ours.append((time.process_time() - began) / REPEAT)
-                theirs.append((server.cpu() - start) / REPEAT)
-            ratios = [mine / reader for mine, reader in zip(theirs, ours, strict=True)]
-            found[dialect] = (statistics.median(ratios), min(theirs), min(ours))
+                client = (time.process_time() - began) / REPEAT
+                turns.keep({"simulator": [(server.cpu() - start) / REPEAT], "client": [client]}, beside)
     return found
 
 
@@ -93,18 +92,18 @@ async def crowd(server: Server) -> tuple[float, float]:
         return time.perf_counter() - began, server.cpu() - start
 
 
-def run(row) -> None:
-    """Measure, and hand each figure to `row(name, ratio, goal, detail)`."""
+def run(board: Board) -> None:
+    """Measure, and add the rows."""
     server = Server()
     try:
-        for dialect, (ratio, cost, reader) in asyncio.run(measure(server)).items():
-            detail = f"{cost * 1e3:.2f} against {reader * 1e3:.2f} ms CPU for the client, per reply of 1,000 deltas"
-            row(f"simulator, {dialect}", ratio, 1.0, detail)
+        for dialect, turns in asyncio.run(measure(server)).items():
+            name, unit = f"simulator, {dialect}: a reply / reading it", "ms CPU per 1,000 deltas"
+            board.add(turns.judged(name, "simulator", "client", goal=1.0, unit=unit))
         seconds, cpu = asyncio.run(crowd(server))
-        detail = (
-            f"{STREAMS} streams of 1,000 deltas at once, all whole: {seconds:.1f} s, {cpu:.1f} s of the simulator's CPU"
-        )
-        row("simulator, 500 streams", cpu / seconds, None, detail)
+        board.add(
+            Result(name=f"simulator, {STREAMS} streams of 1,000 deltas at once, all whole", value=cpu, unit="s CPU",
+                   run="bench", detail=f"in {seconds:.1f} s by the clock")
+        )  # fmt: skip
     finally:
         server.stop()
 

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import msgspec
 
+from bench.results import Board, Result, calibration
+from bench.turns import ROUNDS, Turns
 from tenuto.core import stored
 from tenuto.core.blocks import Text, ToolUse
 from tenuto.core.journal import Act, Replied, Said, transcript_of, usage_of
@@ -23,7 +25,7 @@ from tenuto.store.opening import open_store
 
 LENGTHS = (10, 100, 1_000, 10_000)
 APPENDS = 60
-ROUNDS = 5
+PARTS = 3
 SESSIONS = 100
 BODY = 4_000
 FLAT = 1.2
@@ -110,108 +112,105 @@ def rewritten(folder: Path, transcript: object) -> float:
     return time.perf_counter() - start
 
 
-async def by_length(folder: Path, row) -> None:
+async def by_length(folder: Path, board: Board) -> None:
+    """An append to sessions of any length, and bare INSERTs, in turns; the session is as long as it is said to be."""
     async with open_store(folder / "lengths.db") as store:
         leases = {length: await filled(store, f"s{length}", length) for length in LENGTHS}
-        costs: dict[int, list[float]] = {length: [] for length in LENGTHS}
+        turns = Turns({"bare": 0, **{str(length): 0 for length in LENGTHS}})
         walls: dict[int, list[float]] = {length: [] for length in LENGTHS}
-        bares: list[float] = []
         for _ in range(ROUNDS):
-            for length in LENGTHS:
-                leases[length], cpu, wall = await appended(store, leases[length], APPENDS)
-                costs[length].append(cpu)
-                walls[length].append(wall)
-            bares.append(bare(folder, [draft(at).body for at in range(APPENDS)]))
+            gc.collect()
+            beside = calibration()
+            costs: dict[str, list[float]] = {str(length): [] for length in LENGTHS}
+            for _ in range(PARTS):  # by turns inside the turn too: who comes first pays for what is cold
+                for length in LENGTHS:
+                    leases[length], cpu, wall = await appended(store, leases[length], APPENDS // PARTS)
+                    costs[str(length)].append(cpu)
+                    walls[length].append(wall)
+            means = {
+                name: [statistics.fmean(found)] for name, found in costs.items()
+            }  # what is paid now and then counts
+            turns.keep({**means, "bare": [bare(folder, [draft(at).body for at in range(APPENDS)])]}, beside)
         for length in LENGTHS[1:]:
-            ratio = statistics.median(a / b for a, b in zip(costs[length], costs[LENGTHS[0]], strict=True))
-            whole = rewritten(folder, transcript_of(await store.read(f"s{length}")))
-            detail = f"{min(costs[length]) * 1e6:.0f} us CPU, {min(walls[length]) * 1e3:.2f} ms an append; the whole as JSON {whole * 1e3:.1f} ms"
-            row(f"append at {length} entries, against {LENGTHS[0]}", ratio, FLAT, detail)
-        ratio = statistics.median(ours / theirs for ours, theirs in zip(costs[1_000], bares, strict=True))
-        row(
-            "append, against a bare INSERT",
-            ratio,
-            BARE,
-            f"{min(costs[1_000]) * 1e6:.0f} against {min(bares) * 1e6:.0f} us CPU",
-        )
+            entries = await store.read(f"s{length}")
+            if len(entries) != length + ROUNDS * APPENDS:
+                raise SystemExit(f"{len(entries)} entries came back of {length + ROUNDS * APPENDS}")
+            whole = rewritten(folder, transcript_of(entries))
+            detail = f"{min(walls[length]) * 1e3:.2f} ms by the clock; the whole as JSON {whole * 1e3:.1f} ms"
+            name = f"checkpoint at {length:,} entries: an append / at {LENGTHS[0]}"
+            told = {"unit": "us CPU", "scale": 1e6}
+            board.add(turns.judged(name, str(length), str(LENGTHS[0]), goal=FLAT, detail=detail, **told))
+        board.add(turns.judged("checkpoint: an append / a bare INSERT", "1000", "bare", goal=BARE, **told))
 
 
-async def written(folder: Path, row) -> None:
+async def written(folder: Path, board: Board) -> None:
     """Count what an append writes: the log of a store that is too young to have it copied."""
     async with open_store(folder / "young.db") as store:
         lease = await filled(store, "young", 20)
         log = folder / "young.db-wal"
         before, start = log.stat().st_size, lease.head
         lease, _, _ = await appended(store, lease, 20)
-        each = (log.stat().st_size - before) / (lease.head - start)
-        row(
-            "bytes written for each byte appended",
-            each / len(draft(1).body),
-            None,
-            f"{each:.0f} bytes an append of {len(draft(1).body)}",
-        )
+        each, size = (log.stat().st_size - before) / (lease.head - start), len(draft(1).body)
+        board.add(
+            Result(name="checkpoint: bytes written / bytes appended", value=each, unit="bytes", ratio=each / size,
+                   run="bench", detail=f"for an entry of {size}")
+        )  # fmt: skip
 
 
-async def at_once(folder: Path, row) -> None:
+async def at_once(folder: Path, board: Board) -> None:
+    """Appends a second of one session, and of many at once: what waits for the disk waits together."""
     async with open_store(folder / "many.db") as store:
         leases = [await filled(store, f"m{at}", 1) for at in range(SESSIONS)]
-        ratios, rates = [], []
+        turns = Turns({"alone": 0, "together": 0})
         for _ in range(ROUNDS):
+            beside = calibration()
             leases[0], _, one = await appended(store, leases[0], 40)
             start = time.perf_counter()
             done = await asyncio.gather(*(appended(store, lease, 10) for lease in leases))
-            rate = SESSIONS * 10 / (time.perf_counter() - start)
+            each = (time.perf_counter() - start) / SESSIONS / 10
             leases = [lease for lease, _, _ in done]
-            ratios.append(rate * one)
-            rates.append((1 / one, rate))
-        alone, together = rates[ratios.index(statistics.median(ratios))]
-        detail = f"{together:.0f} against {alone:.0f} appends a second, {SESSIONS} sessions at once against one"
-        row(
-            "sessions at once, as a share",
-            SHARED / statistics.median(ratios),
-            1.0,
-            f"{statistics.median(ratios):.1f} times, goal {SHARED:g}; {detail}",
-        )
+            turns.keep({"alone": [one], "together": [each]}, beside)
+        name = f"{SESSIONS} sessions at once: time of an append / in one session"
+        detail = f"{1 / turns.least('together'):.0f} against {1 / turns.least('alone'):.0f} appends a second"
+        unit = "ms by the clock"
+        board.add(turns.judged(name, "together", "alone", goal=1 / SHARED, unit=unit, detail=detail))
 
 
-async def opened(folder: Path, row) -> None:
+async def opened(folder: Path, board: Board) -> None:
+    """Read and fold a long session, beside decoding its entries: kept, as we do, or dropped at once."""
     async with open_store(folder / "long.db") as store:
         await store.release(await filled(store, "long", 10_000, BODY))
     async with open_store(folder / "long.db") as store:  # anew: by now, what searches look into was made
         bodies = [entry.body for entry in await store.read("long")]
-        ours, kept, dropped = [], [], []
         decode = msgspec.json.Decoder(Act).decode
+        turns = Turns({"ours": 0, "kept": 0, "dropped": 0})
         for _ in range(ROUNDS):
+            beside = calibration()
             gc.collect()
             start = time.process_time()
             for body in bodies:
                 decode(body)
-            dropped.append(time.process_time() - start)
+            dropped = time.process_time() - start
             gc.collect()
             start = time.process_time()
             values = [decode(body) for body in bodies]
-            kept.append(time.process_time() - start)
+            kept = time.process_time() - start
             del values
             gc.collect()
             start = time.process_time()
             entries = await store.read("long")
             if len(transcript_of(entries).messages) != 10_000 or not usage_of(entries).input_tokens:
                 raise SystemExit("the fold lost something")
-            ours.append(time.process_time() - start)
+            turns.keep({"ours": [time.process_time() - start], "kept": [kept], "dropped": [dropped]}, beside)
             del entries
-        size = sum(map(len, bodies)) / 1e6
-        for name, goal, theirs in (("kept", FOLD, kept), ("dropped at once", None, dropped)):
-            ratio = statistics.median(one / other for one, other in zip(ours, theirs, strict=True))
-            detail = f"{min(ours) * 1e3:.0f} against {min(theirs) * 1e3:.0f} ms CPU, 10,000 entries, {size:.0f} MB"
-            row(f"open and fold, against decoding, {name}", ratio, goal, detail)
+        detail = f"10,000 entries, {sum(map(len, bodies)) / 1e6:.0f} MB"
+        for what, name, goal in (("kept", "decoding and keeping", FOLD), ("dropped", "decoding and dropping", None)):
+            row = turns.judged(f"open and fold: ours / {name}", "ours", what, goal=goal, unit="ms CPU", detail=detail)
+            board.add(row)
 
 
-def run(row) -> None:
-    """Measure, and hand each figure to `row(name, ratio, goal, detail)`."""
+def run(board: Board) -> None:
+    """Measure, and add the rows."""
     with tempfile.TemporaryDirectory() as name:
         for part in (by_length, written, at_once, opened):
-            asyncio.run(part(Path(name), row))
-
-
-if __name__ == "__main__":
-    run(lambda name, ratio, goal, detail: print(f"{name:42} {ratio:6.2f}  {goal}  {detail}"))
+            asyncio.run(part(Path(name), board))

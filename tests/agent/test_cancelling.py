@@ -306,3 +306,26 @@ async def test_an_impatient_caller_leaves_and_it_is_written_all_the_same(tenuto_
 
         assert (await story(session))[-1] == "cancelled"
         assert (await ai.store.session("s")).holder == ""
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 3])
+def test_a_loop_that_ends_ends_the_run_wherever_its_writer_is(tenuto_sim, stores, steps):
+    """It cancels every task, also one that writes, or is about to; nobody waits for ever, and the session goes on."""
+    tenuto_sim.script(turn("Hello."), turn("Hello again."))
+
+    async def main():
+        async with stores() as store, agent(store=store) as ai:
+            session = ai.session("s")
+            run = asyncio.create_task(session.send("Hi"))
+            while session.log._writing is None:
+                await asyncio.sleep(0)
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:  # as `asyncio.run` does at its end
+                task.cancel()
+            done, _ = await asyncio.wait({run}, timeout=20)
+            return bool(done), (await session.send("And now?")).text
+
+    ended, text = asyncio.run(main())
+    assert (ended, text.startswith("Hello")) == (True, True)
+    tenuto_sim.assert_clean()

@@ -135,7 +135,7 @@ class Log:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((acts, done))
         if self._writing is None:
-            self._writing = asyncio.get_running_loop().create_task(self._write())
+            self._begin()
         await done
 
     async def settled(self) -> None:
@@ -148,7 +148,18 @@ class Log:
         while self._writing is not None:
             await asyncio.wait({self._writing})
 
+    def _begin(self) -> None:
+        self._writing = asyncio.get_running_loop().create_task(self._write())
+        self._writing.add_done_callback(self._ended)
+
+    def _ended(self, _: asyncio.Task[None]) -> None:
+        """A loop that ends cancels every task, also one that has not begun: what was given to it is written all the same."""
+        self._writing = None
+        if self._waiting:
+            self._begin()
+
     async def _write(self) -> None:
+        batch: list[tuple[tuple[Act, ...], asyncio.Future[None]]] = []
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting, []
@@ -157,7 +168,8 @@ class Log:
                 for _, done in batch:
                     _tell(done, outcome)
         finally:
-            self._writing = None
+            for _, done in batch:  # nobody waits for what will not be told
+                done.cancel()
 
     async def _commit(self, acts: tuple[Act, ...]) -> None:
         if self._lease is None:
@@ -181,6 +193,12 @@ class Log:
 
     async def _cleared(self) -> None:
         """The last write failed, and nobody knows how far it came: read on, and write behind what is there."""
+        if self._lease is not None:  # writes are done in their order: behind this one, none is under way any more
+            try:
+                self._lease = await self._store.renew(self._lease)
+            except LeaseLost:
+                self._lease = None
+                raise
         try:
             await self.read()
         except SessionNotFound:

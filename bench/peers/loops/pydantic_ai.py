@@ -1,0 +1,41 @@
+"""pydantic-ai: an agent, the messages of a run handed to the next."""
+
+from __future__ import annotations
+
+import sys
+
+from pydantic_ai import Agent
+from pydantic_ai.models.anthropic import AnthropicModel, AnthropicModelSettings
+from pydantic_ai.models.openai import OpenAIResponsesModel, OpenAIResponsesModelSettings
+
+from bench.peers.loops import CLAUDE, GPT, QUESTIONS, order
+
+agent = Agent()
+
+
+@agent.tool_plain
+def weather(city: str) -> str:
+    """Current weather in a city."""
+    return f"12 degrees in {city}"
+
+
+def main() -> None:
+    thinking = {"type": "enabled", "budget_tokens": 1024}
+    asked = {
+        "anthropic": {
+            "model": AnthropicModel(CLAUDE),
+            "model_settings": AnthropicModelSettings(anthropic_thinking=thinking, max_tokens=4000),
+        },
+        "openai": {
+            "model": OpenAIResponsesModel(GPT),
+            "model_settings": OpenAIResponsesModelSettings(openai_reasoning_effort="medium"),
+        },
+    }
+    history = []
+    for who, question in zip(order(sys.argv[1]), QUESTIONS, strict=True):
+        history = agent.run_sync(question, message_history=history, **asked[who]).all_messages()
+    print("losses: not told")
+
+
+if __name__ == "__main__":
+    main()
