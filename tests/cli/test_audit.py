@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 
 import pytest
 
@@ -162,3 +163,19 @@ def test_an_answer_is_not_lost_by_being_the_last_word(here, talked):
 def test_where_there_are_no_sessions(here):
     assert here("audit").code == 7
     assert here("handover", "last", "sim/openai").code == 7
+
+
+def test_audit_and_handover_in_a_pipe_and_in_a_terminal(tenuto, tenuto_sim):
+    """The same words, and nothing else."""
+    tenuto_sim.script(turn("Hello."))
+    tenuto.run("run", "Hi", "-q")
+    piped = tenuto.run("audit")
+    code, seen = tenuto.terminal("audit").end()
+    there = tenuto.run("handover", "last", "sim/openai")
+    back = tenuto.terminal("handover", "last", "sim/anthropic").end()
+
+    assert (0, "") == (piped.code, piped.err)
+    assert (0, piped.out.split()) == (code, seen.split())
+    assert re.fullmatch(r"session \w+ goes on with sim/openai; \d+ loss(es)?\n(  .*\n)*", there.out)
+    assert (0, True) == (back[0], back[1].startswith(there.out.split(" goes on")[0]))
+    assert "goes on with sim/anthropic; 0 losses" in back[1]
