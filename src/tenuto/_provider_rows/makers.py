@@ -25,7 +25,7 @@ ROWS = (
             developer_role=True,
             stop_max=4,
         ),
-        embeddings=EmbeddingSwitches(batch=2048, tokens=300000),
+        embeddings=EmbeddingSwitches(default_model="text-embedding-3-small", batch=2048, tokens=300000),
         default_model="gpt-6.1-sol",
         source="sdk;pa;v",
         as_of=AS_OF,
@@ -57,7 +57,7 @@ ROWS = (
         base_url_env=("GOOGLE_GEMINI_BASE_URL",),
         base_url_path="/v1beta",
         aliases=("gemini",),
-        embeddings=EmbeddingSwitches(batch=100),
+        embeddings=EmbeddingSwitches(default_model="gemini-embedding-2", batch=100),
         default_model="gemini-3.8-flash",
         source="sdk;pa;v;doc",
         as_of=AS_OF,
@@ -101,7 +101,9 @@ ROWS = (
             prefix_flag="prefix",
             name_on_tool_message=True,
         ),
-        embeddings=EmbeddingSwitches(batch=32, tokens=16384, dimensions_field="output_dimension"),
+        embeddings=EmbeddingSwitches(
+            default_model="mistral-embed", batch=32, tokens=16384, dimensions_field="output_dimension"
+        ),
         default_model="mistral-large-4",
         source="sdk;v;pa",
         as_of=AS_OF,
@@ -237,7 +239,7 @@ ROWS = (
             stream_options=False,
             passback="never",
         ),
-        embeddings=EmbeddingSwitches(batch=96),
+        embeddings=EmbeddingSwitches(default_model="embed-v4.0", batch=96),
         models_path="",
         default_model="command-a-03-2025",
         source="doc;sdk;v;ll;pa",
@@ -262,7 +264,9 @@ ROWS = (
             passback="never",
             think_tags=True,
         ),
-        embeddings=EmbeddingSwitches(path="/v1/embeddings", batch=512, tokens=120000, packed="base64_int8"),
+        embeddings=EmbeddingSwitches(
+            default_model="pplx-embed-v1-0.6b", path="/v1/embeddings", batch=512, tokens=120000, packed="base64_int8"
+        ),
         models_path="/v1/models",
         source="ll;v;doc",
         as_of=AS_OF,

@@ -230,10 +230,10 @@ def _setting(ctx: click.Context, typed: str) -> Iterator[Item]:
 
 def _embedders(ctx: click.Context, typed: str) -> Iterator[Item]:
     """The tables know models that talk: of those that embed there is one for each of some providers."""
-    from tenuto.cli.embedding.asking import DEFAULTS, SIMULATED
+    from tenuto.cli.embedding.asking import SIMULATED, defaults
 
     del ctx
-    return (Item(id) for id in (*DEFAULTS, SIMULATED) if id.startswith(typed))
+    return (Item(id) for id in (*defaults().values(), SIMULATED) if id.startswith(typed))
 
 
 def _files(ctx: click.Context, typed: str) -> Iterator[Item]:

@@ -14,6 +14,8 @@ from typing import Any, TypedDict, TypeVar, cast
 import click
 from click.core import ParameterSource
 
+from tenuto.cli.config_keys import EFFORTS
+
 __all__ = [
     "AskingCommand",
     "Given",
@@ -132,7 +134,6 @@ def _all(options: Options[F]) -> Callable[[F], F]:
     return lambda command: functools.reduce(lambda made, option: option(made), reversed(options), command)
 
 
-EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _WHOLE = click.IntRange(min=1)
 store_option = click.option(
     "--store",

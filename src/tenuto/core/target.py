@@ -186,6 +186,8 @@ class EmbeddingSwitches(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     """What the purpose of an embedding is called; empty: there is no such field. Gemini's dialect has its own."""
     packed: Literal["base64", "base64_int8"] = "base64"
     """What an embedding is that comes as a string: floats of four bytes, or whole numbers of one."""
+    default_model: str = ""
+    """Who embeds where no model is named; empty: nobody does."""
     predict: dict[str, int] = {}
     """Models, by patterns of their names, that Gemini's dialect embeds by `:predict`; how many texts that may hold."""
 

@@ -14,16 +14,8 @@ from tenuto.client.client import AsyncClient
 from tenuto.core.embedding import EmbedResponse
 from tenuto.errors import LLMError, MissingKey, TenutoError, UnsupportedModel
 
-__all__ = ["DEFAULTS", "SIMULATED", "Asked", "asked", "check", "client", "complained", "said", "told_of", "vector_of"]
+__all__ = ["SIMULATED", "Asked", "asked", "check", "client", "complained", "defaults", "said", "told_of", "vector_of"]
 
-DEFAULTS = (
-    "openai/text-embedding-3-small",
-    "google/gemini-embedding-2",
-    "mistral/mistral-embed",
-    "cohere/embed-v4.0",
-    "perplexity/pplx-embed-v1-0.6b",
-)
-"""Who embeds if nobody is named: the first for whose provider there is a key."""
 SIMULATED = "sim/openai"
 _NAMED = 3
 """How many variables are named to somebody who has none."""
@@ -67,14 +59,24 @@ def _full_name(ai: AsyncClient, model: str) -> str:
     try:
         target = ai.target(model)
     except LLMError as exc:
-        raise click.UsageError(f"{exc}, such as {DEFAULTS[0]} or {SIMULATED}") from None
+        raise click.UsageError(f"{exc}, such as {next(iter(defaults().values()))} or {SIMULATED}") from None
     return f"{target.provider.name}/{target.model}"
+
+
+def defaults() -> dict[str, str]:
+    """Return who embeds if nobody is named, by provider: the first for whom there is a key, in the order of the table."""
+    from tenuto.providers import PROVIDERS
+
+    rows = {row.name: row for row in PROVIDERS.values()}
+    return {
+        name: f"{name}/{row.embeddings.default_model}" for name, row in rows.items() if row.embeddings.default_model
+    }
 
 
 def _default() -> Asked:
     from tenuto.cli.keyring import key_source, variables_of
 
-    providers = {model.partition("/")[0]: model for model in DEFAULTS}
+    providers = defaults()
     for name, model in providers.items():
         if key_source(name):
             return Asked(model)
