@@ -2,7 +2,6 @@
 
 from tenuto.client.budget import Budget, budget
 from tenuto.client.cache import Cache, CacheStore, cache
-from tenuto.client.gate import closing
 from tenuto.client.middleware import (
     LogEntry,
     NextResponse,
@@ -14,7 +13,7 @@ from tenuto.client.middleware import (
     retry,
     timeout,
 )
-from tenuto.client.pipeline import Middleware, Next, compose
+from tenuto.client.pipeline import Middleware, Next, closing, compose
 from tenuto.client.rates import RateLimit, rate_limit
 
 __all__ = [

@@ -11,9 +11,8 @@ from typing import Literal
 
 import msgspec
 
-from tenuto.client.gate import closing
 from tenuto.client.meter import Meter, Used
-from tenuto.client.pipeline import Next
+from tenuto.client.pipeline import Next, closing
 from tenuto.client.prices import cost, priced
 from tenuto.core.events import ContentDelta, Event, MessageDone
 from tenuto.core.messages import Usage

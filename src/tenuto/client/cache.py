@@ -19,8 +19,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from tenuto.client.gate import closing
-from tenuto.client.pipeline import Next
+from tenuto.client.pipeline import Next, closing
 from tenuto.client.replay import events_of
 from tenuto.core import jsonio
 from tenuto.core.events import Event, MessageDone

@@ -18,7 +18,7 @@ import msgspec
 
 from tenuto.client.door import Door
 from tenuto.client.options import Timeouts
-from tenuto.client.pipeline import Middleware, compose
+from tenuto.client.pipeline import Middleware, stacked
 from tenuto.client.stream import AsyncStream, Call
 from tenuto.core.request import ChatRequest
 from tenuto.errors import ConnectionFailed
@@ -261,7 +261,7 @@ class AsyncClient:
         from tenuto.client.exchange import Question
 
         question = Question(line, waits, total_at, before)
-        call = Call(request, question, compose(self._layers(), question.ask), self._now)
+        call = Call(request, question, stacked(self._layers(), question.ask), self._now)
         self._calls.add(call)
         return call
 

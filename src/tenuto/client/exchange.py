@@ -39,6 +39,9 @@ Before: TypeAlias = Callable[[Target, WireRequest], Awaitable[None]]
 _LINGER = 0.25
 """How long a finished stream is waited for to end, so that its line can be used again."""
 
+_SLICE = 16 * 1024
+"""So many bytes are decoded at once: a hundred events or so."""
+
 
 class Question:
     """One call: its deadlines, and what is known of the attempt that is under way."""
@@ -64,13 +67,12 @@ class Question:
         """Say that the whole time is over."""
         return out_of_time(self._waits)
 
-    async def ask(self, request: ChatRequest) -> AsyncIterator[Event]:
+    async def ask(self, request: ChatRequest) -> AsyncIterator[list[Event]]:
         """Ask once: yield the events, of which the last is `MessageDone`; raise the typed error it came to."""
         reading, opened = await self._own(self._begin(request))
         try:
             while not reading.done:
-                for event in await self._own(reading.step()):
-                    yield event
+                yield await self._own(reading.step())
             await reading.linger()
         except LLMError as exc:
             raise opened.known(exc) from exc.__cause__
@@ -135,6 +137,7 @@ class Reading:
         self._losses = losses
         self._whole = whole
         self._error: LLMError | None = None
+        self._piece, self._read_to = b"", 0
         self._at_end = False
         self.done = False
 
@@ -142,13 +145,19 @@ class Reading:
         """Return the events of the next bytes; the last of all is `MessageDone`."""
         if self._error is not None:
             raise self._error
+        if self._read_to < len(self._piece):
+            return self._fed()
         try:
             piece = await (self._body.whole() if self._whole else self._body.read())
         except Settled:
             piece = b""
         except (ConnectionFailed, TimedOut, ProtocolError) as exc:
             return self._broken(exc)
-        return self._read_whole(piece) if self._whole else self._fed(piece)
+        if self._whole:
+            return self._read_whole(piece)
+        self._opened.tap(piece)
+        self._piece, self._read_to = piece, 0
+        return self._fed()
 
     async def linger(self) -> None:
         """Wait a moment for the end of a stream whose last word has come."""
@@ -171,18 +180,20 @@ class Reading:
         events = self._decoder.whole(body)
         return self._covered(events) if self._decoder.error is not None else [*events, *self._last()]
 
-    def _fed(self, piece: bytes) -> list[Event]:
+    def _fed(self) -> list[Event]:
+        """Decode the next slice of what came: the first events need not wait for the last."""
+        start, self._read_to = self._read_to, self._read_to + _SLICE
+        piece = self._piece[start : self._read_to]
         if not piece:
             self._at_end = True
             return self._last()
-        self._opened.tap(piece)
         decoder, heard = self._decoder, self._decoder.heard
         events = decoder.feed(piece)
         if decoder.error is not None:
             return self._covered(events)
         if decoder.heard != heard:
             self._watch.event()
-        if decoder.ended:
+        if decoder.ended and self._read_to >= len(self._piece):
             return [*events, *self._last()]
         if decoder.settled:
             self._watch.settled()

@@ -11,41 +11,19 @@ next attempt begins with a `MessageStart`, which voids what came before. Only a 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from types import TracebackType
 from typing import TypeAlias
 
-from tenuto.client.pipeline import Next
+from tenuto.client.pipeline import Lists, closing
 from tenuto.core.events import Event, Failure, MessageStart, UsageUpdate
 from tenuto.core.request import ChatRequest
 
-__all__ = ["Again", "Gate", "Sleep", "closing", "tried"]
+__all__ = ["Again", "Gate", "Sleep", "tried"]
 
 Sleep: TypeAlias = Callable[[float], Awaitable[object]]
 Again: TypeAlias = Callable[[ChatRequest, Exception], tuple[ChatRequest, float] | None]
 """Decides after an error: what to ask next and how many seconds to wait before, or None to let the error out."""
 
 _ANNOUNCES = (MessageStart, UsageUpdate, Failure)
-
-
-class Closing:
-    """Close a stream of events at the end, if it can be closed: an iterator of one's own need not be a generator."""
-
-    def __init__(self, events: AsyncIterator[Event]) -> None:
-        self._events = events
-
-    async def __aenter__(self) -> AsyncIterator[Event]:
-        return self._events
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        close = getattr(self._events, "aclose", None)
-        if close is not None:
-            await close()
-
-
-closing = Closing
-"""The name under which it is used: `async with closing(next(request)) as events`."""
 
 
 class Gate:
@@ -61,13 +39,22 @@ class Gate:
         self._held: list[Event] = []
         self.open = False
 
-    def take(self, event: Event) -> list[Event]:
-        """Return what may pass now that this event is there."""
-        if isinstance(event, _ANNOUNCES if self._streamed else Failure):
-            self._held.append(event)
-            return []
-        self.open = self._streamed
-        return [*self.left(), event] if self._held else [event]
+    def take(self, events: list[Event]) -> list[Event]:
+        """Return what may pass now that these events are there."""
+        if self._streamed:
+            self.open = not all(isinstance(event, _ANNOUNCES) for event in events)
+            self._held += events
+            return self.left() if self.open else []
+        if not self._held and Failure not in map(type, events):
+            return events
+        ready: list[Event] = []
+        for event in events:
+            if not isinstance(event, Failure):
+                ready += self.left()
+                ready.append(event)
+            else:
+                self._held.append(event)
+        return ready
 
     def left(self) -> list[Event]:
         """Hand out what is still held back: the attempt is over."""
@@ -75,7 +62,7 @@ class Gate:
         return held
 
 
-async def tried(request: ChatRequest, next: Next, again: Again, sleep: Sleep) -> AsyncIterator[Event]:
+async def tried(request: ChatRequest, next: Lists, again: Again, sleep: Sleep) -> AsyncIterator[list[Event]]:
     """Yield the events of the first attempt that does not fail; `again` says what follows a failed one.
 
     Once anything of a streamed reply has reached the reader, its error is raised without asking.
@@ -83,21 +70,15 @@ async def tried(request: ChatRequest, next: Next, again: Again, sleep: Sleep) ->
     while True:
         gate = Gate(streamed=request.stream)
         try:
-            async with closing(next(request)) as events:
-                async for event in events:
-                    if gate.open:
-                        yield event
-                    else:
-                        for ready in gate.take(event):
-                            yield ready
-            for ready in gate.left():
-                yield ready
+            async with closing(next(request)) as lists:
+                async for events in lists:
+                    yield events if gate.open else gate.take(events)
+            yield gate.left()
             return
         except Exception as error:
             following = None if gate.open else again(request, error)
             if following is None:
-                for ready in gate.left():
-                    yield ready
+                yield gate.left()
                 raise
         request, delay = following
         if delay > 0:

@@ -9,12 +9,13 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from functools import partial
 from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from tenuto.client.gate import Again, Sleep, closing, tried
-from tenuto.client.pipeline import Middleware, Next
+from tenuto.client.gate import Again, Sleep, tried
+from tenuto.client.pipeline import Lists, Middleware, Next, apart, closing, gathered
 from tenuto.client.replay import events_of, response_of
 from tenuto.core import jsonio
 from tenuto.core.events import Event, MessageDone
@@ -94,6 +95,10 @@ class Retry(_Times, frozen=True, kw_only=True):
 
     def __call__(self, request: ChatRequest, next: Next) -> AsyncIterator[Event]:
         """Stand around a call."""
+        return apart(partial(self.listed, next=partial(gathered, next)), request)
+
+    def listed(self, request: ChatRequest, next: Lists) -> AsyncIterator[list[Event]]:
+        """The same where the events come in lists."""
         patience = Patience(self)
 
         def again(failed: ChatRequest, error: Exception) -> tuple[ChatRequest, float] | None:
@@ -185,12 +190,24 @@ def fallback(models: Iterable[str], *, after_asked: bool = False) -> Middleware:
     if not listed:
         raise ValueError("fallback needs at least one model")
 
-    def asked(request: ChatRequest, next: Next) -> AsyncIterator[Event]:
-        names = (request.model, *(name for name in listed if name != request.model)) if after_asked else listed
+    return _Fallback(listed, after_asked=after_asked)
+
+
+class _Fallback(msgspec.Struct, frozen=True):
+    models: tuple[str, ...]
+    after_asked: bool
+
+    def __call__(self, request: ChatRequest, next: Next) -> AsyncIterator[Event]:
+        """Stand around a call."""
+        return apart(partial(self.listed, next=partial(gathered, next)), request)
+
+    def listed(self, request: ChatRequest, next: Lists) -> AsyncIterator[list[Event]]:
+        """The same where the events come in lists."""
+        names = self.models
+        if self.after_asked:
+            names = (request.model, *(name for name in names if name != request.model))
         left = iter(names[1:])
         return tried(msgspec.structs.replace(request, model=names[0]), next, _following(left), asyncio.sleep)
-
-    return asked
 
 
 def _following(left: Iterable[str]) -> Again:

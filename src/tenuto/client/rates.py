@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
-from tenuto.client.gate import Sleep, closing
+from tenuto.client.gate import Sleep
 from tenuto.client.meter import Meter
-from tenuto.client.pipeline import Next
+from tenuto.client.pipeline import Next, closing
 from tenuto.core.events import ContentDelta, Event, MessageDone
 from tenuto.core.request import ChatRequest
 from tenuto.errors import LLMError

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 import msgspec
 
-from tenuto.client.gate import closing
+from tenuto.client.pipeline import closing
 from tenuto.core.blocks import (
     AnthropicMeta,
     Audio,

@@ -11,7 +11,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from tenuto.client.pipeline import Next
+from tenuto.client.pipeline import Lists
 from tenuto.client.reply import Reply
 from tenuto.core.events import ContentDelta, Event, MessageDone, TextDelta
 from tenuto.core.request import ChatRequest
@@ -51,7 +51,7 @@ def _call_late(call: weakref.ref[Call]) -> None:
 class Call:
     """One call through the middleware: yields the events, keeps the reply."""
 
-    def __init__(self, request: ChatRequest, question: Question, handler: Next, now: Callable[[], float]) -> None:
+    def __init__(self, request: ChatRequest, question: Question, handler: Lists, now: Callable[[], float]) -> None:
         self._request = request
         self._handler = handler
         self._now = now
@@ -77,25 +77,31 @@ class Call:
         timer = self._timer()
         stream = self._handler(self._request)
         try:
-            async for event in stream:
-                if type(event) is MessageDone:
-                    self.response = event.response
-                yield event
-                if (task := current()) is not self._reader:
-                    self._read_by(task)
+            async for events in stream:
+                for event in events:
+                    if type(event) is MessageDone:
+                        self.response = event.response
+                    yield event
+                    if self._ended is not None:
+                        break
                 if self._ended is not None:
                     break
+                if (task := current()) is not self._reader:
+                    self._read_by(task)
         except asyncio.CancelledError:
             if self._ended is None or self._reader is None or self._reader.uncancel() > self._cancelling:
                 raise  # whoever else wanted the task to end gets what he wanted
         finally:
             if timer is not None:
                 timer.cancel()
-            close = getattr(stream, "aclose", None)
-            if close is not None:
-                await close()
-            self.question.close()
+            await self._close(stream)
         self._conclude()
+
+    async def _close(self, stream: AsyncIterator[list[Event]]) -> None:
+        close = getattr(stream, "aclose", None)
+        if close is not None:
+            await close()
+        self.question.close()
 
     def _read_by(self, task: asyncio.Task[Any] | None) -> None:
         """Remember who waits for the next event, and how often that task was to be cancelled already."""

@@ -19,6 +19,7 @@ from tenuto.core.events import (
     ArgumentsDelta,
     CitationDelta,
     ContentDelta,
+    Delta,
     MessageDelta,
     MessageStart,
     SignatureDelta,
@@ -55,6 +56,11 @@ _TAKES: dict[type[Block], type] = {
     Reasoning: ThinkingPiece,
     ToolUse: JsonPiece,
     ServerToolUse: JsonPiece,
+}
+_TELLS: dict[type | None, Callable[[str], Delta]] = {
+    TextPiece: TextDelta,
+    ThinkingPiece: ThinkingDelta,
+    JsonPiece: ArgumentsDelta,
 }
 _CONSTANT = {"type": b'"message"', "role": b'"assistant"'}
 
@@ -95,17 +101,9 @@ class AnthropicDecoder(Decoder):
         if found is None or found[1] is not type(delta):
             self._misplaced(hot)
             return
-        slot = found[0]
-        if isinstance(delta, TextPiece):
-            piece = delta.text
-            self.out.append(ContentDelta(0, slot.index, TextDelta(piece)))
-        elif isinstance(delta, JsonPiece):
-            piece = delta.partial_json
-            self.out.append(ContentDelta(0, slot.index, ArgumentsDelta(piece)))
-        else:
-            piece = delta.thinking
-            self.out.append(ContentDelta(0, slot.index, ThinkingDelta(piece)))
+        slot, piece = found[0], delta.piece
         slot.pieces.append(piece)
+        self.out.append(ContentDelta(0, slot.index, _TELLS[found[1]](piece)))
 
     def body(self, data: bytes) -> None:
         fields = jsonio.members(data)

@@ -22,15 +22,15 @@ __all__ = [
 
 
 class TextPiece(msgspec.Struct, tag="text_delta", tag_field="type", forbid_unknown_fields=True, gc=False):
-    text: str
+    piece: str = msgspec.field(name="text")
 
 
 class ThinkingPiece(msgspec.Struct, tag="thinking_delta", tag_field="type", forbid_unknown_fields=True, gc=False):
-    thinking: str
+    piece: str = msgspec.field(name="thinking")
 
 
 class JsonPiece(msgspec.Struct, tag="input_json_delta", tag_field="type", forbid_unknown_fields=True, gc=False):
-    partial_json: str
+    piece: str = msgspec.field(name="partial_json")
 
 
 class BlockDelta(msgspec.Struct, tag="content_block_delta", tag_field="type", forbid_unknown_fields=True):
