@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
+from scripted import ROW, frames
 from serving import Gate, Request, Server, chunk, replies, reply, stream_head, streamed
 from serving.asking import QUICK, row
 from tenuto import AsyncClient, Client
 from tenuto.core.events import ContentDelta, TextDelta
+from tenuto.testing import Answer, ScriptedTransport
 
 MANY = 200
 
@@ -102,3 +104,31 @@ def test_threads_share_a_client():
             for done in [pool.submit(work, ai, thread) for thread in range(8)]:
                 done.result(30)
         assert len(server.requests) == 80
+
+
+def one_piece(words, *more: bytes) -> ScriptedTransport:
+    """Answers with a whole stream in one read."""
+    return ScriptedTransport(Answer.stream(b"".join((*frames(*words), *more))))
+
+
+def test_the_first_events_of_a_large_piece_do_not_wait_for_the_last():
+    words = ["word "] * 4_000
+
+    async def run() -> str:
+        async with AsyncClient(providers=[ROW], transport=one_piece(words)) as ai:
+            stream = ai.stream("mine/m", "Hi")
+            await anext(aiter(stream))
+            return (await stream.cancel()).text
+
+    assert len(asyncio.run(run())) < 4_000
+
+
+def test_what_follows_the_last_word_in_one_piece_is_seen():
+    """However far behind it stands."""
+    behind = b": " + b"." * 100_000 + b"\n\ndata: {\n\n"
+
+    async def run() -> list[str]:
+        async with AsyncClient(providers=[ROW], transport=one_piece(["word"], behind)) as ai:
+            return [loss.rule for loss in (await ai.stream("mine/m", "Hi").drain()).losses]
+
+    assert asyncio.run(run()) == ["after-the-end"]

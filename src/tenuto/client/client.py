@@ -7,7 +7,6 @@ import gc
 import importlib
 import time
 import warnings
-import weakref
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -59,7 +58,7 @@ class AsyncClient:
         self._waits = _waits(options.get("timeout"), Timeouts())
         self._now = options.get("now", time.time)
         self._line: Line | None = None
-        self._calls: weakref.WeakSet[Call] = weakref.WeakSet()
+        self._calls: set[Call] = set()
         self._limits: set[asyncio.Timeout] = set()
         self.closed = False
         given = options.get("middleware")
@@ -227,7 +226,7 @@ class AsyncClient:
         self.closed = True
         line, self._line = self._line, None
         if line is not None:
-            line.closed = True
+            line.close()
         for call in tuple(self._calls):
             call.stop(ConnectionFailed("the client was closed", retryable=False))
         for limit in tuple(self._limits):
@@ -261,9 +260,7 @@ class AsyncClient:
         from tenuto.client.exchange import Question
 
         question = Question(line, waits, total_at, before)
-        call = Call(request, question, stacked(self._layers(), question.ask), self._now)
-        self._calls.add(call)
-        return call
+        return Call(request, question, stacked(self._layers(), question.ask), self._now, self._calls)
 
     def _layers(self) -> tuple[Middleware, ...]:
         if self._given is None:

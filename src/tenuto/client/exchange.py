@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import nullcontext
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
 from tenuto.client.body import MAX_REPLY, MAX_STREAM, Body
+from tenuto.client.clock import Alarm, Clock
+from tenuto.client.door import Way
 from tenuto.client.line import Line, Opened
 from tenuto.client.options import Timeouts
 from tenuto.client.reply import Exchange
@@ -55,13 +56,22 @@ class Question:
         self.total_at = total_at
         self._opened: Opened | None = None
         self._decoder: Decoder | None = None
+        self._clock: Clock | None = None
         self.exchange: Exchange | None = None
         self.asking = False
 
-    def begin(self) -> None:
-        """The call begins: from now on its whole time runs, whatever stands around it."""
+    def begin(self, call: Alarm) -> None:
+        """The call begins: from now on its whole time runs, whatever stands around it, and `call` is rung at its end."""
+        self._clock = clock = self._line.clock
         if self.total_at is None and self._waits.total is not None:
-            self.total_at = asyncio.get_running_loop().time() + self._waits.total
+            self.total_at = clock.time() + self._waits.total
+        if self.total_at is not None:
+            clock.set(call, self.total_at)
+
+    def over(self, call: Alarm) -> None:
+        """The call has ended: ring no more."""
+        if self._clock is not None:
+            self._clock.drop(call)
 
     def late(self) -> TimedOut:
         """Say that the whole time is over."""
@@ -100,11 +110,10 @@ class Question:
 
     async def _begin(self, request: ChatRequest) -> tuple[Reading, Opened]:
         target = self._line.target(request.model)
-        try:  # a key that is a string is there at once, and needs no clock
-            async with asyncio.timeout_at(self.total_at) if self._line.waits(target) else nullcontext():
-                target, way = await self._line.way_to(target, request.extra_headers)
-        except TimeoutError:
-            raise self.late() from None
+        if self._line.waits(target):
+            target, way = await self._late_way(target, request)
+        else:  # a key that is a string is there at once, and needs no clock
+            target, way = await self._line.way_to(target, request.extra_headers)
         wire = write(request, target)
         if self._before is not None:
             await self._before(target, wire)
@@ -121,6 +130,13 @@ class Question:
                 opened.known(exc)
             raise
         return Reading(opened, body, decoder, wire.losses, whole=not streams), opened
+
+    async def _late_way(self, target: Target, request: ChatRequest) -> tuple[Target, Way]:
+        try:
+            async with asyncio.timeout_at(self.total_at):
+                return await self._line.way_to(target, request.extra_headers)
+        except TimeoutError:
+            raise self.late() from None
 
 
 class Reading:

@@ -14,11 +14,12 @@ import msgspec
 
 from tenuto import settings
 from tenuto.client.body import MAX_ERROR, MAX_REPLY, Body
+from tenuto.client.clock import Clock
 from tenuto.client.door import Door, Way
 from tenuto.client.http import HttpReply, HttpRequest, Transport, secrets_of, shown
 from tenuto.client.options import Timeouts
 from tenuto.client.reply import Exchange
-from tenuto.client.watch import Watch, out_of_time
+from tenuto.client.watch import Watch
 from tenuto.core.target import Target, WireRequest
 from tenuto.errors import ConnectionFailed, LLMError, ProtocolError, TimedOut
 from tenuto.wire.failures import failure
@@ -40,9 +41,24 @@ class Line:
         self._transport = transport
         self.now = now
         self.closed = False
+        self._clock: Clock | None = None
         self.tapped = settings.debug("wire")
         if self.tapped:
             _show_debugging()
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the loop that runs."""
+        loop = asyncio.get_running_loop()
+        if self._clock is None or self._clock.loop is not loop:
+            self._clock = Clock(loop)
+        return self._clock
+
+    def close(self) -> None:
+        """Send nothing more, and let no deadline pass any more."""
+        self.closed = True
+        if self._clock is not None:
+            self._clock.close()
 
     def target(self, model: str) -> Target:
         """Find whom a model is asked of."""
@@ -77,19 +93,19 @@ class Line:
             raise ConnectionFailed("the client was closed", provider=target.provider.name, retryable=False)
         if self.tapped:
             log.debug("-> %r %s", request, covered(wire.body, secrets))
+        watch = Watch(self.clock, waits, total_at)
         try:
-            async with asyncio.timeout_at(_sooner(total_at, waits.event)):
-                reply = await self._transport.send(request)
-        except TimeoutError:
-            reply = None
-        except LLMError as exc:
+            reply = await watch.head(self._transport.send(request))
+        except BaseException as exc:
+            watch.close()
+            if not isinstance(exc, LLMError):
+                raise
             exc.provider = exc.provider or target.provider.name
             raise _clean(exc, secrets) from exc.__cause__
-        if reply is None:
-            raise _late(target, total_at, waits)
+        watch.begun(reply.abort)
         if log.isEnabledFor(logging.DEBUG):
             log.debug("%s %s answered %d", wire.method, shown(request.url), reply.status)
-        return Opened(self, target, secrets, reply, Watch(waits, total_at, reply.abort))
+        return Opened(self, target, secrets, reply, watch)
 
     async def ask(self, target: Target, wire: WireRequest, waits: Timeouts, total_at: float | None) -> bytes:
         """Send a request whose answer does not stream; return its body, or raise the typed error it came to."""
@@ -202,20 +218,6 @@ def _clean(error: LLMError, secrets: tuple[str, ...]) -> LLMError:
         if isinstance(error, ProtocolError):
             error.frame = covered(error.frame, secrets).encode()
     return error
-
-
-def _late(target: Target, total_at: float | None, waits: Timeouts) -> TimedOut:
-    name = target.provider.name
-    if total_at is not None and asyncio.get_running_loop().time() >= total_at:
-        return out_of_time(waits, name)
-    return TimedOut(f"no answer began within {waits.event:g} s", provider=name)
-
-
-def _sooner(at: float | None, wait: float | None) -> float | None:
-    if wait is None:
-        return at
-    due = asyncio.get_running_loop().time() + wait
-    return due if at is None else min(at, due)
 
 
 def _until(date: str, now: float) -> float | None:

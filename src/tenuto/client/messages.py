@@ -47,11 +47,13 @@ def as_messages(said: Said) -> tuple[Message, ...]:
     Raise `TranscriptError` for a dictionary that cannot be read, with its place, and `TypeError` for what is neither a
     string, a message nor a dictionary.
     """
+    if isinstance(said, str):
+        return (UserMessage(said),)
     if isinstance(said, Transcript):
         return said.messages
     if said is None:
         raise TypeError("messages are missing: they are None")
-    if isinstance(said, str | Message | ToolResult | Mapping):
+    if isinstance(said, Message | ToolResult | Mapping):
         said = (said,)
     if not isinstance(said, list | tuple) and (
         isinstance(said, bytes | bytearray | msgspec.Struct) or _is_model(said) or not isinstance(said, Iterable)

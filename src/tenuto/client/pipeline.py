@@ -11,7 +11,6 @@ after the other.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
 from types import TracebackType
@@ -60,15 +59,20 @@ def compose(middleware: Iterable[Middleware], handler: Next) -> Next:
 
 def stacked(middleware: Iterable[Middleware], handler: Lists) -> Lists:
     """Put middleware around a handler whose events come in lists."""
-    pairs = [(getattr(layer, "listed", None), layer) for layer in middleware]
-    for plain, group in itertools.groupby(reversed(pairs), lambda pair: pair[0] is None):
-        if plain:
-            layers = [layer for _, layer in group]
-            handler = partial(gathered, compose(reversed(layers), partial(apart, handler)))
+    plain: list[Middleware] = []
+    for layer in reversed(tuple(middleware)):
+        listed = getattr(layer, "listed", None)
+        if listed is None:
+            plain.append(layer)
         else:
-            for listed, _ in group:
-                handler = partial(_through, listed, handler)
-    return handler
+            handler = partial(_through, listed, _apart_in(plain, handler))
+            plain = []
+    return _apart_in(plain, handler)
+
+
+def _apart_in(layers: list[Middleware], handler: Lists) -> Lists:
+    """Put layers that see one event after the other around a handler; the first is the innermost."""
+    return partial(gathered, compose(reversed(layers), partial(apart, handler))) if layers else handler
 
 
 def _through(layer: Callable[[ChatRequest, T], AsyncIterator[E]], handler: T, request: ChatRequest) -> AsyncIterator[E]:

@@ -6,7 +6,6 @@ import asyncio
 import sys
 import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import aclosing
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -41,24 +40,21 @@ def _current_task() -> Callable[[], asyncio.Task[Any] | None]:
     return partial(asyncio.current_task, loop)
 
 
-def _call_late(call: weakref.ref[Call]) -> None:
-    """A timer holds nobody: a stream that nobody reads any more can be collected, and closes its line."""
-    held = call()
-    if held is not None:
-        held.late()
-
-
 class Call:
-    """One call through the middleware: yields the events, keeps the reply."""
+    """One call through the middleware: yields the events, keeps the reply. While it runs, it stands in `calls`."""
 
-    def __init__(self, request: ChatRequest, question: Question, handler: Lists, now: Callable[[], float]) -> None:
+    def __init__(
+        self, request: ChatRequest, question: Question, handler: Lists, now: Callable[[], float], calls: set[Call]
+    ) -> None:
         self._request = request
         self._handler = handler
         self._now = now
+        self._calls = calls
         self.question = question
         self.response: ChatResponse | None = None
         self._asked_at = 0.0
         self._generator: Callable[[], AsyncGenerator[Event, None] | None] = _nothing
+        self._drains = False
         self._reader: asyncio.Task[Any] | None = None
         self._cancelling = 0
         self._ended: TenutoError | None = None
@@ -70,12 +66,8 @@ class Call:
         return generator
 
     async def _run(self) -> AsyncGenerator[Event, None]:
-        self._asked_at = self._now()
         current = _current_task()
-        self._read_by(current())
-        self.question.begin()
-        timer = self._timer()
-        stream = self._handler(self._request)
+        stream = self._begin(current())
         try:
             async for events in stream:
                 for event in events:
@@ -89,15 +81,42 @@ class Call:
                 if (task := current()) is not self._reader:
                     self._read_by(task)
         except asyncio.CancelledError:
-            if self._ended is None or self._reader is None or self._reader.uncancel() > self._cancelling:
-                raise  # whoever else wanted the task to end gets what he wanted
+            if not self._stopped():
+                raise
         finally:
-            if timer is not None:
-                timer.cancel()
             await self._close(stream)
         self._conclude()
 
+    async def drained(self) -> Reply:
+        """Read to the end."""
+        self._drains = True
+        stream = self._begin(asyncio.current_task())
+        try:
+            async for events in stream:
+                for event in events:
+                    if type(event) is MessageDone:
+                        self.response = event.response
+                if self._ended is not None:
+                    break
+        except asyncio.CancelledError:
+            if not self._stopped():
+                raise
+        finally:
+            self._drains = False
+            await self._close(stream)
+        self._conclude()
+        return self.reply()
+
+    def _begin(self, reader: asyncio.Task[Any] | None) -> AsyncIterator[list[Event]]:
+        self._asked_at = self._now()
+        self._read_by(reader)
+        self._calls.add(self)
+        self.question.begin(self)
+        return self._handler(self._request)
+
     async def _close(self, stream: AsyncIterator[list[Event]]) -> None:
+        self._calls.discard(self)
+        self.question.over(self)
         close = getattr(stream, "aclose", None)
         if close is not None:
             await close()
@@ -108,6 +127,10 @@ class Call:
         self._reader = task
         self._cancelling = 0 if task is None else task.cancelling()
 
+    def _stopped(self) -> bool:
+        """Whether the reader was cancelled by `stop`, and by nobody else: whoever else wanted it gets what he wanted."""
+        return self._ended is not None and self._reader is not None and self._reader.uncancel() <= self._cancelling
+
     def _conclude(self) -> None:
         """Raise what is to be said of a call that ended; whatever ended it, a reply that was there is no error."""
         if self.response is not None:
@@ -117,13 +140,8 @@ class Call:
         if self._ended is None:
             raise TenutoError("the middleware ended without a reply: it must pass on the last event, MessageDone")
 
-    def _timer(self) -> asyncio.TimerHandle | None:
-        """The whole time also bounds what middleware waits for: its pauses, its queues."""
-        at = self.question.total_at
-        return None if at is None else asyncio.get_running_loop().call_at(at, _call_late, weakref.ref(self))
-
-    def late(self) -> None:
-        """The whole time is over."""
+    def ring(self, _now: float) -> None:
+        """The whole time is over: it also bounds what middleware waits for, its pauses and its queues."""
         if not (self.waiting and self.question.asking):  # what is being read has deadlines of its own
             self.stop(self.question.late())
 
@@ -135,7 +153,7 @@ class Call:
     @property
     def waiting(self) -> bool:
         """Whether somebody waits for the next event at this moment."""
-        return bool(getattr(self._generator(), "ag_running", False))
+        return self._drains or bool(getattr(self._generator(), "ag_running", False))
 
     def stop(self, why: TenutoError) -> None:
         """End the call, from outside. An `LLMError` is raised where the events are read; anything else ends them."""
@@ -145,13 +163,6 @@ class Call:
         reader = self._reader
         if self.waiting and reader is not None and reader is not asyncio.current_task():
             reader.cancel()
-
-    async def drained(self) -> Reply:
-        """Read to the end."""
-        async with aclosing(self.events()) as events:
-            async for _ in events:
-                pass
-        return self.reply()
 
     def reply(self) -> Reply:
         """Return the reply, or what has come of it."""

@@ -1,14 +1,20 @@
-"""Deadlines of an answer that is being read: one timer, which looks at the clock when it fires, not at every byte."""
+"""Deadlines of an answer, while it is waited for and while it is read: the clock is looked at when they ring, not at
+every byte.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
+from tenuto.client.clock import Clock
 from tenuto.client.options import Timeouts
 from tenuto.errors import TimedOut
 
 __all__ = ["SETTLED", "Settled", "Watch", "out_of_time"]
+
+T = TypeVar("T")
 
 SETTLED = 30.0
 """How long to wait for what may follow a finished answer: its usage, the end of the stream."""
@@ -28,30 +34,68 @@ def out_of_time(waits: Timeouts, provider: str = "") -> TimedOut:
 
 
 class Watch:
-    """Guards one answer. `bytes` and `event` are told when something came; past a deadline, `abort` is called.
+    """Guards one answer: first its head (`head`), then its body, once `begun` was told how to break it off.
 
-    Silence is measured from the last sign of life, so the timer may fire early and look again, but never late by more
-    than the time it takes the loop to wake. What the reader does between two reads is its own affair: the clocks stand
-    still then, and nothing that came is thrown away.
+    `bytes` and `event` are told when something came. Silence is measured from the last sign of life, so it may ring early
+    and be asked again, but never late by more than the time it takes the loop to wake. What the reader does between two
+    reads is its own affair: the clocks stand still then, and nothing that came is thrown away.
     """
 
-    __slots__ = ("_abort", "_handle", "_heard", "_loop", "_settled_by", "_still", "_told", "_total_at", "_waits")
+    __slots__ = (
+        "_abort",
+        "_clock",
+        "_heard",
+        "_late",
+        "_missing",
+        "_read",
+        "_settled_by",
+        "_still",
+        "_told",
+        "_total_at",
+        "_waits",
+    )
 
-    def __init__(self, waits: Timeouts, total_at: float | None, abort: Callable[[BaseException], None]) -> None:
-        self._loop = asyncio.get_running_loop()
+    def __init__(self, clock: Clock, waits: Timeouts, total_at: float | None) -> None:
+        self._clock = clock
         self._waits = waits
         self._total_at = total_at
-        self._abort = abort
-        self._heard = self._told = self._loop.time()
+        self._abort: Callable[[BaseException], object]
+        self._late: BaseException | None = None
+        self._missing = "no answer began within"
+        self._read: float | None = None
+        self._heard = self._told = clock.time()
         self._settled_by: float | None = None
         self._still: float | None = None
-        self._handle: asyncio.TimerHandle | None = None
-        self._arm()
+
+    async def head(self, sent: Awaitable[T]) -> T:
+        """Wait for the head of the answer; raise `TimedOut` if it does not come in time."""
+        task = asyncio.current_task()
+        assert task is not None
+        cancelling = task.cancelling()
+        self._abort = lambda _: task.cancel()
+        if (first := self._first()) is not None:
+            self._clock.set(self, first)
+        try:
+            return await sent
+        except BaseException as exc:
+            late = self._late
+            if late is not None and task.uncancel() <= cancelling and isinstance(exc, asyncio.CancelledError):
+                raise late from None
+            raise  # whoever else wanted the task to end gets what he wanted
+
+    def begun(self, abort: Callable[[BaseException], None]) -> None:
+        """The head is there; past a deadline, `abort` is called from now on."""
+        self._abort = abort
+        self._missing = "no event came for"
+        self._read = self._waits.read
+        self._heard = self._told = now = self._clock.time()
+        if self._read is not None:
+            self._clock.set(self, now + self._read)
 
     def reads(self) -> None:
         """Somebody waits for bytes: the clocks run."""
         if self._still is not None:
-            pause = self._loop.time() - self._still
+            pause = self._clock.time() - self._still
             self._heard += pause
             self._told += pause
             if self._settled_by is not None:
@@ -60,49 +104,43 @@ class Watch:
 
     def bytes(self) -> None:
         """Some bytes came, and nobody waits for more just now."""
-        self._heard = self._still = self._loop.time()
+        self._heard = self._still = self._clock.time()
 
     def event(self) -> None:
         """An event came: a sign that the model lives, not only its server."""
-        self._told = self._loop.time()
+        self._told = self._clock.time()
 
     def settled(self) -> None:
         """The answer is whole; from now on, only so long is waited for the end, whatever else comes."""
         if self._settled_by is None:
-            self._settled_by = self._loop.time() + SETTLED
-            self._arm()
+            self._settled_by = at = self._clock.time() + SETTLED
+            self._clock.set(self, at)
 
     def close(self) -> None:
         """Stop guarding."""
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
+        self._clock.drop(self)
 
-    def _arm(self) -> None:
-        self.close()
-        due = [at for at in self._deadlines() if at is not None]
-        if due:
-            self._handle = self._loop.call_at(min(due), self._look)
-
-    def _look(self) -> None:
-        now = self._loop.time()
+    def ring(self, now: float) -> float | None:
+        """Look which deadline has passed."""
         if self._still is not None:  # nobody waits
-            self._handle = self._loop.call_at(now + _AGAIN, self._look)
-            return
+            return now + _AGAIN
         for at, over in zip(self._deadlines(), (self._settle, self._total, self._silence, self._no_event), strict=True):
             if at is not None and at <= now:
-                self._handle = None
-                self._abort(over())
-                return
-        self._arm()
+                self._late = over()
+                self._abort(self._late)
+                return None
+        return self._first()
+
+    def _first(self) -> float | None:
+        return min([at for at in self._deadlines() if at is not None], default=None)
 
     def _deadlines(self) -> tuple[float | None, float | None, float | None, float | None]:
-        waits = self._waits
+        event = self._waits.event
         return (
             self._settled_by,
             self._total_at,
-            None if waits.read is None else self._heard + waits.read,
-            None if waits.event is None else self._told + waits.event,
+            None if self._read is None else self._heard + self._read,
+            None if event is None else self._told + event,
         )
 
     def _settle(self) -> BaseException:
@@ -115,4 +153,4 @@ class Watch:
         return TimedOut(f"nothing came for {self._waits.read:g} s")
 
     def _no_event(self) -> BaseException:
-        return TimedOut(f"no event came for {self._waits.event:g} s")
+        return TimedOut(f"{self._missing} {self._waits.event:g} s")
