@@ -21,7 +21,7 @@ from pathlib import Path
 
 from bench.results import Board, calibration
 from bench.store import appended, filled
-from bench.turns import ROUNDS, Turns
+from bench.turns import Turns
 from tenuto import Limits, Provider, tool
 from tenuto.agent.agent import AsyncAgent
 from tenuto.client.client import AsyncClient
@@ -85,7 +85,7 @@ async def measured(store, board: Board, name: str, turns: int) -> None:
     walls, slow = [], []
     found = Turns({"turn": 0, "append": 0})
     await _run(store, LENGTHS[0])
-    for _ in range(ROUNDS):
+    while found.wanting:
         beside = calibration()
         cpu, wall = await _run(store, turns)
         lease, one, one_wall = await appended(store, lease, APPENDS)

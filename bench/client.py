@@ -14,7 +14,7 @@ import msgspec
 
 from bench.network import CROWD, MODES, UNIT
 from bench.results import Board, Result, judged
-from bench.turns import ROUNDS
+from bench.turns import stillest, wanting
 
 
 @contextlib.contextmanager
@@ -41,11 +41,15 @@ def _measured(folder: Path, base: str, mode: str) -> bytes:
 
 def crowd(board: Board, folder: Path, base: str) -> None:
     """Many streams at once: CPU and memory, each time in a fresh process."""
-    turns = [
-        {which: msgspec.json.decode(_measured(folder, base, f"crowd:{which}")) for which in ("ours", "floor")}
-        for _ in range(ROUNDS)
-    ]
-    calibrations = [min(one["beside"] for one in turn.values()) for turn in turns]
+    turns: list[dict[str, dict[str, float]]] = []
+    beside: list[float] = []
+    while wanting(beside):
+        turns.append(
+            {which: msgspec.json.decode(_measured(folder, base, f"crowd:{which}")) for which in ("ours", "floor")}
+        )
+        beside.append(min(one["beside"] for one in turns[-1].values()))
+    turns = [turns[at] for at in stillest(beside)]
+    calibrations = [beside[at] for at in stillest(beside)]
     for figure, unit in (("cpu", UNIT), ("peak", "MB")):
         mine, theirs = (min(turn[which][figure] for turn in turns) for which in ("ours", "floor"))
         detail = f"against {theirs:.3g}"

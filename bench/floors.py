@@ -245,9 +245,11 @@ async def read(session: aiohttp.ClientSession, url: str, decode: Decode = json.l
 
 
 async def first(session: aiohttp.ClientSession, url: str) -> None:
-    """Ask for a stream, and leave it at the first bytes."""
+    """Ask for a stream of Anthropic's, and leave it when the bytes of its first block have begun."""
+    came = b""
     async with session.post(url, json={**BODY, "stream": True}) as response:
-        await response.content.readany()
+        while b"content_block_start" not in came:
+            came += await response.content.readany()
 
 
 async def once(session: aiohttp.ClientSession, url: str) -> dict:

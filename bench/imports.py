@@ -55,7 +55,7 @@ def run(board: Board) -> None:
     bare = turns.costs.pop("nothing")
     for costs in turns.costs.values():
         costs[:] = [cost - start for cost, start in zip(costs, bare, strict=True)]
-    own = [cost * 1e3 for cost in turns.costs["import tenuto"]]
+    own = [cost * 1e3 for cost in turns.counted("import tenuto")]
     board.add(
         judged("import tenuto", [], value=statistics.median(own), unit="ms CPU", goal=IMPORT_MS, run="bench",
                calibrations=turns.calibrations, detail=f"beside Python's own start of {min(bare) * 1e3:.0f}")

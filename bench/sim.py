@@ -12,7 +12,7 @@ import sys
 import time
 
 from bench.results import Board, Result, calibration
-from bench.turns import ROUNDS, Turns
+from bench.turns import Turns
 from tenuto import AsyncClient
 from tenuto.core.events import ContentDelta
 from tenuto.sim import Simulator
@@ -74,7 +74,7 @@ async def measure(server: Server) -> dict[str, Turns]:
         for dialect, model in MODELS.items():
             await read(ai, model)
             turns = found[dialect] = Turns({"simulator": 0, "client": 0})
-            for _ in range(ROUNDS):
+            while turns.wanting:
                 beside = calibration()
                 start, began = server.cpu(), time.process_time()
                 for _ in range(REPEAT):

@@ -1,16 +1,33 @@
 """Measuring in turns: in each turn everything that is compared runs, one after the other, several times over, and the
-least of each counts. A ratio is of two costs of the same turn; there are five turns, with a calibration beside each.
+least of each counts. A ratio is of two costs of the same turn; five turns count, with a calibration beside each.
+
+Where the machine was busy with something else in a turn, another is taken, up to `EXTRA`. Those count in which the
+calibration was least, whatever the figures say.
 """
 
 from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from bench.results import Result, calibration, judged
+from bench.results import STILL, Result, calibration, judged
 
 ROUNDS = 5
+EXTRA = 3
+
+
+def stillest(calibrations: Sequence[float]) -> list[int]:
+    """Which turns count, by number: at most `ROUNDS`, those with the least calibrations."""
+    return sorted(sorted(range(len(calibrations)), key=calibrations.__getitem__)[:ROUNDS])
+
+
+def wanting(calibrations: Sequence[float]) -> bool:
+    """Whether another turn is to be taken."""
+    if len(calibrations) < ROUNDS:
+        return True
+    still = [one for one in calibrations if one <= min(calibrations) * (1 + STILL)]
+    return len(still) < ROUNDS and len(calibrations) < ROUNDS + EXTRA
 
 
 class Turns:
@@ -18,19 +35,33 @@ class Turns:
 
     def __init__(self, names: Mapping[str, object]) -> None:
         self.costs: dict[str, list[float]] = {name: [] for name in names}
-        self.calibrations: list[float] = []
+        self._beside: list[float] = []
+
+    @property
+    def wanting(self) -> bool:
+        """Whether another turn is to be taken."""
+        return wanting(self._beside)
+
+    @property
+    def calibrations(self) -> list[float]:
+        """Those of the turns that count."""
+        return [self._beside[at] for at in stillest(self._beside)]
 
     def keep(self, costs: Mapping[str, list[float]], beside: float) -> None:
         """Keep a turn: the least of each, and of the calibrations at both its ends."""
         for name, found in costs.items():
             self.costs[name].append(min(found))
-        self.calibrations.append(min(beside, calibration()))
+        self._beside.append(min(beside, calibration()))
+
+    def counted(self, name: str) -> list[float]:
+        """The costs of the turns that count."""
+        return [self.costs[name][at] for at in stillest(self._beside)]
 
     def least(self, name: str) -> float:
-        return min(self.costs[name])
+        return min(self.counted(name))
 
     def ratios(self, ours: str, other: str) -> list[float]:
-        return [one / two for one, two in zip(self.costs[ours], self.costs[other], strict=True)]
+        return [one / two for one, two in zip(self.counted(ours), self.counted(other), strict=True)]
 
     def judged(
         self, name: str, ours: str, other: str, *, goal: float | None, unit: str, scale: float = 1e3, detail: str = ""
@@ -63,10 +94,10 @@ async def awaited_cpu(act: Callable[..., Awaitable[object]], *args: object) -> f
     return time.process_time() - start
 
 
-def in_turns(acts: Mapping[str, Callable[[], float]], repeat: int, rounds: int = ROUNDS) -> Turns:
+def in_turns(acts: Mapping[str, Callable[[], float]], repeat: int) -> Turns:
     """Run the acts in turns; each returns its own cost."""
     turns = Turns(acts)
-    for _ in range(rounds):
+    while turns.wanting:
         gc.collect()
         beside = calibration()
         costs: dict[str, list[float]] = {name: [] for name in acts}
@@ -77,12 +108,10 @@ def in_turns(acts: Mapping[str, Callable[[], float]], repeat: int, rounds: int =
     return turns
 
 
-async def awaited_in_turns(
-    acts: Mapping[str, Callable[[], Awaitable[float]]], repeat: int, rounds: int = ROUNDS
-) -> Turns:
+async def awaited_in_turns(acts: Mapping[str, Callable[[], Awaitable[float]]], repeat: int) -> Turns:
     """The same for acts that are awaited."""
     turns = Turns(acts)
-    for _ in range(rounds):
+    while turns.wanting:
         gc.collect()
         beside = calibration()
         costs: dict[str, list[float]] = {name: [] for name in acts}

@@ -198,8 +198,8 @@ async def _gathered(content: aiohttp.StreamReader) -> None:
     """Wait for bytes, and make one piece of all that came.
 
     Servers send every event of a stream as a chunk of its own, and aiohttp takes chunks out one by one, with five calls
-    for each: a quarter of what an event costs (4.5 µs, 3.4 with this). Where another version of aiohttp keeps its bytes
-    otherwise, they are left to it.
+    for each: a quarter of what an event costs (4.5 µs, 3.4 with this; docs/decisions/0010). Where another version of
+    aiohttp keeps its bytes otherwise, they are left to it.
     """
     buffer, wait = getattr(content, "_buffer", None), getattr(content, "_wait", None)
     if not isinstance(buffer, deque) or wait is None:
