@@ -1,16 +1,19 @@
-"""Files that are written whole or not at all, by one at a time, and that only their owner can read."""
+"""Files that are written whole or not at all; those of the command itself by one at a time, and readable by their owner
+only.
+"""
 
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Iterator
+import secrets
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from tenuto.errors import TenutoError
 
-__all__ = ["alone", "write"]
+__all__ = ["alone", "whole", "write"]
 
 
 @contextmanager
@@ -35,27 +38,33 @@ def alone(path: Path) -> Iterator[None]:
         os.close(lock)
 
 
+@contextmanager
+def whole(path: Path, put: Callable[[Path, Path], object] = Path.replace, *, mode: int = 0o666) -> Iterator[BinaryIO]:
+    """Give a file to write in, beside `path`; `put` gives it that name once all of it is on the disk.
+
+    If anything goes wrong before that, `path` is as it was and nothing lies about. Raise `OSError`.
+    """
+    beside = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}")
+    try:
+        with open(beside, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        put(beside, path)
+    finally:
+        with suppress(OSError):
+            beside.unlink()
+
+
 def write(path: Path, text: str) -> None:
     """Put a text in a file's place, readable by its owner only. A link stays one. Raise `TenutoError` if it cannot be
     written: the file is as it was then.
     """
-    real = Path(os.path.realpath(path))
-    made: Path | None = None
     try:
-        file, name = tempfile.mkstemp(prefix=f".{real.name}.", dir=real.parent)  # for its owner only
-        made = Path(name)
-        with os.fdopen(file, "wb") as out:
-            out.write(text.encode())
-            out.flush()
-            os.fsync(out.fileno())
-        made.replace(real)
-        made = None
+        with whole(Path(os.path.realpath(path)), mode=0o600) as file:
+            file.write(text.encode())
     except OSError as exc:
         raise _unwritten(path, exc) from None
-    finally:
-        if made is not None:
-            with suppress(OSError):
-                made.unlink()
 
 
 def _unwritten(path: Path, exc: OSError) -> TenutoError:

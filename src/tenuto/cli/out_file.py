@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import secrets
 from contextlib import suppress
 from pathlib import Path
 
 import click
+
+from tenuto.cli.keeping import whole
 
 __all__ = ["OutFile"]
 
@@ -50,19 +51,15 @@ class OutFile:
             with self._path.open("wb") as file:
                 file.write(data)
             return
-        beside = self._path.with_name(f".{self._path.name[:100]}.{secrets.token_hex(4)}")
-        try:
-            with beside.open("xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            with suppress(FileNotFoundError):  # there was none before
-                beside.chmod(self._path.stat().st_mode & 0o7777)
-            beside.replace(self._path)
-        except BaseException:
-            with suppress(OSError):
-                beside.unlink()
-            raise
+        with whole(self._path, _put) as file:
+            file.write(data)
+
+
+def _put(beside: Path, path: Path) -> None:
+    """Who may read it stays as it was."""
+    with suppress(FileNotFoundError):  # there was none before
+        beside.chmod(path.stat().st_mode & 0o7777)
+    beside.replace(path)
 
 
 def named_well(name: str) -> bool:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-import secrets
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import click
 
+from tenuto.cli.keeping import whole
 from tenuto.cli.pipe import Unread
 from tenuto.cli.screen import write_text
 from tenuto.errors import TenutoError
@@ -37,17 +38,8 @@ def saved(named: str | None, *, force: bool, spelt: Callable[[str], str]) -> Ite
         with _spoken(named), path.open("wb") as file:
             yield file.write
         return
-    beside = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}")
-    try:
-        with _spoken(named):
-            with beside.open("xb") as file:
-                yield file.write
-                file.flush()
-                os.fsync(file.fileno())
-            _put(named, beside, path, force=force)
-    finally:
-        with suppress(OSError):
-            beside.unlink()
+    with _spoken(named), whole(path, partial(_put, named, force=force)) as file:
+        yield file.write
 
 
 def _looked(named: str, *, force: bool) -> Path:
