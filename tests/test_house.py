@@ -288,7 +288,7 @@ def test_reading_a_stream_loads_no_audit():
 
 
 def test_a_client_loads_nothing_heavy_before_it_asks():
-    """`Client()` needs neither a network library nor a database, nor the codecs."""
+    """`Client()` needs neither a network library nor a database, nor the codecs, nor a loop: that waits for a question."""
     code = "import sys; from tenuto import Client; Client(); print(sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(ast.literal_eval(done.stdout))
@@ -301,6 +301,12 @@ def test_a_client_loads_nothing_heavy_before_it_asks():
         "httpx",
         "pydantic",
         "yarl",
+        "asyncio",
+        "socket",
+        "ssl",
+        "logging",
+        "urllib.parse",
+        "tenuto.client.stream",
         "tenuto.wire.dialects",
     }
 

@@ -90,7 +90,7 @@ def test_silence_in_a_stream(deadline, sent):
 @pytest.mark.parametrize("deadline", ["read", "total"])
 def test_silence_in_a_body(deadline):
     acts = [reply(replies.body("openai-chat"))[:-5], Gate()]
-    error = failing(acts, stream=False, timeout=waits(**{deadline: SHORT}))
+    error = failing(acts, stream=False, timeout=waits(**{deadline: SHORT * 4}))
 
     assert type(error) is TimedOut
 

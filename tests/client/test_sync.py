@@ -16,7 +16,7 @@ import pytest
 
 from scripted import ROW, chat, frames
 from tenuto import Client, LLMError, TenutoError
-from tenuto.client import sync
+from tenuto.client import streamed
 from tenuto.core.events import ContentDelta, MessageDone
 from tenuto.testing import Answer, ScriptedTransport
 
@@ -102,7 +102,7 @@ def test_errors_come_out_where_the_events_are_read():
 
 def test_a_long_stream_is_not_read_far_ahead(monkeypatch):
     """A reader that does not keep up holds the line back, and loses nothing."""
-    monkeypatch.setattr(sync, "_AHEAD", 10)
+    monkeypatch.setattr(streamed, "_AHEAD", 10)
     words = [f"{at} " for at in range(500)]
     with made(Answer.stream(*frames(*words))) as ai, ai.stream("mine/m", "Hi") as stream:
         next(stream)
@@ -115,7 +115,7 @@ def test_a_long_stream_is_not_read_far_ahead(monkeypatch):
 
 
 def test_a_stream_that_nobody_reads_on_is_closed_all_the_same(monkeypatch):
-    monkeypatch.setattr(sync, "_AHEAD", 5)
+    monkeypatch.setattr(streamed, "_AHEAD", 5)
     transport = ScriptedTransport(Answer.stream(*frames(*["x"] * 100)))
     with Client(providers=[ROW], transport=transport, middleware=[]) as ai:
         with ai.stream("mine/m", "Hi") as stream:
@@ -131,6 +131,29 @@ def test_several_threads_share_one_client():
         names = [f"n{at}" for at in range(40)]
         found = pool.map(lambda name: ai.chat("mine/m", "Hi", extra_headers={"x-name": name}).text, names)
         assert names == list(found)
+
+
+def test_threads_that_ask_first_at_once_share_one_loop():
+    """What a loop needs is loaded by the first question: if that is several at once, there is one loop all the same."""
+    code = """
+import threading
+from tenuto import Client, TenutoError
+ai, together = Client(), threading.Barrier(8)
+def ask():
+    together.wait()
+    try:
+        ai.chat("nobody-of-that-name/m", "Hi")
+    except TenutoError:
+        pass
+threads = [threading.Thread(target=ask) for _ in range(8)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(sum(thread.name == "tenuto" for thread in threading.enumerate()))
+ai.close()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert "1\n" == done.stdout
 
 
 def test_it_works_inside_a_running_loop():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self, Unpack
 from tenuto.agent.agent import AsyncAgent
 from tenuto.agent.session import AsyncRun, AsyncSession, Pending
 from tenuto.client.bridge import Bridge
-from tenuto.client.sync import Streamed
+from tenuto.client.streamed import Streamed
 from tenuto.core.events import Event
 
 if TYPE_CHECKING:

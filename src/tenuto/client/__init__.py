@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from tenuto.client.parameters import Tools as Tools
     from tenuto.client.reply import Reply as Reply
     from tenuto.client.stream import AsyncStream as AsyncStream
+    from tenuto.client.streamed import Stream as Stream
     from tenuto.client.structured import Structured as Structured
     from tenuto.client.sync import Client as Client
-    from tenuto.client.sync import Stream as Stream
 
 _HOMES = {
     "client": ("AsyncClient",),
@@ -32,8 +32,9 @@ _HOMES = {
     "parameters": ("ChatParameters", "ClientOptions", "Key", "ProviderConfig", "Tools"),
     "reply": ("Reply",),
     "stream": ("AsyncStream",),
+    "streamed": ("Stream",),
     "structured": ("Structured",),
-    "sync": ("Client", "Stream"),
+    "sync": ("Client",),
 }
 
 __all__ = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import importlib
 import time
@@ -17,24 +16,26 @@ import msgspec
 
 from tenuto.client.door import Door
 from tenuto.client.options import Timeouts
-from tenuto.client.pipeline import Middleware, stacked
-from tenuto.client.stream import AsyncStream, Call
-from tenuto.core.request import ChatRequest
 from tenuto.errors import ConnectionFailed
 
 if TYPE_CHECKING:
+    import asyncio
+
     from tenuto.client.exchange import Before
     from tenuto.client.http import Transport
     from tenuto.client.line import Line
     from tenuto.client.messages import Said
     from tenuto.client.parameters import ChatParameters, ClientOptions
+    from tenuto.client.pipeline import Middleware
     from tenuto.client.reply import Reply
+    from tenuto.client.stream import AsyncStream, Call
     from tenuto.client.structured import Structured
     from tenuto.core.embedding import EmbedRequest, EmbedResponse
+    from tenuto.core.request import ChatRequest
     from tenuto.core.target import Target, WireRequest
     from tenuto.wire.listing import ModelInfo
 
-__all__ = ["OPTIONS", "AsyncClient"]
+__all__ = ["OPTIONS", "AsyncClient", "loading"]
 
 OPTIONS = ("keys", "providers", "middleware", "default_provider", "timeout", "transport", "now")
 """The names in `ClientOptions`."""
@@ -89,12 +90,12 @@ class AsyncClient:
     def stream(self, model: str, messages: Said, **parameters: Unpack[ChatParameters]) -> AsyncStream: ...
     def stream(self, model: Any, messages: Any = None, **parameters: Any) -> AsyncStream:
         """Ask, and hand out the reply while it arrives. Errors are raised where the events are read."""
-        return AsyncStream(self._start(model, messages, parameters, stream=True))
+        return _streamed(self._start(model, messages, parameters, stream=True))
 
     def asked(self, request: ChatRequest, before: Before, *, timeout: float | Timeouts | None = None) -> AsyncStream:
         """Stream, and have something done before each request goes out: whoever keeps a journal writes into it then."""
         checked = self._request(request, None, {}, stream=True)
-        return AsyncStream(partial(self._call, checked, _waits(timeout, self._waits), before=before))
+        return _streamed(partial(self._call, checked, _waits(timeout, self._waits), before=before))
 
     def qualified(self, model: str) -> str:
         """Return a model with its provider's name in front, as far as that is known."""
@@ -230,7 +231,7 @@ class AsyncClient:
         for call in tuple(self._calls):
             call.stop(ConnectionFailed("the client was closed", retryable=False))
         for limit in tuple(self._limits):
-            limit.reschedule(asyncio.get_running_loop().time())
+            limit.reschedule(0.0)  # at once
         if self._transport is not None:
             await self._transport.close()
         await self._door.close()
@@ -249,18 +250,24 @@ class AsyncClient:
         return partial(self._call, self._request(asked, messages, parameters, stream=stream), waits)
 
     def _request(self, asked: Any, messages: Any, parameters: dict[str, Any], *, stream: bool) -> ChatRequest:
-        from tenuto.client.messages import checked_request
+        if self._line is None:
+            with loading():
+                importlib.import_module("tenuto.client.stream")
+        import tenuto.client.messages as reading  # for each question: a `from` would cost five times as much
 
-        return checked_request(asked, messages, parameters, self._door.qualified, stream=stream)
+        return reading.checked_request(asked, messages, parameters, self._door.qualified, stream=stream)
 
     def _call(
         self, request: ChatRequest, waits: Timeouts, total_at: float | None = None, before: Before | None = None
     ) -> Call:
         line = self._opened()
-        from tenuto.client.exchange import Question
+        import tenuto.client.exchange as asking
+        import tenuto.client.pipeline as layers
+        import tenuto.client.stream as answering
 
-        question = Question(line, waits, total_at, before)
-        return Call(request, question, stacked(self._layers(), question.ask), self._now, self._calls)
+        question = asking.Question(line, waits, total_at, before)
+        handler = layers.stacked(self._layers(), question.ask)
+        return answering.Call(request, question, handler, self._now, self._calls)
 
     def _layers(self) -> tuple[Middleware, ...]:
         if self._given is None:
@@ -273,7 +280,7 @@ class AsyncClient:
         if self.closed:
             raise RuntimeError("the client is closed")
         if self._line is None:
-            with _loading():
+            with loading():
                 importlib.import_module("tenuto.client.exchange")  # the first question needs it
                 from tenuto.client.line import Line
 
@@ -286,6 +293,8 @@ class AsyncClient:
 
     def _sender(self, timeout: float | Timeouts | None) -> Callable[[Target, WireRequest], Awaitable[bytes]]:
         """Return what sends a plain request, with those layers of the middleware around it that know how."""
+        import asyncio
+
         from tenuto.client.watch import out_of_time
 
         line, waits = self._opened(), _waits(timeout, self._waits)
@@ -315,7 +324,7 @@ class AsyncClient:
 
 
 @contextmanager
-def _loading() -> Iterator[None]:
+def loading() -> Iterator[None]:
     """Load modules without looking for garbage meanwhile: they make none, and the looking costs a tenth of the time."""
     looking = gc.isenabled()
     gc.disable()
@@ -326,7 +335,15 @@ def _loading() -> Iterator[None]:
             gc.enable()
 
 
+def _streamed(start: Callable[[], Call]) -> AsyncStream:
+    from tenuto.client.stream import AsyncStream
+
+    return AsyncStream(start)
+
+
 def _total_at(waits: Timeouts) -> float | None:
+    import asyncio
+
     return None if waits.total is None else asyncio.get_running_loop().time() + waits.total
 
 

@@ -6,24 +6,17 @@ environment names beside it, and to no other; one that was passed goes where its
 
 from __future__ import annotations
 
-import asyncio
-import inspect
-import re
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from functools import cache
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, get_args
-from urllib.parse import urlsplit
 
 import msgspec
 
 from tenuto import settings
-from tenuto.client.http import shown
-from tenuto.client.simulated import Simulated
 from tenuto.core.target import Dialect, Provider, Target
-from tenuto.errors import LLMError, MissingKey, TenutoError
 
 if TYPE_CHECKING:
     from tenuto.client.parameters import Key, ProviderConfig
+    from tenuto.client.simulated import Simulated
 
 __all__ = ["SETTINGS", "Door", "Way"]
 
@@ -37,7 +30,6 @@ _HEADERS = {
     "x-goog-api-key": "x-goog-api-key",
     "api-key": "api-key",
 }
-_WORD = re.compile(r"\{(\w+)\}")
 
 
 class Way(msgspec.Struct, frozen=True):
@@ -61,10 +53,13 @@ class Way(msgspec.Struct, frozen=True):
         return f"{joined}{'&' if '?' in joined else '?'}{query}"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
+        from tenuto.client.http import shown
+
         return [("base_url", shown(self.base_url)), ("account", self.account)]
 
     def __repr__(self) -> str:
-        return f"Way({shown(self.base_url)!r}, account={self.account!r})"
+        (_, base_url), (_, account) = self.__rich_repr__()
+        return f"Way({base_url!r}, account={account!r})"
 
 
 class Door:
@@ -80,7 +75,9 @@ class Door:
         self._keys: dict[str, Key] = {}
         self._own: dict[str, Provider] = {}
         self._placed: set[str] = set()
-        self._simulated = Simulated()
+        self._simulator = ""
+        """The address of the simulator, if one was given."""
+        self._simulated: Simulated | None = None
         self._ways: dict[str, Way] = {}
         """The last way to each row: it is the same as long as address and key are."""
         if isinstance(providers, Mapping):
@@ -107,9 +104,9 @@ class Door:
 
     def target(self, model: str) -> Target:
         """Find whom a model is asked of. Raise `UnknownProvider`, or `LLMError` if no provider is named at all."""
-        from tenuto import providers
+        import tenuto.providers as table  # for each question: a `from` would cost several times as much
 
-        return providers.resolve(model, default_provider=self._default, own=self._own)
+        return table.resolve(model, default_provider=self._default, own=self._own)
 
     def row(self, name: str) -> Target:
         """Return the target for what is asked of a provider, not of a model."""
@@ -127,17 +124,19 @@ class Door:
 
         Raise `MissingKey`, which names the variable, or `TenutoError` for an address with a gap.
         """
+        import tenuto.client.endpoints as places  # who only makes a client needs none of it
+
         row = target.provider
         written = row.base_urls.get(target.dialect, row.base_url)
-        if row.plays and _WORD.search(written):
-            simulator, bound = await self._simulated.address(), True
-            base_url = _WORD.sub(lambda _: simulator, written)
+        if row.plays and places.has_gaps(written):
+            base_url, bound = places.joined(written, await self._simulators().address()), True
         else:
-            base_url, bound = self._address(row, target.dialect)
-        key, bearer = await self._key(row, bound=bound)
+            base_url, bound = places.address(row, target.dialect, placed=row.name in self._placed)
+        held, bearer = self._key(row, bound=bound)
+        key = places.clean(await places.called(held, row.name) if callable(held) else held, row.name)
         header = "authorization" if bearer else _HEADERS[row.auth]
         if not key and header not in given and (row.key_env or row.bearer_env) and row.auth != "none":
-            raise _missing(row, base_url, bound=bound)
+            raise places.missing(row, base_url, bound=bound)
         last = self._ways.get(row.name)
         if last is None or (last.base_url, last.secret, last.header, last.row) != (base_url, key, header, row):
             last = self._ways[row.name] = _way(row, base_url, key, header)
@@ -145,7 +144,8 @@ class Door:
 
     async def close(self) -> None:
         """Stop what was started to be asked."""
-        await self._simulated.close()
+        if self._simulated is not None:
+            await self._simulated.close()
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
@@ -184,7 +184,7 @@ class Door:
         if is_row(name):
             row = provider(name)
             if row.plays:  # its address depends on whose part it plays
-                self._simulated.given, base_url = base_url, ""
+                self._simulator, base_url = base_url, ""
             changed = {"base_url": base_url, "base_urls": {}} if base_url else {}
             row = msgspec.structs.replace(row, **changed, **({"dialect": dialect} if dialect else {}))
         elif base_url:
@@ -197,126 +197,37 @@ class Door:
         if "api_key" in config:
             self._keys[row.name] = _checked(config["api_key"], name)
 
-    # --- addresses ----------------------------------------------------------------------------------------------------
+    # --- addresses and keys -------------------------------------------------------------------------------------------
 
-    def _address(self, row: Provider, dialect: Dialect) -> tuple[str, bool]:
-        """Return the address, and whether it is one to which the row's keys from the environment may go."""
-        written = row.base_urls.get(dialect, row.base_url)
-        if row.name in self._placed and _origin(written) not in _known(row):
-            return _filled(row, written), False
-        named = (
-            settings.found(row.base_url_env) if row.name not in self._placed and dialect not in row.base_urls else ""
-        )
-        return _filled(row, _completed(named, row) if named else written), True
+    def _simulators(self) -> Simulated:
+        if self._simulated is None:
+            from tenuto.client.simulated import Simulated
 
-    async def _key(self, row: Provider, *, bound: bool) -> tuple[str, bool]:
-        """Return the key, and whether it goes out as a bearer token whatever the row says."""
+            self._simulated = Simulated()
+            self._simulated.given = self._simulator
+        return self._simulated
+
+    def _key(self, row: Provider, *, bound: bool) -> tuple[Key, bool]:
+        """Return the key, empty if there is none, and whether it goes out as a bearer token whatever the row says."""
         key = self._keys.get(row.name)
-        if key is None and row.name in self._own and not row.key_env:
+        if key is not None:
+            return key, False
+        if not bound or (row.name in self._own and not row.key_env):
             return "", False
-        if key is None:
-            if not bound:
-                return "", False
-            held = settings.found(row.key_env)
-            return (_clean(held, row.name), False) if held else (_clean(settings.found(row.bearer_env), row.name), True)
-        if not callable(key):
-            return _clean(key, row.name), False
-        # A function that does not await may wait all the same: for a token, for a keyring. It must not hold up the loop.
-        made = key() if inspect.iscoroutinefunction(key) else await asyncio.to_thread(_given, key, row.name)
-        return _clean(await made if inspect.isawaitable(made) else made, row.name), False
+        held = settings.found(row.key_env)
+        return held or settings.found(row.bearer_env), not held
 
 
 def _way(row: Provider, base_url: str, key: str, header: str) -> Way:
+    from tenuto.client.endpoints import host
     from tenuto.providers import fingerprint
 
     auth = {header: f"Bearer {key}" if header == "authorization" else key} if key else {}
-    host = "" if row.plays else urlsplit(base_url).netloc.rpartition("@")[2].lower()  # a simulator is whom it plays
-    return Way(base_url, auth, key, fingerprint(row, base_url, key), host, header, row)
-
-
-def _known(row: Provider) -> set[str]:
-    """Return the origins to which this row's keys from the environment belong."""
-    from tenuto.providers import is_row, provider
-
-    table = provider(row.name) if is_row(row.name) else None
-    if table is None:  # a row of one's own that names variables names them for its own address
-        return {_origin(row.base_url), *map(_origin, row.base_urls.values())}
-    addresses = [_filled(table, address, strict=False) for address in (table.base_url, *table.base_urls.values())]
-    named = settings.found(table.base_url_env)
-    return {_origin(address) for address in (*addresses, *([_completed(named, table)] if named else []))}
-
-
-@cache
-def _is_web(address: str) -> bool:
-    return urlsplit(address).scheme in ("http", "https")
-
-
-@cache
-def _origin(url: str) -> str:
-    parts = urlsplit(url)
-    port = f":{parts.port}" if parts.port and (parts.scheme, parts.port) not in (("https", 443), ("http", 80)) else ""
-    return f"{parts.scheme}://{parts.hostname}{port}".lower()
-
-
-def _completed(address: str, row: Provider) -> str:
-    """Add what an address from the environment leaves out: the scheme and port, and the path that SDKs add themselves."""
-    address, path = address.rstrip("/"), row.base_url_path
-    if "://" not in address:
-        own = urlsplit(row.base_url)
-        place, slash, rest = address.partition("/")
-        port = "" if urlsplit(f"//{place}").port or not own.port else f":{own.port}"
-        address = f"{own.scheme}://{place}{port}{slash}{rest}"
-    return address if not path or address.endswith(path) else address + path
-
-
-def _filled(row: Provider, address: str, *, strict: bool = True) -> str:
-    """Fill the words in braces from the environment."""
-    if "{" not in address and (not strict or _is_web(address)):
-        return address
-    for word in dict.fromkeys(_WORD.findall(address)):
-        if held := settings.found(row.fill.get(word, ())):
-            address = address.replace(f"{{{word}}}", held)
-    gaps = dict.fromkeys(_WORD.findall(address))
-    if gaps and strict:
-        variables = [" or ".join(row.fill.get(word, (word.upper(),))) for word in gaps]
-        raise TenutoError(
-            f"the address of {row.name!r} is {address}: set {' and '.join(variables)}, or pass "
-            f"providers={{{row.name!r}: {{'base_url': ...}}}}"
-        )
-    if strict and not _is_web(address):
-        raise TenutoError(f"the address of {row.name!r}, {shown(address)!r}, is not one of http:// or https://")
-    return address
-
-
-def _missing(row: Provider, base_url: str, *, bound: bool) -> MissingKey:
-    variables = (*row.key_env, *row.bearer_env)
-    held = next((name for name in variables if settings.value(name)), "")
-    if bound or not held:
-        return MissingKey(row.name, variables)
-    why = (
-        f"the one in {held} belongs to another address than {shown(base_url)}; pass keys={{{row.name!r}: ...}} if it "
-        "is to go there"
-    )
-    return MissingKey(row.name, variables, why=why)
-
-
-def _given(key: Callable[[], str | Awaitable[str]], name: str) -> str | Awaitable[str]:
-    try:
-        return key()
-    except StopIteration as exc:  # no thread can hand that on
-        raise LLMError(f"the function for the key of {name!r} has no more keys", provider=name) from exc
+    platform = "" if row.plays else host(base_url)  # a simulator is whom it plays
+    return Way(base_url, auth, key, fingerprint(row, base_url, key), platform, header, row)
 
 
 def _checked(key: Key, name: str) -> Key:
     if not callable(key) and not isinstance(key, str):
         raise TypeError(f"the key for {name!r} is a string, or a function that gives one; not {type(key).__name__}")
-    return key
-
-
-def _clean(key: str, name: str) -> str:
-    if not isinstance(key, str):
-        raise TypeError(f"the function for the key of {name!r} gave {type(key).__name__}, not a string")
-    key = key.strip()
-    if not key.isascii() or not key.isprintable():
-        raise LLMError(f"the key for {name!r} holds characters that no key has; is it the right one?", provider=name)
     return key
