@@ -11,7 +11,6 @@ from strategies import extras, json_values, names
 from tenuto.core import jsonio
 from tenuto.core.blocks import AnthropicMeta, Reasoning, Text, ToolUse
 from tenuto.core.events import (
-    ArgumentsDelta,
     ContentDelta,
     ContentDone,
     ContentStart,
@@ -334,21 +333,26 @@ def test_a_part_that_came_whole_is_started_grown_and_done():
     ]
 
 
-def test_a_call_that_came_whole_tells_its_arguments_once():
-    call = ToolUse("a", "f", '{"x":1}')
-    block, events, losses = told(lambda parts: parts.call(call))
+def test_a_part_that_came_whole_may_start_bare():
+    block, events, _ = told(lambda parts: parts.add(Text("Hi"), TextDelta("Hi"), Text("")))
 
-    assert block == call
-    assert events == [
-        ContentStart(0, 0, ToolUse("a", "f", "")),
-        ContentDelta(0, 0, ArgumentsDelta('{"x":1}')),
-        ContentDone(0, 0, call),
-    ]
-    assert losses == []
+    assert block == Text("Hi")
+    assert events[0] == ContentStart(0, 0, Text(""))
+    assert events[-1] == ContentDone(0, 0, Text("Hi"))
+
+
+def finished(call):
+    return told(lambda parts: parts.done(parts.start(ToolUse(call.id, call.name, "")), call))
+
+
+def test_arguments_that_are_json_are_not_broken():
+    call = ToolUse("a", "f", '{"x":1}')
+
+    assert finished(call) == (call, [ContentStart(0, 0, ToolUse("a", "f", "")), ContentDone(0, 0, call)], [])
 
 
 def test_arguments_that_are_not_json_are_kept_with_the_reason_and_a_loss():
-    block, events, losses = told(lambda parts: parts.call(ToolUse("a", "f", '{"x":')))
+    block, events, losses = finished(ToolUse("a", "f", '{"x":'))
 
     assert block.args == '{"x":'
     assert block.broken
@@ -362,7 +366,7 @@ def test_arguments_that_are_not_json_are_kept_with_the_reason_and_a_loss():
     "call", [ToolUse("a", "f", "select 1", "custom"), ToolUse("a", "f", ""), ToolUse("a", "f", "{", broken="known")]
 )
 def test_free_text_and_absent_arguments_are_not_broken(call):
-    assert told(lambda parts: parts.call(call))[0] == call
+    assert finished(call)[0] == call
 
 
 def test_what_is_no_piece_of_a_part_is_told_without_growing_it():

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from json.decoder import scanstring  # type: ignore[attr-defined]  # typeshed leaves it out; json itself exports it
 from typing import Any, NoReturn, TypeVar
 
@@ -27,6 +27,7 @@ __all__ = [
     "check",
     "elements",
     "encode",
+    "guarded",
     "lone_surrogates",
     "members",
     "object_text",
@@ -41,12 +42,14 @@ __all__ = [
 T = TypeVar("T")
 MAX_DEPTH = 200
 
-_members = msgspec.json.Decoder(dict[str, Raw])
-_elements = msgspec.json.Decoder(list[Raw])
-_raw = msgspec.json.Decoder(Raw)
-_any = msgspec.json.Decoder()
-_string = msgspec.json.Decoder(str)
-_encoder = msgspec.json.Encoder()
+_members = msgspec.json.Decoder(dict[str, Raw]).decode
+_elements = msgspec.json.Decoder(list[Raw]).decode
+_raw = msgspec.json.Decoder(Raw).decode
+_any = msgspec.json.Decoder().decode
+_string = msgspec.json.Decoder(str).decode
+_compact = msgspec.json.Encoder().encode
+_UNREAD = (msgspec.DecodeError, UnicodeError, RecursionError)
+"""What msgspec says of a text that it cannot read: others may."""
 # A string that never ends counts as one token, too: were it none, each quote inside it would be tried anew.
 _TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 _SPACE = re.compile(r"[ \t\n\r]*")
@@ -75,10 +78,16 @@ _scanner = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=str, pars
 _plain = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite, strict=True)
 
 
-def _guard(data: bytes) -> None:
-    """Refuse nesting over `MAX_DEPTH`. Strings are skipped, so brackets inside them do not count."""
-    if len(data) <= MAX_DEPTH or data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
-        return
+def guarded(data: bytes | str | Raw) -> bytes:
+    """Return the text as bytes; refuse nesting over `MAX_DEPTH`. A text that is no longer than that need not be asked."""
+    raw = _bytes(data) if isinstance(data, str) else bytes(data)
+    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH:
+        _measure(raw)
+    return raw
+
+
+def _measure(data: bytes) -> None:
+    """Count how deep a text nests. Strings are skipped, so brackets inside them do not count."""
     depth = 0
     for token in _TOKENS.finditer(data):
         first = data[token.start()]
@@ -90,28 +99,17 @@ def _guard(data: bytes) -> None:
             depth -= 1
 
 
-def _bytes(data: bytes | str | Raw) -> bytes:
-    if type(data) is bytes:
-        return data
-    if isinstance(data, str):
-        return data.encode("utf-8", "surrogatepass")
-    return bytes(data)
-
-
-def _text(data: bytes) -> str:
-    try:
-        return data.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError as exc:
-        raise JsonError(f"not UTF-8: {exc.reason} at byte {exc.start}") from None
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _attempt(fast: Callable[[bytes], T], slow: Callable[[str], T], data: bytes | str | Raw) -> T:
-    raw = _bytes(data)
-    _guard(raw)
+    """Read what msgspec did not: once more as bytes, since a `str` with half a character is none to it; then slowly."""
+    raw = guarded(data)
     try:
         return fast(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as first:
-        text = _text(raw)
+        text = as_text(raw)
         try:
             return slow(text)
         except JsonError:
@@ -192,35 +190,37 @@ def _slow_parse(text: str) -> Any:
     return _ended(text, end, found)
 
 
+# Each of these begins alike, and calls nobody on the way: splitting a reply into its fields is most of reading it.
+
+
 def members(data: bytes | str | Raw) -> dict[str, Raw]:
     """Split a JSON object into its members, each value as its exact text. A repeated key: the last one counts."""
-    return _attempt(_members.decode, _slow_members, data)
+    if len(data) > MAX_DEPTH:
+        data = guarded(data)
+    try:
+        return _members(data)
+    except _UNREAD:
+        return _attempt(_members, _slow_members, data)
 
 
 def elements(data: bytes | str | Raw) -> list[Raw]:
     """Split a JSON array into its elements, each as its exact text."""
-    return _attempt(_elements.decode, _slow_elements, data)
-
-
-def check(data: bytes | str | Raw) -> Raw:
-    """Return `data` as `Raw` after making sure that it is one JSON document; raise `JsonError` if it is not."""
-    raw = _attempt(_raw.decode, _slow_check, data)
-    _text(bytes(raw))  # msgspec does not look inside strings it skips
-    return raw
-
-
-def problem(data: bytes | str | Raw) -> str:
-    """Say why `data` is not JSON; empty if it is."""
+    if len(data) > MAX_DEPTH:
+        data = guarded(data)
     try:
-        check(data)
-    except JsonError as exc:
-        return str(exc) or "not JSON"
-    return ""
+        return _elements(data)
+    except _UNREAD:
+        return _attempt(_elements, _slow_elements, data)
 
 
 def parse(data: bytes | str | Raw) -> Any:
     """Decode to plain Python values. Numbers lose their spelling here: only for values that are ours to interpret."""
-    return _attempt(_any.decode, _slow_parse, data)
+    if len(data) > MAX_DEPTH:
+        data = guarded(data)
+    try:
+        return _any(data)
+    except _UNREAD:
+        return _attempt(_any, _slow_parse, data)
 
 
 def typed(data: bytes | str | Raw, kind: type[T]) -> T:
@@ -235,16 +235,32 @@ def typed(data: bytes | str | Raw, kind: type[T]) -> T:
     return _attempt(fast, slow, data)
 
 
+def check(data: bytes | str | Raw) -> Raw:
+    """Return `data` as `Raw` after making sure that it is one JSON document; raise `JsonError` if it is not."""
+    raw = _attempt(_raw, _slow_check, data)
+    as_text(raw)  # msgspec does not look inside strings it skips
+    return raw
+
+
+def problem(data: bytes | str | Raw) -> str:
+    """Say why `data` is not JSON; empty if it is."""
+    try:
+        check(data)
+    except JsonError as exc:
+        return str(exc) or "not JSON"
+    return ""
+
+
 def text_of(value: Raw | None, default: str = "") -> str:
     """Return a JSON string's value; `default` for null or absent; raise `JsonError` for anything else."""
     if value is None:
         return default
     try:
-        return _string.decode(value)  # a string nests nothing: no need to look at its depth
+        return _string(value)  # a string nests nothing: no need to look at its depth
     except (msgspec.DecodeError, UnicodeDecodeError):
         if bytes(value) == b"null":
             return default
-    found = _attempt(_string.decode, _slow_parse, value)
+    found = _attempt(_string, _slow_parse, value)
     if not isinstance(found, str):
         raise JsonError(f"Expected `str`, got `{bytes(value)[:40].decode('utf-8', 'replace')}`")
     return found
@@ -252,12 +268,20 @@ def text_of(value: Raw | None, default: str = "") -> str:
 
 def as_text(value: bytes | Raw) -> str:
     """Return the JSON text itself as a string."""
-    return _text(bytes(value))
+    try:
+        return str(value, "utf-8", "surrogatepass")
+    except UnicodeDecodeError as exc:
+        raise JsonError(f"not UTF-8: {exc.reason} at byte {exc.start}") from None
 
 
-def object_text(fields: Mapping[str, Raw]) -> str:
+def object_text(fields: dict[str, Raw]) -> str:
     """Join members into the text of an object; empty for none, so that "nothing extra" has one spelling."""
-    return as_text(encode(dict(fields))) if fields else ""
+    if not fields:
+        return ""
+    try:
+        return _compact(fields).decode()  # what is spliced cannot be infinite: `encode` would look for that
+    except UnicodeError:
+        return as_text(encode(fields))
 
 
 def lone_surrogates(text: str) -> bool:
@@ -294,7 +318,7 @@ def encode(value: Any) -> bytes:
 
 def _written(value: Any) -> bytes:
     try:
-        data = _encoder.encode(value)
+        data = _compact(value)
     except UnicodeEncodeError:
         return _escaped(value)
     if not data.isascii() and not _is_utf8(data):

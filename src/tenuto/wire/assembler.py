@@ -72,12 +72,11 @@ class Slot:
 
     def joined(self) -> Block:
         """Return the block with its pieces in it, or as it is where it cannot grow; nothing is consumed."""
-        field = GROWS.get(type(self.block)) if self.pieces else None
-        if field is not None:
-            self.pieces = ["".join(self.pieces)]
-            text = jsonio.whole(getattr(self.block, field) + self.pieces[0])
-            return msgspec.structs.replace(self.block, **{field: text})
-        return self.block
+        if not self.pieces or (field := GROWS.get(type(self.block))) is None:
+            return self.block
+        self.pieces = ["".join(self.pieces)]
+        text = jsonio.whole(getattr(self.block, field) + self.pieces[0])
+        return msgspec.structs.replace(self.block, **{field: text})
 
 
 class BlockAssembler:

@@ -9,11 +9,10 @@ in `error`; `finish` raises it. So no event is lost to an error that came in the
 
 from __future__ import annotations
 
-import functools
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from typing import ClassVar, TypeVar
+from collections.abc import Iterable
+from typing import ClassVar
 
 import msgspec
 from msgspec import Raw
@@ -21,7 +20,6 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.core.blocks import Block, ToolUse
 from tenuto.core.events import (
-    ArgumentsDelta,
     ContentDelta,
     ContentDone,
     ContentStart,
@@ -39,7 +37,6 @@ from tenuto.wire.sse import FrameReader
 
 __all__ = ["Decoder", "Parts", "merge_fields", "mint", "read", "read_whole"]
 
-T = TypeVar("T")
 _FAULTS = (
     ValueError,
     LookupError,
@@ -50,6 +47,8 @@ _FAULTS = (
     StreamAssemblyError,
 )
 """What reading malformed data can raise. msgspec's and our JSON errors are ValueErrors."""
+_RAISED = (LLMError, *_FAULTS)
+_NULL = Raw(b"null")
 
 
 def mint(seed: str, response_id: str, candidate: int, ordinal: int) -> str:
@@ -66,9 +65,9 @@ def merge_fields(kept: dict[str, Raw], came: Iterable[tuple[str, Raw]]) -> None:
     """
     for name, value in came:
         old = kept.get(name)
-        if old is None or bytes(old) == b"null":
+        if old is None or old == _NULL:
             kept[name] = value
-        elif bytes(value) != b"null":
+        elif value != _NULL:
             kept[name] = _merged(old, value)
 
 
@@ -131,18 +130,16 @@ class Parts:
         self.out.append(ContentDone(self.choice, slot.index, whole))
         return whole
 
-    def add(self, block: Block, delta: Delta | None = None) -> Block:
-        """Tell of a part that came whole: start, at most one delta, done."""
-        slot = self.start(block)
+    def add(self, block: Block, delta: Delta | None = None, bare: Block | None = None) -> Block:
+        """Tell of a part that came whole and is no call: start (as `bare`, if given), at most one delta, done."""
+        slot = self.assembler.begin(block)
+        slot.done = True
+        choice, index, out = self.choice, slot.index, self.out
+        out.append(ContentStart(choice, index, bare or block))
         if delta is not None:
-            self.tell(slot, delta)
-        return self.done(slot, block)
-
-    def call(self, block: ToolUse) -> Block:
-        """Tell of a call that came whole, its arguments as one delta."""
-        slot = self.start(msgspec.structs.replace(block, args=""))
-        self.tell(slot, ArgumentsDelta(block.args))
-        return self.done(slot, block)
+            out.append(ContentDelta(choice, index, delta))
+        out.append(ContentDone(choice, index, block))
+        return block
 
     def _checked(self, block: ToolUse, index: int) -> ToolUse:
         reason = jsonio.problem(block.args)
@@ -215,16 +212,15 @@ class Decoder(ABC):
                 self.heard += len(frames)
                 for name, data in frames:
                     self.frame(name, data)
-            except LLMError as exc:
-                self._fail(exc)
-            except _FAULTS as exc:
-                self._fail(self._unreadable(exc, data))
+            except _RAISED as exc:
+                self._fault(exc, data)
         return self.out.copy()
 
     def whole(self, body: bytes) -> list[Event]:
-        """Take a body that did not stream; return its events."""
+        """Take a body that did not stream, and so all the bytes; return its events."""
         self.out.clear()
-        self._guarded(functools.partial(self.body, body), body)
+        self._ended = True
+        self._body(body)
         return self.out.copy()
 
     def finish(self) -> list[Event]:
@@ -236,14 +232,17 @@ class Decoder(ABC):
         if not self._ended and self.error is None:
             self._drain()
         self._ended = True
-        if self.error is None and not self._guarded(self.complete, b"") and self.error is None:
-            message = f"the reply ended before its last event ({self.dialect})"
-            self._fail(IncompleteResponse(message, provider=self.target.provider.name))
-        response = self._guarded(functools.partial(self.response, partial=False), b"") if self.error is None else None
+        if self.error is None:
+            try:
+                if self.complete():
+                    self.out.append(MessageDone(self.response(partial=False)))
+                else:
+                    message = f"the reply ended before its last event ({self.dialect})"
+                    self._fail(IncompleteResponse(message, provider=self.target.provider.name))
+            except _RAISED as exc:
+                self._fault(exc, b"")
         if self.error is not None:
             raise self.error
-        assert response is not None
-        self.out.append(MessageDone(response))
         return self.out.copy()
 
     def partial(self) -> ChatResponse:
@@ -266,11 +265,22 @@ class Decoder(ABC):
         self._fail(error)
 
     def _drain(self) -> None:
-        for name, data in self._guarded(self._reader.close, b"") or ():
+        try:
+            frames = self._reader.close()
+        except _RAISED as exc:
+            self._fault(exc, b"")
+            return
+        for name, data in frames:
             if self._reader.whole:
-                self._guarded(functools.partial(self.body, data), data)
+                self._body(data)
             else:
                 self._last_frame(name, data)
+
+    def _body(self, data: bytes) -> None:
+        try:
+            self.body(data)
+        except _RAISED as exc:
+            self._fault(exc, data)
 
     def _last_frame(self, name: bytes, data: bytes) -> None:
         """Read the frame that was still open when the bytes ended; one that cannot be read was cut off."""
@@ -284,21 +294,16 @@ class Decoder(ABC):
             error.__cause__ = exc
             self._fail(error)
 
-    def _guarded(self, act: Callable[[], T], data: bytes) -> T | None:
-        try:
-            return act()
-        except LLMError as exc:
+    def _fault(self, exc: Exception, data: bytes) -> None:
+        """Fail with what was raised while `data` was read: an error of ours as it is, any other as an unreadable frame."""
+        if isinstance(exc, LLMError):
             self._fail(exc)
-        except _FAULTS as exc:
-            self._fail(self._unreadable(exc, data))
-        return None
-
-    def _unreadable(self, exc: BaseException, frame: bytes) -> ProtocolError:
+            return
         error = ProtocolError(
-            jsonio.printable(f"unreadable frame: {exc}"), provider=self.target.provider.name, frame=frame
+            jsonio.printable(f"unreadable frame: {exc}"), provider=self.target.provider.name, frame=data
         )
         error.__cause__ = exc
-        return error
+        self._fail(error)
 
     def _fail(self, error: LLMError) -> None:
         if self.error is None:

@@ -6,14 +6,17 @@ the normalised one, so nothing is lost by it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
-from msgspec import Raw
+from msgspec import Meta, Raw
 
 from tenuto.core import jsonio
 from tenuto.core.target import Loss
 
-__all__ = ["count", "less", "plain", "within"]
+__all__ = ["Count", "count", "less", "plain", "within"]
+
+Count: TypeAlias = Annotated[int, Meta(ge=0)]
+"""A count, where a whole usage object is read as a struct; one that does not fit is read count by count."""
 
 
 def plain(raw: Raw | None) -> Any:
@@ -26,14 +29,17 @@ def plain(raw: Raw | None) -> Any:
 
 def count(value: object) -> int | None:
     """Return a count: a whole number that is not below zero. Anything else is unknown."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-        return None
-    return int(value) if isinstance(value, int) or value.is_integer() else None
+    if type(value) is int:
+        return value if value >= 0 else None
+    return int(value) if isinstance(value, float) and value >= 0 and value.is_integer() else None
 
 
 def less(total: int | None, *parts: int | None) -> int | None:
     """Return what is left of a total beside its known parts."""
-    return None if total is None else total - sum(part or 0 for part in parts)
+    for part in parts:
+        if total is not None and part is not None:
+            total -= part
+    return total
 
 
 def within(name: str, part: int | None, total: int | None, losses: list[Loss]) -> int | None:

@@ -41,11 +41,12 @@ class _Loaded(Mapping[Dialect, T]):
         self._held: dict[str, T] = {}
 
     def __getitem__(self, dialect: Dialect) -> T:
-        if dialect not in self._held:
+        held = self._held.get(dialect)
+        if held is None:
             folder, decoder = _FOLDERS[dialect]
             module = importlib.import_module(f"{folder}.{self._module}")
-            self._held[dialect] = getattr(module, self._name or decoder)
-        return self._held[dialect]
+            held = self._held[dialect] = getattr(module, self._name or decoder)
+        return held
 
     def __iter__(self) -> Iterator[Dialect]:
         return iter(_FOLDERS)
@@ -89,19 +90,15 @@ def _without_stale(wire: WireRequest, request: ChatRequest, target: Target) -> W
 
 
 def _written(request: ChatRequest, target: Target) -> WireRequest:
-    adapted = adapt(
-        request.transcript,
-        target,
-        notes=request.foreign_reasoning == "note",
-        without=frozenset(request.without),
-    )
-    if adapted.messages is not request.transcript:
+    said = request.transcript
+    adapted = adapt(said, target, notes=request.foreign_reasoning == "note", without=frozenset(request.without))
+    if adapted.messages is not said:
         request = msgspec.structs.replace(request, messages=adapted.messages)
     fitted, losses = fit(request, target)
     wire = ENCODERS[target.dialect](fitted, target, losses)
     if not wire.losses:
         return msgspec.structs.replace(wire, losses=adapted.losses) if adapted.losses else wire
-    before = len(fitted.transcript) - len(request.transcript)
+    before = len(fitted.transcript) - len(adapted.messages)
     placed = (
         msgspec.structs.replace(loss, place=adapted.given(loss.place, before if at >= len(losses) else 0))
         for at, loss in enumerate(wire.losses)

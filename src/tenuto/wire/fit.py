@@ -13,9 +13,10 @@ import msgspec
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Block, Document, Image, Text
-from tenuto.core.messages import Content, Message, SystemMessage, ToolResult, ToolResults, UserMessage
+from tenuto.core.messages import Content, Message, SystemMessage, ToolResults, UserMessage
 from tenuto.core.request import ChatRequest, JsonSchema, ToolDefinition
 from tenuto.core.target import Loss, ModelTraits, Target
+from tenuto.wire.draft import given
 
 __all__ = ["fit"]
 
@@ -31,6 +32,8 @@ _SAMPLING = (
     "logprobs",
     "top_logprobs",
 )
+_PARAMETERS = ("tool_choice", "parallel_tool_calls", "response_format", "effort", "thinking", *_SAMPLING)
+"""What most rules look at, beside the tools; where none of it is given, those in `_ALWAYS` are all that can apply."""
 _RANKS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _TRANSLATED = ("budget", "toggle", "level", "disabled")
 """Modes in which the encoder can express an effort that the model has no word for."""
@@ -42,7 +45,8 @@ def fit(request: ChatRequest, target: Target) -> tuple[ChatRequest, tuple[Loss, 
     if not traits.known:
         return request, ()
     losses: list[Loss] = []
-    for rule in _RULES:
+    asked = request.tools or any(given(request, _PARAMETERS))
+    for rule in _RULES if asked else _ALWAYS:
         changes: dict[str, Any] = {}
         for change, loss in rule(request, target):
             changes |= change
@@ -91,11 +95,9 @@ def _sampling(request: ChatRequest, target: Target) -> Iterator[Change]:
     refused = traits.sampling in ("rejected", "ignored") or (
         traits.sampling == "only_without_reasoning" and thinks(request, traits)
     )
-    for name in _SAMPLING if refused else ():
-        value = getattr(request, name)
-        if value is not None:
-            why = "has no effect on" if traits.sampling == "ignored" else "is refused by"
-            yield {name: None}, Loss("sampling-refused", name, f"{value!r} {why} this model", "leave it out")
+    for name, value in given(request, _SAMPLING) if refused else ():
+        why = "has no effect on" if traits.sampling == "ignored" else "is refused by"
+        yield {name: None}, Loss("sampling-refused", name, f"{value!r} {why} this model", "leave it out")
 
 
 def _tools(request: ChatRequest, target: Target) -> Iterator[Change]:
@@ -196,33 +198,40 @@ def _functions_exclude_a_format(request: ChatRequest, target: Target) -> bool:
 
 
 def _media(request: ChatRequest, target: Target) -> Iterator[Change]:
+    messages = list(request.transcript)
+    shown = [
+        at
+        for at, message in enumerate(messages)
+        if isinstance(message, ToolResults)
+        or (isinstance(message, UserMessage) and not isinstance(message.content, str))
+    ]
+    if not shown:
+        return
     traits = target.traits
     refused: tuple[type[Block], ...] = tuple(
         kind
         for kind, takes in ((Image, traits.images_in), (Audio, traits.audio_in), (Document, traits.documents_in))
         if not takes
     )
-    messages, losses = list(request.transcript), list[Loss]()
-    for at, message in enumerate(messages):
-        messages[at] = _without(message, refused, f"messages[{at}]", losses)
+    losses: list[Loss] = []
+    for at in shown if refused else ():
+        messages[at] = _without(messages[at], refused, f"messages[{at}]", losses)
     for loss in losses:
         yield {"messages": tuple(messages)}, loss
 
 
 def _without(message: Message, refused: tuple[type[Block], ...], place: str, losses: list[Loss]) -> Message:
-    if isinstance(message, UserMessage) and not isinstance(message.content, str):
-        return msgspec.structs.replace(message, content=_kept(message.content, refused, place, losses))
     if isinstance(message, ToolResults):
-        return msgspec.structs.replace(
-            message, results=tuple(_result_without(r, refused, place, losses) for r in message.results)
-        )
+        results = [
+            result
+            if isinstance(result.content, str)
+            else msgspec.structs.replace(result, content=_kept(result.content, refused, place, losses))
+            for result in message.results
+        ]
+        return msgspec.structs.replace(message, results=tuple(results))
+    if isinstance(message, UserMessage) and not isinstance(message.content, str):
+        message = msgspec.structs.replace(message, content=_kept(message.content, refused, place, losses))
     return message
-
-
-def _result_without(result: ToolResult, refused: tuple[type[Block], ...], place: str, losses: list[Loss]) -> ToolResult:
-    if isinstance(result.content, str):
-        return result
-    return msgspec.structs.replace(result, content=_kept(result.content, refused, place, losses))
 
 
 def _kept(
@@ -251,3 +260,4 @@ _RULES = (
     _media,
     _format,
 )
+_ALWAYS = (_refused, _limit, _media)

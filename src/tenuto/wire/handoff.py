@@ -16,7 +16,8 @@ from __future__ import annotations
 import bisect
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from operator import is_, itemgetter
 
 import msgspec
 from msgspec.structs import replace
@@ -41,7 +42,18 @@ from tenuto.wire.call_ids import CallIds
 from tenuto.wire.foreign import Fate, Foreign
 from tenuto.wire.pairing import UNANSWERED, Answers, Call
 
-__all__ = ["FATES", "NOTHING", "UNANSWERED", "Adapted", "Fate", "adapt", "is_signed_part", "issued_by", "same_issuer"]
+__all__ = [
+    "FATES",
+    "NOTHING",
+    "UNANSWERED",
+    "Adapted",
+    "Fate",
+    "Issued",
+    "adapt",
+    "is_signed_part",
+    "issued_by",
+    "same_issuer",
+]
 
 FATES: dict[str, Fate] = {
     **foreign.RULES,
@@ -64,6 +76,9 @@ _BRIDGE = "(The tools have answered.)"
 _NOTE = "Notes of the assistant from earlier in this conversation:\n{}"
 _PLACE = re.compile(r"messages\[(\d+)\](?:\.blocks\[(\d+)\])?")
 _DATED = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|\d{3,4}|latest|preview(?:-\d{2}-\d{2,4})?)$")
+
+_WORDS = (SystemMessage, UserMessage)
+_BLOCK = itemgetter(1)  # of a place and its block
 
 Place = tuple[int, int]
 
@@ -111,15 +126,34 @@ def adapt(
     are blocks (message, place in it) that stay out although the target issued them, and with them goes what cannot stand
     without them; of a text or a call that says something by itself, it is only the signature or the id.
     """
-    if all(isinstance(said, SystemMessage | UserMessage) and isinstance(said.content, str) for said in messages):
+    for message in messages:  # no `all(...)`: a plain question comes no further, and pays a third less so
+        if not isinstance(message, _WORDS) or not isinstance(message.content, str):
+            break
+    else:
         return Adapted(messages)  # nothing of a model's is in it, and nothing could be foreign
     adapting = _Adapting(messages, target, without)
     said = _ended(list(adapting.through(notes=notes)), target, adapting.losses)
     losses = tuple(adapting.losses)
-    if len(said) == len(messages) and all(new is old for (_, new), old in zip(said, messages, strict=True)):
+    places, adapted = zip(*said, strict=True) if said else ((), ())
+    if _same(adapted, messages):
         return Adapted(messages, losses)
-    places, adapted = tuple(at for at, _ in said), tuple(message for _, message in said)
     return Adapted(adapted, losses, places, dict(adapting.moved(said)))
+
+
+def _same(new: tuple[object, ...], old: tuple[object, ...]) -> bool:
+    """Tell whether these are the very same things, not just equal ones."""
+    return len(new) == len(old) and all(map(is_, new, old))
+
+
+class Issued(dict[Origin, bool]):
+    """Whether the target issued what has an origin. Each is looked at once: the turns of a conversation share theirs."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+
+    def __missing__(self, origin: Origin) -> bool:
+        self[origin] = issued_by(origin, self._target)
+        return self[origin]
 
 
 def issued_by(origin: Origin, target: Target) -> bool:
@@ -168,10 +202,7 @@ class _Turn(msgspec.Struct):
 
     def changed(self, blocks: tuple[Block, ...]) -> AssistantMessage:
         """Return the message with these blocks; the very same one if it has them already."""
-        same = len(blocks) == len(self.message.blocks)
-        if same and all(new is old for new, old in zip(blocks, self.message.blocks, strict=True)):
-            return self.message
-        return replace(self.message, blocks=blocks)
+        return self.message if _same(blocks, self.message.blocks) else replace(self.message, blocks=blocks)
 
 
 class _Adapting:
@@ -181,15 +212,18 @@ class _Adapting:
         self.losses: list[Loss] = []
         self._messages = messages
         self._target = target
+        self._issued = Issued(target)
         self._without: dict[int, set[int]] = {}
         for at, place in without:
             self._without.setdefault(at, set()).add(place)
         self._turns: dict[int, _Turn] = {}
         self._calls: list[Call] = []
-        self._last_user = max((at for at, said in enumerate(messages) if isinstance(said, UserMessage)), default=-1)
+        self._last_user = -1
         for at, message in enumerate(messages):
             if isinstance(message, AssistantMessage):
                 self._take(message, at)
+            elif isinstance(message, UserMessage):
+                self._last_user = at
         self._name_calls()
         self._answers = Answers(messages, self._calls, self.losses)
 
@@ -202,9 +236,11 @@ class _Adapting:
                 if at in self._turns:
                     blocks.notes = told if notes and at < self._last_user else None
                     yield at, self._adapted(at, blocks)
-                    yield from ((at, answers) for answers in self._answers.behind(at))
+                    if answers := self._answers.behind(at):
+                        yield at, answers
             elif isinstance(message, ToolResults):
-                yield from ((at, answers) for answers in self._answers.alone(at))
+                if answers := self._answers.alone(at):
+                    yield at, answers
             elif isinstance(message, UserMessage):
                 yield at, self._asked(message, at, told)
                 told.clear()
@@ -226,14 +262,17 @@ class _Adapting:
     # --- which blocks go ----------------------------------------------------------------------------------------------
 
     def _take(self, message: AssistantMessage, at: int) -> None:
-        own = message.origin is not None and issued_by(message.origin, self._target)
+        own = message.origin is not None and self._issued[message.origin]
+        kept: Collection[int] = range(len(message.blocks))
         if message.incomplete:
             self._lose("incomplete-turn", f"messages[{at}]", f"a reply that was cut off: {str(message)[:80]}")
-            kept: set[int] = set()
-        else:
+            kept = ()
+        elif at in self._without:
             kept = self._kept(message, at, own=own)
             blocks = [(place, block) for place, block in enumerate(message.blocks) if place in kept]
             self._turns[at] = _Turn(message, self._unsigned(blocks, at, own=own), own)
+        else:
+            self._turns[at] = _Turn(message, list(enumerate(message.blocks)), own)
         for place, block in enumerate(message.blocks):
             if isinstance(block, ToolUse):
                 gone = "" if place in kept else "incomplete-turn" if message.incomplete else "left-out"
@@ -241,7 +280,7 @@ class _Adapting:
 
     def _kept(self, message: AssistantMessage, at: int, *, own: bool) -> set[int]:
         """Return the places of the blocks that go: all but those that are to be left out, and what hangs on them."""
-        named = {place for place in self._without.get(at, ()) if 0 <= place < len(message.blocks)}
+        named = {place for place in self._without[at] if 0 <= place < len(message.blocks)}
         out = {place for place in named if not is_signed_part(message.blocks[place])}
         hanging = set(_hanging(message.blocks, out)) - out if own else set[int]()
         for place in sorted(out | hanging):
@@ -255,7 +294,7 @@ class _Adapting:
         gaps. The parts of a message share its id.
         """
         gaps = own and len(blocks) < len(self._messages_blocks(at))
-        out = self._without.get(at, set())
+        out = self._without[at]
         ids = {block.meta.id for place, block in blocks if place in out and isinstance(block.meta, OpenAiMeta)}
         for n, (place, block) in enumerate(blocks):
             where = f"messages[{at}].blocks[{place}]"
@@ -292,10 +331,10 @@ class _Adapting:
         turn = self._turns[at]
         message = turn.message
         if turn.own:
-            return turn.changed(tuple(block for _, block in turn.blocks))
+            return turn.changed(tuple(map(_BLOCK, turn.blocks)))
         by_hand = message.origin is None
         turn.blocks = blocks.blocks(turn.blocks, at, by_hand=by_hand)
-        made = tuple(block for _, block in turn.blocks)
+        made = tuple(map(_BLOCK, turn.blocks))
         if by_hand:
             stopped = message.paused and not _waits(made)
             return replace(turn.changed(made), raw_stop=None) if stopped else turn.changed(made)

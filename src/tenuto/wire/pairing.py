@@ -7,8 +7,6 @@ later turn may stay open, and its answer stays where it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import msgspec
 from msgspec.structs import replace
 
@@ -39,7 +37,8 @@ class Call(msgspec.Struct):
     @property
     def later(self) -> bool:
         """Whether its provider itself allows the answer to come in a later turn."""
-        return bytes(fields_of(self.block.extra).get("async", b"")) == b"true"
+        extra = self.block.extra
+        return bool(extra) and bytes(fields_of(extra).get("async", b"")) == b"true"
 
 
 class Answers:
@@ -92,8 +91,8 @@ class Answers:
     def _open(self, turn: int) -> bool:
         return any(not call.gone for call in self._calls.get(turn, ()))
 
-    def behind(self, turn: int) -> Iterator[ToolResults]:
-        """Yield the message that answers the calls of a turn, if it has any; what is missing is made, with a `Loss`."""
+    def behind(self, turn: int) -> ToolResults | None:
+        """Return the message that answers the calls of a turn, if it has any; what is missing is made, with a `Loss`."""
         results: list[ToolResult] = []
         for call in self._calls.get(turn, ()):
             if call.gone or call.strayed:
@@ -104,14 +103,12 @@ class Answers:
                 place = f"messages[{turn}].blocks[{call.place}]"
                 self._losses.append(Loss("open-call", place, call.block.id[:80], "answer each call before you go on"))
                 results.append(ToolResult(call.name, UNANSWERED, is_error=True))
-        results += self._late.get(turn, [])
-        if results:
-            yield self._same(turn + 1, tuple(results))
+        results += self._late.get(turn, ())
+        return self._same(turn + 1, tuple(results)) if results else None
 
-    def alone(self, at: int) -> Iterator[ToolResults]:
-        """Yield what is left of a message of results in its own place: late answers behind a turn without calls."""
-        if at in self._late:
-            yield self._same(at, tuple(self._late[at]))
+    def alone(self, at: int) -> ToolResults | None:
+        """Return what is left of a message of results in its own place: late answers behind a turn without calls."""
+        return self._same(at, tuple(self._late[at])) if at in self._late else None
 
     def _same(self, at: int, results: tuple[ToolResult, ...]) -> ToolResults:
         """Return the message that stands there if it says just this."""

@@ -16,7 +16,7 @@ from tenuto.core import jsonio
 from tenuto.core.blocks import AnthropicMeta, AnthropicRedactedMeta, Reasoning
 from tenuto.core.messages import AssistantMessage, Message
 from tenuto.core.target import Target
-from tenuto.wire.handoff import issued_by
+from tenuto.wire.handoff import Issued
 
 __all__ = ["prefix_of", "stale"]
 
@@ -43,11 +43,12 @@ def stale(
     A thought that goes takes with it all that were given behind it; those that were given after it had gone stay. `without`
     are blocks that do not stand in the body.
     """
+    issued = Issued(target)
     thoughts = [
         (at, place, message.origin.prefix, _token(block))
         for at, message in enumerate(messages)
         if isinstance(message, AssistantMessage) and message.origin is not None and message.origin.prefix
-        if issued_by(message.origin, target)
+        if issued[message.origin]
         for place, block in enumerate(message.blocks)
         if isinstance(block, Reasoning) and (at, place) not in without
     ]

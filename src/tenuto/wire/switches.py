@@ -38,14 +38,16 @@ _OURS = ("stream_options",)
 def strip(draft: Draft, names: tuple[str, ...]) -> None:
     """Leave out what the provider refuses."""
     for name in names:
-        value = draft.body.pop(name, None)
-        if value is not None and name not in _OURS:
-            draft.lose("stripped-parameter", name, repr(value)[:200], "this provider does not take it")
+        if name in draft.body:
+            value = draft.body.pop(name)
+            if value is not None and name not in _OURS:
+                draft.lose("stripped-parameter", name, repr(value)[:200], "this provider does not take it")
 
 
 def rename(draft: Draft, names: dict[str, str]) -> None:
     """Call fields what the provider calls them."""
-    draft.body = {names.get(name, name): value for name, value in draft.body.items()}
+    if not names.keys().isdisjoint(draft.body):
+        draft.body = {names.get(name, name): value for name, value in draft.body.items()}
 
 
 def clamp(draft: Draft, bounds: dict[str, float | tuple[float, float]]) -> None:
@@ -116,10 +118,12 @@ class _Thinking:
 
 def think(draft: Draft, switches: ChatSwitches) -> None:
     """Ask for effort, thinking on or off, a budget, and readable reasoning, each where this provider wants it."""
+    wanted = draft.request.thinking
+    if wanted is None and draft.request.effort is None:
+        return
     asked = _Thinking(draft, switches)
     asked.weigh()
     asked.write()
-    wanted = draft.request.thinking
     if wanted is not None:
         if asked.mode == "between_tools":
             draft.lose("unsupported-parameter", "thinking.mode", "between_tools became on")
@@ -165,10 +169,11 @@ def _place(body: dict[str, Any], path: str, value: Any) -> None:
 
 def limit(draft: Draft, switches: ChatSwitches) -> None:
     """Limit the tokens of the answer, under the name that the model, or else the provider, knows."""
+    if draft.request.max_tokens is None:
+        return
     named = draft.target.traits.max_tokens_field
     field = named if named in ("max_tokens", "max_completion_tokens") else switches.max_tokens_field
-    if draft.request.max_tokens is not None:
-        draft.body[field] = draft.request.max_tokens
+    draft.body[field] = draft.request.max_tokens
 
 
 def alternate(messages: list[dict[str, Any]], switches: ChatSwitches) -> list[dict[str, Any]]:
@@ -209,6 +214,8 @@ def stop_sequences(draft: Draft, switches: ChatSwitches) -> None:
 def log_probabilities(draft: Draft, switches: ChatSwitches) -> None:
     """Ask for log probabilities: a flag and a number, or one number for both."""
     request = draft.request
+    if request.logprobs is None and request.top_logprobs is None:
+        return
     if not switches.logprobs_as_number:
         draft.put(logprobs=request.logprobs, top_logprobs=request.top_logprobs)
     elif request.logprobs:
@@ -221,7 +228,7 @@ def tool_choice(draft: Draft, switches: ChatSwitches) -> None:
     """Say which tool to call. Without tools there is nothing to choose, and providers refuse the field."""
     request = draft.request
     choice = request.tool_choice
-    if not draft.body.get("tools"):
+    if "tools" not in draft.body:
         if choice not in (None, "auto", "none"):
             draft.lose("unsupported-parameter", "tool_choice", repr(choice), "there are no tools to choose from")
         return

@@ -115,6 +115,15 @@ def test_more_thinking_than_output_is_clamped_with_a_loss():
     assert [loss.rule for loss in reply.losses] == ["contradicting-usage"]
 
 
+@pytest.mark.parametrize("odd", [None, "many", -1, 1.5, True, [3], {}])
+def test_what_is_no_count_leaves_the_others_as_they_are(odd):
+    details = {"thinking_tokens": 2, "odd": 1}
+    usage = {"input_tokens": odd, "output_tokens": 5.0, "output_tokens_details": details, "service_tier": "standard"}
+    told = stream(sse(start(usage={}), *end(usage=usage))).usage
+
+    assert told == Usage(output_tokens=3, reasoning_tokens=2)
+
+
 def test_server_tools_and_citations_keep_their_tokens():
     """The search, its result with its ciphertext, and the citation with its index, each in place."""
     call, result, said = stream(STREAMS["search, citations"]).message.blocks

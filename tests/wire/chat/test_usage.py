@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import Raw
 
 from tenuto.core.messages import Usage
@@ -104,3 +106,27 @@ def test_usage_that_is_no_object_is_a_loss():
 
     assert response.usage is None
     assert [loss.rule for loss in response.losses] == ["unreadable-usage"]
+
+
+SHARES = [
+    "cached_tokens",
+    "cache_write_tokens",
+    "cache_creation_tokens",
+    "reasoning_tokens",
+    "audio_tokens",
+    "text_tokens",
+]
+DETAILS = ["prompt_tokens_details", "prompt_token_details", "completion_tokens_details", "output_tokens_details"]
+HELD = st.none() | st.integers(-1, 200)
+COUNTS = st.fixed_dictionaries(
+    {},
+    optional=dict.fromkeys((*BASE, "prompt_cache_hit_tokens", "cached_tokens", "reasoning_tokens"), HELD)
+    | {name: st.none() | st.dictionaries(st.sampled_from(SHARES), HELD) for name in DETAILS},
+)
+
+
+@given(COUNTS, st.booleans())
+def test_a_field_that_nobody_knows_changes_no_count(counts, excludes):
+    odd = {**counts, "odd": "x"}
+
+    assert read(counts, output_excludes_reasoning=excludes) == read(odd, output_excludes_reasoning=excludes)

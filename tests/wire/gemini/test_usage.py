@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tenuto.core.messages import Usage
 from wire.gemini.cases import USAGE, chunk, text
@@ -76,3 +78,26 @@ def test_modalities_may_be_numbers():
 
 def test_tokens_from_tools_alone_are_input():
     assert used(toolUsePromptTokenCount=4, cachedContentTokenCount=2).usage.input_tokens == 4
+
+
+def test_usage_that_is_null_says_nothing():
+    """In a stream as in a body."""
+    counted = {"promptTokenCount": 2}
+    said = chunk(text("a"), reason="STOP", usageMetadata=None)
+
+    assert stream(said).usage is None
+    assert whole(said).usage is None
+    assert stream(chunk(text("a"), usageMetadata=counted), said).usage == Usage(input_tokens=2)
+
+
+SHARES = st.lists(
+    st.fixed_dictionaries({"modality": st.sampled_from(["TEXT", "AUDIO"]), "tokenCount": st.integers(0, 9)})
+)
+COUNTS = st.fixed_dictionaries(
+    {}, optional={name: st.integers(0, 9) if name.endswith("Count") else SHARES for name in USAGE}
+)
+
+
+@given(COUNTS)
+def test_a_field_that_nobody_knows_changes_no_count(counts):
+    assert used(**counts).usage == used(**counts, odd=1).usage

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tenuto.core.events import ContentDone, MessageDelta, MessageDone, MessageStart
 from tenuto.core.messages import Usage
@@ -143,6 +145,25 @@ def test_usage_that_contradicts_itself_is_clamped_with_a_loss():
     assert (reply.usage.audio_input_tokens, reply.usage.audio_output_tokens) == (2, 1)
     assert reply.usage.input_by_modality == {"text": 3, "audio": 2}
     assert rules(reply) == ["usage-contradiction"] * 2
+
+
+SHARES = ("cached_tokens", "cache_write_tokens", "reasoning_tokens", "audio_tokens", "text_tokens")
+HELD = st.none() | st.integers(-1, 9)
+COUNTS = st.fixed_dictionaries(
+    {},
+    optional=dict.fromkeys(("input_tokens", "output_tokens", "total_tokens"), HELD)
+    | {
+        name: st.dictionaries(st.sampled_from(SHARES), HELD)
+        for name in ("input_tokens_details", "output_tokens_details")
+    },
+)
+
+
+@given(COUNTS)
+def test_a_field_that_nobody_knows_changes_no_count(counts):
+    plain, odd = whole(usage=counts), whole(usage={**counts, "odd": "x"})
+
+    assert (plain.usage, plain.losses) == (odd.usage, odd.losses)
 
 
 @pytest.mark.parametrize("usage", [None, [], "odd", {}, {"input_tokens": "many", "input_tokens_details": None}])

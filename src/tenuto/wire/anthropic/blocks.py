@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Raw
@@ -35,8 +35,23 @@ DIALECT = "anthropic-messages"
 Fields = dict[str, Raw]
 
 
+class _PlainText(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    type: Literal["text"]  # a field, not a tag: a tag may be left out, a type not
+    text: str
+
+
+_plain_text = msgspec.json.Decoder(_PlainText).decode
+
+
 def read_block(raw: Raw) -> Block:
     """Read one content block; a type that nobody knows comes back as `Opaque`."""
+    try:
+        return Text(_plain_text(raw).text)  # most blocks: text, and nothing beside it
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _read(raw)
+
+
+def _read(raw: Raw) -> Block:
     fields = jsonio.members(raw)
     kind = jsonio.text_of(fields.get("type"))
     reader = _READERS.get(kind) or (_result if kind.endswith("_tool_result") else None)

@@ -21,24 +21,28 @@ def close_turns(messages: list[dict[str, Any]], places: list[str], draft: Draft)
     turns of nothing but space. `places` say where in the transcript each stands. Neighbours that come to stand together share a message.
     """
     closed: list[dict[str, Any]] = []
-    for at, (message, place) in enumerate(zip(messages, places, strict=True)):
+    last = messages[-1] if messages else None
+    for message, place in zip(messages, places, strict=True):
         role, content = message["role"], message["content"]
         if role == "assistant":
-            content = _closed(content, place, draft, last=at == len(messages) - 1)
-        elif role == "user" and _is_blank(content):
-            draft.lose("blank-turn", place, "a turn of nothing but space")
-            content = [{"type": "text", "text": NOTHING}]
-        if content and closed and closed[-1]["role"] == role == "user":
-            content = [*closed.pop()["content"], *content]
-        if content:
-            closed.append({**message, "content": content})
+            content = _closed(content, place, draft, last=message is last)
+            if not content:
+                continue
+        elif role == "user":
+            if _is_blank(content):
+                draft.lose("blank-turn", place, "a turn of nothing but space")
+                content = [{"type": "text", "text": NOTHING}]
+            if closed and closed[-1]["role"] == "user":
+                content = [*closed.pop()["content"], *content]
+        closed.append({"role": role, "content": content})
     return closed
 
 
 def _closed(content: list[Any], place: str, draft: Draft, *, last: bool) -> list[Any]:
+    kept = content
     # A last turn may be paused, and go on; code that calls our tools waits for their results in the next message.
-    goes_on = last or any(_kind(block) == "tool_use" for block in content)
-    kept = content if goes_on else _without_halves(content, place, draft)
+    if not last and "tool_use" not in (kinds := [_kind(block) for block in content]):
+        kept = _without_halves(content, kinds, place, draft)
     if kept and _kind(kept[-1]) == "thinking":
         draft.lose("reasoning-unfinished", place, "reasoning that nothing follows is left out")
         while kept and _kind(kept[-1]) == "thinking":
@@ -61,12 +65,19 @@ def _trimmed(content: list[Any], place: str, draft: Draft) -> list[Any]:
 
 def _is_blank(content: list[Any]) -> bool:
     """Tell whether a turn is nothing but space, which is refused."""
-    return all(_kind(block) == "text" and not str(block["text"]).strip() for block in content)
+    return not any(map(_says, content))
 
 
-def _without_halves(content: list[Any], place: str, draft: Draft) -> list[Any]:
+def _says(block: Any) -> bool:
+    return _kind(block) != "text" or bool(str(block["text"]).strip())
+
+
+def _without_halves(content: list[Any], kinds: list[str], place: str, draft: Draft) -> list[Any]:
+    calls = [at for at, kind in enumerate(kinds) if kind in CALLS]
+    if not calls:
+        return content
     answered = [block.get("tool_use_id") for block in content if isinstance(block, dict)]
-    halves = [at for at, block in enumerate(content) if _kind(block) in CALLS and block.get("id") not in answered]
+    halves = [at for at in calls if content[at].get("id") not in answered]
     for at in halves:
         name = content[at].get("name")
         draft.lose("unfinished-call", place, f"{name}: the provider never told its result")
@@ -79,7 +90,7 @@ def think_only_where_it_can(messages: list[dict[str, Any]], draft: Draft) -> Non
     """
     if draft.body.get("thinking", {}).get("type") != "enabled":
         return
-    first = ""
+    first: Any = ""
     for message in reversed(messages):
         kinds = [_kind(block) for block in message["content"]]
         if message["role"] == "assistant":
@@ -88,13 +99,13 @@ def think_only_where_it_can(messages: list[dict[str, Any]], draft: Draft) -> Non
             first = kinds[0]
         elif "tool_result" not in kinds:
             break
-    if first and first not in _THOUGHTS:
+    if first and isinstance(first, str) and first not in _THOUGHTS:
         del draft.body["thinking"]
         draft.lose(
             "thinking-off", "thinking", "the tool calls under way did not begin with thinking", "it can begin with the next question"
         )  # fmt: skip
 
 
-def _kind(block: Any) -> str:
-    kind = block.get("type") if isinstance(block, dict) else None
-    return kind if isinstance(kind, str) else ""
+def _kind(block: Any) -> Any:
+    """Return a block's type; one that was made by hand may say anything there."""
+    return block.get("type", "") if isinstance(block, dict) else ""

@@ -19,7 +19,6 @@ from tenuto.core.events import (
     ArgumentsDelta,
     CitationDelta,
     ContentDelta,
-    Delta,
     MessageDelta,
     MessageStart,
     SignatureDelta,
@@ -57,12 +56,9 @@ _TAKES: dict[type[Block], type] = {
     ToolUse: JsonPiece,
     ServerToolUse: JsonPiece,
 }
-_TELLS: dict[type | None, Callable[[str], Delta]] = {
-    TextPiece: TextDelta,
-    ThinkingPiece: ThinkingDelta,
-    JsonPiece: ArgumentsDelta,
-}
-_CONSTANT = {"type": b'"message"', "role": b'"assistant"'}
+_CONSTANT = {"type": Raw(b'"message"'), "role": Raw(b'"assistant"')}
+_NULL = Raw(b"null")
+_NOT_OPEN = (None, None)
 
 
 class AnthropicDecoder(Decoder):
@@ -96,14 +92,14 @@ class AnthropicDecoder(Decoder):
         except msgspec.DecodeError:
             self._cold(name, data)
             return
-        found = self._open.get(hot.index)
+        slot, takes = self._open.get(hot.index, _NOT_OPEN)
         delta = hot.delta
-        if found is None or found[1] is not type(delta):
+        if slot is None or takes is not type(delta):
             self._misplaced(hot)
             return
-        slot, piece = found[0], delta.piece
+        piece = delta.piece
         slot.pieces.append(piece)
-        self.out.append(ContentDelta(0, slot.index, _TELLS[found[1]](piece)))
+        self.out.append(ContentDelta(0, slot.index, delta.tells(piece)))
 
     def body(self, data: bytes) -> None:
         fields = jsonio.members(data)
@@ -192,23 +188,27 @@ class AnthropicDecoder(Decoder):
         self._id = jsonio.text_of(message.pop("id", None))
         self._model = jsonio.text_of(message.pop("model", None))
         for name, constant in _CONSTANT.items():
-            if bytes(message.get(name, Raw(b""))) == constant:
+            if message.get(name) == constant:
                 del message[name]
         content = message.pop("content", None)
         self._take_usage(message.pop("usage", None))
         self.out.append(MessageStart(self._id, self._model))
         for index, raw in enumerate(jsonio.elements(content) if content is not None else ()):
-            self._begin(index, raw)
-            self._end(index)
+            block = wire.read_block(raw)
+            if isinstance(block, Text | Reasoning) and block.text:
+                self._say(block)
+            else:
+                self._begin(index, block)
+                self._end(index)
         self._take_stop(message)
-        merge_fields(self._fields, message.items())
+        self._fields = message
 
     def _on_block_start(self, fields: Fields) -> None:
         index = jsonio.typed(fields["index"], int)
         if index in self._open:
             self.lose("duplicate-start", f"blocks[{index}]", jsonio.as_text(fields["content_block"])[:200])
             return
-        self._begin(index, fields["content_block"])
+        self._begin(index, wire.read_block(fields["content_block"]))
 
     def _on_block_stop(self, fields: Fields) -> None:
         index = jsonio.typed(fields["index"], int)
@@ -217,8 +217,13 @@ class AnthropicDecoder(Decoder):
         else:
             self.lose("orphan-stop", f"blocks[{index}]", "a stop for a block that is not open")
 
-    def _begin(self, index: int, raw: Raw) -> None:
-        block = wire.read_block(raw)
+    def _say(self, block: Text | Reasoning) -> None:
+        """Tell of a block that came whole: without its text at first, so that its deltas add up to it."""
+        bare = msgspec.structs.replace(block, text="")
+        delta = TextDelta(block.text) if isinstance(block, Text) else ThinkingDelta(block.text)
+        self._parts.add(msgspec.structs.replace(block, text=jsonio.whole(block.text)), delta, bare)
+
+    def _begin(self, index: int, block: Block) -> None:
         if isinstance(block, ToolUse | ServerToolUse):
             # The start frame holds a placeholder: pieces replace it, and it counts only where none come.
             self._inputs[index] = block.args
@@ -255,7 +260,7 @@ class AnthropicDecoder(Decoder):
         del fields["type"]
         self._take_usage(fields.pop("usage", None))
         delta = fields.pop("delta", None)
-        if delta is not None and bytes(delta) != b"null":
+        if delta is not None and delta != _NULL:
             changed = jsonio.members(delta)
             self._take_stop(changed)
             merge_fields(self._fields, changed.items())
@@ -382,11 +387,12 @@ class AnthropicDecoder(Decoder):
     # --- usage --------------------------------------------------------------------------------------------------------
 
     def _take_usage(self, raw: Raw | None) -> None:
-        if raw is not None and bytes(raw) != b"null":
+        if raw is not None and raw != _NULL:
             self._counted = None
-            for name, value in jsonio.members(raw).items():
-                if bytes(value) != b"null" or name not in self._usage:
-                    self._usage[name] = value
+            came = jsonio.members(raw)
+            if self._usage:
+                came = {name: value for name, value in came.items() if value != _NULL or name not in self._usage}
+            self._usage |= came
 
     def _counts(self) -> tuple[Usage | None, list[Loss]]:
         if self._counted is None:

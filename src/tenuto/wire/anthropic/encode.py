@@ -48,17 +48,19 @@ Wire = dict[str, Any]
 def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) -> WireRequest:
     """Write a request that is already adapted and fitted to its target. The same request gives the same bytes."""
     draft = Draft(request, target, losses)
-    draft.put(model=target.model)
+    draft.body["model"] = target.model
     messages = _Messages(draft)
     for at, message in enumerate(request.transcript):
         messages.take(message, f"messages[{at}]")
     messages.speak_up()
     system = messages.system(_format_notes(draft))
     write_options(draft)
-    draft.put(system=system)
+    if system is not None:
+        draft.body["system"] = system
     draft.body["messages"] = close_turns(messages.written, messages.places, draft)
-    think_only_where_it_can(draft.body["messages"], draft)
-    _container(draft)
+    if "thinking" in draft.body:
+        think_only_where_it_can(draft.body["messages"], draft)
+    _container(draft, messages.beside)
     if version := target.provider.anthropic.raw_predict:
         del draft.body["model"]
         draft.body["anthropic_version"] = version
@@ -77,6 +79,8 @@ def verbatim(message: AssistantMessage) -> list[Any]:
 def _format_notes(draft: Draft) -> list[str]:
     """Ask in words for JSON where the model has no better way."""
     wanted = draft.request.response_format
+    if wanted is None:
+        return []
     if wanted == "json_object":
         return ["Respond with valid JSON only."]
     if isinstance(wanted, JsonSchema) and draft.target.traits.structured_output != "native":
@@ -85,14 +89,14 @@ def _format_notes(draft: Draft) -> list[str]:
     return []
 
 
-def _container(draft: Draft) -> None:
-    """Name the container of the last turn where provider-run tools go on in it."""
-    request = draft.request
-    if request.container is not None:
-        draft.body["container"] = request.container
+def _container(draft: Draft, beside: str) -> None:
+    """Name the container of the last turn, which stands `beside` its blocks, where provider-run tools go on in it."""
+    if draft.request.container is not None:
+        draft.body["container"] = draft.request.container
         return
-    last = next((m for m in reversed(request.transcript) if isinstance(m, AssistantMessage)), None)
-    held = extra_fields(last.extra).get("container") if last is not None else None
+    if not beside:
+        return
+    held = extra_fields(beside).get("container")
     goes_on = any("type" in tool or "allowed_callers" in tool for tool in draft.body.get("tools", ()))
     if held is not None and bytes(held)[:1] == b"{" and goes_on:
         draft.put(container=jsonio.text_of(jsonio.members(held).get("id")) or None)
@@ -107,22 +111,24 @@ class _Messages:
         self.written: list[Wire] = []
         self.places: list[str] = []
         """Where in the transcript each of them stands: the last of those that share one."""
+        self.beside = ""
+        """The fields beside the blocks of the assistant's last turn."""
         self._unsaid = ""
         """Where the user had a turn and nothing to say in it."""
 
     def take(self, message: Message, place: str) -> None:
         match message:
-            case SystemMessage():
-                self._instruct(message, place)
             case UserMessage():
                 if message.name:
                     self._draft.lose("unsupported-field", f"{place}.name", message.name, "say it in the text")
-                parts = [part for p in message.parts if (part := self._part(p, place)) is not None]
-                self._say("user", parts, place)
+                self._say("user", self._asked(message.content, place), place)
             case ToolResults():
                 self._say("user", [self._result(result, place) for result in message.results], place)
             case AssistantMessage():
+                self.beside = message.extra
                 self._say("assistant", self._turn(message, place), place)
+            case SystemMessage():
+                self._instruct(message, place)
 
     def speak_up(self) -> None:
         """Let something stand for a turn in which the user says nothing: two turns of the assistant's are not one."""
@@ -137,6 +143,8 @@ class _Messages:
         for message in self._system:
             parts += [Text(message.content)] if isinstance(message.content, str) else message.content
         parts += map(Text, notes)
+        if not parts:
+            return None
         if any(part.cache or part.extra for part in parts):
             said = (p for p in parts if p.text)
             return [
@@ -161,18 +169,23 @@ class _Messages:
             if role == "user" and not (self.written and self.written[-1]["role"] == role):
                 self._unsaid = place
             return
-        if role == "assistant":
+        if self._unsaid and role == "assistant":
             self.speak_up()
         self._unsaid = ""
         if self.written and self.written[-1]["role"] == role:
             content = self.written.pop()["content"] + content
             self.places.pop()
-        if role == "user":
+        if role == "user" and len(content) > 1:
             content = [c for c in content if _is_result(c)] + [c for c in content if not _is_result(c)]
         self.written.append({"role": role, "content": content})
         self.places.append(place)
 
     # --- what is said to the model ------------------------------------------------------------------------------------
+
+    def _asked(self, content: str | tuple[Content, ...], place: str) -> list[Any]:
+        if isinstance(content, str):
+            return [{"type": "text", "text": content}] if content else []
+        return [part for p in content if (part := self._part(p, place)) is not None]
 
     def _part(self, part: Content, place: str) -> Wire | Raw | str | None:
         written: Wire | Raw | str | None = None
@@ -201,21 +214,22 @@ class _Messages:
     # --- what the model said ------------------------------------------------------------------------------------------
 
     def _turn(self, message: AssistantMessage, place: str) -> list[Any]:
-        written = (self._block(block, f"{place}.blocks[{at}]") for at, block in enumerate(message.blocks))
-        return [block for block in written if block is not None]
+        return [
+            written
+            for at, block in enumerate(message.blocks)
+            if (written := self._block(block, f"{place}.blocks[{at}]")) is not None
+        ]
 
     def _block(self, block: Block, place: str) -> Wire | Raw | str | None:
         match block:
-            case Text(text=""):
-                return None
+            case Text():
+                return self._text(block)
             case Reasoning():
                 return self._reasoning(block, place)
             case ToolUse():
                 return self._call(block, place)
             case Refusal(text=text):
                 return {"type": "text", "text": text} if text else None
-            case Text():
-                return {**_written(wire.write_block(block)), **cache_mark(block.cache)}
             case Opaque() if block.dialect != DIALECT:
                 self._draft.lose("unreadable-block", place, "a block of another dialect or a later version")
                 return None
@@ -224,6 +238,12 @@ class _Messages:
         except KeyError:
             self._draft.lose("unsupported-content", place, f"{type(block).__name__} in an assistant's turn")
             return None
+
+    def _text(self, block: Text) -> Wire | Raw | str | None:
+        if not block.text:
+            return None
+        written = wire.write_block(block)
+        return {**_written(written), **cache_mark(block.cache)} if block.cache else written
 
     def _reasoning(self, block: Reasoning, place: str) -> Wire | Raw | str | None:
         if isinstance(block.meta, AnthropicMeta | AnthropicRedactedMeta):

@@ -16,27 +16,41 @@ RESERVE = 4096
 """What is left for the answer when a thinking budget would fill the whole limit."""
 BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh": 24576, "max": 32768}
 INTERLEAVED = "interleaved-thinking-2025-05-14"
-_NO_WORD = ("seed", "frequency_penalty", "presence_penalty", "logprobs", "top_logprobs", "logit_bias", "verbosity")
-_NO_SOUND = ("modalities", "audio", "store")
+_NO_WORD = (
+    "seed",
+    "frequency_penalty",
+    "presence_penalty",
+    "logprobs",
+    "top_logprobs",
+    "logit_bias",
+    "verbosity",
+    "modalities",
+    "audio",
+    "store",
+)
 
 
 def write_options(draft: Draft) -> None:
     """Write all parameters; what this dialect has no word for becomes a `Loss`."""
     request = draft.request
-    _tools(draft)
+    if request.tools or request.tool_choice is not None:
+        _tools(draft)
     _sampling(draft)
     limit = request.max_tokens
     draft.body["max_tokens"] = draft.target.traits.max_output or DEFAULT_MAX_TOKENS if limit is None else limit
-    _thinking(draft)
-    _output_config(draft)
+    if request.thinking is not None or request.effort is not None:
+        _thinking(draft)
+    if request.response_format is not None or request.effort is not None:
+        _output_config(draft)
     if request.user is not None:
         draft.body["metadata"] = {"user_id": request.user}
-    draft.put(service_tier=request.service_tier)
+    if request.service_tier is not None:
+        draft.body["service_tier"] = request.service_tier
     if request.cache is not None and request.cache != "off":
         draft.body |= cache_mark(request.cache)
     if request.stream:
         draft.body["stream"] = True
-    draft.unsupported(*_NO_WORD, *_NO_SOUND)
+    draft.unsupported(*_NO_WORD)
     if request.n is not None and request.n != 1:
         draft.lose("unsupported-parameter", "n", str(request.n), "ask several times")
 
@@ -54,7 +68,10 @@ def _sampling(draft: Draft) -> None:
         if clamped != request.temperature:
             draft.lose("clamped", "temperature", f"{request.temperature} became {clamped}")
         draft.body["temperature"] = clamped
-    draft.put(top_p=request.top_p, top_k=request.top_k)
+    if request.top_p is not None:
+        draft.body["top_p"] = request.top_p
+    if request.top_k is not None:
+        draft.body["top_k"] = request.top_k
     if request.stop is not None:
         stops = [request.stop] if isinstance(request.stop, str) else list(request.stop)
         draft.put(stop_sequences=stops or None)

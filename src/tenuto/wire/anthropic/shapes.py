@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 
+from tenuto.core.events import ArgumentsDelta, TextDelta, ThinkingDelta
 from tenuto.core.messages import StopReason
 
 __all__ = [
@@ -22,14 +25,17 @@ __all__ = [
 
 
 class TextPiece(msgspec.Struct, tag="text_delta", tag_field="type", forbid_unknown_fields=True, gc=False):
+    tells: ClassVar = TextDelta
     piece: str = msgspec.field(name="text")
 
 
 class ThinkingPiece(msgspec.Struct, tag="thinking_delta", tag_field="type", forbid_unknown_fields=True, gc=False):
+    tells: ClassVar = ThinkingDelta
     piece: str = msgspec.field(name="thinking")
 
 
 class JsonPiece(msgspec.Struct, tag="input_json_delta", tag_field="type", forbid_unknown_fields=True, gc=False):
+    tells: ClassVar = ArgumentsDelta
     piece: str = msgspec.field(name="partial_json")
 
 
@@ -39,7 +45,10 @@ class BlockDelta(msgspec.Struct, tag="content_block_delta", tag_field="type", fo
 
 
 HOT = msgspec.json.Decoder(BlockDelta)
-"""Reads the three deltas that make up nearly all of a stream; everything else falls through to the table of frames."""
+"""Reads the three deltas that make up nearly all of a stream; everything else falls through to the table of frames.
+
+Each knows what it `tells`: the delta of our own events that it gives rise to.
+"""
 
 STOP_REASONS: dict[str, StopReason] = {
     "end_turn": "stop",

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+import msgspec
 from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.messages import Usage
 from tenuto.core.target import Loss
-from tenuto.wire.counts import count, less, plain, within
+from tenuto.wire.counts import Count, count, less, plain, within
 
 __all__ = ["usage_of"]
+
+
+class _Details(msgspec.Struct, forbid_unknown_fields=True):
+    thinking_tokens: Count | None = None
+
+
+class _Counts(msgspec.Struct):
+    input_tokens: Count | None = None
+    cache_read_input_tokens: Count | None = None
+    cache_creation_input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    output_tokens_details: _Details | None = None
+
+
+_counts = msgspec.json.Decoder(_Counts).decode
 
 
 def usage_of(fields: dict[str, Raw]) -> tuple[Usage | None, list[Loss]]:
@@ -17,15 +33,30 @@ def usage_of(fields: dict[str, Raw]) -> tuple[Usage | None, list[Loss]]:
     if not fields:
         return None, []
     losses: list[Loss] = []
-    details = fields.get("output_tokens_details")
-    inner = jsonio.members(details) if details is not None and bytes(details)[:1] == b"{" else {}
-    output = count(plain(fields.get("output_tokens")))
-    thought = within("reasoning_tokens", count(plain(inner.get("thinking_tokens"))), output, losses)
+    try:
+        found = _counts(msgspec.json.encode(fields))
+    except (msgspec.DecodeError, UnicodeError):
+        found = _loose(fields)
+    details, output = found.output_tokens_details, found.output_tokens
+    thought = within("reasoning_tokens", details.thinking_tokens, output, losses) if details is not None else None
     usage = Usage(
-        input_tokens=count(plain(fields.get("input_tokens"))),
-        cache_read_tokens=count(plain(fields.get("cache_read_input_tokens"))),
-        cache_write_tokens=count(plain(fields.get("cache_creation_input_tokens"))),
+        input_tokens=found.input_tokens,
+        cache_read_tokens=found.cache_read_input_tokens,
+        cache_write_tokens=found.cache_creation_input_tokens,
         output_tokens=less(output, thought),
         reasoning_tokens=thought,
     )
     return usage, losses
+
+
+def _loose(fields: dict[str, Raw]) -> _Counts:
+    """Read each count by itself: one that is none leaves the others as they are."""
+    details = fields.get("output_tokens_details")
+    inner = jsonio.members(details) if details is not None and bytes(details)[:1] == b"{" else {}
+    return _Counts(
+        count(plain(fields.get("input_tokens"))),
+        count(plain(fields.get("cache_read_input_tokens"))),
+        count(plain(fields.get("cache_creation_input_tokens"))),
+        count(plain(fields.get("output_tokens"))),
+        _Details(count(plain(inner.get("thinking_tokens")))),
+    )

@@ -96,9 +96,10 @@ def _content(blocks: tuple[Block, ...], *, listed: bool) -> str | list[Any] | No
             found.append(chunks.thinking_object(block))
         elif isinstance(block, Opaque) and _home(block) == "content":
             found.append(_raw(block))
-    if any(not isinstance(part, str) for part in found):
+    texts = [part for part in found if isinstance(part, str)]
+    if len(texts) < len(found):
         return [{"type": "text", "text": part} if isinstance(part, str) else part for part in found]
-    return "".join(part for part in found if isinstance(part, str)) if found else None
+    return "".join(texts) if found else None
 
 
 def _put_reasoning(found: Fields, blocks: tuple[Block, ...]) -> None:
@@ -233,7 +234,7 @@ def assistant_object(message: AssistantMessage, draft: Draft, place: str) -> Fie
         )
     fields = extra_fields(message.extra)
     found: Fields = {"role": "assistant"}
-    content = _content(blocks, listed=bytes(fields.get("content", b"")) == b"[]")
+    content = _content(blocks, listed="content" in fields and bytes(fields["content"]) == b"[]")
     found["content"] = content or (None if sending.switches.null_content else "")
     _send_reasoning(found, blocks, sending)
     _put_calls(found, blocks, _call_strict)
@@ -248,8 +249,10 @@ def assistant_object(message: AssistantMessage, draft: Draft, place: str) -> Fie
     if len(found) == 2 and not content:
         draft.lose("empty-message", place, "an assistant's message with nothing to send")
         return None
-    replayed = {name: fields[name] for name in sending.switches.replayed_fields if name in fields}
-    return {**found, **{name: value for name, value in replayed.items() if name not in found}}
+    for name in sending.switches.replayed_fields if fields else ():
+        if name in fields:
+            found.setdefault(name, fields[name])
+    return found
 
 
 def _send_reasoning(found: Fields, blocks: tuple[Block, ...], sending: _Sending) -> None:
@@ -264,8 +267,9 @@ def _send_reasoning(found: Fields, blocks: tuple[Block, ...], sending: _Sending)
         if field not in ("think", "content") and sending.wanted:
             found[field] = found.get(field, "") + block.text
     home = sending.switches.reasoning_field
-    silent = not found.keys() & {"reasoning_content", "reasoning", "reasoning_details"}
-    if silent and sending.switches.empty_reasoning and sending.wanted and sending.has_calls and home != "content":
+    if not (sending.switches.empty_reasoning and sending.wanted and sending.has_calls) or home == "content":
+        return
+    if found.keys().isdisjoint(("reasoning_content", "reasoning", "reasoning_details")):
         found["reasoning" if home == "reasoning_details" else home] = ""
 
 

@@ -143,7 +143,11 @@ class Calls:
 
     def all_open(self, pieces: Iterable[CallPiece]) -> bool:
         """Tell whether each piece only goes on with a call that has begun."""
-        return all((call := self.by_index.get(piece.index)) is not None and call.slot is not None for piece in pieces)
+        for piece in pieces:
+            call = self.by_index.get(piece.index)
+            if call is None or call.slot is None:
+                return False
+        return True
 
     def take(self, fields: Fields, *, whole: bool) -> None:
         """Take one element of a list of calls: a whole call, or a piece of one."""
@@ -210,6 +214,8 @@ class Calls:
 
     def close(self) -> None:
         """Finish every call that is open."""
+        if not self._open:
+            return
         opened, self._open, self._legacy = self._open, [], None
         self.by_index.clear()
         self._by_pair.clear()

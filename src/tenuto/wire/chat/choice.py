@@ -11,7 +11,7 @@ that a block could have held but did not, because they were null or empty, stay 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import msgspec
 from msgspec import Raw
@@ -43,6 +43,7 @@ __all__ = ["ChoiceState"]
 
 Fields: TypeAlias = dict[str, Raw]
 _REASONING = ("reasoning_content", "reasoning")
+_THOUGHTS = frozenset((*_REASONING, "reasoning_details"))
 _NULL = b"null"
 _LIST = Raw(b"[]")
 
@@ -87,20 +88,13 @@ class ChoiceState:
         """Take the fields of a delta, or of a whole message."""
         self._whole = whole
         self._take_role(delta.pop("role", None))
-        self._take_reasoning(delta)
+        if not _THOUGHTS.isdisjoint(delta):
+            self._take_reasoning(delta)
         if (content := delta.pop("content", None)) is not None:
             self._take_content(content)
-        for name, act in (
-            ("annotations", self._take_annotations),  # before whatever ends the text that they are about
-            ("images", self._take_images),
-            ("tool_calls", self._take_calls),
-            ("function_call", self._take_function_call),
-            ("audio", self._take_audio),
-            ("refusal", self._take_refusal),
-        ):
-            raw = delta.pop(name, None)
-            if raw is not None and not act(raw):
-                merge_fields(self.fields, ((name, raw),))
+        for name, act in self._takers:
+            if name in delta and not act(self, raw := delta.pop(name)):
+                self.note(name, raw)
         merge_fields(self.fields, delta.items())
 
     def _take_role(self, raw: Raw | None) -> None:
@@ -345,17 +339,22 @@ class ChoiceState:
         if self.said is None:
             return
         slot, self.said = self.said, None
-        block = slot.joined()
         citations = self._citations()
+        if not citations and not self._chunk.said:
+            self.parts.done(slot)
+            return
         for citation in citations:
             self.parts.tell(slot, CitationDelta(citation))
         extra, self._chunk.said = jsonio.object_text(self._chunk.said), {}
-        self.parts.done(slot, msgspec.structs.replace(block, citations=citations, extra=extra))
+        self.parts.done(slot, msgspec.structs.replace(slot.joined(), citations=citations, extra=extra))
 
     def _citations(self) -> tuple[UrlCitation, ...]:
         """Take the citations that have come since the text before; sources beside the choices count once."""
-        fresh, self._cited = self._annotations[self._cited :], len(self._annotations)
+        fresh = self._annotations[self._cited :]
         sources = [] if self._sourced else from_sources(self._sources)
+        if not fresh and not sources:
+            return ()
+        self._cited = len(self._annotations)
         self._sourced = self._sourced or bool(sources)
         return (*from_annotations(fresh), *sources)
 
@@ -455,3 +454,12 @@ class ChoiceState:
             rest = jsonio.members(fields["logprobs"]) if bytes(fields["logprobs"])[:1] == b"{" else {}
             fields["logprobs"] = Raw(jsonio.encode({**rest, **lists}))
         return jsonio.object_text(fields)
+
+    _takers: ClassVar[tuple[tuple[str, Callable[[ChoiceState, Raw], bool]], ...]] = (
+        ("annotations", _take_annotations),  # before whatever ends the text that they are about
+        ("images", _take_images),
+        ("tool_calls", _take_calls),
+        ("function_call", _take_function_call),
+        ("audio", _take_audio),
+        ("refusal", _take_refusal),
+    )

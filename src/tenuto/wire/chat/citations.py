@@ -34,6 +34,8 @@ def from_annotations(annotations: Iterable[Raw]) -> list[UrlCitation]:
 
 def from_sources(fields: Mapping[str, Raw]) -> list[UrlCitation]:
     """Read the lists beside the choices: `citations` (addresses, in the order of their numbers) and `search_results`."""
+    if "citations" not in fields and "search_results" not in fields:
+        return []
     results = {
         item["url"]: item
         for item in _list(fields.get("search_results"))

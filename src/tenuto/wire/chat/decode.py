@@ -41,7 +41,8 @@ _HOT = HOT.decode
 _ENVELOPE: Callable[[object], tuple[object, ...]] = operator.attrgetter(
     "system_fingerprint", "service_tier", "provider"
 )
-_NOTHING = (b"null", b"{}", b'""', b"[]", b"false", b"0")
+_NULL = Raw(b"null")
+_NOTHING = (_NULL, Raw(b"{}"), Raw(b'""'), Raw(b"[]"), Raw(b"false"), Raw(b"0"))
 
 
 class ChatDecoder(Decoder):
@@ -118,10 +119,10 @@ class ChatDecoder(Decoder):
         elif delta.content is not UNSET:
             state.shape(_spelt(delta.content))
         for piece in delta.tool_calls or ():
-            call = state.calls.by_index[piece.index]
-            if piece.function.arguments:
-                self.out.append(ContentDelta(state.index, call.place, ArgumentsDelta(piece.function.arguments)))
-            call.grow(piece.function.arguments)
+            call, more = state.calls.by_index[piece.index], piece.function.arguments
+            if more:
+                self.out.append(ContentDelta(state.index, call.place, ArgumentsDelta(more)))
+            call.grow(more)
 
     @staticmethod
     def _reason(state: ChoiceState, delta: ChunkDelta) -> None:
@@ -158,7 +159,7 @@ class ChatDecoder(Decoder):
         fields = jsonio.members(data)
         if error := self._error(fields, data):
             raise error
-        if bytes(fields.get("choices", b"null")) == b"null":
+        if fields.get("choices", _NULL) == _NULL:
             raise ProtocolError("the body holds no choices", provider=self.target.provider.name, frame=data)
         self._read(fields, data, whole=True)
         self._done = True
@@ -214,15 +215,15 @@ class ChatDecoder(Decoder):
     # --- a frame, field by field --------------------------------------------------------------------------------------
 
     def _read(self, fields: Fields, data: bytes, *, whole: bool) -> None:
-        error = self._error(fields, data)
-        choices = fields.pop("choices", Raw(b"null"))
+        error = None if whole else self._error(fields, data)
+        choices = fields.pop("choices", _NULL)
         usage = fields.pop("usage", None)
         self._name(fields)
         for name in PADDING:
             fields.pop(name, None)
         self._settle_created()
         self._keep(self._fields, fields)
-        found = [jsonio.members(raw) for raw in jsonio.elements(choices)] if bytes(choices) != b"null" else []
+        found = [jsonio.members(raw) for raw in jsonio.elements(choices)] if choices != _NULL else []
         if found or self._id:
             self._begin()
         self._count(usage, fields, found)
@@ -240,34 +241,33 @@ class ChatDecoder(Decoder):
     def _error(self, fields: Fields, data: bytes) -> LLMError | None:
         """Find an error wherever hosts put one; the frame may hold more, which is read before it is raised."""
         provider = self.target.provider.name
-        if bytes(fields.get("error", b"null")) not in _NOTHING:
+        if fields.get("error", _NULL) not in _NOTHING:
             return failure(data, provider=provider)
         inner = fields.get("x_groq")
         told = jsonio.members(inner).get("error") if inner is not None and bytes(inner)[:1] == b"{" else None
-        if told is not None and bytes(told) not in _NOTHING:
+        if told is not None and told not in _NOTHING:
             return failure(jsonio.encode({"error": told}), provider=provider)
         status = fields.get("base_resp")
         code = jsonio.members(status).get("status_code") if status is not None and bytes(status)[:1] == b"{" else None
-        if code is not None and bytes(code) not in _NOTHING:
+        if code is not None and code not in _NOTHING:
             return failure(jsonio.encode({"error": {"message": jsonio.as_text(status or b"")}}), provider=provider)
         return None
 
     def _name(self, fields: Fields) -> None:
         """Take the reply's id and model: the first that are given. What is no text stays among the other fields."""
-        for name in ("id", "model"):
-            raw = fields.get(name)
-            if raw is None or bytes(raw)[:1] != b'"':
-                continue
-            word = jsonio.text_of(fields.pop(name))
-            held = self._id if name == "id" else self._model
-            if held and word and word != held and name not in self._changed:
-                self._changed.add(name)
-                self.lose("changed-field", name, f"{held} became {word} within one reply")
-            elif name == "id":
-                self._id = held or word
-            else:
-                self._model = held or word
+        self._id = self._first("id", self._id, fields)
+        self._model = self._first("model", self._model, fields)
         self._named = bool(self._id and self._model)
+
+    def _first(self, name: str, held: str, fields: Fields) -> str:
+        raw = fields.get(name)
+        if raw is None or bytes(raw)[:1] != b'"':
+            return held
+        word = jsonio.text_of(fields.pop(name))
+        if held and word and word != held and name not in self._changed:
+            self._changed.add(name)
+            self.lose("changed-field", name, f"{held} became {word} within one reply")
+        return held or word
 
     def _settle_created(self) -> None:
         if self._created is not None:
@@ -276,16 +276,14 @@ class ChatDecoder(Decoder):
 
     @staticmethod
     def _keep(kept: Fields, came: Fields) -> None:
-        merge_fields(kept, ((name, raw) for name, raw in came.items() if kept.get(name) != raw))
+        if kept:
+            merge_fields(kept, ((name, raw) for name, raw in came.items() if kept.get(name) != raw))
+        else:
+            kept.update(came)
 
     def _count(self, usage: Raw | None, fields: Fields, choices: list[Fields]) -> None:
         """Take usage wherever it stands: beside the choices, in a host's own field, or inside a choice."""
-        inner = fields.get("x_groq")
-        places = [usage]
-        if inner is not None and bytes(inner)[:1] == b"{":
-            places.append(jsonio.members(inner).get("usage"))
-        places += [choice.get("usage") for choice in choices]
-        raw = next((raw for raw in places if raw is not None and bytes(raw) not in _NOTHING), None)
+        raw = usage if usage is not None and usage not in _NOTHING else _elsewhere(fields, choices)
         if raw is None:
             return
         excludes = self.target.provider.chat.output_excludes_reasoning
@@ -300,10 +298,11 @@ class ChatDecoder(Decoder):
 
     def _superseded(self, usage: Raw) -> None:
         """The last usage object counts; what an earlier one counted and this one does not is told."""
-        before = jsonio.members(self._raw_usage) if self._raw_usage is not None else {}
-        gone = before.keys() - jsonio.members(usage).keys() if before else set()
-        for name in sorted(gone):
-            if bytes(before[name]) != b"null":
+        if self._raw_usage is None:
+            return
+        before = jsonio.members(self._raw_usage)
+        for name in sorted(before.keys() - jsonio.members(usage).keys()):
+            if before[name] != _NULL:
                 self.lose("superseded-usage", f"usage.{name}", jsonio.as_text(before[name])[:200])
 
     def _read_choice(self, choice: Fields, at: int, *, whole: bool) -> None:
@@ -315,9 +314,9 @@ class ChatDecoder(Decoder):
         error = choice.get("error")
         self._keep(state.beside, choice)
         state.take(delta, whole=whole)
-        if finish is not None and bytes(finish) != b"null":
+        if finish is not None and finish != _NULL:
             state.finish(finish)
-        if error is not None and bytes(error) not in _NOTHING:
+        if error is not None and error not in _NOTHING:
             raise failure(jsonio.encode({"error": error}), provider=self.target.provider.name)
 
     @staticmethod
@@ -327,9 +326,11 @@ class ChatDecoder(Decoder):
         Some hosts repeat each delta as a message and as a text: of a repetition only that is kept which the delta lacks.
         """
         first, second = ("message", "delta") if whole else ("delta", "message")
-        name = first if bytes(choice.get(first, b""))[:1] == b"{" else second
-        if bytes(choice.get(name, b""))[:1] != b"{":
-            return {}
+        name = first
+        if bytes(choice.get(first, b""))[:1] != b"{":
+            name = second
+            if bytes(choice.get(second, b""))[:1] != b"{":
+                return {}
         found = jsonio.members(choice.pop(name))
         if not whole and name == first:
             choice.pop("text", None)
@@ -353,6 +354,14 @@ class ChatDecoder(Decoder):
 
 
 _SAID = ("content", "role", "tool_calls", "function_call", "reasoning", "reasoning_content", "refusal", "audio")
+
+
+def _elsewhere(fields: Fields, choices: list[Fields]) -> Raw | None:
+    """Find usage that does not stand beside the choices."""
+    inner = fields.get("x_groq")
+    places = [jsonio.members(inner).get("usage")] if inner is not None and bytes(inner)[:1] == b"{" else []
+    places += [choice.get("usage") for choice in choices]
+    return next((raw for raw in places if raw is not None and raw not in _NOTHING), None)
 
 
 def _spelt(text: str | None) -> Raw:

@@ -9,11 +9,28 @@ from tenuto.core.target import Loss, Target, WireRequest
 from tenuto.wire import switches as switch
 from tenuto.wire.chat.assistant import verbatim
 from tenuto.wire.chat.prompt import Prompt
-from tenuto.wire.draft import Draft
+from tenuto.wire.draft import Draft, given
 
 __all__ = ["encode", "verbatim"]
 
 PATH = "/chat/completions"
+_SAME_WORD = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "n",
+    "seed",
+    "frequency_penalty",
+    "presence_penalty",
+    "logit_bias",
+    "user",
+    "verbosity",
+    "service_tier",
+    "modalities",
+    "audio",
+    "store",
+)
+"""Parameters that this dialect calls what we call them."""
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
@@ -31,36 +48,17 @@ def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) 
     switch.limit(draft, switches)
     switch.stop_sequences(draft, switches)
     switch.log_probabilities(draft, switches)
-    _parameters(draft)
+    draft.body.update(given(request, _SAME_WORD))
+    if request.container is not None:
+        draft.unsupported("container")
+    if request.cache:
+        draft.body.update(_hint(draft, request.cache, "cache"))
     switch.usage_of_stream(draft, switches)
     switch.strip(draft, switches.strip)
     switch.rename(draft, switches.rename)
     switch.clamp(draft, switches.clamp)
     switch.defaults(draft, switches.defaults)
     return draft.finish(PATH)
-
-
-def _parameters(draft: Draft) -> None:
-    request = draft.request
-    draft.put(
-        temperature=request.temperature,
-        top_p=request.top_p,
-        top_k=request.top_k,
-        n=request.n,
-        seed=request.seed,
-        frequency_penalty=request.frequency_penalty,
-        presence_penalty=request.presence_penalty,
-        logit_bias=request.logit_bias,
-        user=request.user,
-        verbosity=request.verbosity,
-        service_tier=request.service_tier,
-        modalities=request.modalities,
-        audio=request.audio,
-        store=request.store,
-    )
-    draft.unsupported("container")
-    if request.cache:
-        draft.body.update(_hint(draft, request.cache, "cache"))
 
 
 def _hint(draft: Draft, cache: str, place: str) -> dict[str, Any]:

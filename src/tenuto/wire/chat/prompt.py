@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Raw
@@ -37,23 +37,25 @@ class Prompt:
         self.switches = draft.target.provider.chat
         self._names: dict[str, str] = {}
         self._legacy: dict[str, str] = {}
-        self._write: dict[type, Callable[[Any, str], list[Fields]]] = {
-            SystemMessage: self._system,
-            UserMessage: self._user,
-            AssistantMessage: self._assistant,
-            ToolResults: self._results,
-        }
 
     def messages(self) -> list[Fields]:
         """Return the messages for the wire."""
         said = self.draft.request.transcript
-        order = self._order(said)
-        found = [obj for at in order for obj in self._write[type(said[at])](said[at], f"messages[{at}]")]
+        found: list[Fields] = []
+        for at in self._order(said):
+            message, place = said[at], f"messages[{at}]"
+            if isinstance(message, UserMessage):
+                found.append(self._user(message, place))
+            elif isinstance(message, AssistantMessage):
+                found += self._assistant(message, place)
+            elif isinstance(message, ToolResults):
+                found += self._results(message, place)
+            else:
+                found.append(self._system(message, place))
         if self.switches.one_system:
             found = _one_system(found)
-        flag = self._flag()
         last = found[-1] if found else {}
-        if flag and last.get("role") == "assistant" and not last.get("tool_calls"):
+        if last.get("role") == "assistant" and not last.get("tool_calls") and (flag := self._flag()):
             last[flag] = True
         return found
 
@@ -61,9 +63,9 @@ class Prompt:
         """Name the flag that asks to go on with the last assistant's message."""
         return self.draft.target.traits.prefill.partition("flag:")[2] or self.switches.prefix_flag
 
-    def _order(self, said: tuple[Message, ...]) -> list[int]:
+    def _order(self, said: tuple[Message, ...]) -> Sequence[int]:
         """Move instructions to the top for a model that takes them nowhere else."""
-        places = list(range(len(said)))
+        places = range(len(said))
         if self.draft.target.traits.system_mid not in _HOISTED and not self.switches.alternate:
             return places
         first = next((at for at in places if not isinstance(said[at], SystemMessage)), len(said))
@@ -76,26 +78,26 @@ class Prompt:
 
     # --- instructions and questions -----------------------------------------------------------------------------------
 
-    def _system(self, message: SystemMessage, place: str) -> list[Fields]:
+    def _system(self, message: SystemMessage, place: str) -> Fields:
         modes = self.draft.target.traits.thinking
         thinks = bool(modes) and "none" not in modes
         role = "developer" if self.switches.developer_role and thinks else "system"
         if isinstance(message.content, str):
-            return [{"role": role, "content": message.content}]
+            return {"role": role, "content": message.content}
         hinted = any(part.cache for part in message.content)
         if not (hinted and self.switches.cache_control):
             self._unhinted(message.content, place)
-            return [{"role": role, "content": str(message)}]
-        return [{"role": role, "content": self._parts(message.content, place)}]
+            return {"role": role, "content": str(message)}
+        return {"role": role, "content": self._parts(message.content, place)}
 
-    def _user(self, message: UserMessage, place: str) -> list[Fields]:
+    def _user(self, message: UserMessage, place: str) -> Fields:
         content = self._content(message.content, place)
         found: Fields = {"role": "user", "content": NOTHING if _is_empty(content) else content}
         if message.name and self.switches.names:
             found["name"] = message.name
         elif message.name:
             self.draft.lose("unsupported-parameter", f"{place}.name", message.name)
-        return [found]
+        return found
 
     def _content(self, content: str | tuple[Content, ...], place: str) -> str | list[Any]:
         if isinstance(content, str):

@@ -2,34 +2,75 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+import msgspec
 from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.messages import Usage
 from tenuto.core.target import Loss
-from tenuto.wire.counts import count, less, plain, within
+from tenuto.wire.counts import Count, count, less, plain, within
 
 __all__ = ["usage_of"]
 
-_INPUT = ("prompt_tokens_details", "prompt_token_details", "input_tokens_details")
-_OUTPUT = ("completion_tokens_details", "completion_token_details", "output_tokens_details")
-_MODALITIES = ("text", "image", "audio", "video")
+
+class _Shares(msgspec.Struct, forbid_unknown_fields=True):
+    """What a sum is made of. The two predictions are not read: most hosts count them."""
+
+    cached_tokens: Count | None = None
+    cache_write_tokens: Count | None = None
+    cache_creation_tokens: Count | None = None
+    reasoning_tokens: Count | None = None
+    text_tokens: Count | None = None
+    image_tokens: Count | None = None
+    audio_tokens: Count | None = None
+    video_tokens: Count | None = None
+    accepted_prediction_tokens: Count | None = None
+    rejected_prediction_tokens: Count | None = None
+
+
+class _Counts(msgspec.Struct, forbid_unknown_fields=True):
+    """Every count that is read, in all spellings; of several the first that is there counts."""
+
+    prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
+    total_tokens: Count | None = None
+    prompt_tokens_details: _Shares | None = None
+    prompt_token_details: _Shares | None = None
+    input_tokens_details: _Shares | None = None
+    completion_tokens_details: _Shares | None = None
+    completion_token_details: _Shares | None = None
+    output_tokens_details: _Shares | None = None
+    prompt_cache_hit_tokens: Count | None = None
+    prompt_cache_miss_tokens: Count | None = None  # not read: the rest of the prompt
+    num_cached_tokens: Count | None = None
+    cached_tokens: Count | None = None
+    reasoning_tokens: Count | None = None
+    audio_prompt_tokens: Count | None = None
+
+
+_counts = msgspec.json.Decoder(_Counts).decode
+_NO_SHARES = _Shares()
+_DETAILS = [name for name in _Counts.__struct_fields__ if name.endswith("_details")]
 
 
 def usage_of(raw: Raw, *, output_excludes_reasoning: bool = False) -> tuple[Usage | None, list[Loss]]:
     """Normalise a usage object. Buckets that contradict their sum are cut down to it, each with a `Loss`."""
-    fields = plain(raw)
-    if not isinstance(fields, dict):
-        return None, [Loss("unreadable-usage", "usage", jsonio.as_text(raw)[:200])]
     losses: list[Loss] = []
-    given, made = _details(fields, _INPUT), _details(fields, _OUTPUT)
-    prompt = count(fields.get("prompt_tokens"))
-    completion = count(fields.get("completion_tokens"))
-    read = _first(given.get("cached_tokens"), *map(fields.get, _CACHED))
-    write = _first(given.get("cache_write_tokens"), given.get("cache_creation_tokens"))
-    thought = _first(made.get("reasoning_tokens"), fields.get("reasoning_tokens"))
+    try:
+        found = _counts(raw)
+    except (msgspec.DecodeError, UnicodeError):
+        fields = plain(raw)
+        if not isinstance(fields, dict):
+            return None, [Loss("unreadable-usage", "usage", jsonio.as_text(raw)[:200])]
+        found = _loose(fields)
+    given = found.prompt_tokens_details or found.prompt_token_details or found.input_tokens_details or _NO_SHARES
+    made = (
+        found.completion_tokens_details or found.completion_token_details or found.output_tokens_details or _NO_SHARES
+    )
+    prompt, completion = found.prompt_tokens, found.completion_tokens
+    read = _first(given.cached_tokens, found.prompt_cache_hit_tokens, found.num_cached_tokens, found.cached_tokens)
+    write = _first(given.cache_write_tokens, given.cache_creation_tokens)
+    thought = _first(made.reasoning_tokens, found.reasoning_tokens)
     read = within("cache_read_tokens", read, prompt, losses)
     write = within("cache_write_tokens", write, less(prompt, read), losses)
     if not output_excludes_reasoning:
@@ -40,26 +81,40 @@ def usage_of(raw: Raw, *, output_excludes_reasoning: bool = False) -> tuple[Usag
         cache_write_tokens=write,
         output_tokens=completion if output_excludes_reasoning else less(completion, thought),
         reasoning_tokens=thought,
-        total_tokens=count(fields.get("total_tokens")),
-        audio_input_tokens=_first(given.get("audio_tokens"), fields.get("audio_prompt_tokens")),
-        audio_output_tokens=count(made.get("audio_tokens")),
+        total_tokens=found.total_tokens,
+        audio_input_tokens=_first(given.audio_tokens, found.audio_prompt_tokens),
+        audio_output_tokens=made.audio_tokens,
         input_by_modality=_by_modality(given),
         output_by_modality=_by_modality(made),
     )
     return usage, losses
 
 
-_CACHED = ("prompt_cache_hit_tokens", "num_cached_tokens", "cached_tokens")
+def _loose(fields: dict[str, object]) -> _Counts:
+    """Read each count by itself: one that is none leaves the others as they are."""
+    counts = {name: count(fields.get(name)) for name in _Counts.__struct_fields__ if name not in _DETAILS}
+    shares = {
+        name: {share: count(held.get(share)) for share in _Shares.__struct_fields__}
+        for name in _DETAILS
+        if isinstance(held := fields.get(name), dict)
+    }
+    return msgspec.convert({**counts, **shares}, _Counts)
 
 
-def _details(fields: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    return next((held for name in names if isinstance(held := fields.get(name), dict)), {})
+def _first(*counts: int | None) -> int | None:
+    for found in counts:
+        if found is not None:
+            return found
+    return None
 
 
-def _first(*values: object) -> int | None:
-    return next((found for value in values if (found := count(value)) is not None), None)
-
-
-def _by_modality(details: dict[str, Any]) -> dict[str, int] | None:
-    counts = {name: count(details.get(f"{name}_tokens")) for name in _MODALITIES}
+def _by_modality(shares: _Shares) -> dict[str, int] | None:
+    if shares is _NO_SHARES:
+        return None
+    counts = {
+        "text": shares.text_tokens,
+        "image": shares.image_tokens,
+        "audio": shares.audio_tokens,
+        "video": shares.video_tokens,
+    }
     return {name: found for name, found in counts.items() if found is not None} or None

@@ -58,6 +58,7 @@ class GeminiDecoder(Decoder):
         self._last_model: str | None = None
         self._usage = b""
         self._total = False
+        self._counted: tuple[bytes, Usage | None, list[Loss]] = (self._usage, None, [])
         self._fields: Fields = {}
 
     # --- the door of the dialect --------------------------------------------------------------------------------------
@@ -91,7 +92,10 @@ class GeminiDecoder(Decoder):
 
     def body(self, data: bytes) -> None:
         self._whole = data.lstrip()[:1] != b"["  # an array holds the chunks of a stream
-        self._cold(data)
+        try:
+            self.frame(b"", jsonio.guarded(data))
+        except UnicodeDecodeError:  # half characters that came as bytes: only the long way reads them
+            self._cold(data)
 
     @property
     def settled(self) -> bool:
@@ -106,13 +110,13 @@ class GeminiDecoder(Decoder):
             if blocked and turn.raw_stop is None:
                 turn.stop_reason = "content_filter"
                 self.out.append(MessageDelta(turn.index, turn.stop_reason, None))
-        if (usage := self._normalised([])) is not None:
+        usage, _ = self._counts()
+        if usage is not None:
             self.out.append(UsageUpdate(usage))
         return True
 
     def response(self, *, partial: bool) -> ChatResponse:
-        losses = list(self.losses)
-        usage = self._normalised(losses)
+        usage, losses = self._counts()
         return ChatResponse(
             self._id,
             self.target.provider.name,
@@ -121,7 +125,7 @@ class GeminiDecoder(Decoder):
             usage,
             jsonio.as_text(self._usage) if self._usage else "",
             jsonio.object_text(self._fields),
-            tuple(losses),
+            (*self.losses, *losses),
         )
 
     # --- chunks -------------------------------------------------------------------------------------------------------
@@ -141,11 +145,9 @@ class GeminiDecoder(Decoder):
         if bytes(fields.get("error", _NULL)) != b"null":
             raise failure(data, provider=self.target.provider.name)
         self._begin(jsonio.text_of(fields.pop("responseId", None)), jsonio.text_of(fields.pop("modelVersion", None)))
-        usage = bytes(fields.pop("usageMetadata", _NULL))
-        if usage != b"null":
-            self._count(usage)
+        self._count(bytes(fields.pop("usageMetadata", _NULL)))
         candidates = fields.pop("candidates", _NULL)
-        for item in jsonio.elements(candidates) if bytes(candidates) != b"null" else ():
+        for item in jsonio.elements(candidates) if candidates != _NULL else ():
             self._on_candidate(camel(jsonio.members(item), CANDIDATE))
         merge_fields(self._fields, fields.items())
 
@@ -163,19 +165,23 @@ class GeminiDecoder(Decoder):
 
     def _count(self, usage: bytes) -> None:
         """Keep the last usage object with a total; some chunks only say what kind of traffic they are."""
-        total = b'"totalTokenCount"' in usage or b'"total_token_count"' in usage
-        if total or not self._total:
-            self._usage, self._total = usage, total
+        if b'"totalTokenCount"' in usage or b'"total_token_count"' in usage:
+            self._usage, self._total = usage, True
+        elif not self._total and usage != b"null":
+            self._usage = usage
 
     def _blocked(self) -> bool:
-        feedback = self._fields.get("promptFeedback", _NULL)
-        if bytes(feedback)[:1] != b"{":
+        feedback = self._fields.get("promptFeedback")
+        if feedback is None or bytes(feedback)[:1] != b"{":
             return False
         held = jsonio.members(feedback)
         return bytes(held.get("blockReason", held.get("block_reason", _NULL))) not in (b"null", b'""', b"0")
 
-    def _normalised(self, losses: list[Loss]) -> Usage | None:
-        return normalised(self._usage, losses) if self._usage else None
+    def _counts(self) -> tuple[Usage | None, list[Loss]]:
+        """Read the usage object that counts, once."""
+        if self._counted[0] is not self._usage:
+            self._counted = (self._usage, *normalised(self._usage))
+        return self._counted[1:]
 
     # --- candidates ---------------------------------------------------------------------------------------------------
 
@@ -192,10 +198,10 @@ class GeminiDecoder(Decoder):
         turn = self._turns.get(index) or self._turn(index)
         turn.grounded = turn.grounded or "groundingMetadata" in fields
         content = fields.pop("content", _NULL)
-        if bytes(content) != b"null":
+        if content != _NULL:
             held = jsonio.members(content)
             parts = held.pop("parts", _NULL)
-            for item in jsonio.elements(parts) if bytes(parts) != b"null" else ():
+            for item in jsonio.elements(parts) if parts != _NULL else ():
                 turn.take(item)
             if bytes(held.get("role", _NULL)) == b'"model"':
                 del held["role"]

@@ -37,7 +37,7 @@ from tenuto.wire.gemini.media import media_part
 from tenuto.wire.gemini.options import write_options
 from tenuto.wire.gemini.parts import DATA, completed, write_part
 from tenuto.wire.gemini.shapes import DIALECT, RESPONSE_ONLY, SKIP_SIGNATURE
-from tenuto.wire.handoff import NOTHING, issued_by
+from tenuto.wire.handoff import NOTHING, Issued
 from tenuto.wire.places import path_of
 
 __all__ = ["encode", "verbatim"]
@@ -76,17 +76,16 @@ class _Contents:
         self._media: list[Wire] = []
         self.system: list[str] = []
         self._written: list[Wire] = []
+        self._issued = Issued(draft.target)
         self._own_calls: list[Wire] = []
         self._unsaid = False
         """Whether the user had a turn and nothing to say in it: then something must stand for it."""
 
     def take(self, message: Message, place: str) -> None:
         match message:
-            case SystemMessage():
-                self._instruct(message, place)
             case UserMessage():
                 self._flush()
-                self._say("user", self._parts(message.parts, place))
+                self._say("user", self._asked(message.content, place))
                 if message.name:
                     self._draft.lose("unsupported-parameter", f"{place}.name", message.name)
             case ToolResults():
@@ -95,6 +94,8 @@ class _Contents:
             case AssistantMessage():
                 self._flush()
                 self._say("model", self._turn(message, place))
+            case SystemMessage():
+                self._instruct(message, place)
 
     def finish(self) -> list[Wire]:
         """Return the contents; calls of the current turn that Gemini did not sign get the word that excuses it."""
@@ -130,8 +131,9 @@ class _Contents:
 
     def _excuse_unsigned_calls(self, *, only_foreign: bool) -> None:
         """Excuse the first call of each step since the user last spoke; of an unknown model, those it did not make."""
-        asked = [at for at, said in enumerate(self._written) if said["role"] == "user" and _speaks(said)]
-        start = asked[-1] + 1 if asked else 0
+        start = len(self._written)
+        while start and not (self._written[start - 1]["role"] == "user" and _speaks(self._written[start - 1])):
+            start -= 1
         for at in range(start, len(self._written)):
             calls = (part for part in self._written[at]["parts"] if isinstance(part, dict) and "functionCall" in part)
             first = next(calls, None)
@@ -144,6 +146,11 @@ class _Contents:
         return any(call is own for own in self._own_calls)
 
     # --- what is said to the model ------------------------------------------------------------------------------------
+
+    def _asked(self, content: str | tuple[Content, ...], place: str) -> list[Any]:
+        if isinstance(content, str):
+            return [{"text": content}] if content else []
+        return self._parts(content, place)
 
     def _parts(self, parts: tuple[Content, ...], place: str) -> list[Any]:
         written = (self._part(part, f"{place}.content[{at}]") for at, part in enumerate(parts))
@@ -214,12 +221,12 @@ class _Contents:
             self._answers.sort(key=lambda answer: answer[0])
             self._written.append({"role": "user", "parts": [answer for _, answer in self._answers]})
             self._say("user", self._media)
-        self._answers, self._media = [], []
+            self._answers, self._media = [], []
 
     # --- what the model said ------------------------------------------------------------------------------------------
 
     def _turn(self, message: AssistantMessage, place: str) -> list[Any]:
-        own = message.origin is not None and issued_by(message.origin, self._draft.target)
+        own = message.origin is not None and self._issued[message.origin]
         parts: list[Any] = []
         for at, block in enumerate(message.blocks):
             if isinstance(block, ToolUse):
@@ -234,16 +241,16 @@ class _Contents:
 
     def _block(self, block: Block, place: str, *, own: bool) -> Wire | Raw | None:
         match block:
-            case Text(text="") if not isinstance(block.meta, GeminiMeta):
-                return None
-            case Opaque():
-                return self._opaque(block, place)
-            case Refusal(text=text):
-                return {"text": text} if text else None
+            case Text():
+                return _said(block) if block.text or isinstance(block.meta, GeminiMeta) else None
             case Reasoning():
                 return self._reasoning(block, place, own=own)
             case ToolUse():
                 return self._call(block, place)
+            case Opaque():
+                return self._opaque(block, place)
+            case Refusal(text=text):
+                return {"text": text} if text else None
             case ServerToolUse(kind=kind) | ServerToolResult(kind=kind) if kind not in ("toolCall", "toolResponse"):
                 self._draft.lose("unsupported-content", place, f"a provider's tool of another dialect: {kind}")
                 return None
@@ -268,7 +275,7 @@ class _Contents:
     def _reasoning(self, block: Reasoning, place: str, *, own: bool) -> Wire | Raw | None:
         """Write a thought: signed ones, and the target's own. Others are left out."""
         if isinstance(block.meta, GeminiMeta) or (own and block.text):
-            return _sendable(write_part(block))
+            return _said(block)
         self._draft.lose("unsigned-reasoning", place, "reasoning without a signature is left out")
         return None
 
@@ -295,6 +302,11 @@ def _speaks(content: Wire) -> bool:
 
 def _answers_calls(content: Wire) -> bool:
     return any(isinstance(part, dict) and "functionResponse" in part for part in content["parts"])
+
+
+def _said(block: Text | Reasoning) -> Wire | Raw:
+    """Write a text or a thought; only other fields can hold what a request refuses."""
+    return _sendable(write_part(block)) if block.extra else write_part(block)
 
 
 def _sendable(part: Wire | Raw) -> Wire:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, ToolDefinition
-from tenuto.wire.draft import Draft
+from tenuto.wire.draft import Draft, given
 from tenuto.wire.gemini.shapes import SERVER_TOOLS
 from tenuto.wire.schema import lower
 
@@ -17,6 +17,18 @@ BUDGETS = {"minimal": 1024, "low": 1024, "medium": 8192, "high": 24576, "xhigh":
 LEVELS = ("minimal", "low", "medium", "high")
 LEAST_BUDGET = 128
 """The smallest budget of models that cannot stop thinking."""
+_WORDS = {
+    "temperature": "temperature",
+    "top_p": "topP",
+    "top_k": "topK",
+    "max_tokens": "maxOutputTokens",
+    "stop": "stopSequences",
+    "n": "candidateCount",
+    "frequency_penalty": "frequencyPenalty",
+    "presence_penalty": "presencePenalty",
+    "seed": "seed",
+}
+"""Parameters, and what this dialect calls them."""
 _MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 _FREE_TEXT: Wire = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 _SPEECH = ("voiceConfig", "multiSpeakerVoiceConfig", "languageCode")
@@ -28,42 +40,44 @@ _NO_WORD = ("logit_bias", "user", "verbosity", "container")
 def write_options(draft: Draft) -> None:
     """Write all parameters; what this dialect has no word for becomes a `Loss`."""
     request = draft.request
-    _tools(draft)
+    if request.tools or request.tool_choice is not None:
+        _tools(draft)
     config = {**_sampling(request), **_format(draft), **_speech(draft)}
     if thinking := _thinking(draft):
         config["thinkingConfig"] = thinking
-    draft.put(generationConfig=config or None)
-    if draft.target.provider.gemini.vertex:
-        draft.unsupported("service_tier", "store")
-    else:
-        draft.put(serviceTier=request.service_tier, store=request.store)
+    if config:
+        draft.body["generationConfig"] = config
+    if request.service_tier is not None or request.store is not None:
+        if draft.target.provider.gemini.vertex:
+            draft.unsupported("service_tier", "store")
+        else:
+            draft.put(serviceTier=request.service_tier, store=request.store)
     draft.unsupported(*_NO_WORD)
-    draft.unsupported("cache", remedy="name a `cachedContent` in `extra_body`; prefixes are cached without asking")
+    if request.cache is not None:
+        draft.unsupported("cache", remedy="name a `cachedContent` in `extra_body`; prefixes are cached without asking")
     if request.parallel_tool_calls is False:
         draft.lose("unsupported-parameter", "parallel_tool_calls", "False", "answer the first call, ask again")
 
 
 def _sampling(request: ChatRequest) -> Wire:
-    stops = [request.stop] if isinstance(request.stop, str) else list(request.stop or ())
-    named = {
-        "temperature": request.temperature,
-        "topP": request.top_p,
-        "topK": request.top_k,
-        "maxOutputTokens": request.max_tokens,
-        "stopSequences": stops or None,
-        "candidateCount": request.n,
-        "frequencyPenalty": request.frequency_penalty,
-        "presencePenalty": request.presence_penalty,
-        "seed": request.seed,
-        "responseLogprobs": True if request.logprobs is None and request.top_logprobs else request.logprobs,
-        "logprobs": request.top_logprobs,
-        "responseModalities": [word.upper() for word in request.modalities] if request.modalities else None,
-    }
-    return {name: value for name, value in named.items() if value is not None}
+    config = {_WORDS[name]: value for name, value in given(request, _WORDS)}
+    if isinstance(request.stop, str):
+        config["stopSequences"] = [request.stop]
+    elif request.stop is not None and not request.stop:
+        del config["stopSequences"]
+    if request.logprobs is not None or request.top_logprobs:
+        config["responseLogprobs"] = request.logprobs is None or request.logprobs
+    if request.top_logprobs is not None:
+        config["logprobs"] = request.top_logprobs
+    if request.modalities:
+        config["responseModalities"] = [word.upper() for word in request.modalities]
+    return config
 
 
 def _format(draft: Draft) -> Wire:
     wanted = draft.request.response_format
+    if wanted is None:
+        return {}
     if wanted == "json_object":
         return {"responseMimeType": "application/json"}
     if not isinstance(wanted, JsonSchema):

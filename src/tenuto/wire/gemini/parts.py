@@ -61,18 +61,25 @@ def read_part(raw: Raw, fields: Fields, new_id: Callable[[], str]) -> Block:
     `new_id` makes the id of a call that has none.
     """
     meta = signature_of(fields)
-    for name, read in _READERS.items():
-        inner = inner_of(fields, name)
-        if inner is not None:
-            block = read(inner, new_id)
-            if block is None:
-                break
+    name, inner = _data(fields)
+    if inner is not None:
+        block = _READERS[name](inner, new_id)
+        if block is not None:
             _keep(fields, name, inner)
             return msgspec.structs.replace(block, meta=meta, extra=jsonio.object_text(fields))
-    else:
-        if bytes(fields.get("text", _NULL)) != b"null" or (meta is not None and _only_flags(fields)):
-            return _text(fields, meta)
+    elif fields.get("text", _NULL) != _NULL or (meta is not None and _only_flags(fields)):
+        return _text(fields, meta)
     return Opaque(DIALECT, jsonio.as_text(raw))
+
+
+def _data(fields: Fields) -> tuple[str, Fields | None]:
+    """Find the data of a part that is no text: its name and its fields; None if it has none."""
+    if not _READERS.keys().isdisjoint(fields):
+        for name in _READERS:
+            inner = inner_of(fields, name)
+            if inner is not None:
+                return name, inner
+    return "", None
 
 
 def signature_of(fields: Fields) -> GeminiMeta | None:
@@ -107,7 +114,7 @@ def _take(fields: Fields, name: str) -> str:
 
 def _text(fields: Fields, meta: GeminiMeta | None) -> Text | Reasoning:
     text = ""
-    if bytes(fields.setdefault("text", _NULL)) != b"null":
+    if fields.setdefault("text", _NULL) != _NULL:
         text = jsonio.text_of(fields.pop("text"))
     thought = bytes(fields.get("thought", _NULL)) == _TRUE
     if thought:

@@ -12,6 +12,7 @@ and has no stop reason. A compacted history (`response.compaction`) has no statu
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import msgspec
 from msgspec import Raw
@@ -19,15 +20,11 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Block, Reasoning, Refusal, ServerToolUse, Text, ToolUse
 from tenuto.core.events import (
-    ArgumentsDelta,
     AudioDelta,
     CitationDelta,
-    CodeDelta,
     ContentDelta,
     MessageDelta,
     MessageStart,
-    TextDelta,
-    ThinkingDelta,
     TranscriptDelta,
     UsageUpdate,
 )
@@ -61,23 +58,17 @@ from tenuto.wire.responses.usage import usage_of
 __all__ = ["ResponsesDecoder"]
 
 _Fields = dict[str, Raw]
-_Delta = type[TextDelta] | type[ThinkingDelta] | type[ArgumentsDelta] | type[CodeDelta]
-_GROWTH: dict[type[Piece], tuple[str, Block, _Delta]] = {
-    TextPiece: ("message", Text(""), TextDelta),
-    RefusalPiece: ("message", Refusal(""), TextDelta),
-    SummaryPiece: ("reasoning", Reasoning(), ThinkingDelta),
-    ThoughtPiece: ("reasoning", Reasoning(), ThinkingDelta),
-    ArgumentsPiece: ("function_call", ToolUse("", "", ""), ArgumentsDelta),
-    InputPiece: ("custom_tool_call", ToolUse("", "", "", kind="custom"), ArgumentsDelta),
-    McpPiece: ("mcp_call", ServerToolUse("", "mcp", kind="mcp_call"), ArgumentsDelta),
-    CodePiece: (
-        "code_interpreter_call",
-        ServerToolUse("", "code_interpreter", kind="code_interpreter_call"),
-        CodeDelta,
-    ),
+_GROWTH: dict[type[Piece], tuple[str, Block]] = {
+    TextPiece: ("message", Text("")),
+    RefusalPiece: ("message", Refusal("")),
+    SummaryPiece: ("reasoning", Reasoning()),
+    ThoughtPiece: ("reasoning", Reasoning()),
+    ArgumentsPiece: ("function_call", ToolUse("", "", "")),
+    InputPiece: ("custom_tool_call", ToolUse("", "", "", kind="custom")),
+    McpPiece: ("mcp_call", ServerToolUse("", "mcp", kind="mcp_call")),
+    CodePiece: ("code_interpreter_call", ServerToolUse("", "code_interpreter", kind="code_interpreter_call")),
 }
-"""The item that a piece belongs to and the block it begins, where nothing announced them; the event it gives rise to."""
-_DELTAS: dict[type[Piece], _Delta] = {kind: delta for kind, (_, _, delta) in _GROWTH.items()}
+"""The item that a piece belongs to and the block it begins, where nothing announced them."""
 _REPEATS: dict[str, tuple[type[Piece], str]] = {
     "response.output_text.done": (TextPiece, "text"),
     "response.refusal.done": (RefusalPiece, "refusal"),
@@ -90,6 +81,8 @@ _REPEATS: dict[str, tuple[type[Piece], str]] = {
 _PIECE_FIELDS = frozenset({"type", *Piece.__struct_fields__})
 _OURS = ("id", "model", "output", "usage", "status")
 _PENDING = ("queued", "in_progress")
+_UNFINISHED = (*_PENDING, "cancelled")
+_NULL = Raw(b"null")
 _SPEECH = 1 << 31
 """The place of speech, which has no output index: behind everything else."""
 
@@ -117,25 +110,6 @@ class ResponsesDecoder(Decoder):
         self._unknown: set[str] = set()
         self._audio: OutputItem | None = None
         self._transcript: list[str] = []
-        self._handlers: dict[str, Callable[[_Fields], None]] = {
-            "error": self._on_error,
-            "response.created": self._on_state,
-            "response.queued": self._on_state,
-            "response.in_progress": self._on_state,
-            "response.completed": self._on_end,
-            "response.incomplete": self._on_end,
-            "response.failed": self._on_end,
-            "response.cancelled": self._on_end,
-            "response.output_item.added": self._on_added,
-            "response.output_item.done": self._on_done,
-            "response.content_part.added": self._on_part,
-            "response.output_text.annotation.added": self._on_annotation,
-            "response.output_text_annotation.added": self._on_annotation,
-            "response.audio.delta": self._on_audio,
-            "response.audio.done": self._on_audio_done,
-            "response.audio.transcript.delta": self._on_transcript,
-            "response.audio.transcript.done": self._on_audio_done,
-        }
 
     # --- frames -------------------------------------------------------------------------------------------------------
 
@@ -152,7 +126,7 @@ class ResponsesDecoder(Decoder):
             return
         text = piece.delta
         slot.pieces.append(text)
-        self.out.append(ContentDelta(0, slot.index, _DELTAS[type(piece)](text)))
+        self.out.append(ContentDelta(0, slot.index, piece.tells(text)))
 
     def _event(self, name: bytes, data: bytes) -> None:
         if data.strip() in (b"", b"[DONE]"):
@@ -165,7 +139,7 @@ class ResponsesDecoder(Decoder):
         if handler is not None:
             for strange in fields.keys() - EVENT_FIELDS:
                 self._strange("unknown-field", f"{kind}.{strange}", bytes(fields[strange]))
-            handler(fields)
+            handler(self, fields)
         elif kind in PIECES:
             self._grow(self._loose_piece(PIECES[kind], fields, "delta"))
         elif kind in _REPEATS:
@@ -202,7 +176,7 @@ class ResponsesDecoder(Decoder):
 
     def _grow(self, piece: Piece) -> None:
         self._begin()
-        kind, block, delta = _GROWTH[type(piece)]
+        kind, block = _GROWTH[type(piece)]
         item = self._items.get(piece.output_index) or self._output.open(piece.output_index, kind)
         if item.done:
             self._strange("late-piece", f"output[{item.index}]", piece.delta.encode("utf-8", "replace"))
@@ -215,7 +189,7 @@ class ResponsesDecoder(Decoder):
             item.line = max(line, item.line)
         else:
             slot = self._output.part(item, piece.content_index, block)
-        self._parts.grow(slot, text, delta(text))
+        self._parts.grow(slot, text, piece.tells(text))
 
     def _on_repeat(self, kind: type[Piece], field: str, fields: _Fields) -> None:
         """Take from a repetition what the pieces left out; some hosts send no pieces at all."""
@@ -320,13 +294,19 @@ class ResponsesDecoder(Decoder):
             if held and word and word != held:
                 self._strange("changed-field", name, jsonio.encode(f"{held} became {word} within one reply"))
         self._id, self._model = id or self._id, model or self._model
-        merge_fields(self._fields, ((name, value) for name, value in response.items() if name not in _OURS))
+        rest = response.copy()
+        for name in _OURS:
+            rest.pop(name, None)
+        if self._fields:
+            merge_fields(self._fields, rest.items())
+        else:
+            self._fields = rest
         self._begin()
 
     def _end(self, response: _Fields, word: str | None) -> None:
         self._note(response)
         output = response.get("output")
-        if output is not None and bytes(output) != b"null":
+        if output is not None and output != _NULL:
             self._output.backfill(jsonio.elements(output))
         if (gone := self._early - len(self._items)) > 0:
             self.lose("stream-differs", "output", f"{gone} items that an early event listed never came")
@@ -366,16 +346,16 @@ class ResponsesDecoder(Decoder):
         return error
 
     def _reason(self) -> StopReason | None:
-        blocks = self._output.blocks(partial=False)
         if self._status in _PENDING:
             return None
         if self._status == "cancelled":
             return "error"
         if self._status == "incomplete":
             return INCOMPLETE.get(self._why(), "error")
-        if any(isinstance(block, Refusal) for block in blocks):
+        kinds = {type(block) for block in self._output.blocks(partial=False)}
+        if Refusal in kinds:
             return "content_filter"
-        return "tool_calls" if any(isinstance(block, ToolUse) for block in blocks) else "stop"
+        return "tool_calls" if ToolUse in kinds else "stop"
 
     def _why(self) -> str:
         details = self._fields.get("incomplete_details")
@@ -397,7 +377,7 @@ class ResponsesDecoder(Decoder):
         beside = dict(self._fields)
         details = beside.get("incomplete_details")
         extra: _Fields = {}
-        if details is not None and bytes(details) != b"null":
+        if details is not None and details != _NULL:
             extra = {"incomplete_details": beside.pop("incomplete_details")}
         message = AssistantMessage(
             self._output.blocks(partial=partial),
@@ -405,7 +385,7 @@ class ResponsesDecoder(Decoder):
             self._status,
             self.origin(self._model),
             jsonio.object_text(extra),
-            incomplete=partial or self._status in (*_PENDING, "cancelled"),
+            incomplete=partial or self._status in _UNFINISHED,
         )
         return ChatResponse(
             self._id,
@@ -420,6 +400,26 @@ class ResponsesDecoder(Decoder):
 
     def _minted(self, index: int) -> str:
         return mint(self.seed, self._id, 0, index)
+
+    _handlers: ClassVar[dict[str, Callable[[ResponsesDecoder, _Fields], None]]] = {
+        "error": _on_error,
+        "response.created": _on_state,
+        "response.queued": _on_state,
+        "response.in_progress": _on_state,
+        "response.completed": _on_end,
+        "response.incomplete": _on_end,
+        "response.failed": _on_end,
+        "response.cancelled": _on_end,
+        "response.output_item.added": _on_added,
+        "response.output_item.done": _on_done,
+        "response.content_part.added": _on_part,
+        "response.output_text.annotation.added": _on_annotation,
+        "response.output_text_annotation.added": _on_annotation,
+        "response.audio.delta": _on_audio,
+        "response.audio.done": _on_audio_done,
+        "response.audio.transcript.delta": _on_transcript,
+        "response.audio.transcript.done": _on_audio_done,
+    }
 
 
 def _number(value: Raw | None) -> int | None:

@@ -12,7 +12,7 @@ from typing import Any
 from tenuto.core.messages import AssistantMessage, SystemMessage, UserMessage
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, ToolDefinition
 from tenuto.core.target import Loss, Target, WireRequest
-from tenuto.wire.draft import Draft
+from tenuto.wire.draft import Draft, given
 from tenuto.wire.responses.input import output_item, system_item, user_item
 from tenuto.wire.responses.items import groups, item_of
 from tenuto.wire.responses.turns import Turns
@@ -21,6 +21,15 @@ __all__ = ["encode", "verbatim"]
 
 _ENCRYPTED = "reasoning.encrypted_content"
 _LOGPROBS = "message.output_text.logprobs"
+_WORDS = {
+    "max_tokens": "max_output_tokens",
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_logprobs": "top_logprobs",
+    "user": "safety_identifier",
+    "service_tier": "service_tier",
+}
+"""Parameters, and what this dialect calls them."""
 _SERVER_TOOLS = {"code_execution": "code_interpreter"}
 _FOREIGN_TOOLS = frozenset(
     {"web_fetch", "url_context", "google_search", "google_maps", "memory", "bash", "text_editor"}
@@ -37,19 +46,17 @@ def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) 
     draft = Draft(request, target, losses)
     switches = target.provider.responses
     stored = switches.store if request.store is None else request.store
-    draft.put(model=target.model, input=_input(draft, stored=stored), store=stored, include=_include(draft))
+    draft.body |= {"model": target.model, "input": _input(draft, stored=stored), "store": stored}
+    if include := _include(draft):
+        draft.body["include"] = include
     _tools(draft)
-    draft.put(
-        reasoning=_reasoning(draft),
-        text=_text(request),
-        max_output_tokens=request.max_tokens,
-        temperature=request.temperature,
-        top_p=request.top_p,
-        top_logprobs=request.top_logprobs,
-        safety_identifier=request.user,
-        service_tier=request.service_tier,
-        stream=request.stream or None,
-    )
+    if reasoning := _reasoning(draft):
+        draft.body["reasoning"] = reasoning
+    if text := _text(request):
+        draft.body["text"] = text
+    draft.body.update({_WORDS[name]: value for name, value in given(request, _WORDS)})
+    if request.stream:
+        draft.body["stream"] = True
     _refused(draft)
     for name in switches.strip:
         if draft.body.pop(name, None) is not None and name not in ("include", "store", "reasoning"):
@@ -76,18 +83,20 @@ def _input(draft: Draft, *, stored: bool) -> list[dict[str, Any]]:
     return items or [{"type": "message", "role": "user", "content": ""}]
 
 
-def _include(draft: Draft) -> list[str] | None:
+def _include(draft: Draft) -> list[str]:
     """Ask for what is not sent unasked. A model that does not think refuses to be asked for its thoughts."""
     request = draft.request
     thoughts = [] if draft.target.traits.thinking == ("none",) else [_ENCRYPTED]
-    return [*thoughts, *([_LOGPROBS] if request.logprobs or request.top_logprobs else [])] or None
+    return [*thoughts, *([_LOGPROBS] if request.logprobs or request.top_logprobs else [])]
 
 
-def _reasoning(draft: Draft) -> dict[str, Any] | None:
+def _reasoning(draft: Draft) -> dict[str, Any]:
     """Say how hard to think. A model that is known to think gets `medium` and a summary unless told otherwise."""
     request, traits = draft.request, draft.target.traits
     thinking = request.thinking
     thinks = bool(traits.thinking) and traits.thinking != ("none",)
+    if not thinks and thinking is None and request.effort is None:
+        return {}
     effort: str | None = request.effort
     if effort is None and thinking is not None and thinking.mode == "off":
         effort = "none"
@@ -97,7 +106,7 @@ def _reasoning(draft: Draft) -> dict[str, Any] | None:
     if show is None:
         show = thinks
     fields = {"effort": effort, "summary": "auto" if show and effort != "none" else None}
-    return {name: value for name, value in fields.items() if value} or None
+    return {name: value for name, value in fields.items() if value}
 
 
 def _samples(draft: Draft) -> bool:
@@ -107,7 +116,7 @@ def _samples(draft: Draft) -> bool:
     return draft.target.traits.sampling == "only_without_reasoning" and any(value is not None for value in sampled)
 
 
-def _text(request: ChatRequest) -> dict[str, Any] | None:
+def _text(request: ChatRequest) -> dict[str, Any]:
     asked = request.response_format
     fields: dict[str, Any] = {}
     if isinstance(asked, JsonSchema):
@@ -118,7 +127,7 @@ def _text(request: ChatRequest) -> dict[str, Any] | None:
         fields["format"] = {"type": asked}
     if request.verbosity is not None:
         fields["verbosity"] = request.verbosity
-    return fields or None
+    return fields
 
 
 def _tools(draft: Draft) -> None:
@@ -128,10 +137,10 @@ def _tools(draft: Draft) -> None:
         written = _defined(tool) if isinstance(tool, ToolDefinition) else _hosted(draft, tool, f"tools[{at}]")
         if written is not None:
             tools.append(written)
-    draft.put(tools=tools or None)
     if tools:
+        draft.body["tools"] = tools
         draft.put(tool_choice=_choice(draft, tools), parallel_tool_calls=request.parallel_tool_calls)
-    else:
+    elif request.tool_choice is not None or request.parallel_tool_calls is not None:
         draft.unsupported("tool_choice", "parallel_tool_calls", remedy="give the request a tool")
     if request.container is not None and not any(tool["type"] == "code_interpreter" for tool in tools):
         draft.unsupported("container", remedy="ask for code_execution")
@@ -176,9 +185,9 @@ def _refused(draft: Draft) -> None:
     """Record what was asked for and has no word here."""
     request = draft.request
     draft.unsupported("stop", "seed", "frequency_penalty", "presence_penalty", "logit_bias", "top_k", "audio")
-    if request.n != 1:
+    if request.n not in (None, 1):
         draft.unsupported("n")
-    if request.modalities != ("text",):
+    if request.modalities not in (None, ("text",)):
         draft.unsupported("modalities")
     if request.cache is not None:
         draft.lose("implicit-cache", "cache", request.cache, "this dialect caches by itself")

@@ -36,7 +36,7 @@ from tenuto.core.target import Dialect
 from tenuto.wire.draft import extra_fields
 from tenuto.wire.responses.shapes import CLIENT_CALLS, HOSTED_CALLS, INPUTS, MARKERS, OUTPUTS
 
-__all__ = ["DIALECT", "blocks_of", "citation_of", "emptied", "groups", "item_of", "kind_of", "type_of"]
+__all__ = ["DIALECT", "blocks_in", "blocks_of", "citation_of", "emptied", "groups", "item_of", "kind_of", "type_of"]
 
 DIALECT: Dialect = "openai-responses"
 Mint = Callable[[], str]
@@ -45,6 +45,7 @@ _PLAIN_KINDS = {"function_call": "function", "custom_tool_call": "custom"}
 _ITEM_TYPES = {kind: type for type, kind in _PLAIN_KINDS.items()}
 _NAMED = frozenset({"function_call", "custom_tool_call", "mcp_approval_request"})
 _IMAGE = "image_generation_call"
+_EMPTY = Raw(b'""')
 _SIGNS = {"iVBOR": "image/png", "/9j/": "image/jpeg", "UklGR": "image/webp", "R0lG": "image/gif"}
 
 
@@ -53,7 +54,11 @@ _SIGNS = {"iVBOR": "image/png", "/9j/": "image/jpeg", "UklGR": "image/webp", "R0
 
 def blocks_of(raw: Raw, mint: Mint) -> list[Block]:
     """Return the blocks of one finished item. `mint` names a call that came without an id."""
-    fields = jsonio.members(raw)
+    return blocks_in(raw, jsonio.members(raw), mint)
+
+
+def blocks_in(raw: Raw, fields: dict[str, Raw], mint: Mint) -> list[Block]:
+    """Return the blocks of one finished item whose `fields` are known: they are used up."""
     kind = _taken(fields, "type")
     if kind == "message":
         return _message(fields, raw)
@@ -74,7 +79,8 @@ def blocks_of(raw: Raw, mint: Mint) -> list[Block]:
 
 def type_of(fields: dict[str, Raw]) -> str:
     """Return an item's type; empty if it has none that is a word."""
-    return jsonio.text_of(fields["type"]) if _is_string(fields, "type") else ""
+    kind = fields.get("type")
+    return jsonio.text_of(kind) if kind is not None and bytes(kind)[:1] == b'"' else ""
 
 
 def _joined(parts: Raw | None) -> str:
@@ -87,7 +93,7 @@ def _joined(parts: Raw | None) -> str:
 def _taken(fields: dict[str, Raw], name: str) -> str:
     """Move a string out of `fields`; what is no string, or an empty one, stays there."""
     value = fields.get(name)
-    if value is None or bytes(value)[:1] != b'"' or bytes(value) == b'""':
+    if value is None or bytes(value)[:1] != b'"' or value == _EMPTY:
         return ""
     del fields[name]
     return jsonio.text_of(value)

@@ -19,7 +19,7 @@ from tenuto.core.events import ArgumentsDelta, CodeDelta, Delta, SignatureDelta,
 from tenuto.core.target import Loss
 from tenuto.wire.assembler import GROWS, Slot
 from tenuto.wire.codec import Parts
-from tenuto.wire.responses.items import blocks_of, emptied, type_of
+from tenuto.wire.responses.items import blocks_in, emptied, type_of
 from tenuto.wire.responses.shapes import INPUTS
 
 __all__ = ["Output", "OutputItem"]
@@ -75,8 +75,12 @@ def _said(slot: Slot) -> dict[str, str]:
 
 
 def _names(fields: dict[str, Raw]) -> set[str]:
-    values = (bytes(fields.get(name, b"")) for name in ("id", "call_id"))
-    return {value.decode("utf-8", "replace") for value in values if value[:1] == b'"' and len(value) > 2}
+    found: set[str] = set()
+    for name in ("id", "call_id"):
+        value = bytes(fields.get(name, b""))
+        if value[:1] == b'"' and len(value) > 2:
+            found.add(value.decode("utf-8", "replace"))
+    return found
 
 
 class Output:
@@ -114,7 +118,8 @@ class Output:
         item.head = fields
         item.named(fields)
         if item.kind != "message" and 0 not in item.slots:
-            block = emptied(self._read(item, raw)[0])  # its ciphertext may be another than the finished item's
+            block = emptied(self._read(item, raw, dict(fields))[0])
+            # Its ciphertext may be another than the finished item's.
             item.slots[0] = self._parts.start(msgspec.structs.replace(block, meta=None))
 
     def part(self, item: OutputItem, place: int, block: Block) -> Slot:
@@ -128,7 +133,11 @@ class Output:
         """Take the finished form of the item at `index`. The same item a second time changes nothing."""
         item = self.items.get(index)
         fields = jsonio.members(raw)
-        if item is not None and item.done and (_names(fields) & item.names or self._read(item, raw) == item.blocks):
+        if (
+            item is not None
+            and item.done
+            and (_names(fields) & item.names or self._read(item, raw, dict(fields)) == item.blocks)
+        ):
             self._compare(item, fields)
             return
         self._finish(self.open(index, type_of(fields)), raw, fields)
@@ -136,9 +145,10 @@ class Output:
     def backfill(self, raws: list[Raw]) -> None:
         """Take from the repeated list what was not finished, each in its place."""
         held = [jsonio.members(raw) for raw in raws]
+        kinds = [type_of(fields) for fields in held]
         place = 0
-        for at, known in enumerate(self._known(held)):
-            item = known or OutputItem(at, type_of(held[at]))
+        for at, known in enumerate(self._known(held, kinds)):
+            item = known or OutputItem(at, kinds[at])
             if known is None:
                 self._order.insert(place, item)
             if item.done:
@@ -147,9 +157,11 @@ class Output:
                 self._finish(item, raws[at], held[at])
             place = self._order.index(item) + 1
 
-    def _known(self, held: list[dict[str, Raw]]) -> list[OutputItem | None]:
+    def _known(self, held: list[dict[str, Raw]], kinds: list[str]) -> list[OutputItem | None]:
         """Find each repeated item among those seen: by its ids, else by its place, else by its type, in order."""
         found: list[OutputItem | None] = [None] * len(held)
+        if not self._order:
+            return found
         left = list(self._order)
         tests: tuple[Callable[[int, OutputItem], bool], ...] = (
             lambda at, item: bool(_names(held[at]) & item.names),
@@ -157,8 +169,7 @@ class Output:
             lambda _at, _item: True,
         )
         for test in tests:
-            for at, fields in enumerate(held):
-                kind = type_of(fields)
+            for at, kind in enumerate(kinds):
                 fits = (item for item in left if found[at] is None and item.kind == kind and test(at, item))
                 if (item := next(fits, None)) is not None:
                     found[at] = item
@@ -188,6 +199,10 @@ class Output:
         """Finish an item with its blocks; what the pieces left unsaid is told as one more."""
         slots = _matched(item, len(blocks))
         for block, slot in zip(blocks, slots, strict=False):
+            if slot is None and isinstance(block, Text | Refusal):
+                delta = TextDelta(block.text) if block.text else None
+                item.blocks.append(self._parts.add(block, delta, emptied(block)))
+                continue
             place = slot or self._parts.start(emptied(block))
             self._complete(item, place, block)
             item.blocks.append(self._parts.done(place, block))
@@ -199,17 +214,19 @@ class Output:
         item.slots = {}
 
     def _finish(self, item: OutputItem, raw: Raw, fields: dict[str, Raw]) -> None:
+        """Finish an item as `raw` says it; its `fields` are used up."""
         item.named(fields)
         item.kind = type_of(fields) or item.kind
         item.final = dict(fields)
-        told = ((name, value) for name, value in item.head.items() if name not in (*fields, "encrypted_content"))
-        gone = [name for name, value in told if bytes(value) not in _NOTHING]
-        if gone:
-            self._lose("stream-differs", item, f"the finished item lacks {', '.join(gone)}")
-        self.settle(item, self._read(item, raw))
-        cited = sum(len(block.citations) for block in item.blocks if isinstance(block, Text))
-        if cited < len(item.cited):
-            self._lose("stream-differs", item, f"the finished item lacks {len(item.cited) - cited} annotations")
+        if item.head:
+            told = ((name, value) for name, value in item.head.items() if name not in (*fields, "encrypted_content"))
+            if gone := [name for name, value in told if bytes(value) not in _NOTHING]:
+                self._lose("stream-differs", item, f"the finished item lacks {', '.join(gone)}")
+        self.settle(item, self._read(item, raw, fields))
+        if item.cited:
+            cited = sum(len(block.citations) for block in item.blocks if isinstance(block, Text))
+            if cited < len(item.cited):
+                self._lose("stream-differs", item, f"the finished item lacks {len(item.cited) - cited} annotations")
 
     def _compare(self, item: OutputItem, again: dict[str, Raw]) -> None:
         """Tell where a repetition says what the finished item does not; each may have its own id and ciphertext."""
@@ -220,8 +237,8 @@ class Output:
             if jsonio.parse(value) != held.get(name):
                 self._lose("repeat-differs", item, f"{name} came again as {jsonio.as_text(value)[:200]}")
 
-    def _read(self, item: OutputItem, raw: Raw) -> list[Block]:
-        return blocks_of(raw, lambda: self._mint(item.index))
+    def _read(self, item: OutputItem, raw: Raw, fields: dict[str, Raw]) -> list[Block]:
+        return blocks_in(raw, fields, lambda: self._mint(item.index))
 
     def _complete(self, item: OutputItem, slot: Slot, block: Block) -> None:
         if isinstance(block, _STREAMED):
@@ -239,6 +256,8 @@ class Output:
 
 def _matched(item: OutputItem, count: int) -> list[Slot | None]:
     """Line the parts that have begun up with those of the finished item: by index, or in order where indices skip."""
+    if not item.slots:
+        return [None] * count
     if all(place < count for place in item.slots):
         return [item.slots.get(place) for place in range(count)]
     begun: list[Slot | None] = [item.slots[place] for place in sorted(item.slots)]

@@ -5,11 +5,12 @@ A reply is a list of items. A message holds parts, which become blocks of their 
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import msgspec
 from msgspec import Raw
 
+from tenuto.core.events import ArgumentsDelta, CodeDelta, TextDelta, ThinkingDelta
 from tenuto.core.messages import StopReason
 
 __all__ = [
@@ -40,8 +41,11 @@ __all__ = [
 class Piece(msgspec.Struct, forbid_unknown_fields=True, tag_field="type", gc=False):
     """One delta. Its place is `output_index` and the index within the item; `item_id` may change from event to event.
 
-    `obfuscation` is padding against length analysis, and the finished item repeats `logprobs` in full.
+    `obfuscation` is padding against length analysis, and the finished item repeats `logprobs` in full. `tells` is the
+    delta of our own events that it gives rise to.
     """
+
+    tells: ClassVar[type[TextDelta | ThinkingDelta | ArgumentsDelta | CodeDelta]]
 
     output_index: int
     delta: str
@@ -56,33 +60,49 @@ class Piece(msgspec.Struct, forbid_unknown_fields=True, tag_field="type", gc=Fal
 class TextPiece(Piece, tag="response.output_text.delta"):
     """More of what is said."""
 
+    tells = TextDelta
+
 
 class RefusalPiece(Piece, tag="response.refusal.delta"):
     """More of a refusal."""
+
+    tells = TextDelta
 
 
 class SummaryPiece(Piece, tag="response.reasoning_summary_text.delta"):
     """More of a summary of reasoning."""
 
+    tells = ThinkingDelta
+
 
 class ThoughtPiece(Piece, tag="response.reasoning_text.delta"):
     """More of the reasoning itself, where a host shows it."""
+
+    tells = ThinkingDelta
 
 
 class ArgumentsPiece(Piece, tag="response.function_call_arguments.delta"):
     """More of a function's arguments."""
 
+    tells = ArgumentsDelta
+
 
 class InputPiece(Piece, tag="response.custom_tool_call_input.delta"):
     """More of a custom tool's free text."""
+
+    tells = ArgumentsDelta
 
 
 class McpPiece(Piece, tag="response.mcp_call_arguments.delta"):
     """More of the arguments of a call that the provider makes."""
 
+    tells = ArgumentsDelta
+
 
 class CodePiece(Piece, tag="response.code_interpreter_call_code.delta"):
     """More of the code that the provider runs."""
+
+    tells = CodeDelta
 
 
 AnyPiece: TypeAlias = (

@@ -7,6 +7,7 @@ and else none. Without an id nothing is looked up or paired.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from msgspec import Raw
@@ -21,6 +22,7 @@ from tenuto.wire.responses.shapes import CLIENT_CALLS, RESPONSE_ONLY
 __all__ = ["Turns"]
 
 _Item = dict[str, Any]
+_NULL = Raw(b"null")
 
 
 class Turns:
@@ -36,13 +38,14 @@ class Turns:
     def items(self, message: AssistantMessage, place: str) -> list[_Item]:
         """Return the items of one turn; what cannot be replayed is left out, with a `Loss`."""
         written: list[tuple[str, _Item]] = []
-        at = 0
+        at = thoughts = 0
         for group in groups(message.blocks):
-            item = self._item(group, f"{place}.blocks[{at}]")
+            where = f"{place}.blocks[{at}]"
+            item = self._item(group, where)
             if item is not None:
-                written.append((f"{place}.blocks[{at}]", item))
+                written.append((where, item))
             at += len(group)
-        thoughts = sum(isinstance(block, Reasoning) for block in message.blocks)
+            thoughts += isinstance(group[0], Reasoning)
         kept = self._replayable(written, thoughts)
         if self._switches.calls_last:
             kept = self._calls_last(kept, place)
@@ -77,8 +80,10 @@ class Turns:
     def _sendable(self, item: _Item) -> _Item:
         """Take off what only replies hold; reasoning always has its summary, and no empty fields."""
         kind = _kind(item)
-        names = (name for name in item if name not in RESPONSE_ONLY and f"{kind}.{name}" not in RESPONSE_ONLY)
-        held = {name: item[name] for name in names}
+        refused = _response_only(kind)
+        held = item
+        if not refused.isdisjoint(item):
+            held = {name: value for name, value in item.items() if name not in refused}
         if kind == "message":
             if not _id(item):  # only messages with an id have one
                 held.pop("status", None)
@@ -87,7 +92,7 @@ class Turns:
             return held
         if self._switches.reasoning_status and "status" in item:
             held["status"] = item["status"]
-        return {"summary": [], **{name: value for name, value in held.items() if value != Raw(b"null")}}
+        return {"summary": [], **{name: value for name, value in held.items() if value != _NULL}}
 
     def _call(self, block: ToolUse) -> _Item:
         item = self._sendable(item_of([block]))
@@ -103,20 +108,23 @@ class Turns:
 
     def _replayable(self, written: list[tuple[str, _Item]], thoughts: int) -> list[_Item]:
         """Leave out reasoning that would be refused, and the ids with it, also where it was lost on the way here."""
-        last = max((at for at, (_, item) in enumerate(written) if not _is_reasoning(item)), default=-1)
+        reasoning = {at for at, (_, item) in enumerate(written) if _kind(item) == "reasoning"}
+        last = max(set(range(len(written))) - reasoning, default=-1)
         fit: list[tuple[str, _Item]] = []
+        left = len(reasoning)
         for at, (place, item) in enumerate(written):
-            reason = self._unfit(item, followed=at < last) if _is_reasoning(item) else ""
+            reason = self._unfit(item, followed=at < last) if at in reasoning else ""
             if reason:
                 self._draft.lose("reasoning-left-out", place, reason, "the turn goes out without it, and without ids")
+                left -= 1
             else:
                 fit.append((place, item))
-        whole = thoughts == sum(_is_reasoning(item) for _, item in fit)
-        if not whole or not self._may_keep_ids([item for _, item in fit]):
+        ids = [_id(item) for _, item in fit]
+        if left != thoughts or not self._may_keep(ids, reasons=left > 0):
             fit = [(place, bare) for place, item in fit if (bare := self._bare(item, place))]
-        kept = [item for _, item in fit]
-        self._ids |= {id for item in kept if (id := _id(item))}
-        return kept
+            ids = [_id(item) for _, item in fit]
+        self._ids.update(filter(None, ids))
+        return [item for _, item in fit]
 
     def _bare(self, item: _Item, place: str) -> _Item | None:
         """Take off an item's id, and the status that only messages with an id have; an approval is answered by its id."""
@@ -138,14 +146,14 @@ class Turns:
             return ""
         return "" if self._stored and _id(item) else "it came without its ciphertext, and nothing is stored"
 
-    def _may_keep_ids(self, items: list[_Item]) -> bool:
-        ids = [_id(item) for item in items]
+    def _may_keep(self, ids: list[str], *, reasons: bool) -> bool:
+        """Tell whether a turn's items may keep these ids; where it `reasons`, all of them need one."""
         limit = self._switches.call_id_max
-        if any(limit and len(id) > limit for id in ids):
+        if limit and max(map(len, ids), default=0) > limit:
             return False
-        if self._ids.intersection(filter(None, ids)):  # a repeated turn; one that repeats its own ids came so
+        if not self._ids.isdisjoint(filter(None, ids)):  # a repeated turn; one that repeats its own ids came so
             return False
-        return all(ids) or not any(map(_is_reasoning, items))
+        return not reasons or all(ids)
 
     def _calls_last(self, items: list[_Item], place: str) -> list[_Item]:
         calls = [item for item in items if item.get("type") in CLIENT_CALLS]
@@ -167,13 +175,16 @@ def _plain(block: Text | Refusal) -> _Item | None:
     return {"type": "message", "role": "assistant", "content": content}
 
 
+@functools.lru_cache(maxsize=64)
+def _response_only(kind: str) -> frozenset[str]:
+    """Return the fields of an item of this kind that are not sent back. Kept, since each item of each turn asks."""
+    own = f"{kind}."
+    return frozenset((*RESPONSE_ONLY, *(name.removeprefix(own) for name in RESPONSE_ONLY if name.startswith(own))))
+
+
 def _kind(item: _Item) -> str:
     kind = item.get("type")
     return jsonio.text_of(kind) if isinstance(kind, Raw) else str(kind or "")
-
-
-def _is_reasoning(item: _Item) -> bool:
-    return _kind(item) == "reasoning"
 
 
 def _id(item: _Item) -> str:
