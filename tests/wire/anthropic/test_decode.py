@@ -415,3 +415,10 @@ def test_lone_surrogates_and_nul_are_kept():
     body = sse(start(), *block(0, {"type": "text", "text": ""}, text("a\ud800b\x00")), *end())
 
     assert stream(body).message.blocks == (Text("a\ud800b\x00"),)
+
+
+def test_half_characters_that_came_as_bytes_are_read():
+    half = "\ud800".encode("utf-8", "surrogatepass")
+    body = sse(start(), *block(0, {"type": "text", "text": ""}, text("a?b")), *end()).replace(b"?", half)
+
+    assert stream(body).message.blocks == (Text("a\ud800b"),)

@@ -354,3 +354,9 @@ def test_what_came_can_be_stored_and_goes_back_the_same(name):
         assert back(stream(STREAMS[name]), at)["role"] == "assistant"
         wire = encode(ChatRequest(model="m", messages=(HI, choice.message)), target())
         assert json.loads(wire.body)["messages"][1]["role"] == "assistant"
+
+
+def test_a_text_whose_own_field_was_written_by_hand_goes_out_as_it_was_written():
+    wire = encode(ChatRequest(model="m", messages=(UserMessage((Text("a", extra='{"text":"b"}'),)),)), target())
+
+    assert json.loads(wire.body)["messages"][0]["content"] == [{"type": "text", "text": "b"}]

@@ -163,6 +163,7 @@ def test_half_characters_that_came_as_bytes_are_read():
     body = written(chunk(text("a?b"), reason="STOP")).replace(b"?", "\ud800".encode("utf-8", "surrogatepass"))
 
     assert read_whole(decoder(), body).message.blocks == (Text("a\ud800b"),)
+    assert read(decoder(), [b"data: " + body + b"\n\n"]).message.blocks == (Text("a\ud800b"),)
 
 
 @given(st.lists(st.binary(max_size=60), max_size=4))

@@ -89,7 +89,7 @@ class AnthropicDecoder(Decoder):
     def frame(self, name: bytes, data: bytes) -> None:
         try:
             hot = _HOT(data)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             self._cold(name, data)
             return
         slot, takes = self._open.get(hot.index, _NOT_OPEN)

@@ -103,8 +103,11 @@ class Prompt:
         if isinstance(content, str):
             return content
         parts = self._parts(content, place)
-        plain = len(parts) == 1 and isinstance(parts[0], dict) and parts[0].keys() == {"type", "text"}
-        return str(parts[0]["text"]) if plain else parts or ""
+        if len(parts) == 1 and isinstance(parts[0], dict) and parts[0].keys() == {"type", "text"}:
+            text = parts[0]["text"]
+            if isinstance(text, str):  # and not one that was written by hand
+                return text
+        return parts or ""
 
     def _unhinted(self, parts: tuple[Content, ...], place: str, *, taken: bool = True) -> None:
         """Tell of what has no word here: hints where they are not `taken`, and most that describes a document."""

@@ -66,7 +66,7 @@ class GeminiDecoder(Decoder):
     def frame(self, _: bytes, data: bytes) -> None:
         try:
             chunk = _HOT(data)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             self._cold(data)
             return
         if chunk.response_id != self._last_id or chunk.model_version != self._last_model:
