@@ -32,6 +32,10 @@ _HEADERS = {
 }
 
 
+_TARGETS = 1000
+"""So many models are remembered; whoever asks more looks them up each time."""
+
+
 class Way(msgspec.Struct, frozen=True):
     """How to reach a target: its address, the header that pays, and what tells the account and the host from others."""
 
@@ -78,6 +82,7 @@ class Door:
         self._simulator = ""
         """The address of the simulator, if one was given."""
         self._simulated: Simulated | None = None
+        self._targets: dict[str, Target] = {}
         self._ways: dict[str, Way] = {}
         """The last way to each row: it is the same as long as address and key are."""
         if isinstance(providers, Mapping):
@@ -104,9 +109,14 @@ class Door:
 
     def target(self, model: str) -> Target:
         """Find whom a model is asked of. Raise `UnknownProvider`, or `LLMError` if no provider is named at all."""
-        import tenuto.providers as table  # for each question: a `from` would cost several times as much
+        found = self._targets.get(model)
+        if found is None:
+            from tenuto.providers import resolve
 
-        return table.resolve(model, default_provider=self._default, own=self._own)
+            found = resolve(model, default_provider=self._default, own=self._own)
+            if len(self._targets) < _TARGETS:
+                self._targets[model] = found
+        return found
 
     def row(self, name: str) -> Target:
         """Return the target for what is asked of a provider, not of a model."""

@@ -26,7 +26,7 @@ E = TypeVar("E")
 Next: TypeAlias = Callable[[ChatRequest], AsyncIterator[Event]]
 Middleware: TypeAlias = Callable[[ChatRequest, Next], AsyncIterator[Event]]
 Lists: TypeAlias = Callable[[ChatRequest], AsyncIterator[list[Event]]]
-"""A handler whose events come in lists."""
+"""A handler whose events come in lists. `MessageDone` is the last of its list."""
 
 
 class Closing(Generic[T]):

@@ -93,9 +93,9 @@ class Call:
         stream = self._begin(asyncio.current_task())
         try:
             async for events in stream:
-                for event in events:
-                    if type(event) is MessageDone:
-                        self.response = event.response
+                last = events[-1] if events else None
+                if type(last) is MessageDone:
+                    self.response = last.response
                 if self._ended is not None:
                     break
         except asyncio.CancelledError:
