@@ -73,10 +73,8 @@ class Line:
         way = await self._door.way(target, {name.lower() for name in headers})
         return msgspec.structs.replace(target, account=way.account, platform=way.platform), way
 
-    async def open(
-        self, target: Target, way: Way, wire: WireRequest, waits: Timeouts, total_at: float | None
-    ) -> Opened:
-        """Send a request; return the answer once its head is there, whatever it says.
+    async def open(self, target: Target, way: Way, wire: WireRequest, watch: Watch) -> Opened:
+        """Send a request; return the answer once its head is there, whatever it says. `watch` guards it from now on.
 
         Raise what a transport raises, and `TimedOut` if no answer begins in time.
         """
@@ -87,13 +85,12 @@ class Line:
             **way.auth,
             **{name.lower(): value for name, value in wire.headers.items()},
         }
-        request = HttpRequest(wire.method, way.url(wire.path), headers, wire.body, waits.connect)
+        request = HttpRequest(wire.method, way.url(wire.path), headers, wire.body, watch.waits.connect)
         secrets = secrets_of(headers)
         if self.closed:
             raise ConnectionFailed("the client was closed", provider=target.provider.name, retryable=False)
         if self.tapped:
             log.debug("-> %r %s", request, covered(wire.body, secrets))
-        watch = Watch(self.clock, waits, total_at)
         try:
             reply = await watch.head(self._transport.send(request))
         except BaseException as exc:
@@ -110,7 +107,7 @@ class Line:
     async def ask(self, target: Target, wire: WireRequest, waits: Timeouts, total_at: float | None) -> bytes:
         """Send a request whose answer does not stream; return its body, or raise the typed error it came to."""
         target, way = await self.way_to(target, wire.headers)
-        opened = await self.open(target, way, wire, waits, total_at)
+        opened = await self.open(target, way, wire, Watch(self.clock, waits, total_at))
         try:
             await opened.check()
             body = await opened.body(MAX_REPLY).whole()

@@ -13,6 +13,7 @@ import socket
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import aiohttp
@@ -86,7 +87,6 @@ class AiohttpTransport:
                 request.url,
                 data=_payload(request.body),
                 headers=request.headers,
-                skip_auto_headers=_NO_AUTO,
                 allow_redirects=False,
                 timeout=_connecting(request.connect_timeout),
                 proxy=self._proxy(request.url),
@@ -118,6 +118,7 @@ class AiohttpTransport:
                 connector=connector,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,
+                skip_auto_headers=_NO_AUTO,
                 timeout=aiohttp.ClientTimeout(total=None),
             )
             self._loop = loop
@@ -239,6 +240,7 @@ def _check_literal(url: str, guard: Callable[[str], bool]) -> None:
         raise FetchRefused(f"{host} is no public address: it is not fetched")
 
 
+@lru_cache(maxsize=16)
 def _connecting(seconds: float | None) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=None, connect=seconds)  # with looking up the name, and shaking hands
 

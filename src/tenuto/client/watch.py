@@ -52,12 +52,12 @@ class Watch:
         "_still",
         "_told",
         "_total_at",
-        "_waits",
+        "waits",
     )
 
     def __init__(self, clock: Clock, waits: Timeouts, total_at: float | None) -> None:
         self._clock = clock
-        self._waits = waits
+        self.waits = waits
         self._total_at = total_at
         self._abort: Callable[[BaseException], object]
         self._late: BaseException | None = None
@@ -69,7 +69,7 @@ class Watch:
 
     async def head(self, sent: Awaitable[T]) -> T:
         """Wait for the head of the answer; raise `TimedOut` if it does not come in time."""
-        task = asyncio.current_task()
+        task = asyncio.current_task(self._clock.loop)
         assert task is not None
         cancelling = task.cancelling()
         self._abort = lambda _: task.cancel()
@@ -87,7 +87,7 @@ class Watch:
         """The head is there; past a deadline, `abort` is called from now on."""
         self._abort = abort
         self._missing = "no event came for"
-        self._read = self._waits.read
+        self._read = self.waits.read
         self._heard = self._told = now = self._clock.time()
         if self._read is not None:
             self._clock.set(self, now + self._read)
@@ -135,7 +135,7 @@ class Watch:
         return min([at for at in self._deadlines() if at is not None], default=None)
 
     def _deadlines(self) -> tuple[float | None, float | None, float | None, float | None]:
-        event = self._waits.event
+        event = self.waits.event
         return (
             self._settled_by,
             self._total_at,
@@ -147,10 +147,10 @@ class Watch:
         return Settled()
 
     def _total(self) -> BaseException:
-        return out_of_time(self._waits)
+        return out_of_time(self.waits)
 
     def _silence(self) -> BaseException:
-        return TimedOut(f"nothing came for {self._waits.read:g} s")
+        return TimedOut(f"nothing came for {self.waits.read:g} s")
 
     def _no_event(self) -> BaseException:
-        return TimedOut(f"{self._missing} {self._waits.event:g} s")
+        return TimedOut(f"{self._missing} {self.waits.event:g} s")
