@@ -279,8 +279,8 @@ async def _idle(place: Place, say: Voice) -> None:
     async with place.store(ttl_ms=30) as store:
         lease = await write(store, say, await take(store, say, "idle"))
         crew = store._here()
-        before = crew.leases._renewed
-        while crew.leases._renewed == before or crew.index.late:
+        before = crew.leases.at
+        while crew.leases.at == before or crew.index.late:
             await asyncio.sleep(0.001)
         await free(store, say, lease)
     set_quiet(QUIET)

@@ -208,6 +208,9 @@ class Line:
             rows = list(self._db.execute(sql, tuple(args)))
             return _Cursor(rows, self._db.changes())
 
+    def cursor(self):
+        return _Through(self.execute)
+
     def executemany(self, sql, rows):
         with _Spoken():
             self._db.executemany(sql, [tuple(row) for row in rows])
@@ -215,6 +218,13 @@ class Line:
     def close(self):
         with _Spoken():
             self._db.close(True)
+
+
+class _Through(NamedTuple):
+    execute: object
+
+    def close(self):
+        pass
 
 
 class _Cursor(NamedTuple):

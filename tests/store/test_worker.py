@@ -19,8 +19,8 @@ from tenuto.store.sqlite import SqliteEngine
 from tenuto.testing.chapters.stage import answer, draft, outcome, question, same, write
 
 
-class Counted(sqlite3.Connection):
-    """A real connection that remembers how transactions ended, and fails at a commit if it is told to."""
+class Counted(sqlite3.Cursor):
+    """A real cursor that remembers how transactions ended, and fails at a commit if it is told to."""
 
     said: list[str] = []
     fail = False
@@ -37,11 +37,18 @@ class Counted(sqlite3.Connection):
         return super().execute(sql, *args)
 
 
+class Counting(sqlite3.Connection):
+    """A real connection with such cursors."""
+
+    def cursor(self):
+        return super().cursor(Counted)
+
+
 @pytest.fixture
 def engine(tmp_path):
     Counted.said.clear()
     Counted.fail = False
-    return SqliteEngine(tmp_path / "sessions.db", functools.partial(sqlite3.connect, factory=Counted))
+    return SqliteEngine(tmp_path / "sessions.db", functools.partial(sqlite3.connect, factory=Counting))
 
 
 def told(story):

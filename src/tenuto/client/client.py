@@ -262,9 +262,12 @@ class AsyncClient:
     ) -> Call:
         line = self._opened()
         import tenuto.client.exchange as asking
+        import tenuto.client.pipeline as layers
+        import tenuto.client.stream as answering
 
         question = asking.Question(line, waits, total_at, before)
-        return question.call(request, self._layers(), self._now, self._calls)
+        handler = layers.stacked(self._layers(), question.ask)
+        return answering.Call(request, question, handler, self._now, self._calls)
 
     def _layers(self) -> tuple[Middleware, ...]:
         if self._given is None:

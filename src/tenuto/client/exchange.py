@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -19,9 +19,7 @@ from tenuto.client.clock import Alarm, Clock
 from tenuto.client.door import Way
 from tenuto.client.line import Line, Opened
 from tenuto.client.options import Timeouts
-from tenuto.client.pipeline import Middleware, stacked
 from tenuto.client.reply import Exchange
-from tenuto.client.stream import Call
 from tenuto.client.watch import Settled, Watch, out_of_time
 from tenuto.core.events import Event, Failure, MessageDone
 from tenuto.core.messages import AssistantMessage
@@ -61,12 +59,6 @@ class Question:
         self._clock: Clock | None = None
         self.exchange: Exchange | None = None
         self.asking = False
-
-    def call(
-        self, request: ChatRequest, layers: Iterable[Middleware], now: Callable[[], float], calls: set[Call]
-    ) -> Call:
-        """Put the question, through middleware."""
-        return Call(request, self, stacked(layers, self.ask), now, calls)
 
     def begin(self, call: Alarm) -> None:
         """The call begins: from now on its whole time runs, whatever stands around it, and `call` is rung at its end."""

@@ -403,10 +403,6 @@ def strange_in(entries: Iterable[Entry]) -> Iterator[Entry]:
 # --- what a session comes to ------------------------------------------------------------------------------------------
 
 
-_HEARD = (Said, Steered, Replied)
-_WORKING = (Said, Steered, Asked, Replied, Started)
-
-
 class SessionState(msgspec.Struct, frozen=True):
     """A session as a value: its messages and what they used so far. Each change makes a new one."""
 
@@ -455,24 +451,35 @@ class SessionMeta(msgspec.Struct, frozen=True, omit_defaults=True):
         changed: dict[str, object] = {"updated_at": max(self.updated_at, at)}
         if not self.created_at:
             changed["created_at"] = at
-        if isinstance(act, _WORKING):
+        if isinstance(act, Replied):
             changed["status"] = "open"
-        if isinstance(act, _HEARD):
-            calls = _calls_in(act.message) if isinstance(act, Replied) else 0
-            changed |= {"message_count": self.message_count + 1, "waiting": calls}
-        if isinstance(act, Returned) and 0 <= act.ordinal < self.waiting:
-            changed |= {"message_count": self.message_count + 1, "waiting": 0}
-        if isinstance(act, Said) and not self.title and isinstance(act.message, UserMessage):
-            changed["title"] = _title(str(act.message))
-        if isinstance(act, _PAID) and act.usage is not None:
-            changed["usage"] = self.usage + act.usage
-        if isinstance(act, Configured):
-            changed |= {"model": act.model, "agent": act.agent or self.agent}
-        if isinstance(act, HandedOver):
-            changed["model"] = act.model
-        if isinstance(act, Stopped):
-            changed["status"] = act.reason
+            changed["message_count"] = self.message_count + 1
+            changed["waiting"] = _calls_in(act.message)
+            if act.usage is not None:
+                changed["usage"] = self.usage + act.usage
+        elif isinstance(act, _SPOKEN):
+            changed["status"] = "open"
+            changed["message_count"] = self.message_count + 1
+            changed["waiting"] = 0
+            if not self.title and isinstance(act, Said) and isinstance(act.message, UserMessage):
+                changed["title"] = _title(str(act.message))
+        else:
+            changed |= self._changed_by(act)
         return msgspec.structs.replace(self, **changed)
+
+    def _changed_by(self, act: Act | Strange) -> dict[str, object]:
+        """Return what an act changes that is no message."""
+        if isinstance(act, Asked | Started):
+            return {"status": "open"}
+        if isinstance(act, Returned) and 0 <= act.ordinal < self.waiting:
+            return {"message_count": self.message_count + 1, "waiting": 0}
+        if isinstance(act, Failed) and act.usage is not None:
+            return {"usage": self.usage + act.usage}
+        if isinstance(act, Configured):
+            return {"model": act.model, "agent": act.agent or self.agent}
+        if isinstance(act, HandedOver):
+            return {"model": act.model}
+        return {"status": act.reason} if isinstance(act, Stopped) else {}
 
 
 def _title(said: str) -> str:

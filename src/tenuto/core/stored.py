@@ -158,7 +158,8 @@ def _load_known_act(stored: bytes) -> Act:
 
 def _dump(value: T, load: Callable[[bytes], T]) -> bytes:
     data = jsonio.encode(value)
-    if not any(sign in data for sign in _SPLICED):
+    find = data.find  # `in` would first ask whether what it looks for is a number
+    if find(_SPLICED[0]) < 0 and find(_SPLICED[1]) < 0 and find(_SPLICED[2]) < 0:
         return data
     data = jsonio.encode(_written(value))
     if load(data) != value:

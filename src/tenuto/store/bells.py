@@ -18,6 +18,8 @@ from typing import Generic, TypeVar
 __all__ = ["Bell", "Bells"]
 
 T = TypeVar("T")
+_READ_BEFORE = suppress(BlockingIOError)
+"""By a child that was forked off with the loop. Made once: it is used with every answer."""
 
 
 class Bell(Generic[T]):
@@ -45,10 +47,11 @@ class Bell(Generic[T]):
 
     def _heard(self) -> None:
         if sys.platform == "linux":
-            with suppress(BlockingIOError):  # it was read before: by a child that was forked off with the loop
+            with _READ_BEFORE:
                 os.eventfd_read(self._file)
-        while self._waiting:
-            self._take(self._waiting.popleft())
+        waiting = self._waiting
+        while waiting:
+            self._take(waiting.popleft())
 
 
 class Bells(Generic[T]):

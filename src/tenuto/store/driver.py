@@ -13,7 +13,7 @@ from tenuto.errors import StoreError
 
 __all__ = ["Arg", "Broken", "Driver", "Engine", "Held", "Unsure"]
 
-Arg: TypeAlias = str | int | bytes | None
+Arg: TypeAlias = str | int | bytes | bytearray | None
 
 
 class Unsure(StoreError):

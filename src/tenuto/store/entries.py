@@ -24,7 +24,7 @@ __all__ = ["Branch", "append", "branch_of", "clean", "damaged", "read", "rows_of
 _LOOK = "SELECT n, head, fence, owner, meta FROM sessions WHERE id = ?"
 _MOVE = """
 UPDATE sessions SET head = ?, until = ?, created_at = ?, updated_at = ?, status = ?, agent = ?, meta = ?
-WHERE id = ? AND head = ? AND fence = ? AND owner = ?
+WHERE n = ? AND id = ? AND head = ? AND fence = ? AND owner = ?
 """
 _ENTRY = """
 INSERT INTO entries (place, session, seq, id, at, fence, version, kind, digest, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -55,20 +55,24 @@ _DIGEST = 6
 def append(driver: Driver, leases: Leases, lease: Lease, drafts: Sequence[Draft]) -> Lease:
     """Add entries behind the head, in the transaction that is open. The condition is the database's to judge."""
     holding = leases.held.get(lease.owner)
-    rows = [(draft.id, digest_of(draft.body)) for draft in drafts]
     until = leases.until(driver)
+    at, count = lease.head, len(drafts)
     n, meta = 0, None
-    if holding is not None and holding.head == lease.head and holding.fence == lease.fence:
-        n, meta = holding.n, _moved(driver, lease, holding.meta, drafts, until)
+    if holding is not None and holding.head == at and holding.fence == lease.fence:
+        n = holding.n
+        meta = _moved(driver, lease, n, holding.meta, drafts, until)
     if meta is None:
         n, head, before = _looked(driver, lease)
-        if head != lease.head:
-            return _sent_again(driver, lease, n, head, rows, until)
-        meta = _moved(driver, lease, before, drafts, until)
+        if head != at:
+            return _sent_again(driver, lease, n, head, drafts, until)
+        meta = _moved(driver, lease, n, before, drafts, until)
         if meta is None:
             raise lost(lease.session)
-    _insert(driver, lease, n, drafts, rows)
-    head = lease.head + len(drafts)
+    if count == 1:
+        driver.change(_ENTRY, _row_of(driver, lease, n, at + 1, drafts[0]))
+    elif count:
+        driver.insert(_ENTRY, [_row_of(driver, lease, n, seq, draft) for seq, draft in enumerate(drafts, at + 1)])
+    head = at + count
     if holding is not None:
         holding.head, holding.meta = head, meta
     return Lease(session=lease.session, owner=lease.owner, fence=lease.fence, head=head, until=until)
@@ -83,44 +87,60 @@ def _looked(driver: Driver, lease: Lease) -> tuple[int, int, SessionMeta]:
     return n, head, meta_of(meta)
 
 
-def _moved(driver: Driver, lease: Lease, meta: SessionMeta, drafts: Sequence[Draft], until: int) -> SessionMeta | None:
+def _moved(
+    driver: Driver, lease: Lease, n: int, meta: SessionMeta, drafts: Sequence[Draft], until: int
+) -> SessionMeta | None:
     """Move the head; None if it, the fence or the owner is not what the lease says."""
     for draft in drafts:
         meta = meta.after(draft.act, draft.at)
-    new = (lease.head + len(drafts), until, meta.created_at, meta.updated_at, clean(meta.status), clean(meta.agent))
-    old = (lease.session, lease.head, lease.fence, lease.owner)
-    return meta if driver.change(_MOVE, (*new, jsonio.encode(meta), *old)) else None
+    status, agent, head = meta.status, meta.agent, lease.head
+    row = (
+        head + len(drafts),
+        until,
+        meta.created_at,
+        meta.updated_at,
+        status if status.isprintable() else clean(status),
+        agent if agent.isprintable() else clean(agent),
+        bytearray(jsonio.encode(meta)),
+        n,
+        lease.session,
+        head,
+        lease.fence,
+        lease.owner,
+    )
+    return meta if driver.change(_MOVE, row) else None
 
 
-def _insert(driver: Driver, lease: Lease, n: int, drafts: Sequence[Draft], known: Sequence[tuple[str, str]]) -> None:
-    rows: list[tuple[Arg, ...]] = []
-    for seq, (draft, (id, digest)) in enumerate(zip(drafts, known, strict=True), lease.head + 1):
-        body: bytes | None = draft.body
-        if len(draft.body) > BLOB:
-            driver.change(_BLOB, (digest, len(draft.body), draft.body))
-            body = None
-        kind = draft.kind if draft.kind.isascii() else clean(draft.kind)
-        rows.append(
-            (place_of(n, seq), lease.session, seq, id, draft.at, lease.fence, draft.version, kind, digest, body)
-        )
-    if len(rows) == 1:
-        driver.change(_ENTRY, rows[0])
-    elif rows:
-        driver.insert(_ENTRY, rows)
+def _row_of(driver: Driver, lease: Lease, n: int, seq: int, draft: Draft) -> tuple[Arg, ...]:
+    """Return the row of an entry; a large body is put in its own place.
+
+    Bytes go to the database as a `bytearray`: `sqlite3` asks of `bytes`, and not of that, how they are to be adapted,
+    and is long about it. SQLite and Postgres keep the same.
+    """
+    source = draft.body
+    digest = digest_of(source)
+    body: bytearray | None = None
+    if len(source) <= BLOB:
+        body = bytearray(source)
+    else:
+        driver.change(_BLOB, (digest, len(source), source))
+    kind = draft.kind if draft.kind.isascii() else clean(draft.kind)
+    return place_of(n, seq), lease.session, seq, draft.id, draft.at, lease.fence, draft.version, kind, digest, body
 
 
-def _sent_again(driver: Driver, lease: Lease, n: int, head: int, rows: Sequence[tuple[str, str]], until: int) -> Lease:
+def _sent_again(driver: Driver, lease: Lease, n: int, head: int, drafts: Sequence[Draft], until: int) -> Lease:
     """The head is not where the lease was used last: either these very entries are there already, or this is a mistake.
 
     If they are, the session is written to all the same: what is answered now has to be on the disk.
     """
-    if head < lease.head or driver.rows(_SENT, (place_of(n, lease.head), place_of(n, head))) != rows:
+    these = [(draft.id, draft.digest) for draft in drafts]
+    if head < lease.head or driver.rows(_SENT, (place_of(n, lease.head), place_of(n, head))) != these:
         raise StoreError(
             f"session {lease.session!r} has {head} entries, and this lease was last used at {lease.head}: "
             "append with the lease that the last append returned"
         )
     now = Lease(session=lease.session, owner=lease.owner, fence=lease.fence, head=head, until=until)
-    if _moved(driver, now, _looked(driver, lease)[2], (), until) is None:
+    if _moved(driver, now, n, _looked(driver, lease)[2], (), until) is None:
         raise lost(lease.session)
     return now
 

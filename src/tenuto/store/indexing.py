@@ -8,7 +8,7 @@ missing put in first.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from tenuto.core import stored
 from tenuto.core.jsonio import JsonError
@@ -19,50 +19,80 @@ from tenuto.store.texts import text_of
 
 __all__ = ["Index"]
 
-_LATE = "SELECT id FROM sessions WHERE indexed < head"
+_LATE = "SELECT id FROM sessions WHERE indexed < head LIMIT ?"
 _STATE = "SELECT n, head, indexed, meta FROM sessions WHERE id = ?"
 _CLAIM = "UPDATE sessions SET indexed = ? WHERE id = ? AND indexed = ?"
 _PIECE = 64
 """How many entries are indexed in one transaction: whoever appends meanwhile waits for no more."""
+_PIECES = 16
+"""How many such pieces share a transaction where nobody appends any more: what searches look into is then put together
+from fewer parts, which costs less. A piece is read at a time: entries may be large.
+"""
+_KNOWN = 1024
+"""How many sessions are remembered as being behind. Of more, it is remembered that there are some: they are looked up."""
 _QUIET = 1.0
 """How many seconds nobody wrote before it is time to index."""
 
 
 class Index:
-    """Which sessions are behind, as far as this store knows."""
+    """Which sessions are behind, as far as this store knows: some of them, if there are many."""
 
     def __init__(self) -> None:
         self.late: dict[str, None] = {}
-        self._last = 0.0
+        self._more = False
+        self.at = 0.0
+        """When it is time to index, by the clock that is never set; of no meaning while nothing is late."""
 
     def behind(self, session: str) -> None:
         """Note that a session has new entries."""
-        self.late[session] = None
-        self._last = time.monotonic()
+        if len(self.late) < _KNOWN:
+            self.late[session] = None
+        else:
+            self._more = True
+        self.at = time.monotonic() + _QUIET
 
     def look(self, driver: Driver) -> None:
         """Find the sessions that are behind, whoever wrote them."""
-        self.late.update(dict.fromkeys(id for (id,) in driver.rows(_LATE)))
+        found = driver.rows(_LATE, (_KNOWN,))
+        new = [id for (id,) in found if id not in self.late]
+        room = max(_KNOWN - len(self.late), 0)
+        self.late.update(dict.fromkeys(new[:room]))
+        if len(found) == _KNOWN or len(new) > room:
+            self._more = True
+
+    def gone(self, sessions: Iterable[str]) -> None:
+        """Forget sessions that were deleted."""
+        for session in sessions:
+            self.late.pop(session, None)
 
     def advance(self, driver: Driver) -> int:
-        """Index some entries of a session that is behind; return how many have words. Without one, do nothing."""
+        """Index some entries of a session that is behind; return how many have words. Without one, do nothing, but for
+        finding more that are.
+        """
         for session in list(self.late):
             done = _indexed(driver, session)
             if done is not None:
-                self._last = 0.0  # there may be more of it
+                self.at = 0.0  # there may be more of it
                 return done
             self.late.pop(session, None)
+        if self._more:
+            self.look(driver)
+            self._more = len(self.late) >= _KNOWN
+            self.at = 0.0
         return 0
 
-    def wait(self, now: float) -> float | None:
-        """Return in how many seconds it would be time to index."""
-        return max(self._last + _QUIET - now, 0) if self.late else None
+    def catch_up(self, driver: Driver) -> None:
+        """Index several pieces: for a store that is being closed."""
+        for _ in range(_PIECES):
+            if self.late:
+                self.advance(driver)
+        self.at = time.monotonic() + _QUIET  # the rest is asked for, and not to be done in small pieces meanwhile
 
     def due(self, now: float) -> Callable[[Driver], int] | None:
         """Return what is to be done, if it is time. Should it fail, it is tried again after a while."""
-        if self.wait(now) != 0:
+        if not self.late or now < self.at:
             return None
-        self._last = now
+        self.at = now + _QUIET
         return self.advance
 
 

@@ -79,7 +79,8 @@ class Leases:
         self._me = (pid, host)
         self.held: dict[str, Holding] = {}
         """By owner."""
-        self._renewed = time.monotonic()
+        self.at = time.monotonic() + ttl_ms / 3000
+        """When what is held is to be renewed, twice before it would lapse, by the clock that is never set."""
 
     def now(self, driver: Driver) -> int:
         """Return the time by which leases lapse."""
@@ -87,7 +88,7 @@ class Leases:
 
     def until(self, driver: Driver) -> int:
         """Return when a lease lapses that is used now."""
-        return self.now(driver) + self._ttl
+        return (driver.clock() if self._now is None else self._now()) + self._ttl
 
     # --- taking ---
 
@@ -202,15 +203,11 @@ class Leases:
 
     # --- a duty ---
 
-    def wait(self, now: float) -> float | None:
-        """Return in how many seconds the leases are to be renewed: twice before they would lapse."""
-        return max(self._renewed + self._ttl / 3000 - now, 0) if self.held else None
-
     def due(self, now: float) -> Callable[[Driver], None] | None:
         """Return the renewal, if it is due."""
-        if self.wait(now) != 0:
+        if not self.held or now < self.at:
             return None
-        self._renewed = now
+        self.at = now + self._ttl / 3000
         return self.renew_all
 
 

@@ -161,16 +161,18 @@ class Guard:
 
     def share(self) -> bool:
         """Lock it with all other writers; tell whether that went."""
-        return self._take(_SHARED)
+        return self._take(_SHARED | _AT_ONCE)
 
     def alone(self) -> bool:
         """Lock it against everybody; tell whether that went."""
-        return self._take(_EXCLUSIVE)
+        return self._take(_EXCLUSIVE | _AT_ONCE)
 
     def free(self) -> None:
         """Let go."""
-        if flock is not None and self._file >= 0:
-            flock(self._file, _FREE)
+        file = self._file
+        if file >= 0:
+            assert flock is not None
+            flock(file, _FREE)
 
     def leave(self) -> None:
         """Let go, and close the file."""
@@ -179,12 +181,14 @@ class Guard:
             os.close(file)
 
     def _take(self, how: int) -> bool:
-        if flock is None or self._path is None:
-            return True
-        if self._file < 0:
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
+        file = self._file
+        if file < 0:
+            if flock is None or self._path is None:
+                return True
+            file = self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
+        assert flock is not None
         try:
-            flock(self._file, how | _AT_ONCE)
+            flock(file, how)
         except BlockingIOError:
             return False
         return True

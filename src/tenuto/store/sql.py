@@ -47,12 +47,15 @@ class _Duties:
         self._index = index
 
     def wait(self) -> float | None:
-        """Return in how many seconds the first is due."""
-        now = time.monotonic()
-        renewal, indexing = self._leases.wait(now), self._index.wait(now)
-        if renewal is None or indexing is None:
-            return indexing if renewal is None else renewal
-        return min(renewal, indexing)
+        """Return in how many seconds the first is due. This is asked after every append: it is to cost little."""
+        leases, index = self._leases, self._index
+        if index.late:
+            at = min(index.at, leases.at) if leases.held else index.at
+        elif leases.held:
+            at = leases.at
+        else:
+            return None
+        return max(at - time.monotonic(), 0)
 
     def due(self) -> Work[Any] | None:
         """Return the first that is due."""
@@ -163,9 +166,11 @@ class SqlStore:
     async def delete(self, session: str, *, children: bool = False) -> tuple[str, ...]:
         """Remove a session for good, with what was forked off it if that is wanted."""
         crew = self._here()
-        return await self._again(
+        gone = await self._again(
             crew.writer, lambda driver: keeping.delete(driver, crew.leases, session, children), unsure=False
         )
+        crew.index.gone(gone)
+        return gone
 
     # --- reading ---
 
@@ -258,7 +263,8 @@ class SqlStore:
             if crew.leases.held:
                 await crew.writer.put(crew.leases.release_all)
             while crew.index.late:
-                await crew.writer.put(crew.index.advance)
+                await crew.writer.put(crew.index.catch_up)
+                await crew.writer.put(_settle, alone=True)  # that was much at once, and the log is to stay short
         except StoreError as exc:  # a disk that fails now fails nobody: leases lapse, and words can be found later
             log.warning("the store was closed without letting go of everything: %s", exc)
         finally:
@@ -328,6 +334,10 @@ def _faults_unless_gone(driver: Driver, session: str) -> list[Fault]:
     except SessionNotFound:
         there = session in keeping.there(driver)
         return [Fault(session, 0, "is listed, and cannot be looked up")] if there else []
+
+
+def _settle(driver: Driver) -> None:
+    driver.settle()
 
 
 def _unindex(driver: Driver) -> None:

@@ -54,8 +54,9 @@ WHERE found MATCH ? ORDER BY found.rank, words.n LIMIT ?
 class SqliteEngine:
     """A SQLite file and the locks beside it.
 
-    `connect` is called as `sqlite3.connect` is and gives a connection like its own: `execute`, `executemany`, `close`;
-    its errors are `sqlite3.Error`s that carry `sqlite_errorname`. `steps` are the steps of the schema.
+    `connect` is called as `sqlite3.connect` is and gives a connection like its own: `execute`, `executemany`, `close`,
+    `cursor`, the last with `execute` and `close` of its own; its errors are `sqlite3.Error`s that carry
+    `sqlite_errorname`. `steps` are the steps of the schema.
     """
 
     def __init__(
@@ -227,8 +228,8 @@ class SqliteDriver:
         self._path = path
         self._guard = Guard(_beside(path, ".lock") if guarded else None)
         self._log = _beside(path, "-wal")
-        self._db: sqlite3.Connection | None = open()
-        self._run = self._db.execute
+        self._db: sqlite3.Connection | None = None
+        self._connect()
         self._marked = False
         self._wrote = False
         self._copied = 0
@@ -236,8 +237,7 @@ class SqliteDriver:
     def begin(self, *, write: bool) -> None:
         """Begin a transaction; a connection that broke is replaced."""
         if self._db is None:
-            self._db = self._open()
-            self._run = self._db.execute
+            self._connect()
         try:
             if write:
                 if not self._guard.share():
@@ -374,7 +374,15 @@ class SqliteDriver:
     def part(self) -> None:
         """Let go of the connection without closing it: it is somebody else's."""
         self._db = None
+        with suppress(sqlite3.Error):  # it may be closed already
+            self._cursor.close()
         self._guard.leave()
+
+    def _connect(self) -> None:
+        """Open a connection. All goes through one cursor: each `execute` of a connection's own would make another."""
+        self._db = self._open()
+        self._cursor = self._db.cursor()
+        self._run = self._cursor.execute
 
     def _checkpoint(self, how: str) -> bool:
         """Copy the log, if nobody writes; tell whether all of it was copied, and the next to write begins it anew."""
@@ -391,6 +399,8 @@ class SqliteDriver:
 
     def _part_with(self, db: sqlite3.Connection) -> None:
         self._db = None
+        with suppress(sqlite3.Error):
+            self._cursor.close()  # it holds its last statement, and as long as one is held the file stays open
         with suppress(sqlite3.Error):
             db.close()
 

@@ -46,16 +46,21 @@ class Duties(Protocol):
 
 
 class _Job:
-    """A piece of work, who waits for it, and how it ended."""
+    """A piece of work, who waits for it, and how it ended. No work is the last: the thread ends there."""
 
-    __slots__ = ("alone", "bell", "error", "future", "last", "value", "work")
+    __slots__ = ("alone", "bell", "error", "future", "value", "work")
 
-    def __init__(self, work: Work[Any] | None, *, alone: bool = False) -> None:
+    def __init__(
+        self,
+        work: Work[Any] | None,
+        alone: bool = False,
+        bell: Bell[list[_Job]] | None = None,
+        future: asyncio.Future[Any] | None = None,
+    ) -> None:
         self.work = work
         self.alone = alone
-        self.last = work is None
-        self.bell: Bell[list[_Job]] | None = None
-        self.future: asyncio.Future[Any] | None = None
+        self.bell = bell
+        self.future = future
         self.value: Any = None
         self.error: Exception | None = None
 
@@ -87,13 +92,18 @@ class Worker:
         self._driver: Driver | None = None
         self._stopped = False
         self._rounds = 0
-        self._done: list[_Job] = []
+        self._done: _Job | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def put(self, work: Work[T], *, alone: bool = False) -> asyncio.Future[T]:
         """Have something done. `alone`: outside of any transaction; it begins and ends its own."""
-        return self._put(_Job(work, alone=alone))
+        if self._stopped:
+            raise StoreError("the store is closed")
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._queue.put(_Job(work, alone, _BELLS.of(loop), future))
+        return future
 
     def post(self, work: Work[Any]) -> None:
         """Have something done that nobody waits for."""
@@ -101,21 +111,17 @@ class Worker:
 
     def stop(self) -> asyncio.Future[None]:
         """End the thread and close the connection, when all that was given before is done."""
-        return self._put(_Job(None, alone=True))
+        if self._stopped:
+            raise StoreError("the store is closed")
+        self._stopped = True
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        self._queue.put(_Job(None, True, _BELLS.of(loop), future))
+        return future
 
     def join(self) -> None:
         """Wait for the thread to be gone, once `stop` has answered."""
         self._thread.join()
-
-    def _put(self, job: _Job) -> asyncio.Future[Any]:
-        if self._stopped:
-            raise StoreError("the store is closed")
-        self._stopped = job.last
-        loop = asyncio.get_running_loop()
-        job.bell = _BELLS.of(loop)
-        job.future = loop.create_future()
-        self._queue.put(job)
-        return job.future
 
     # --- in the thread ---
 
@@ -132,20 +138,20 @@ class Worker:
         jobs = self._taken(wait)
         if len(jobs) == 1 and not jobs[0].alone:
             self._lone(jobs[0])
-            self._done = jobs
+            self._done = jobs[0]
         else:
             self._apart(jobs)
         self._rounds += 1
-        if self._write and self._driver is not None and not self._rounds % _SETTLE:
+        if not self._rounds % _SETTLE and self._write and self._driver is not None:
             self._tell()
             self._settle(self._driver)
-        return not (jobs and jobs[-1].last)
+        return not jobs or jobs[-1].work is not None
 
     def _tell(self) -> None:
-        """Answer who waits; of a lone piece, just before this thread sleeps: who is woken needs the lock that it holds."""
-        if self._done:
-            jobs, self._done = self._done, []
-            _answer(jobs)
+        """Answer who gave a lone piece, just before this thread sleeps: who is woken needs the lock that it holds."""
+        job, self._done = self._done, None
+        if job is not None and job.bell is not None:
+            job.bell.ring([job])
 
     def _lone(self, job: _Job) -> None:
         """Do one piece in a transaction of its own. It needs no mark: what goes wrong with it goes wrong with the whole."""
@@ -172,7 +178,7 @@ class Worker:
             jobs = [self._queue.get(timeout=wait)]
         except queue.Empty:
             return []
-        while not self._queue.empty() and len(jobs) < _MOST and not jobs[-1].last:
+        while not self._queue.empty() and len(jobs) < _MOST and jobs[-1].work is not None:
             jobs.append(self._queue.get())
         return jobs
 
@@ -213,7 +219,7 @@ class Worker:
 
     def _each(self, jobs: list[_Job]) -> None:
         for job in jobs:
-            if job.last:
+            if job.work is None:
                 self._close()
             else:
                 with _Caught() as caught:
@@ -275,13 +281,14 @@ def _answer(jobs: list[_Job]) -> None:
 
 def _set(jobs: list[_Job]) -> None:
     for job in jobs:
-        assert job.future is not None
-        if job.future.done():  # cancelled
+        future = job.future
+        assert future is not None
+        if future.done():  # cancelled
             continue
         if job.error is None:
-            job.future.set_result(job.value)
+            future.set_result(job.value)
         else:
-            job.future.set_exception(job.error)
+            future.set_exception(job.error)
 
 
 _BELLS: Bells[list[_Job]] = Bells(_set)
