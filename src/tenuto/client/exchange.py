@@ -249,7 +249,7 @@ class Reading:
 
 
 def _decoder(request: ChatRequest, target: Target, body: bytes) -> Decoder:
-    sound = (request.audio or {}).get("format", "")
+    sound = request.audio.get("format", "") if request.audio else ""
     seed = hashlib.sha256(body).hexdigest()
     decoder = DECODERS[target.dialect](target, seed=seed, audio_format=sound if isinstance(sound, str) else "")
     decoder.prefix = prefix_of(body, target)

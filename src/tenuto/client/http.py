@@ -35,6 +35,8 @@ def masked(headers: Mapping[str, str]) -> dict[str, str]:
 def secrets_of(headers: Mapping[str, str]) -> tuple[str, ...]:
     """Return what stands in the headers and must be shown to nobody, whoever quotes it."""
     held = [piece for name, value in headers.items() if _is_secret(name) for piece in _PIECES.split(value)]
+    if not held:
+        return ()
     return tuple(sorted({piece for piece in held if len(piece) >= _SHORTEST}, key=len, reverse=True))
 
 

@@ -129,7 +129,7 @@ class Opened:
         self._provider = target.provider.name
         self.watch = watch
         headers = reply.headers
-        if any(secret in value for secret in secrets for value in headers.values()):
+        if secrets and any(secret in value for secret in secrets for value in headers.values()):
             headers = {name: covered(value, secrets) for name, value in headers.items()}
         self.exchange = Exchange(target, reply.status, headers)
 

@@ -167,14 +167,17 @@ class Call:
     def reply(self) -> Reply:
         """Return the reply, or what has come of it."""
         response = self.response or self.question.partial()
+        transcript = Transcript((*self._request.transcript, response.message))
         exchange = self.question.exchange
+        if exchange is None:  # nobody was asked
+            return Reply(response=response, transcript=transcript)
         return Reply(
             response=response,
-            transcript=Transcript((*self._request.transcript, response.message)),
-            asked_at=self._asked_at if exchange is not None else None,
-            request_id=exchange.request_id if exchange is not None else None,
-            headers=exchange.headers if exchange is not None else {},
-            raw=exchange.raw if exchange is not None else None,
+            transcript=transcript,
+            asked_at=self._asked_at,
+            request_id=exchange.request_id,
+            headers=exchange.headers,
+            raw=exchange.raw,
         )
 
 

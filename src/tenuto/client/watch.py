@@ -73,7 +73,10 @@ class Watch:
         assert task is not None
         cancelling = task.cancelling()
         self._abort = lambda _: task.cancel()
-        if (first := self._first()) is not None:
+        event, first = self.waits.event, self._total_at
+        if event is not None and (first is None or self._told + event < first):
+            first = self._told + event
+        if first is not None:
             self._clock.set(self, first)
         try:
             return await sent
@@ -129,9 +132,6 @@ class Watch:
                 self._late = over()
                 self._abort(self._late)
                 return None
-        return self._first()
-
-    def _first(self) -> float | None:
         return min([at for at in self._deadlines() if at is not None], default=None)
 
     def _deadlines(self) -> tuple[float | None, float | None, float | None, float | None]:
