@@ -5,7 +5,7 @@ A request may have any shape: whatever is none of them is passed over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from tenuto.audit.looking import Sent, once
@@ -64,12 +64,24 @@ def calls(sent: Sent) -> list[Called]:
     return list(_CALLS[sent.target.dialect](sent))
 
 
+@once
+def _anthropic_blocks(sent: Sent) -> list[tuple[int, str, _Object]]:
+    """Return the calls and the results, each with its message and its place."""
+    return [
+        (i, f"{place}/content/{j}", block)
+        for i, place, message in messages(sent)
+        for j, block in _objects(message.get("content"))
+        if block.get("type") in _CALLING
+    ]
+
+
+_CALLING = ("tool_use", "tool_result")
+
+
 def _anthropic_calls(sent: Sent) -> Iterator[Called]:
-    for i, place, message in messages(sent):
-        for j, block in _objects(message.get("content")):
-            if block.get("type") == "tool_use":
-                name, id = _text(block.get("name")), _text(block.get("id"))
-                yield Called(i, f"{place}/content/{j}/id", id, name, block.get("input"))
+    for i, place, block in _anthropic_blocks(sent):
+        if block["type"] == "tool_use":
+            yield Called(i, f"{place}/id", _text(block.get("id")), _text(block.get("name")), block.get("input"))
 
 
 def _responses_calls(sent: Sent) -> Iterator[Called]:
@@ -113,10 +125,9 @@ def answers(sent: Sent) -> list[tuple[str, str]]:
 
 
 def _anthropic_answers(sent: Sent) -> Iterator[tuple[str, str]]:
-    for _, place, message in messages(sent):
-        for j, block in _objects(message.get("content")):
-            if block.get("type") == "tool_result":
-                yield f"{place}/content/{j}/tool_use_id", _text(block.get("tool_use_id"))
+    for _, place, block in _anthropic_blocks(sent):
+        if block["type"] == "tool_result":
+            yield f"{place}/tool_use_id", _text(block.get("tool_use_id"))
 
 
 def _responses_answers(sent: Sent) -> Iterator[tuple[str, str]]:
@@ -168,13 +179,17 @@ def _bare_tokens(value: Any) -> list[str]:
     """
     found: list[str] = []
     left = [value] if isinstance(value, dict | list) else []
-    while left:
-        one = left.pop()
-        if isinstance(one, dict) and not _NAMES.isdisjoint(one):
-            names = _NAMES if one.get("type") in _SEALED else _TOKENS
-            found += [inner for key, inner in one.items() if key in names and isinstance(inner, str) and inner]
-        inside = one.values() if isinstance(one, dict) else one
-        left += [inner for inner in inside if isinstance(inner, (dict, list))]  # dict | list takes three times as long
+    for one in left:  # it grows meanwhile
+        inside: Iterable[Any] = one
+        if type(one) is dict:
+            inside = one.values()
+            if not _NAMES.isdisjoint(one):
+                names = _NAMES if one.get("type") in _SEALED else _TOKENS
+                found += [inner for key, inner in one.items() if key in names and isinstance(inner, str) and inner]
+        for inner in inside:
+            kind = type(inner)
+            if kind is dict or kind is list:
+                left.append(inner)
     return found
 
 
