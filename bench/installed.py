@@ -15,12 +15,13 @@ MEGABYTES = 25
 HERE = Path(__file__).parents[1]
 
 
-def _sizes(folder: Path) -> tuple[list[str], float, float]:
-    """The packages, and the megabytes with compiled files and without."""
+def _sizes(folder: Path) -> tuple[list[str], float, float, float]:
+    """The packages, and the megabytes: with compiled files, without, and of those with them our own."""
     site = next(folder.rglob("site-packages"))
     packages = sorted(path.name.partition("-")[0] for path in site.glob("*.dist-info"))
     sizes = {path: path.lstat().st_size / 1e6 for path in site.rglob("*") if path.is_file()}
-    return packages, sum(sizes.values()), sum(size for path, size in sizes.items() if path.suffix != ".pyc")
+    own = sum(size for path, size in sizes.items() if path.is_relative_to(site / "tenuto"))
+    return packages, sum(sizes.values()), sum(size for path, size in sizes.items() if path.suffix != ".pyc"), own
 
 
 def run(board: Board) -> None:
@@ -39,10 +40,16 @@ def run(board: Board) -> None:
                            detail=f"not measured, `pip install .` failed: {why}"[:200])
                 )  # fmt: skip
             return
-        packages, whole, plain = _sizes(Path(name))
+        packages, whole, plain, own = _sizes(Path(name))
     for what, value, unit, goal, detail in (
         ("packages", len(packages), "packages", PACKAGES, ", ".join(packages)),
-        ("size", whole, "MB", MEGABYTES, f"{plain:.1f} without the compiled files that pip makes"),
+        (
+            "size",
+            whole,
+            "MB",
+            MEGABYTES,
+            f"{plain:.1f} without the compiled files that pip makes; {own:.1f} of all is ours",
+        ),
     ):
         board.add(
             judged(f"installed: {what}", [], value=value, unit=unit, goal=goal, run="bench", calibrations=[],
