@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from bench.results import Board, Result, calibration
-from bench.turns import ROUNDS, Turns
+from bench.turns import Turns
 from tenuto.core import stored
 from tenuto.core.blocks import Text, ToolUse
 from tenuto.core.journal import Act, Replied, Said, transcript_of, usage_of
@@ -118,7 +118,7 @@ async def by_length(folder: Path, board: Board) -> None:
         leases = {length: await filled(store, f"s{length}", length) for length in LENGTHS}
         turns = Turns({"bare": 0, **{str(length): 0 for length in LENGTHS}})
         walls: dict[int, list[float]] = {length: [] for length in LENGTHS}
-        for _ in range(ROUNDS):
+        while turns.wanting:
             gc.collect()
             beside = calibration()
             costs: dict[str, list[float]] = {str(length): [] for length in LENGTHS}
@@ -133,8 +133,8 @@ async def by_length(folder: Path, board: Board) -> None:
             turns.keep({**means, "bare": [bare(folder, [draft(at).body for at in range(APPENDS)])]}, beside)
         for length in LENGTHS[1:]:
             entries = await store.read(f"s{length}")
-            if len(entries) != length + ROUNDS * APPENDS:
-                raise SystemExit(f"{len(entries)} entries came back of {length + ROUNDS * APPENDS}")
+            if len(entries) != leases[length].head:
+                raise SystemExit(f"{len(entries)} entries came back of {leases[length].head}")
             whole = rewritten(folder, transcript_of(entries))
             detail = f"{min(walls[length]) * 1e3:.2f} ms by the clock; the whole as JSON {whole * 1e3:.1f} ms"
             name = f"checkpoint at {length:,} entries: an append / at {LENGTHS[0]}"
@@ -162,7 +162,7 @@ async def at_once(folder: Path, board: Board) -> None:
     async with open_store(folder / "many.db") as store:
         leases = [await filled(store, f"m{at}", 1) for at in range(SESSIONS)]
         turns = Turns({"alone": 0, "together": 0})
-        for _ in range(ROUNDS):
+        while turns.wanting:
             beside = calibration()
             leases[0], _, one = await appended(store, leases[0], 40)
             start = time.perf_counter()
@@ -184,7 +184,7 @@ async def opened(folder: Path, board: Board) -> None:
         bodies = [entry.body for entry in await store.read("long")]
         decode = msgspec.json.Decoder(Act).decode
         turns = Turns({"ours": 0, "kept": 0, "dropped": 0})
-        for _ in range(ROUNDS):
+        while turns.wanting:
             beside = calibration()
             gc.collect()
             start = time.process_time()

@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from tenuto.errors import StoreError
+from tenuto.store.answers import Answer
 from tenuto.store.bells import Bell, Bells
 from tenuto.store.driver import Driver
 
@@ -55,7 +56,7 @@ class _Job:
         work: Work[Any] | None,
         alone: bool = False,
         bell: Bell[list[_Job]] | None = None,
-        future: asyncio.Future[Any] | None = None,
+        future: Answer[Any] | None = None,
     ) -> None:
         self.work = work
         self.alone = alone
@@ -101,7 +102,7 @@ class Worker:
         if self._stopped:
             raise StoreError("the store is closed")
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
+        future: Answer[T] = Answer(loop)
         self._queue.put(_Job(work, alone, _BELLS.of(loop), future))
         return future
 
@@ -115,7 +116,7 @@ class Worker:
             raise StoreError("the store is closed")
         self._stopped = True
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[None] = loop.create_future()
+        future: Answer[None] = Answer(loop)
         self._queue.put(_Job(None, True, _BELLS.of(loop), future))
         return future
 
@@ -283,12 +284,10 @@ def _set(jobs: list[_Job]) -> None:
     for job in jobs:
         future = job.future
         assert future is not None
-        if future.done():  # cancelled
-            continue
         if job.error is None:
-            future.set_result(job.value)
+            future.give(job.value)
         else:
-            future.set_exception(job.error)
+            future.refuse(job.error)
 
 
 _BELLS: Bells[list[_Job]] = Bells(_set)
