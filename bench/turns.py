@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from bench.results import STILL, Result, calibration, judged
 
 ROUNDS = 5
-EXTRA = 3
+EXTRA = 2
 
 
 def stillest(calibrations: Sequence[float]) -> list[int]:
