@@ -53,7 +53,7 @@ COLUMNS = (
     Topic("peers", "200 streams, peak memory", "200 streams, MB"),
     Topic("peers", "loading", "loading, ms CPU"),
     Topic("peers", "installed packages", "packages"),
-    Topic("peers", "installed size", "MB on disk"),
+    Topic("peers", "installed size", "MB unpacked"),
 )
 """Of the table: one column each, one line for each peer."""
 PANELS = (
