@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from bench.results import STILL, Result, calibration, judged
 
+T = TypeVar("T")
 ROUNDS = 5
 EXTRA = 2
 
@@ -94,29 +96,31 @@ async def awaited_cpu(act: Callable[..., Awaitable[object]], *args: object) -> f
     return time.process_time() - start
 
 
-def in_turns(acts: Mapping[str, Callable[[], float]], repeat: int) -> Turns:
-    """Run the acts in turns; each returns its own cost."""
-    turns = Turns(acts)
+def _rounds(
+    turns: Turns, acts: Mapping[str, Callable[[], T]], repeat: int
+) -> Iterator[tuple[Callable[[], T], Callable[[float], None]]]:
+    """Yield each act when it is to run, and who takes its cost."""
     while turns.wanting:
         gc.collect()
         beside = calibration()
         costs: dict[str, list[float]] = {name: [] for name in acts}
         for _ in range(repeat):
             for name, act in acts.items():
-                costs[name].append(act())
+                yield act, costs[name].append
         turns.keep(costs, beside)
+
+
+def in_turns(acts: Mapping[str, Callable[[], float]], repeat: int) -> Turns:
+    """Run the acts in turns; each returns its own cost."""
+    turns = Turns(acts)
+    for act, take in _rounds(turns, acts, repeat):
+        take(act())
     return turns
 
 
 async def awaited_in_turns(acts: Mapping[str, Callable[[], Awaitable[float]]], repeat: int) -> Turns:
     """The same for acts that are awaited."""
     turns = Turns(acts)
-    while turns.wanting:
-        gc.collect()
-        beside = calibration()
-        costs: dict[str, list[float]] = {name: [] for name in acts}
-        for _ in range(repeat):
-            for name, act in acts.items():
-                costs[name].append(await act())
-        turns.keep(costs, beside)
+    for act, take in _rounds(turns, acts, repeat):
+        take(await act())
     return turns

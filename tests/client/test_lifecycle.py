@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import json
 import os
@@ -639,3 +640,37 @@ def test_a_function_that_runs_out_of_keys_is_told():
                 await asyncio.wait_for(ai.chat("mine/m", "Hi"), 5)
 
     asyncio.run(main())
+
+
+def test_an_answer_that_comes_in_spite_of_its_deadline_leaves_no_cancelling_behind():
+    """A transport that hears the cancelling and answers all the same: the task is as it was before."""
+
+    class Deaf(ScriptedTransport):
+        async def send(self, request):
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+            return await super().send(request)
+
+    async def run() -> tuple[str, int]:
+        waits = Timeouts(event=0.02, read=None, total=None)
+        async with AsyncClient(providers=[ROW], transport=Deaf(chat()), timeout=waits) as ai:
+            text = (await ai.chat("mine/m", "Hi")).text
+            return text, asyncio.current_task().cancelling()
+
+    assert asyncio.run(run()) == ("hello", 0)
+
+
+def test_a_layer_that_raises_at_once_leaves_no_call_behind():
+    class Broken:
+        def __call__(self, request, next):
+            raise RuntimeError("no")
+
+        listed = __call__
+
+    async def run() -> int:
+        async with AsyncClient(providers=[ROW], transport=ScriptedTransport(chat()), middleware=[Broken()]) as ai:
+            with pytest.raises(RuntimeError, match="no"):
+                await ai.chat("mine/m", "Hi")
+            return len(ai._calls)
+
+    assert asyncio.run(run()) == 0

@@ -89,8 +89,8 @@ class Call:
 
     async def drained(self) -> Reply:
         """Read to the end."""
-        self._drains = True
         stream = self._begin(asyncio.current_task())
+        self._drains = True
         try:
             async for events in stream:
                 last = events[-1] if events else None
@@ -108,11 +108,12 @@ class Call:
         return self.reply()
 
     def _begin(self, reader: asyncio.Task[Any] | None) -> AsyncIterator[list[Event]]:
+        stream = self._handler(self._request)  # first: a layer that raises at once leaves nothing behind
         self._asked_at = self._now()
         self._read_by(reader)
         self._calls.add(self)
         self.question.begin(self)
-        return self._handler(self._request)
+        return stream
 
     async def _close(self, stream: AsyncIterator[list[Event]]) -> None:
         self._calls.discard(self)

@@ -79,12 +79,15 @@ class Watch:
         if first is not None:
             self._clock.set(self, first)
         try:
-            return await sent
+            came = await sent
         except BaseException as exc:
             late = self._late
             if late is not None and task.uncancel() <= cancelling and isinstance(exc, asyncio.CancelledError):
                 raise late from None
             raise  # whoever else wanted the task to end gets what he wanted
+        if self._late is not None:  # it came all the same: the task is not to be cancelled any more
+            task.uncancel()
+        return came
 
     def begun(self, abort: Callable[[BaseException], None]) -> None:
         """The head is there; past a deadline, `abort` is called from now on."""

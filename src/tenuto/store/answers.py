@@ -43,8 +43,7 @@ class Answer(asyncio.Future[T]):
         if not super().cancel(msg):
             return False
         waiting, self._waiting = self._waiting, []
-        for fn, context in waiting:
-            self.get_loop().call_soon(fn, self, context=context)
+        self._later(waiting)
         return True
 
     def give(self, value: T) -> None:
@@ -61,5 +60,13 @@ class Answer(asyncio.Future[T]):
 
     def _wake(self) -> None:
         waiting, self._waiting = self._waiting, []
+        for at, (fn, context) in enumerate(waiting, 1):
+            try:
+                context.run(fn, self)
+            except BaseException:  # a task that ends the program; the others go on if the loop does
+                self._later(waiting[at:])
+                raise
+
+    def _later(self, waiting: list[tuple[Callable[[Any], object], Context]]) -> None:
         for fn, context in waiting:
-            context.run(fn, self)
+            self.get_loop().call_soon(fn, self, context=context)

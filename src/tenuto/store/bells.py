@@ -50,8 +50,12 @@ class Bell(Generic[T]):
             with _READ_BEFORE:
                 os.eventfd_read(self._file)
         waiting = self._waiting
-        while waiting:
-            self._take(waiting.popleft())
+        try:
+            while waiting:
+                self._take(waiting.popleft())
+        finally:
+            if waiting and sys.platform == "linux":  # something was raised: the rest is heard in the next turn
+                os.eventfd_write(self._file, 1)
 
 
 class Bells(Generic[T]):

@@ -281,13 +281,17 @@ def _answer(jobs: list[_Job]) -> None:
 
 
 def _set(jobs: list[_Job]) -> None:
-    for job in jobs:
+    for at, job in enumerate(jobs, 1):
         future = job.future
         assert future is not None
-        if job.error is None:
-            future.give(job.value)
-        else:
-            future.refuse(job.error)
+        try:
+            if job.error is None:
+                future.give(job.value)
+            else:
+                future.refuse(job.error)
+        except BaseException:  # who was answered ends the program; the others are answered if the loop goes on
+            future.get_loop().call_soon(_set, jobs[at:])
+            raise
 
 
 _BELLS: Bells[list[_Job]] = Bells(_set)
