@@ -311,6 +311,30 @@ def test_a_client_loads_nothing_heavy_before_it_asks():
     }
 
 
+def test_a_plain_question_loads_what_it_needs():
+    """Neither the ways of other dialects, nor the models of other vendors, nor what a transcript with a past needs."""
+    code = """
+import sys
+from tenuto import ChatRequest, UserMessage, resolve
+from tenuto.wire.dialects import write
+write(ChatRequest(model="anthropic/claude-sonnet-4-5", messages=(UserMessage("hi"),)), resolve("anthropic/claude-sonnet-4-5"))
+print([name for name in sys.modules if name.startswith("tenuto.")])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(ast.literal_eval(done.stdout))
+
+    assert "tenuto.wire.anthropic.encode" in loaded
+    assert set() == loaded & {
+        "tenuto.wire.handoff",
+        "tenuto.wire.foreign",
+        "tenuto.wire.chat",
+        "tenuto.wire.gemini",
+        "tenuto.wire.responses",
+        "tenuto._model_rows.hosts",
+        "tenuto._model_rows.openai",
+    }
+
+
 def test_importing_asks_nobody():
     """Importing the package and making a client opens no connection and looks no name up."""
     code = """

@@ -100,6 +100,12 @@ def test_parsing_waits_until_somebody_asks():
     subprocess.run([sys.executable, "-c", script], check=True, timeout=30)
 
 
+def test_the_rows_of_a_vendor_are_found_without_the_tables_of_others():
+    """A table that is named for a vendor has all of its rows; the rows of the others stand in those that are shared."""
+    for vendor, lines in models._lines(None).items():
+        assert models._lines(vendor)[vendor] == lines
+
+
 # --- what is known of families ----------------------------------------------------------------------------------------
 
 CLAUDE = [

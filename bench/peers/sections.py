@@ -15,7 +15,7 @@ from bench.peers.environments import OURS, PEERS, Environment
 from bench.peers.streams import KINDS, MAKERS, SAID, spoken
 from bench.results import STILL, Board, Result, judged
 
-EXTRA = 3
+EXTRA = 8
 PER = "ms CPU per 1,000 events"
 FEW = 2
 """Turns where no goal is judged."""
@@ -70,6 +70,7 @@ class Field:
         self.drivers: dict[str, Driver] = {}
         self.delivered: dict[Contender, int] = {}
         self.silent: dict[Contender, str] = {}
+        self.turns = 0
         for name, one in environments.items():
             if one.python is None:
                 board.add(unmeasured(f"{name}: installation", one.reason))
@@ -107,6 +108,7 @@ class Field:
 
     def turn(self, contenders: Iterable[Contender], figures: Figures, section: Section) -> None:
         """Ask one after the other; who fails is told once, and is left out from there on."""
+        self.turns += 1
         for contender in contenders:
             if contender in self.silent:
                 continue
@@ -119,7 +121,7 @@ class Field:
                 self.board.add(unmeasured(f"{section.name} {contender.dialect}: {contender.peer}", str(exc)))
                 figures.pop(contender, None)
                 continue
-            figures.setdefault(contender, []).append(asked)
+            figures.setdefault(contender, []).append({**asked, "turn": self.turns})
 
     def _same(self, contender: Contender, act: str, asked: dict) -> None:
         if act == "once":
@@ -160,16 +162,25 @@ def _entries() -> Iterable[Contender]:
             yield Contender(name, dialect, peer.kind)
 
 
+def together(ours: list[dict], theirs: list[dict]) -> list[tuple[dict, dict]]:
+    """The turns in which both took part: ours takes part in those of every pair."""
+    found = {one["turn"]: one for one in ours}
+    return [(found[other["turn"]], other) for other in theirs if other["turn"] in found]
+
+
 def still(ours: list[dict], theirs: list[dict]) -> tuple[list[tuple[dict, dict]], list[float]]:
     """The stillest turns of a pair, at most `TURNS`, and how far the calibrations of both processes were from their best."""
-    floors = min(one["beside"] for one in ours), min(one["beside"] for one in theirs)
-    pairs = [
-        (max(one["beside"] / floors[0], other["beside"] / floors[1]), at)
-        for at, (one, other) in enumerate(zip(ours, theirs, strict=False))
-    ]
-    best = sorted(pairs)[:TURNS]
-    turns = [(ours[at], theirs[at]) for _, at in best]
-    return turns, [1.0, *(moved for moved, _ in best)]
+    pairs = together(ours, theirs)
+    floors = [min(pair[at]["beside"] for pair in pairs) for at in (0, 1)]
+    moved = [max(one["beside"] / floors[0], other["beside"] / floors[1]) for one, other in pairs]
+    best = sorted(range(len(pairs)), key=moved.__getitem__)[:TURNS]
+    return [pairs[at] for at in best], [1.0, *(moved[at] for at in best)]
+
+
+def wanting(ours: list[dict], theirs: list[dict]) -> bool:
+    """Whether a pair that has a goal is to be measured once more."""
+    count = len(together(ours, theirs))
+    return count < TURNS or (count < TURNS + EXTRA and max(still(ours, theirs)[1]) > 1 + STILL)
 
 
 class Section(NamedTuple):
@@ -192,10 +203,7 @@ class Section(NamedTuple):
         figures: Figures = {}
         for _ in range(self.turns):
             field.turn(asked, figures, self)
-        for at in range(TURNS - self.turns + EXTRA if self.goals else 0):
-            pairs = self._pairs(figures)
-            if at >= TURNS - self.turns:  # all have their turns: only where the machine was not still, there are more
-                pairs = [pair for pair in pairs if max(still(*map(figures.get, pair))[1]) > 1 + STILL]
+        while pairs := [pair for pair in self._pairs(figures) if wanting(*map(figures.__getitem__, pair))]:
             field.turn(dict.fromkeys(one for pair in pairs for one in pair), figures, self)
         self._rows(field, figures)
 
@@ -269,7 +277,7 @@ SECTIONS = (
     Section(
         "4,000 argument deltas", "burst", {}, kind="args", turns=1, without=("openai-agents", "llm", "google-genai")
     ),
-    Section("non-streaming", "burst", ONCE, act="once", turns=TURNS, unit="ms CPU per request"),
+    Section("non-streaming", "burst", ONCE, act="once", turns=TURNS, repeat=3, unit="ms CPU per request"),
 )
 
 
@@ -286,11 +294,12 @@ def crowd(field: Field, contenders: list[Contender]) -> None:
         ours: list[dict] = []
         theirs: list[dict] = []
         try:
-            for _ in range(TURNS if judged_one else 1):
+            while wanting(ours, theirs) if judged_one else not ours:
                 for peer, found in ((OURS, ours), (name, theirs)):
                     driver = Driver(peer, field.environments[peer].python, field.port)
                     try:
-                        found.append(driver.ask("crowd", dialect=dialect, shape="crowd", kind="text"))
+                        came = driver.ask("crowd", dialect=dialect, shape="crowd", kind="text")
+                        found.append({**came, "turn": len(found)})
                     finally:
                         driver.stop()
         except Failed as exc:

@@ -6,10 +6,9 @@ import os
 import subprocess
 from pathlib import Path
 
-from bench.peers.driver import TURNS
 from bench.peers.driving import Failed
 from bench.peers.environments import OURS, PEERS, environment
-from bench.peers.sections import FEW, Field, still, unmeasured
+from bench.peers.sections import FEW, Field, still, unmeasured, wanting
 from bench.results import calibration, judged
 
 LOAD_GOALS = {"llm": 1 / 4}
@@ -37,27 +36,22 @@ def loading(field: Field) -> None:
     for name, peer in PEERS.items():
         if name == OURS or not field.there(name):
             continue
-        python = field.environments[name].python
-        turns = []
+        programs = [(ours.python, PEERS[OURS].loads), (field.environments[name].python, peer.loads)]
+        goal = LOAD_GOALS.get(name)
+        figures: tuple[list[dict], list[dict]] = ([], [])
         try:
-            judged_one = name in LOAD_GOALS
-            for _ in range(TURNS + 1 if judged_one else FEW):
+            for one in programs:  # the first is to get warm
+                _loaded(*one)
+            while len(figures[0]) < FEW if goal is None else wanting(*figures):
                 beside = calibration()
-                pair = []
-                for who, program in ((ours.python, PEERS[OURS].loads), (python, peer.loads)):
+                for (who, program), found in zip(programs, figures, strict=True):
                     start = min(_loaded(who, "pass") for _ in range(3))
-                    pair.append(
-                        {
-                            "cpu": min(_loaded(who, program) for _ in range(2 if judged_one else 1)) - start,
-                            "beside": beside,
-                        }
-                    )
-                turns.append(pair)
+                    cpu = min(_loaded(who, program) for _ in range(1 if goal is None else 2)) - start
+                    found.append({"cpu": cpu, "beside": beside, "turn": len(found)})
         except Failed as exc:
-            field.board.add(unmeasured(f"loading: ours / {name}", str(exc), LOAD_GOALS.get(name)))
+            field.board.add(unmeasured(f"loading: ours / {name}", str(exc), goal))
             continue
-        del turns[: len(turns) - TURNS if judged_one else 0]  # the first is to get warm
-        kept, calibrations = still(*map(list, zip(*turns, strict=True)))
+        kept, calibrations = still(*figures)
         least = [min(pair[at]["cpu"] for pair in kept) * 1e3 for at in (0, 1)]
         detail = f"{least[0]:.1f} ms for Client() against {least[1]:.0f} for {peer.loads}; {len(kept)} turns"
         field.board.add(
@@ -66,7 +60,7 @@ def loading(field: Field) -> None:
                 [one["cpu"] / other["cpu"] for one, other in kept],
                 value=least[0],
                 unit="ms CPU",
-                goal=LOAD_GOALS.get(name),
+                goal=goal,
                 run="peers",
                 calibrations=calibrations,
                 detail=detail,
@@ -91,20 +85,34 @@ def installed(field: Field) -> None:
             field.board.add(judged(f"installed {what}: ours / {name}", [one / two], value=one, **rest))
 
 
+def _wanted(name: str, figures: dict[str, list[dict]], turn: int) -> bool:
+    """Whether somebody who keeps sessions is to be measured once more; ours is whenever another is."""
+    if name == OURS:
+        return False
+    if KEEPERS[name][1] is None:
+        return turn < FEW
+    return wanting(figures.get(OURS, []), figures.get(name, []))
+
+
 def keeping(field: Field) -> None:
     """One message of 4 KB more in a session of so many. Ours is on the disk when it is acknowledged."""
     for count in COUNTS:
         figures: dict[str, list[dict]] = {}
         who = [OURS, *(name for name in KEEPERS if field.there(name))]
-        failed = {}
-        for turn in range(TURNS + 1):
-            for name in who:
-                if name in failed or (turn > FEW and KEEPERS.get(name, ("", 1.0))[1] is None):
-                    continue
+        failed: dict[str, str] = {}
+        turn = -1  # the first is to get warm
+        while asked := [name for name in who if name not in failed and _wanted(name, figures, turn)]:
+            for name in dict.fromkeys((OURS, *asked)):
                 try:
-                    figures.setdefault(name, []).append(field.driver(name).ask("save", count=count))
+                    came = field.driver(name).ask("save", count=count)
                 except Failed as exc:
                     failed[name] = str(exc)
+                else:
+                    if turn >= 0:
+                        figures.setdefault(name, []).append({**came, "turn": turn})
+            if OURS in failed:
+                break
+            turn += 1
         for name, (what, goal) in KEEPERS.items():
             if name not in field.environments:
                 continue
@@ -113,7 +121,7 @@ def keeping(field: Field) -> None:
                 reason = failed.get(name) or failed.get(OURS) or field.environments[name].reason
                 field.board.add(unmeasured(row, reason, goal))
                 continue
-            turns, calibrations = still(figures[OURS][1:], figures[name][1:])  # the first is to get warm
+            turns, calibrations = still(figures[OURS], figures[name])
             cpu, wall = ([min(pair[at][key] for pair in turns) * 1e3 for at in (0, 1)] for key in ("cpu", "wall"))
             detail = f"{cpu[0]:.2f} against {cpu[1]:.2f} of {name} {field.environments[name].version}; by the clock {wall[0]:.1f} against {wall[1]:.1f} ms"
             field.board.add(

@@ -1,7 +1,7 @@
 """What a model accepts, what it costs and when it ends: data with a date and a source, and the few questions put to it.
 
-The rows are text, one line a rule (`tenuto._model_rows`); they are read when a vendor is first asked for. Families are
-rules, exceptions are rows above them. Three things may surprise:
+The rows are text, one line a rule (`tenuto._model_rows`); a vendor's are loaded when it is first asked for, and a row is
+read when a model first fits it. Families are rules, exceptions are rows above them. Three things may surprise:
 
 * A model that no rule describes is `ModelTraits()`: nothing is known of it, so nothing is taken from its requests. The
   rules for families to come (a later Claude, a later GPT) are narrow on purpose and send less.
@@ -16,13 +16,13 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import date
 from decimal import Decimal
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from tenuto._model_rows import AS_OF, TABLES
+from tenuto._model_rows import AS_OF, tables
 from tenuto.core.target import Dialect, ModelTraits
 
 __all__ = ["Price", "Rule", "fitted", "owner", "price", "retirement", "rules", "traits", "vendors"]
@@ -30,6 +30,8 @@ __all__ = ["Price", "Rule", "fitted", "owner", "price", "retirement", "rules", "
 ANYWHERE = "*"
 _DATE = r"(?:[-@]\d{8}|-\d{4}-\d{2}-\d{2})?"
 _PARTS = 7
+_DOT = "\0"  # what stands for a dot while a pattern is looked at
+_MAYBE = ("?", "*", "{")  # what stands before them may be missing
 _CONTINUITY = {
     "yes": "yes",
     "no-reasoning": "no: it returns no reasoning that could be handed back",
@@ -78,16 +80,36 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     prices: tuple[Price, ...] = ()
 
     def match(self, model: str) -> re.Match[str] | None:
-        """Match a whole id. A pattern is compiled when an id that begins like it is first asked for."""
-        return _compiled(self.pattern).fullmatch(model) if model.startswith(_beginning(self.pattern)) else None
+        """Match a whole id."""
+        return _matched(self.pattern, model)
+
+
+class _Row:
+    """One line of the tables, of which only the pattern is read until a model fits it."""
+
+    def __init__(self, vendor: str, line: str, common: dict[str, str]) -> None:
+        self._vendor = vendor
+        self._line = line
+        self._common = common
+        self.pattern = line.partition(" | ")[0].replace("<date>", _DATE)
+
+    @cached_property
+    def rule(self) -> Rule:
+        """The whole line."""
+        return _rule(self._vendor, self.pattern, self._line, self._common)
 
 
 class _Group(msgspec.Struct, frozen=True):
-    """The rules of one vendor; `others` and `price` as the first line of the group says."""
+    """The rows of one vendor; `others` and `price` as the first line of the group says."""
 
-    rules: tuple[Rule, ...] = ()
+    rows: tuple[_Row, ...] = ()
     others: bool = True
     price: Price | None = None
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """All of them, read."""
+        return tuple(row.rule for row in self.rows)
 
 
 # --- asking -----------------------------------------------------------------------------------------------------------
@@ -137,7 +159,7 @@ def owner(model: str) -> str | None:
 
 def vendors() -> tuple[str, ...]:
     """Return the names that have a table of their own."""
-    return tuple(name for name in _lines() if name != ANYWHERE)
+    return tuple(name for name in _lines(None) if name != ANYWHERE)
 
 
 def rules(vendor: str) -> tuple[Rule, ...]:
@@ -150,10 +172,11 @@ def rules(vendor: str) -> tuple[Rule, ...]:
 
 def _find(provider: str, model: str) -> tuple[Rule, ModelTraits] | None:
     group = _group(provider)
-    for rule in (*group.rules, *(_group(ANYWHERE).rules if group.others else ())):
-        match = rule.match(model)
+    for row in (*group.rows, *(_group(ANYWHERE).rows if group.others else ())):
+        match = _matched(row.pattern, model)
         if match is None:
             continue
+        rule = row.rule
         if not rule.of:
             return rule, rule.traits
         known = _vendor_traits(rule.of, match.group(1))
@@ -178,29 +201,65 @@ def _laid_over(vendor: ModelTraits, rule: Rule, provider: str) -> ModelTraits:
     return replace(vendor, **over)
 
 
+def _matched(pattern: str, model: str) -> re.Match[str] | None:
+    """Match a whole id. A pattern is compiled when an id that begins like it is first asked for."""
+    return _compiled(pattern).fullmatch(model) if model.startswith(_beginnings(pattern)) else None
+
+
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
 @cache
+def _beginnings(pattern: str) -> tuple[str, ...]:
+    """Return letters with which everything a pattern matches begins: those up to its first sign, or to a choice of words
+    behind them, with each of the words. A word that may stand in front is once there and once not.
+    """
+    pattern = pattern.replace(r"\.", _DOT)
+    front, maybe, rest = pattern.removeprefix("(?:").partition(")?")
+    if maybe and pattern.startswith("(?:") and all(map(_is_letter, front)):
+        return tuple(f"{word}{letters}" for word in ("", front) for letters in _beginnings(rest))
+    head = _beginning(pattern)
+    choice, _, rest = pattern[len(head) :].partition(")")
+    words = choice.removeprefix("(?:")
+    if words == choice or not all(map(_is_letter, words.replace("|", ""))) or rest[:1] in _MAYBE:
+        words = ""
+    return tuple(f"{head}{word}".replace(_DOT, ".") for word in words.split("|"))
+
+
 def _beginning(pattern: str) -> str:
     """Return letters that everything a pattern matches begins with; none if it is a choice at its top."""
-    end = next((at for at, letter in enumerate(pattern) if not (letter.isalnum() or letter in "-_/")), len(pattern))
-    if "|" in pattern and "|" in re.sub(r"\([^()]*\)", "", re.sub(r"\([^()]*\)", "", pattern)):
+    end = next((at for at, letter in enumerate(pattern) if not _is_letter(letter)), len(pattern))
+    if "|" in pattern and _is_choice(pattern):
         return ""
-    return pattern[: end - 1] if pattern[end : end + 1] in ("?", "*", "{") and end else pattern[:end]
+    return pattern[: end - 1] if pattern[end : end + 1] in _MAYBE and end else pattern[:end]
+
+
+def _is_letter(sign: str) -> bool:
+    """Tell whether a sign of a pattern stands for itself."""
+    return sign.isalnum() or sign in ("-", "_", "/", _DOT)
+
+
+def _is_choice(pattern: str) -> bool:
+    """Tell whether a bar of a pattern stands outside of all brackets."""
+    depth = 0
+    for letter in pattern:
+        if letter == "|" and not depth:
+            return True
+        depth += (letter == "(") - (letter == ")")
+    return False
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
 @cache
-def _lines() -> dict[str, list[str]]:
-    """Sort the lines of all tables by vendor; a vendor's groups stay in their order."""
+def _lines(vendor: str | None) -> dict[str, list[str]]:
+    """Sort the lines of a vendor's tables, or of all, by vendor; a vendor's groups stay in their order."""
     by_vendor: dict[str, list[str]] = {}
     current: list[str] = []
-    for line in (line for table in TABLES for line in table.splitlines() if line):
+    for line in (line for table in tables(vendor) for line in table.splitlines() if line):
         if line.startswith("["):
             current = by_vendor.setdefault(line[1 : line.index("]")], [])
         current.append(line)
@@ -209,16 +268,17 @@ def _lines() -> dict[str, list[str]]:
 
 @cache
 def _group(vendor: str) -> _Group:
-    found: list[Rule] = []
+    found: list[_Row] = []
     common: dict[str, str] = {}
-    others, everywhere = vendor not in _lines(), None
-    for line in _lines().get(vendor, ()):
+    lines = _lines(vendor).get(vendor)
+    others, everywhere = lines is None, None
+    for line in lines or ():
         if line.startswith("["):
             common = dict(_words(line.partition("]")[2]))
             others = common.pop("others", "no") == "yes" or others
             everywhere = _prices(common.pop("price", "-"), "doc", "one's own machine") or everywhere
         else:
-            found.append(_rule(vendor, line, common))
+            found.append(_Row(vendor, line, common))
     return _Group(tuple(found), others, everywhere[0] if everywhere else None)
 
 
@@ -228,11 +288,11 @@ def _words(text: str) -> Iterator[tuple[str, str]]:
         yield key, value
 
 
-def _rule(vendor: str, line: str, common: dict[str, str]) -> Rule:
-    pattern, family, given, cost, source, confidence, notes = line.split(" | ", _PARTS - 1)
+def _rule(vendor: str, pattern: str, line: str, common: dict[str, str]) -> Rule:
+    _, family, given, cost, source, confidence, notes = line.split(" | ", _PARTS - 1)
     words = {**common, **dict(_words(given.removeprefix("-")))}
     of = words.pop("of", "")
-    pattern, notes = pattern.replace("<date>", _DATE), notes.removeprefix("-")
+    notes = notes.removeprefix("-")
     over: dict[str, Any] = {}
     for key, value in words.items():
         field, read = _FIELDS[key]

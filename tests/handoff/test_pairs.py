@@ -11,7 +11,8 @@ from handoff.issued import TURNS, answered, conversation, paused, reply
 from tenuto.core import jsonio
 from tenuto.core.messages import AssistantMessage, ToolResults, UserMessage
 from tenuto.sim.script import Call, Say, Think
-from tenuto.wire.handoff import FATES, adapt, issued_by
+from tenuto.wire.handoff import FATES, adapt
+from tenuto.wire.scope import issued_by
 
 EVERYBODY = (*STYLES, *MODELS)
 HEADS = ("anthropic", "openai", "gemini", "chat", "openrouter")

@@ -10,7 +10,7 @@ from handoff.facing import accepted, target
 from handoff.saying import PNG
 from tenuto.core.blocks import Audio, Document, GeminiMeta, Image, Opaque, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.messages import AssistantMessage, Origin, SystemMessage, ToolResult, ToolResults, UserMessage
-from tenuto.wire.handoff import NOTHING
+from tenuto.wire.draft import NOTHING
 
 ASK = UserMessage("What is the weather like in Oslo?")
 AWAY = Origin("elsewhere", "openai-responses", "m")

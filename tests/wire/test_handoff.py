@@ -32,7 +32,8 @@ from tenuto.core.request import ChatRequest, JsonSchema
 from tenuto.core.target import ChatSwitches, ModelTraits, Provider, Target
 from tenuto.providers import resolve
 from tenuto.wire.dialects import write
-from tenuto.wire.handoff import FATES, UNANSWERED, adapt, issued_by
+from tenuto.wire.handoff import FATES, UNANSWERED, adapt
+from tenuto.wire.scope import issued_by
 
 HI = UserMessage("Hi")
 HERE = Target(Provider("here", "anthropic-messages", ""), "claude-opus-4-6", "anthropic-messages")

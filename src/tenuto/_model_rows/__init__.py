@@ -39,9 +39,17 @@ a host often means only that nobody reported a refusal.
 
 from __future__ import annotations
 
-from tenuto._model_rows import anthropic, google, hosts, openai, sim, vendors
+import importlib
 
-__all__ = ["AS_OF", "TABLES"]
+__all__ = ["AS_OF", "tables"]
 
 AS_OF = "2026-11-15"
-TABLES = (anthropic.ROWS, openai.ROWS, google.ROWS, vendors.ROWS, hosts.ROWS, sim.ROWS)
+_OWN = ("anthropic", "openai", "google", "sim")
+"""Vendors whose rows are a module of their own, and stand nowhere else."""
+_SHARED = ("vendors", "hosts")
+
+
+def tables(vendor: str | None = None) -> tuple[str, ...]:
+    """Load the tables in which the rows of a vendor stand, if it has any; without one, all of them."""
+    names = (*_OWN, *_SHARED) if vendor is None else (vendor,) if vendor in _OWN else _SHARED
+    return tuple(importlib.import_module(f"{__name__}.{name}").ROWS for name in names)

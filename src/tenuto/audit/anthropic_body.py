@@ -9,7 +9,9 @@ from __future__ import annotations
 import functools
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from tenuto.audit.looking import Broken, Check, Sent, once
 
@@ -45,7 +47,7 @@ CALLS = ("server_tool_use", "mcp_tool_use")
 """Calls that the provider makes by itself."""
 
 
-class Place(NamedTuple):
+class Place(msgspec.Struct, frozen=True):
     """A block of a message: which message, which block of it, and of what type it is."""
 
     i: int
@@ -64,16 +66,17 @@ class Place(NamedTuple):
         return {"i": self.i, "j": self.j}
 
 
-class Said(NamedTuple):
-    """One message. A string is one block of text; `plain` tells that it was a string."""
+class Said(msgspec.Struct, frozen=True):
+    """One message. A string is one block of text; `plain` tells that it was a string. `content` is what it has."""
 
     i: int
     role: str
     parts: list[Place]
     plain: bool
+    content: Any
 
 
-class Turn(NamedTuple):
+class Turn(msgspec.Struct, frozen=True):
     """Messages of one role that stand together, as the provider joins them. System messages part nothing.
 
     `calls` are the assistant's parts that call a tool and have an id, `results` the user's that answer.
@@ -121,8 +124,10 @@ def said(sent: Sent) -> list[Said]:
         content = message.get("content")
         plain = isinstance(content, str)
         held = [{"type": "text", "text": content}] if plain else dicts(content)
-        parts = [Place(i, j, block, kind(block)) for j, block in enumerate(held)]
-        found.append(Said(i, text_of(message, "role"), parts, plain))
+        parts = [
+            Place(i, j, block, of if isinstance(of := block.get("type"), str) else "") for j, block in enumerate(held)
+        ]
+        found.append(Said(i, text_of(message, "role"), parts, plain, content))
     return found
 
 
@@ -155,16 +160,17 @@ def turns(sent: Sent) -> list[Turn]:
     """Return what users and the assistant said, neighbours of one role joined."""
     found: list[Turn] = []
     for message in said(sent):
-        if message.role not in ("user", "assistant"):
+        role, parts = message.role, message.parts
+        if role not in ("user", "assistant"):
             continue
-        if not found or found[-1].role != message.role:
-            found.append(Turn(message.role, [], [], []))
+        if not found or found[-1].role != role:
+            found.append(Turn(role, [], [], []))
         turn = found[-1]
-        turn.parts.extend(message.parts)
-        if message.role == "user":
-            turn.results.extend([part for part in message.parts if part.kind == "tool_result"])
+        turn.parts.extend(parts)
+        if role == "user":
+            turn.results.extend([part for part in parts if part.kind == "tool_result"])
         else:
-            calls = [part for part in message.parts if part.kind == "tool_use"]
+            calls = [part for part in parts if part.kind == "tool_use"]
             turn.calls.extend([part for part in calls if isinstance(part.block.get("id"), str)])
     return found
 
@@ -174,12 +180,15 @@ def started(before: Turn) -> bool:
     return any(part.kind != "tool_result" for part in before.parts) or not before.parts
 
 
-def in_results(place: Place) -> list[tuple[str, Block]]:
-    """Return what stands in a result, each with its pointer."""
-    content = place.block.get("content") if place.kind == "tool_result" else None
-    if not isinstance(content, list):
-        return []
-    return [(f"{place.pointer}/content/{at}", inner) for at, inner in enumerate(dicts(content))]
+@once
+def in_results(sent: Sent) -> dict[tuple[int, int], list[tuple[str, Block]]]:
+    """Return what stands in those results that are lists, each with its pointer, by message and block."""
+    results = [place for (_, of), held in _by_kind(sent).items() if of == "tool_result" for place in held]
+    return {
+        _order(place): [(f"{place.pointer}/content/{at}", inner) for at, inner in enumerate(dicts(content))]
+        for place in results
+        if isinstance(content := place.block.get("content"), list)
+    }
 
 
 @once
@@ -188,12 +197,13 @@ def blocks(sent: Sent) -> list[tuple[str, Block]]:
     each with its pointer; strings are none.
     """
     found: list[tuple[str, Block]] = []
+    inside = in_results(sent)
     for message in said(sent):
         for part in () if message.plain else message.parts:
             if part.kind in ("text", "image") or "cache_control" in part.block:
                 found.append((part.pointer, part.block))
-            if part.kind == "tool_result":
-                found.extend(in_results(part))
+            if inside and part.kind == "tool_result":
+                found.extend(inside.get((part.i, part.j), ()))
     return found
 
 

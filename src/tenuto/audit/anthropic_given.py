@@ -12,8 +12,11 @@ from collections import defaultdict, deque
 from collections.abc import Hashable, Iterator
 from typing import Any, NamedTuple
 
+import msgspec
+
 from tenuto.audit.anthropic_body import THOUGHTS, Place, Turn, kind, text_of, turns
 from tenuto.audit.looking import Sent, given_blocks, once
+from tenuto.audit.scope import of_each
 from tenuto.core import jsonio
 from tenuto.core.blocks import (
     AnthropicMeta,
@@ -27,8 +30,8 @@ from tenuto.core.blocks import (
     Text,
     ToolUse,
 )
-from tenuto.core.messages import AssistantMessage
-from tenuto.wire.handoff import issued_by
+from tenuto.core.messages import AssistantMessage, Origin
+from tenuto.wire.scope import issued_by
 
 __all__ = [
     "Broke", "Gave", "Lined", "Token", "broken_in", "fields_of", "given_calls", "given_thoughts", "last_paused", "lined", "model_of",
@@ -42,15 +45,15 @@ _spelt = json.JSONEncoder(sort_keys=True).encode
 """Writes a value so that equal ones are equal."""
 
 
-class Gave(NamedTuple):
-    """A block that was given: in which reply, and in which message."""
+class Gave(msgspec.Struct, frozen=True):
+    """A thought that was given: in which reply, and in which message."""
 
     reply: int
     message: AssistantMessage
-    block: Block
+    block: Reasoning
 
 
-class Lined(NamedTuple):
+class Lined(msgspec.Struct, frozen=True):
     """An assistant's turn of the body, and the replies that stand in it."""
 
     turn: Turn
@@ -81,11 +84,10 @@ def fields_of(text: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def token_of(block: Any) -> Token | None:
+def token_of(place: Place) -> Token | None:
     """Return the token of reasoning in the body, with its kind."""
-    of = kind(block)
-    token = text_of(block, _TOKENS[of]) if of in _TOKENS else ""
-    return (of, token) if token else None
+    token = place.block.get(_TOKENS[place.kind]) if place.kind in _TOKENS else None
+    return (place.kind, token) if token and isinstance(token, str) else None
 
 
 def _token_given(block: Reasoning) -> Token | None:
@@ -101,17 +103,20 @@ def _token_given(block: Reasoning) -> Token | None:
 # --- who gave it ------------------------------------------------------------------------------------------------------
 
 
-def own(sent: Sent, message: AssistantMessage) -> bool:
+def own(sent: Sent, reply: int) -> bool:
     """Tell whether the target itself gave a reply; one of which nobody knows who gave it counts as its own."""
-    return message.origin is None or issued_by(message.origin, sent.target)
+    return not _issued_elsewhere(sent)[reply]
 
 
-def row_of(sent: Sent, message: AssistantMessage) -> str:
-    """Return whose row gave a reply: of a simulator, the part that it played; empty if nobody knows."""
-    if message.origin is None:
-        return ""
-    played = message.origin.provider == sent.target.provider.name and bool(sent.target.provider.plays)
-    return message.origin.model.partition("/")[0] if played else message.origin.provider
+@once
+def _issued_elsewhere(sent: Sent) -> list[bool]:
+    return of_each(sent, lambda origin: not issued_by(origin, sent.target))
+
+
+def row_of(sent: Sent, origin: Origin) -> str:
+    """Return whose row gave a reply: of a simulator, the part that it played."""
+    played = origin.provider == sent.target.provider.name and bool(sent.target.provider.plays)
+    return origin.model.partition("/")[0] if played else origin.provider
 
 
 def model_of(message: AssistantMessage) -> str:
@@ -136,7 +141,7 @@ def given_thoughts(sent: Sent) -> dict[Token, Gave]:
 @once
 def given_calls(sent: Sent) -> dict[str, ToolUse]:
     """Return the calls that the target itself gave, by their ids. Of calls that share an id, the last counts."""
-    return {block.id: block for at, block in given_blocks(sent, ToolUse) if own(sent, sent.given[at])}
+    return {block.id: block for at, block in given_blocks(sent, ToolUse) if own(sent, at)}
 
 
 @once
@@ -158,7 +163,7 @@ def last_paused(sent: Sent) -> bool:
     if last is None or last.role != "assistant" or not last.parts:
         return False
     *_, end = (None, *_forms(sent.given[-1]))
-    return _form(last.parts[-1].block) == end
+    return _form(last.parts[-1]) == end
 
 
 # --- side by side -----------------------------------------------------------------------------------------------------
@@ -184,9 +189,9 @@ def _next(replies: list[int], first: int) -> int:
 
 
 def _keys(turn: Turn) -> list[Hashable]:
-    tokens: list[Hashable] = [token for part in turn.parts if part.kind in _TOKENS and (token := token_of(part.block))]
-    ids = [text_of(part.block, "id") for part in turn.parts if part.kind.endswith("tool_use")]
-    tokens += [("id", id) for id in ids if id]
+    tokens: list[Hashable] = [token for part in turn.parts if part.kind in _TOKENS and (token := token_of(part))]
+    calls = [part.block for part in turn.parts if part.kind.endswith("tool_use")]
+    tokens += [("id", id) for call in calls if (id := text_of(call, "id"))]
     if tokens:
         return tokens
     words = "".join(text_of(part.block, "text") for part in turn.parts if part.kind == "text")
@@ -214,7 +219,7 @@ def broken_in(sent: Sent, line: Lined) -> tuple[list[Broke], bool]:
     What nobody gave may stand behind a reply; before it only where the model takes words in its mouth; and never in it.
     """
     forms = [form for at in line.replies for form in _forms(sent.given[at])]
-    now = [_form(part.block) for part in line.turn.parts]
+    now = [_form(part) for part in line.turn.parts]
     return _broken(sent, line.turn, forms, now) if now != forms else ([], True)
 
 
@@ -222,7 +227,7 @@ def _broken(sent: Sent, turn: Turn, forms: list[Form], now: list[Form]) -> tuple
     where: dict[Form, deque[int]] = defaultdict(deque)
     for k, form in enumerate(forms):
         where[form].append(k)
-    here = {token_of(part.block) for part in turn.parts}
+    here = {token_of(part) for part in turn.parts}
     found: list[Broke] = []
     expected, intact, gone, strange = 0, True, False, False
     for part, form in zip(turn.parts, now, strict=True):
@@ -276,9 +281,9 @@ def _form_given(block: Block) -> Form | None:
             return None
 
 
-def _form(block: dict[str, Any]) -> Form:
-    of = kind(block)
-    token = token_of(block)
+def _form(place: Place) -> Form:
+    of, block = place.kind, place.block
+    token = token_of(place)
     if token is not None:
         return (*token, text_of(block, "thinking"))
     if of == "text":

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
+from msgspec.structs import replace
+
 from tenuto.audit.anthropic_body import (
     CALLS,
     THOUGHTS,
@@ -104,11 +106,10 @@ def no_blank_messages(sent: Sent) -> Iterator[Broken]:
 @CHECKS.holds("ANT-MSG-03")
 def no_empty_messages(sent: Sent) -> Iterator[Broken]:
     """A message has content, unless it is the assistant's and the last."""
-    held = dicts(sent.body.get("messages"))
-    for i, message in enumerate(held):
-        last = i == len(held) - 1 and message.get("role") == "assistant"
-        if message.get("content") in ("", []) and not last:
-            yield Broken("ANT-MSG-03", {"i": i})
+    held = said(sent)
+    for message in held:
+        if message.content in ("", []) and not (message is held[-1] and message.role == "assistant"):
+            yield Broken("ANT-MSG-03", {"i": message.i})
 
 
 # --- order ------------------------------------------------------------------------------------------------------------
@@ -167,12 +168,12 @@ def system_behind_the_user(sent: Sent) -> Iterator[Broken]:
         return
     before = ""
     for message in said(sent):
-        if message.role == "system" and before not in ("user", "system behind user"):
-            yield Broken("ANT-MSG-09", {"i": message.i})
-        elif message.role == "system":
-            before = "system behind user"
         if message.role != "system":
             before = message.role
+        elif before in ("user", "system behind user"):
+            before = "system behind user"
+        else:
+            yield Broken("ANT-MSG-09", {"i": message.i})
 
 
 def _is_compaction(parts: list[Place]) -> bool:
@@ -185,7 +186,7 @@ def _last_word(sent: Sent) -> Place | None:
     if message is None or message.role != "assistant":
         return None
     parts = turns(sent)[-1].parts
-    return parts[-1]._replace(i=message.i) if parts else Place(message.i, 0, {}, "")
+    return replace(parts[-1], i=message.i) if parts else Place(message.i, 0, {}, "")
 
 
 def _goes_on(sent: Sent, last: Place) -> bool:
@@ -244,11 +245,13 @@ def known_blocks(sent: Sent) -> Iterator[Broken]:
     """A block has a type that exists, and only its keys; or the provider itself sent it so."""
     came = sent_shapes(sent)
     known = {**_KEYS, **came} if came else _KEYS
-    for place in (part for message in said(sent) for part in message.parts):
-        if not place.block.keys() <= known.get(place.kind, _NO_KEYS):
-            yield from _strange(place, place.pointer, place.block, known)
-        for pointer, inner in in_results(place) if place.kind == "tool_result" else ():
-            yield from _strange(place, pointer, inner, _IN_RESULTS)
+    inside = in_results(sent)
+    for message in said(sent):
+        for place in message.parts:
+            if not place.block.keys() <= known.get(place.kind, _NO_KEYS):
+                yield from _strange(place, place.pointer, place.block, known)
+            for pointer, inner in inside.get((place.i, place.j), ()) if inside else ():
+                yield from _strange(place, pointer, inner, _IN_RESULTS)
 
 
 def _strange(place: Place, pointer: str, block: dict[str, Any], known: dict[str, frozenset[str]]) -> Iterator[Broken]:

@@ -103,7 +103,7 @@ def container(sent: Sent) -> Iterator[Broken]:
     if named is not None:
         return
     for line in lined(sent) if any('"container"' in message.extra for message in sent.given) else ():
-        given = [sent.given[at] for at in line.replies if own(sent, sent.given[at])]
+        given = [sent.given[at] for at in line.replies if own(sent, at)]
         if any(text_of(fields_of(message.extra).get("container"), "id") for message in given):
             yield Broken("ANT-SRV-05")
             return

@@ -31,8 +31,10 @@ from tenuto.audit.anthropic_given import (
     token_of,
 )
 from tenuto.audit.looking import Broken, Checks, Sent, once
+from tenuto.audit.scope import of_each
 from tenuto.core import jsonio
 from tenuto.core.blocks import Reasoning
+from tenuto.core.messages import Origin
 from tenuto.wire.prefix import stale
 
 __all__ = ["CHECKS"]
@@ -178,7 +180,7 @@ def latest_thoughts(sent: Sent) -> Iterator[Broken]:
         gave = _gave(known, place)
         if gave is None or not _here(sent, gave):
             continue
-        binding = sent.target.traits.prefix_bound and own(sent, gave.message)
+        binding = sent.target.traits.prefix_bound and own(sent, gave.reply)
         if _reworded(place, gave) or (place.pointer in moved and not binding):
             yield Broken("ANT-THINK-04", place.fields)
 
@@ -210,7 +212,7 @@ def left_out(sent: Sent) -> Iterator[Broken]:
     for line in lined(sent) if sent.given else ():
         if _has_thoughts(line.turn):
             continue
-        given = [sent.given[at] for at in line.replies if own(sent, sent.given[at])]
+        given = [sent.given[at] for at in line.replies if own(sent, at)]
         if any(isinstance(block, Reasoning) and block.meta for message in given for block in message.blocks):
             yield Broken("ANT-THINK-15", {"i": line.turn.parts[0].i})
 
@@ -227,7 +229,7 @@ def one_thought_one_signature(sent: Sent) -> Iterator[Broken]:
 
 
 def _gave(known: dict[Token, Gave], place: Place) -> Gave | None:
-    token = token_of(place.block)
+    token = token_of(place)
     return known.get(token) if token is not None else None
 
 
@@ -251,11 +253,19 @@ def _is_latest(sent: Sent, place: Place) -> bool:
 
 def _here(sent: Sent, gave: Gave) -> bool:
     """Tell whether it was this platform that gave it, as far as anyone knows."""
-    origin = gave.message.origin
-    if origin is None:
-        return True
-    hosts = {origin.platform, sent.target.platform} - {""}
-    return row_of(sent, gave.message) in ("", sent.row, sent.target.provider.name) and len(hosts) < 2
+    return not _hosted_elsewhere(sent)[gave.reply]
+
+
+@once
+def _hosted_elsewhere(sent: Sent) -> list[bool]:
+    """Tell of each reply whether it is known that another platform gave it."""
+    known = ("", sent.row, sent.target.provider.name)
+
+    def strange(origin: Origin) -> bool:
+        hosts = {origin.platform, sent.target.platform} - {""}
+        return row_of(sent, origin) not in known or len(hosts) > 1
+
+    return of_each(sent, strange)
 
 
 def _not_this(sent: Sent, place: Place, gave: Gave) -> bool:
@@ -266,32 +276,28 @@ def _not_this(sent: Sent, place: Place, gave: Gave) -> bool:
 
 
 def _elsewhere(sent: Sent, gave: Gave) -> bool:
-    accounts = {gave.message.origin.account if gave.message.origin else "", sent.target.account} - {""}
-    return len(accounts) > 1
+    origin, account = gave.message.origin, sent.target.account
+    return origin is not None and bool(origin.account and account) and origin.account != account
 
 
 def _reworded(place: Place, gave: Gave) -> bool:
     text = place.block.get("thinking")
-    return place.kind == "thinking" and isinstance(text, str) and text != _text(gave)
-
-
-def _text(gave: Gave) -> str:
-    return gave.block.text if isinstance(gave.block, Reasoning) else ""
+    return text != gave.block.text and isinstance(text, str) and place.kind == "thinking"
 
 
 @once
 def _often(sent: Sent) -> Counter[Token]:
     """Count how often each signature stands in the body."""
-    return Counter(token for place in places(sent, "thinking") if (token := token_of(place.block)))
+    return Counter(token for place in places(sent, "thinking") if (token := token_of(place)))
 
 
 def _regrouped(sent: Sent, place: Place, gave: Gave) -> bool:
     """Tell whether the text holds another thought of its reply beside its own, or is one of several pieces of its own."""
-    text, token = text_of(place.block, "thinking"), token_of(place.block)
+    text, token = text_of(place.block, "thinking"), token_of(place)
     others = [block.text for block in gave.message.blocks if isinstance(block, Reasoning) and block is not gave.block]
-    if _text(gave) in text and any(other and other in text for other in others):
+    if gave.block.text in text and any(other and other in text for other in others):
         return True
-    return token is not None and _often(sent)[token] > 1 and text in _text(gave)
+    return token is not None and _often(sent)[token] > 1 and text in gave.block.text
 
 
 # --- bound to what stood before ---------------------------------------------------------------------------------------
@@ -327,7 +333,7 @@ def readers(sent: Sent) -> Iterator[Broken]:
     """The thought is one that this model can read."""
     unread = [by for by, to in _UNREAD if fnmatchcase(sent.model, to)]
     for place, gave in _thoughts(sent) if unread else ():
-        if gave is None or own(sent, gave.message) or not _here(sent, gave):
+        if gave is None or own(sent, gave.reply) or not _here(sent, gave):
             continue
         if any(fnmatchcase(model_of(gave.message), by) for by in unread):
             yield Broken("ANT-THINK-10", place.fields)
@@ -363,14 +369,13 @@ def _unbound(sent: Sent) -> list[tuple[Place, bool]]:
         inside = {broke.place.pointer: broke.gone for broke in broken}
         for place in line.turn.parts:
             gave = _gave(known, place)
-            if gave is None or not own(sent, gave.message):
+            if gave is None or not own(sent, gave.reply):
                 continue
             digest = gave.message.origin.prefix if gave.message.origin else ""
             behind = gave.reply in gone_stale if digest else changed
             if behind or place.pointer in inside:
                 found.append((place, not behind and inside[place.pointer]))
-        given = [sent.given[at] for at in line.replies]
-        ours = bool(given) and all(own(sent, message) and not message.incomplete for message in given)
+        ours = bool(line.replies) and all(own(sent, at) and not sent.given[at].incomplete for at in line.replies)
         changed = changed or (ours and not whole)
     return found
 

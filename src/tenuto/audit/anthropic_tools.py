@@ -207,8 +207,11 @@ def declared(sent: Sent) -> Iterator[Broken]:
         return
     if kind(choice) == "tool" and isinstance(choice.get("name"), str) and choice["name"] not in known:
         yield Broken("ANT-TOOL-15", {"name": choice["name"]})
-    for place in (*places(sent, "tool_search_tool_result"), *places(sent, "tool_result", role="user")):
-        missing = next((name for name in _referred(place) if name not in known), None)
+    inside = in_results(sent)
+    results = [place for place in places(sent, "tool_result", role="user") if (place.i, place.j) in inside]
+    for place in (*places(sent, "tool_search_tool_result"), *results):
+        held = [inner for _, inner in inside.get((place.i, place.j), ())]
+        missing = next((name for name in _referred(place, held) if name not in known), None)
         if missing is not None:
             yield Broken("ANT-TOOL-15", {"name": missing}, at=place.pointer)
 
@@ -244,8 +247,7 @@ def _declared(sent: Sent) -> tuple[set[str], bool]:
     return {text_of(tool, name) for tool in held for name in ("name", "tool_name")}, open_ended
 
 
-def _referred(place: Place) -> Iterator[str]:
-    found = [inner for _, inner in in_results(place)]
+def _referred(place: Place, found: list[dict[str, Any]]) -> Iterator[str]:
     if place.kind == "tool_search_tool_result":
         content = place.block.get("content")
         found = dicts(content.get("tool_references")) if isinstance(content, dict) else []

@@ -113,16 +113,19 @@ def report_of(request: ChatRequest, target: Target, wire: WireRequest) -> Report
     """Say what becomes of a request that was written for a target."""
     body = _read(wire)
     blocks = fates(request.transcript, body, target.dialect, wire.losses)
-    given = tuple(message for message in request.transcript if isinstance(message, AssistantMessage))
+    given = tuple([message for message in request.transcript if isinstance(message, AssistantMessage)])
     found = _findings(Sent(target, body, _lowered(wire.headers), given, len(wire.body)))
-    places = Places(blocks)
-    findings = tuple(msgspec.structs.replace(one, place=places.at(one.pointer)) for one in found)
+    findings = _placed(found, Places(blocks)) if found else ()
     return Report(
         target=f"{target.provider.name}/{target.model}",
         dialect=target.dialect,
         blocks=_marked(blocks, findings),
         findings=findings,
     )
+
+
+def _placed(found: tuple[Finding, ...], places: Places) -> tuple[Finding, ...]:
+    return tuple(msgspec.structs.replace(one, place=places.at(one.pointer)) for one in found)
 
 
 def fates_of(request: ChatRequest, target: Target, wire: WireRequest) -> tuple[BlockFate, ...]:

@@ -52,7 +52,9 @@ def _all_called(sent: Sent) -> dict[str, ToolUse]:
 @once
 def _parted(sent: Sent) -> tuple[list[AssistantMessage], list[AssistantMessage]]:
     """Part the replies into those of whom the request goes to, and those of others."""
-    foreign = [elsewhere(message, sent.target) for message in sent.given]
+    foreign = elsewhere(sent)
+    if not any(foreign):
+        return list(sent.given), []
     own = [message for message, other in zip(sent.given, foreign, strict=True) if not other]
     return own, [message for message, other in zip(sent.given, foreign, strict=True) if other]
 

@@ -5,8 +5,10 @@ A request may have any shape: whatever is none of them is passed over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
 
 from tenuto.audit.looking import Sent, once
 from tenuto.core import jsonio
@@ -30,7 +32,7 @@ _NAMES = _TOKENS | {"data"}
 _Object: TypeAlias = dict[str, Any]
 
 
-class Called(NamedTuple):
+class Called(msgspec.Struct, frozen=True):
     """A call in a request. `written` are its arguments: a text, or an object where the dialect has one."""
 
     i: int
@@ -67,12 +69,13 @@ def calls(sent: Sent) -> list[Called]:
 @once
 def _anthropic_blocks(sent: Sent) -> list[tuple[int, str, _Object]]:
     """Return the calls and the results, each with its message and its place."""
-    return [
-        (i, f"{place}/content/{j}", block)
-        for i, place, message in messages(sent)
-        for j, block in _objects(message.get("content"))
-        if block.get("type") in _CALLING
-    ]
+    found: list[tuple[int, str, _Object]] = []
+    for i, place, message in messages(sent):
+        content = message.get("content")
+        for j, block in enumerate(content if isinstance(content, list) else ()):
+            if isinstance(block, dict) and block.get("type") in _CALLING:
+                found.append((i, f"{place}/content/{j}", block))
+    return found
 
 
 _CALLING = ("tool_use", "tool_result")
@@ -101,13 +104,24 @@ def _chat_calls(sent: Sent) -> Iterator[Called]:
             yield Called(i, f"{place}/tool_calls/{j}/id", id, _text(function.get("name")), function.get("arguments"))
 
 
-def _gemini_calls(sent: Sent) -> Iterator[Called]:
+@once
+def _gemini_parts(sent: Sent) -> list[tuple[int, str, _Object]]:
+    """Return the parts that call or answer, each with its content and its place."""
+    found: list[tuple[int, str, _Object]] = []
     for i, place, content in messages(sent):
-        for j, part in _objects(content.get("parts")):
-            call = part.get("functionCall")
-            if isinstance(call, dict):
-                name, id = _text(call.get("name")), _text(call.get("id"))
-                yield Called(i, f"{place}/parts/{j}/functionCall{'/id' if id else ''}", id, name, call.get("args"))
+        parts = content.get("parts")
+        for j, part in enumerate(parts if isinstance(parts, list) else ()):
+            if isinstance(part, dict) and ("functionCall" in part or "functionResponse" in part):
+                found.append((i, f"{place}/parts/{j}", part))
+    return found
+
+
+def _gemini_calls(sent: Sent) -> Iterator[Called]:
+    for i, place, part in _gemini_parts(sent):
+        call = part.get("functionCall")
+        if isinstance(call, dict):
+            name, id = _text(call.get("name")), _text(call.get("id"))
+            yield Called(i, f"{place}/functionCall{'/id' if id else ''}", id, name, call.get("args"))
 
 
 _CALLS: dict[Dialect, Callable[[Sent], Iterator[Called]]] = {
@@ -143,11 +157,10 @@ def _chat_answers(sent: Sent) -> Iterator[tuple[str, str]]:
 
 
 def _gemini_answers(sent: Sent) -> Iterator[tuple[str, str]]:
-    for _, place, content in messages(sent):
-        for j, part in _objects(content.get("parts")):
-            answer = part.get("functionResponse")
-            if isinstance(answer, dict):
-                yield f"{place}/parts/{j}/functionResponse/id", _text(answer.get("id"))
+    for _, place, part in _gemini_parts(sent):
+        answer = part.get("functionResponse")
+        if isinstance(answer, dict):
+            yield f"{place}/functionResponse/id", _text(answer.get("id"))
 
 
 _ANSWERS: dict[Dialect, Callable[[Sent], Iterator[tuple[str, str]]]] = {
@@ -178,18 +191,15 @@ def _bare_tokens(value: Any) -> list[str]:
     0.3 ms instead of 1.2 for 100 turns.
     """
     found: list[str] = []
-    left = [value] if isinstance(value, dict | list) else []
+    left = [value]
     for one in left:  # it grows meanwhile
-        inside: Iterable[Any] = one
-        if type(one) is dict:
-            inside = one.values()
+        if type(one) is list:
+            left += one
+        elif type(one) is dict:
+            left += one.values()
             if not _NAMES.isdisjoint(one):
                 names = _NAMES if one.get("type") in _SEALED else _TOKENS
-                found += [inner for key, inner in one.items() if key in names and isinstance(inner, str) and inner]
-        for inner in inside:
-            kind = type(inner)
-            if kind is dict or kind is list:
-                left.append(inner)
+                found += [inner for key in names & one.keys() if isinstance(inner := one[key], str) and inner]
     return found
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -45,6 +46,8 @@ def fates(
     slots = slots_of(body, dialect, whole=any(isinstance(unit.held, Opaque) for unit in units))
     books = _Books(messages, units, losses)
     found = align(units, slots, books.doomed(), books.changed())
+    if not losses and None not in found:  # as it is with most requests
+        return tuple([_kept(unit, slots[at]) for unit, at in zip(units, found, strict=True) if at is not None])
     places = [slots[at] if at is not None else None for at in found]
     books.settle(places)
     return tuple(books.fate(at, slot) for at, slot in enumerate(places))
@@ -92,10 +95,8 @@ class _Books:
     """The losses, by the blocks and messages that they are about."""
 
     def __init__(self, messages: tuple[Message, ...], units: Sequence[Unit], losses: tuple[Loss, ...]) -> None:
+        self._messages = messages
         self._units = units
-        self._numbers = {unit.place: at for at, unit in enumerate(units)}
-        self._firsts = {unit.message: at for at, unit in enumerate(units) if unit.at == 0}
-        self._runs = _runs(messages)
         self._exact: dict[int, list[Loss]] = {}
         self._parts: dict[int, list[Loss]] = {}
         self._whole: dict[int, list[Loss]] = {}
@@ -104,6 +105,18 @@ class _Books:
         self._reasons: dict[int, Loss] = {}
         for loss in losses:
             self._enter(loss)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {unit.place: at for at, unit in enumerate(self._units)}
+
+    @cached_property
+    def _firsts(self) -> dict[int, int]:
+        return {unit.message: at for at, unit in enumerate(self._units) if unit.at == 0}
+
+    @cached_property
+    def _runs(self) -> list[int]:
+        return _runs(self._messages)
 
     def _enter(self, loss: Loss) -> None:
         place = _PLACE.fullmatch(loss.place)
@@ -135,6 +148,8 @@ class _Books:
 
     def doomed(self) -> set[int]:
         """Return the blocks that some loss says are gone."""
+        if not self._exact and not self._whole:
+            return set()
         return {
             at
             for at, unit in enumerate(self._units)

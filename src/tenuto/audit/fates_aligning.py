@@ -30,17 +30,22 @@ def align(
     another form, in these words as far as they are known: they are looked for by them, and beside their neighbours.
     """
     work = _Alignment(units, slots)
-    sure = [at for at, unit in enumerate(units) if at not in doomed and type(unit.held) is not ToolResult]
-    work.claim(at for at in sure if units[at].token and type(units[at].held) in (Reasoning, Marker))
-    work.claim(at for at in sure if type(units[at].held) is Marker)
-    work.explain(at for at in sure if at not in changed)
-    work.claim(at for at in sure if at not in changed)
-    work.search(sure, changed)
-    work.claim(sure)
-    work.claim(at for at in doomed if not isinstance(units[at].held, ToolResult))
-    work.claim_weakly()
-    work.claim_results(doomed)
-    work.between(at for at in sorted(changed) if work.found[at] is None)
+    kinds = [type(unit.held) for unit in units]
+    blocks = [at for at, kind in enumerate(kinds) if kind is not ToolResult]
+    sure = [at for at in blocks if at not in doomed] if doomed else blocks
+    sealed = [at for at in sure if kinds[at] in (Reasoning, Marker)]
+    work.claim([at for at in sealed if units[at].token])
+    work.claim([at for at in sealed if kinds[at] is Marker])
+    same = [at for at in work.missing(sure) if at not in changed]
+    work.explain(same)
+    work.claim(same)
+    if work.missing(sure):
+        work.search(sure, changed)
+        work.claim(sure)
+    work.claim(at for at in doomed if kinds[at] is not ToolResult)
+    work.claim_weakly(work.missing(blocks))
+    work.claim_results([at for at, kind in enumerate(kinds) if kind is ToolResult], doomed)
+    work.between(work.missing(sorted(changed)))
     return work.found
 
 
@@ -57,6 +62,11 @@ class _Alignment:
                 self._queues.setdefault(key, []).append(at)  # the first comes last, where it is taken from
         self.found: list[int | None] = [None] * len(units)
 
+    def missing(self, numbers: Iterable[int]) -> list[int]:
+        """Return those blocks that have no slot yet."""
+        found = self.found
+        return [at for at in numbers if found[at] is None]
+
     def _take(self, keys: Iterable[Key]) -> int | None:
         for key in keys:
             queue = self._queues.get(key)
@@ -71,14 +81,15 @@ class _Alignment:
         """Let each block claim the first free slot that has one of its keys."""
         for at in numbers:
             if self.found[at] is None:
-                self.found[at] = self._take(self._units[at].keys)
+                self.found[at] = self._take(self._units[at].keys())
 
     def explain(self, numbers: Iterable[int]) -> None:
         """Read the texts of each speaker in order: a slot holds one text, or several that follow each other, joined."""
         members: dict[tuple[str, str], list[int]] = {}
         for at in numbers:
-            if self.found[at] is None and self._units[at].text:
-                members.setdefault(self._units[at].channel, []).append(at)
+            unit = self._units[at]
+            if unit.text:
+                members.setdefault(unit.channel, []).append(at)
         reached = dict.fromkeys(members, 0)
         for number, slot in enumerate(self._slots):
             waiting = members.get(slot.channel)
@@ -109,9 +120,8 @@ class _Alignment:
                 return number + 1
         return 0
 
-    def search(self, numbers: Iterable[int], changed: Mapping[int, str]) -> None:
+    def search(self, numbers: Sequence[int], changed: Mapping[int, str]) -> None:
         """Look for texts that were joined with others: behind the one before, or in one of the next slots."""
-        numbers = list(numbers)
         if not any(self.found[at] is None and (self._units[at].text or changed.get(at)) for at in numbers):
             return
         channels: dict[tuple[str, str], _Channel] = {}
@@ -128,27 +138,25 @@ class _Alignment:
             elif words or unit.text:
                 self.found[at] = channel.find(words or unit.text, self._taken)
 
-    def claim_weakly(self) -> None:
+    def claim_weakly(self, numbers: Iterable[int]) -> None:
         """Align what is still missing by what may be the same elsewhere: calls whose ids were changed by their names."""
-        for at, unit in enumerate(self._units):
-            if self.found[at] is None and unit.weak:
-                self.found[at] = self._take(unit.weak)
+        for at in numbers:
+            self.found[at] = self._take(self._units[at].weak_keys())
 
-    def claim_results(self, doomed: set[int]) -> None:
+    def claim_results(self, results: Iterable[int], doomed: set[int]) -> None:
         """Align results by the ids under which their calls were sent, then by the names of their calls."""
         calls = _answered(self._units)
-        results = [at for at, unit in enumerate(self._units) if type(unit.held) is ToolResult]
-        last = len(self._units)
-        ordered = sorted(results, key=lambda at: (at in doomed, calls.get(at, last)))
-        for at in (*(at for at in results if at not in doomed), *(at for at in results if at in doomed)):
-            call = self.found[calls[at]] if at in calls else None
-            named = [("result", "id", self._slots[call].id)] if call is not None and self._slots[call].id else []
-            self.found[at] = self._take((*named, *self._units[at].keys))
+        ordered = sorted(results, key=doomed.__contains__)  # those that a loss says are gone come last
         for at in ordered:
-            if self.found[at] is None:
-                call_unit = self._units[calls[at]].held if at in calls else None
-                name = call_unit.name if isinstance(call_unit, ToolUse) else self._units[at].keys[0][2]
-                self.found[at] = self._take([("result", "name", name)])
+            call = self.found[calls[at]] if at in calls else None
+            id = self._slots[call].id if call is not None else ""
+            named = self._take([("result", "id", id)]) if id else None
+            self.found[at] = self._take(self._units[at].keys()) if named is None else named
+        last = len(self._units)
+        for at in sorted(self.missing(ordered), key=lambda at: (at in doomed, calls.get(at, last))):
+            held = self._units[calls.get(at, at)].held
+            name = held.name if isinstance(held, ToolUse) else next(iter(self._units[at].keys()))[2]
+            self.found[at] = self._take([("result", "name", name)])
 
     def between(self, numbers: Iterable[int]) -> None:
         """Give blocks that went out in other words the free slot beside their neighbours'."""
@@ -226,13 +234,14 @@ def _answered(units: Sequence[Unit]) -> dict[int, int]:
     turns: dict[str, int] = {}
     found: dict[int, int] = {}
     for at, unit in enumerate(units):
-        if type(unit.held) is ToolUse:
-            if turns.get(unit.held.id) != unit.message:
-                open_calls[unit.held.id] = deque()
-            turns[unit.held.id] = unit.message
-            open_calls[unit.held.id].append(at)
-        elif type(unit.held) is ToolResult:
-            waiting = open_calls.get(unit.held.tool_use_id)
+        held = unit.held
+        if type(held) is ToolUse:
+            if turns.get(held.id) != unit.message:
+                open_calls[held.id] = deque()
+            turns[held.id] = unit.message
+            open_calls[held.id].append(at)
+        elif type(held) is ToolResult:
+            waiting = open_calls.get(held.tool_use_id)
             if waiting:
                 found[at] = waiting.popleft()
     return found

@@ -26,7 +26,8 @@ _Read: TypeAlias = "tuple[str, tuple[Key, ...], tuple[str, str]]"
 _STREAMS = {"assistant": "said", "model": "said", "system": "system", "developer": "system"}
 _CONTENT = "content"
 _CALL = frozenset(("functionCall", "thoughtSignature"))
-"""The keys of a part that only calls, as most do that are no text: half of the time goes into what others may have."""
+_FUNCTION_CALL = frozenset(("type", "id", "call_id", "name", "arguments", "status"))
+"""The keys of what only calls, as most do that are no text: half of the time goes into what others may have."""
 
 
 class Slot(msgspec.Struct, frozen=True):
@@ -44,7 +45,7 @@ class Slot(msgspec.Struct, frozen=True):
 
 def sent(text: str) -> str:
     """Return a text as it stands in a body: half characters cannot be sent."""
-    if not jsonio.lone_surrogates(text):
+    if text.isascii() or not jsonio.lone_surrogates(text):
         return text
     joined = jsonio.whole(text)
     return "".join("\ufffd" if "\ud800" <= letter <= "\udfff" else letter for letter in joined)
@@ -118,8 +119,8 @@ def _speech(pointer: str, stream: Stream, channel: str, text: str, *tokens: tupl
     return Slot(pointer, (*both, plain, *_keys(stream, *tokens)), (stream, channel), text)
 
 
-def _with_whole(slot: Slot, stream: Stream, value: object, *, whole: bool) -> Slot:
-    return msgspec.structs.replace(slot, keys=(*slot.keys, raw_key(stream, value))) if whole else slot
+def _with_whole(slot: Slot, stream: Stream, value: object) -> Slot:
+    return msgspec.structs.replace(slot, keys=(*slot.keys, raw_key(stream, value)))
 
 
 # --- Messages ---------------------------------------------------------------------------------------------------------
@@ -145,14 +146,15 @@ def _anthropic_part(pointer: str, part: object, stream: Stream, whole: bool) -> 
     elif kind == "tool_result":
         id = _word(part, "tool_use_id")
         slot = Slot(pointer, (("result", "id", id),), id=id)
+    elif kind == "tool_use":
+        id = _word(part, "id")
+        slot = Slot(pointer, _keys(stream, ("call", id), ("named", _word(part, "name"))), id=id)
     else:
         slot = Slot(pointer, _anthropic_keys(kind, part, stream), id=_word(part, "id"))
-    return _with_whole(slot, stream, part, whole=whole)
+    return _with_whole(slot, stream, part) if whole else slot
 
 
 def _anthropic_keys(kind: str, part: dict[str, Any], stream: Stream) -> tuple[Key, ...]:
-    if kind == "tool_use":
-        return _keys(stream, ("call", _word(part, "id")), ("named", _word(part, "name")))
     shown = next((held for name in ("data", "url", "file_id") if (held := _within(part, "source", name))), "")
     return _keys(
         stream,
@@ -197,11 +199,14 @@ def _item(pointer: str, item: object, stream: Stream, whole: bool) -> Slot:
         slot = Slot(pointer, (("result", "id", call), *_keys(stream, *served)), id=call)
     else:
         slot = Slot(pointer, _item_keys(kind, item, stream), id=call or id)
-    return _with_whole(slot, stream, item, whole=whole)
+    return _with_whole(slot, stream, item) if whole else slot
 
 
 def _item_keys(kind: str, item: dict[str, Any], stream: Stream) -> tuple[Key, ...]:
     call, id = _word(item, "call_id"), _word(item, "id")
+    if kind == "function_call" and item.keys() <= _FUNCTION_CALL:
+        named = ("named", _word(item, "name") or "function")
+        return _keys(stream, ("call", call or id), named, ("item", id), ("server", call or id), ("mark", kind))
     names = ("image_url", "file_data", "file_url", "file_id", "result")
     shown = next((held for name in names if (held := _word(item, name))), "")
     return _keys(
@@ -272,7 +277,7 @@ def _chat_part(pointer: str, part: object, stream: Stream, whole: bool) -> Slot:
             ("document", media(filed)),
         )
         slot = Slot(pointer, _keys(stream, ("call", id), ("named", inner), *shown, ("mark", kind)), id=id)
-    return _with_whole(slot, stream, part, whole=whole)
+    return _with_whole(slot, stream, part) if whole else slot
 
 
 # --- Gemini -----------------------------------------------------------------------------------------------------------
@@ -302,7 +307,7 @@ def _gemini_part(pointer: str, part: object, stream: Stream, whole: bool) -> Slo
         slot = Slot(pointer, (("result", "id", id), ("result", "name", _word(answered, "name"))), id=id)
     else:
         slot = Slot(pointer, _gemini_keys(part, stream, token), id=_within(part, "functionCall", "id"))
-    return _with_whole(slot, stream, part, whole=whole)
+    return _with_whole(slot, stream, part) if whole else slot
 
 
 def _gemini_keys(part: dict[str, Any], stream: Stream, token: tuple[str, str]) -> tuple[Key, ...]:

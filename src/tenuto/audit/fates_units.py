@@ -42,10 +42,10 @@ Sorts: TypeAlias = Iterable[tuple[str, str]]
 
 
 class Unit(msgspec.Struct, frozen=True):
-    """One block: the message it stands in and its number there, who speaks, and what it is found by, surest first.
+    """One block: the message it stands in and its number there, who speaks, and in which dialect it goes out.
 
-    `weak` is what it is found by once all others had their choice. `token` is the token that it carries. `text` is what
-    it says, as it would be sent, and `channel` where its words may be joined with others.
+    `token` is the token that it carries. `text` is what it says, as it would be sent, and `channel` where its words may
+    be joined with others.
     """
 
     message: int
@@ -53,11 +53,20 @@ class Unit(msgspec.Struct, frozen=True):
     place: str
     stream: Stream
     held: Held
-    keys: tuple[Key, ...]
-    weak: tuple[Key, ...] = ()
+    dialect: Dialect
     token: str = ""
     channel: tuple[str, str] = ("", "")
     text: str = ""
+
+    def keys(self) -> Iterable[Key]:
+        """Give what it is found by, surest first. Most are found by the first, or by their text before anybody asks."""
+        if isinstance(self.held, ToolResult):
+            return (("result", "id", sent(self.held.tool_use_id)),)
+        return _keys(self.held, self.stream, self.dialect, self.token)
+
+    def weak_keys(self) -> tuple[Key, ...]:
+        """Return what it is found by once all others had their choice: its signature, and a call by its name."""
+        return () if isinstance(self.held, ToolResult) else _weak(self.held, self.stream, self.token)
 
     @property
     def kind(self) -> str:
@@ -84,11 +93,10 @@ def units_of(messages: tuple[Message, ...], dialect: Dialect) -> Iterator[Unit]:
         for at, one in enumerate(held):
             place = f"messages[{no}].{field}[{at}]"
             if isinstance(one, ToolResult):
-                yield Unit(no, at, place, stream, one, _result_keys(one))
-                continue
-            token = sent(token_of(one))
-            keys, weak = tuple(_keys(one, stream, dialect, token)), _weak(one, stream, token)
-            yield Unit(no, at, place, stream, one, keys, weak, token, *_words(one, stream))
+                yield Unit(no, at, place, stream, one, dialect)
+            else:
+                channel, text = _words(one, stream)
+                yield Unit(no, at, place, stream, one, dialect, sent(token_of(one)), channel, text)
 
 
 def _held(message: Message) -> tuple[Stream, str, tuple[Held, ...]]:
@@ -107,6 +115,8 @@ def _held(message: Message) -> tuple[Stream, str, tuple[Held, ...]]:
 def token_of(block: Block) -> str:
     """Return the token that a block carries; empty if it has none."""
     meta = block.meta
+    if meta is None:
+        return ""
     if type(meta) is ChatMeta:
         return meta.details or meta.signature
     token: str | None = getattr(meta, _TOKENS[type(meta)]) if type(meta) in _TOKENS else ""
@@ -124,21 +134,18 @@ _TOKENS: dict[type, str] = {
 def _words(block: Block, stream: Stream) -> tuple[tuple[str, str], str]:
     """Return where a block's words may be joined with others, and the words."""
     kind = type(block)
-    if isinstance(block, Document) and block.text:  # where documents are not taken, their words are
-        return (stream, "text"), sent(block.text)
     if kind not in _SPEAKING:
         return ("", ""), ""
-    assert isinstance(block, Text | Refusal | Reasoning)
+    assert isinstance(block, Text | Refusal | Reasoning | Document)
+    if kind is Document and not block.text:
+        return ("", ""), ""
     tagged = isinstance(block.meta, ChatMeta) and block.meta.field == "think"
     thought = kind is Reasoning and not tagged
     return (stream, "thought" if thought else "text"), sent(block.text)
 
 
-_SPEAKING = frozenset((Text, Refusal, Reasoning))
-
-
-def _result_keys(result: ToolResult) -> tuple[Key, ...]:
-    return (("result", "id", sent(result.tool_use_id)),)
+_SPEAKING = frozenset((Text, Refusal, Reasoning, Document))
+"""Kinds that say something; where documents are not taken, their words are."""
 
 
 def _keys(block: Block, stream: Stream, dialect: Dialect, token: str) -> Iterator[Key]:
@@ -162,7 +169,6 @@ def _keys(block: Block, stream: Stream, dialect: Dialect, token: str) -> Iterato
 
 
 def _weak(block: Block, stream: Stream, token: str) -> tuple[Key, ...]:
-    """Return what a block is found by if nothing else is: its signature, and a call by its name."""
     signed = _by_gemini(block) and type(block) not in (Refusal, Opaque)
     named = [(stream, "named", sent(block.name))] if type(block) is ToolUse else []
     return ((stream, "token", token), *named) if signed else tuple(named)

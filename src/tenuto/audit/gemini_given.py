@@ -10,6 +10,7 @@ import msgspec
 
 from tenuto.audit.gemini_parts import Content, field, snake
 from tenuto.audit.looking import Sent, once
+from tenuto.audit.scope import of_each
 from tenuto.core import jsonio
 from tenuto.core.blocks import (
     Audio,
@@ -71,8 +72,9 @@ class Ledger:
     def __init__(self, sent: Sent) -> None:
         self.tokens: dict[str, list[Given]] = {}
         self._own: list[tuple[AssistantMessage, set[str]]] = []
+        foreign = of_each(sent, lambda origin: _is_foreign(origin, sent))
         for number, message in enumerate(sent.given):
-            self._take(number, message, foreign=_is_foreign(message.origin, sent))
+            self._take(number, message, foreign=foreign[number])
 
     def _take(self, number: int, message: AssistantMessage, *, foreign: bool) -> None:
         own: set[str] = set()
@@ -99,9 +101,11 @@ class Ledger:
         Where the same was said more than once, it has to have those of one of them.
         """
         said = _spoken(content)
+        came = self._said.get(said) if said != _NOTHING else None
+        if came is None:
+            return set()
         here = {plain(part.token) for part in content.parts}
-        came = self._said.get(said, []) if said != _NOTHING else []
-        return min((tokens - here for tokens in came), key=len, default=set())
+        return min((tokens - here for tokens in came), key=len)
 
 
 @once
@@ -110,12 +114,10 @@ def ledger(sent: Sent) -> Ledger:
     return Ledger(sent)
 
 
-def _is_foreign(origin: Origin | None, sent: Sent) -> bool:
+def _is_foreign(origin: Origin, sent: Sent) -> bool:
     """Tell whether somebody else gave it: another host, account or generation of models. What is not known is not held
     against it.
     """
-    if origin is None:
-        return False
     target = sent.target
     if origin.provider != target.provider.name or origin.dialect != target.dialect:
         return True
@@ -201,18 +203,18 @@ def _parsed(text: str) -> Any:
 
 
 def _said(message: AssistantMessage) -> Said:
-    calls = (_call(block.name, _parsed(block.args)) for block in message.blocks if type(block) is ToolUse)
+    calls = [_call(block.name, _parsed(block.args)) for block in message.blocks if type(block) is ToolUse]
     return (str(message), tuple(calls))
 
 
 def _spoken(content: Content) -> Said:
-    calls = (part.call for part in content.parts)
+    calls = [part.call for part in content.parts if part.call is not None]
     return (
-        "".join(part.text or "" for part in content.parts),
-        tuple(_call(call.get("name"), call.get("args")) for call in calls if call is not None),
+        "".join([part.text or "" for part in content.parts]),
+        tuple([_call(call.get("name"), call.get("args")) for call in calls]),
     )
 
 
 def _call(name: object, args: object) -> str:
-    told = sorted((key, repr(value)) for key, value in args.items()) if isinstance(args, dict) else args
+    told = sorted([(key, repr(value)) for key, value in args.items()]) if isinstance(args, dict) else args
     return f"{name} {told or []!r}"

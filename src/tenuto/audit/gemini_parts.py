@@ -118,19 +118,22 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     @property
     def text(self) -> str | None:
         """The text that is said, None if it is none or a thought."""
-        found = self.get("text")
-        return found if isinstance(found, str) and self.get("thought") is not True else None
+        found = self.fields.get("text")  # which is spelt one way only, as is a thought
+        return found if isinstance(found, str) and self.fields.get("thought") is not True else None
 
 
 def _part(i: int, j: int, at: str, fields: Wire) -> Part:
-    token, call, answer = (
+    token, call, answer = [
         found if (found := fields.get(name)) is not None else fields.get(other) for name, other in _READ
-    )
+    ]
     return Part(
-        *(i, j, at, fields),
-        token=token if isinstance(token, str) else "",
-        call=call if isinstance(call, dict) else None,
-        answer=answer if isinstance(answer, dict) else None,
+        i,
+        j,
+        at,
+        fields,
+        token if isinstance(token, str) else "",
+        call if isinstance(call, dict) else None,
+        answer if isinstance(answer, dict) else None,
     )
 
 
@@ -160,11 +163,6 @@ class Run(msgspec.Struct, frozen=True, gc=False):
     calls: tuple[Part, ...] = ()
     answers: tuple[Part, ...] = ()
 
-    @property
-    def parts(self) -> Iterator[Part]:
-        """All of their parts, in order."""
-        return (part for content in self.contents for part in content.parts)
-
 
 @once
 def contents(sent: Sent) -> list[Content]:
@@ -172,7 +170,7 @@ def contents(sent: Sent) -> list[Content]:
     found = []
     for i, at, held in listed(sent.body.get("contents"), "/contents"):
         below = f"{at}/{spelt(held, 'parts')}"
-        parts = tuple(_part(i, j, there, fields) for j, there, fields in listed(held.get("parts"), below))
+        parts = tuple([_part(i, j, there, fields) for j, there, fields in listed(held.get("parts"), below)])
         role = "user" if held.get("role") is None else str(held["role"])
         asks = role == "user" and any(_shows(part.fields) for part in parts)
         found.append(Content(i, at, role, held, parts, asks))

@@ -69,9 +69,10 @@ def _wrong(sent: Sent) -> list[tuple[str, Part]]:
     found: list[tuple[str, Part]] = []
     called: tuple[Part, ...] = ()
     for run in runs(sent):
-        signed = [part for part in run.parts if part.token]
-        rules = [watch.model(part) if run.role == "model" else _on_the_users(part, called) for part in signed]
-        found += ((rule, part) for rule, part in zip(rules, signed, strict=True) if rule)
+        for part in [part for content in run.contents for part in content.parts if part.token]:
+            rule = watch.model(part) if run.role == "model" else _on_the_users(part, called)
+            if rule:
+                found.append((rule, part))
         called = run.calls
     return found
 

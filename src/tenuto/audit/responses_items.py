@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from tenuto.audit.looking import Broken, Checks, Sent
-from tenuto.audit.responses_ledger import CALLS, Given, Item, items, kind, ledger, named_tools, said_by, stored, word
+from tenuto.audit.responses_ledger import CALLS, Given, Item, items, ledger, named_tools, stored, word
 from tenuto.core.blocks import Refusal, ServerToolUse, Text, ToolUse
 from tenuto.core.rule_rows.holds_responses import RECONFIGURED
 
@@ -38,28 +38,27 @@ def nothing_said(sent: Sent) -> Iterator[Broken]:
 @CHECKS.holds("OAR-REAS-08")
 def empty_ids(sent: Sent) -> Iterator[Broken]:
     """An id is left out, not emptied."""
-    for i, item in items(sent):
-        if item.get("id") == "":
-            yield Broken("OAR-REAS-08", {"i": i})
+    for item in items(sent):
+        if item.fields.get("id") == "":
+            yield Broken("OAR-REAS-08", {"i": item.i})
 
 
 @CHECKS.holds("OAR-ITEM-03")
 def long_ids(sent: Sent) -> Iterator[Broken]:
     """Ids have 64 characters at most."""
-    for i, item in items(sent):
-        for key in ("id", "call_id"):
-            length = len(word(item, key))
-            if length > _LONGEST_ID:
-                yield Broken("OAR-ITEM-03", {"i": i, "key": key, "n": length}, variant=1)
+    for item in items(sent):
+        for key, id in (("id", item.id), ("call_id", item.call_id)):
+            if len(id) > _LONGEST_ID:
+                yield Broken("OAR-ITEM-03", {"i": item.i, "key": key, "n": len(id)}, variant=1)
 
 
 @CHECKS.holds("OAR-ITEM-02")
 def prefixes(sent: Sent) -> Iterator[Broken]:
     """An id begins as its kind of item wants it."""
-    for i, item in items(sent):
-        id, prefix = word(item, "id"), _PREFIXES.get(kind(item), "")
+    for item in items(sent):
+        id, prefix = item.id, _PREFIXES.get(item.kind, "")
         if id and not id.startswith(prefix):
-            yield Broken("OAR-ITEM-02", {"i": i, "id": id, "prefix": prefix})
+            yield Broken("OAR-ITEM-02", {"i": item.i, "id": id, "prefix": prefix})
 
 
 @CHECKS.holds("OAR-ITEM-01")
@@ -67,10 +66,10 @@ def twice(sent: Sent) -> Iterator[Broken]:
     """Each item stands once: here, or in the stored replies that the request goes on from."""
     goes_on = bool(sent.given) and bool(sent.body.get("previous_response_id"))
     known = {id for id, one in ledger(sent).by_id.items() if not one.foreign} if goes_on else set()
-    for i, item in items(sent):
-        id = word(item, "id")
+    for item in items(sent):
+        id = item.id
         if id and id in known:
-            yield Broken("OAR-ITEM-01", {"i": i, "id": id})
+            yield Broken("OAR-ITEM-01", {"i": item.i, "id": id})
         known.add(id)
 
 
@@ -78,15 +77,15 @@ def twice(sent: Sent) -> Iterator[Broken]:
 def strangers(sent: Sent) -> Iterator[Broken]:
     """What is looked up by its id was stored by this provider."""
     foreign = _foreign_ids(sent)
-    for i, item in items(sent):
-        id = word(item, "id")
+    for item in items(sent):
+        id = item.id
         if _looked_up(item) and (id.startswith(_STRANGERS) or id in foreign):
-            yield Broken("OAR-ITEM-04", {"i": i, "id": id})
+            yield Broken("OAR-ITEM-04", {"i": item.i, "id": id})
 
 
 def _looked_up(item: Item) -> bool:
     """Tell whether an item is a reference, or belongs to one of the provider's own tools."""
-    type = kind(item)
+    type = item.kind
     return type == "item_reference" or (type.endswith("_call") and type not in CALLS)
 
 
@@ -102,20 +101,20 @@ def _foreign_ids(sent: Sent) -> set[str]:
 @CHECKS.holds("OAR-ITEM-05")
 def parts(sent: Sent) -> Iterator[Broken]:
     """The assistant's parts are outputs, everybody else's are inputs."""
-    for i, item in items(sent):
-        wrong, allowed = _PARTS.get(said_by(item), ((), ""))
-        content = item.get("content")
+    for item in items(sent):
+        wrong, allowed = _PARTS.get(item.role, ((), ""))
+        content = item.fields.get("content")
         for j, part in enumerate(content if isinstance(content, list) else ()):
             if isinstance(part, dict) and part.get("type") in wrong:
-                yield Broken("OAR-ITEM-05", {"i": i, "j": j, "type": part["type"], "allowed": allowed})
+                yield Broken("OAR-ITEM-05", {"i": item.i, "j": j, "type": part["type"], "allowed": allowed})
 
 
 @CHECKS.holds("OAR-ITEM-06")
 def arguments(sent: Sent) -> Iterator[Broken]:
     """Arguments are the text that the model wrote."""
-    for i, item in items(sent):
-        if kind(item) == "function_call" and not isinstance(item.get("arguments", ""), str):
-            yield Broken("OAR-ITEM-06", {"i": i, "got": _spoken(item["arguments"])})
+    for item in items(sent):
+        if item.kind == "function_call" and not isinstance(item.fields.get("arguments", ""), str):
+            yield Broken("OAR-ITEM-06", {"i": item.i, "got": _spoken(item.fields["arguments"])})
 
 
 def _spoken(value: object) -> str:
@@ -132,12 +131,12 @@ def lost_phases(sent: Sent) -> Iterator[Broken]:
         return
     given = ledger(sent)
     by_text = {_words(one): one for reply in given.replies for one in reply if one.type == "message"}
-    for i, item in items(sent):
-        if said_by(item) != "assistant" or item.get("phase") is not None:
+    for item in items(sent):
+        if item.role != "assistant" or item.fields.get("phase") is not None:
             continue
-        one = given.by_id.get(word(item, "id")) or by_text.get(_text(item))
+        one = given.by_id.get(item.id) or by_text.get(_text(item))
         if one is not None and not one.foreign and one.type == "message" and one.field("phase"):
-            yield Broken("OAR-ITEM-07", {"i": i})
+            yield Broken("OAR-ITEM-07", {"i": item.i})
 
 
 def _words(one: Given) -> str:
@@ -145,9 +144,9 @@ def _words(one: Given) -> str:
 
 
 def _text(item: Item) -> str:
-    content = item.get("content")
+    content = item.fields.get("content")
     if not isinstance(content, list):
-        return word(item, "content")
+        return word(item.fields, "content")
     held = [part for part in content if isinstance(part, dict)]
     return "".join(word(part, "text") or word(part, "refusal") for part in held)
 
@@ -160,13 +159,13 @@ def lost_namespaces(sent: Sent) -> Iterator[Broken]:
     plain: set[str] = set()
     for _, _, tool, space in named_tools(sent):
         (spaced if space else plain).add(word(tool, "name"))
-    for i, item in items(sent):
-        if kind(item) not in CALLS or item.get("namespace") is not None:
+    for item in items(sent):
+        if item.kind not in CALLS or item.fields.get("namespace") is not None:
             continue
-        one = given.calls.get(word(item, "call_id"))
+        one = given.calls.get(item.call_id)
         had = one is not None and not one.foreign and bool(one.field("namespace"))
-        if had or word(item, "name") in spaced - plain:
-            yield Broken("OAR-ITEM-08", {"i": i})
+        if had or word(item.fields, "name") in spaced - plain:
+            yield Broken("OAR-ITEM-08", {"i": item.i})
 
 
 @CHECKS.holds("OAR-ITEM-10")
@@ -175,9 +174,9 @@ def settings(sent: Sent) -> Iterator[Broken]:
     every = items(sent)
     named = f"{sent.row}/{sent.model}"
     earlier = sent.target.traits.known and bool(sent.model) and not any(fnmatchcase(named, one) for one in RECONFIGURED)
-    for i, item in every:
-        type = kind(item)
-        if type == "compaction_trigger" and i != every[-1][0]:
-            yield Broken("OAR-ITEM-10", {"i": i, "type": type})
+    for item in every:
+        type = item.kind
+        if type == "compaction_trigger" and item is not every[-1]:
+            yield Broken("OAR-ITEM-10", {"i": item.i, "type": type})
         elif type == "configuration_update" and earlier:
-            yield Broken("OAR-ITEM-10", {"i": i, "type": type}, variant=1)
+            yield Broken("OAR-ITEM-10", {"i": item.i, "type": type}, variant=1)

@@ -33,9 +33,9 @@ from tenuto.core.messages import AssistantMessage
 from tenuto.wire.responses.items import groups, kind_of
 from tenuto.wire.responses.shapes import MARKERS
 
-__all__ = ["CALLS", "Given", "Item", "Ledger", "items", "kind", "ledger", "named_tools", "said_by", "stored", "word"]
+__all__ = ["CALLS", "Fields", "Given", "Item", "Ledger", "items", "ledger", "named_tools", "stored", "word"]
 
-Item: TypeAlias = dict[str, Any]
+Fields: TypeAlias = dict[str, Any]
 CALLS = {"function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output"}
 """The calls that every caller answers, each with the kind of its answer."""
 
@@ -43,30 +43,44 @@ CALLS = {"function_call": "function_call_output", "custom_tool_call": "custom_to
 # --- what is sent -----------------------------------------------------------------------------------------------------
 
 
+class Item(msgspec.Struct, frozen=True):
+    """An item of the input: its place, its fields, and what is asked for again and again; empty what is no text.
+
+    A message may leave out its type; `kind` is empty for what is none of either. `role` is who says a message, and empty
+    for every other item. `blob` is the ciphertext.
+    """
+
+    i: int
+    fields: Fields
+    kind: str
+    role: str
+    id: str
+    call_id: str
+    blob: str
+
+
 @once
-def items(sent: Sent) -> list[tuple[int, Item]]:
-    """Return the items of the input, each with its place."""
+def items(sent: Sent) -> list[Item]:
+    """Return the items of the input."""
     listed = sent.body.get("input")
-    return [(at, item) for at, item in enumerate(listed) if isinstance(item, dict)] if isinstance(listed, list) else []
+    held = listed if isinstance(listed, list) else []
+    return [_item(at, one) for at, one in enumerate(held) if isinstance(one, dict)]
 
 
-def kind(item: Item) -> str:
-    """Return an item's type. A message may leave it out; empty if it is none of either."""
-    type = item.get("type")
-    if isinstance(type, str):
-        return type
-    return "message" if type is None and isinstance(item.get("role"), str) else ""
+def _item(i: int, fields: Fields) -> Item:
+    type, role = fields.get("type"), word(fields, "role")
+    if not isinstance(type, str):
+        type = "message" if type is None and isinstance(fields.get("role"), str) else ""
+    speaker = role if type == "message" else ""
+    return Item(
+        i, fields, type, speaker, word(fields, "id"), word(fields, "call_id"), word(fields, "encrypted_content")
+    )
 
 
-def word(item: Item, key: str) -> str:
+def word(fields: Fields, key: str) -> str:
     """Return a field that is text; empty if it is anything else."""
-    value = item.get(key)
+    value = fields.get(key)
     return value if isinstance(value, str) else ""
-
-
-def said_by(item: Item) -> str:
-    """Return who says a message; empty for every other item."""
-    return word(item, "role") if kind(item) == "message" else ""
 
 
 def stored(sent: Sent) -> bool:
@@ -75,12 +89,12 @@ def stored(sent: Sent) -> bool:
 
 
 @once
-def named_tools(sent: Sent) -> list[tuple[str, int, Item, str]]:
+def named_tools(sent: Sent) -> list[tuple[str, int, Fields, str]]:
     """Return the tools: where each stands, the place of its outermost one, the tool, and its namespace if it has one."""
     return list(_named(sent))
 
 
-def _named(sent: Sent) -> Iterator[tuple[str, int, Item, str]]:
+def _named(sent: Sent) -> Iterator[tuple[str, int, Fields, str]]:
     for place, tools in _lists(sent):
         for k, tool in enumerate(tools):
             if not isinstance(tool, dict):
@@ -95,9 +109,9 @@ def _named(sent: Sent) -> Iterator[tuple[str, int, Item, str]]:
 def _lists(sent: Sent) -> Iterator[tuple[str, list[Any]]]:
     if isinstance(sent.body.get("tools"), list):
         yield "/tools", sent.body["tools"]
-    for i, item in items(sent):
-        if kind(item) == "additional_tools" and isinstance(item.get("tools"), list):
-            yield f"/input/{i}/tools", item["tools"]
+    for item in items(sent):
+        if item.kind == "additional_tools" and isinstance(item.fields.get("tools"), list):
+            yield f"/input/{item.i}/tools", item.fields["tools"]
 
 
 # --- what was given ---------------------------------------------------------------------------------------------------
@@ -133,7 +147,8 @@ class Ledger:
 
     def __init__(self, sent: Sent) -> None:
         self.known = bool(sent.given)
-        self.replies = [_given(at, message, sent) for at, message in enumerate(sent.given)]
+        foreign = elsewhere(sent)
+        self.replies = [_given(at, message, foreign[at]) for at, message in enumerate(sent.given)]
         every = [one for reply in self.replies for one in reply]
         self.by_id = {one.id: one for one in every if one.id}
         self.by_blob = {one.blob: one for one in every if one.blob}
@@ -160,8 +175,7 @@ def ledger(sent: Sent) -> Ledger:
     return Ledger(sent)
 
 
-def _given(reply: int, message: AssistantMessage, sent: Sent) -> list[Given]:
-    foreign = elsewhere(message, sent.target)
+def _given(reply: int, message: AssistantMessage, foreign: bool) -> list[Given]:
     found: list[Given] = []
     for blocks in groups(message.blocks):
         first = blocks[0]

@@ -158,7 +158,7 @@ def two_pasts(sent: Sent) -> Iterator[Broken]:
 def unknown_past(sent: Sent) -> Iterator[Broken]:
     """The id is no response's, or every reply of the conversation was given by somebody else."""
     id = word(sent.body, "previous_response_id")
-    strangers = bool(sent.given) and all(elsewhere(message, sent.target) for message in sent.given)
+    strangers = bool(sent.given) and all(elsewhere(sent))
     if id and (id.startswith(_NO_RESPONSE) or strangers):
         yield Broken("OAR-PARAM-06", {"id": id})
 
@@ -169,7 +169,7 @@ def too_long(sent: Sent) -> Iterator[Broken]:
     window = sent.target.traits.context_window
     if not window or not sent.may_have(window) or sent.body.get("truncation") == "auto":
         return
-    said = [sent.body.get("instructions"), *(item for _, item in items(sent))]
+    said = [sent.body.get("instructions"), *(item.fields for item in items(sent))]
     if isinstance(sent.body.get("input"), str):
         said.append(sent.body["input"])
     texts = list(_strings(said))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from tenuto.audit.looking import Broken, Checks, Sent, once
-from tenuto.audit.responses_ledger import CALLS, Given, Item, items, kind, ledger, said_by, stored, word
+from tenuto.audit.responses_ledger import CALLS, Given, Item, items, ledger, stored, word
 from tenuto.core.rule_rows.holds_responses import ALL_TURNS
 
 __all__ = ["CHECKS"]
@@ -27,40 +27,40 @@ _LONGEST_ID = 64
 
 
 @once
-def _thoughts(sent: Sent) -> list[tuple[int, Item]]:
-    return [(i, item) for i, item in items(sent) if kind(item) == "reasoning"]
+def _thoughts(sent: Sent) -> list[Item]:
+    return [item for item in items(sent) if item.kind == "reasoning"]
 
 
 @CHECKS.holds("OAR-REAS-06")
 def no_summary(sent: Sent) -> Iterator[Broken]:
     """There is a summary, if only an empty one."""
-    for i, item in _thoughts(sent):
-        if "summary" not in item:
-            yield Broken("OAR-REAS-06", {"i": i})
+    for item in _thoughts(sent):
+        if "summary" not in item.fields:
+            yield Broken("OAR-REAS-06", {"i": item.i})
 
 
 @CHECKS.holds("OAR-REAS-07")
 def status(sent: Sent) -> Iterator[Broken]:
     """Only replies say how far reasoning has come."""
-    for i, item in _thoughts(sent):
-        if "status" in item:
-            yield Broken("OAR-REAS-07", {"i": i})
+    for item in _thoughts(sent):
+        if "status" in item.fields:
+            yield Broken("OAR-REAS-07", {"i": item.i})
 
 
 @CHECKS.holds("OAR-XAI-02")
 def undecodable(sent: Sent) -> Iterator[Broken]:
     """Sealed reasoning has a summary, and no content that is null."""
-    for i, item in _thoughts(sent):
-        if word(item, "encrypted_content") and ("summary" not in item or item.get("content", ()) is None):
-            yield Broken("OAR-XAI-02", {"i": i})
+    for item in _thoughts(sent):
+        if item.blob and ("summary" not in item.fields or item.fields.get("content", ()) is None):
+            yield Broken("OAR-XAI-02", {"i": item.i})
 
 
 @CHECKS.holds("OAR-REAS-09")
 def nameless(sent: Sent) -> Iterator[Broken]:
     """Sealed reasoning without an id is taken."""
-    for i, item in _thoughts(sent):
-        if word(item, "encrypted_content") and item.get("id") is None:
-            yield Broken("OAR-REAS-09", {"i": i})
+    for item in _thoughts(sent):
+        if item.blob and item.fields.get("id") is None:
+            yield Broken("OAR-REAS-09", {"i": item.i})
 
 
 @CHECKS.holds("OAR-REAS-11")
@@ -72,8 +72,8 @@ def passed_over(sent: Sent) -> Iterator[Broken]:
         named = f"{sent.row}/{sent.model}"
         context = "all_turns" if any(fnmatchcase(named, one) for one in ALL_TURNS) else "current_turn"
     if context == "current_turn":
-        last = max((i for i, item in items(sent) if said_by(item) == "user"), default=-1)
-        yield from (Broken("OAR-REAS-11", {"i": i}) for i, _ in _thoughts(sent) if i < last)
+        last = max((item.i for item in items(sent) if item.role == "user"), default=-1)
+        yield from (Broken("OAR-REAS-11", {"i": item.i}) for item in _thoughts(sent) if item.i < last)
 
 
 @CHECKS.holds("OAR-DS-01")
@@ -82,11 +82,11 @@ def calls_inside(sent: Sent) -> Iterator[Broken]:
     if not sent.target.provider.responses.calls_last:
         return
     calls: list[int] = []
-    for i, item in items(sent):
-        if kind(item) in CALLS:
-            calls.append(i)
+    for item in items(sent):
+        if item.kind in CALLS:
+            calls.append(item.i)
             continue
-        if said_by(item) == "assistant" or kind(item) == "reasoning":
+        if item.role == "assistant" or item.kind == "reasoning":
             yield from (Broken("OAR-DS-01", {"i": at}) for at in calls)
         calls.clear()
 
@@ -95,7 +95,7 @@ def calls_inside(sent: Sent) -> Iterator[Broken]:
 
 
 @once
-def _without_reasoning(sent: Sent) -> list[tuple[int, Item, Given]]:
+def _without_reasoning(sent: Sent) -> list[tuple[Item, Given]]:
     """Return the items that have their id, and not the reasoning that they came directly after.
 
     What is stored may hold it; a model that does not reason asks for none.
@@ -103,33 +103,33 @@ def _without_reasoning(sent: Sent) -> list[tuple[int, Item, Given]]:
     if not sent.given or stored(sent) or sent.target.traits.thinking == ("none",):
         return []
     given = ledger(sent)
-    found: list[tuple[int, Item, Given]] = []
+    found: list[tuple[Item, Given]] = []
     seen: set[str] = set()
-    for i, item in items(sent):
-        one = given.own(word(item, "id"))
-        thought = given.before(one) if one is not None and kind(item) != _REFERENCE else None
+    for item in items(sent):
+        one = given.own(item.id)
+        thought = given.before(one) if one is not None and item.kind != _REFERENCE else None
         tokens = {thought.id, thought.blob} - {""} if thought is not None and thought.type == "reasoning" else set()
         if thought is not None and tokens and not tokens & seen:
-            found.append((i, item, thought))
-        seen |= {word(item, "id"), word(item, "encrypted_content")}
+            found.append((item, thought))
+        seen |= {item.id, item.blob}
     return found
 
 
 @CHECKS.holds("OAR-REAS-01")
 def call_without_reasoning(sent: Sent) -> Iterator[Broken]:
     """A call that has its id has its reasoning before it; so has every other item but a message."""
-    for i, item, thought in _without_reasoning(sent):
-        if kind(item) != "message":
-            told = {"i": i, "fc_id": word(item, "id"), "type": kind(item), "rs_id": thought.id}
+    for item, thought in _without_reasoning(sent):
+        if item.kind != "message":
+            told = {"i": item.i, "fc_id": item.id, "type": item.kind, "rs_id": thought.id}
             yield Broken("OAR-REAS-01", told, variant=1)
 
 
 @CHECKS.holds("OAR-REAS-02")
 def message_without_reasoning(sent: Sent) -> Iterator[Broken]:
     """A message that has its id has its reasoning before it."""
-    for i, item, thought in _without_reasoning(sent):
-        if kind(item) == "message":
-            yield Broken("OAR-REAS-02", {"i": i, "msg_id": word(item, "id"), "rs_id": thought.id})
+    for item, thought in _without_reasoning(sent):
+        if item.kind == "message":
+            yield Broken("OAR-REAS-02", {"i": item.i, "msg_id": item.id, "rs_id": thought.id})
 
 
 @CHECKS.holds("OAR-REAS-03")
@@ -137,31 +137,31 @@ def without_follower(sent: Sent) -> Iterator[Broken]:
     """Behind reasoning with an id stands what followed it. The user, a tool and the end never do."""
     given = ledger(sent)
     every = items(sent)
-    for at, (i, item) in enumerate(every):
-        id = word(item, "id")
-        if kind(item) != "reasoning" or not id:
+    for at, item in enumerate(every):
+        id = item.id
+        if item.kind != "reasoning" or not id:
             continue
-        after = every[at + 1][1] if at + 1 < len(every) else None
+        after = every[at + 1] if at + 1 < len(every) else None
         one = given.own(id)
         if after is None or _from_outside(after) or (one is not None and not _is(after, given.after(one))):
-            yield Broken("OAR-REAS-03", {"i": i, "rs_id": id})
+            yield Broken("OAR-REAS-03", {"i": item.i, "rs_id": id})
 
 
 def _from_outside(item: Item) -> bool:
-    return said_by(item) in ("user", "system", "developer") or kind(item) in CALLS.values()
+    return item.role in ("user", "system", "developer") or item.kind in CALLS.values()
 
 
 def _is(item: Item, one: Given | None) -> bool:
     """Tell whether an item is the one that was given; without its id, it is known by its kind and its call."""
     if one is None:
         return False
-    if word(item, "id") and one.id:
-        return word(item, "id") == one.id
-    if kind(item) != one.type or (one.type == "message" and said_by(item) != "assistant"):
+    if item.id and one.id:
+        return item.id == one.id
+    if item.kind != one.type or (one.type == "message" and item.role != "assistant"):
         return False
     if one.type == "reasoning":
-        return not one.blob or word(item, "encrypted_content") == one.blob
-    return not one.call_id or len(one.call_id) > _LONGEST_ID or word(item, "call_id") == one.call_id
+        return not one.blob or item.blob == one.blob
+    return not one.call_id or len(one.call_id) > _LONGEST_ID or item.call_id == one.call_id
 
 
 # --- what nobody can look up or read ----------------------------------------------------------------------------------
@@ -177,47 +177,47 @@ def not_stored(sent: Sent) -> Iterator[Broken]:
         return
     given = ledger(sent)
     kept = sent.body.get("store") is not False
-    for i, item in items(sent):
-        id = word(item, "id")
+    for item in items(sent):
+        id = item.id
         if not id or not _bare(item):
             continue
-        never_given = given.known and id not in given.by_id and (kind(item) == "reasoning" or id.startswith("rs_"))
-        given_unkept = not kept and (kind(item) == "reasoning" or id in given.by_id)
+        never_given = given.known and id not in given.by_id and (item.kind == "reasoning" or id.startswith("rs_"))
+        given_unkept = not kept and (item.kind == "reasoning" or id in given.by_id)
         if never_given or given_unkept:
-            yield Broken("OAR-REAS-04", {"i": i, "rs_id": id})
+            yield Broken("OAR-REAS-04", {"i": item.i, "rs_id": id})
 
 
 def _bare(item: Item) -> bool:
-    return kind(item) == _REFERENCE or (kind(item) == "reasoning" and not item.get("encrypted_content"))
+    return item.kind == _REFERENCE or (item.kind == "reasoning" and not item.fields.get("encrypted_content"))
 
 
 @once
-def _unreadable(sent: Sent) -> list[tuple[int, Item]]:
+def _unreadable(sent: Sent) -> list[Item]:
     """Return what carries a ciphertext that was given to nobody, to somebody else, or with another item."""
     if not sent.given:
         return []
     known = ledger(sent).by_blob
-    sealed = [(i, item) for i, item in items(sent) if word(item, "encrypted_content") and kind(item) in _SEALED]
-    return [(i, item) for i, item in sealed if not _fits(item, known.get(item["encrypted_content"]))]
+    sealed = [item for item in items(sent) if item.blob and item.kind in _SEALED]
+    return [item for item in sealed if not _fits(item, known.get(item.blob))]
 
 
 def _fits(item: Item, one: Given | None) -> bool:
     """Tell whether a ciphertext stands on its own item, and goes back to whom gave it; an id may be left out."""
     if one is None or one.foreign:
         return False
-    return kind(item) == one.type and (not one.id or word(item, "id") in ("", one.id))
+    return item.kind == one.type and (not one.id or item.id in ("", one.id))
 
 
 @CHECKS.holds("OAR-REAS-05")
 def not_verified(sent: Sent) -> Iterator[Broken]:
     """A ciphertext comes back to the letter, with its item, to whom gave it."""
-    for i, item in _unreadable(sent):
-        id, blob = word(item, "id"), word(item, "encrypted_content")
-        told = {"i": i, "rs_id": id, "first4": blob[:_SHOWN], "last4": blob[-_SHOWN:]}
+    for item in _unreadable(sent):
+        id, blob = item.id, item.blob
+        told = {"i": item.i, "rs_id": id, "first4": blob[:_SHOWN], "last4": blob[-_SHOWN:]}
         yield Broken("OAR-REAS-05", told, variant=int(not id))
 
 
 @CHECKS.holds("OAR-XAI-01")
 def not_decrypted(sent: Sent) -> Iterator[Broken]:
     """The same, in other words."""
-    yield from (Broken("OAR-XAI-01", {"i": i}) for i, _ in _unreadable(sent))
+    yield from (Broken("OAR-XAI-01", {"i": item.i}) for item in _unreadable(sent))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 from tenuto.audit.looking import Broken, Checks, Sent
-from tenuto.audit.responses_ledger import CALLS, Item, items, kind, ledger, named_tools, stored, word
+from tenuto.audit.responses_ledger import CALLS, Fields, Item, items, ledger, named_tools, stored, word
 from tenuto.core import jsonio
 
 __all__ = ["CHECKS"]
@@ -88,7 +88,7 @@ def _open(schema: Any) -> Iterator[tuple[_Path, str | None]]:
         left += reversed([((*path, *steps), inner) for steps, inner in _inner(one)])
 
 
-def _is_object(schema: Item) -> bool:
+def _is_object(schema: Fields) -> bool:
     named = schema.get("type")
     return (
         named == "object"
@@ -97,7 +97,7 @@ def _is_object(schema: Item) -> bool:
     )
 
 
-def _inner(schema: Item) -> Iterator[tuple[_Path, Any]]:
+def _inner(schema: Fields) -> Iterator[tuple[_Path, Any]]:
     for key in _TABLES:
         if isinstance(schema.get(key), dict):
             yield from (((key, name), inner) for name, inner in schema[key].items())
@@ -111,17 +111,17 @@ def _inner(schema: Item) -> Iterator[tuple[_Path, Any]]:
 
 
 def _call_ids(sent: Sent, kinds: dict[str, str]) -> dict[str, Item]:
-    return {word(item, "call_id"): item for _, item in items(sent) if kind(item) in kinds and word(item, "call_id")}
+    return {item.call_id: item for item in items(sent) if item.kind in kinds and item.call_id}
 
 
 @CHECKS.holds("OAR-TOOL-01")
 def open_calls(sent: Sent) -> Iterator[Broken]:
     """Every call has its output, but for those that may wait. The last stored reply may have calls, too."""
-    answered = {word(item, "call_id") for _, item in items(sent) if kind(item).endswith("_output")}
-    for i, item in items(sent):
-        id = word(item, "call_id")
-        if kind(item) in CALLS and id and id not in answered and item.get("async") is not True:
-            yield Broken("OAR-TOOL-01", {"i": i, "call_id": id})
+    answered = {item.call_id for item in items(sent) if item.kind.endswith("_output")}
+    for item in items(sent):
+        id = item.call_id
+        if item.kind in CALLS and id and id not in answered and item.fields.get("async") is not True:
+            yield Broken("OAR-TOOL-01", {"i": item.i, "call_id": id})
     if sent.given and sent.body.get("previous_response_id"):
         for one in ledger(sent).replies[-1]:
             waits = one.type not in CALLS or one.foreign or '"async"' in one.blocks[0].extra
@@ -135,11 +135,11 @@ def orphans(sent: Sent) -> Iterator[Broken]:
     if sent.body.get("conversation") or (stored(sent) and not sent.given):
         return
     made = set(ledger(sent).calls) if stored(sent) else set()
-    for i, item in items(sent):
-        id = word(item, "call_id")
-        if kind(item) in _OUTPUTS and id and id not in made:
-            yield Broken("OAR-TOOL-02", {"i": i, "call_id": id})
-        elif kind(item).endswith("_call"):
+    for item in items(sent):
+        id = item.call_id
+        if item.kind in _OUTPUTS and id and id not in made:
+            yield Broken("OAR-TOOL-02", {"i": item.i, "call_id": id})
+        elif item.kind.endswith("_call"):
             made.add(id)
 
 
@@ -147,11 +147,11 @@ def orphans(sent: Sent) -> Iterator[Broken]:
 def wrong_kind(sent: Sent) -> Iterator[Broken]:
     """The kind of the call decides the kind of its output."""
     calls = _call_ids(sent, CALLS)
-    for i, item in items(sent):
-        call = calls.get(word(item, "call_id"))
-        if call is not None and kind(item) in _OUTPUTS and kind(call) != _OUTPUTS[kind(item)]:
-            custom = kind(item) == CALLS["custom_tool_call"]
-            yield Broken("OAR-TOOL-08", {"i": i, "call_id": word(item, "call_id")}, variant=int(custom))
+    for item in items(sent):
+        call = calls.get(item.call_id)
+        if call is not None and item.kind in _OUTPUTS and call.kind != _OUTPUTS[item.kind]:
+            custom = item.kind == CALLS["custom_tool_call"]
+            yield Broken("OAR-TOOL-08", {"i": item.i, "call_id": item.call_id}, variant=int(custom))
 
 
 @CHECKS.holds("OAR-TOOL-07")
@@ -159,9 +159,9 @@ def no_json(sent: Sent) -> Iterator[Broken]:
     """A tool that says what JSON it gives, gives JSON."""
     typed = {word(tool, "name") for _, _, tool, _ in named_tools(sent) if isinstance(tool.get("output_schema"), dict)}
     calls = _call_ids(sent, CALLS) if typed else {}
-    for i, item in items(sent):
-        call = calls.get(word(item, "call_id"))
-        if call is None or kind(item) not in _OUTPUTS or word(call, "name") not in typed:
+    for item in items(sent):
+        call = calls.get(item.call_id)
+        if call is None or item.kind not in _OUTPUTS or word(call.fields, "name") not in typed:
             continue
-        if isinstance(item.get("output"), str) and jsonio.problem(item["output"]):
-            yield Broken("OAR-TOOL-07", {"i": i})
+        if isinstance(item.fields.get("output"), str) and jsonio.problem(item.fields["output"]):
+            yield Broken("OAR-TOOL-07", {"i": item.i})

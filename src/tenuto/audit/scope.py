@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
-from tenuto.core.messages import AssistantMessage
-from tenuto.core.target import Target
-from tenuto.wire.handoff import same_issuer
+from collections.abc import Callable
 
-__all__ = ["elsewhere"]
+from tenuto.audit.looking import Sent, once
+from tenuto.core.messages import Origin
+from tenuto.wire.scope import same_issuer
+
+__all__ = ["elsewhere", "of_each"]
 
 
-def elsewhere(message: AssistantMessage, target: Target) -> bool:
-    """Tell whether another issuer gave this reply: another row, dialect, host or account, or another part in a play.
+@once
+def elsewhere(sent: Sent) -> list[bool]:
+    """Tell of each reply whether another issuer gave it: another row, dialect, host or account, or another part in a play.
 
     What is not known of either counts as the same. Which models of one issuer read each other's tokens is a matter of
     the dialect, and not asked here.
     """
-    return message.origin is not None and not same_issuer(message.origin, target)
+    return of_each(sent, lambda origin: not same_issuer(origin, sent.target))
+
+
+def of_each(sent: Sent, told: Callable[[Origin], bool]) -> list[bool]:
+    """Tell something of the origin of each reply, which is false where it is not known.
+
+    It is asked once of origins that differ only in what their tokens are bound to: most replies have the same.
+    """
+    known: dict[tuple[str, ...], bool] = {}
+    found = []
+    for message in sent.given:
+        origin = message.origin
+        if origin is None:
+            found.append(False)
+            continue
+        key = (origin.provider, origin.dialect, origin.model, origin.account, origin.platform)
+        if key not in known:
+            known[key] = told(origin)
+        found.append(known[key])
+    return found

@@ -20,7 +20,7 @@ from tenuto.providers import is_row, provider
 
 __all__ = ["address", "called", "clean", "has_gaps", "host", "joined", "missing"]
 
-_WORD = re.compile(r"\{(\w+)\}")
+_WORD = r"\{(\w+)\}"  # compiled when an address has a brace
 
 
 # --- addresses --------------------------------------------------------------------------------------------------------
@@ -40,12 +40,12 @@ def address(row: Provider, dialect: Dialect, *, placed: bool) -> tuple[str, bool
 
 def has_gaps(written: str) -> bool:
     """Tell whether an address has words in braces."""
-    return _WORD.search(written) is not None
+    return "{" in written and re.search(_WORD, written) is not None
 
 
 def joined(written: str, simulator: str) -> str:
     """Put the address of a simulator where the words in braces are."""
-    return _WORD.sub(lambda _: simulator, written)
+    return re.sub(_WORD, lambda _: simulator, written)
 
 
 def host(base_url: str) -> str:
@@ -90,10 +90,10 @@ def _filled(row: Provider, address: str, *, strict: bool = True) -> str:
     """Fill the words in braces from the environment."""
     if "{" not in address and (not strict or _is_web(address)):
         return address
-    for word in dict.fromkeys(_WORD.findall(address)):
+    for word in dict.fromkeys(re.findall(_WORD, address)):
         if held := settings.found(row.fill.get(word, ())):
             address = address.replace(f"{{{word}}}", held)
-    gaps = dict.fromkeys(_WORD.findall(address))
+    gaps = dict.fromkeys(re.findall(_WORD, address))
     if gaps and strict:
         variables = [" or ".join(row.fill.get(word, (word.upper(),))) for word in gaps]
         raise TenutoError(

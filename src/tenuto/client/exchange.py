@@ -82,7 +82,12 @@ class Question:
         reading, opened = await self._own(self._begin(request))
         try:
             while not reading.done:
-                yield await self._own(reading.step())
+                self.asking = True  # as in _own, which would be a coroutine more for each read: 2 % of what one costs
+                try:
+                    events = await reading.step()
+                finally:
+                    self.asking = False
+                yield events
             await reading.linger()
         except LLMError as exc:
             raise opened.known(exc) from exc.__cause__
@@ -162,7 +167,7 @@ class Reading:
         """Return the events of the next bytes; the last of all is `MessageDone`."""
         if self._error is not None:
             raise self._error
-        if self._read_to < len(self._piece):
+        if self._piece:
             return self._fed()
         try:
             piece = await (self._body.whole() if self._whole else self._body.read())
@@ -173,7 +178,7 @@ class Reading:
         if self._whole:
             return self._read_whole(piece)
         self._opened.tap(piece)
-        self._piece, self._read_to = piece, 0
+        self._piece = piece
         return self._fed()
 
     async def linger(self) -> None:
@@ -199,8 +204,11 @@ class Reading:
 
     def _fed(self) -> list[Event]:
         """Decode the next slice of what came: the first events need not wait for the last."""
-        start, self._read_to = self._read_to, self._read_to + _SLICE
-        piece = self._piece[start : self._read_to]
+        piece = self._piece
+        if len(piece) > _SLICE:
+            piece = self._sliced(piece)
+        else:
+            self._piece = b""  # whoever waits for more does not hold what was read
         if not piece:
             self._at_end = True
             return self._last()
@@ -210,11 +218,19 @@ class Reading:
             return self._covered(events)
         if decoder.heard != heard:
             self._watch.event()
-        if decoder.ended and self._read_to >= len(self._piece):
+        if decoder.ended and not self._piece:
             return [*events, *self._last()]
         if decoder.settled:
             self._watch.settled()
         return events
+
+    def _sliced(self, piece: bytes) -> bytes:
+        start, end = self._read_to, self._read_to + _SLICE
+        if end < len(piece):
+            self._read_to = end
+        else:
+            self._piece, self._read_to = b"", 0
+        return piece[start:end]
 
     def _last(self) -> list[Event]:
         try:

@@ -26,7 +26,7 @@ E = TypeVar("E")
 Next: TypeAlias = Callable[[ChatRequest], AsyncIterator[Event]]
 Middleware: TypeAlias = Callable[[ChatRequest, Next], AsyncIterator[Event]]
 Lists: TypeAlias = Callable[[ChatRequest], AsyncIterator[list[Event]]]
-"""A handler whose events come in lists. `MessageDone` is the last of its list."""
+"""A handler whose events come in lists. `MessageDone` is the last of its list. Whoever is handed a list may empty it."""
 
 
 class Closing(Generic[T]):
@@ -85,6 +85,7 @@ async def apart(handler: Lists, request: ChatRequest) -> AsyncIterator[Event]:
         async for events in lists:
             for event in events:
                 yield event
+            events.clear()  # whoever waits for the next does not hold the last
 
 
 async def gathered(handler: Next, request: ChatRequest) -> AsyncIterator[list[Event]]:

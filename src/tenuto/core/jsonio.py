@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
-from json.decoder import scanstring  # type: ignore[attr-defined]  # typeshed leaves it out; json itself exports it
+from json.decoder import WHITESPACE, scanstring  # type: ignore[attr-defined]  # typeshed leaves it out; json itself exports it
 from typing import Any, NoReturn, TypeVar
 
 import msgspec
@@ -51,8 +51,7 @@ _compact = msgspec.json.Encoder().encode
 _UNREAD = (msgspec.DecodeError, UnicodeError, RecursionError)
 """What msgspec says of a text that it cannot read: others may."""
 # A string that never ends counts as one token, too: were it none, each quote inside it would be tried anew.
-_TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
-_SPACE = re.compile(r"[ \t\n\r]*")
+_TOKENS = rb'(?s)"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[\]{}]'  # compiled when a text has many
 _SURROGATE = "[\ud800-\udfff]"  # compiled when there is one to look for
 _INFINITY = float("inf")
 _dumps = json.JSONEncoder(ensure_ascii=False).encode
@@ -89,7 +88,7 @@ def guarded(data: bytes | str | Raw) -> bytes:
 def _measure(data: bytes) -> None:
     """Count how deep a text nests. Strings are skipped, so brackets inside them do not count."""
     depth = 0
-    for token in _TOKENS.finditer(data):
+    for token in re.finditer(_TOKENS, data):
         first = data[token.start()]
         if first in b"[{":
             depth += 1
@@ -123,7 +122,7 @@ def _attempt(fast: Callable[[bytes], T], slow: Callable[[str], T], data: bytes |
 
 
 def _skip(text: str, at: int) -> int:
-    match = _SPACE.match(text, at)
+    match = WHITESPACE.match(text, at)
     return match.end() if match else at
 
 

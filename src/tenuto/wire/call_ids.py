@@ -17,8 +17,8 @@ from tenuto.core.target import Target
 __all__ = ["CallIds"]
 
 _LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_SAFE = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_NINE = re.compile(r"[0-9A-Za-z]{9}")
+_SAFE = r"[a-zA-Z0-9_-]{1,64}"  # compiled when there is a call
+_NINE = r"[0-9A-Za-z]{9}"
 _MADE = 29
 """How long a made id is, where that is not forbidden."""
 
@@ -57,11 +57,16 @@ class CallIds:
 def _rule(target: Target) -> Callable[[str], bool]:
     """Tell which ids the target takes: by their letters, by their length, or any that can be written."""
     if target.dialect == "anthropic-messages":
-        return lambda name: _SAFE.fullmatch(name) is not None
+        return _fitting(_SAFE)
     if target.dialect == "openai-chat" and target.provider.chat.call_id == "nine":
-        return lambda name: _NINE.fullmatch(name) is not None
+        return _fitting(_NINE)
     most = _longest(target)
     return lambda name: (not most or len(name) <= most) and not jsonio.lone_surrogates(name)
+
+
+def _fitting(pattern: str) -> Callable[[str], bool]:
+    fits = re.compile(pattern).fullmatch
+    return lambda name: fits(name) is not None
 
 
 def _length(target: Target) -> int:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from tenuto.core import jsonio
-from tenuto.core.messages import AssistantMessage
+from tenuto.core.messages import AssistantMessage, SystemMessage, UserMessage
 from tenuto.core.request import ChatRequest
 from tenuto.core.target import Dialect, Loss, Target, WireRequest
 from tenuto.errors import TranscriptError
 from tenuto.wire.codec import Decoder
 from tenuto.wire.fit import fit
-from tenuto.wire.handoff import adapt
 from tenuto.wire.prefix import stale
+
+if TYPE_CHECKING:  # a plain question needs nothing of it
+    from tenuto.wire.handoff import Adapted
 
 __all__ = ["DECODERS", "ENCODERS", "ENCODING", "VERBATIM", "write"]
 
@@ -24,6 +26,7 @@ ENCODING = 2
 """The version of what `write` makes: it grows when the same request would come out as other bytes. A journal keeps it."""
 
 T = TypeVar("T")
+_WORDS = (SystemMessage, UserMessage)
 _FOLDERS: dict[Dialect, tuple[str, str]] = {
     "anthropic-messages": ("tenuto.wire.anthropic", "AnthropicDecoder"),
     "openai-responses": ("tenuto.wire.responses", "ResponsesDecoder"),
@@ -90,20 +93,37 @@ def _without_stale(wire: WireRequest, request: ChatRequest, target: Target) -> W
 
 
 def _written(request: ChatRequest, target: Target) -> WireRequest:
-    said = request.transcript
-    adapted = adapt(said, target, notes=request.foreign_reasoning == "note", without=frozenset(request.without))
-    if adapted.messages is not said:
+    adapted = _adapted(request, target)
+    if adapted is not None and adapted.messages is not request.transcript:
         request = msgspec.structs.replace(request, messages=adapted.messages)
     fitted, losses = fit(request, target)
     wire = ENCODERS[target.dialect](fitted, target, losses)
     if not wire.losses:
-        return msgspec.structs.replace(wire, losses=adapted.losses) if adapted.losses else wire
+        return msgspec.structs.replace(wire, losses=adapted.losses) if adapted is not None and adapted.losses else wire
+    if adapted is None:
+        from tenuto.wire.handoff import Adapted  # what was lost is to be placed
+
+        adapted = Adapted(request.transcript)
     before = len(fitted.transcript) - len(adapted.messages)
     placed = (
         msgspec.structs.replace(loss, place=adapted.given(loss.place, before if at >= len(losses) else 0))
         for at, loss in enumerate(wire.losses)
     )
     return msgspec.structs.replace(wire, losses=(*adapted.losses, *placed))
+
+
+def _adapted(request: ChatRequest, target: Target) -> Adapted | None:
+    """Adapt the transcript; None for a plain question: nothing of a model's is in it, and nothing could be foreign."""
+    said = request.transcript
+    for message in said:  # no `any(...)`: a plain question comes no further, and pays a third less so
+        if not isinstance(message, _WORDS) or not isinstance(message.content, str):
+            break
+    else:
+        return None
+    import tenuto.wire.handoff as handing  # not before there is something to adapt: it is a tenth of what is loaded
+
+    notes = request.foreign_reasoning == "note"
+    return handing.adapt(said, target, notes=notes, without=frozenset(request.without))
 
 
 def _named(loss: Loss, places: set[str]) -> Loss:

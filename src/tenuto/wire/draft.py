@@ -18,9 +18,12 @@ from tenuto.core import jsonio
 from tenuto.core.request import ChatRequest
 from tenuto.core.target import Loss, Target, WireRequest
 
-__all__ = ["Draft", "extra_fields", "failed", "given", "raw_object", "spliced"]
+__all__ = ["NOTHING", "Draft", "extra_fields", "failed", "given", "raw_object", "spliced"]
 
-_ESCAPE = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
+NOTHING = "(nothing that can be shown here)"
+"""What the user says where nothing of it can be said to the target."""
+
+_ESCAPE = rb"(?s)\\(?:u([0-9a-fA-F]{4})|.)"  # compiled when there is one to look for
 
 
 def extra_fields(extra: str) -> dict[str, Raw]:
@@ -120,7 +123,7 @@ def _lone(body: bytes) -> list[int]:
     """Find the escapes of lone surrogates."""
     found: list[int] = []
     high: int | None = None
-    for escape in _ESCAPE.finditer(body):
+    for escape in re.finditer(_ESCAPE, body):
         code = int(escape.group(1), 16) if escape.group(1) else 0
         if 0xDC00 <= code < 0xE000 and high is not None and escape.start() == high + 6:
             high = None

@@ -1,10 +1,9 @@
 """Adapt a transcript to whom it is sent.
 
-A token is replayed only inside its scope: to who issued it, on the same platform, for the same account and family of
-models. A turn that the target issued itself passes as it is; what becomes of the others is told, block by block, by the
-table in `wire/foreign.py`. Besides, for every target: call ids are rewritten where it would refuse them
-(`wire/call_ids.py`), every call has its answer right behind it (`wire/pairing.py`), turns that were cut off stay out, and
-the first and the last word are whose they have to be.
+A token is replayed only inside its scope (`wire/scope.py`). A turn that the target issued itself passes as it is; what
+becomes of the others is told, block by block, by the table in `wire/foreign.py`. Besides, for every target: call ids
+are rewritten where it would refuse them (`wire/call_ids.py`), every call has its answer right behind it
+(`wire/pairing.py`), turns that were cut off stay out, and the first and the last word are whose they have to be.
 
 The transcript that was given is not changed: going back to the first provider finds everything in place. When nothing is
 foreign and nothing is broken, the very same messages come back. The place of a `Loss` is always one in the transcript as
@@ -35,24 +34,21 @@ from tenuto.core.blocks import (
     Text,
     ToolUse,
 )
-from tenuto.core.messages import AssistantMessage, Message, Origin, SystemMessage, ToolResults, UserMessage
+from tenuto.core.messages import AssistantMessage, Message, SystemMessage, ToolResults, UserMessage
 from tenuto.core.target import Loss, Target
 from tenuto.wire import foreign
 from tenuto.wire.call_ids import CallIds
 from tenuto.wire.foreign import Fate, Foreign
 from tenuto.wire.pairing import UNANSWERED, Answers, Call
+from tenuto.wire.scope import Issued
 
 __all__ = [
     "FATES",
-    "NOTHING",
     "UNANSWERED",
     "Adapted",
     "Fate",
-    "Issued",
     "adapt",
     "is_signed_part",
-    "issued_by",
-    "same_issuer",
 ]
 
 FATES: dict[str, Fate] = {
@@ -69,15 +65,11 @@ FATES: dict[str, Fate] = {
 }
 """What each loss of `adapt` means for what stood in its place."""
 
-NOTHING = "(nothing that can be shown here)"
-"""What the user says where nothing of it can be said to the target."""
 _BEGUN = "(The conversation has begun before this.)"
 _BRIDGE = "(The tools have answered.)"
 _NOTE = "Notes of the assistant from earlier in this conversation:\n{}"
-_PLACE = re.compile(r"messages\[(\d+)\](?:\.blocks\[(\d+)\])?")
-_DATED = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|\d{3,4}|latest|preview(?:-\d{2}-\d{2,4})?)$")
+_PLACE = r"messages\[(\d+)\](?:\.blocks\[(\d+)\])?"  # compiled when there is a loss
 
-_WORDS = (SystemMessage, UserMessage)
 _BLOCK = itemgetter(1)  # of a place and its block
 
 Place = tuple[int, int]
@@ -100,7 +92,7 @@ class Adapted(msgspec.Struct, frozen=True):
 
         `before` messages were put in front of them; what stands there was given as no message.
         """
-        found = _PLACE.match(place)
+        found = re.match(_PLACE, place)
         if found is None or not (self.places or before):
             return place
         now = int(found[1]) - before
@@ -126,11 +118,6 @@ def adapt(
     are blocks (message, place in it) that stay out although the target issued them, and with them goes what cannot stand
     without them; of a text or a call that says something by itself, it is only the signature or the id.
     """
-    for message in messages:  # no `all(...)`: a plain question comes no further, and pays a third less so
-        if not isinstance(message, _WORDS) or not isinstance(message.content, str):
-            break
-    else:
-        return Adapted(messages)  # nothing of a model's is in it, and nothing could be foreign
     adapting = _Adapting(messages, target, without)
     said = _ended(list(adapting.through(notes=notes)), target, adapting.losses)
     losses = tuple(adapting.losses)
@@ -143,51 +130,6 @@ def adapt(
 def _same(new: tuple[object, ...], old: tuple[object, ...]) -> bool:
     """Tell whether these are the very same things, not just equal ones."""
     return len(new) == len(old) and all(map(is_, new, old))
-
-
-class Issued(dict[Origin, bool]):
-    """Whether the target issued what has an origin. Each is looked at once: the turns of a conversation share theirs."""
-
-    def __init__(self, target: Target) -> None:
-        self._target = target
-
-    def __missing__(self, origin: Origin) -> bool:
-        self[origin] = issued_by(origin, self._target)
-        return self[origin]
-
-
-def issued_by(origin: Origin, target: Target) -> bool:
-    """Tell whether these tokens are good at the target: its provider, platform, account, model family and dialect.
-
-    What is not known on one side is not held against it.
-    """
-    if not same_issuer(origin, target):
-        return False
-    return not origin.model or not target.model or _same_model(origin.model, target)
-
-
-def same_issuer(origin: Origin, target: Target) -> bool:
-    """Tell the same of all but the model: which of them read each other's tokens is a question of its own."""
-    if origin.provider != target.provider.name or origin.dialect != target.dialect:
-        return False
-    played = target.model.partition("/")[0] if target.provider.plays else ""  # a simulator is whom it plays
-    scopes = (
-        (origin.account, target.account),
-        (origin.platform, target.platform),
-        (origin.model.partition("/")[0] if played else "", played),
-    )
-    return not any(one and other and one != other for one, other in scopes)
-
-
-def _same_model(model: str, target: Target) -> bool:
-    if _undated(model) == _undated(target.model):
-        return True
-    pattern = target.traits.pattern
-    return bool(pattern) and re.fullmatch(pattern, model.rpartition("/")[2]) is not None
-
-
-def _undated(model: str) -> str:
-    return _DATED.sub("", model.removeprefix("models/"))
 
 
 # --- turns ------------------------------------------------------------------------------------------------------------

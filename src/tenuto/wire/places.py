@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from tenuto.errors import UnsupportedModel
 
 __all__ = ["model_place", "path_of", "query"]
 
-_NOT_IN_PATH = re.compile(r"[^A-Za-z0-9/:@._~-]+")
+# Patterns are compiled when one is looked for: most dialects have no name in their addresses.
+_NOT_IN_PATH = r"[^A-Za-z0-9/:@._~-]+"
 _CONTROL = r"[\x00-\x1f\x7f-\x9f\u2028\u2029]"
-_NOT_IN_QUERY = re.compile(r"[^A-Za-z0-9._~-]+")
+_NOT_IN_QUERY = r"[^A-Za-z0-9._~-]+"
 
 
 def model_place(model: str) -> str:
@@ -18,6 +20,7 @@ def model_place(model: str) -> str:
     return model if "/" in model else f"models/{model}"
 
 
+@lru_cache(maxsize=256)
 def path_of(model: str) -> str:
     """Return a model's place as the path below the base URL.
 
@@ -37,5 +40,5 @@ def query(**fields: str) -> str:
     return f"?{written}" if written else ""
 
 
-def _quoted(text: str, unsafe: re.Pattern[str]) -> str:
-    return unsafe.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "replace")), text)
+def _quoted(text: str, unsafe: str) -> str:
+    return re.sub(unsafe, lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "replace")), text)

@@ -16,7 +16,7 @@ from tenuto.core import jsonio
 from tenuto.core.blocks import AnthropicMeta, AnthropicRedactedMeta, Reasoning
 from tenuto.core.messages import AssistantMessage, Message
 from tenuto.core.target import Target
-from tenuto.wire.handoff import Issued
+from tenuto.wire.scope import Issued
 
 __all__ = ["prefix_of", "stale"]
 

@@ -18,7 +18,7 @@ Frame: TypeAlias = tuple[bytes, bytes]
 
 MAX_EVENT = 16 * 1024 * 1024
 
-_STRUCTURE = re.compile(rb'\\.|["{}\[\]]', re.DOTALL)
+_STRUCTURE = rb'(?s)\\.|["{}\[\]]'  # compiled when an array comes
 _BOM = b"\xef\xbb\xbf"
 _GAP = b" \t\r\n,[]"
 _NAMED = re.compile(rb"^event: ([^\n]*)\ndata: ([^\n]+)\n\n", re.MULTILINE)
@@ -135,6 +135,7 @@ class JsonArrayReader:
         self._in_string = False
         self._escape = b""
         self._error: ProtocolError | None = None
+        self._marks = re.compile(_STRUCTURE).finditer
 
     def feed(self, piece: bytes) -> list[Frame]:
         """Take the next piece; return every object it completes."""
@@ -145,7 +146,7 @@ class JsonArrayReader:
         piece = piece[:-1] if self._escape else piece
         frames: list[Frame] = []
         start = 0
-        for mark in _STRUCTURE.finditer(piece):
+        for mark in self._marks(piece):
             sign = mark.group()
             if self._in_string or sign == b'"':
                 self._in_string ^= sign == b'"'
@@ -224,6 +225,7 @@ class FrameReader:
         if start[:1] == b"{":
             self.whole = True
             return self.feed(b"")
+        self._body = []  # it is the reader's now
         self._reader = JsonArrayReader(self._limit) if start[:1] == b"[" else SseDecoder(self._limit)
         return self._reader.feed(start if start[:1] == b"[" else first)
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tenuto.wire.anthropic.shapes import CALLS
-from tenuto.wire.draft import Draft
-from tenuto.wire.handoff import NOTHING
+from tenuto.wire.draft import NOTHING, Draft
 
 __all__ = ["close_turns", "think_only_where_it_can"]
 

@@ -35,8 +35,7 @@ from tenuto.core.target import Loss, Target, WireRequest
 from tenuto.wire.anthropic import blocks as wire
 from tenuto.wire.anthropic.closing import close_turns, think_only_where_it_can
 from tenuto.wire.anthropic.options import cache_mark, write_options
-from tenuto.wire.draft import Draft, extra_fields, raw_object
-from tenuto.wire.handoff import NOTHING
+from tenuto.wire.draft import NOTHING, Draft, extra_fields, raw_object
 from tenuto.wire.places import path_of
 
 __all__ = ["encode", "verbatim"]

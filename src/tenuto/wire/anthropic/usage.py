@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import msgspec
 from msgspec import Raw
 
@@ -25,7 +27,10 @@ class _Counts(msgspec.Struct):
     output_tokens_details: _Details | None = None
 
 
-_counts = msgspec.json.Decoder(_Counts).decode
+@cache
+def _counts() -> msgspec.json.Decoder[_Counts]:
+    """Made when there is something to count: making it costs as much as loading this module."""
+    return msgspec.json.Decoder(_Counts)
 
 
 def usage_of(fields: dict[str, Raw]) -> tuple[Usage | None, list[Loss]]:
@@ -34,7 +39,7 @@ def usage_of(fields: dict[str, Raw]) -> tuple[Usage | None, list[Loss]]:
         return None, []
     losses: list[Loss] = []
     try:
-        found = _counts(msgspec.json.encode(fields))
+        found = _counts().decode(msgspec.json.encode(fields))
     except (msgspec.DecodeError, UnicodeError):
         found = _loose(fields)
     details, output = found.output_tokens_details, found.output_tokens

@@ -18,8 +18,7 @@ from tenuto.core.messages import (
     UserMessage,
 )
 from tenuto.wire.chat.assistant import assistant_object, is_legacy
-from tenuto.wire.draft import Draft, extra_fields, failed
-from tenuto.wire.handoff import NOTHING
+from tenuto.wire.draft import NOTHING, Draft, extra_fields, failed
 from tenuto.wire.switches import cache_control
 
 __all__ = ["Prompt"]

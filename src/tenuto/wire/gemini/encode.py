@@ -32,13 +32,13 @@ from tenuto.core.messages import (
 )
 from tenuto.core.request import ChatRequest
 from tenuto.core.target import Loss, Target, WireRequest
-from tenuto.wire.draft import Draft, extra_fields, raw_object
+from tenuto.wire.draft import NOTHING, Draft, extra_fields, raw_object
 from tenuto.wire.gemini.media import media_part
 from tenuto.wire.gemini.options import write_options
 from tenuto.wire.gemini.parts import DATA, completed, write_part
 from tenuto.wire.gemini.shapes import DIALECT, RESPONSE_ONLY, SKIP_SIGNATURE
-from tenuto.wire.handoff import NOTHING, Issued
 from tenuto.wire.places import path_of
+from tenuto.wire.scope import Issued
 
 __all__ = ["encode", "verbatim"]
 

@@ -1,0 +1,110 @@
+"""What a stream holds while it waits for more: neither the bytes that were read nor the events that were handed out."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import pytest
+
+from scripted import ROW, frames
+from tenuto import AsyncClient
+from tenuto.core.events import ContentDelta
+from tenuto.errors import TenutoError
+
+WORDS = [f"word {at} " for at in range(600)]
+EVENTS = frames(*WORDS)
+SIZES = {"few events": 30, "more than is decoded at once": 250}
+"""How many events come with each read: 3 KB, or 25."""
+
+
+def others(things):
+    """How many references there are to these, besides the list in which they stand."""
+    free = [object() for _ in things]
+    return sum(map(sys.getrefcount, things)) - sum(map(sys.getrefcount, free))
+
+
+class Answer:
+    """Whenever more is asked for, it looks who else holds the bytes and the events that came before."""
+
+    status = 200
+
+    def __init__(self, many):
+        self._left = [b"".join(EVENTS[at : at + many]) for at in range(0, len(EVENTS), many)][::-1]
+        self._read = []
+        self.headers = {"content-type": "text/event-stream"}
+        self.seen = []
+        self.bytes_held = []
+        self.events_held = []
+
+    async def read(self):
+        earlier = self.seen[:-1]  # the last may be held by whoever iterates
+        self.bytes_held.append(others(self._read))
+        self.events_held.append(others(earlier) - len(earlier))
+        self._read.append(self._left.pop() if self._left else b"")
+        return self._read[-1]
+
+    def abort(self, _error):
+        return None
+
+    def close(self):
+        return None
+
+
+class Once:
+    """A transport that gives one answer."""
+
+    def __init__(self, answer):
+        self._answer = answer
+
+    async def send(self, _request):
+        return self._answer
+
+    async def close(self):
+        return None
+
+
+async def plainly(request, next):
+    async for event in next(request):
+        yield event
+
+
+async def asked(answer, *middleware):
+    async with AsyncClient(providers=[ROW], transport=Once(answer), middleware=middleware) as ai:
+        async with ai.stream("mine/m", "Hi") as stream:
+            async for event in stream:
+                answer.seen.append(event)
+        return stream.reply
+
+
+@pytest.mark.parametrize("middleware", [(), (plainly,)], ids=["as it is", "with a layer that sees single events"])
+@pytest.mark.parametrize("many", SIZES.values(), ids=SIZES)
+def test_whoever_waits_for_more_holds_nothing_that_came(many, middleware):
+    """With hundreds of streams at once, what each one holds is most of what a client takes up."""
+    answer = Answer(many)
+    reply = asyncio.run(asked(answer, *middleware))
+
+    assert reply.text == "".join(WORDS)
+    assert [event.delta.text for event in answer.seen if type(event) is ContentDelta] == WORDS
+    assert answer.bytes_held == [0] * len(answer.bytes_held)
+    assert answer.events_held == [0] * len(answer.events_held)
+
+
+def test_the_reply_is_there_with_its_last_event_and_not_before():
+    """Also where the last events come all at once."""
+
+    async def run():
+        there = []
+        transport = Once(Answer(len(EVENTS)))
+        async with AsyncClient(providers=[ROW], transport=transport) as ai, ai.stream("mine/m", "Hi") as stream:
+            async for _ in stream:
+                try:
+                    there.append(stream.reply.text)
+                except TenutoError:
+                    there.append("")
+        return there
+
+    there = asyncio.run(run())
+
+    assert there[-1] == "".join(WORDS)
+    assert set(there[:-1]) == {""}
