@@ -21,7 +21,7 @@ from tenuto.testing import call, say, think, turn
 from tenuto.wire.dialects import write
 
 TURNS = 100
-REPEAT = 3
+REPEAT = 2
 GOAL = 3
 MODELS = ("sim/anthropic", "sim/openai", "sim/gemini", "sim/deepseek")
 

@@ -208,8 +208,8 @@ METHOD = """\
 - Who is compared takes turns in one run, so that the machine's mood cancels out. A ratio is of two figures of the same
   turn, the least of several repetitions each; what is judged is the median of five ratios.
 - Beside each turn a fixed loop is timed. Where it moved by more than 15 % between turns, the machine was busy with other
-  things, and up to two more turns are taken (three beside others); the five count in which the loop was fastest, whatever they say. Where it
-  moved all the same, the row is noisy, and meets no goal.
+  things, and more turns are taken (for half as long again; beside others, eight); the five count in which the loop was
+  fastest, whatever they say. Where it moved all the same, the row is noisy, and meets no goal.
 - What is timed is checked in the same run: events are counted, and the text and the arguments compared with those sent. A
   faster way to do nothing is no win.
 - "aiohttp + json.loads" splits what comes on blank lines and reads each event as JSON, and nothing else: no types, no

@@ -14,7 +14,7 @@ import msgspec
 
 from bench.network import CROWD, MODES, UNIT
 from bench.results import Board, Result, judged
-from bench.turns import stillest, wanting
+from bench.turns import Beside
 
 
 @contextlib.contextmanager
@@ -42,14 +42,13 @@ def _measured(folder: Path, base: str, mode: str) -> bytes:
 def crowd(board: Board, folder: Path, base: str) -> None:
     """Many streams at once: CPU and memory, each time in a fresh process."""
     turns: list[dict[str, dict[str, float]]] = []
-    beside: list[float] = []
-    while wanting(beside):
+    beside = Beside()
+    while beside.wanting:
         turns.append(
             {which: msgspec.json.decode(_measured(folder, base, f"crowd:{which}")) for which in ("ours", "floor")}
         )
-        beside.append(min(one["beside"] for one in turns[-1].values()))
-    turns = [turns[at] for at in stillest(beside)]
-    calibrations = [beside[at] for at in stillest(beside)]
+        beside.add(min(one["beside"] for one in turns[-1].values()))
+    turns = [turns[at] for at in beside.stillest]
     for figure, unit in (("cpu", UNIT), ("peak", "MB")):
         mine, theirs = (min(turn[which][figure] for turn in turns) for which in ("ours", "floor"))
         detail = f"against {theirs:.3g}"
@@ -59,7 +58,7 @@ def crowd(board: Board, folder: Path, base: str) -> None:
         board.add(
             judged(f"{CROWD} streams, {what}: ours / aiohttp + json.loads",
                    [turn["ours"][figure] / turn["floor"][figure] for turn in turns], value=mine, unit=unit, goal=None,
-                   run="bench", calibrations=calibrations, detail=detail)
+                   run="bench", calibrations=beside.counted, detail=detail)
         )  # fmt: skip
 
 

@@ -53,7 +53,7 @@ def fixed(board: Board, size: int) -> None:
     for dialect in DIALECTS:
         body = checked(dialect, 1000, size)
         acts = {"ours": partial(cpu, ours, dialect, body), "floor": partial(cpu, in_memory, body)}
-        turns = in_turns(acts, 8)
+        turns = in_turns(acts, 5)
         name = f"in memory, {size} B, {dialect}: ours / floor"
         board.add(turns.judged(name, "ours", "floor", goal=GOALS[dialect], unit=UNIT))
 

@@ -13,7 +13,7 @@ from bench.results import Board, judged
 from bench.startup import spent
 from bench.turns import in_turns
 
-REPEAT = 3
+REPEAT = 2
 IMPORT_MS = 5.0
 CLIENT = 1.5
 FIRST = 1.2

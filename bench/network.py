@@ -25,7 +25,7 @@ from bench import floors
 from bench.peers.streams import KINDS, MAKERS, spoken
 from bench.results import Result, calibration, judged
 from bench.streams import DIALECTS
-from bench.turns import awaited_cpu, awaited_in_turns, stillest, wanting
+from bench.turns import Beside, awaited_cpu, awaited_in_turns
 from tenuto import AsyncClient, Provider
 from tenuto.core.events import ContentDelta
 
@@ -96,7 +96,7 @@ async def burst(base: str, name: str = "burst", goal: float = JSON) -> list[Resu
         for dialect in DIALECTS:
             way = Way(base, "burst", "std", dialect)
             await _warm(way, session=session)
-            turns = await awaited_in_turns(way.acts(session), 8)
+            turns = await awaited_in_turns(way.acts(session), 5)
             told = {"unit": UNIT, "scale": 1e6 / way.events}
             rows.append(
                 turns.judged(f"{name}, {dialect}: ours / aiohttp + json.loads", "ours", "json", goal=goal, **told)
@@ -126,7 +126,7 @@ async def grown(base: str, kind: str, dialects: tuple[str, ...], goal: float) ->
             async def long(large: Way = large) -> float:
                 return await awaited_cpu(large.ours) / large.events
 
-            turns = await awaited_in_turns({"long": long, "short": short}, 3)
+            turns = await awaited_in_turns({"long": long, "short": short}, 2)
             what = "4,000 argument deltas" if kind == "args" else "10,000 events"
             name = f"{what}, {dialect}: an event / of 1,000"
             rows.append(turns.judged(name, "long", "short", goal=goal, unit=UNIT, scale=1e6))
@@ -156,7 +156,7 @@ async def shaped(base: str, shape: str, what: str, repeat: int) -> list[Result]:
 
 
 async def each(base: str) -> list[Result]:
-    return await shaped(base, "each", "one event a write", 8)
+    return await shaped(base, "each", "one event a write", 5)
 
 
 async def paced(base: str) -> list[Result]:
@@ -184,22 +184,22 @@ async def first(base: str) -> list[Result]:
             return time.perf_counter() - start
 
         times: list[tuple[float, float]] = []
-        beside: list[float] = []
+        beside = Beside()
         async with aiohttp.ClientSession() as session:
             await clocked(ours)
-            while wanting(beside):
+            while beside.wanting:
                 before = calibration()
                 pairs = [(await clocked(ours), await clocked(floors.first, session, way.url)) for _ in range(20)]
                 times.append(tuple(statistics.median(each) * 1e3 for each in zip(*pairs, strict=True)))
-                beside.append(min(before, calibration()))
+                beside.add(min(before, calibration()))
         await way.ai.close()
-        counted = [times[at] for at in stillest(beside)]
+        counted = [times[at] for at in beside.stillest]
         value = statistics.median(mine - bare for mine, bare in counted)
         mine, bare = counted[-1]
         detail = f"the last turn: {mine:.2f} against {bare:.2f} ms, from the question to the first event"
         rows.append(
             judged(f"first event, {what}: later than bare aiohttp", [], value=value, unit="ms", goal=FIRST_MS,
-                   run="bench", calibrations=[beside[at] for at in stillest(beside)], detail=detail)
+                   run="bench", calibrations=beside.counted, detail=detail)
         )  # fmt: skip
     return rows
 
@@ -221,7 +221,7 @@ async def whole(base: str) -> list[Result]:
     async with aiohttp.ClientSession() as session:
         text = (await floors.once(session, way.url))["content"][0]["text"]
         await ours()
-        turns = await awaited_in_turns({"ours": partial(awaited_cpu, ours), "json": partial(awaited_cpu, floor)}, 4)
+        turns = await awaited_in_turns({"ours": partial(awaited_cpu, ours), "json": partial(awaited_cpu, floor)}, 3)
         start = time.perf_counter()
         await ours()
         rate = REQUESTS / (time.perf_counter() - start)

@@ -5,7 +5,8 @@
 The load is made in rounds that are all alike. At the end of each, when nobody does anything, memory, tasks, threads and
 descriptors are counted; and at the very end once more, when everything is closed. The first rounds warm up. What is left
 is cut into ten parts, and each of the last five is compared with its counterpart among the first five: so a figure is
-the median of five ratios, and a soak of a minute is judged as one of half an hour is. What is read is compared with what
+the median of five ratios, and a soak of a minute is judged as one of half an hour is. For what a job costs, the stillest
+third of each part counts, by the calibration before each round. What is read is compared with what
 was sent, and the simulator refuses whatever breaks a rule.
 """
 
@@ -188,15 +189,17 @@ def _grown(values: Sequence[float]) -> tuple[float, float]:
     return middle - half, middle + half
 
 
-def _halves(values: Sequence[float]) -> list[float]:
+def _halves(parts: Sequence[Sequence[float]]) -> list[float]:
     """The medians of ten parts, the last five each by its counterpart among the first five."""
-    parts = _parts(values)
-    return [later / earlier for earlier, later in zip(parts[:PARTS], parts[PARTS:], strict=True)]
+    middles = [statistics.median(part) for part in parts]
+    return [later / earlier for earlier, later in zip(middles[:PARTS], middles[PARTS:], strict=True)]
 
 
-def _parts(values: Sequence[float]) -> list[float]:
-    edges = [round(at * len(values) / (2 * PARTS)) for at in range(2 * PARTS + 1)]
-    return [statistics.median(values[begin:end]) for begin, end in itertools.pairwise(edges)]
+def _parts(rounds: Sequence[Rest]) -> list[list[Rest]]:
+    """Ten parts, and of each the stillest third: those with the least calibrations, whatever else they say."""
+    edges = [round(at * len(rounds) / (2 * PARTS)) for at in range(2 * PARTS + 1)]
+    parts = [rounds[begin:end] for begin, end in itertools.pairwise(edges)]
+    return [sorted(part, key=lambda rest: rest.calibration)[: -(-len(part) // 3)] for part in parts]
 
 
 def judge(found: Soaked, board: Board, target: str) -> None:
@@ -204,7 +207,8 @@ def judge(found: Soaked, board: Board, target: str) -> None:
     rounds = found.rounds[int(len(found.rounds) * WARM) :]
     jobs, wall = sum(rest.jobs for rest in rounds), sum(rest.wall for rest in rounds)
     name = f"soak {_length(found.seconds)}"
-    calibrations = _parts([rest.calibration for rest in rounds])
+    parts = _parts(rounds)
+    calibrations = [statistics.median(rest.calibration for rest in part) for part in parts]
 
     add = board.add
     memory, objects = _grown([rest.resident for rest in rounds]), _grown([rest.blocks for rest in rounds])
@@ -224,10 +228,11 @@ def judge(found: Soaked, board: Board, target: str) -> None:
     add(judged(f"{name}: descriptors more than before, at rest", (), value=max(0, max(resting[half:]) - max(resting[:half])),
                unit="descriptors", goal=WORKERS, run=target, calibrations=(),
                detail=f"at most {max(resting):.0f}; lines that wait for the next request are kept"))  # fmt: skip
-    costs = [rest.cpu / rest.jobs for rest in rounds]
-    add(judged(f"{name}: CPU of a job, later / earlier", _halves(costs), value=statistics.median(costs) * 1e3, unit="ms CPU per job",
+    costs = [[rest.cpu / rest.jobs for rest in part] for part in parts]
+    middle = statistics.median(itertools.chain(*costs)) * 1e3
+    add(judged(f"{name}: CPU of a job, later / earlier", _halves(costs), value=middle, unit="ms CPU per job",
                goal=CPU, run=target, calibrations=calibrations, detail=f"{jobs:.0f} jobs, all that was read is what was sent"))  # fmt: skip
-    walls = [rest.wall / rest.jobs for rest in rounds]
+    walls = [[rest.wall / rest.jobs for rest in part] for part in parts]
     add(judged(f"{name}: time of a job, later / earlier", _halves(walls), value=jobs / wall, unit="jobs per second",
                goal=WALL, run=target, calibrations=calibrations,
                detail=f"{sum(rest.deltas for rest in rounds) / wall:.0f} deltas a second; {found.kept:.0f} MB on the disk"))  # fmt: skip

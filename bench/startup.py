@@ -21,7 +21,7 @@ from tenuto.core.messages import UserMessage
 from tenuto.core.stored import drafted
 from tenuto.store.opening import open_store
 
-REPEAT = 3
+REPEAT = 2
 SESSIONS = 50
 GOALS = {"tenuto --help": 1.3, "tenuto sessions": 1.6}
 FLOOR = 'python -c "import click"'

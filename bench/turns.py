@@ -1,35 +1,58 @@
 """Measuring in turns: in each turn everything that is compared runs, one after the other, several times over, and the
 least of each counts. A ratio is of two costs of the same turn; five turns count, with a calibration beside each.
 
-Where the machine was busy with something else in a turn, another is taken, up to `EXTRA`. Those count in which the
-calibration was least, whatever the figures say.
+Where the machine was busy with something else in a turn, others are taken, for half as long again as the five took. Those
+count in which the calibration was least, whatever the figures say.
 """
 
 from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TypeVar
 
 from bench.results import STILL, Result, calibration, judged
 
 T = TypeVar("T")
 ROUNDS = 5
-EXTRA = 2
+MORE = 0.5
+"""How long further turns may take, by what the first took; but `LEAST` seconds in any case: many turns are short."""
+LEAST = 0.5
 
 
-def stillest(calibrations: Sequence[float]) -> list[int]:
-    """Which turns count, by number: at most `ROUNDS`, those with the least calibrations."""
-    return sorted(sorted(range(len(calibrations)), key=calibrations.__getitem__)[:ROUNDS])
+class Beside:
+    """The calibrations of turns, one after the other, and which of the turns count."""
 
+    def __init__(self) -> None:
+        self._all: list[float] = []
+        self._began = time.monotonic()
+        self._until = 0.0
 
-def wanting(calibrations: Sequence[float]) -> bool:
-    """Whether another turn is to be taken."""
-    if len(calibrations) < ROUNDS:
-        return True
-    still = [one for one in calibrations if one <= min(calibrations) * (1 + STILL)]
-    return len(still) < ROUNDS and len(calibrations) < ROUNDS + EXTRA
+    def add(self, one: float) -> None:
+        """Take that of a turn which has just ended."""
+        self._all.append(one)
+        if len(self._all) == ROUNDS:
+            now = time.monotonic()
+            self._until = now + max((now - self._began) * MORE, LEAST)
+
+    @property
+    def wanting(self) -> bool:
+        """Whether another turn is to be taken."""
+        if len(self._all) < ROUNDS:
+            return True
+        still = [one for one in self._all if one <= min(self._all) * (1 + STILL)]
+        return len(still) < ROUNDS and time.monotonic() < self._until
+
+    @property
+    def stillest(self) -> list[int]:
+        """Which turns count, by number: those with the least calibrations."""
+        return sorted(sorted(range(len(self._all)), key=self._all.__getitem__)[:ROUNDS])
+
+    @property
+    def counted(self) -> list[float]:
+        """The calibrations of those."""
+        return [self._all[at] for at in self.stillest]
 
 
 class Turns:
@@ -37,27 +60,27 @@ class Turns:
 
     def __init__(self, names: Mapping[str, object]) -> None:
         self.costs: dict[str, list[float]] = {name: [] for name in names}
-        self._beside: list[float] = []
+        self._beside = Beside()
 
     @property
     def wanting(self) -> bool:
         """Whether another turn is to be taken."""
-        return wanting(self._beside)
+        return self._beside.wanting
 
     @property
     def calibrations(self) -> list[float]:
         """Those of the turns that count."""
-        return [self._beside[at] for at in stillest(self._beside)]
+        return self._beside.counted
 
     def keep(self, costs: Mapping[str, list[float]], beside: float) -> None:
         """Keep a turn: the least of each, and of the calibrations at both its ends."""
         for name, found in costs.items():
             self.costs[name].append(min(found))
-        self._beside.append(min(beside, calibration()))
+        self._beside.add(min(beside, calibration()))
 
     def counted(self, name: str) -> list[float]:
         """The costs of the turns that count."""
-        return [self.costs[name][at] for at in stillest(self._beside)]
+        return [self.costs[name][at] for at in self._beside.stillest]
 
     def least(self, name: str) -> float:
         return min(self.counted(name))
