@@ -20,7 +20,7 @@ from tenuto.sim.script import Say
 
 COUNT = 1000
 STREAMS = 500
-REPEAT = 8
+REPEAT = 4
 PIECES = [f"{at % 100:02} and eighteen more." for at in range(COUNT)]
 MODELS = {
     "anthropic-messages": "sim/anthropic",

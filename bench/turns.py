@@ -18,7 +18,7 @@ T = TypeVar("T")
 ROUNDS = 5
 MORE = 0.5
 """How long further turns may take, by what the first took; but `LEAST` seconds in any case: many turns are short."""
-LEAST = 0.5
+LEAST = 1.0
 
 
 class Beside:
