@@ -83,7 +83,7 @@ async def measured(store, board: Board, name: str, turns: int) -> None:
     """Measure turns, and bare appends in between."""
     lease = await filled(store, f"bare-{turns}", 1)
     walls, slow = [], []
-    found = Turns({"turn": 0, "append": 0})
+    found = Turns({"turn": 0, "append": 0}, judged=False)
     await _run(store, LENGTHS[0])
     while found.wanting:
         beside = calibration()

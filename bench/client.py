@@ -42,7 +42,7 @@ def _measured(folder: Path, base: str, mode: str) -> bytes:
 def crowd(board: Board, folder: Path, base: str) -> None:
     """Many streams at once: CPU and memory, each time in a fresh process."""
     turns: list[dict[str, dict[str, float]]] = []
-    beside = Beside()
+    beside = Beside(judged=False)
     while beside.wanting:
         turns.append(
             {which: msgspec.json.decode(_measured(folder, base, f"crowd:{which}")) for which in ("ours", "floor")}

@@ -95,7 +95,8 @@ def recorded(corpus: Path) -> None:
         for path in sorted(bodies, key=lambda path: -bodies[path].count(b"data:"))[:3]:
             body = bodies[path].replace(b"\r\n", b"\n")
             deltas, _ = ours(dialect, body)
-            turns = in_turns({"ours": partial(cpu, ours, dialect, body), "floor": partial(cpu, in_memory, body)}, 1)
+            acts = {"ours": partial(cpu, ours, dialect, body), "floor": partial(cpu, in_memory, body)}
+            turns = in_turns(acts, 1, judged=False)
             ratio = statistics.median(turns.ratios("ours", "floor"))
             print(f"{dialect:20} recorded {ratio:5.2f} x floor  {in_memory(body):5} events {deltas:5} deltas  {path}")
 

@@ -149,7 +149,7 @@ async def shaped(base: str, shape: str, what: str, repeat: int) -> list[Result]:
         way = Way(base, shape, "std", "anthropic-messages")
         await _warm(way, session=session)
         acts = {name: act for name, act in way.acts(session).items() if name != "typed"}
-        turns = await awaited_in_turns(acts, repeat)
+        turns = await awaited_in_turns(acts, repeat, judged=False)
         await way.ai.close()
         name = f"{what}, anthropic-messages: ours / aiohttp + json.loads"
         return [turns.judged(name, "ours", "json", goal=None, unit=UNIT, scale=1e6 / way.events)]

@@ -6,7 +6,7 @@ The load is made in rounds that are all alike. At the end of each, when nobody d
 descriptors are counted; and at the very end once more, when everything is closed. The first rounds warm up. What is left
 is cut into ten parts, and each of the last five is compared with its counterpart among the first five: so a figure is
 the median of five ratios, and a soak of a minute is judged as one of half an hour is. For what a job costs, the stillest
-third of each part counts, by the calibration before each round. What is read is compared with what
+fifth of each part counts, by the calibrations at both ends of a round. What is read is compared with what
 was sent, and the simulator refuses whatever breaks a rule.
 """
 
@@ -112,6 +112,7 @@ async def _round(jobs: list[tuple[str, Job]]) -> Rest:
         for _ in range(WORKERS):
             group.create_task(worker())
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    still = min(still, calibration())
     await asyncio.sleep(0.02)  # lines that were broken off are closed by the loop
     there = counted()
     return Rest(
@@ -196,10 +197,10 @@ def _halves(parts: Sequence[Sequence[float]]) -> list[float]:
 
 
 def _parts(rounds: Sequence[Rest]) -> list[list[Rest]]:
-    """Ten parts, and of each the stillest third: those with the least calibrations, whatever else they say."""
+    """Ten parts, and of each the stillest fifth: the rounds with the least calibrations, whatever else they say."""
     edges = [round(at * len(rounds) / (2 * PARTS)) for at in range(2 * PARTS + 1)]
     parts = [rounds[begin:end] for begin, end in itertools.pairwise(edges)]
-    return [sorted(part, key=lambda rest: rest.calibration)[: -(-len(part) // 3)] for part in parts]
+    return [sorted(part, key=lambda rest: rest.calibration)[: -(-len(part) // 5)] for part in parts]
 
 
 def judge(found: Soaked, board: Board, target: str) -> None:

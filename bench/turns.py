@@ -22,9 +22,12 @@ LEAST = 1.0
 
 
 class Beside:
-    """The calibrations of turns, one after the other, and which of the turns count."""
+    """The calibrations of turns, one after the other, and which of the turns count. `judged`: whether there is a goal, and
+    so a reason to take more turns than five.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, *, judged: bool = True) -> None:
+        self._judged = judged
         self._all: list[float] = []
         self._began = time.monotonic()
         self._until = 0.0
@@ -42,7 +45,7 @@ class Beside:
         if len(self._all) < ROUNDS:
             return True
         still = [one for one in self._all if one <= min(self._all) * (1 + STILL)]
-        return len(still) < ROUNDS and time.monotonic() < self._until
+        return self._judged and len(still) < ROUNDS and time.monotonic() < self._until
 
     @property
     def stillest(self) -> list[int]:
@@ -58,9 +61,9 @@ class Beside:
 class Turns:
     """What was found: for each name the costs of the turns, in seconds, and the calibrations."""
 
-    def __init__(self, names: Mapping[str, object]) -> None:
+    def __init__(self, names: Mapping[str, object], *, judged: bool = True) -> None:
         self.costs: dict[str, list[float]] = {name: [] for name in names}
-        self._beside = Beside()
+        self._beside = Beside(judged=judged)
 
     @property
     def wanting(self) -> bool:
@@ -133,17 +136,19 @@ def _rounds(
         turns.keep(costs, beside)
 
 
-def in_turns(acts: Mapping[str, Callable[[], float]], repeat: int) -> Turns:
+def in_turns(acts: Mapping[str, Callable[[], float]], repeat: int, *, judged: bool = True) -> Turns:
     """Run the acts in turns; each returns its own cost."""
-    turns = Turns(acts)
+    turns = Turns(acts, judged=judged)
     for act, take in _rounds(turns, acts, repeat):
         take(act())
     return turns
 
 
-async def awaited_in_turns(acts: Mapping[str, Callable[[], Awaitable[float]]], repeat: int) -> Turns:
+async def awaited_in_turns(
+    acts: Mapping[str, Callable[[], Awaitable[float]]], repeat: int, *, judged: bool = True
+) -> Turns:
     """The same for acts that are awaited."""
-    turns = Turns(acts)
+    turns = Turns(acts, judged=judged)
     for act, take in _rounds(turns, acts, repeat):
         take(await act())
     return turns
