@@ -85,21 +85,27 @@ async def appended(store, lease, count: int) -> tuple[object, float, float]:
     return lease, (time.process_time() - cpu) / count, (time.perf_counter() - wall) / count
 
 
-def bare(folder: Path, bodies: list[bytes]) -> float:
-    """Insert the same bytes with the same pragmas and nothing else; return CPU seconds for each."""
-    db = sqlite3.connect(folder / "bare.db", isolation_level=None)
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "wal_autocheckpoint=0"):
-        db.execute(f"PRAGMA {pragma}").fetchall()
-    db.execute("CREATE TABLE IF NOT EXISTS entries (n INTEGER PRIMARY KEY, body BLOB)")
-    gc.collect()
-    start = time.process_time()
-    for body in bodies:
-        db.execute("BEGIN IMMEDIATE")
-        db.execute("INSERT INTO entries (body) VALUES (?)", (body,))
-        db.execute("COMMIT")
-    cost = (time.process_time() - start) / len(bodies)
-    db.close()
-    return cost
+class Bare:
+    """Inserts the same bytes with the same pragmas, and does nothing else."""
+
+    def __init__(self, folder: Path) -> None:
+        self._db = sqlite3.connect(folder / "bare.db", isolation_level=None)
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "wal_autocheckpoint=0"):
+            self._db.execute(f"PRAGMA {pragma}").fetchall()
+        self._db.execute("CREATE TABLE IF NOT EXISTS entries (n INTEGER PRIMARY KEY, body BLOB)")
+
+    def inserted(self, bodies: list[bytes]) -> float:
+        """Insert one by one; return CPU seconds for each."""
+        db = self._db
+        start = time.process_time()
+        for body in bodies:
+            db.execute("BEGIN IMMEDIATE")
+            db.execute("INSERT INTO entries (body) VALUES (?)", (body,))
+            db.execute("COMMIT")
+        return (time.process_time() - start) / len(bodies)
+
+    def close(self) -> None:
+        self._db.close()
 
 
 def rewritten(folder: Path, transcript: object) -> float:
@@ -121,16 +127,18 @@ async def by_length(folder: Path, board: Board) -> None:
         while turns.wanting:
             gc.collect()
             beside = calibration()
-            costs: dict[str, list[float]] = {str(length): [] for length in LENGTHS}
-            for _ in range(PARTS):  # by turns inside the turn too: who comes first pays for what is cold
+            costs: dict[str, list[float]] = {name: [] for name in turns.costs}
+            other = Bare(folder)
+            for part in range(PARTS):  # by turns inside the turn too: who comes first pays for what is cold
+                each = range(part * APPENDS // PARTS, (part + 1) * APPENDS // PARTS)
+                costs["bare"].append(other.inserted([draft(at).body for at in each]))
                 for length in LENGTHS:
                     leases[length], cpu, wall = await appended(store, leases[length], APPENDS // PARTS)
                     costs[str(length)].append(cpu)
                     walls[length].append(wall)
-            means = {
-                name: [statistics.fmean(found)] for name, found in costs.items()
-            }  # what is paid now and then counts
-            turns.keep({**means, "bare": [bare(folder, [draft(at).body for at in range(APPENDS)])]}, beside)
+            other.close()
+            # what is paid now and then counts
+            turns.keep({name: [statistics.fmean(found)] for name, found in costs.items()}, beside)
         for length in LENGTHS[1:]:
             entries = await store.read(f"s{length}")
             if len(entries) != leases[length].head:
