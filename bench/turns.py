@@ -18,7 +18,7 @@ T = TypeVar("T")
 ROUNDS = 5
 MORE = 0.5
 """How long further turns may take, by what the first took; but `LEAST` seconds in any case: many turns are short."""
-LEAST = 1.0
+LEAST = 1.5
 
 
 class Beside:
