@@ -152,30 +152,12 @@ def test_who_ends_the_program_ends_it():
         told(act)
 
 
-def test_who_ends_the_program_takes_no_answer_from_others():
+@pytest.mark.parametrize("shared", [True, False], ids=["one answer", "two answers"])
+def test_who_ends_the_program_takes_no_answer_from_others(shared):
     """If the loop goes on all the same, as in a notebook, everybody else has what was given."""
     loop = asyncio.new_event_loop()
-    answer = Answer(loop)
-
-    async def ends():
-        await answer
-        raise SystemExit(3)
-
-    async def other():
-        return await answer
-
-    tasks = [loop.create_task(ends()), loop.create_task(other())]
-    loop.call_soon(loop.call_soon, answer.give, "value")
-    with pytest.raises(SystemExit):
-        loop.run_forever()
-    assert loop.run_until_complete(tasks[1]) == "value"
-    assert isinstance(tasks[0].exception(), SystemExit)
-    loop.close()
-
-
-def test_one_answer_that_ends_the_program_holds_up_no_other():
-    loop = asyncio.new_event_loop()
-    first, second = Answer(loop), Answer(loop)
+    first = Answer(loop)
+    second = first if shared else Answer(loop)
 
     async def ends():
         await first
@@ -185,10 +167,12 @@ def test_one_answer_that_ends_the_program_holds_up_no_other():
         return await second
 
     tasks = [loop.create_task(ends()), loop.create_task(other())]
-    jobs = [worker._Job(None, future=first), worker._Job(None, future=second)]
+    jobs = [worker._Job(None, future=answer) for answer in dict.fromkeys((first, second))]
+    for job in jobs:
+        job.value = "value"
     loop.call_soon(loop.call_soon, worker._set, jobs)
     with pytest.raises(SystemExit):
         loop.run_forever()
-    assert loop.run_until_complete(tasks[1]) is None
+    assert loop.run_until_complete(tasks[1]) == "value"
     assert isinstance(tasks[0].exception(), SystemExit)
     loop.close()

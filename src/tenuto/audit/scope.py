@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 
 from tenuto.audit.looking import Sent, once
 from tenuto.core.messages import Origin
 from tenuto.wire.scope import same_issuer
 
 __all__ = ["elsewhere", "of_each"]
+
+SCOPE = ("provider", "dialect", "model", "account", "platform")
+_scope = attrgetter(*SCOPE)
 
 
 @once
@@ -33,7 +37,7 @@ def of_each(sent: Sent, told: Callable[[Origin], bool]) -> list[bool]:
         if origin is None:
             found.append(False)
             continue
-        key = (origin.provider, origin.dialect, origin.model, origin.account, origin.platform)
+        key = _scope(origin)
         if key not in known:
             known[key] = told(origin)
         found.append(known[key])

@@ -222,7 +222,7 @@ def _has_short_way() -> bool:
         inspect.signature(ResponseHandler.set_response_params).bind(None, read_until_eof=True, auto_decompress=False)
     except (TypeError, ValueError, AttributeError):
         return False
-    parts = (ResponseHandler, ("is_connected", "read")), (Connection, ("protocol", "release", "close"))
+    parts = (ResponseHandler, ("read",)), (Connection, ("protocol", "release", "close"))
     return all(hasattr(kind, name) for kind, names in parts for name in names)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
-from json.decoder import WHITESPACE, scanstring  # type: ignore[attr-defined]  # typeshed leaves it out; json itself exports it
+from json.decoder import scanstring  # type: ignore[attr-defined]  # typeshed leaves it out; json itself exports it
 from typing import Any, NoReturn, TypeVar
 
 import msgspec
@@ -25,6 +25,7 @@ __all__ = [
     "JsonError",
     "as_text",
     "check",
+    "decoder",
     "elements",
     "encode",
     "guarded",
@@ -52,8 +53,10 @@ _UNREAD = (msgspec.DecodeError, UnicodeError, RecursionError)
 """What msgspec says of a text that it cannot read: others may."""
 # A string that never ends counts as one token, too: were it none, each quote inside it would be tried anew.
 _TOKENS = rb'(?s)"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[\]{}]'  # compiled when a text has many
+_SPACE = r"[ \t\n\r]*"
 _SURROGATE = "[\ud800-\udfff]"  # compiled when there is one to look for
 _INFINITY = float("inf")
+_DECODERS: dict[type, Any] = {}
 _dumps = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -122,7 +125,7 @@ def _attempt(fast: Callable[[bytes], T], slow: Callable[[str], T], data: bytes |
 
 
 def _skip(text: str, at: int) -> int:
-    match = WHITESPACE.match(text, at)
+    match = re.compile(_SPACE).match(text, at)
     return match.end() if match else at
 
 
@@ -232,6 +235,14 @@ def typed(data: bytes | str | Raw, kind: type[T]) -> T:
         return msgspec.convert(_slow_parse(text), kind)
 
     return _attempt(fast, slow, data)
+
+
+def decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
+    """Return the decoder for `kind`, made when it is first asked for: making one costs as much as loading a module."""
+    found: msgspec.json.Decoder[T] | None = _DECODERS.get(kind)
+    if found is None:
+        found = _DECODERS[kind] = msgspec.json.Decoder(kind)
+    return found
 
 
 def check(data: bytes | str | Raw) -> Raw:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any, Literal
 
 import msgspec
@@ -41,16 +40,10 @@ class _PlainText(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     text: str
 
 
-@cache
-def _plain_text() -> msgspec.json.Decoder[_PlainText]:
-    """Made when a block is first read: whoever only writes needs none."""
-    return msgspec.json.Decoder(_PlainText)
-
-
 def read_block(raw: Raw) -> Block:
     """Read one content block; a type that nobody knows comes back as `Opaque`."""
     try:
-        return Text(_plain_text().decode(raw).text)  # most blocks: text, and nothing beside it
+        return Text(jsonio.decoder(_PlainText).decode(raw).text)  # most blocks: text, and nothing beside it
     except (msgspec.DecodeError, UnicodeDecodeError):
         return _read(raw)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import msgspec
 from msgspec import Raw
 
@@ -27,19 +25,13 @@ class _Counts(msgspec.Struct):
     output_tokens_details: _Details | None = None
 
 
-@cache
-def _counts() -> msgspec.json.Decoder[_Counts]:
-    """Made when there is something to count: making it costs as much as loading this module."""
-    return msgspec.json.Decoder(_Counts)
-
-
 def usage_of(fields: dict[str, Raw]) -> tuple[Usage | None, list[Loss]]:
     """Normalise the merged usage object; None if none came."""
     if not fields:
         return None, []
     losses: list[Loss] = []
     try:
-        found = _counts().decode(msgspec.json.encode(fields))
+        found = jsonio.decoder(_Counts).decode(msgspec.json.encode(fields))
     except (msgspec.DecodeError, UnicodeError):
         found = _loose(fields)
     details, output = found.output_tokens_details, found.output_tokens

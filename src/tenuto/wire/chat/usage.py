@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import msgspec
 from msgspec import Raw
 
@@ -50,12 +48,6 @@ class _Counts(msgspec.Struct, forbid_unknown_fields=True):
     audio_prompt_tokens: Count | None = None
 
 
-@cache
-def _counts() -> msgspec.json.Decoder[_Counts]:
-    """Made when there is something to count: making it costs as much as loading this module."""
-    return msgspec.json.Decoder(_Counts)
-
-
 _NO_SHARES = _Shares()
 _DETAILS = [name for name in _Counts.__struct_fields__ if name.endswith("_details")]
 
@@ -64,7 +56,7 @@ def usage_of(raw: Raw, *, output_excludes_reasoning: bool = False) -> tuple[Usag
     """Normalise a usage object. Buckets that contradict their sum are cut down to it, each with a `Loss`."""
     losses: list[Loss] = []
     try:
-        found = _counts().decode(raw)
+        found = jsonio.decoder(_Counts).decode(raw)
     except (msgspec.DecodeError, UnicodeError):
         fields = plain(raw)
         if not isinstance(fields, dict):

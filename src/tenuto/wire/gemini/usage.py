@@ -6,7 +6,6 @@ excludes thoughts.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import msgspec
@@ -41,12 +40,6 @@ class _Counts(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     traffic_type: str = ""
 
 
-@cache
-def _counts() -> msgspec.json.Decoder[_Counts]:
-    """Made when there is something to count: making it costs as much as loading this module."""
-    return msgspec.json.Decoder(_Counts)
-
-
 _NOTHING = Usage()
 
 
@@ -54,7 +47,7 @@ def normalised(raw: bytes) -> tuple[Usage | None, list[Loss]]:
     """Return the counts of a usage object, None if it counts nothing. Counts that contradict each other are clamped."""
     losses: list[Loss] = []
     try:
-        found = _counts().decode(raw)
+        found = jsonio.decoder(_Counts).decode(raw)
     except (msgspec.DecodeError, UnicodeError):
         found = _loose(raw)
     prompt, brought = found.prompt_token_count, found.tool_use_prompt_token_count

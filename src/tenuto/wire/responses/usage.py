@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import msgspec
 from msgspec import Raw
 
@@ -37,19 +35,13 @@ class _Counts(msgspec.Struct, forbid_unknown_fields=True):
     output_tokens_details: _Shares | None = None
 
 
-@cache
-def _counts() -> msgspec.json.Decoder[_Counts]:
-    """Made when there is something to count: making it costs as much as loading this module."""
-    return msgspec.json.Decoder(_Counts)
-
-
 _NO_SHARES = _Shares()
 
 
 def usage_of(raw: Raw) -> tuple[Usage, list[str]]:
     """Return the usage, and what contradicts itself in it: a share larger than its whole leaves nothing beside it."""
     try:
-        found = _counts().decode(raw)
+        found = jsonio.decoder(_Counts).decode(raw)
     except (msgspec.DecodeError, UnicodeError):
         found = _loose(jsonio.members(raw))
     given, gave = found.input_tokens_details or _NO_SHARES, found.output_tokens_details or _NO_SHARES
