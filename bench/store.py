@@ -11,6 +11,7 @@ import sqlite3
 import statistics
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -25,7 +26,7 @@ from tenuto.store.opening import open_store
 
 LENGTHS = (10, 100, 1_000, 10_000)
 APPENDS = 60
-PARTS = 3
+"""In a row: what a store costs that is at work, and not what it costs to wake it."""
 SESSIONS = 100
 BODY = 4_000
 FLAT = 1.2
@@ -86,13 +87,28 @@ async def appended(store, lease, count: int) -> tuple[object, float, float]:
 
 
 class Bare:
-    """Inserts the same bytes with the same pragmas, and does nothing else."""
+    """Inserts the same bytes with the same pragmas, and does nothing else: its log becomes longer with every one. `over`:
+    into a log that is long already, and is written over.
+    """
 
-    def __init__(self, folder: Path) -> None:
-        self._db = sqlite3.connect(folder / "bare.db", isolation_level=None)
+    def __init__(self, folder: Path, *, over: bool = False) -> None:
+        self._db = sqlite3.connect(folder / ("over.db" if over else "bare.db"), isolation_level=None)
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "wal_autocheckpoint=0"):
             self._db.execute(f"PRAGMA {pragma}").fetchall()
         self._db.execute("CREATE TABLE IF NOT EXISTS entries (n INTEGER PRIMARY KEY, body BLOB)")
+        if over:
+            self._db.execute("CREATE TABLE room AS SELECT zeroblob(8000000)")
+            self.copy()
+
+    def copy(self) -> None:
+        """Copy the log into the file: it is written over then."""
+        self._db.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
+
+    def fill(self, rows: int) -> None:
+        """Insert so many rows at once: as many as there are in what it is compared with."""
+        self._db.execute("BEGIN")
+        self._db.executemany("INSERT INTO entries (body) VALUES (?)", ((draft(at).body,) for at in range(rows)))
+        self._db.execute("COMMIT")
 
     def inserted(self, bodies: list[bytes]) -> float:
         """Insert one by one; return CPU seconds for each."""
@@ -122,23 +138,32 @@ async def by_length(folder: Path, board: Board) -> None:
     """An append to sessions of any length, and bare INSERTs, in turns; the session is as long as it is said to be."""
     async with open_store(folder / "lengths.db") as store:
         leases = {length: await filled(store, f"s{length}", length) for length in LENGTHS}
-        turns = Turns({"bare": 0, **{str(length): 0 for length in LENGTHS}})
+        turns = Turns({"bare": 0, "over": 0, **{str(length): 0 for length in LENGTHS}})
         walls: dict[int, list[float]] = {length: [] for length in LENGTHS}
+        over = Bare(folder, over=True)
+        bare = Bare(folder)
+        for other in (bare, over):
+            other.fill(sum(LENGTHS))
+        bare.close()
+        over.copy()
         while turns.wanting:
             gc.collect()
             beside = calibration()
             costs: dict[str, list[float]] = {name: [] for name in turns.costs}
-            other = Bare(folder)
-            for part in range(PARTS):  # by turns inside the turn too: who comes first pays for what is cold
-                each = range(part * APPENDS // PARTS, (part + 1) * APPENDS // PARTS)
-                costs["bare"].append(other.inserted([draft(at).body for at in each]))
-                for length in LENGTHS:
-                    leases[length], cpu, wall = await appended(store, leases[length], APPENDS // PARTS)
-                    costs[str(length)].append(cpu)
-                    walls[length].append(wall)
-            other.close()
+            others = {"bare": Bare(folder), "over": over}
+            for name in _by_turns(list(turns.costs)):
+                if name in others:
+                    costs[name].append(others[name].inserted([draft(at).body for at in range(APPENDS)]))
+                    continue
+                length = int(name)
+                leases[length], cpu, wall = await appended(store, leases[length], APPENDS)
+                costs[name].append(cpu)
+                walls[length].append(wall)
+            others["bare"].close()
+            over.copy()
             # what is paid now and then counts
             turns.keep({name: [statistics.fmean(found)] for name, found in costs.items()}, beside)
+        over.close()
         for length in LENGTHS[1:]:
             entries = await store.read(f"s{length}")
             if len(entries) != leases[length].head:
@@ -149,20 +174,55 @@ async def by_length(folder: Path, board: Board) -> None:
             told = {"unit": "us CPU", "scale": 1e6}
             board.add(turns.judged(name, str(length), str(LENGTHS[0]), goal=FLAT, detail=detail, **told))
         board.add(turns.judged("checkpoint: an append / a bare INSERT", "1000", "bare", goal=BARE, **told))
+        name = "checkpoint: an append / a bare INSERT into a log that is written over"
+        board.add(turns.judged(name, "1000", "over", goal=None, **told))
+
+
+def _by_turns(names: list[str]) -> Iterator[str]:
+    """Yield each name as often as there are names, at another place each time: who follows whom has its price."""
+    for first in range(len(names)):
+        yield from names[first:] + names[:first]
+
+
+async def young(folder: Path, board: Board) -> None:
+    """An append to a store that was just made, beside bare INSERTs into a file that was just made."""
+    turns = Turns({"bare": 0, "ours": 0})
+    while turns.wanting:
+        gc.collect()
+        beside = calibration()
+        costs: dict[str, list[float]] = {name: [] for name in turns.costs}
+        with tempfile.TemporaryDirectory(dir=folder) as name:
+            other = Bare(Path(name))
+            async with open_store(Path(name) / "new.db") as store:
+                lease = await store.append(await store.lease("new"), [draft(0)])
+                for who in _by_turns(["bare", "ours", "bare", "ours"]):
+                    if who == "bare":
+                        costs[who].append(other.inserted([draft(at).body for at in range(APPENDS)]))
+                    else:
+                        lease, cpu, _ = await appended(store, lease, APPENDS)
+                        costs[who].append(cpu)
+            other.close()
+        turns.keep({name: [statistics.fmean(found)] for name, found in costs.items()}, beside)
+    name = "checkpoint: an append to a new store / a bare INSERT into a new file"
+    board.add(turns.judged(name, "ours", "bare", goal=BARE, unit="us CPU", scale=1e6))
 
 
 async def written(folder: Path, board: Board) -> None:
-    """Count what an append writes: the log of a store that is too young to have it copied."""
+    """Count what an append writes, to whatever file: Linux does."""
     async with open_store(folder / "young.db") as store:
         lease = await filled(store, "young", 20)
-        log = folder / "young.db-wal"
-        before, start = log.stat().st_size, lease.head
+        before, start = _bytes_written(), lease.head
         lease, _, _ = await appended(store, lease, 20)
-        each, size = (log.stat().st_size - before) / (lease.head - start), len(draft(1).body)
+        each, size = (_bytes_written() - before) / (lease.head - start), len(draft(1).body)
         board.add(
             Result(name="checkpoint: bytes written / bytes appended", value=each, unit="bytes", ratio=each / size,
                    run="bench", detail=f"for an entry of {size}")
         )  # fmt: skip
+
+
+def _bytes_written() -> int:
+    found = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return int(found["wchar"])
 
 
 async def at_once(folder: Path, board: Board) -> None:
@@ -220,5 +280,5 @@ async def opened(folder: Path, board: Board) -> None:
 def run(board: Board) -> None:
     """Measure, and add the rows."""
     with tempfile.TemporaryDirectory() as name:
-        for part in (by_length, written, at_once, opened):
+        for part in (by_length, young, written, at_once, opened):
             asyncio.run(part(Path(name), board))

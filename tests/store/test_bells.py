@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tenuto.store.bells import Bells
+from tenuto.store.bells import bell_of
 
 
 class Blind(asyncio.SelectorEventLoop):
@@ -20,6 +20,17 @@ class Blind(asyncio.SelectorEventLoop):
         raise NotImplementedError
 
 
+class Heard:
+    """Notes in which order and where it is heard."""
+
+    def __init__(self, number, notes):
+        self.number = number
+        self.notes = notes
+
+    def heard(self):
+        self.notes.append((self.number, threading.get_ident()))
+
+
 def open_files() -> int:
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
@@ -27,12 +38,12 @@ def open_files() -> int:
 @pytest.mark.parametrize("loop", [asyncio.SelectorEventLoop, Blind])
 def test_what_is_handed_over_arrives_in_the_loop_and_in_order(loop):
     taken: list[tuple[int, int]] = []
-    bells = Bells[int](lambda what: taken.append((what, threading.get_ident())))
+    what = [Heard(number, taken) for number in range(1000)]
 
     async def tell():
-        bell = bells.of(asyncio.get_running_loop())
-        assert bells.of(asyncio.get_running_loop()) is bell
-        thread = threading.Thread(target=lambda: [bell.ring(number) for number in range(1000)])
+        bell = bell_of(asyncio.get_running_loop())
+        assert bell_of(asyncio.get_running_loop()) is bell
+        thread = threading.Thread(target=lambda: [bell.ring(*what[at : at + 4]) for at in range(0, 1000, 4)])
         thread.start()
         while len(taken) < 1000:
             await asyncio.sleep(0.001)
@@ -46,25 +57,22 @@ def test_what_is_handed_over_arrives_in_the_loop_and_in_order(loop):
 
 @pytest.mark.parametrize("loop", [asyncio.SelectorEventLoop, Blind])
 def test_a_loop_that_is_closed_is_not_woken(loop):
-    taken: list[str] = []
-    bells = Bells[str](taken.append)
+    taken: list[tuple[int, int]] = []
 
     async def told():
-        return bells.of(asyncio.get_running_loop())
+        return bell_of(asyncio.get_running_loop())
 
     with asyncio.Runner(loop_factory=loop) as runner:
         bell = runner.run(told())
-    bell.ring("too late")
+    bell.ring(Heard(1, taken))
 
     assert taken == []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="there are no eventfds")
 def test_loops_that_are_gone_leave_nothing_open():
-    bells = Bells[str](print)
-
     async def told():
-        bells.of(asyncio.get_running_loop())
+        bell_of(asyncio.get_running_loop())
 
     asyncio.run(told())
     gc.collect()

@@ -17,9 +17,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from store.lossy import HOWS, Disk, failing
+from store.lossy import HOWS, Disk, Op, failing
 from tenuto.errors import SessionInUse, SessionNotFound, StoreCorrupt, StoreError
-from tenuto.store import sqlite, worker
+from tenuto.store import sqlite, sqlite_log, worker
 from tenuto.store.protocol import Fault
 from tenuto.store.sql import SqlStore
 from tenuto.store.sqlite import SqliteEngine
@@ -44,9 +44,21 @@ def disk(folder, monkeypatch):
     """A disk with a store on it that copies its log often."""
     monkeypatch.setattr(sqlite, "_LOG_BYTES", 100_000)
     monkeypatch.setattr(worker, "_SETTLE", 4)  # in mid-work, too, and not only when it ends
+    monkeypatch.setattr(sqlite_log, "STEP", 30_000)
+    monkeypatch.setattr(sqlite, "STEP", 30_000)
     asyncio.run(_made(folder / "before"))
     with contextlib.closing(_Closing(Disk(folder / "before"))) as closing:
+        monkeypatch.setattr(sqlite, "make_room", partial(made_room, closing.disk))
         yield closing.disk
+
+
+def made_room(disk, log, most):
+    """What goes past SQLite is written down as well."""
+    before = log.stat().st_size if log.exists() else 0
+    sqlite_log.make_room(log, most)
+    longer = log.stat().st_size - before if log.exists() else 0
+    if longer > 0:
+        disk.log.append(Op("write", log.name, before, bytes(longer)))
 
 
 class _Closing:

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from tenuto.core import jsonio, stored
 from tenuto.core.journal import Draft, Entry, SessionMeta, Strange, digest_of
 from tenuto.core.jsonio import JsonError
@@ -47,6 +49,7 @@ SELECT seq, id, at, fence, kind, body, digest, version FROM entries WHERE place 
 _FETCH = "SELECT data FROM blobs WHERE digest = ?"
 _KEPT_APART = 5
 _DIGEST = 6
+_encode = msgspec.json.Encoder().encode
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
@@ -55,9 +58,8 @@ _DIGEST = 6
 def append(driver: Driver, leases: Leases, lease: Lease, drafts: Sequence[Draft]) -> Lease:
     """Add entries behind the head, in the transaction that is open. The condition is the database's to judge."""
     holding = leases.held.get(lease.owner)
-    until = leases.until(driver)
-    at, count = lease.head, len(drafts)
-    n, meta = 0, None
+    until, at = leases.until(driver), lease.head
+    meta = None
     if holding is not None and holding.head == at and holding.fence == lease.fence:
         n = holding.n
         meta = _moved(driver, lease, n, holding.meta, drafts, until)
@@ -68,14 +70,14 @@ def append(driver: Driver, leases: Leases, lease: Lease, drafts: Sequence[Draft]
         meta = _moved(driver, lease, n, before, drafts, until)
         if meta is None:
             raise lost(lease.session)
-    if count == 1:
+    if len(drafts) == 1:
         driver.change(_ENTRY, _row_of(driver, lease, n, at + 1, drafts[0]))
-    elif count:
+    elif drafts:
         driver.insert(_ENTRY, [_row_of(driver, lease, n, seq, draft) for seq, draft in enumerate(drafts, at + 1)])
-    head = at + count
+    head = at + len(drafts)
     if holding is not None:
         holding.head, holding.meta = head, meta
-    return Lease(session=lease.session, owner=lease.owner, fence=lease.fence, head=head, until=until)
+    return msgspec.structs.replace(lease, head=head, until=until)
 
 
 def _looked(driver: Driver, lease: Lease) -> tuple[int, int, SessionMeta]:
@@ -101,7 +103,7 @@ def _moved(
         meta.updated_at,
         status if status.isprintable() else clean(status),
         agent if agent.isprintable() else clean(agent),
-        bytearray(jsonio.encode(meta)),
+        bytearray(_written(meta)),
         n,
         lease.session,
         head,
@@ -109,6 +111,16 @@ def _moved(
         lease.owner,
     )
     return meta if driver.change(_MOVE, row) else None
+
+
+def _written(meta: SessionMeta) -> bytes:
+    """Write a summary. It is made of texts and whole numbers: of all that JSON cannot say, only half characters can be in
+    it.
+    """
+    try:
+        return _encode(meta)
+    except UnicodeEncodeError:
+        return jsonio.encode(meta)
 
 
 def _row_of(driver: Driver, lease: Lease, n: int, seq: int, draft: Draft) -> tuple[Arg, ...]:

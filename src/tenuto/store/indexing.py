@@ -30,8 +30,8 @@ from fewer parts, which costs less. A piece is read at a time: entries may be la
 """
 _KNOWN = 1024
 """How many sessions are remembered as being behind. Of more, it is remembered that there are some: they are looked up."""
-_QUIET = 1.0
-"""How many seconds nobody wrote before it is time to index."""
+_QUIET = 0.5
+"""How many seconds nobody wrote before it is time to index, from when the thread that writes first asks."""
 
 
 class Index:
@@ -40,16 +40,24 @@ class Index:
     def __init__(self) -> None:
         self.late: dict[str, None] = {}
         self._more = False
-        self.at = 0.0
-        """When it is time to index, by the clock that is never set; of no meaning while nothing is late."""
+        self._fresh = False
+        self._at = 0.0
 
     def behind(self, session: str) -> None:
-        """Note that a session has new entries."""
-        if len(self.late) < _KNOWN:
-            self.late[session] = None
-        else:
-            self._more = True
-        self.at = time.monotonic() + _QUIET
+        """Note that a session has new entries. This is called for every append: it looks at no clock."""
+        self._fresh = True
+        if session not in self.late:
+            if len(self.late) < _KNOWN:
+                self.late[session] = None
+            else:
+                self._more = True
+
+    def at(self, now: float) -> float:
+        """Return when it is time to index, by the clock that is never set; of no meaning while nothing is late."""
+        if self._fresh:
+            self._fresh = False
+            self._at = now + _QUIET
+        return self._at
 
     def look(self, driver: Driver) -> None:
         """Find the sessions that are behind, whoever wrote them."""
@@ -72,13 +80,13 @@ class Index:
         for session in list(self.late):
             done = _indexed(driver, session)
             if done is not None:
-                self.at = 0.0  # there may be more of it
+                self._at = 0.0  # there may be more of it
                 return done
             self.late.pop(session, None)
         if self._more:
             self.look(driver)
             self._more = len(self.late) >= _KNOWN
-            self.at = 0.0
+            self._at = 0.0
         return 0
 
     def catch_up(self, driver: Driver) -> None:
@@ -86,13 +94,13 @@ class Index:
         for _ in range(_PIECES):
             if self.late:
                 self.advance(driver)
-        self.at = time.monotonic() + _QUIET  # the rest is asked for, and not to be done in small pieces meanwhile
+        self._at = time.monotonic() + _QUIET  # the rest is asked for, and not to be done in small pieces meanwhile
 
     def due(self, now: float) -> Callable[[Driver], int] | None:
         """Return what is to be done, if it is time. Should it fail, it is tried again after a while."""
-        if not self.late or now < self.at:
+        if not self.late or now < self.at(now):
             return None
-        self.at = now + _QUIET
+        self._at = now + _QUIET
         return self.advance
 
 

@@ -26,6 +26,7 @@ from tenuto.store.driver import Held
 __all__ = ["Guard", "Locks"]
 
 _EXCLUSIVE, _SHARED, _AT_ONCE, _FREE = 2, 1, 4, 8  # the numbers of LOCK_EX, LOCK_SH, LOCK_NB, LOCK_UN everywhere
+_SHARED_AT_ONCE = _SHARED | _AT_ONCE
 _MODE = 0o600
 
 
@@ -160,8 +161,15 @@ class Guard:
         _OPEN.add(self)
 
     def share(self) -> bool:
-        """Lock it with all other writers; tell whether that went."""
-        return self._take(_SHARED | _AT_ONCE)
+        """Lock it with all other writers; tell whether that went. This is asked for every append: it is to cost little."""
+        file = self._file
+        if file < 0 or flock is None:
+            return self._take(_SHARED_AT_ONCE)
+        try:
+            flock(file, _SHARED_AT_ONCE)
+        except BlockingIOError:
+            return False
+        return True
 
     def alone(self) -> bool:
         """Lock it against everybody; tell whether that went."""
@@ -169,10 +177,8 @@ class Guard:
 
     def free(self) -> None:
         """Let go."""
-        file = self._file
-        if file >= 0:
-            assert flock is not None
-            flock(file, _FREE)
+        if self._file >= 0 and flock is not None:
+            flock(self._file, _FREE)
 
     def leave(self) -> None:
         """Let go, and close the file."""

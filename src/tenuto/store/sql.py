@@ -37,25 +37,27 @@ _PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)
 """How many seconds to wait before something is tried again because the line broke."""
 _LEFT: list[_Crew] = []
 """The threads and connections of a parent process: a child that was forked off neither uses nor closes them."""
+_NAP = 0.5
+"""How many seconds the thread that writes sleeps after its work before it asks what is due; less where leases are short, so
+that their renewal is never late.
+"""
 
 
 class _Duties:
     """What the thread that writes does without being asked."""
 
-    def __init__(self, leases: Leases, index: Index) -> None:
+    def __init__(self, leases: Leases, index: Index, ttl_ms: int) -> None:
         self._leases = leases
         self._index = index
+        self.nap = min(_NAP, ttl_ms / 60_000)
 
     def wait(self) -> float | None:
-        """Return in how many seconds the first is due. This is asked after every append: it is to cost little."""
-        leases, index = self._leases, self._index
-        if index.late:
-            at = min(index.at, leases.at) if leases.held else index.at
-        elif leases.held:
-            at = leases.at
-        else:
-            return None
-        return max(at - time.monotonic(), 0)
+        """Return in how many seconds the first is due."""
+        leases, index, now = self._leases, self._index, time.monotonic()
+        found = [index.at(now)] if index.late else []
+        if leases.held:
+            found.append(leases.at)
+        return max(min(found) - now, 0) if found else None
 
     def due(self) -> Work[Any] | None:
         """Return the first that is due."""
@@ -66,11 +68,11 @@ class _Duties:
 class _Crew:
     """Everything of a store that belongs to one process."""
 
-    def __init__(self, engine: Engine, leases: Leases) -> None:
+    def __init__(self, engine: Engine, leases: Leases, ttl_ms: int) -> None:
         self.pid = os.getpid()
         self.leases = leases
         self.index = Index()
-        duties = _Duties(leases, self.index)
+        duties = _Duties(leases, self.index, ttl_ms)
         self.writer = Worker("tenuto-writer", partial(engine.open, write=True), write=True, duties=duties)
         self.reader = Worker("tenuto-reader", partial(engine.open, write=False), write=False)
 
@@ -270,7 +272,8 @@ class SqlStore:
         finally:
             for owner in list(crew.leases.held):
                 crew.leases.forget(owner)
-            await asyncio.wait([crew.writer.stop(), crew.reader.stop()])
+            for stopped in (crew.writer.stop(), crew.reader.stop()):
+                await stopped
             crew.writer.join()
             crew.reader.join()
 
@@ -298,7 +301,7 @@ class SqlStore:
             if self._crew is None:
                 pid = os.getpid() if self._as is None else self._as
                 leases = Leases(self._engine, now=self._now, ttl_ms=self._ttl, pid=pid, host=self._host)
-                self._crew = _Crew(self._engine, leases)
+                self._crew = _Crew(self._engine, leases, self._ttl)
             return self._crew
 
     async def _read(self, work: Work[T]) -> T:

@@ -27,22 +27,24 @@ from tenuto.store.driver import Arg, Driver, Held
 from tenuto.store.locks import Guard, Locks
 from tenuto.store.schema import APPLICATION, MARKER, bring_up, newer, steps_for
 from tenuto.store.sqlite_errors import ERRORS, PATIENCE, name_of, said, spoken
+from tenuto.store.sqlite_log import STEP, full_at, make_room
 from tenuto.store.words import snippet_of, words_in
 
 __all__ = ["SqliteDriver", "SqliteEngine"]
 
 _PAUSE = 0.005
 _LOG_BYTES = 4 * 1024 * 1024
-"""A log longer than this is copied into the file, and then written anew from its beginning. It is not cut off: to write
-over what is there costs a disk far less than to make a file longer.
+"""A log that is as long as this and nearly full is copied into the file, and then written anew from its beginning. It is
+not cut off: to write over what is there costs far less than to make a file longer. A shorter one is made longer beforehand.
 """
 _LOG_MOST = _LOG_BYTES * 5 // 4
-"""One longer than this is cut off."""
+"""One that became longer is cut off there when it is written anew."""
 _WRITING = (
     "PRAGMA synchronous=FULL",
     "PRAGMA fullfsync=1",  # macOS: a disk's own cache is no disk
     "PRAGMA checkpoint_fullfsync=1",
     "PRAGMA wal_autocheckpoint=0",
+    f"PRAGMA journal_size_limit={_LOG_MOST}",
     "PRAGMA trusted_schema=0",
 )
 _FIND = """
@@ -232,18 +234,24 @@ class SqliteDriver:
         self._connect()
         self._marked = False
         self._wrote = False
-        self._copied = 0
+        self._short = guarded  # who makes a file writes little
+        self._held_up = 0
 
     def begin(self, *, write: bool) -> None:
         """Begin a transaction; a connection that broke is replaced."""
         if self._db is None:
             self._connect()
         try:
-            if write:
-                if not self._guard.share():
-                    _wait_for(self._guard.share, self._path)
-                self._wrote = True
-            self._run("BEGIN IMMEDIATE" if write else "BEGIN")
+            if not write:
+                self._run("BEGIN")
+                return
+            if not self._guard.share():
+                _wait_for(self._guard.share, self._path)
+            self._wrote = True
+            self._run("BEGIN IMMEDIATE")
+            if self._short:
+                self._short = False
+                make_room(self._log, _LOG_BYTES)
         except (sqlite3.Error, OSError) as exc:
             self._guard.free()
             raise said(self._path, exc) from exc
@@ -352,14 +360,16 @@ class SqliteDriver:
                 self._run(f"PRAGMA query_only={only}")
 
     def settle(self) -> None:
-        """Copy the log into the file if it has grown long and nobody writes; if somebody does, at another time."""
-        size = _size(self._log)
-        if size <= max(_LOG_BYTES, self._copied):
+        """When the log is nearly full: let who writes next make it longer, or copy it into the file, if nobody writes."""
+        size = full_at(self._log)
+        if size is None or size < self._held_up:
             return
-        copied = self._checkpoint("TRUNCATE" if size > _LOG_MOST else "RESTART")
-        # A log that is written anew grows again when it is as long as it was. Somebody who reads may keep it from being
-        # written anew; then it may grow on for a while.
-        self._copied = _size(self._log) + (0 if copied else _LOG_BYTES // 4)
+        if size + STEP <= _LOG_BYTES:
+            self._short = True
+        elif self._checkpoint("RESTART"):
+            self._held_up = 0
+        else:  # somebody writes, or reads and keeps it from being written anew: it may grow on for a while
+            self._held_up = size + _LOG_BYTES // 4
 
     def close(self) -> None:
         """Copy the log if that can be done now, and close."""

@@ -21,9 +21,9 @@ from types import TracebackType
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from tenuto.errors import StoreError
-from tenuto.store.answers import Answer
-from tenuto.store.bells import Bell, Bells
+from tenuto.store.bells import Bell, bell_of
 from tenuto.store.driver import Driver
+from tenuto.store.jobs import Job
 
 __all__ = ["Duties", "Work", "Worker"]
 
@@ -32,38 +32,23 @@ log = logging.getLogger("tenuto")
 Work: TypeAlias = Callable[[Driver], T]
 _MOST = 256
 """How many pieces share a transaction at most: a wait for the disk is small against as many, and an answer is not late."""
-_SETTLE = 16
+_SETTLE = 32
 """After as many rounds the driver sees to what is due from time to time."""
 
 
 class Duties(Protocol):
     """What is to be done from time to time, without anybody asking."""
 
+    nap: float
+    """How many seconds may pass after a piece of work, and after each of the next few, before it is asked what is due: to
+    ask each time would cost every append.
+    """
+
     def wait(self) -> float | None:
         """Return in how many seconds something will be due, if nothing is asked before; None if nothing will."""
 
     def due(self) -> Work[Any] | None:
         """Return what is due now."""
-
-
-class _Job:
-    """A piece of work, who waits for it, and how it ended. No work is the last: the thread ends there."""
-
-    __slots__ = ("alone", "bell", "error", "future", "value", "work")
-
-    def __init__(
-        self,
-        work: Work[Any] | None,
-        alone: bool = False,
-        bell: Bell[list[_Job]] | None = None,
-        future: Answer[Any] | None = None,
-    ) -> None:
-        self.work = work
-        self.alone = alone
-        self.bell = bell
-        self.future = future
-        self.value: Any = None
-        self.error: Exception | None = None
 
 
 class _Caught:
@@ -89,36 +74,39 @@ class Worker:
         self._open = open
         self._write = write
         self._duties = duties
-        self._queue: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Job[Any]] = queue.SimpleQueue()
+        self._bell: Bell | None = None
         self._driver: Driver | None = None
         self._stopped = False
-        self._rounds = 0
-        self._done: _Job | None = None
+        self._rounds = _SETTLE
+        self._lone: Job[Any] | None = None
+        self._undone = False
+        self._nap = None if duties is None else duties.nap
+        self._wait: float | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def put(self, work: Work[T], *, alone: bool = False) -> asyncio.Future[T]:
-        """Have something done. `alone`: outside of any transaction; it begins and ends its own."""
+    def put(self, work: Work[T] | None, *, alone: bool = False) -> Job[T]:
+        """Have something done; await what this returns. `alone`: outside of any transaction; it begins and ends its own."""
         if self._stopped:
             raise StoreError("the store is closed")
         loop = asyncio.get_running_loop()
-        future: Answer[T] = Answer(loop)
-        self._queue.put(_Job(work, alone, _BELLS.of(loop), future))
-        return future
+        bell = self._bell
+        if bell is None or bell.loop() is not loop:
+            bell = self._bell = bell_of(loop)
+        job = Job(work, bell, bell.loop, alone)
+        self._queue.put(job)
+        return job
 
     def post(self, work: Work[Any]) -> None:
         """Have something done that nobody waits for."""
-        self._queue.put(_Job(work))
+        self._queue.put(Job(work))
 
-    def stop(self) -> asyncio.Future[None]:
+    def stop(self) -> Job[None]:
         """End the thread and close the connection, when all that was given before is done."""
-        if self._stopped:
-            raise StoreError("the store is closed")
+        last: Job[None] = self.put(None, alone=True)
         self._stopped = True
-        loop = asyncio.get_running_loop()
-        future: Answer[None] = Answer(loop)
-        self._queue.put(_Job(None, True, _BELLS.of(loop), future))
-        return future
+        return last
 
     def join(self) -> None:
         """Wait for the thread to be gone, once `stop` has answered."""
@@ -127,70 +115,87 @@ class Worker:
     # --- in the thread ---
 
     def _run(self) -> None:
-        while self._round():
-            pass
+        going = True
+        while going:
+            with _Caught() as caught:
+                while self._round():
+                    pass
+                going = False
+            if caught.error is not None:
+                self._failed(caught.error)
 
     def _round(self) -> bool:
         """Do what there is to do; tell whether there may be more. In between, this thread holds on to nothing of it."""
-        wait = None if self._duties is None else self._duties.wait()
-        self._tell()
-        if wait == 0:
-            self._see_to_it()
-        jobs = self._taken(wait)
-        if len(jobs) == 1 and not jobs[0].alone:
-            self._lone(jobs[0])
-            self._done = jobs[0]
-        else:
-            self._apart(jobs)
-        self._rounds += 1
-        if not self._rounds % _SETTLE and self._write and self._driver is not None:
+        if self._lone is not None:
             self._tell()
-            self._settle(self._driver)
-        return not jobs or jobs[-1].work is not None
+        job = self._next()
+        if job is None:
+            self._see_to_it()
+            return True
+        self._wait = self._nap
+        more = True
+        if job.alone or not self._queue.empty():
+            more = self._several(job)
+        else:
+            self._do(job)
+        self._rounds -= 1
+        if not self._rounds:
+            self._settle()
+        return more
+
+    def _next(self) -> Job[Any] | None:
+        """Wait for something to do; None if it is time to see to what is due."""
+        try:
+            return self._queue.get(timeout=self._wait)
+        except queue.Empty:
+            return None
 
     def _tell(self) -> None:
         """Answer who gave a lone piece, just before this thread sleeps: who is woken needs the lock that it holds."""
-        job, self._done = self._done, None
+        job, self._lone = self._lone, None
         if job is not None and job.bell is not None:
-            job.bell.ring([job])
+            job.bell.ring(job)
 
-    def _lone(self, job: _Job) -> None:
-        """Do one piece in a transaction of its own. It needs no mark: what goes wrong with it goes wrong with the whole."""
+    def _do(self, job: Job[Any]) -> None:
+        """Do a lone piece in a transaction of its own. It needs no mark: what goes wrong with it goes wrong with the whole.
+
+        An error ends the round (`_failed`): this is asked for every append, and a block around it for its errors has its
+        price.
+        """
         assert job.work is not None
-        at_it = False
-        with _Caught() as caught:
-            driver = self._driver or self._opened()
-            driver.begin(write=self._write)
-            at_it = True
-            job.value = job.work(driver)
-            at_it = False
-            driver.commit()
-        if caught.error is not None:
-            job.value, job.error = None, caught.error
-            with _Caught() as worse:
-                if at_it:
-                    driver.rollback()
-            if not at_it or worse.error is not None:
-                self._close()
-
-    def _taken(self, wait: float | None) -> list[_Job]:
-        """Wait for something to do, and take all there is; nothing if a duty comes first."""
+        self._lone = job
+        driver = self._driver or self._opened()
+        driver.begin(write=self._write)
         try:
-            jobs = [self._queue.get(timeout=wait)]
-        except queue.Empty:
-            return []
+            job.value = job.work(driver)
+        except BaseException:
+            driver.rollback()
+            self._undone = True
+            raise
+        driver.commit()
+
+    def _failed(self, error: Exception) -> None:
+        """See to it that the next round can begin, after a lone piece failed. It is its giver's error."""
+        job, undone, self._undone = self._lone, self._undone, False
+        if job is None:
+            raise error
+        job.value, job.error = None, error
+        if not undone:
+            self._close()
+
+    def _several(self, first: Job[Any]) -> bool:
+        """Do all there is, up to as many as may share a transaction; tell whether there may be more."""
+        jobs = [first]
         while not self._queue.empty() and len(jobs) < _MOST and jobs[-1].work is not None:
             jobs.append(self._queue.get())
-        return jobs
-
-    def _apart(self, jobs: list[_Job]) -> None:
         for alone, some in groupby(jobs, key=lambda job: job.alone):
             if alone:
                 self._each(list(some))
             else:
                 self._together(list(some))
+        return jobs[-1].work is not None
 
-    def _together(self, jobs: list[_Job]) -> None:
+    def _together(self, jobs: list[Job[Any]]) -> None:
         error = self._transaction(jobs)
         if error is not None:
             for job in jobs:
@@ -198,7 +203,7 @@ class Worker:
                 job.error.__cause__ = error
         _answer(jobs)
 
-    def _transaction(self, jobs: list[_Job]) -> Exception | None:
+    def _transaction(self, jobs: list[Job[Any]]) -> Exception | None:
         """Do all of it, or nothing: return what went wrong with the whole."""
         several = len(jobs) > 1
         with _Caught() as caught:
@@ -207,7 +212,7 @@ class Worker:
             for job in jobs:
                 if several:
                     driver.save()
-                _do(job, driver)
+                _done(job, driver)
                 if several and job.error is not None:
                     _undo(driver, job.error)
             if several or jobs[0].error is None:
@@ -218,30 +223,42 @@ class Worker:
             self._close()
         return caught.error
 
-    def _each(self, jobs: list[_Job]) -> None:
+    def _each(self, jobs: list[Job[Any]]) -> None:
         for job in jobs:
             if job.work is None:
                 self._close()
             else:
                 with _Caught() as caught:
-                    _do(job, self._opened())
+                    _done(job, self._opened())
                 job.error = job.error or caught.error
         _answer(jobs)
 
     def _see_to_it(self) -> None:
-        """Duties have nobody who could be told of an error: they are due again, or somebody's next write says it."""
-        work = self._duties.due() if self._duties is not None else None
+        """Do what is due, and find out for how long nothing will be.
+
+        Duties have nobody who could be told of an error: they are due again, or somebody's next write says it.
+        """
+        duties = self._duties
+        if duties is None:
+            return
+        work = duties.due() if duties.wait() == 0 else None
         if work is not None:
-            job = _Job(work)
+            job = Job(work)
             error = self._transaction([job]) or job.error
             if error is not None:
                 log.warning("a store's own work failed, and will be due again: %s", error)
+        self._wait = duties.wait()
 
-    def _settle(self, driver: Driver) -> None:
-        with _Caught() as caught:
-            driver.settle()
-        if caught.error is not None:
-            self._close()
+    def _settle(self) -> None:
+        """See to what is due from time to time, however busy it is."""
+        self._rounds = _SETTLE
+        self._tell()
+        self._see_to_it()
+        if self._write and self._driver is not None:
+            with _Caught() as caught:
+                self._driver.settle()
+            if caught.error is not None:
+                self._close()
 
     def _opened(self) -> Driver:
         if self._driver is None:
@@ -255,7 +272,7 @@ class Worker:
             driver.close()
 
 
-def _do(job: _Job, driver: Driver) -> None:
+def _done(job: Job[Any], driver: Driver) -> None:
     assert job.work is not None
     with _Caught() as caught:
         job.value = job.work(driver)
@@ -270,28 +287,11 @@ def _undo(driver: Driver, error: Exception) -> None:
         raise error
 
 
-def _answer(jobs: list[_Job]) -> None:
+def _answer(jobs: list[Job[Any]]) -> None:
     """Wake each event loop once, however many of its callers are answered."""
-    bells: dict[Bell[list[_Job]] | None, list[_Job]] = {}
+    bells: dict[Bell | None, list[Job[Any]]] = {}
     for job in jobs:
         bells.setdefault(job.bell, []).append(job)
     for bell, mine in bells.items():
         if bell is not None:
-            bell.ring(mine)
-
-
-def _set(jobs: list[_Job]) -> None:
-    for at, job in enumerate(jobs, 1):
-        future = job.future
-        assert future is not None
-        try:
-            if job.error is None:
-                future.give(job.value)
-            else:
-                future.refuse(job.error)
-        except BaseException:  # who was answered ends the program; the others are answered if the loop goes on
-            future.get_loop().call_soon(_set, jobs[at:])
-            raise
-
-
-_BELLS: Bells[list[_Job]] = Bells(_set)
+            bell.ring(*mine)
