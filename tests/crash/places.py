@@ -10,7 +10,7 @@ from pathlib import Path
 
 from crash.apart import Apart
 from real_postgres import Postgres
-from tenuto.store import indexing, postgres, sqlite
+from tenuto.store import indexing, postgres, sqlite, sqlite_log, worker
 from tenuto.store.opening import open_store
 from tenuto.store.sql import SqlStore
 
@@ -20,9 +20,10 @@ QUIET = 1.0
 
 
 def hasten() -> None:
-    """Let what is done once in a while (copying the log) be done several times in a short workload."""
+    """Let what is done once in a while (making room in the log, copying it) be done several times in a short workload."""
     sqlite._LOG_BYTES = 96 * 1024
-    sqlite._LOOK_EVERY = 4
+    sqlite_log.STEP = 24 * 1024
+    worker._SETTLE = 4
 
 
 def set_quiet(seconds: float) -> None:

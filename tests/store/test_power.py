@@ -45,7 +45,6 @@ def disk(folder, monkeypatch):
     monkeypatch.setattr(sqlite, "_LOG_BYTES", 100_000)
     monkeypatch.setattr(worker, "_SETTLE", 4)  # in mid-work, too, and not only when it ends
     monkeypatch.setattr(sqlite_log, "STEP", 30_000)
-    monkeypatch.setattr(sqlite, "STEP", 30_000)
     asyncio.run(_made(folder / "before"))
     with contextlib.closing(_Closing(Disk(folder / "before"))) as closing:
         monkeypatch.setattr(sqlite, "make_room", partial(made_room, closing.disk))

@@ -23,11 +23,12 @@ from pathlib import Path
 from typing import Any
 
 from tenuto.errors import StoreCorrupt, StoreError
+from tenuto.store import sqlite_log
 from tenuto.store.driver import Arg, Driver, Held
 from tenuto.store.locks import Guard, Locks
 from tenuto.store.schema import APPLICATION, MARKER, bring_up, newer, steps_for
 from tenuto.store.sqlite_errors import ERRORS, PATIENCE, name_of, said, spoken
-from tenuto.store.sqlite_log import STEP, full_at, make_room
+from tenuto.store.sqlite_log import full_at, make_room
 from tenuto.store.words import snippet_of, words_in
 
 __all__ = ["SqliteDriver", "SqliteEngine"]
@@ -364,7 +365,7 @@ class SqliteDriver:
         size = full_at(self._log)
         if size is None or size < self._held_up:
             return
-        if size + STEP <= _LOG_BYTES:
+        if size + sqlite_log.STEP <= _LOG_BYTES:
             self._short = True
         elif self._checkpoint("RESTART"):
             self._held_up = 0
