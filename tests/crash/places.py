@@ -23,7 +23,7 @@ def hasten() -> None:
     """Let what is done once in a while (making room in the log, copying it) be done several times in a short workload."""
     sqlite._LOG_BYTES = 96 * 1024
     sqlite_log.STEP = 24 * 1024
-    worker._SETTLE = 4
+    worker._LOOK = worker._SETTLE = 4
 
 
 def set_quiet(seconds: float) -> None:

@@ -265,6 +265,24 @@ def test_a_lease_is_kept_while_its_holder_lives(engine):
     assert asyncio.run(tell()).head == 1
 
 
+def test_a_lease_is_kept_while_others_are_written(engine):
+    """However busy the thread that writes is: it never comes to rest, and never hears that there is nothing to do."""
+
+    async def tell():
+        async with SqlStore(engine, ttl_ms=1200) as store:
+            idle, busy = await store.lease("idle"), await store.lease("busy")
+            seen = set()
+            while len(seen) < 3:
+                busy = await store.append(busy, [draft(question())])
+                [[until]] = await store._read(
+                    lambda driver: driver.rows("SELECT until FROM sessions WHERE id = 'idle'")
+                )
+                seen.add(until)
+            return await store.append(idle, [draft(question())])
+
+    assert asyncio.run(tell()).head == 1
+
+
 def test_what_was_written_can_soon_be_found(engine):
     """By who only looks, too: the words are put where searches look as soon as nobody writes."""
 

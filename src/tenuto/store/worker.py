@@ -32,6 +32,8 @@ log = logging.getLogger("tenuto")
 Work: TypeAlias = Callable[[Driver], T]
 _MOST = 256
 """How many pieces share a transaction at most: a wait for the disk is small against as many, and an answer is not late."""
+_LOOK = 8
+"""After as many rounds it is asked what is due, however busy it is."""
 _SETTLE = 32
 """After as many rounds the driver sees to what is due from time to time."""
 
@@ -40,8 +42,8 @@ class Duties(Protocol):
     """What is to be done from time to time, without anybody asking."""
 
     nap: float
-    """How many seconds may pass after a piece of work, and after each of the next few, before it is asked what is due: to
-    ask each time would cost every append.
+    """How many seconds may pass after a piece of work before it is asked what is due. It is not asked after each: that would
+    cost every append.
     """
 
     def wait(self) -> float | None:
@@ -78,7 +80,7 @@ class Worker:
         self._bell: Bell | None = None
         self._driver: Driver | None = None
         self._stopped = False
-        self._rounds = _SETTLE
+        self._rounds = 0
         self._lone: Job[Any] | None = None
         self._undone = False
         self._nap = None if duties is None else duties.nap
@@ -138,9 +140,9 @@ class Worker:
             more = self._several(job)
         else:
             self._do(job)
-        self._rounds -= 1
-        if not self._rounds:
-            self._settle()
+        self._rounds += 1
+        if not self._rounds % _LOOK:
+            self._look()
         return more
 
     def _next(self) -> Job[Any] | None:
@@ -249,16 +251,16 @@ class Worker:
                 log.warning("a store's own work failed, and will be due again: %s", error)
         self._wait = duties.wait()
 
-    def _settle(self) -> None:
-        """See to what is due from time to time, however busy it is."""
-        self._rounds = _SETTLE
+    def _look(self) -> None:
+        """See to what is due from time to time, and would never be if this thread had always something to do."""
         self._tell()
         self._see_to_it()
-        if self._write and self._driver is not None:
-            with _Caught() as caught:
-                self._driver.settle()
-            if caught.error is not None:
-                self._close()
+        if self._rounds % _SETTLE or not self._write or self._driver is None:
+            return
+        with _Caught() as caught:
+            self._driver.settle()
+        if caught.error is not None:
+            self._close()
 
     def _opened(self) -> Driver:
         if self._driver is None:
