@@ -25,8 +25,9 @@ from tenuto.core.messages import AssistantMessage, Usage, UserMessage
 from tenuto.store.opening import open_store
 
 LENGTHS = (10, 100, 1_000, 10_000)
-APPENDS = 60
+APPENDS = 50
 """In a row: what a store costs that is at work, and not what it costs to wake it."""
+_FAR = 1 << 32
 SESSIONS = 100
 BODY = 4_000
 FLAT = 1.2
@@ -87,36 +88,40 @@ async def appended(store, lease, count: int) -> tuple[object, float, float]:
 
 
 class Bare:
-    """Inserts the same bytes with the same pragmas, and does nothing else: its log becomes longer with every one. `over`:
-    into a log that is long already, and is written over.
+    """Inserts the same bytes with the same pragmas, and does nothing else: its log becomes longer with every one. Another
+    `kind` writes over a log that is long already (`over`), or puts its rows in the middle of the table (`between`).
     """
 
-    def __init__(self, folder: Path, *, over: bool = False) -> None:
-        self._db = sqlite3.connect(folder / ("over.db" if over else "bare.db"), isolation_level=None)
+    def __init__(self, folder: Path, kind: str = "bare") -> None:
+        self._db = sqlite3.connect(folder / f"{kind}.db", isolation_level=None)
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "wal_autocheckpoint=0"):
             self._db.execute(f"PRAGMA {pragma}").fetchall()
         self._db.execute("CREATE TABLE IF NOT EXISTS entries (n INTEGER PRIMARY KEY, body BLOB)")
-        if over:
-            self._db.execute("CREATE TABLE room AS SELECT zeroblob(8000000)")
-            self.copy()
+        [[behind]] = self._db.execute("SELECT max(n) FROM entries WHERE n < ?", (_FAR,)).fetchall()
+        self._at = behind if kind == "between" else None
 
     def copy(self) -> None:
         """Copy the log into the file: it is written over then."""
         self._db.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
 
-    def fill(self, rows: int) -> None:
+    def fill(self, rows: int, behind: int = 0) -> None:
         """Insert so many rows at once: as many as there are in what it is compared with."""
         self._db.execute("BEGIN")
-        self._db.executemany("INSERT INTO entries (body) VALUES (?)", ((draft(at).body,) for at in range(rows)))
+        told = ((behind + at, draft(at).body) for at in range(1, rows + 1))
+        self._db.executemany("INSERT INTO entries (n, body) VALUES (?, ?)", told)
         self._db.execute("COMMIT")
 
     def inserted(self, bodies: list[bytes]) -> float:
         """Insert one by one; return CPU seconds for each."""
         db = self._db
+        places = [None] * len(bodies)
+        if self._at is not None:
+            places = list(range(self._at + 1, self._at + 1 + len(bodies)))
+            self._at += len(bodies)
         start = time.process_time()
-        for body in bodies:
+        for row in zip(places, bodies, strict=True):
             db.execute("BEGIN IMMEDIATE")
-            db.execute("INSERT INTO entries (body) VALUES (?)", (body,))
+            db.execute("INSERT INTO entries (n, body) VALUES (?, ?)", row)
             db.execute("COMMIT")
         return (time.process_time() - start) / len(bodies)
 
@@ -138,19 +143,21 @@ async def by_length(folder: Path, board: Board) -> None:
     """An append to sessions of any length, and bare INSERTs, in turns; the session is as long as it is said to be."""
     async with open_store(folder / "lengths.db") as store:
         leases = {length: await filled(store, f"s{length}", length) for length in LENGTHS}
-        turns = Turns({"bare": 0, "over": 0, **{str(length): 0 for length in LENGTHS}})
+        turns = Turns({"bare": 0, "between": 0, "over": 0, **{str(length): 0 for length in LENGTHS}})
         walls: dict[int, list[float]] = {length: [] for length in LENGTHS}
-        over = Bare(folder, over=True)
-        bare = Bare(folder)
-        for other in (bare, over):
-            other.fill(sum(LENGTHS))
-        bare.close()
-        over.copy()
+        for kind in ("bare", "between"):
+            other = Bare(folder, kind)
+            other.fill(sum(LENGTHS[:-1]))
+            other.fill(LENGTHS[-1], _FAR if kind == "between" else sum(LENGTHS[:-1]))
+            other.close()
+        over = Bare(folder, "over")
+        over.fill(sum(LENGTHS))
         while turns.wanting:
             gc.collect()
+            over.copy()
             beside = calibration()
             costs: dict[str, list[float]] = {name: [] for name in turns.costs}
-            others = {"bare": Bare(folder), "over": over}
+            others = {"bare": Bare(folder), "between": Bare(folder, "between"), "over": over}
             for name in _by_turns(list(turns.costs)):
                 if name in others:
                     costs[name].append(others[name].inserted([draft(at).body for at in range(APPENDS)]))
@@ -159,8 +166,8 @@ async def by_length(folder: Path, board: Board) -> None:
                 leases[length], cpu, wall = await appended(store, leases[length], APPENDS)
                 costs[name].append(cpu)
                 walls[length].append(wall)
-            others["bare"].close()
-            over.copy()
+            for other in ("bare", "between"):
+                others[other].close()
             # what is paid now and then counts
             turns.keep({name: [statistics.fmean(found)] for name, found in costs.items()}, beside)
         over.close()
@@ -173,9 +180,13 @@ async def by_length(folder: Path, board: Board) -> None:
             name = f"checkpoint at {length:,} entries: an append / at {LENGTHS[0]}"
             told = {"unit": "us CPU", "scale": 1e6}
             board.add(turns.judged(name, str(length), str(LENGTHS[0]), goal=FLAT, detail=detail, **told))
-        board.add(turns.judged("checkpoint: an append / a bare INSERT", "1000", "bare", goal=BARE, **told))
-        name = "checkpoint: an append / a bare INSERT into a log that is written over"
-        board.add(turns.judged(name, "1000", "over", goal=None, **told))
+        for name, ours, other, goal in (
+            ("to the newest session / a bare INSERT", LENGTHS[-1], "bare", BARE),
+            ("to an older session / a bare INSERT in the middle of its table", LENGTHS[-2], "between", BARE),
+            ("to an older session / a bare INSERT", LENGTHS[-2], "bare", None),
+            ("to the newest session / a bare INSERT into a log that is written over", LENGTHS[-1], "over", None),
+        ):
+            board.add(turns.judged(f"checkpoint: an append {name}", str(ours), other, goal=goal, **told))
 
 
 def _by_turns(names: list[str]) -> Iterator[str]:
@@ -195,7 +206,7 @@ async def young(folder: Path, board: Board) -> None:
             other = Bare(Path(name))
             async with open_store(Path(name) / "new.db") as store:
                 lease = await store.append(await store.lease("new"), [draft(0)])
-                for who in _by_turns(["bare", "ours", "bare", "ours"]):
+                for who in (*_by_turns(["bare", "ours"]), *_by_turns(["ours", "bare"])):
                     if who == "bare":
                         costs[who].append(other.inserted([draft(at).body for at in range(APPENDS)]))
                     else:
