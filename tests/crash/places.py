@@ -16,7 +16,7 @@ from tenuto.store.sql import SqlStore
 
 DRIVERS = {"sqlite": sqlite.SqliteDriver, "postgres": postgres.PostgresDriver}
 KINDS = tuple(DRIVERS)
-QUIET = 1.0
+QUIET = indexing._QUIET
 
 
 def hasten() -> None:

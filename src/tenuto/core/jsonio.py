@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
-from json.decoder import scanstring  # type: ignore[attr-defined]  # typeshed leaves it out; json itself exports it
 from typing import Any, NoReturn, TypeVar
 
 import msgspec
@@ -140,7 +139,7 @@ def _slow_members(text: str) -> dict[str, Raw]:
     while True:
         if text[at : at + 1] != '"':
             raise JsonError(f"expected a key at character {at}")
-        key, at = scanstring(text, at + 1, True)
+        key, at = _scanner.raw_decode(text, at)
         at = _skip(text, at)
         if text[at : at + 1] != ":":
             raise JsonError(f"expected ':' at character {at}")

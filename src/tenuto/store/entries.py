@@ -49,7 +49,6 @@ SELECT seq, id, at, fence, kind, body, digest, version FROM entries WHERE place 
 _FETCH = "SELECT data FROM blobs WHERE digest = ?"
 _KEPT_APART = 5
 _DIGEST = 6
-_encode = msgspec.json.Encoder().encode
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
@@ -103,7 +102,7 @@ def _moved(
         meta.updated_at,
         status if status.isprintable() else clean(status),
         agent if agent.isprintable() else clean(agent),
-        bytearray(_written(meta)),
+        bytearray(jsonio.encode(meta)),
         n,
         lease.session,
         head,
@@ -111,16 +110,6 @@ def _moved(
         lease.owner,
     )
     return meta if driver.change(_MOVE, row) else None
-
-
-def _written(meta: SessionMeta) -> bytes:
-    """Write a summary. It is made of texts and whole numbers: of all that JSON cannot say, only half characters can be in
-    it.
-    """
-    try:
-        return _encode(meta)
-    except UnicodeEncodeError:
-        return jsonio.encode(meta)
 
 
 def _row_of(driver: Driver, lease: Lease, n: int, seq: int, draft: Draft) -> tuple[Arg, ...]:

@@ -32,9 +32,9 @@ class Job(msgspec.Struct, Generic[T], eq=False):
     bell: Bell | None = None
     """Of the loop in which it is awaited; None if nobody does."""
     get_loop: Callable[[], asyncio.AbstractEventLoop | None] | None = None
-    """As its bell has it."""
+    """As its bell has it: a task asks where it belongs, for each."""
     alone: bool = False
-    value: T | None = None
+    value: Any = None
     error: Exception | None = None
     """How it ended, as its thread says before it rings."""
     answered: bool = False
@@ -59,7 +59,8 @@ class Job(msgspec.Struct, Generic[T], eq=False):
             yield self
         else:
             self.result()
-        return self.value  # type: ignore[return-value]  # it is a T as soon as it is answered without an error
+        value: T = self.value
+        return value
 
     def add_done_callback(self, wake: Callable[[Any], object], *, context: Context) -> None:
         """Take note of the task that waits."""

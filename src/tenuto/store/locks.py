@@ -26,7 +26,6 @@ from tenuto.store.driver import Held
 __all__ = ["Guard", "Locks"]
 
 _EXCLUSIVE, _SHARED, _AT_ONCE, _FREE = 2, 1, 4, 8  # the numbers of LOCK_EX, LOCK_SH, LOCK_NB, LOCK_UN everywhere
-_SHARED_AT_ONCE = _SHARED | _AT_ONCE
 _MODE = 0o600
 
 
@@ -161,15 +160,8 @@ class Guard:
         _OPEN.add(self)
 
     def share(self) -> bool:
-        """Lock it with all other writers; tell whether that went. This is asked for every append: it is to cost little."""
-        file = self._file
-        if file < 0 or flock is None:
-            return self._take(_SHARED_AT_ONCE)
-        try:
-            flock(file, _SHARED_AT_ONCE)
-        except BlockingIOError:
-            return False
-        return True
+        """Lock it with all other writers; tell whether that went."""
+        return self._take(_SHARED | _AT_ONCE)
 
     def alone(self) -> bool:
         """Lock it against everybody; tell whether that went."""

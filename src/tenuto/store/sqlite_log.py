@@ -8,13 +8,14 @@ not carry the salts of its header (https://www.sqlite.org/fileformat2.html#walfo
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 __all__ = ["STEP", "full_at", "make_room"]
 
+_LOG = logging.getLogger("tenuto")
 STEP = 1024 * 1024
 _LEFT = 64 * 1024 * 1024
 """On a disk with less than this, the log is as long as it must be."""
@@ -26,7 +27,8 @@ def full_at(log: Path) -> int | None:
     """Return how long the log is, if what is written in it comes near its end; None if not, or if it cannot be read now."""
     try:
         file = os.open(log, os.O_RDONLY | _BINARY)
-    except OSError:
+    except OSError as exc:
+        _LOG.debug("%s cannot be looked at now: %s", log, exc)
         return None
     try:
         size = os.fstat(file).st_size
@@ -45,7 +47,7 @@ def make_room(log: Path, most: int) -> None:
     size = full_at(log)
     if size is None or size + STEP > most:
         return
-    with suppress(OSError):
+    try:
         file = os.open(log, os.O_WRONLY | _BINARY)
         try:
             if _is_roomy(file):
@@ -53,6 +55,8 @@ def make_room(log: Path, most: int) -> None:
                 os.write(file, bytes(STEP))
         finally:
             os.close(file)
+    except OSError as exc:
+        _LOG.debug("%s has no more room: %s", log, exc)
 
 
 def _is_roomy(file: int) -> bool:
