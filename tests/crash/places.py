@@ -23,7 +23,7 @@ def hasten() -> None:
     """Let what is done once in a while (making room in the log, copying it) be done several times in a short workload."""
     sqlite._LOG_BYTES = 96 * 1024
     sqlite_log.STEP = 24 * 1024
-    worker._LOOK = worker._SETTLE = 4
+    worker._LOOK = 4
 
 
 def set_quiet(seconds: float) -> None:
@@ -37,7 +37,7 @@ def quick_folder() -> str | None:
     return str(quick) if quick.is_dir() and os.access(quick, os.W_OK) else None
 
 
-MADE = ("sessions", "entries", "blobs", "words")
+MADE = ("sessions", "entries", "ids", "blobs", "words")
 """The tables that are emptied for the next experiment."""
 
 

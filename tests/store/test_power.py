@@ -43,8 +43,7 @@ def folder():
 def disk(folder, monkeypatch):
     """A disk with a store on it that copies its log often."""
     monkeypatch.setattr(sqlite, "_LOG_BYTES", 100_000)
-    monkeypatch.setattr(worker, "_LOOK", 4)
-    monkeypatch.setattr(worker, "_SETTLE", 4)  # in mid-work, too, and not only when it ends
+    monkeypatch.setattr(worker, "_LOOK", 4)  # in mid-work, too, and not only when it ends
     monkeypatch.setattr(sqlite_log, "STEP", 30_000)
     asyncio.run(_made(folder / "before"))
     with contextlib.closing(_Closing(Disk(folder / "before"))) as closing:

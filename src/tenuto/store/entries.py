@@ -8,32 +8,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
-from tenuto.core import jsonio, stored
-from tenuto.core.journal import Draft, Entry, SessionMeta, Strange, digest_of
+from tenuto.core import stored
+from tenuto.core.journal import Draft, Entry, Strange, digest_of
 from tenuto.core.jsonio import JsonError
 from tenuto.errors import SessionNotFound, StoreCorrupt, StoreError
 from tenuto.store.driver import Arg, Driver
-from tenuto.store.leases import Leases, lost, meta_of
+from tenuto.store.leases import Holding, Leases, lost
 from tenuto.store.protocol import BLOB, ID, Lease
-from tenuto.store.schema import place_of
+from tenuto.store.schema import ENTRY, place_of, seq_of
+from tenuto.store.shelf import Row
+from tenuto.store.summaries import TAIL, act_of, clean, row_of, summary, tell
 
-__all__ = ["Branch", "append", "branch_of", "clean", "damaged", "read", "rows_of"]
+__all__ = ["append", "damaged", "found", "read", "rows_of"]
 
-_LOOK = "SELECT n, head, fence, owner, meta FROM sessions WHERE id = ?"
-_MOVE = """
-UPDATE sessions SET head = ?, until = ?, created_at = ?, updated_at = ?, status = ?, agent = ?, meta = ?
-WHERE n = ? AND id = ? AND head = ? AND fence = ? AND owner = ?
-"""
 _ENTRY = """
-INSERT INTO entries (place, session, seq, id, at, fence, version, kind, digest, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
+INSERT INTO {into} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+""".replace("{into}", ENTRY)
 _BLOB = "INSERT INTO blobs (digest, size, data) VALUES (?, ?, ?) ON CONFLICT (digest) DO NOTHING"
 _SENT = "SELECT id, digest FROM entries WHERE place > ? AND place <= ? ORDER BY place"
-_BRANCH = "SELECT n, head, parent, forked_at, meta FROM sessions WHERE id = ?"
 _CHAIN = """
 WITH RECURSIVE chain (n, id, parent, forked_at, depth) AS (
     SELECT n, id, parent, forked_at, 0 FROM sessions WHERE id = ?
@@ -54,153 +50,155 @@ _DIGEST = 6
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def append(driver: Driver, leases: Leases, lease: Lease, drafts: Sequence[Draft]) -> Lease:
-    """Add entries behind the head, in the transaction that is open. The condition is the database's to judge."""
+def append(driver: Driver, leases: Leases, lease: Lease, drafts: Sequence[Draft]) -> Lease | None:
+    """Add entries behind the head, in the transaction that is open. Whether head, fence and owner are what the lease says is
+    the database's to judge. The session's row is left alone as long as it may be (`summaries`). None: the transaction may
+    be one statement only, and that does not do.
+    """
     holding = leases.held.get(lease.owner)
-    until, at = leases.until(driver), lease.head
-    meta = None
-    if holding is not None and holding.head == at and holding.fence == lease.fence:
-        n = holding.n
-        meta = _moved(driver, lease, n, holding.meta, drafts, until)
-    if meta is None:
-        n, head, before = _looked(driver, lease)
-        if head != at:
-            return _sent_again(driver, lease, n, head, drafts, until)
-        meta = _moved(driver, lease, n, before, drafts, until)
-        if meta is None:
-            raise lost(lease.session)
-    if len(drafts) == 1:
-        driver.change(_ENTRY, _row_of(driver, lease, n, at + 1, drafts[0]))
-    elif drafts:
-        driver.insert(_ENTRY, [_row_of(driver, lease, n, seq, draft) for seq, draft in enumerate(drafts, at + 1)])
-    head = at + len(drafts)
-    if holding is not None:
-        holding.head, holding.meta = head, meta
+    if holding is not None and (holding.head != lease.head or holding.fence != lease.fence):
+        holding = None
+    rows = None if holding is None else _beside(driver, leases, lease, holding, drafts)
+    if holding is None or rows is None or not driver.add(rows[0]):
+        return None if driver.single else _told(driver, leases, lease, drafts, holding)
+    for row in rows[1:]:
+        if not driver.add(row):
+            raise _doubled(lease.session)
+    for draft in drafts:
+        holding.behind[draft.id] = draft
+    holding.head += len(rows)
+    return msgspec.structs.replace(lease, head=holding.head, until=holding.until)
+
+
+def _beside(
+    driver: Driver, leases: Leases, lease: Lease, holding: Holding, drafts: Sequence[Draft]
+) -> list[tuple[Arg, ...]] | None:
+    """Return what is to be added, if the session's row may stay as it is: what it does not tell of is little and still has
+    its ids in memory, and a list finds the session all the same.
+    """
+    behind, meta, n = holding.behind, holding.meta, holding.n
+    if not 0 < len(drafts) <= TAIL - len(behind) or not leases.last(driver, holding):
+        return None
+    rows: list[tuple[Arg, ...]] = []
+    at = place_of(n, lease.head)
+    for draft in drafts:
+        id, source = draft.id, draft.body
+        if id in behind or len(source) > BLOB or meta.is_moved_by(draft.act):
+            return None
+        rows.append((*_row_of(lease, at + 1, draft, source), *holding.key, at, n, id))
+        at += 1
+    return rows if len(rows) == 1 or len({draft.id for draft in drafts}) == len(rows) else None
+
+
+def _told(driver: Driver, leases: Leases, lease: Lease, drafts: Sequence[Draft], known: Holding | None) -> Lease:
+    """Add entries, and let the session's row tell of them and of all before."""
+    row, until = row_of(driver, lease.session), leases.until(driver)
+    if row is None or (row.fence, row.owner) != (lease.fence, lease.owner):
+        raise lost(lease.session)
+    if row.head != lease.head:
+        return _sent_again(driver, leases, lease, row, drafts)
+    meta = summary(driver, row) if known is None else known.summary()
+    for draft in drafts:
+        meta = meta.after(draft.act, draft.at)
+    at = place_of(row.n, lease.head)
+    driver.insert(
+        _ENTRY, [_row_of(lease, place, draft, _kept(driver, draft)) for place, draft in enumerate(drafts, at + 1)]
+    )
+    head = lease.head + len(drafts)
+    if not tell(driver, row, head, meta):
+        raise _doubled(lease.session)
+    leases.extend(driver, row.n, until)
+    leases.note(lease.owner, head, meta, until)
     return msgspec.structs.replace(lease, head=head, until=until)
 
 
-def _looked(driver: Driver, lease: Lease) -> tuple[int, int, SessionMeta]:
-    """Return number, head and summary, if the lease is still what it was."""
-    rows = driver.rows(_LOOK, (lease.session,))
-    if not rows or rows[0][2:4] != (lease.fence, lease.owner):
-        raise lost(lease.session)
-    n, head, _, _, meta = rows[0]
-    return n, head, meta_of(meta)
+def _kept(driver: Driver, draft: Draft) -> bytes | None:
+    """Return the body as it is kept with its entry: a large one is put in its own place."""
+    if len(draft.body) <= BLOB:
+        return draft.body
+    driver.change(_BLOB, (draft.digest, len(draft.body), draft.body))
+    return None
 
 
-def _moved(
-    driver: Driver, lease: Lease, n: int, meta: SessionMeta, drafts: Sequence[Draft], until: int
-) -> SessionMeta | None:
-    """Move the head; None if it, the fence or the owner is not what the lease says."""
-    for draft in drafts:
-        meta = meta.after(draft.act, draft.at)
-    status, agent, head = meta.status, meta.agent, lease.head
-    row = (
-        head + len(drafts),
-        until,
-        meta.created_at,
-        meta.updated_at,
-        status if status.isprintable() else clean(status),
-        agent if agent.isprintable() else clean(agent),
-        bytearray(jsonio.encode(meta)),
-        n,
-        lease.session,
-        head,
-        lease.fence,
-        lease.owner,
-    )
-    return meta if driver.change(_MOVE, row) else None
-
-
-def _row_of(driver: Driver, lease: Lease, n: int, seq: int, draft: Draft) -> tuple[Arg, ...]:
-    """Return the row of an entry; a large body is put in its own place.
+def _row_of(lease: Lease, place: int, draft: Draft, body: bytes | None) -> tuple[Arg, ...]:
+    """Return the row of an entry.
 
     Bytes go to the database as a `bytearray`: `sqlite3` asks of `bytes`, and not of that, how they are to be adapted,
     and is long about it. SQLite and Postgres keep the same.
     """
-    source = draft.body
-    digest = digest_of(source)
-    body: bytearray | None = None
-    if len(source) <= BLOB:
-        body = bytearray(source)
-    else:
-        driver.change(_BLOB, (digest, len(source), source))
-    kind = draft.kind if draft.kind.isascii() else clean(draft.kind)
-    return place_of(n, seq), lease.session, seq, draft.id, draft.at, lease.fence, draft.version, kind, digest, body
+    kind = draft.kind
+    return (
+        place,
+        lease.session,
+        draft.id,
+        draft.at,
+        lease.fence,
+        draft.version,
+        kind if kind.isascii() else clean(kind),
+        digest_of(draft.body),
+        None if body is None else bytearray(body),
+        seq_of(place),
+    )
 
 
-def _sent_again(driver: Driver, lease: Lease, n: int, head: int, drafts: Sequence[Draft], until: int) -> Lease:
+def _doubled(session: str) -> StoreError:
+    return StoreError(f"session {session!r} has an entry with the id of one of these already")
+
+
+def _sent_again(driver: Driver, leases: Leases, lease: Lease, row: Row, drafts: Sequence[Draft]) -> Lease:
     """The head is not where the lease was used last: either these very entries are there already, or this is a mistake.
 
     If they are, the session is written to all the same: what is answered now has to be on the disk.
     """
-    these = [(draft.id, draft.digest) for draft in drafts]
-    if head < lease.head or driver.rows(_SENT, (place_of(n, lease.head), place_of(n, head))) != these:
+    these, head = [(draft.id, draft.digest) for draft in drafts], row.head
+    if head < lease.head or driver.rows(_SENT, (place_of(row.n, lease.head), place_of(row.n, head))) != these:
         raise StoreError(
             f"session {lease.session!r} has {head} entries, and this lease was last used at {lease.head}: "
             "append with the lease that the last append returned"
         )
-    now = Lease(session=lease.session, owner=lease.owner, fence=lease.fence, head=head, until=until)
-    if _moved(driver, now, n, _looked(driver, lease)[2], (), until) is None:
-        raise lost(lease.session)
-    return now
-
-
-def clean(text: str) -> str:
-    """Return a text that every database takes: for what is listed or looked for, and kept elsewhere as it was."""
-    return jsonio.printable(text).replace("\0", "\ufffd")
+    until = leases.until(driver)
+    leases.extend(driver, row.n, until)
+    return msgspec.structs.replace(lease, head=head, until=until)
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-class Branch(NamedTuple):
-    """What is known of a session's place among others."""
-
-    n: int
-    id: str
-    head: int
-    parent: str
-    forked_at: int
-    meta: SessionMeta
-
-
-def branch_of(driver: Driver, session: str) -> Branch:
+def found(driver: Driver, session: str) -> Row:
     """Look a session up; one that has no entry yet is not there."""
-    rows = driver.rows(_BRANCH, (session,)) if re.fullmatch(ID, session) else []
-    if not rows or not (rows[0][1] or rows[0][2]):
+    row = row_of(driver, session) if re.fullmatch(ID, session) else None
+    if row is None or not (row.told or row.parent):
         raise SessionNotFound(f"there is no session {session[:80]!r}")
-    n, head, parent, forked_at, meta = rows[0]
-    return Branch(n, session, head, parent, forked_at, meta_of(meta))
+    return row
 
 
-def read(driver: Driver, branch: Branch, after: int, upto: int) -> list[Entry]:
+def read(driver: Driver, row: Row, after: int, upto: int) -> list[Entry]:
     """Return the entries behind `after`, up to and with `upto`; raise `StoreCorrupt` if one is missing or unreadable."""
-    rows = list(rows_of(driver, branch, after, upto))
+    rows = list(rows_of(driver, row, after, upto))
     after = max(after, 0)
-    if [row[0] for row in rows] != list(range(after + 1, max(min(upto, branch.head), after) + 1)):
-        raise StoreCorrupt(f"session {branch.id!r} lacks entries; `verify` says which")
+    if [kept[0] for kept in rows] != list(range(after + 1, max(min(upto, row.head), after) + 1)):
+        raise StoreCorrupt(f"session {row.id!r} lacks entries; `verify` says which")
     entries: list[Entry] = []
     load = stored.load_act
     try:
         for seq, id, at, fence, kind, body, digest, version in rows:
             if not isinstance(body, bytes):
                 gone = f"has lost its body ({digest})" if body is None else "has a body that is no bytes"
-                raise StoreCorrupt(f"entry {seq} of session {branch.id!r} {gone}")
+                raise StoreCorrupt(f"entry {seq} of session {row.id!r} {gone}")
             act = load(body)
             called = act.kind if isinstance(act, Strange) else kind
             entries.append(Entry(seq, id, at, fence, called, body, digest, act, version))
     except JsonError as exc:
-        raise StoreCorrupt(f"entry {seq} of session {branch.id!r} cannot be read: {exc}") from exc
+        raise StoreCorrupt(f"entry {seq} of session {row.id!r} cannot be read: {exc}") from exc
     return entries
 
 
-def rows_of(driver: Driver, branch: Branch, after: int, upto: int) -> Iterator[tuple[Any, ...]]:
+def rows_of(driver: Driver, row: Row, after: int, upto: int) -> Iterator[tuple[Any, ...]]:
     """Yield what there is of the entries, as rows, oldest first; a large body that is missing is None."""
-    upto, after = min(upto, branch.head), max(after, 0)
-    chain: list[tuple[int, int]] = [(branch.n, branch.forked_at)]
-    if branch.parent and after < branch.forked_at:
-        chain = [(n, at) for n, at in driver.rows(_CHAIN, (branch.id,))]
+    upto, after = min(upto, row.head), max(after, 0)
+    chain: list[tuple[int, int]] = [(row.n, row.forked_at)]
+    if row.parent and after < row.forked_at:
+        chain = [(n, at) for n, at in driver.rows(_CHAIN, (row.id,))]
     pieces: list[tuple[int, int]] = []
     for n, forked_at in chain:
         if upto <= after:
@@ -208,8 +206,8 @@ def rows_of(driver: Driver, branch: Branch, after: int, upto: int) -> Iterator[t
         pieces.append((place_of(n, max(after, forked_at)), place_of(n, upto)))
         upto = min(upto, forked_at)
     for first, last in reversed(pieces):
-        for row in driver.rows(_READ, (first, last)):
-            yield row if row[_KEPT_APART] is not None else _fetched(driver, row)
+        for kept in driver.rows(_READ, (first, last)):
+            yield kept if kept[_KEPT_APART] is not None else _fetched(driver, kept)
 
 
 def _fetched(driver: Driver, row: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -220,8 +218,6 @@ def _fetched(driver: Driver, row: tuple[Any, ...]) -> tuple[Any, ...]:
 def damaged(row: tuple[Any, ...]) -> Entry:
     """Make an entry of a row, whatever its body is: for who looks for damage."""
     seq, id, at, fence, kind, body, digest, version = row
-    try:
-        act = stored.load_act(body)
-    except JsonError:
-        act = Strange(kind, "")
-    return Entry(seq, id, at, fence, kind, body, digest, act, version)
+    return Entry(
+        seq, id, at, fence, kind, body if isinstance(body, bytes) else b"", digest, act_of(kind, body), version
+    )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tenuto.store.driver import Driver
-from tenuto.store.shelf import Wanted, asked, is_live
+from tenuto.store.shelf import Row, Wanted, asked
 from tenuto.store.sqlite import SqliteEngine
 
 if TYPE_CHECKING:
@@ -39,9 +39,8 @@ def glimpses(file: Path, wanted: Wanted) -> list[Glimpse]:
     """List sessions, newest first. Raise `StoreError`, `StoreCorrupt` as a store does; a file that is not there is made."""
     limit = max(wanted.limit, 1)
     with _opened(file) as (_, driver):
-        rows = driver.rows(*asked(wanted))
         now = driver.clock()
-    return [_glimpse(row, now) for row in rows[:limit]]
+        return [_glimpse(driver, Row(*row), now) for row in driver.rows(*asked(wanted))[:limit]]
 
 
 def glimpse_of(stored: StoredSession) -> Glimpse:
@@ -87,22 +86,27 @@ _DEFAULTS = {"title": "", "status": "open", "model": "", "message_count": 0, "up
 """What a summary means that does not say otherwise."""
 
 
-def _glimpse(row: tuple[Any, ...], now: int) -> Glimpse:
-    id, _, name, _, _, _, owner, until, pid, host, meta, _ = row
-    holder = f"{pid}@{host}" if is_live(owner, until, now) else ""
-    return Glimpse(id=id, name=name, holder=holder, **_summary(meta))
+def _glimpse(driver: Driver, row: Row, now: int) -> Glimpse:
+    return Glimpse(id=row.id, name=row.name, holder=row.holder(now), **_summary(driver, row))
 
 
-def _summary(meta: bytes) -> dict[str, Any]:
-    """Read a summary. One that is not plain is left to who judges all of them, and can say what is wrong with it."""
+def _summary(driver: Driver, row: Row) -> dict[str, Any]:
+    """Return what a session's entries come to. Where that does not stand in its row in plain words, it is left to who can add
+    up what came since, and can say what is wrong with a summary.
+    """
+    found = _plain(row.meta) if row.told == row.head else None
+    if found is None:
+        from tenuto.store.summaries import summary
+
+        judged = summary(driver, row)
+        found = {name: getattr(judged, name) for name in _DEFAULTS}
+    return found
+
+
+def _plain(meta: bytes) -> dict[str, Any] | None:
     try:
         said = json.loads(meta)
         found = {name: said.get(name, default) for name, default in _DEFAULTS.items()}
     except (ValueError, AttributeError, RecursionError):
-        found = {}
-    if found and all(type(found[name]) is type(default) for name, default in _DEFAULTS.items()):
-        return found
-    from tenuto.store.leases import meta_of
-
-    judged = meta_of(meta)
-    return {name: getattr(judged, name) for name in _DEFAULTS}
+        return None
+    return found if all(type(found[name]) is type(default) for name, default in _DEFAULTS.items()) else None

@@ -13,14 +13,16 @@ from collections.abc import Callable, Iterable
 from tenuto.core import stored
 from tenuto.core.jsonio import JsonError
 from tenuto.store.driver import Driver
-from tenuto.store.entries import Branch, rows_of
-from tenuto.store.leases import meta_of
+from tenuto.store.entries import rows_of
+from tenuto.store.schema import LAST
+from tenuto.store.summaries import row_of, summary, tell
 from tenuto.store.texts import text_of
 
 __all__ = ["Index"]
 
-_LATE = "SELECT id FROM sessions WHERE indexed < head LIMIT ?"
-_STATE = "SELECT n, head, indexed, meta FROM sessions WHERE id = ?"
+_LATE = """
+SELECT id FROM sessions s WHERE indexed < told OR (owner <> '' AND (n << 32) + indexed < {last}) LIMIT ?
+""".replace("{last}", LAST)
 _CLAIM = "UPDATE sessions SET indexed = ? WHERE id = ? AND indexed = ?"
 _PIECE = 64
 """How many entries are indexed in one transaction: whoever appends meanwhile waits for no more."""
@@ -105,16 +107,17 @@ class Index:
 
 
 def _indexed(driver: Driver, session: str) -> int | None:
-    """Index the next entries of one session; None if there are none."""
-    state = driver.rows(_STATE, (session,))
-    if not state or state[0][2] >= state[0][1]:
+    """Index the next entries of one session; None if there are none. Its row is written anyway, and tells of all."""
+    row = row_of(driver, session)
+    if row is None or row.indexed >= row.head:
         return None
-    n, head, before, meta = state[0]
-    upto = min(head, before + _PIECE)
+    before, upto = row.indexed, min(row.head, row.indexed + _PIECE)
     if not driver.change(_CLAIM, (upto, session, before)):
         return 0  # somebody else is at it
-    own = Branch(n, session, head, "", 0, meta_of(meta))
-    texts = [(session, row[0], _text(row[5])) for row in rows_of(driver, own, before, upto)]
+    if row.told < row.head:
+        tell(driver, row, row.head, summary(driver, row))
+    own = row._replace(parent="", forked_at=0)
+    texts = [(session, kept[0], _text(kept[5])) for kept in rows_of(driver, own, before, upto)]
     found = [row for row in texts if row[2]]
     driver.index(found)
     return len(found)

@@ -12,10 +12,12 @@ from tenuto.core.journal import Entry, SessionMeta, session_meta_of, strange_in
 from tenuto.errors import SessionNotFound, StoreError
 from tenuto.store.checks import faults_in
 from tenuto.store.driver import Driver
-from tenuto.store.entries import Branch, branch_of, clean, damaged, read, rows_of
+from tenuto.store.entries import damaged, found, read, rows_of
 from tenuto.store.leases import Leases
 from tenuto.store.protocol import Fault, Stats
-from tenuto.store.schema import VERSION
+from tenuto.store.schema import VERSION, place_of
+from tenuto.store.shelf import Row
+from tenuto.store.summaries import clean, meta_of, summary
 
 __all__ = [
     "archive",
@@ -33,7 +35,7 @@ __all__ = [
 
 _FORK = """
 INSERT INTO sessions (
-    id, head, fence, until, owner, pid, host, place, parent, forked_at, indexed, archived, created_at, updated_at, status,
+    id, told, fence, until, owner, pid, host, place, parent, forked_at, indexed, archived, created_at, updated_at, status,
     agent, name, meta
 ) VALUES (?, ?, 0, 0, '', 0, '', '', ?, ?, ?, 0, ?, ?, ?, ?, '', ?) ON CONFLICT (id) DO NOTHING
 """
@@ -48,18 +50,22 @@ WITH RECURSIVE below (id) AS (
 )
 SELECT id FROM below ORDER BY id
 """
-_REMOVE_ENTRIES = "DELETE FROM entries WHERE session = ?"
+_REMOVE_ENTRIES = "DELETE FROM entries WHERE place > ? AND place < ?"
+_REMOVE_IDS = "DELETE FROM ids WHERE session = ?"
 _REMOVE = "DELETE FROM sessions WHERE id = ?"
-_MEANT = "SELECT id, owner, until FROM sessions WHERE head = 0 AND parent = ''"
+_MEANT = "SELECT id, owner, until FROM sessions WHERE told = 0 AND parent = ''"
 _UNUSED = "SELECT digest, size FROM blobs WHERE digest NOT IN (SELECT digest FROM entries WHERE body IS NULL)"
 _REMOVE_BLOB = "DELETE FROM blobs WHERE digest = ?"
-_THERE = "SELECT id FROM sessions WHERE head > 0 OR parent <> '' ORDER BY id"
-_SESSIONS = "SELECT count(*) FROM sessions WHERE head > 0 OR parent <> ''"
+_THERE = "SELECT id FROM sessions WHERE told > 0 OR parent <> '' ORDER BY id"
+_SESSIONS = "SELECT count(*) FROM sessions WHERE told > 0 OR parent <> ''"
 _ENTRIES = "SELECT count(*) FROM entries"
 _BLOBS = "SELECT count(*), coalesce(sum(size), 0) FROM blobs"
 _FINDABLE = "SELECT count(*) FROM words"
-_WITHOUT = "SELECT session, count(*) FROM entries WHERE session NOT IN (SELECT id FROM sessions) GROUP BY session"
-_OUTSIDE = "SELECT seq FROM entries WHERE session = ? AND (seq > ? OR seq <= ?) ORDER BY seq"
+_WITHOUT = "SELECT session, count(*) FROM entries WHERE (place >> 32) NOT IN (SELECT n FROM sessions) GROUP BY session"
+_OUTSIDE = (
+    "SELECT seq FROM entries WHERE place > ? AND place < ? AND (session <> ? OR seq > ? OR seq <= ?) ORDER BY place"
+)
+_NAMED = "SELECT count(*) FROM ids WHERE session = ?"
 _SHOWN = 5
 
 
@@ -75,16 +81,16 @@ class _Checks(Protocol):
 
 def folded(driver: Driver, session: str, at: int | None) -> tuple[int, SessionMeta]:
     """Return where a session is to be forked, and its summary there. Entries do not change: this needs no write."""
-    branch = branch_of(driver, session)
-    at = branch.head if at is None else at
-    if not 0 <= at <= branch.head:
-        raise ValueError(f"session {session!r} has entries 1 to {branch.head}: it cannot be forked at {at}")
-    return at, branch.meta if at == branch.head else session_meta_of(session, read(driver, branch, 0, at))
+    row = found(driver, session)
+    at = row.head if at is None else at
+    if not 0 <= at <= row.head:
+        raise ValueError(f"session {session!r} has entries 1 to {row.head}: it cannot be forked at {at}")
+    return at, summary(driver, row) if at == row.head else session_meta_of(session, read(driver, row, 0, at))
 
 
 def fork(driver: Driver, session: str, at: int, new: str, meta: SessionMeta) -> str:
     """Add a session that shares another's entries."""
-    branch_of(driver, session)
+    found(driver, session)
     meta = msgspec.structs.replace(meta, id=new)
     times = (meta.created_at, meta.updated_at)
     row = (new, at, session, at, at, *times, clean(meta.status), clean(meta.agent), jsonio.encode(meta))
@@ -95,7 +101,7 @@ def fork(driver: Driver, session: str, at: int, new: str, meta: SessionMeta) -> 
 
 def rename(driver: Driver, session: str, name: str) -> None:
     """Call a session something, if no other is called so."""
-    branch_of(driver, session)
+    found(driver, session)
     if name and driver.rows(_OTHERS, (name, session)):
         raise ValueError(f"another session is called {name!r}")
     driver.change(_RENAME, (name, session))
@@ -103,7 +109,7 @@ def rename(driver: Driver, session: str, name: str) -> None:
 
 def archive(driver: Driver, session: str, archived: bool) -> None:
     """Put a session away, or fetch it back."""
-    branch_of(driver, session)
+    found(driver, session)
     driver.change(_ARCHIVE, (int(archived), session))
 
 
@@ -112,7 +118,7 @@ def archive(driver: Driver, session: str, archived: bool) -> None:
 
 def delete(driver: Driver, leases: Leases, session: str, children: bool) -> tuple[str, ...]:
     """Remove a session, with what was forked off it if that is wanted."""
-    branch_of(driver, session)
+    found(driver, session)
     below = [id for (id,) in driver.rows(_BELOW, (session,))]
     if below and not children:
         some = ", ".join(below[:_SHOWN]) + (", ..." if len(below) > _SHOWN else "")
@@ -120,8 +126,10 @@ def delete(driver: Driver, leases: Leases, session: str, children: bool) -> tupl
     for id in (session, *below):
         leases.is_free(driver, id)
     for id in (session, *below):
+        n = found(driver, id).n
         driver.unindex(id)
-        driver.change(_REMOVE_ENTRIES, (id,))
+        driver.change(_REMOVE_ENTRIES, (place_of(n, 0), place_of(n + 1, 0)))
+        driver.change(_REMOVE_IDS, (n,))
         driver.change(_REMOVE, (id,))
     return (session, *below)
 
@@ -174,28 +182,33 @@ def file_faults(driver: Driver) -> list[Fault]:
 
 def faults(driver: Driver, session: str) -> list[Fault]:
     """Look for damage in one session."""
-    branch = branch_of(driver, session)
-    rows = list(rows_of(driver, branch, 0, branch.head))
-    bare = [Fault(session, row[0], _bodiless(row)) for row in rows if not isinstance(row[5], bytes)]
+    row = found(driver, session)
+    rows = list(rows_of(driver, row, 0, row.head))
+    bare = [Fault(session, kept[0], _bodiless(kept)) for kept in rows if not isinstance(kept[5], bytes)]
     missing = {fault.seq for fault in bare}
-    entries = [damaged((*row[:5], row[5] if isinstance(row[5], bytes) else b"", *row[6:])) for row in rows]
-    found = [fault for fault in faults_in(session, branch.head, entries) if fault.seq not in missing]
-    return [*bare, *found, *(Fault(session, seq, what) for seq, what in _of_the_row(driver, branch, entries, found))]
+    entries = [damaged(kept) for kept in rows]
+    wrong = [fault for fault in faults_in(session, row.head, entries) if fault.seq not in missing]
+    return [*bare, *wrong, *(Fault(session, seq, what) for seq, what in _of_the_row(driver, row, entries, wrong))]
 
 
-def _bodiless(row: tuple[Any, ...]) -> str:
+def _bodiless(kept: tuple[Any, ...]) -> str:
     """SQLite keeps whatever it is given, in whatever column."""
-    return f"has lost its body ({row[6]})" if row[5] is None else "has a body that is no bytes: somebody changed it"
+    return f"has lost its body ({kept[6]})" if kept[5] is None else "has a body that is no bytes: somebody changed it"
 
 
-def _of_the_row(driver: Driver, branch: Branch, entries: list[Entry], found: list[Fault]) -> Iterator[tuple[int, str]]:
-    for (seq,) in driver.rows(_OUTSIDE, (branch.id, branch.head, branch.forked_at)):
-        yield seq, f"stands outside of what is the session's own: {branch.forked_at + 1} to {branch.head}"
-    if branch.parent:
+def _of_the_row(driver: Driver, row: Row, entries: list[Entry], wrong: list[Fault]) -> Iterator[tuple[int, str]]:
+    for (seq,) in driver.rows(_OUTSIDE, (place_of(row.n, 0), place_of(row.n + 1, 0), row.id, row.head, row.forked_at)):
+        yield seq, f"stands outside of what is the session's own: {row.forked_at + 1} to {row.head}"
+    if row.parent:
         try:
-            branch_of(driver, branch.parent)
+            found(driver, row.parent)
         except SessionNotFound:
-            yield 0, f"was forked off {branch.parent!r}, which is gone"
-    readable = not found and not any(strange_in(entries))  # what cannot be read cannot be added up
-    if readable and session_meta_of(branch.id, entries) != branch.meta:
+            yield 0, f"was forked off {row.parent!r}, which is gone"
+    if not row.owner and row.told < row.head:
+        yield row.told + 1, f"is the first of which no list knows: nobody holds the session, which has {row.head}"
+    [[named]] = driver.rows(_NAMED, (row.n,))
+    if named != row.told - row.forked_at:
+        yield 0, f"knows the ids of {named} entries of its own, and tells of {row.told - row.forked_at}"
+    readable = not wrong and not any(strange_in(entries))  # what cannot be read cannot be added up
+    if readable and session_meta_of(row.id, entries[: row.told]) != meta_of(row.meta):
         yield 0, "has a summary that is not what its entries come to"

@@ -41,6 +41,8 @@ _OLDEST = 12  # the first version of the server that will do
 _IDLE_MS = 30_000  # a process that was stopped in mid-transaction does not keep all others waiting for longer
 _TRIES = 5  # lines that may break as soon as they are there: a server that goes down takes a moment to refuse them
 _NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+_ADD = "INSERT INTO {into} SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ? {condition} ON CONFLICT DO NOTHING"
+_ADD = _ADD.replace("{into}", tables.ENTRY).replace("{condition}", tables.HELD)
 _TEXT, _NUMERIC = 25, 1700  # the server's numbers for its types
 _GIVEN = {
     "application_name": "tenuto",
@@ -239,6 +241,7 @@ class PostgresDriver:
         self._pid = 0
         self._now = 0
         self._marked = False
+        self.single = False
 
     # --- transactions ---
 
@@ -266,6 +269,10 @@ class PostgresDriver:
             else:
                 self._marked = False
                 return
+
+    def begin_one(self) -> None:
+        """Begin as ever: with each transaction, things are set, and a lock is taken."""
+        self.begin(write=True)
 
     def commit(self) -> None:
         """End it; what was written is on the server's disk then. Raise `Unsure` if the line broke meanwhile."""
@@ -341,6 +348,10 @@ class PostgresDriver:
             return max(self._live().cursor().execute(numbered(sql), written(args)).rowcount, 0)
         except psycopg.Error as exc:
             raise self._failed(exc) from exc
+
+    def add(self, args: Sequence[Arg]) -> bool:
+        """Insert an entry, if its session is what the caller takes it for; tell whether that was so."""
+        return self.change(_ADD, args) == 1
 
     def insert(self, sql: str, rows: Iterable[Sequence[Arg]]) -> None:
         """Insert several rows by one statement, without waiting for each."""

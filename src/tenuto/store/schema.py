@@ -3,8 +3,8 @@
 A step is never changed once it was released. Each is run in one transaction with the record of it, and adds: tables,
 columns, indexes. Bodies are bytes and are never rewritten; `entries.version` says how to read them.
 
-There is no index on what changes with every entry (`updated_at`, `head`): it would be written with every entry, too, and
-a list of sessions is short enough to be looked through.
+There is no index on what changes with the entries (`updated_at`, `told`): it would be written with them, too, and a list
+of sessions is short enough to be looked through.
 """
 
 from __future__ import annotations
@@ -14,7 +14,21 @@ from typing import Literal, TypeAlias
 from tenuto.errors import StoreError
 from tenuto.store.driver import Driver
 
-__all__ = ["APPLICATION", "MARKER", "VERSION", "Dialect", "bring_up", "newer", "place_of", "steps_for"]
+__all__ = [
+    "APPLICATION",
+    "ENTRY",
+    "HELD",
+    "LAST",
+    "MARKER",
+    "UPDATED",
+    "VERSION",
+    "Dialect",
+    "bring_up",
+    "newer",
+    "place_of",
+    "seq_of",
+    "steps_for",
+]
 
 Dialect: TypeAlias = Literal["sqlite", "postgres"]
 MARKER = "tenuto"
@@ -92,9 +106,22 @@ CREATE TABLE words (
 );
 CREATE INDEX words_found ON words USING gin (found);
 """
+# A session's row is not written with every entry: it tells of those up to `told`, its summary counts these, and `ids` holds
+# their ids, by which no entry is there twice. What came behind them is found where the entries are. Whoever writes by the
+# first version would be wrong about the head, and finds none any more.
+_SECOND = """
+ALTER TABLE sessions RENAME COLUMN head TO told;
+CREATE TABLE ids (
+    session BIGINT NOT NULL,
+    id TEXT NOT NULL,
+    PRIMARY KEY (session, id)
+) {keyed};
+INSERT INTO ids (session, id) SELECT place >> 32, id FROM entries;
+DROP INDEX entries_id;
+"""
 _STEPS: dict[Dialect, tuple[str, ...]] = {
-    "sqlite": (_FIRST + _FIRST_SQLITE,),
-    "postgres": (_FIRST + _FIRST_POSTGRES,),
+    "sqlite": (_FIRST + _FIRST_SQLITE, _SECOND),
+    "postgres": (_FIRST + _FIRST_POSTGRES, _SECOND),
 }
 _SPELLED: dict[Dialect, tuple[tuple[str, str], ...]] = {
     "sqlite": (
@@ -113,11 +140,34 @@ _SPELLED: dict[Dialect, tuple[tuple[str, str], ...]] = {
 }
 VERSION = len(_STEPS["sqlite"])
 """The version of the schema that this library reads and writes."""
+ENTRY = "entries (place, session, id, at, fence, version, kind, digest, body, seq)"
+"""What an entry's row is, in SQL."""
+HELD = """
+FROM sessions WHERE n = ? AND id = ? AND fence = ? AND owner = ? AND (SELECT max(place) FROM entries WHERE place < ?) = ?
+AND NOT EXISTS (SELECT 1 FROM ids WHERE session = ? AND id = ?)
+"""
+"""The condition under which an entry is added, in SQL."""
+LAST = "(SELECT max(e.place) FROM entries e WHERE e.place > (s.n << 32) AND e.place < ((s.n + 1) << 32))"
+"""The place of the last entry of a session `s`, in SQL; NULL if it has none of its own."""
+UPDATED = """
+coalesce((
+    SELECT max(e.at) FROM entries e WHERE s.owner <> '' AND e.place > (s.n << 32) + s.told AND e.place < ((s.n + 1) << 32)
+    AND e.at > s.updated_at
+), s.updated_at)
+"""
+"""When a session `s` was last written, in SQL: only of one that is held there may be entries of which its row does not
+tell.
+"""
 
 
 def place_of(session: int, seq: int) -> int:
     """Return where an entry is kept, by its session's number `n` and its own."""
     return (session << 32) + seq
+
+
+def seq_of(place: int) -> int:
+    """Return an entry's own number, by where it is kept."""
+    return place & 0xFFFF_FFFF
 
 
 def steps_for(dialect: Dialect) -> tuple[tuple[str, ...], ...]:

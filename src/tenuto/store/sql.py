@@ -122,19 +122,21 @@ class SqlStore:
         """Add entries behind the head, all or none."""
         crew, drafts = self._here(), tuple(drafts)
 
-        def work(driver: Driver) -> Lease:
+        def work(driver: Driver) -> Lease | None:
             after = entries.append(driver, crew.leases, lease, drafts)
             crew.index.behind(lease.session)
             return after
 
         try:
             try:
-                return await crew.writer.put(work)
+                after = await crew.writer.put(work, single=len(drafts) == 1)
             except (Broken, Unsure):
-                return await self._again(crew.writer, work)
+                after = await self._again(crew.writer, work)
         except LeaseLost:
             crew.leases.forget(lease.owner)
             raise
+        assert after is not None  # what does not do in one statement is done in more
+        return after
 
     async def renew(self, lease: Lease) -> Lease:
         """Hold on to a lease for its time from now on."""
@@ -180,8 +182,8 @@ class SqlStore:
         """Return the entries, oldest first."""
 
         def work(driver: Driver) -> list[Entry]:
-            branch = entries.branch_of(driver, session)
-            return entries.read(driver, branch, after, branch.head if upto is None else upto)
+            row = entries.found(driver, session)
+            return entries.read(driver, row, after, row.head if upto is None else upto)
 
         return await self._read(work)
 

@@ -26,7 +26,7 @@ from tenuto.errors import StoreCorrupt, StoreError
 from tenuto.store import sqlite_log
 from tenuto.store.driver import Arg, Driver, Held
 from tenuto.store.locks import Guard, Locks
-from tenuto.store.schema import APPLICATION, MARKER, bring_up, newer, steps_for
+from tenuto.store.schema import APPLICATION, ENTRY, HELD, MARKER, bring_up, newer, steps_for
 from tenuto.store.sqlite_errors import ERRORS, PATIENCE, name_of, said, spoken
 from tenuto.store.sqlite_log import full_at, make_room
 from tenuto.store.words import snippet_of, words_in
@@ -48,6 +48,11 @@ _WRITING = (
     f"PRAGMA journal_size_limit={_LOG_MOST}",
     "PRAGMA trusted_schema=0",
 )
+_ADD = "INSERT OR IGNORE INTO {into} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT ? {condition}))"
+_ADD = _ADD.replace("{into}", ENTRY).replace("{condition}", HELD)
+"""Without its condition an entry would have no number, which it needs: so it is ignored. To select all of it instead would
+have SQLite put it down elsewhere before.
+"""
 _FIND = """
 SELECT words.session, words.seq, words.text FROM found JOIN words ON words.n = found.rowid
 WHERE found MATCH ? ORDER BY found.rank, words.n LIMIT ?
@@ -236,6 +241,7 @@ class SqliteDriver:
         self._marked = False
         self._wrote = False
         self._short = guarded  # who makes a file writes little
+        self.single = False
         self._held_up = 0
 
     def begin(self, *, write: bool) -> None:
@@ -257,8 +263,21 @@ class SqliteDriver:
             self._guard.free()
             raise said(self._path, exc) from exc
 
+    def begin_one(self) -> None:
+        """Begin what may be one statement: that is a transaction by itself, which needs neither its beginning nor its end
+        said. Where there is more to be seen to, begin one with both.
+        """
+        if self._db is None or self._short or not self._guard.share():
+            self.begin(write=True)
+        else:
+            self._wrote = self.single = True
+
     def commit(self) -> None:
         """End it; what was written is on the disk."""
+        if self.single:
+            self.single = False
+            self._guard.free()
+            return
         self._marked = False
         try:
             self._run("COMMIT")
@@ -270,7 +289,9 @@ class SqliteDriver:
     def rollback(self) -> None:
         """Undo it."""
         self._marked = False
-        if self._db is not None:
+        if self.single:
+            self.single = False
+        elif self._db is not None:
             try:
                 self._run("ROLLBACK")
             except sqlite3.Error as exc:
@@ -303,6 +324,15 @@ class SqliteDriver:
         try:
             return self._run(sql, args).rowcount
         except ERRORS as exc:
+            raise said(self._path, exc) from exc
+
+    def add(self, args: Sequence[Arg]) -> bool:
+        """Insert an entry, if its session is what the caller takes it for; tell whether that was so."""
+        try:
+            return self._run(_ADD, args).rowcount == 1
+        except ERRORS as exc:
+            if self.single:
+                self._wrote = False  # as after a commit that failed
             raise said(self._path, exc) from exc
 
     def insert(self, sql: str, rows: Iterable[Sequence[Arg]]) -> None:

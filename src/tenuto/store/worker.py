@@ -15,6 +15,7 @@ import copy
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable
 from itertools import groupby
 from types import TracebackType
@@ -32,10 +33,8 @@ log = logging.getLogger("tenuto")
 Work: TypeAlias = Callable[[Driver], T]
 _MOST = 256
 """How many pieces share a transaction at most: a wait for the disk is small against as many, and an answer is not late."""
-_LOOK = 8
-"""After as many rounds it is asked what is due, however busy it is."""
-_SETTLE = 32
-"""After as many rounds the driver sees to what is due from time to time."""
+_LOOK = 32
+"""After as many rounds, or after a nap's time, it is asked what is due, however busy it is."""
 
 
 class Duties(Protocol):
@@ -85,18 +84,21 @@ class Worker:
         self._undone = False
         self._nap = None if duties is None else duties.nap
         self._wait: float | None = None
+        self._looked = 0.0
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def put(self, work: Work[T] | None, *, alone: bool = False) -> Job[T]:
-        """Have something done; await what this returns. `alone`: outside of any transaction; it begins and ends its own."""
+    def put(self, work: Work[T] | None, *, alone: bool = False, single: bool = False) -> Job[T]:
+        """Have something done; await what this returns. `alone`: outside of any transaction; it begins and ends its own.
+        `single`: it asks the driver whether one statement is all it may do, and then gives None if that does not do.
+        """
         if self._stopped:
             raise StoreError("the store is closed")
         loop = asyncio.get_running_loop()
         bell = self._bell
         if bell is None or bell.loop() is not loop:
             bell = self._bell = bell_of(loop)
-        job = Job(work, bell, bell.loop, alone)
+        job = Job(work, bell, bell.loop, alone, single)
         self._queue.put(job)
         return job
 
@@ -141,7 +143,7 @@ class Worker:
         else:
             self._do(job)
         self._rounds += 1
-        if not self._rounds % _LOOK:
+        if not self._rounds % _LOOK or (self._nap is not None and time.monotonic() - self._looked > self._nap):
             self._look()
         return more
 
@@ -167,14 +169,20 @@ class Worker:
         assert job.work is not None
         self._lone = job
         driver = self._driver or self._opened()
-        driver.begin(write=self._write)
+        if job.single:
+            driver.begin_one()
+        else:
+            driver.begin(write=self._write)
         try:
             job.value = job.work(driver)
         except BaseException:
+            self._undone = not driver.single
             driver.rollback()
-            self._undone = True
             raise
         driver.commit()
+        if job.single and job.value is None:
+            job.single = False
+            self._do(job)
 
     def _failed(self, error: Exception) -> None:
         """See to it that the next round can begin, after a lone piece failed. It is its giver's error."""
@@ -249,13 +257,14 @@ class Worker:
             error = self._transaction([job]) or job.error
             if error is not None:
                 log.warning("a store's own work failed, and will be due again: %s", error)
+        self._looked = time.monotonic()
         self._wait = duties.wait()
 
     def _look(self) -> None:
         """See to what is due from time to time, and would never be if this thread had always something to do."""
         self._tell()
         self._see_to_it()
-        if self._rounds % _SETTLE or not self._write or self._driver is None:
+        if not self._write or self._driver is None:
             return
         with _Caught() as caught:
             self._driver.settle()
