@@ -12,10 +12,10 @@ import msgspec
 import tenuto
 from crash import agent_tools
 from crash.agent_judge import AgentJudge, Uncut, entries_of
-from crash.places import DRIVERS, Place
+from crash.places import COMMITS, Place
 from crash.provider import Provider
 from crash.stories import STORIES, session_of
-from crash.tracing import COMMIT, EVENT, Marked, Point, Watched
+from crash.tracing import EVENT, Marked, Point, Watched
 from crash.work import Verdict
 from tenuto.agent import calls
 from tenuto.agent.log import Log
@@ -100,7 +100,7 @@ class AgentWork:
         return (point.file, point.line, point.role) == (TOOLS, PAID, "tool-pay")
 
     def marked(self, kind: str) -> tuple[Marked, ...]:
-        return ((DRIVERS[kind], "commit", COMMIT), (AsyncSession, "tell", EVENT))
+        return (*COMMITS[kind], (AsyncSession, "tell", EVENT))
 
     def play(self, place: Place) -> None:
         STORIES[place.story].begin(place)

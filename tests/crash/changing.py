@@ -18,10 +18,10 @@ from pathlib import Path
 
 from crash.agent_judge import entries_of
 from crash.dialects import _tokens, _unsent, look, pay
-from crash.places import DRIVERS, Place
+from crash.places import COMMITS, Place
 from crash.provider import TAG, Heard, Provider
 from crash.sweep import in_child
-from crash.tracing import COMMIT, EVENT, around, die
+from crash.tracing import EVENT, around, die
 from crash.work import run_opened
 from tenuto import Limits
 from tenuto.agent.agent import AsyncAgent
@@ -130,7 +130,7 @@ def _walked(place: Place, way: Sequence[str], kill: int) -> str:
         if passed[0] == kill:
             die()
 
-    around(((DRIVERS["sqlite"], "commit", COMMIT), (AsyncSession, "tell", EVENT)), told)
+    around((*COMMITS["sqlite"], (AsyncSession, "tell", EVENT)), told)
     return asyncio.run(_gone_on(place, way))
 
 

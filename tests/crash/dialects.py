@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crash.agent_judge import entries_of
-from crash.places import DRIVERS, Place
+from crash.places import COMMITS, Place
 from crash.provider import TAG, Heard, Provider
 from crash.sweep import Started as Child
 from crash.sweep import in_child
-from crash.tracing import COMMIT, EVENT, around, die
+from crash.tracing import EVENT, around, die
 from crash.work import run_opened
 from tenuto import Limits, tool
 from tenuto.agent.agent import AsyncAgent
@@ -157,7 +157,7 @@ def _walked(trip: Trip, kill: int) -> str:
         if passed[0] == kill:
             die()
 
-    around(((DRIVERS["sqlite"], "commit", COMMIT), (AsyncSession, "tell", EVENT)), told)
+    around((*COMMITS["sqlite"], (AsyncSession, "tell", EVENT)), told)
     return asyncio.run(_gone_on(trip))
 
 

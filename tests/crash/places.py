@@ -9,6 +9,7 @@ import uuid
 from pathlib import Path
 
 from crash.apart import Apart
+from crash.tracing import COMMIT, Marked
 from real_postgres import Postgres
 from tenuto.store import indexing, postgres, sqlite, sqlite_log, worker
 from tenuto.store.opening import open_store
@@ -16,6 +17,11 @@ from tenuto.store.sql import SqlStore
 
 DRIVERS = {"sqlite": sqlite.SqliteDriver, "postgres": postgres.PostgresDriver}
 KINDS = tuple(DRIVERS)
+COMMITS: dict[str, tuple[Marked, ...]] = {
+    "sqlite": ((sqlite.SqliteDriver, "commit", COMMIT), (sqlite.SqliteDriver, "add", COMMIT)),
+    "postgres": ((postgres.PostgresDriver, "commit", COMMIT),),
+}
+"""What ends a transaction: in SQLite, an entry may be one by itself."""
 QUIET = indexing._QUIET
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 import tenuto.store
 from crash.judge import Judge
-from crash.places import DRIVERS, Place
+from crash.places import COMMITS, Place
 from crash.tracing import COMMIT, Marked, Point, Watched
 from crash.work import Verdict
 from crash.workload import Voice, played
@@ -65,7 +65,7 @@ class StoreWork:
         return (point.file, point.role, point.which) == (COMMIT, "writer", "before")
 
     def marked(self, kind: str) -> tuple[Marked, ...]:
-        return ((DRIVERS[kind], "commit", COMMIT),)
+        return COMMITS[kind]
 
     def play(self, place: Place) -> None:
         asyncio.run(played(place, Voice(str(place.said))))

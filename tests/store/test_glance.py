@@ -8,6 +8,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +20,7 @@ from tenuto.core.journal import Configured, Replied, Said, SessionMeta, Stopped
 from tenuto.core.messages import AssistantMessage, Usage, UserMessage
 from tenuto.core.stored import drafted
 from tenuto.errors import StoreCorrupt, StoreError
-from tenuto.store.glance import Glimpse, _summary, glimpse_of, glimpses, page
+from tenuto.store.glance import Glimpse, _plain, glimpse_of, glimpses, page
 from tenuto.store.opening import file_of, open_store
 from tenuto.store.shelf import TTL, Wanted, is_live
 from tenuto.store.sql import SqlStore
@@ -35,10 +36,12 @@ def written(store, id, *acts, at=1_000):
     return write()
 
 
+REPLY = Replied(AssistantMessage((Text("Yes."),)), usage=Usage(input_tokens=3, output_tokens=4))
+
+
 async def filled(store):
     """Sessions of many kinds: named, put away, forked, of agents, with odd words in them."""
-    reply = Replied(AssistantMessage((Text("Yes."),)), usage=Usage(input_tokens=3, output_tokens=4))
-    await written(store, "one", Configured("sim/anthropic"), Said(UserMessage("Hello")), reply, Stopped("completed"))
+    await written(store, "one", Configured("sim/anthropic"), Said(UserMessage("Hello")), REPLY, Stopped("completed"))
     await written(store, "two", Configured("sim/古\ud800"), Said(UserMessage('古い "\x1b" \udc00')), at=5_000)
     await written(store, "three", Configured("sim/openai", agent="helper"), Said(UserMessage("Help")), at=3_000)
     await written(store, "four", Configured("sim/openai"), Stopped("failed"), at=4_000)
@@ -74,7 +77,9 @@ def test_it_sees_what_the_store_shows(file):
     async def play():
         async with open_store(file) as store:
             await filled(store)
-            await store.lease("three")
+            lease = await store.lease("three")
+            for at, act in enumerate((Said(UserMessage("Again")), REPLY, Said(UserMessage("And now?")))):
+                lease = await store.append(lease, [drafted(act, id=f"more{at}", at=4_500 + at)])
             for wanted in ASKED:
                 theirs = await seen(store, wanted)
                 assert page(file, wanted) == theirs
@@ -91,6 +96,7 @@ def test_it_sees_what_the_store_shows(file):
 
     assert {"one", "two", "three", "four", "fork"} == set(found)
     assert found["three"].holder
+    assert (found["three"].message_count, found["three"].updated_at) == (4, 4_502)
     assert Glimpse("one", "trip to 東京", "Hello", "completed", "sim/anthropic", 2, 1_003, "") == found["one"]
 
 
@@ -201,8 +207,9 @@ metas = st.builds(
 @settings(max_examples=60)
 @given(metas)
 def test_a_summary_is_read_as_its_writer_meant_it(meta):
-    found = _summary(jsonio.encode(meta))
+    found = _plain(jsonio.encode(meta))
 
+    assert found is not None
     assert found == {name: getattr(meta, name) for name in found}
     assert {"title", "status", "model", "message_count", "updated_at"} == set(found)
 
@@ -210,9 +217,13 @@ def test_a_summary_is_read_as_its_writer_meant_it(meta):
 @pytest.mark.parametrize(
     "raw", [b"", b"[]", b"7", b"{", b'{"title":null}', b'{"status":1}', b'{"updated_at":true}', b"[" * 5000, b"\xff"]
 )
-def test_a_summary_that_is_none_is_refused(raw):
-    with pytest.raises(StoreCorrupt, match="the summary of a session cannot be read"):
-        _summary(raw)
+def test_a_summary_that_is_none_is_refused(file, raw):
+    asyncio.run(open_and_fill(file))
+    with closing(sqlite3.connect(file)) as db, db:
+        db.execute("UPDATE sessions SET meta = ? WHERE id = 'two'", (raw,))
+    for look in (glimpses, page):
+        with pytest.raises(StoreCorrupt, match="the summary of a session cannot be read"):
+            look(file, ASKED[0])
 
 
 # --- what it costs ----------------------------------------------------------------------------------------------------

@@ -105,7 +105,7 @@ class Engine(Protocol):
     """What it is, with its version: `SQLite 3.40.1`."""
 
     def open(self, *, write: bool) -> Driver:
-        """Open a connection; the first that writes brings an older schema up to date.
+        """Open a connection; the first brings an older schema up to date.
 
         Raise `StoreError` for a database that is newer, foreign or cannot be opened, `StoreCorrupt` for a damaged one;
         and never change any of those.

@@ -98,13 +98,14 @@ class PostgresEngine:
         return f"postgresql://{user}{host}{port}/{of.get('dbname', '')}?schema={self.schema}"
 
     def open(self, *, write: bool) -> PostgresDriver:
-        """Open a connection. The first makes the tables; the first that writes brings older ones up to date."""
+        """Open a connection. The first makes the tables, or brings older ones up to date: who reads reads them so, too."""
+        del write  # a line does both
         driver = PostgresDriver(self)
         try:
             driver.begin(write=False)
             found = self._version(driver)
             driver.rollback()
-            if not found or (write and found < tables.VERSION):
+            if found < tables.VERSION:
                 self._bring_up(driver)
         except StoreError:
             driver.close()

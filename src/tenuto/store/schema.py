@@ -1,7 +1,7 @@
 """The tables, and how they came to be what they are: one text for both databases, in numbered steps that only go forward.
 
-A step is never changed once it was released. Each is run in one transaction with the record of it, and adds: tables,
-columns, indexes. Bodies are bytes and are never rewritten; `entries.version` says how to read them.
+A step is never changed once it was released. Each is run in one transaction with the record of it. Bodies are bytes and are
+never rewritten; `entries.version` says how to read them.
 
 There is no index on what changes with the entries (`updated_at`, `told`): it would be written with them, too, and a list
 of sessions is short enough to be looked through.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
+import msgspec
 import pytest
 
-from tenuto.core.journal import Strange, session_meta_of, strange_in
+from tenuto.core.journal import Act, Configured, Stopped, Strange, session_meta_of, strange_in
 from tenuto.errors import LeaseLost, SessionInUse, SessionNotFound, StoreError
 from tenuto.store.protocol import Store
 from tenuto.testing.chapters.stage import Chapter, answer, draft, outcome, question, same, turn, write
@@ -103,6 +104,47 @@ class Appending(Chapter):
         assert shown.meta.message_count == 4
         assert shown.meta.usage.total == 17
         assert (shown.id, shown.head, shown.meta.title) == ("s", 7, "What is the weather in Oslo?")
+
+    async def test_everybody_sees_what_a_holder_has_written_so_far(self, store: Store) -> None:
+        """Entry by entry, in a list, by itself, by its words, as the last, and as what a fork begins with."""
+        other = await self.another()
+        await write(store, "older", question())
+        lease = await store.lease("s")
+        told: list[Act] = [Configured("sim/one", agent="helper"), *turn(), Stopped("completed"), *turn(), *turn()]
+        for act in told:
+            lease = await store.append(lease, [draft(act)])
+            entries = await other.read("s")
+            shown = (await other.sessions()).sessions[0]
+
+            assert shown == await other.session("s")
+            assert (shown.id, shown.head, shown.meta) == ("s", lease.head, session_meta_of("s", entries))
+            assert [
+                found.id for found in (await other.sessions(status=shown.meta.status, agent="helper")).sessions
+            ] == ["s"]
+        assert await other.find("last") == "s"
+        assert {hit.seq for hit in await other.search("rain")} == {e.seq for e in entries if e.act == answer()}
+        fork = await other.session(await other.fork("s"))
+        assert fork.meta == msgspec.structs.replace(shown.meta, id=fork.id)
+        assert await other.verify() == []
+
+    async def test_no_id_is_there_twice_however_far_back(self, store: Store) -> None:
+        """Not of an entry that was written long ago, nor just now; nor by who takes the session over."""
+        other = await self.another()
+        drafts = [draft(question(str(at))) for at in range(40)]
+        lease = await store.lease("s")
+        for one in drafts:
+            lease = await store.append(lease, [one])
+        for _ in range(2):
+            for old in (drafts[0], drafts[20], drafts[38], drafts[39]):
+                for again in ([draft(answer(), id=old.id)], [draft(answer()), draft(answer(), id=old.id)]):
+                    with pytest.raises(StoreError):
+                        await store.append(lease, again)
+            store, lease = other, await other.lease("s", take=True)
+
+        await store.append(lease, [draft(answer())])
+        assert same((await store.read("s"))[:40], drafts)
+        assert (await store.session("s")).head == 41
+        assert await store.verify() == []
 
     async def test_of_two_appends_at_once_one_is_refused(self, store: Store) -> None:
         lease = await store.lease("s")
