@@ -11,14 +11,14 @@ from pathlib import Path
 from crash.apart import Apart
 from crash.tracing import COMMIT, Marked
 from real_postgres import Postgres
-from tenuto.store import indexing, postgres, sqlite, sqlite_log, worker
+from tenuto.store import indexing, postgres, sqlite, sqlite_driver, sqlite_log, worker
 from tenuto.store.opening import open_store
 from tenuto.store.sql import SqlStore
 
-DRIVERS = {"sqlite": sqlite.SqliteDriver, "postgres": postgres.PostgresDriver}
+DRIVERS = {"sqlite": sqlite_driver.SqliteDriver, "postgres": postgres.PostgresDriver}
 KINDS = tuple(DRIVERS)
 COMMITS: dict[str, tuple[Marked, ...]] = {
-    "sqlite": ((sqlite.SqliteDriver, "commit", COMMIT), (sqlite.SqliteDriver, "add", COMMIT)),
+    "sqlite": ((sqlite_driver.SqliteDriver, "commit", COMMIT), (sqlite_driver.SqliteDriver, "add", COMMIT)),
     "postgres": ((postgres.PostgresDriver, "commit", COMMIT),),
 }
 """What ends a transaction: in SQLite, an entry may be one by itself."""
@@ -27,7 +27,7 @@ QUIET = indexing._QUIET
 
 def hasten() -> None:
     """Let what is done once in a while (making room in the log, copying it) be done several times in a short workload."""
-    sqlite._LOG_BYTES = 96 * 1024
+    sqlite_driver._LOG_BYTES = 96 * 1024
     sqlite_log.STEP = 24 * 1024
     worker._LOOK = 4
 

@@ -16,7 +16,8 @@ from tenuto.store.driver import Unsure
 from tenuto.store.postgres import PostgresEngine
 from tenuto.store.protocol import BLOB
 from tenuto.store.sql import SqlStore
-from tenuto.store.sqlite import SqliteDriver, SqliteEngine
+from tenuto.store.sqlite import SqliteEngine
+from tenuto.store.sqlite_driver import SqliteDriver
 from tenuto.store.summaries import TAIL
 from tenuto.testing.chapters.stage import answer, draft, question, same, turn, write
 

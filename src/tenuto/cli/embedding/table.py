@@ -19,7 +19,7 @@ from pathlib import Path
 from tenuto.cli.embedding.items import Item
 from tenuto.cli.embedding.keeping import Answered, Kept, packed
 from tenuto.errors import StoreError
-from tenuto.store.sqlite import SqliteDriver
+from tenuto.store.sqlite_driver import SqliteDriver
 from tenuto.store.sqlite_errors import PATIENCE, spoken
 
 __all__ = ["Table"]

@@ -125,7 +125,22 @@ class Appending(Chapter):
         assert {hit.seq for hit in await other.search("rain")} == {e.seq for e in entries if e.act == answer()}
         fork = await other.session(await other.fork("s"))
         assert fork.meta == msgspec.structs.replace(shown.meta, id=fork.id)
+        await store.append(lease, [draft(question("Is this a heron?"))])
+        assert [hit.session for hit in await other.search("heron")] == ["s"]
         assert await other.verify() == []
+
+    async def test_of_those_who_write_the_last_is_the_newest(self, store: Store) -> None:
+        other = await self.another()
+        leases = {id: await store.lease(id) for id in ("a", "b", "c")}
+        for id in "abcbacaabbccab":
+            leases[id] = await store.append(leases[id], [draft(question())])
+
+            assert (await other.sessions()).sessions[0].id == id
+            assert await other.find("last") == id
+        pages = [await other.sessions(limit=1)]
+        while pages[-1].next:
+            pages.append(await other.sessions(limit=1, after=pages[-1].next))
+        assert [page.sessions[0].id for page in pages] == ["b", "a", "c"]
 
     async def test_no_id_is_there_twice_however_far_back(self, store: Store) -> None:
         """Not of an entry that was written long ago, nor just now; nor by who takes the session over."""
