@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import shutil
 import sqlite3
 import statistics
 import tempfile
@@ -17,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from bench.results import Board, Result, calibration
-from bench.turns import Turns
+from bench.turns import Turns, apart
 from tenuto.core import stored
 from tenuto.core.blocks import Text, ToolUse
 from tenuto.core.journal import Act, Replied, Said, transcript_of, usage_of
@@ -28,6 +29,7 @@ LENGTHS = (10, 100, 1_000, 10_000)
 APPENDS = 50
 """In a row: what a store costs that is at work, and not what it costs to wake it."""
 _FAR = 1 << 32
+KINDS = ("bare", "between", "over")
 SESSIONS = 100
 BODY = 4_000
 FLAT = 1.2
@@ -88,8 +90,9 @@ async def appended(store, lease, count: int) -> tuple[object, float, float]:
 
 
 class Bare:
-    """Inserts the same bytes with the same pragmas, and does nothing else: its log becomes longer with every one. Another
-    `kind` writes over a log that is long already (`over`), or puts its rows in the middle of the table (`between`).
+    """Inserts the same bytes with the same pragmas, each in a statement that is a transaction by itself, and does nothing
+    else: its log becomes longer with every one. Another `kind` writes over a log that is long already (`over`), or puts
+    its rows in the middle of the table (`between`).
     """
 
     def __init__(self, folder: Path, kind: str = "bare") -> None:
@@ -120,9 +123,7 @@ class Bare:
             self._at += len(bodies)
         start = time.process_time()
         for row in zip(places, bodies, strict=True):
-            db.execute("BEGIN IMMEDIATE")
             db.execute("INSERT INTO entries (n, body) VALUES (?, ?)", row)
-            db.execute("COMMIT")
         return (time.process_time() - start) / len(bodies)
 
     def close(self) -> None:
@@ -139,54 +140,82 @@ def rewritten(folder: Path, transcript: object) -> float:
     return time.perf_counter() - start
 
 
-async def by_length(folder: Path, board: Board) -> None:
+def by_length(folder: Path, board: Board) -> None:
     """An append to sessions of any length, and bare INSERTs, in turns; the session is as long as it is said to be."""
+    asyncio.run(_sessions(folder))
+    names = [*KINDS, *map(str, LENGTHS)]
+    turns = Turns(dict.fromkeys(names))
+    walls: dict[str, list[float]] = {str(length): [] for length in LENGTHS}
+    while turns.wanting:
+        beside = calibration()
+        costs, clock = apart(_lengths_turn, folder, names)
+        turns.keep(costs, beside)
+        for length, found in clock.items():
+            walls[length] += found
+    told = {"unit": "us CPU", "scale": 1e6}
+    for length in LENGTHS[1:]:
+        name = f"checkpoint at {length:,} entries: an append / at {LENGTHS[0]}"
+        whole = rewritten(folder, asyncio.run(_transcript(folder, length)))
+        detail = f"{min(walls[str(length)]) * 1e3:.2f} ms by the clock; the whole as JSON {whole * 1e3:.1f} ms"
+        board.add(turns.judged(name, str(length), str(LENGTHS[0]), goal=FLAT, detail=detail, **told))
+    for name, ours, other, goal in (
+        ("to the newest session / a bare INSERT", LENGTHS[-1], "bare", BARE),
+        ("to an older session / a bare INSERT in the middle of its table", LENGTHS[-2], "between", BARE),
+        ("to an older session / a bare INSERT", LENGTHS[-2], "bare", None),
+        ("to the newest session / a bare INSERT into a log that is written over", LENGTHS[-1], "over", None),
+    ):
+        board.add(turns.judged(f"checkpoint: an append {name}", str(ours), other, goal=goal, **told))
+
+
+async def _sessions(folder: Path) -> None:
+    """Make what each turn begins with."""
     async with open_store(folder / "lengths.db") as store:
-        leases = {length: await filled(store, f"s{length}", length) for length in LENGTHS}
-        turns = Turns({"bare": 0, "between": 0, "over": 0, **{str(length): 0 for length in LENGTHS}})
-        walls: dict[int, list[float]] = {length: [] for length in LENGTHS}
-        for kind in ("bare", "between"):
-            other = Bare(folder, kind)
-            other.fill(sum(LENGTHS[:-1]))
-            other.fill(LENGTHS[-1], _FAR if kind == "between" else sum(LENGTHS[:-1]))
-            other.close()
-        over = Bare(folder, "over")
-        over.fill(sum(LENGTHS))
-        while turns.wanting:
-            gc.collect()
-            over.copy()
-            beside = calibration()
-            costs: dict[str, list[float]] = {name: [] for name in turns.costs}
-            others = {"bare": Bare(folder), "between": Bare(folder, "between"), "over": over}
-            for name in _by_turns(list(turns.costs)):
-                if name in others:
-                    costs[name].append(others[name].inserted([draft(at).body for at in range(APPENDS)]))
-                    continue
-                length = int(name)
-                leases[length], cpu, wall = await appended(store, leases[length], APPENDS)
-                costs[name].append(cpu)
-                walls[length].append(wall)
-            for other in ("bare", "between"):
-                others[other].close()
-            # what is paid now and then counts
-            turns.keep({name: [statistics.fmean(found)] for name, found in costs.items()}, beside)
-        over.close()
-        for length in LENGTHS[1:]:
+        for length in LENGTHS:
+            await store.release(await filled(store, f"s{length}", length))
+    for kind in KINDS:
+        other = Bare(folder, kind)
+        other.fill(sum(LENGTHS[:-1]))
+        other.fill(LENGTHS[-1], _FAR if kind == "between" else sum(LENGTHS[:-1]))
+        other.close()
+
+
+async def _transcript(folder: Path, length: int) -> object:
+    async with open_store(folder / "lengths.db") as store:
+        return transcript_of(await store.read(f"s{length}"))
+
+
+def _lengths_turn(folder: Path, names: list[str]) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    """Take a turn, on copies: return CPU seconds of an append by name, and seconds by the clock."""
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        for kept in folder.glob("*.db"):
+            shutil.copyfile(kept, Path(name) / kept.name)
+        return asyncio.run(_lengths_turned(Path(name), names))
+
+
+async def _lengths_turned(here: Path, names: list[str]) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    costs: dict[str, list[float]] = {name: [] for name in names}
+    walls: dict[str, list[float]] = {str(length): [] for length in LENGTHS}
+    others = {kind: Bare(here, kind) for kind in KINDS}
+    others["over"].inserted([draft(at).body for at in range(LENGTHS[2])])
+    others["over"].copy()
+    async with open_store(here / "lengths.db") as store:
+        leases = {str(length): await store.lease(f"s{length}") for length in LENGTHS}
+        gc.collect()
+        for name in _by_turns(names):
+            if name in others:
+                costs[name].append(others[name].inserted([draft(at).body for at in range(APPENDS)]))
+                continue
+            leases[name], cpu, wall = await appended(store, leases[name], APPENDS)
+            costs[name].append(cpu)
+            walls[name].append(wall)
+        for length, lease in leases.items():
             entries = await store.read(f"s{length}")
-            if len(entries) != leases[length].head:
-                raise SystemExit(f"{len(entries)} entries came back of {leases[length].head}")
-            whole = rewritten(folder, transcript_of(entries))
-            detail = f"{min(walls[length]) * 1e3:.2f} ms by the clock; the whole as JSON {whole * 1e3:.1f} ms"
-            name = f"checkpoint at {length:,} entries: an append / at {LENGTHS[0]}"
-            told = {"unit": "us CPU", "scale": 1e6}
-            board.add(turns.judged(name, str(length), str(LENGTHS[0]), goal=FLAT, detail=detail, **told))
-        for name, ours, other, goal in (
-            ("to the newest session / a bare INSERT", LENGTHS[-1], "bare", BARE),
-            ("to an older session / a bare INSERT in the middle of its table", LENGTHS[-2], "between", BARE),
-            ("to an older session / a bare INSERT", LENGTHS[-2], "bare", None),
-            ("to the newest session / a bare INSERT into a log that is written over", LENGTHS[-1], "over", None),
-        ):
-            board.add(turns.judged(f"checkpoint: an append {name}", str(ours), other, goal=goal, **told))
+            if len(entries) != lease.head:
+                raise SystemExit(f"{len(entries)} entries came back of {lease.head}")
+    for other in others.values():
+        other.close()
+    # what is paid now and then counts
+    return {name: [statistics.fmean(found)] for name, found in costs.items()}, walls
 
 
 def _by_turns(names: list[str]) -> Iterator[str]:
@@ -195,27 +224,35 @@ def _by_turns(names: list[str]) -> Iterator[str]:
         yield from names[first:] + names[:first]
 
 
-async def young(folder: Path, board: Board) -> None:
+def young(folder: Path, board: Board) -> None:
     """An append to a store that was just made, beside bare INSERTs into a file that was just made."""
     turns = Turns({"bare": 0, "ours": 0})
     while turns.wanting:
-        gc.collect()
         beside = calibration()
-        costs: dict[str, list[float]] = {name: [] for name in turns.costs}
-        with tempfile.TemporaryDirectory(dir=folder) as name:
-            other = Bare(Path(name))
-            async with open_store(Path(name) / "new.db") as store:
-                lease = await store.append(await store.lease("new"), [draft(0)])
-                for who in (*_by_turns(["bare", "ours"]), *_by_turns(["ours", "bare"])):
-                    if who == "bare":
-                        costs[who].append(other.inserted([draft(at).body for at in range(APPENDS)]))
-                    else:
-                        lease, cpu, _ = await appended(store, lease, APPENDS)
-                        costs[who].append(cpu)
-            other.close()
-        turns.keep({name: [statistics.fmean(found)] for name, found in costs.items()}, beside)
+        turns.keep(apart(_young_turn, folder), beside)
     name = "checkpoint: an append to a new store / a bare INSERT into a new file"
     board.add(turns.judged(name, "ours", "bare", goal=BARE, unit="us CPU", scale=1e6))
+
+
+def _young_turn(folder: Path) -> dict[str, list[float]]:
+    return asyncio.run(_young_turned(folder))
+
+
+async def _young_turned(folder: Path) -> dict[str, list[float]]:
+    costs: dict[str, list[float]] = {"bare": [], "ours": []}
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        other = Bare(Path(name))
+        async with open_store(Path(name) / "new.db") as store:
+            lease = await store.append(await store.lease("new"), [draft(0)])
+            gc.collect()
+            for who in (*_by_turns(["bare", "ours"]), *_by_turns(["ours", "bare"])):
+                if who == "bare":
+                    costs[who].append(other.inserted([draft(at).body for at in range(APPENDS)]))
+                else:
+                    lease, cpu, _ = await appended(store, lease, APPENDS)
+                    costs[who].append(cpu)
+        other.close()
+    return {name: [statistics.fmean(found)] for name, found in costs.items()}
 
 
 async def written(folder: Path, board: Board) -> None:
@@ -291,5 +328,7 @@ async def opened(folder: Path, board: Board) -> None:
 def run(board: Board) -> None:
     """Measure, and add the rows."""
     with tempfile.TemporaryDirectory() as name:
-        for part in (by_length, young, written, at_once, opened):
+        by_length(Path(name), board)
+        young(Path(name), board)
+        for part in (written, at_once, opened):
             asyncio.run(part(Path(name), board))

@@ -56,10 +56,10 @@ def append(driver: Driver, leases: Leases, lease: Lease, drafts: Sequence[Draft]
     be one statement only, and that does not do.
     """
     holding = leases.held.get(lease.owner)
-    if holding is not None and (holding.head != lease.head or holding.fence != lease.fence):
-        holding = None
-    rows = None if holding is None else _beside(driver, leases, lease, holding, drafts)
-    if holding is None or rows is None or not driver.add(rows[0]):
+    if holding is None or holding.head != lease.head or holding.fence != lease.fence:
+        return None if driver.single else _told(driver, leases, lease, drafts, None)
+    rows = _beside(driver, leases, lease, holding, drafts)
+    if rows is None or not driver.add(rows[0]):
         return None if driver.single else _told(driver, leases, lease, drafts, holding)
     for row in rows[1:]:
         if not driver.add(row):

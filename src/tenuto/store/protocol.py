@@ -46,7 +46,8 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     """The right to write a session. `head` is the number of its last entry when the lease was taken or last used.
 
     `owner` tells this holder from all others; `until` is when it lapses, in milliseconds by the store's own clock, unless
-    it is used or renewed before.
+    it is used or renewed before. (Whether each use renews it, or only one that comes when some of its time is gone, is the
+    store's own affair.)
     """
 
     session: str

@@ -84,7 +84,7 @@ class Worker:
         self._undone = False
         self._nap = None if duties is None else duties.nap
         self._wait: float | None = None
-        self._looked = 0.0
+        self._late = float("inf") if duties is None else 0.0
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -143,7 +143,7 @@ class Worker:
         else:
             self._do(job)
         self._rounds += 1
-        if not self._rounds % _LOOK or (self._nap is not None and time.monotonic() - self._looked > self._nap):
+        if not self._rounds % _LOOK or time.monotonic() > self._late:
             self._look()
         return more
 
@@ -257,7 +257,7 @@ class Worker:
             error = self._transaction([job]) or job.error
             if error is not None:
                 log.warning("a store's own work failed, and will be due again: %s", error)
-        self._looked = time.monotonic()
+        self._late = time.monotonic() + duties.nap
         self._wait = duties.wait()
 
     def _look(self) -> None:
