@@ -69,7 +69,8 @@ def draft(at: int, size: int = 400):
     if at % 2:
         blocks = (Text(prose(at, size)), ToolUse(id=f"call_{at}", name="weather", args='{"city": "Oslo"}'))
         act = Replied(AssistantMessage(blocks), usage=Usage(input_tokens=10, output_tokens=5))
-    return stored.drafted(act, id=f"e{at:08}", at=1_700_000_000_000 + at)
+    now = 1_700_000_000_000 + at
+    return stored.drafted(act, id=f"{now:012x}{hash((at, size)) % 2**64:016x}", at=now)  # as an agent's ids are
 
 
 async def filled(store, session: str, count: int, size: int = 400):

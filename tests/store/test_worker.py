@@ -10,10 +10,12 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 
 import pytest
 
 from tenuto.errors import LeaseLost, StoreError
+from tenuto.store import worker
 from tenuto.store.sql import SqlStore
 from tenuto.store.sqlite import SqliteEngine
 from tenuto.testing.chapters.stage import answer, draft, outcome, question, same, write
@@ -281,6 +283,38 @@ def test_a_lease_is_kept_while_others_are_written(engine):
             return await store.append(idle, [draft(question())])
 
     assert asyncio.run(tell()).head == 1
+
+
+def test_a_lease_is_kept_while_something_slow_is_done(engine):
+    """A few pieces of work that take long, one after the other: it is asked in time what is due, not after so many."""
+
+    async def tell():
+        async with SqlStore(engine, ttl_ms=600) as store:
+            lease = await store.lease("s")
+            seen = set()
+            for _ in range(worker._LOOK // 2):
+                await store._write(lambda driver: time.sleep(0.05))
+                [[until]] = await store._read(lambda driver: driver.rows("SELECT until FROM sessions"))
+                seen.add(until)
+            assert len(seen) > 2
+            return await store.append(lease, [draft(question())])
+
+    assert asyncio.run(tell()).head == 1
+
+
+def test_the_log_stays_short_however_much_is_written_in_a_moment(tmp_path):
+    path = tmp_path / "sessions.db"
+
+    async def tell():
+        async with SqlStore(SqliteEngine(path)) as store:
+            lease, longest = await store.lease("s"), 0
+            drafts = [draft(question("x" * 60_000)) for _ in range(300)]
+            for one in drafts:
+                lease = await store.append(lease, [one])
+                longest = max(longest, path.with_name("sessions.db-wal").stat().st_size)
+            return longest
+
+    assert asyncio.run(tell()) < 8_000_000 < path.stat().st_size
 
 
 def test_what_was_written_can_soon_be_found(engine):

@@ -37,8 +37,12 @@ class Clock(msgspec.Struct, frozen=True):
 
 
 def own_clock() -> Clock:
-    """Return the clock of this machine, and ids by chance."""
-    return Clock(lambda: time.time_ns() // 1_000_000, lambda: secrets.token_hex(12))
+    """Return the clock of this machine, and ids by time and chance: those that grow lie side by side in a store."""
+    return Clock(_now, lambda: f"{_now():012x}{secrets.token_hex(8)}")
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
 
 
 class Log:

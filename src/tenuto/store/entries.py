@@ -77,7 +77,7 @@ def _beside(
     its ids in memory, and a list finds the session all the same.
     """
     behind, meta, n = holding.behind, holding.meta, holding.n
-    if not 0 < len(drafts) <= TAIL - len(behind) or not leases.last(driver, holding):
+    if not 0 < len(drafts) <= TAIL - len(behind) or not leases.is_fresh(driver, holding):
         return None
     rows: list[tuple[Arg, ...]] = []
     at = place_of(n, lease.head)

@@ -47,7 +47,8 @@ class Holding:
     """A lease that this store holds, with what its next append would otherwise have to look up.
 
     `meta` is what its row tells, `behind` the entries of which it does not, by their ids, and `head` the last of these, as
-    far as this store knows. `key` is what an append names of the session. They are believed only as far as the database agrees: each append asks it for head, fence and owner.
+    far as this store knows; `key` is what an append names of the session. They are believed only as far as the database
+    agrees: each append asks it for head, fence and owner.
     """
 
     __slots__ = ("behind", "fence", "head", "held", "key", "meta", "n", "owner", "session", "until")
@@ -94,7 +95,7 @@ class Leases:
         """Return when a lease lapses that is used now."""
         return (driver.clock() if self._now is None else self._now()) + self._ttl
 
-    def last(self, driver: Driver, holding: Holding) -> bool:
+    def is_fresh(self, driver: Driver, holding: Holding) -> bool:
         """Tell whether what is held needs no renewal: less than a third of its time is gone."""
         now = driver.clock() if self._now is None else self._now()
         return holding.until - now > self._fresh
