@@ -246,7 +246,7 @@ async def _young_turned(folder: Path) -> dict[str, list[float]]:
         async with open_store(Path(name) / "new.db") as store:
             lease = await store.append(await store.lease("new"), [draft(0)])
             gc.collect()
-            for who in (*_by_turns(["bare", "ours"]), *_by_turns(["ours", "bare"])):
+            for who in (*_by_turns(["bare", "ours"]), *_by_turns(["ours", "bare"])) * 3:
                 if who == "bare":
                     costs[who].append(other.inserted([draft(at).body for at in range(APPENDS)]))
                 else:

@@ -59,6 +59,9 @@ def append(driver: Driver, leases: Leases, lease: Lease, drafts: Sequence[Draft]
     if holding is None or holding.head != lease.head or holding.fence != lease.fence:
         return None if driver.single else _told(driver, leases, lease, drafts, None)
     rows = _beside(driver, leases, lease, holding, drafts)
+    # What can be made before the disk is waited for is: afterwards, this thread has slept, and all it does costs more.
+    head = lease.head + len(drafts)
+    after = msgspec.structs.replace(lease, head=head, until=holding.until)
     if rows is None or not driver.add(rows[0]):
         return None if driver.single else _told(driver, leases, lease, drafts, holding)
     for row in rows[1:]:
@@ -66,8 +69,8 @@ def append(driver: Driver, leases: Leases, lease: Lease, drafts: Sequence[Draft]
             raise _doubled(lease.session)
     for draft in drafts:
         holding.behind[draft.id] = draft
-    holding.head += len(rows)
-    return msgspec.structs.replace(lease, head=holding.head, until=holding.until)
+    holding.head = head
+    return after
 
 
 def _beside(

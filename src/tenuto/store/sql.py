@@ -123,9 +123,8 @@ class SqlStore:
         crew, drafts = self._here(), tuple(drafts)
 
         def work(driver: Driver) -> Lease | None:
-            after = entries.append(driver, crew.leases, lease, drafts)
-            crew.index.behind(lease.session)
-            return after
+            crew.index.behind(lease.session)  # before it is: to look for nothing does no harm
+            return entries.append(driver, crew.leases, lease, drafts)
 
         try:
             try:

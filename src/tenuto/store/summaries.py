@@ -19,7 +19,7 @@ from tenuto.store.shelf import ONE, Row
 
 __all__ = ["TAIL", "act_of", "clean", "meta_of", "row_of", "summary", "tell"]
 
-TAIL = 16
+TAIL = 32
 """How many entries there may be of which the row does not tell."""
 _BEHIND = "SELECT kind, at, body FROM entries WHERE place > ? AND place <= ? ORDER BY place"
 _NAME = """

@@ -33,7 +33,7 @@ log = logging.getLogger("tenuto")
 Work: TypeAlias = Callable[[Driver], T]
 _MOST = 256
 """How many pieces share a transaction at most: a wait for the disk is small against as many, and an answer is not late."""
-_LOOK = 32
+_LOOK = 64
 """After as many rounds, or after a nap's time, it is asked what is due, however busy it is."""
 
 
