@@ -28,6 +28,8 @@ from tenuto.store.opening import open_store
 LENGTHS = (10, 100, 1_000, 10_000)
 APPENDS = 50
 """In a row: what a store costs that is at work, and not what it costs to wake it."""
+PROCESSES = 9
+"""How many turns of an append count: each is in a process of its own, and they differ by a tenth and more."""
 _FAR = 1 << 32
 KINDS = ("bare", "between", "over")
 SESSIONS = 100
@@ -145,7 +147,7 @@ def by_length(folder: Path, board: Board) -> None:
     """An append to sessions of any length, and bare INSERTs, in turns; the session is as long as it is said to be."""
     asyncio.run(_sessions(folder))
     names = [*KINDS, *map(str, LENGTHS)]
-    turns = Turns(dict.fromkeys(names))
+    turns = Turns(dict.fromkeys(names), rounds=PROCESSES)
     walls: dict[str, list[float]] = {str(length): [] for length in LENGTHS}
     while turns.wanting:
         beside = calibration()
@@ -227,7 +229,7 @@ def _by_turns(names: list[str]) -> Iterator[str]:
 
 def young(folder: Path, board: Board) -> None:
     """An append to a store that was just made, beside bare INSERTs into a file that was just made."""
-    turns = Turns({"bare": 0, "ours": 0})
+    turns = Turns({"bare": 0, "ours": 0}, rounds=PROCESSES)
     while turns.wanting:
         beside = calibration()
         turns.keep(apart(_young_turn, folder), beside)

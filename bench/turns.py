@@ -1,7 +1,8 @@
 """Measuring in turns: in each turn everything that is compared runs, one after the other, several times over, and the
-least of each counts. A ratio is of two costs of the same turn; five turns count, with a calibration beside each.
+least of each counts. A ratio is of two costs of the same turn; five turns count (or more, where each is a process of its
+own), with a calibration beside each.
 
-Where the machine was busy with something else in a turn, others are taken, for half as long again as the five took. Those
+Where the machine was busy with something else in a turn, others are taken, for half as long again as these took. Those
 count in which the calibration was least, whatever the figures say.
 """
 
@@ -25,11 +26,12 @@ LEAST = 1.5
 
 class Beside:
     """The calibrations of turns, one after the other, and which of the turns count. `judged`: whether there is a goal, and
-    so a reason to take more turns than five.
+    so a reason to take more turns than `rounds`.
     """
 
-    def __init__(self, *, judged: bool = True) -> None:
+    def __init__(self, *, judged: bool = True, rounds: int = ROUNDS) -> None:
         self._judged = judged
+        self._rounds = rounds
         self._all: list[float] = []
         self._began = time.monotonic()
         self._until = 0.0
@@ -37,22 +39,22 @@ class Beside:
     def add(self, one: float) -> None:
         """Take that of a turn which has just ended."""
         self._all.append(one)
-        if len(self._all) == ROUNDS:
+        if len(self._all) == self._rounds:
             now = time.monotonic()
             self._until = now + max((now - self._began) * MORE, LEAST)
 
     @property
     def wanting(self) -> bool:
         """Whether another turn is to be taken."""
-        if len(self._all) < ROUNDS:
+        if len(self._all) < self._rounds:
             return True
         still = [one for one in self._all if one <= min(self._all) * (1 + STILL)]
-        return self._judged and len(still) < ROUNDS and time.monotonic() < self._until
+        return self._judged and len(still) < self._rounds and time.monotonic() < self._until
 
     @property
     def stillest(self) -> list[int]:
         """Which turns count, by number: those with the least calibrations."""
-        return sorted(sorted(range(len(self._all)), key=self._all.__getitem__)[:ROUNDS])
+        return sorted(sorted(range(len(self._all)), key=self._all.__getitem__)[: self._rounds])
 
     @property
     def counted(self) -> list[float]:
@@ -61,11 +63,11 @@ class Beside:
 
 
 class Turns:
-    """What was found: for each name the costs of the turns, in seconds, and the calibrations."""
+    """What was found: for each name the costs of the turns, in seconds, and the calibrations. `rounds`: how many count."""
 
-    def __init__(self, names: Mapping[str, object], *, judged: bool = True) -> None:
+    def __init__(self, names: Mapping[str, object], *, judged: bool = True, rounds: int = ROUNDS) -> None:
         self.costs: dict[str, list[float]] = {name: [] for name in names}
-        self._beside = Beside(judged=judged)
+        self._beside = Beside(judged=judged, rounds=rounds)
 
     @property
     def wanting(self) -> bool:

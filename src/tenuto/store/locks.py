@@ -25,7 +25,11 @@ from tenuto.store.driver import Held
 
 __all__ = ["Guard", "Locks"]
 
-_EXCLUSIVE, _SHARED, _AT_ONCE, _FREE = 2, 1, 4, 8  # the numbers of LOCK_EX, LOCK_SH, LOCK_NB, LOCK_UN everywhere
+_ALONE, _SHARED, _FREE = (
+    2 | 4,
+    1 | 4,
+    8,
+)  # LOCK_EX and LOCK_SH with LOCK_NB, LOCK_UN: they have these numbers everywhere
 _MODE = 0o600
 
 
@@ -94,7 +98,7 @@ class Locks:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             while True:
                 file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
-                if not _locked(file, _EXCLUSIVE | _AT_ONCE):
+                if not _locked(file, _ALONE):
                     return None
                 if _is_at(file, path):
                     break
@@ -161,11 +165,11 @@ class Guard:
 
     def share(self) -> bool:
         """Lock it with all other writers; tell whether that went."""
-        return self._take(_SHARED | _AT_ONCE)
+        return self._take(_SHARED)
 
     def alone(self) -> bool:
         """Lock it against everybody; tell whether that went."""
-        return self._take(_EXCLUSIVE | _AT_ONCE)
+        return self._take(_ALONE)
 
     def free(self) -> None:
         """Let go."""
