@@ -192,6 +192,7 @@ def _lengths_turn(folder: Path, names: list[str]) -> tuple[dict[str, list[float]
     with tempfile.TemporaryDirectory(dir=folder) as name:
         for kept in folder.glob("*.db"):
             shutil.copyfile(kept, Path(name) / kept.name)
+        os.sync()  # or what was copied is written while the turn is measured
         return asyncio.run(_lengths_turned(Path(name), names))
 
 
