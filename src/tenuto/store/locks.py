@@ -25,11 +25,8 @@ from tenuto.store.driver import Held
 
 __all__ = ["Guard", "Locks"]
 
-_ALONE, _SHARED, _FREE = (
-    2 | 4,
-    1 | 4,
-    8,
-)  # LOCK_EX and LOCK_SH with LOCK_NB, LOCK_UN: they have these numbers everywhere
+# LOCK_EX and LOCK_SH, both with LOCK_NB, and LOCK_UN: they have these numbers everywhere
+_ALONE, _SHARED, _FREE = 2 | 4, 1 | 4, 8
 _MODE = 0o600
 
 
