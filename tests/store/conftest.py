@@ -49,6 +49,19 @@ def own_postgres_url(own_postgres):
     yield from _fresh(own_postgres)
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def engine(request, tmp_path):
+    """Makes an engine at one place, as often as it is called; each process has its own."""
+    if request.param == "sqlite":
+        from tenuto.store.sqlite import SqliteEngine
+
+        return lambda: SqliteEngine(tmp_path / "sessions.db")
+    from tenuto.store.postgres import PostgresEngine
+
+    url = request.getfixturevalue("postgres_url")
+    return lambda: PostgresEngine(url)
+
+
 def _served(place):
     try:
         with using(place) as server:

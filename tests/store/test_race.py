@@ -13,8 +13,6 @@ import select
 import signal
 import warnings
 
-import pytest
-
 from tenuto.errors import LeaseLost, SessionInUse
 from tenuto.store.sql import SqlStore
 from tenuto.testing.chapters.stage import draft, question
@@ -24,19 +22,6 @@ LOST = 4
 """How many writes of zombies have to be refused before it is enough."""
 MOST = 0.2
 """How many seconds a racer is stopped at most: one that was stopped inside of a transaction holds up all others."""
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def engine(request, tmp_path):
-    """Makes an engine at one place; each process has its own."""
-    if request.param == "sqlite":
-        from tenuto.store.sqlite import SqliteEngine
-
-        return lambda: SqliteEngine(tmp_path / "sessions.db")
-    from tenuto.store.postgres import PostgresEngine
-
-    url = request.getfixturevalue("postgres_url")
-    return lambda: PostgresEngine(url)
 
 
 async def race(engine, name, ask, tell):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import os
 import sqlite3
 
 import pytest
@@ -13,22 +15,13 @@ from tenuto.core.messages import UserMessage
 from tenuto.errors import StoreError
 from tenuto.store import schema
 from tenuto.store.driver import Unsure
-from tenuto.store.postgres import PostgresEngine
+from tenuto.store.locks import Guard
 from tenuto.store.protocol import BLOB
 from tenuto.store.sql import SqlStore
 from tenuto.store.sqlite import SqliteEngine
 from tenuto.store.sqlite_driver import SqliteDriver
 from tenuto.store.summaries import TAIL
 from tenuto.testing.chapters.stage import answer, draft, question, same, turn, write
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def engine(request, tmp_path):
-    """Make an engine for one place, as often as it is called."""
-    if request.param == "sqlite":
-        return lambda: SqliteEngine(tmp_path / "sessions.db")
-    url = request.getfixturevalue("postgres_url")
-    return lambda: PostgresEngine(url)
 
 
 def rows(engine, sql, args=()):
@@ -227,6 +220,24 @@ def test_an_append_whose_end_is_not_known(tmp_path, monkeypatch, how, many):
         return await store.verify()
 
     assert played(lambda: SqliteEngine(tmp_path / "sessions.db"), play) == []
+
+
+def test_a_lock_that_cannot_be_had_is_told_in_our_words(tmp_path, monkeypatch):
+    """As some network folders have it; what was written stays, and what comes after is written."""
+
+    async def play(store):
+        lease = await appended(store, await store.lease("s"), question(), question())
+        with monkeypatch.context() as patch:
+            patch.setattr(Guard, "share", refused)
+            with pytest.raises(StoreError, match="No locks available"):
+                await appended(store, lease, question())
+        lease = await appended(store, lease, question())
+        return lease.head, await store.verify()
+
+    def refused(self):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    assert played(lambda: SqliteEngine(tmp_path / "sessions.db"), play) == (3, [])
 
 
 def test_damage_is_found(engine):

@@ -1,7 +1,8 @@
 """A look at which sessions a SQLite file holds, from a thread that waits for it: no event loop, no thread of its own.
 
 `page` gives what a store's `sessions` gives. `glimpses` gives the few words of each that a list of one line a session
-shows, and loads neither the values nor the codecs: most of what it costs to list sessions from a command is loading.
+shows, and loads neither the values nor the codecs, unless one of them is being written: most of what it costs to list
+sessions from a command is loading.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from tenuto.core.jsonio import JsonError
 from tenuto.store.driver import Driver
 from tenuto.store.entries import rows_of
 from tenuto.store.schema import LAST
-from tenuto.store.summaries import row_of, summary, tell
+from tenuto.store.summaries import caught_up, row_of
 from tenuto.store.texts import text_of
 
 __all__ = ["Index"]
@@ -114,8 +114,7 @@ def _indexed(driver: Driver, session: str) -> int | None:
     before, upto = row.indexed, min(row.head, row.indexed + _PIECE)
     if not driver.change(_CLAIM, (upto, session, before)):
         return 0  # somebody else is at it
-    if row.told < row.head:
-        tell(driver, row, row.head, summary(driver, row))
+    caught_up(driver, row)
     own = row._replace(parent="", forked_at=0)
     texts = [(session, kept[0], _text(kept[5])) for kept in rows_of(driver, own, before, upto)]
     found = [row for row in texts if row[2]]

@@ -22,7 +22,7 @@ from tenuto.store.driver import Driver, Engine, Held
 from tenuto.store.protocol import Lease
 from tenuto.store.schema import place_of
 from tenuto.store.shelf import Row, is_live
-from tenuto.store.summaries import row_of, summary, tell
+from tenuto.store.summaries import caught_up, row_of
 
 __all__ = ["Holding", "Leases", "lost"]
 
@@ -93,12 +93,11 @@ class Leases:
 
     def until(self, driver: Driver) -> int:
         """Return when a lease lapses that is used now."""
-        return (driver.clock() if self._now is None else self._now()) + self._ttl
+        return self.now(driver) + self._ttl
 
     def is_fresh(self, driver: Driver, holding: Holding) -> bool:
         """Tell whether what is held needs no renewal: less than a third of its time is gone."""
-        now = driver.clock() if self._now is None else self._now()
-        return holding.until - now > self._fresh
+        return holding.until - self.now(driver) > self._fresh
 
     def extend(self, driver: Driver, n: int, until: int) -> None:
         """Let a lease last longer. The caller has seen that it is held."""
@@ -141,10 +140,7 @@ class Leases:
             changed = driver.change(_TAKE, (until, owner, *self._me, self._place(held), session, row.fence))
             if changed:
                 lease = Lease(session=session, owner=owner, fence=row.fence + 1, head=row.head, until=until)
-                meta = summary(driver, row)
-                if row.told < row.head:
-                    tell(driver, row, row.head, meta)
-                self.held[owner] = Holding(lease, row, meta, held)
+                self.held[owner] = Holding(lease, row, caught_up(driver, row), held)
                 held = None
                 return lease
         finally:
@@ -202,10 +198,7 @@ class Leases:
         """Have a row tell of all entries, since it is written anyway; return the head."""
         row = row_of(driver, session)
         assert row is not None
-        meta = summary(driver, row)
-        if row.told < row.head:
-            tell(driver, row, row.head, meta)
-        self.note(owner, row.head, meta, until)
+        self.note(owner, row.head, caught_up(driver, row), until)
         return row.head
 
     def _kept(self, owner: str) -> str:

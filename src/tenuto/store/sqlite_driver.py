@@ -84,10 +84,14 @@ class SqliteDriver:
         """Begin what may be one statement: that is a transaction by itself, which needs neither its beginning nor its end
         said. Where there is more to be seen to, begin one with both.
         """
-        if self._db is None or self._short or not self._guard.share():
-            self.begin(write=True)
-        else:
+        try:
+            ready = self._db is not None and not self._short and self._guard.share()
+        except OSError as exc:
+            raise said(self._path, exc) from exc
+        if ready:
             self._wrote = self.single = True
+        else:
+            self.begin(write=True)
 
     def commit(self) -> None:
         """End it; what was written is on the disk."""
