@@ -90,6 +90,45 @@ def test_interleaved_thinking_keeps_each_signature():
     assert (call.args, other.args) == ("{}", "{}")
 
 
+COMPACTED = {"type": "compaction", "input_tokens": 100, "output_tokens": 83, "cache_read_input_tokens": 55096}
+ADVISED = {"type": "advisor_message", "model": "other", "input_tokens": 50, "output_tokens": 7}
+ANSWERED = {"type": "message", "input_tokens": 181, "output_tokens": 8, "cache_read_input_tokens": 0}
+
+
+@pytest.mark.parametrize(
+    ("iterations", "expected"),
+    [
+        ([ANSWERED], (181, 0, None, 8)),
+        ([COMPACTED, ANSWERED], (281, 55096, None, 91)),
+        ([COMPACTED, ANSWERED, COMPACTED, ANSWERED], (381, 110192, None, 174)),
+        ([ANSWERED, ADVISED, ANSWERED], (231, 0, None, 15)),
+        ([{**ANSWERED, "model": "a"}, {**ANSWERED, "type": "fallback_message"}], (181, 0, None, 8)),
+        ([{**COMPACTED, "cache_creation_input_tokens": 4}], (281, 55096, 4, 91)),
+        ([{**COMPACTED, "input_tokens": "many"}, 7, {"type": ["compaction"]}], (181, 55096, None, 91)),
+        ("none", (181, 0, None, 8)),
+    ],
+)
+def test_usage_adds_iterations_that_the_totals_leave_out(iterations, expected):
+    totals = {"input_tokens": 181, "output_tokens": 8, "cache_read_input_tokens": 0}
+    usage = {**totals, "iterations": iterations}
+    streamed = stream(sse(start(usage={"input_tokens": 1, "output_tokens": 1}), *end(usage=usage)))
+    whole = read_whole(decoder(), json.dumps(message(usage=usage, stop_reason="end_turn")).encode())
+
+    for reply in (streamed, whole):
+        found = reply.usage
+        counts = (found.input_tokens, found.cache_read_tokens, found.cache_write_tokens, found.output_tokens)
+        assert counts == expected
+        assert json.loads(reply.raw_usage) == usage
+
+
+def test_usage_of_a_paused_compaction_counts_its_iteration():
+    """The totals are zero when the reply stops right after compaction."""
+    usage = {"input_tokens": 0, "output_tokens": 0, "iterations": [COMPACTED]}
+    reply = stream(sse(start(usage={}), *end(usage=usage)))
+
+    assert reply.usage == Usage(input_tokens=100, cache_read_tokens=55096, output_tokens=83)
+
+
 def test_usage_overwrites_key_by_key_and_buckets_do_not_overlap():
     """`message_delta` counts are cumulative; what it does not mention keeps its value."""
     reply = stream(STREAMS["redacted, interleaved"])
