@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from tenuto.core import jsonio
-from tenuto.core.blocks import AnthropicMeta, Block, Marker, Reasoning, ServerToolUse, Text, ToolUse
+from tenuto.core.blocks import AnthropicMeta, Block, Marker, Opaque, Reasoning, ServerToolUse, Text, ToolUse
 from tenuto.core.events import (
     ArgumentsDelta,
     CitationDelta,
@@ -153,7 +153,9 @@ class AnthropicDecoder(Decoder):
         if kind == "error" or name == b"error":
             raise failure(data, provider=self.target.provider.name)
         read = self._frames.get(kind)
-        if read is None:
+        if self._stopped:
+            self._after_the_end(kind, fields, data)
+        elif read is None:
             self.lose("unknown-event", "stream", f"{kind or name.decode('utf-8', 'replace')}: {data[:200]!r}")
         elif self._begun or kind in ("message_start", "ping"):
             beside = [(name, fields[name]) for name in fields if name not in FRAMES.get(kind, fields)]
@@ -161,6 +163,11 @@ class AnthropicDecoder(Decoder):
             self._beside(kind, beside)
         else:
             raise ProtocolError(f"{kind} before message_start", provider=self.target.provider.name, frame=data)
+
+    def _after_the_end(self, kind: str, fields: Fields, data: bytes) -> None:
+        """Record a frame after `message_stop`. A ping, or a second bare `message_stop`, says nothing."""
+        if kind != "ping" and not (kind == "message_stop" and len(fields) == 1):
+            self.lose("after-the-end", "stream", f"{kind}: {data[:200]!r}")
 
     def _beside(self, kind: str, fields: list[tuple[str, Raw]]) -> None:
         """Keep what stands beside the message of its first and last frame; elsewhere a frame has no place for it."""
@@ -291,25 +298,35 @@ class AnthropicDecoder(Decoder):
     # --- deltas -------------------------------------------------------------------------------------------------------
 
     def _misplaced(self, hot: BlockDelta) -> None:
+        """Take a delta of the hot path that its block does not take, or that has no open block."""
         raw = Raw(msgspec.json.encode(hot.delta))
-        if hot.index in self._open:
-            self._keep(self._open[hot.index][0], jsonio.members(raw))
-        else:
+        if self._stopped:
+            self.lose("after-the-end", "stream", f"content_block_delta: {jsonio.as_text(raw)[:200]}")
+        elif hot.index not in self._open:
             self.lose("orphan-delta", f"blocks[{hot.index}]", jsonio.as_text(raw)[:200])
+        else:
+            self._take_delta(hot.index, raw)
 
     def _on_block_delta(self, fields: Fields) -> None:
         index = jsonio.typed(fields["index"], int)
-        delta = jsonio.members(fields["delta"])
-        if index not in self._open:
-            self.lose("orphan-delta", f"blocks[{index}]", jsonio.as_text(fields["delta"])[:200])
-            return
-        slot = self._open[index][0]
-        kind = jsonio.text_of(delta.pop("type", None))
-        read = self._deltas.get(kind)
-        if read is not None:
-            read(self, slot, delta)
+        if index in self._open:
+            self._take_delta(index, fields["delta"])
         else:
-            self._strangely("unknown-delta", f"blocks[{index}]", kind, fields["delta"])
+            self.lose("orphan-delta", f"blocks[{index}]", jsonio.as_text(fields["delta"])[:200])
+
+    def _take_delta(self, index: int, raw: Raw) -> None:
+        """Give a delta to its block. One for another type of block is a `Loss`: sent back, its field is refused."""
+        slot = self._open[index][0]
+        delta = jsonio.members(raw)
+        kind = jsonio.text_of(delta.pop("type", None))
+        read, takers = self._deltas.get(kind, (None, ()))
+        if read is None:
+            self._strangely("unknown-delta", f"blocks[{index}]", kind, raw)
+        elif isinstance(slot.block, takers):
+            read(self, slot, delta)
+        elif not isinstance(slot.block, Marker | Opaque):  # nobody knows which deltas those take
+            self.lose("misplaced-delta", f"blocks[{index}]", jsonio.as_text(raw)[:200])
+            return
         self._keep(slot, delta)
 
     def _keep(self, slot: Slot, delta: Fields) -> None:
@@ -333,47 +350,44 @@ class AnthropicDecoder(Decoder):
         slot.block = msgspec.structs.replace(slot.block, extra=jsonio.object_text(fields))
 
     def _on_text(self, slot: Slot, delta: Fields) -> None:
-        if isinstance(slot.block, Text):
-            piece = jsonio.text_of(delta.pop("text", None))
-            self._parts.grow(slot, piece, TextDelta(piece))
+        piece = jsonio.text_of(delta.pop("text", None))
+        self._parts.grow(slot, piece, TextDelta(piece))
 
     def _on_thinking(self, slot: Slot, delta: Fields) -> None:
-        if isinstance(slot.block, Reasoning):
-            piece = jsonio.text_of(delta.pop("thinking", None))
-            self._parts.grow(slot, piece, ThinkingDelta(piece))
+        piece = jsonio.text_of(delta.pop("thinking", None))
+        self._parts.grow(slot, piece, ThinkingDelta(piece))
 
     def _on_json(self, slot: Slot, delta: Fields) -> None:
-        if isinstance(slot.block, ToolUse | ServerToolUse):
-            piece = jsonio.text_of(delta.pop("partial_json", None))
-            self._parts.grow(slot, piece, ArgumentsDelta(piece))
+        piece = jsonio.text_of(delta.pop("partial_json", None))
+        self._parts.grow(slot, piece, ArgumentsDelta(piece))
 
     def _on_signature(self, slot: Slot, delta: Fields) -> None:
         signature = jsonio.text_of(delta.pop("signature", None))
-        if signature and isinstance(slot.block, Reasoning | Marker):
-            fields = jsonio.members(slot.block.extra) if slot.block.extra else {}
-            fields.pop("signature", None)  # the empty one that the start frame carried
-            if slot.block.meta not in (None, AnthropicMeta(signature)):
-                self.lose("signature-replaced", f"blocks[{slot.index}]", "a second signature came for one block")
-            slot.block = msgspec.structs.replace(
-                slot.block, meta=AnthropicMeta(signature), extra=jsonio.object_text(fields)
-            )
-            self._parts.tell(slot, SignatureDelta(signature))
-        elif signature:
-            delta["signature"] = Raw(jsonio.encode(signature))
+        if not signature:
+            return
+        fields = jsonio.members(slot.block.extra) if slot.block.extra else {}
+        fields.pop("signature", None)  # the empty one that the start frame carried
+        if slot.block.meta not in (None, AnthropicMeta(signature)):
+            self.lose("signature-replaced", f"blocks[{slot.index}]", "a second signature came for one block")
+        slot.block = msgspec.structs.replace(
+            slot.block, meta=AnthropicMeta(signature), extra=jsonio.object_text(fields)
+        )
+        self._parts.tell(slot, SignatureDelta(signature))
 
     def _on_citation(self, slot: Slot, delta: Fields) -> None:
-        if isinstance(slot.block, Text) and "citation" in delta:
-            citation = wire.citation(delta.pop("citation"))
-            fields = jsonio.members(slot.block.extra) if slot.block.extra else {}
-            fields.pop("citations", None)  # the empty list or null that the start frame carried
-            slot.block = msgspec.structs.replace(
-                slot.block, citations=(*slot.block.citations, citation), extra=jsonio.object_text(fields)
-            )
-            self._parts.tell(slot, CitationDelta(citation))
+        if "citation" not in delta:
+            return
+        assert isinstance(slot.block, Text)
+        citation = wire.citation(delta.pop("citation"))
+        fields = jsonio.members(slot.block.extra) if slot.block.extra else {}
+        fields.pop("citations", None)  # the empty list or null that the start frame carried
+        slot.block = msgspec.structs.replace(
+            slot.block, citations=(*slot.block.citations, citation), extra=jsonio.object_text(fields)
+        )
+        self._parts.tell(slot, CitationDelta(citation))
 
     def _on_compaction(self, slot: Slot, delta: Fields) -> None:
-        if not isinstance(slot.block, Marker):
-            return
+        assert isinstance(slot.block, Marker)
         fields = jsonio.members(slot.block.extra) if slot.block.extra else {}
         fields.update(delta)
         written = Raw(jsonio.encode({"type": slot.block.kind, **fields}))
@@ -408,11 +422,12 @@ class AnthropicDecoder(Decoder):
         "message_stop": _on_message_stop,
         "ping": lambda _, __: None,
     }
-    _deltas: ClassVar[dict[str, Callable[[AnthropicDecoder, Slot, Fields], None]]] = {
-        "text_delta": _on_text,
-        "thinking_delta": _on_thinking,
-        "input_json_delta": _on_json,
-        "signature_delta": _on_signature,
-        "citations_delta": _on_citation,
-        "compaction_delta": _on_compaction,
+    _deltas: ClassVar[dict[str, tuple[Callable[[AnthropicDecoder, Slot, Fields], None], tuple[type[Block], ...]]]] = {
+        "text_delta": (_on_text, (Text,)),
+        "thinking_delta": (_on_thinking, (Reasoning,)),
+        "input_json_delta": (_on_json, (ToolUse, ServerToolUse)),
+        "signature_delta": (_on_signature, (Reasoning, Marker)),
+        "citations_delta": (_on_citation, (Text,)),
+        "compaction_delta": (_on_compaction, (Marker,)),
     }
+    """How each delta is read, and the blocks that take it."""

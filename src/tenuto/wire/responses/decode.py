@@ -136,7 +136,9 @@ class ResponsesDecoder(Decoder):
             return
         kind = jsonio.text_of(fields.get("type")) or name.decode("utf-8", "replace")
         handler = self._handlers.get(kind)
-        if handler is not None:
+        if self._ended_well and kind not in PROGRESS and kind != "error":
+            self.lose("after-the-end", kind, jsonio.as_text(data)[:200])
+        elif handler is not None:
             for strange in fields.keys() - EVENT_FIELDS:
                 self._strange("unknown-field", f"{kind}.{strange}", bytes(fields[strange]))
             handler(self, fields)
@@ -175,6 +177,9 @@ class ResponsesDecoder(Decoder):
         return self._output.last() if index is None else index
 
     def _grow(self, piece: Piece) -> None:
+        if self._ended_well:
+            self.lose("after-the-end", f"output[{piece.output_index}]", piece.delta[:200])
+            return
         self._begin()
         kind, block = _GROWTH[type(piece)]
         item = self._items.get(piece.output_index) or self._output.open(piece.output_index, kind)
@@ -268,9 +273,6 @@ class ResponsesDecoder(Decoder):
         self._early = max(self._early, len(jsonio.elements(output)) if bytes(output)[:1] == b"[" else 0)
 
     def _on_end(self, fields: _Fields) -> None:
-        if self._ended_well:
-            self._strange("after-the-end", jsonio.text_of(fields["type"]), bytes(fields["response"]))
-            return
         self._end(jsonio.members(fields["response"]), jsonio.text_of(fields["type"]).removeprefix("response."))
 
     def body(self, data: bytes) -> None:
