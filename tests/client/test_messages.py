@@ -173,7 +173,8 @@ def test_every_part_of_a_question():
 
 @pytest.mark.parametrize("role", ["system", "user", "tool"])
 @pytest.mark.parametrize(
-    "hint", [{"cache": "1h"}, {"cache_control": {"type": "ephemeral", "ttl": "1h"}}, {"cache": "1h", "cache_control": None}]
+    "hint",
+    [{"cache": "1h"}, {"cache_control": {"type": "ephemeral", "ttl": "1h"}}, {"cache": "1h", "cache_control": None}],
 )
 def test_text_part_has_a_cache_lifetime(role, hint):
     part = {"type": "text", "text": "a", **hint}

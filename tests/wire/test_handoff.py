@@ -641,7 +641,9 @@ def test_what_a_block_loses_on_its_way_to_gemini_is_told(block, made, told):
 def test_generated_call_id_is_not_sent_to_another_gemini_model():
     """A reply of gemini-2.5 has no call ids; gemini-3 must not see the ids that the decoder made up."""
     old, new = resolve("google/gemini-2.5-flash"), resolve("google/gemini-3-pro-preview")
-    body = {"candidates": [{"content": {"parts": [{"functionCall": {"name": "f", "args": {}}}]}, "finishReason": "STOP"}]}
+    body = {
+        "candidates": [{"content": {"parts": [{"functionCall": {"name": "f", "args": {}}}]}, "finishReason": "STOP"}]
+    }
     reply = read_whole(DECODERS["gemini"](old, seed="x"), json.dumps(body).encode())
     (call,) = reply.message.tool_calls()
     messages = (HI, reply.message, ToolResults((ToolResult(call.id, "done"),)))

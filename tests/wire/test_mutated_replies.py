@@ -42,7 +42,12 @@ RESPONSES = {
     "model": "gpt-5.2",
     "status": "completed",
     "output": [
-        {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "s"}], "encrypted_content": "e"},
+        {
+            "type": "reasoning",
+            "id": "rs_1",
+            "summary": [{"type": "summary_text", "text": "s"}],
+            "encrypted_content": "e",
+        },
         {
             "type": "message",
             "id": "msg_1",
@@ -52,7 +57,9 @@ RESPONSES = {
                 {
                     "type": "output_text",
                     "text": "x",
-                    "annotations": [{"type": "url_citation", "url": "u", "title": "t", "start_index": 0, "end_index": 1}],
+                    "annotations": [
+                        {"type": "url_citation", "url": "u", "title": "t", "start_index": 0, "end_index": 1}
+                    ],
                 },
                 {"type": "refusal", "refusal": "no"},
             ],
@@ -136,9 +143,8 @@ def mutated(reply: dict[str, Any], path: Path, value: Any) -> dict[str, Any]:
         if key not in (inner if isinstance(inner, dict) else range(len(inner))):
             return copy
         inner = inner[key]
-    if isinstance(inner, dict) == isinstance(path[-1], str) and isinstance(inner, dict | list):
-        if isinstance(inner, dict) or path[-1] in range(len(inner)):
-            inner[path[-1]] = value
+    if isinstance(inner, dict | list) and isinstance(inner, dict) == isinstance(path[-1], str):
+        inner[path[-1]] = value
     return copy
 
 

@@ -102,22 +102,21 @@ _STATUS: dict[int, type[LLMError]] = {
     429: RateLimited,
     504: TimedOut,
 }
+_TOO_LONG = (
+    r"prompt is too long|maximum (?:context|prompt) length|context (?:window|limit)|context_length|input is too long"
+    r"|exceeds the maximum number of tokens|too many tokens|prompt too long|exceeds the available context size"
+    r"|input tokens exceeds maximum length"
+)
+_OUT_OF_MONEY = r"credit balance|insufficient (?:balance|funds|credits|quota)"
+_NO_SUCH_MODEL = (
+    r"\A(?:invalid model: |model not found: |the supported api model names are |the provided model identifier is "
+    r"invalid|\S+ is not a valid model id\Z|model \S+ is not supported\. supported models are)"
+)
 _TEXTS: tuple[tuple[type[LLMError], tuple[type[LLMError], ...], str], ...] = (
-    (
-        ContextTooLong,
-        (BadRequest,),
-        r"prompt is too long|maximum (?:context|prompt) length|context (?:window|limit)|context_length|input is too long"
-        r"|exceeds the maximum number of tokens|too many tokens|prompt too long|exceeds the available context size"
-        r"|input tokens exceeds maximum length",
-    ),
-    (QuotaExceeded, (BadRequest, RateLimited), r"credit balance|insufficient (?:balance|funds|credits|quota)"),
+    (ContextTooLong, (BadRequest,), _TOO_LONG),
+    (QuotaExceeded, (BadRequest, RateLimited), _OUT_OF_MONEY),
     (AuthenticationFailed, (BadRequest,), r"\Aincorrect api key provided"),
-    (
-        NotFound,
-        (BadRequest,),
-        r"\A(?:invalid model: |model not found: |the supported api model names are |the provided model identifier is "
-        r"invalid|\S+ is not a valid model id\Z|model \S+ is not supported\. supported models are)",
-    ),
+    (NotFound, (BadRequest,), _NO_SUCH_MODEL),
 )
 """What an error becomes by its text: the class, the classes that it refines, and the pattern of the text.
 

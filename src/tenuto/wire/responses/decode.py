@@ -135,10 +135,14 @@ class ResponsesDecoder(Decoder):
         if fields is None:
             return
         kind = jsonio.text_of(fields.get("type")) or name.decode("utf-8", "replace")
-        handler = self._handlers.get(kind)
         if self._ended_well and kind not in PROGRESS and kind != "error":
             self.lose("after-the-end", kind, jsonio.as_text(data)[:200])
-        elif handler is not None:
+        else:
+            self._dispatch(kind, fields, data)
+
+    def _dispatch(self, kind: str, fields: _Fields, data: bytes) -> None:
+        handler = self._handlers.get(kind)
+        if handler is not None:
             for strange in fields.keys() - EVENT_FIELDS:
                 self._strange("unknown-field", f"{kind}.{strange}", bytes(fields[strange]))
             handler(self, fields)
