@@ -18,10 +18,13 @@ from tenuto.core.target import Dialect, Target
 from tenuto.core.transcript import Transcript
 from tenuto.wire.codec import read, read_whole
 from tenuto.wire.dialects import DECODERS, write
+from tenuto.wire.handoff import adapt
 
 DIALECTS: tuple[Dialect, ...] = ("anthropic-messages", "openai-responses", "openai-chat", "gemini")
 SMALL, FACTOR = 100, 32
-BOUND = 5
+MANY = 300
+"""The smaller size where the quadratic share is small."""
+BOUND = 4
 """How much more one unit may cost at FACTOR times the size; quadratic work costs up to FACTOR times as much."""
 
 Messages = tuple[Message, ...]
@@ -68,18 +71,24 @@ def seconds(work: Callable[[], Any], times: int) -> float:
     return min(spent)
 
 
-def assert_linear(make: Callable[[int], Any], work: Callable[[Any], Any]) -> None:
-    small, big = make(SMALL), make(SMALL * FACTOR)
+def assert_linear(make: Callable[[int], Any], work: Callable[[Any], Any], size: int = SMALL) -> None:
+    small, big = make(size), make(size * FACTOR)
     work(small)
     assert seconds(lambda: work(big), 2) < BOUND * FACTOR * max(seconds(lambda: work(small), 5), 0.0005)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("make", [users, replies, calls, steps, repeated])
+@pytest.mark.parametrize("make", [users, replies, calls, steps])
 def test_encoding_cost_is_linear(make: Callable[[int], Messages], dialect: Dialect) -> None:
     to = target(dialect)
 
     assert_linear(make, lambda messages: write(ChatRequest(model="m", messages=messages), to))
+
+
+def test_pairing_results_of_repeated_ids_is_linear() -> None:
+    to = target("anthropic-messages")
+
+    assert_linear(repeated, lambda messages: adapt(messages, to), MANY)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -134,6 +143,7 @@ def test_decoding_many_streamed_items_is_linear(indexed: bool, repeated: bool) -
     assert_linear(
         lambda count: stream(count, indexed=indexed, repeated=repeated),
         lambda body: read(DECODERS["openai-responses"](to, seed="x"), [body]),
+        MANY,
     )
 
 
@@ -143,4 +153,32 @@ def test_decoding_many_items_of_a_body_is_linear() -> None:
     assert_linear(
         lambda count: json.dumps(response(count)).encode(),
         lambda body: read_whole(DECODERS["openai-responses"](to, seed="x"), body),
+        MANY,
     )
+
+
+# --- decoding many citations of an Anthropic reply --------------------------------------------------------------------
+
+
+def cited(count: int) -> bytes:
+    """Return a stream with one text block that has `count` citations."""
+    message = {"id": "m", "type": "message", "role": "assistant", "model": "c", "content": []}
+    citations = [{"type": "page_location", "document_index": at} for at in range(count)]
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": message},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "", "citations": []}},
+        *(
+            {"type": "content_block_delta", "index": 0, "delta": {"type": "citations_delta", "citation": citation}}
+            for citation in citations
+        ),
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_stop"},
+    ]
+    return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
+
+
+def test_decoding_many_citations_is_linear() -> None:
+    def work(body: bytes) -> None:
+        read(DECODERS["anthropic-messages"](target("anthropic-messages"), seed="x"), [body])
+
+    assert_linear(cited, work, MANY * 2)

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from tenuto.core import jsonio
-from tenuto.core.blocks import AnthropicMeta, Block, Marker, Opaque, Reasoning, ServerToolUse, Text, ToolUse
+from tenuto.core.blocks import AnthropicMeta, Block, Citation, Marker, Opaque, Reasoning, ServerToolUse, Text, ToolUse
 from tenuto.core.events import (
     ArgumentsDelta,
     CitationDelta,
@@ -77,6 +77,8 @@ class AnthropicDecoder(Decoder):
         self._parts = self.parts()
         self._open: dict[int, tuple[Slot, type | None]] = {}
         self._inputs: dict[int, str] = {}
+        self._cited: dict[int, list[Citation]] = {}
+        """Citations that came for open blocks, by the block's place: one tuple at the end, or the cost is quadratic."""
         self._id = ""
         self._model = ""
         self._raw_stop: str | None = None
@@ -122,6 +124,8 @@ class AnthropicDecoder(Decoder):
 
     def response(self, *, partial: bool) -> ChatResponse:
         assembler = self._parts.assembler
+        for slot, _ in self._open.values():
+            self._cite(slot)
         blocks = assembler.unfinished() if partial else assembler.finalize()
         message = AssistantMessage(
             tuple(blocks),
@@ -251,6 +255,7 @@ class AnthropicDecoder(Decoder):
 
     def _end(self, index: int) -> None:
         slot, _ = self._open.pop(index)
+        self._cite(slot)
         given = self._inputs.pop(index, "")
         if given and not "".join(slot.pieces):
             self._parts.grow(slot, given, ArgumentsDelta(given))
@@ -377,14 +382,21 @@ class AnthropicDecoder(Decoder):
     def _on_citation(self, slot: Slot, delta: Fields) -> None:
         if "citation" not in delta:
             return
-        assert isinstance(slot.block, Text)
         citation = wire.citation(delta.pop("citation"))
+        self._cited.setdefault(slot.index, []).append(citation)
+        self._parts.tell(slot, CitationDelta(citation))
+
+    def _cite(self, slot: Slot) -> None:
+        """Write the citations that came for a block into it."""
+        cited = self._cited.pop(slot.index, None)
+        if cited is None:
+            return
+        assert isinstance(slot.block, Text)
         fields = jsonio.members(slot.block.extra) if slot.block.extra else {}
         fields.pop("citations", None)  # the empty list or null that the start frame carried
         slot.block = msgspec.structs.replace(
-            slot.block, citations=(*slot.block.citations, citation), extra=jsonio.object_text(fields)
+            slot.block, citations=(*slot.block.citations, *cited), extra=jsonio.object_text(fields)
         )
-        self._parts.tell(slot, CitationDelta(citation))
 
     def _on_compaction(self, slot: Slot, delta: Fields) -> None:
         assert isinstance(slot.block, Marker)
