@@ -10,6 +10,7 @@ from tenuto.core.blocks import (
     Text,
     ToolUse,
 )
+from tenuto.core.messages import UserMessage
 from tenuto.wire.chat.decode import ChatDecoder
 from tenuto.wire.chat.encode import verbatim
 from tenuto.wire.codec import read
@@ -23,6 +24,7 @@ from wire.chat.cases import (
     body,
     call,
     chunk,
+    only,
     said,
     sse,
     stream,
@@ -256,3 +258,45 @@ def test_minted_ids_are_the_same_for_the_same_bytes_and_differ_by_seed():
         return read(decoder, [STREAMS["function call"]]).message.blocks[0].id
 
     assert id_of("a") == id_of("a") != id_of("b")
+
+
+# --- payloads ---------------------------------------------------------------------------------------------------------
+
+FUNCTION = {"name": "weather", "arguments": '{"city": "Mexico City"}'}
+
+
+@pytest.mark.parametrize("custom", [{"input": "", "name": ""}, {}, None])
+def test_function_call_keeps_arguments_beside_an_empty_custom(custom):
+    message = said(None, tool_calls=[{"id": "a", "type": "function", "custom": custom, "function": FUNCTION}])
+    response = whole(body(message, "tool_calls"))
+    (block,) = response.message.blocks
+
+    assert (block.id, block.name, block.args, block.kind) == ("a", *FUNCTION.values(), "function")
+    assert back(response) == message
+    (sent_back,) = only(UserMessage("q"), response.message)[1]["tool_calls"]
+    assert sent_back["function"] == FUNCTION
+
+
+@pytest.mark.parametrize("function", [{"name": "", "arguments": ""}, None])
+def test_custom_call_keeps_input_beside_an_empty_function(function):
+    custom = {"name": "sql", "input": "select 1"}
+    message = said(None, tool_calls=[{"id": "a", "type": "custom", "function": function, "custom": custom}])
+    response = whole(body(message, "tool_calls"))
+    (block,) = response.message.blocks
+
+    assert (block.name, block.args, block.kind) == ("sql", "select 1", "custom")
+    assert back(response) == message
+
+
+def test_streamed_call_keeps_arguments_beside_an_empty_custom():
+    first = {"index": 0, "id": "a", "type": "function", "custom": {"name": ""}, "function": {"name": "f"}}
+    pieces = [
+        chunk({"tool_calls": [first]}),
+        *(
+            chunk({"tool_calls": [{"index": 0, "custom": {"input": ""}, "function": {"arguments": piece}}]})
+            for piece in ('{"a":', "1}")
+        ),
+    ]
+    (block,) = blocks(sse(CALLED, *pieces, chunk({}, "tool_calls")))
+
+    assert (block.name, block.args) == ("f", '{"a":1}')

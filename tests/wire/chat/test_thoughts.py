@@ -345,3 +345,16 @@ def test_a_thought_of_one_piece_goes_back_as_it_came(piece, more):
 
     assert back(streamed)["content"] == [element]
     assert back(whole(body(said([element]))))["content"] == [element]
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+def test_details_beside_a_text_field_keep_every_fragment(field):
+    def thought(piece):
+        return chunk({field: piece, "reasoning_details": [{"type": "reasoning.text", "index": 0, "text": piece}]})
+
+    pieces = ("The", " answer", " is", " 4.")
+    response = stream(sse(FIRST, *map(thought, pieces), text("4"), chunk({}, "stop")))
+    block = response.message.blocks[0]
+
+    assert (block.text, block.meta.field) == ("The answer is 4.", field)
+    assert json.loads(block.meta.details) == [{"type": "reasoning.text", "index": 0, "text": "The answer is 4."}]

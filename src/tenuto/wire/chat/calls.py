@@ -154,8 +154,8 @@ class Calls:
         key = None if whole else _key(fields.pop("index", None))
         raw_id = fields.pop("id", None)
         id = jsonio.text_of(raw_id)
-        payload = "custom" if "custom" in fields else "function"
-        inner = jsonio.members(fields.pop(payload)) if bytes(fields.get(payload, b""))[:1] == b"{" else None
+        payload = _payload(fields)
+        inner = jsonio.members(fields.pop(payload)) if payload in _objects(fields) else None
         draft = None if whole else self._find(key, id, "" if inner is None else jsonio.text_of(inner.get("name")))
         if draft is None:
             draft = self._new()
@@ -234,6 +234,18 @@ class Calls:
         fields = {**({"id": Raw(jsonio.encode(draft.id))} if draft.id else {}), **draft.fields}
         self._before()
         self._parts.add(Opaque("openai-chat", jsonio.as_text(jsonio.encode(fields)), extra='{"in":"tool_calls"}'))
+
+
+def _objects(fields: Fields) -> list[str]:
+    """Return the names of the inner objects that a call or a fragment of one has."""
+    return [name for name in ("function", "custom") if bytes(fields.get(name, b""))[:1] == b"{"]
+
+
+def _payload(fields: Fields) -> str:
+    """Return the name of the inner object to read. A host may send both: the call's `type` decides, then `function`."""
+    objects = _objects(fields)
+    is_custom = "custom" in objects and ("function" not in objects or bytes(fields.get("type", b"")) == b'"custom"')
+    return "custom" if is_custom else "function"
 
 
 def _key(raw: Raw | None) -> int | bytes | None:

@@ -107,7 +107,8 @@ class ChatDecoder(Decoder):
         """Take a delta that fits, but is not just the next piece of open text."""
         thought = delta.reasoning_content
         slot = state.thought
-        if thought and slot is not None and state.field == "reasoning_content" and not delta.reasoning:
+        alone = not delta.reasoning and delta.reasoning_details is UNSET
+        if thought and alone and slot is not None and state.field == "reasoning_content":
             slot.pieces.append(thought)
             self.out.append(ContentDelta(state.index, slot.index, ThinkingDelta(thought)))
         elif thought is not UNSET or delta.reasoning is not UNSET or delta.reasoning_details is not UNSET:
