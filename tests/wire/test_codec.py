@@ -5,9 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import Raw
 
-from strategies import extras, json_values, names
 from tenuto.core import jsonio
 from tenuto.core.blocks import AnthropicMeta, Reasoning, Text, ToolUse
 from tenuto.core.events import (
@@ -24,7 +22,7 @@ from tenuto.core.messages import AssistantMessage, Origin, Usage
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.target import Loss, Provider, Target
 from tenuto.errors import IncompleteResponse, LLMError, OrphanedReasoningDelta, ProtocolError, Unavailable
-from tenuto.wire.codec import Decoder, merge_fields, mint, read, read_whole
+from tenuto.wire.codec import Decoder, mint, read, read_whole
 from tenuto.wire.dialects import DECODERS
 from tenuto.wire.failures import failure
 
@@ -393,58 +391,3 @@ def test_minted_ids_are_the_same_for_the_same_bytes_and_differ_otherwise():
     assert mint("s", "r", 0, 1) == mint("s", "r", 0, 1)
     assert mint("\ud800", "r", 0, 0).startswith("tnt_")
     assert all(len(id) <= 40 and id.replace("_", "").isalnum() for id in ids)
-
-
-# --- merging ----------------------------------------------------------------------------------------------------------
-
-
-def merged(*pieces):
-    kept = {}
-    for piece in pieces:
-        merge_fields(kept, jsonio.members(piece).items())
-    return jsonio.object_text(kept)
-
-
-@pytest.mark.parametrize(
-    "pieces,expected",
-    [
-        (['{"a":1}', '{"b":1.10}'], '{"a":1,"b":1.10}'),
-        (['{"a":1}', '{"a":2}'], '{"a":2}'),
-        (['{"a":1}', '{"a":null}'], '{"a":1}'),
-        (['{"a":null}', '{"a":1}'], '{"a":1}'),
-        (['{"a":null}', '{"a":null}'], '{"a":null}'),
-        (['{"a":{"x":1,"y":2}}', '{"a":{"y":3,"z":1.10}}'], '{"a":{"x":1,"y":3,"z":1.10}}'),
-        (['{"a":{"x":1}}', '{"a":[]}'], '{"a":[]}'),
-        (['{"a":[1]}', '{"a":[2]}'], '{"a":[2]}'),
-        (['{"a":[{"n":1}]}', '{"a":[{"n":2}]}'], '{"a":[{"n":2}]}'),
-        (['{"a":[]}', '{"a":[{"index":0}]}'], '{"a":[{"index":0}]}'),
-        (
-            ['{"a":[{"index":0,"x":1}]}', '{"a":[{"index":1,"x":2},{"index":0,"y":3}]}'],
-            '{"a":[{"index":0,"x":1,"y":3},{"index":1,"x":2}]}',
-        ),
-    ],
-)
-def test_fields_in_pieces_merge_by_one_rule(pieces, expected):
-    assert merged(*pieces) == expected
-
-
-@given(extras)
-def test_merging_the_same_fields_again_changes_nothing(text):
-    fields = text or "{}"
-
-    assert merged(fields, fields) == merged(fields)
-
-
-@given(st.lists(st.dictionaries(names, json_values, max_size=3), max_size=3))
-def test_no_field_disappears(pieces):
-    fields = jsonio.members(merged(*[json.dumps(piece) for piece in pieces]) or "{}")
-
-    assert set(fields) == {name for piece in pieces for name in piece}
-
-
-def test_merging_leaves_the_pieces_alone():
-    old = {"a": Raw(b'{"x":1}')}
-    kept = dict(old)
-    merge_fields(kept, [("a", Raw(b'{"y":2}'))])
-
-    assert bytes(old["a"]) == b'{"x":1}'

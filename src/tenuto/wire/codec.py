@@ -35,7 +35,7 @@ from tenuto.errors import IncompleteResponse, LLMError, ProtocolError, StreamAss
 from tenuto.wire.assembler import BlockAssembler, Slot
 from tenuto.wire.sse import FrameReader
 
-__all__ = ["Decoder", "Parts", "merge_fields", "mint", "read", "read_whole"]
+__all__ = ["Decoder", "Parts", "mint", "read", "read_whole"]
 
 _FAULTS = (
     ValueError,
@@ -48,7 +48,6 @@ _FAULTS = (
 )
 """What reading malformed data can raise. msgspec's and our JSON errors are ValueErrors."""
 _RAISED = (LLMError, *_FAULTS)
-_NULL = Raw(b"null")
 _PACKED = 31
 """How many frames go by before pieces are packed: 600 of 20 letters take 13 KB then, and 53 where each stays alone.
 
@@ -60,44 +59,6 @@ def mint(seed: str, response_id: str, candidate: int, ordinal: int) -> str:
     """Make the id for a call that came without one: the same bytes always give the same id."""
     named = "\x00".join((seed, response_id, str(candidate), str(ordinal)))
     return f"tnt_{hashlib.sha256(named.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
-
-
-def merge_fields(kept: dict[str, Raw], came: Iterable[tuple[str, Raw]]) -> None:
-    """Merge fields that arrive in pieces and that nobody here interprets. The one rule for all dialects:
-
-    null never replaces a value; objects merge key by key; lists whose elements all carry an `index` merge by it;
-    anything else is replaced by what comes later.
-    """
-    for name, value in came:
-        old = kept.get(name)
-        if old is None or old == _NULL:
-            kept[name] = value
-        elif value != _NULL:
-            kept[name] = _merged(old, value)
-
-
-def _merged(old: Raw, new: Raw) -> Raw:
-    before, after = bytes(old)[:1], bytes(new)[:1]
-    if before == after == b"{":
-        fields = jsonio.members(old)
-        merge_fields(fields, jsonio.members(new).items())
-        return Raw(jsonio.encode(fields))
-    if before == after == b"[":
-        merged = _merged_lists(jsonio.elements(old), jsonio.elements(new))
-        return Raw(jsonio.encode(merged)) if merged is not None else new
-    return new
-
-
-def _merged_lists(old: list[Raw], new: list[Raw]) -> list[Raw] | None:
-    if not old or not new or not all(bytes(item)[:1] == b"{" for item in (*old, *new)):
-        return None
-    by_index: dict[bytes, dict[str, Raw]] = {}
-    for item in (*old, *new):
-        fields = jsonio.members(item)
-        if "index" not in fields:
-            return None
-        merge_fields(by_index.setdefault(bytes(fields["index"]), {}), fields.items())
-    return [Raw(jsonio.encode(fields)) for fields in by_index.values()]
 
 
 class Parts:
