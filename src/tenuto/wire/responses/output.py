@@ -7,8 +7,9 @@ where its pieces said otherwise, the difference is a `Loss`.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import Raw
@@ -27,6 +28,7 @@ __all__ = ["Output", "OutputItem"]
 _NOTHING = (b"null", b"[]", b'""', b"{}")
 _CODE = frozenset({"code_interpreter_call", "program"})
 _STREAMED = (Text, Refusal, Reasoning, ToolUse, ServerToolUse)
+_Keys: TypeAlias = Iterable[object]
 
 
 class OutputItem:
@@ -45,10 +47,6 @@ class OutputItem:
         self.blocks: list[Block] = []
         self.line = 0
         self.done = False
-
-    def named(self, fields: dict[str, Raw]) -> None:
-        """Take note of the ids by which the item may be known again."""
-        self.names |= _names(fields)
 
     def whole(self) -> Raw:
         """Write the item as far as it is known, without the ciphertext that only a finished item has."""
@@ -89,6 +87,7 @@ class Output:
     def __init__(self, parts: Parts, losses: list[Loss], mint: Callable[[int], str]) -> None:
         self.items: dict[int, OutputItem] = {}
         self._order: list[OutputItem] = []
+        self._by_name: dict[str, int] = {}
         self._parts = parts
         self._losses = losses
         self._mint = mint
@@ -100,7 +99,20 @@ class Output:
     def find(self, name: Raw | None) -> int | None:
         """Return the index of the item that is known by this id."""
         wanted = "" if name is None else bytes(name).decode("utf-8", "replace")
-        return next((index for index, item in self.items.items() if wanted in item.names), None)
+        index = self._by_name.get(wanted)
+        return index if index is not None and self._has_name(index, wanted) else None
+
+    def _has_name(self, index: int, name: str) -> bool:
+        """Tell whether the item at `index` is known by this name; it may have replaced another one."""
+        item = self.items.get(index)
+        return item is not None and name in item.names
+
+    def _take_names(self, item: OutputItem, fields: dict[str, Raw]) -> None:
+        """Remember the ids by which an item may be known again; the first item with an id keeps it."""
+        for name in _names(fields):
+            item.names.add(name)
+            if name not in self._by_name or not self._has_name(self._by_name[name], name):
+                self._by_name[name] = item.index
 
     def open(self, index: int, kind: str) -> OutputItem:
         """Return the unfinished item at `index`; begin one there if need be."""
@@ -116,7 +128,7 @@ class Output:
         item = self.open(index, type_of(fields))
         item.kind = type_of(fields) or item.kind
         item.head = fields
-        item.named(fields)
+        self._take_names(item, fields)
         if item.kind != "message" and 0 not in item.slots:
             block = emptied(self._read(item, raw, dict(fields))[0])
             # Its ciphertext may be another than the finished item's.
@@ -146,34 +158,47 @@ class Output:
         """Take from the repeated list what was not finished, each in its place."""
         held = [jsonio.members(raw) for raw in raws]
         kinds = [type_of(fields) for fields in held]
-        place = 0
+        items: list[OutputItem] = []
+        order = followers = list[OutputItem]()
+        new: dict[OutputItem, list[OutputItem]] = {}
         for at, known in enumerate(self._known(held, kinds)):
             item = known or OutputItem(at, kinds[at])
+            items.append(item)
             if known is None:
-                self._order.insert(place, item)
-            if item.done:
-                self._compare(item, held[at])
+                followers.append(item)  # it comes after the item before it in the list
             else:
-                self._finish(item, raws[at], held[at])
-            place = self._order.index(item) + 1
+                followers = new[item] = []
+        for item in self._order:
+            order.append(item)
+            order += new.get(item, ())
+        self._order = order
+        for item, raw, fields in zip(items, raws, held, strict=True):
+            if item.done:
+                self._compare(item, fields)
+            else:
+                self._finish(item, raw, fields)
 
     def _known(self, held: list[dict[str, Raw]], kinds: list[str]) -> list[OutputItem | None]:
         """Find each repeated item among those seen: by its ids, else by its place, else by its type, in order."""
         found: list[OutputItem | None] = [None] * len(held)
         if not self._order:
             return found
-        left = list(self._order)
-        tests: tuple[Callable[[int, OutputItem], bool], ...] = (
-            lambda at, item: bool(_names(held[at]) & item.names),
-            lambda at, item: item.index == at,
-            lambda _at, _item: True,
+        rounds: tuple[tuple[Callable[[OutputItem], _Keys], Callable[[int], _Keys]], ...] = (
+            (lambda item: item.names, lambda at: _names(held[at])),
+            (lambda item: (item.index,), lambda at: (at,)),
+            (lambda _item: (None,), lambda _at: (None,)),
         )
-        for test in tests:
+        left = dict(enumerate(self._order))
+        for keys_of_item, keys_of_entry in rounds:
+            queues: dict[tuple[str, object], deque[int]] = {}
+            for position, item in left.items():
+                for key in keys_of_item(item):
+                    queues.setdefault((item.kind, key), deque()).append(position)
             for at, kind in enumerate(kinds):
-                fits = (item for item in left if found[at] is None and item.kind == kind and test(at, item))
-                if (item := next(fits, None)) is not None:
-                    found[at] = item
-                    left.remove(item)
+                if found[at] is None:
+                    waiting = [queues[kind, key] for key in keys_of_entry(at) if (kind, key) in queues]
+                    first = min((queue[0] for queue in waiting if _drop_taken(queue, left)), default=None)
+                    found[at] = left.pop(first) if first is not None else None
         return found
 
     def close(self) -> None:
@@ -215,7 +240,7 @@ class Output:
 
     def _finish(self, item: OutputItem, raw: Raw, fields: dict[str, Raw]) -> None:
         """Finish an item as `raw` says it; its `fields` are used up."""
-        item.named(fields)
+        self._take_names(item, fields)
         item.kind = type_of(fields) or item.kind
         item.final = dict(fields)
         if item.head:
@@ -252,6 +277,13 @@ class Output:
 
     def _lose(self, rule: str, item: OutputItem, what: str) -> None:
         self._losses.append(Loss(rule, f"output[{item.index}]", what))
+
+
+def _drop_taken(queue: deque[int], left: dict[int, OutputItem]) -> bool:
+    """Drop the positions at the front whose items are taken; tell whether any position is left."""
+    while queue and queue[0] not in left:
+        queue.popleft()
+    return bool(queue)
 
 
 def _matched(item: OutputItem, count: int) -> list[Slot | None]:
