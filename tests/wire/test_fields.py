@@ -104,7 +104,9 @@ values = st.recursive(
     lambda inner: st.one_of(
         st.dictionaries(few, inner, max_size=3),
         st.lists(inner, max_size=2),
-        st.lists(st.builds(lambda index, more: {"index": index, **more}, indices, st.dictionaries(few, inner)), max_size=3),
+        st.lists(
+            st.builds(lambda index, more: {"index": index, **more}, indices, st.dictionaries(few, inner)), max_size=3
+        ),
     ),
     max_leaves=8,
 )

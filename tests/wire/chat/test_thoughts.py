@@ -327,7 +327,7 @@ def test_unknown_elements_of_a_streamed_list_stay_in_their_place():
     assert [type(b) for b in blocks(sse(FIRST, *frames, chunk({}, "stop")))] == [Text, Opaque, Text]
 
 
-@pytest.mark.parametrize("content", [None, "", [], {"odd": 1}, 5])
+@pytest.mark.parametrize("content", [None, "", [], 5])
 def test_content_that_says_nothing_goes_back_as_it_came(content):
     response = whole(body(said(content)))
 

@@ -51,6 +51,7 @@ _CALLS = ("tool_calls", "function_call")
 _CONTENT = ("content", *_REASONING, "reasoning_details", *_CALLS, "refusal", "audio", "images")
 """The fields of a delta that become blocks."""
 _LIST = Raw(b"[]")
+_OBJECT = Raw(b"{}")
 
 
 class ChoiceState:
@@ -162,6 +163,10 @@ class ChoiceState:
                 self.shape(raw)
         elif sign == b"[":
             self.listed(jsonio.elements(raw))
+        elif sign == b"{":  # a structured answer: its JSON text, which goes back as an object
+            self._settle()
+            self.shape(_OBJECT)
+            self._speak(jsonio.as_text(raw))
         else:
             self.shape(raw)
             if sign != b"n":
@@ -179,7 +184,7 @@ class ChoiceState:
         merge_fields(self.fields, ((name, raw),))
 
     def shape(self, raw: Raw) -> None:
-        """Remember that the content was null, empty or a list: a list outlives an empty text, and that outlives null."""
+        """Remember the form of the content. Precedence: a list or an object, then an empty text, then null."""
         old = bytes(self.fields.get("content", b""))
         if old in (b"", _NULL) or bytes(raw)[:1] not in (b"n", b'"'):
             self.fields["content"] = raw

@@ -79,13 +79,7 @@ class ChatDecoder(Decoder):
         choice = chunk.choices[0]
         state = self._states.get(choice.index)
         beside = (choice.logprobs, choice.native_finish_reason)
-        if (
-            state is None
-            or state.finished
-            or envelope != self._envelope
-            or beside != state.nulls
-            or not self._named
-        ):
+        if state is None or state.finished or envelope != self._envelope or beside != state.nulls or not self._named:
             self._cold(name, data, envelope)
             if (state := self._states.get(choice.index)) is not None:
                 state.nulls = beside
