@@ -37,17 +37,11 @@ from tenuto.wire.sse import FrameReader
 
 __all__ = ["Decoder", "Parts", "mint", "read", "read_whole"]
 
-_FAULTS = (
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    ArithmeticError,
-    RecursionError,
-    StreamAssemblyError,
-)
-"""What reading malformed data can raise. msgspec's and our JSON errors are ValueErrors."""
+_FAULTS = (ValueError, RecursionError, StreamAssemblyError)
+"""What malformed data raises: JSON errors are ValueErrors. Any other exception is a bug of ours, and is not caught."""
 _RAISED = (LLMError, *_FAULTS)
+_SHOWN = 200
+"""How many characters of an unreadable frame its error shows."""
 _PACKED = 31
 """How many frames go by before pieces are packed: 600 of 20 letters take 13 KB then, and 53 where each stays alone.
 
@@ -59,6 +53,19 @@ def mint(seed: str, response_id: str, candidate: int, ordinal: int) -> str:
     """Make the id for a call that came without one: the same bytes always give the same id."""
     named = "\x00".join((seed, response_id, str(candidate), str(ordinal)))
     return f"tnt_{hashlib.sha256(named.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
+
+
+class MissingField(jsonio.JsonError):
+    """A frame lacks a field that its dialect requires."""
+
+
+class FrameFields(dict[str, Raw]):
+    """The fields of a frame. Reading a field that is missing raises `MissingField`."""
+
+    def __missing__(self, name: str) -> Raw:
+        kind = self.get("type")
+        named = kind is not None and bytes(kind)[:1] == b'"'
+        raise MissingField(f"{jsonio.text_of(kind) if named else 'frame'} without {name}")
 
 
 class Parts:
@@ -195,14 +202,24 @@ class Decoder(ABC):
         self.out.clear()
         return events
 
+    def drain(self) -> list[Event]:
+        """The bytes have ended: read the frame that was still open, and return its events.
+
+        Call it before `finish`, which raises if the reply is incomplete, and then returns no events.
+        """
+        if not self._ended and self.error is None:
+            self._drain()
+        self._ended = True
+        events = self.out.copy()
+        self.out.clear()
+        return events
+
     def finish(self) -> list[Event]:
         """The bytes have ended: return the last events, of which the last is `MessageDone`.
 
         Raise what was wrong with the stream, or `IncompleteResponse` if the dialect's last word never came.
         """
-        if not self._ended and self.error is None:
-            self._drain()
-        self._ended = True
+        events = self.drain()
         if self.error is None:
             try:
                 if self.complete():
@@ -212,7 +229,7 @@ class Decoder(ABC):
                     self._fail(IncompleteResponse(message, provider=self.target.provider.name))
             except _RAISED as exc:
                 self._fault(exc, b"")
-        events = self.out.copy()
+        events += self.out
         self.out.clear()
         if self.error is not None:
             raise self.error
@@ -279,9 +296,11 @@ class Decoder(ABC):
         if isinstance(exc, LLMError):
             self._fail(exc)
             return
-        error = ProtocolError(
-            jsonio.printable(f"unreadable frame: {exc}"), provider=self.target.provider.name, frame=data
-        )
+        message = str(exc)
+        if not isinstance(exc, MissingField):
+            received = data.decode("utf-8", "replace")[:_SHOWN]
+            message = f"unreadable frame: {message}" + (f"; received: {received}" if received else "")
+        error = ProtocolError(jsonio.printable(message), provider=self.target.provider.name, frame=data)
         error.__cause__ = exc
         self._fail(error)
 
@@ -303,10 +322,10 @@ class Decoder(ABC):
         """Record something that could not be kept."""
         self.losses.append(Loss(rule, place, what, remedy))
 
-    def object_of(self, data: bytes, *, ended: bool) -> dict[str, Raw] | None:
+    def object_of(self, data: bytes, *, ended: bool) -> FrameFields | None:
         """Read the object in a frame. One that cannot be read is a fault, or a loss if the last word has `ended` it."""
         try:
-            return jsonio.members(data)
+            return FrameFields(jsonio.members(data))
         except jsonio.JsonError as exc:
             if not ended:
                 raise

@@ -25,37 +25,37 @@ class MergedFields(MutableMapping[str, Raw]):
     is large: read a value once, at the end, or the cost of a stream becomes quadratic.
     """
 
-    __slots__ = ("_values",)
+    __slots__ = ("entries",)
 
     def __init__(self, fields: Mapping[str, Raw] | None = None) -> None:
-        self._values: dict[str, _Value] = dict(fields) if fields else {}
+        self.entries: dict[str, _Value] = dict(fields) if fields else {}
 
     def __getitem__(self, name: str) -> Raw:
-        return _written(self._values[name])
+        return _written(self.entries[name])
 
     def __setitem__(self, name: str, value: Raw) -> None:
-        self._values[name] = value
+        self.entries[name] = value
 
     def __delitem__(self, name: str) -> None:
-        del self._values[name]
+        del self.entries[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
+        return iter(self.entries)
 
     def __len__(self) -> int:
-        return len(self._values)
+        return len(self.entries)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._values
+        return name in self.entries
 
     def scalar(self, name: str) -> Raw | None:
         """Return a value that is neither an object nor a list; None for any other, without writing it."""
-        value = self._values.get(name)
+        value = self.entries.get(name)
         return value if type(value) is Raw and bytes(value)[:1] not in (b"{", b"[") else None
 
     def written(self) -> dict[str, Raw]:
         """Return all fields, each written as JSON."""
-        return {name: _written(value) for name, value in self._values.items()}
+        return {name: _written(value) for name, value in self.entries.items()}
 
     def text(self) -> str:
         """Return the fields as the text of an object; empty if there are none."""
@@ -81,7 +81,7 @@ _Value: TypeAlias = Raw | MergedFields | _IndexedList
 
 def merge_fields(kept: MergedFields, fields: Iterable[tuple[str, Raw]]) -> None:
     """Merge the fields of one frame into `kept`, by the rule of this module. The cost is linear in the new fields."""
-    values = kept._values
+    values = kept.entries
     for name, value in fields:
         old = values.get(name)
         if old is None or (type(old) is Raw and old == _NULL):
@@ -137,7 +137,7 @@ def _written(value: _Value) -> Raw:
 def _plain(value: _Value) -> object:
     """Replace what is split by dicts and lists, which JSON has words for."""
     if type(value) is MergedFields:  # isinstance is slow for an abstract base class
-        return {name: _plain(inner) for name, inner in value._values.items()}
+        return {name: _plain(inner) for name, inner in value.entries.items()}
     if isinstance(value, _IndexedList):
         return [_plain(element) for element in value.elements.values()]
     return value
