@@ -173,7 +173,7 @@ def test_what_a_later_delta_replaces_is_told() -> None:
 def test_a_stop_reason_that_changes_is_told() -> None:
     again: Frame = {"type": "message_delta", "delta": {"stop_reason": "refusal"}}
     messages = stream("anthropic-messages", START, ENDED, again, END)
-    chats = stream("openai-chat", chat({"content": "a"}, "stop"), chat({"content": "b"}, "length"))
+    chats = stream("openai-chat", chat({"content": "a"}, "stop"), chat({"content": ""}, "length"))
     geminis = stream("gemini", candidate("a", "STOP"), candidate("b", "SAFETY"))
     assert [rules(reply) for reply in (messages, chats, geminis)] == [["changed-field"]] * 3
 

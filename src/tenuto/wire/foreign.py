@@ -98,6 +98,11 @@ _CODE = frozenset(("code_execution", "code_interpreter"))
 _OUTCOMES = ("OUTCOME_OK", "OUTCOME_FAILED", "OUTCOME_DEADLINE_EXCEEDED", "OUTCOME_UNSPECIFIED")
 
 
+def _says_nothing(name: str, value: bytes) -> bool:
+    """Tell whether an extra field holds nothing; an empty `content` only tells the form that the content came in."""
+    return value in (b"null", b"[]") or (name == "content" and value == b"{}")
+
+
 def fields_of(extra: str) -> dict[str, Raw]:
     """Return a block's extra fields; none where they were made by hand and are no object."""
     try:
@@ -207,7 +212,7 @@ class Foreign:
 
     def fields(self, extra: str, place: str) -> None:
         """Record the loss of fields that only their own dialect knows; those that say nothing are none."""
-        said = [name for name, value in fields_of(extra).items() if bytes(value) not in (b"null", b"[]")]
+        said = [name for name, value in fields_of(extra).items() if not _says_nothing(name, bytes(value))]
         if said or (extra and not fields_of(extra)):
             self._lose("foreign-fields", place, ", ".join(said) or "what cannot be read")
 

@@ -43,8 +43,9 @@ from tenuto.wire.anthropic.shapes import (
 )
 from tenuto.wire.anthropic.usage import usage_of
 from tenuto.wire.assembler import Slot
-from tenuto.wire.codec import Decoder, merge_fields
+from tenuto.wire.codec import Decoder
 from tenuto.wire.failures import failure
+from tenuto.wire.fields import MergedFields, merge_fields
 
 __all__ = ["AnthropicDecoder"]
 
@@ -84,7 +85,8 @@ class AnthropicDecoder(Decoder):
         self._raw_stop: str | None = None
         self._usage: Fields = {}
         self._counted: tuple[Usage | None, list[Loss]] | None = None
-        self._fields: Fields = {}
+        self._fields = MergedFields()
+        self._own_names: dict[int, tuple[Block, frozenset[str]]] = {}
 
     # --- the door of the dialect --------------------------------------------------------------------------------------
 
@@ -132,7 +134,7 @@ class AnthropicDecoder(Decoder):
             self._stop_reason(),
             self._raw_stop,
             self.origin(self._model),
-            jsonio.object_text(self._fields),
+            self._fields.text(),
             incomplete=partial,
         )
         return ChatResponse(
@@ -212,7 +214,7 @@ class AnthropicDecoder(Decoder):
                 self._begin(index, block)
                 self._end(index)
         self._take_stop(message)
-        self._fields = message
+        self._fields = MergedFields(message)
 
     def _on_block_start(self, fields: Fields) -> None:
         index = jsonio.typed(fields["index"], int)
@@ -343,16 +345,23 @@ class AnthropicDecoder(Decoder):
         rest = {name: value for name, value in delta.items() if name not in STREAM_ONLY and name != "type"}
         if not rest:
             return
-        fields = jsonio.members(slot.block.extra) if slot.block.extra else {}
-        written, place = wire.write_block(slot.block), f"blocks[{slot.index}]"
-        for name in (written.keys() if isinstance(written, dict) else set()) & rest.keys() - fields.keys():
+        fields, place = slot.extra(), f"blocks[{slot.index}]"
+        for name in [name for name in rest if name in self._names_of(slot) and name not in fields]:
             self.lose("misplaced-delta", place, f"{name}: {jsonio.as_text(rest.pop(name))[:200]}")
-        for name, old in fields.items():
-            came = bytes(rest.get(name, b"null"))
-            if came not in (b"null", bytes(old)) and bytes(old) != b"null" and bytes(old)[:1] not in (b"{", b"["):
+        for name, value in rest.items():
+            old = fields.scalar(name)
+            if old is not None and old != _NULL and value not in (_NULL, old):
                 self.lose("replaced-field", place, f"{name}: {jsonio.as_text(old)[:200]}")
         merge_fields(fields, rest.items())
-        slot.block = msgspec.structs.replace(slot.block, extra=jsonio.object_text(fields))
+
+    def _names_of(self, slot: Slot) -> frozenset[str]:
+        """Return the wire names of a block's typed fields. They are cached: to write a block costs as much as its size."""
+        block, names = self._own_names.get(slot.index, (None, frozenset[str]()))
+        if block is not slot.block:
+            written = wire.write_block(msgspec.structs.replace(slot.block, extra=""))
+            names = frozenset(written) if isinstance(written, dict) else frozenset()
+            self._own_names[slot.index] = (slot.block, names)
+        return names
 
     def _on_text(self, slot: Slot, delta: Fields) -> None:
         piece = jsonio.text_of(delta.pop("text", None))
@@ -370,13 +379,10 @@ class AnthropicDecoder(Decoder):
         signature = jsonio.text_of(delta.pop("signature", None))
         if not signature:
             return
-        fields = jsonio.members(slot.block.extra) if slot.block.extra else {}
-        fields.pop("signature", None)  # the empty one that the start frame carried
+        slot.extra().pop("signature", None)  # the empty one that the start frame carried
         if slot.block.meta not in (None, AnthropicMeta(signature)):
             self.lose("signature-replaced", f"blocks[{slot.index}]", "a second signature came for one block")
-        slot.block = msgspec.structs.replace(
-            slot.block, meta=AnthropicMeta(signature), extra=jsonio.object_text(fields)
-        )
+        slot.block = msgspec.structs.replace(slot.block, meta=AnthropicMeta(signature))
         self._parts.tell(slot, SignatureDelta(signature))
 
     def _on_citation(self, slot: Slot, delta: Fields) -> None:
@@ -392,21 +398,17 @@ class AnthropicDecoder(Decoder):
         if cited is None:
             return
         assert isinstance(slot.block, Text)
-        fields = jsonio.members(slot.block.extra) if slot.block.extra else {}
-        fields.pop("citations", None)  # the empty list or null that the start frame carried
-        slot.block = msgspec.structs.replace(
-            slot.block, citations=(*slot.block.citations, *cited), extra=jsonio.object_text(fields)
-        )
+        slot.extra().pop("citations", None)  # the empty list or null that the start frame carried
+        slot.block = msgspec.structs.replace(slot.block, citations=(*slot.block.citations, *cited))
 
     def _on_compaction(self, slot: Slot, delta: Fields) -> None:
         assert isinstance(slot.block, Marker)
-        fields = jsonio.members(slot.block.extra) if slot.block.extra else {}
-        fields.update(delta)
+        fields = {**slot.extra().written(), **delta}
         written = Raw(jsonio.encode({"type": slot.block.kind, **fields}))
         delta.clear()
         block = wire.read_block(written)
         if isinstance(block, Marker):
-            slot.block = block
+            slot.replace(block)
             if block.text:
                 self._parts.tell(slot, TextDelta(block.text))
 

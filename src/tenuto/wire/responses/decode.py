@@ -32,8 +32,9 @@ from tenuto.core.messages import AssistantMessage, StopReason, Usage
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.target import Target
 from tenuto.errors import LLMError, ProtocolError
-from tenuto.wire.codec import Decoder, merge_fields, mint
+from tenuto.wire.codec import Decoder, mint
 from tenuto.wire.failures import failure
+from tenuto.wire.fields import MergedFields, merge_fields
 from tenuto.wire.responses.items import DIALECT, citation_of
 from tenuto.wire.responses.output import Output, OutputItem
 from tenuto.wire.responses.shapes import (
@@ -100,7 +101,7 @@ class ResponsesDecoder(Decoder):
         self._id = ""
         self._early = 0
         self._model = ""
-        self._fields: _Fields = {}
+        self._fields = MergedFields()
         self._usage: Usage | None = None
         self._raw_usage = ""
         self._status: str | None = None
@@ -303,10 +304,7 @@ class ResponsesDecoder(Decoder):
         rest = response.copy()
         for name in _OURS:
             rest.pop(name, None)
-        if self._fields:
-            merge_fields(self._fields, rest.items())
-        else:
-            self._fields = rest
+        merge_fields(self._fields, rest.items())
         self._begin()
 
     def _end(self, response: _Fields, word: str | None) -> None:
@@ -380,7 +378,7 @@ class ResponsesDecoder(Decoder):
 
     def response(self, *, partial: bool) -> ChatResponse:
         """Assemble the reply. `incomplete_details` stands on the message, everything else beside it."""
-        beside = dict(self._fields)
+        beside = self._fields.written()
         details = beside.get("incomplete_details")
         extra: _Fields = {}
         if details is not None and details != _NULL:
