@@ -213,7 +213,9 @@ def test_gemini(model, thinking, efforts, sampling, prefill):
 
 
 @pytest.mark.parametrize("effort", ["low", "medium", "high"])
-@pytest.mark.parametrize("model", ["gpt-5-codex", "gpt-5.1-codex", "gpt-5.1-codex-mini", "gpt-5.1-codex-max", "gpt-5.2-codex"])
+@pytest.mark.parametrize(
+    "model", ["gpt-5-codex", "gpt-5.1-codex", "gpt-5.1-codex-mini", "gpt-5.1-codex-max", "gpt-5.2-codex"]
+)
 def test_codex_models_get_the_effort_asked_for(model, effort):
     """No effort that the model accepts becomes another one."""
     request = ChatRequest(model=model, messages=(UserMessage("x"),), effort=effort)

@@ -464,6 +464,7 @@ def test_path_prints_where_it_is(here, tmp_path):
 
 SET = [
     ("model", ["sim/openai"], "sim/openai"),
+    ("model", ["claude-sonnet-4-5:high"], "claude-sonnet-4-5:high"),
     ("system", ['Be brief. Say "no"\n\u202e'], 'Be brief. Say "no"\n\u202e'),
     ("effort", ["xhigh"], "xhigh"),
     ("max_tokens", ["5"], 5),

@@ -203,6 +203,25 @@ def test_somebody_else_answers_where_the_model_does_not(here, tenuto_sim, monkey
     assert "! goes on with sim/openai" in done.err
 
 
+def test_bare_model_name_resolves_to_its_owner(here, tenuto_sim, monkeypatch):
+    """In run, resume, handover and audit; the session keeps the full name."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "some-key")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", tenuto_sim.base_url)
+    tenuto_sim.script(turn("One."), turn("Two."), turn("Three."))
+    done = [here("run", "Hi", "-m", "claude-sonnet-4-5"), here("resume", "last", "And?", "-m", "claude-opus-4-6")]
+    done += [here("resume", "last", "And?", "-m", "claude-opus-4-6"), here("audit", "last", "-m", "claude-opus-4-5")]
+    handed = here("handover", "last", "claude-opus-4-6", "--json")
+    kept = entries(here)
+
+    assert [(0, "One.\n"), (0, "Two.\n"), (0, "Three.\n")] == [one[:2] for one in done[:3]]
+    assert 0 == done[3].code
+    assert "anthropic/claude-sonnet-4-5" == next(
+        entry["body"]["model"] for entry in kept if entry["kind"] == "configured"
+    )
+    assert ["anthropic/claude-opus-4-6"] == [entry["body"]["model"] for entry in kept if entry["kind"] == "handed_over"]
+    assert [] == json.loads(handed.out)["losses"]
+
+
 @pytest.fixture
 def keyless(monkeypatch):
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"):

@@ -40,7 +40,9 @@ def differences(traits: ModelTraits, pairs: dict[str, tuple[object, object]]) ->
 def test_claude_models_agree(model):
     """Modes, default, sampling, forced choice, prefill, system messages, efforts, prefix binding, window."""
     traits, facts = models.traits("anthropic", model), anthropic.facts(model)
-    modes = {{"budget": "enabled", "always": "adaptive", "none": "disabled"}.get(mode, mode) for mode in traits.thinking}
+    modes = {
+        {"budget": "enabled", "always": "adaptive", "none": "disabled"}.get(mode, mode) for mode in traits.thinking
+    }
     sampling = "none" if traits.sampling == "rejected" else "one" if traits.exclusive else "any"
 
     assert not differences(

@@ -77,8 +77,8 @@ def near_models(name: str, n: int = 3) -> list[str]:
     For a model that the tables know they are the newest of its family; for another name those with a similar name. The
     provider may be wrong, or missing.
     """
-    usable = [known.id for known in _usable(datetime.now(UTC).date()) if known.id != name]
     full = qualified(name)
+    usable = [known.id for known in _usable(datetime.now(UTC).date()) if known.id != full]
     found = _relatives(full, usable) if _is_known(full) else _similar(name, usable, n)
     return found[:n]
 

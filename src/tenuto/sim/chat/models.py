@@ -22,9 +22,7 @@ __all__ = [
 
 _IDLE = r"gpt-5\.(?:[1-4](?!-pro|-codex|-chat)|3-codex).*"
 """The reasoning models of OpenAI's that make no effort unless they are asked for one."""
-_REASONERS = (
-    r"(?:o\d|gpt-5(?!-chat|-search)|gpt-[6-9]|(?:gpt-)?chat-latest|(?:gpt-)?daybreak|gpt-rosalind|codex-mini|computer-use).*"
-)
+_REASONERS = r"(?:o\d|gpt-5(?!-chat|-search)|gpt-[6-9]|(?:gpt-)?chat-latest|(?:gpt-)?daybreak|gpt-rosalind|codex-mini|computer-use).*"
 _THINKING = {
     "deepseek": r"deepseek-(?:flash|pro|reasoner|r1|v4).*",
     "moonshot": r"kimi-(?:k2\.[6-9]|k[3-9]|k2-thinking|thinking).*",
