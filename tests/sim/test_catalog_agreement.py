@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
+from anthropic.types.model import Model as AnthropicModel
+from openai.types.shared.all_models import AllModels
 
 from tenuto import models
 from tenuto.cli.catalogue import known_models, spelt_out
@@ -13,12 +17,28 @@ from tenuto.sim.gemini import models as gemini
 from tenuto.sim.responses import models as responses
 from tenuto.sim.styles import exists, find
 
+MORE = {
+    "anthropic": get_args(get_args(AnthropicModel)[0]),
+    "openai": [id for literal in get_args(AllModels)[1:] for id in get_args(literal)],
+    "google": (
+        *("gemini-1.5-pro-002", "gemini-1.5-flash-8b", "gemini-2.0-flash", "gemini-2.0-flash-lite-001"),
+        *("gemini-2.5-flash-preview-09-2025", "gemini-2.5-flash-lite-preview-06-17", "gemini-2.5-pro-preview-05-06"),
+        *(
+            "gemini-3.5-flash-lite-001",
+            "gemini-3.7-flash-lite",
+            "gemini-3.8-flash-lite",
+            "gemini-4-argon-preview-10-2026",
+        ),
+        *("gemini-2.5-computer-use-preview-10-2025", "gemma-4-31b-it", "gemma-3-27b-it", "gemini-5-neon"),
+    ),
+}
+"""Ids that no pattern spells out: those of the SDKs, and of families with dates and other endings."""
 SAMPLING = {"ok": "always", "only_without_reasoning": "none", "rejected": "never"}
 
 
 def ids(provider: str, style: str, dialect: Dialect) -> list[str]:
     """Return the ids of the catalog that the simulator serves."""
-    known = (model.model for model in known_models() if model.provider == provider)
+    known = dict.fromkeys((*(model.model for model in known_models() if model.provider == provider), *MORE[provider]))
     served = (id for id in known if models.traits(provider, id).served)
     return [id for id in served if exists(*find(f"{style}/{id}", dialect))]
 

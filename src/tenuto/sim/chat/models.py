@@ -20,7 +20,7 @@ __all__ = [
     "version",
 ]
 
-_IDLE = r"gpt-5\.(?:[1-4](?!-pro|-codex|-chat)|3-codex).*"
+_IDLE = r"gpt-5\.(?:1(?!-[a-z])|[2-4](?!-pro|-codex|-chat)|3-codex).*"
 """The reasoning models of OpenAI's that make no effort unless they are asked for one."""
 _REASONERS = r"(?:o\d|gpt-5(?!-chat|-search)|gpt-[6-9]|(?:gpt-)?chat-latest|(?:gpt-)?daybreak|gpt-rosalind|codex-mini|computer-use).*"
 _THINKING = {
