@@ -172,19 +172,13 @@ def _word(words: Mapping[str, str], plain: Any) -> Any:
 class Masker:
     """Replaces what differs between two runs, by the recorded name of the field: ids are numbered as they first appear."""
 
-    NUMBERED = {
-        "id": "id", "call": "id", "tool_use_id": "id", "response_id": "id", "request_id": "id", "key": "key",
-        "session": "session", "digest": "digest", "prefix": "digest", "account": "account",
-    }  # fmt: skip
-    """Fields that hold an id, by the word that the numbers follow."""
-    MASKED = ("pid", "host", "delay", "cost", "at", "time", "encoder", "created", "seconds")
-    """Fields whose values depend on the machine, on the time, or on a version."""
-
-    def __init__(self) -> None:
+    def __init__(self, numbered: Mapping[str, str], masked: Iterable[str]) -> None:
+        self._numbered = numbered
+        self._masked = frozenset(masked)
         self._seen: dict[tuple[str, str], str] = {}
 
     def number(self, word: str, value: str) -> str:
-        """Return the replacement of an id."""
+        """Return the replacement of an id; `word` says what it is."""
         known = self._seen.get((word, value))
         if known is None:
             count = sum(1 for kind, _ in self._seen if kind == word)
@@ -200,8 +194,8 @@ class Masker:
         return {name: self._field(name, value) for name, value in plain.items()}
 
     def _field(self, name: str, value: Any) -> Any:
-        if name in self.NUMBERED and isinstance(value, str) and value:
-            return self.number(self.NUMBERED[name], value)
-        if name in self.MASKED and value is not None and not isinstance(value, dict | list):
+        if name in self._numbered and isinstance(value, str) and value:
+            return self.number(self._numbered[name], value)
+        if name in self._masked and value not in (None, ""):
             return f"<{name}>"
         return self.mask(value)

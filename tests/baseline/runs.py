@@ -15,6 +15,13 @@ from baseline.replies import DIALECTS, Call, Dialect, Say, Think
 
 __all__ = ["NAMES", "SCENARIOS", "play", "record"]
 
+_NUMBERED = {
+    **dict.fromkeys(("id", "call", "tool_use_id", "response_id", "request_id"), "id"),
+    **{"key": "key", "session": "session", "digest": "digest", "prefix": "prefix", "account": "account"},
+}
+"""Fields that hold an id, by the word that its number follows."""
+_MASKED = ("pid", "host", "delay", "cost", "encoder")
+"""Fields whose values depend on the machine, on chance, on prices, or on a version."""
 _LONG = 100
 """Longer strings are shortened to their beginning and a digest."""
 _LINE = {"entry": 600, "loss": 600}
@@ -68,7 +75,7 @@ class Stage:
         self.names = names
         self.lines: list[str] = []
         self._store = store
-        self._masker = Masker()
+        self._masker = Masker(_NUMBERED, _MASKED)
         self._replies: list[Any] = []
         self._events: list[Any] = []
         self._number = 0
