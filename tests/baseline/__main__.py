@@ -26,7 +26,9 @@ def main(arguments: list[str] | None = None) -> int:
     wanted = [part for part in _PARTS if not options.only or part in options.only]
     missing = [str(root) for root in options.corpus if root not in roots]
     if (missing or not roots) and {"events", "requests"} & set(wanted):
-        print(f"baseline: no recorded traffic in {', '.join(missing) or 'no directory'}: events and requests of it are left out")
+        print(
+            f"baseline: no recorded traffic in {', '.join(missing) or 'no directory'}: events and requests of it are left out"
+        )
     current, cases = _record(wanted, roots, options.jobs)
     if options.task == "write":
         if missing:
@@ -35,7 +37,9 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"wrote {files.write(part, sections)}: {sum(map(len, sections.values()))} lines")
         return 1 if len(current) < len(wanted) else 0
     differing = sum(_check(part, sections, cases, roots, options) for part, sections in current.items())
-    print(f"baseline: {differing} differences in {', '.join(current) or 'nothing'} ({time.monotonic() - started:.0f} s)")
+    print(
+        f"baseline: {differing} differences in {', '.join(current) or 'nothing'} ({time.monotonic() - started:.0f} s)"
+    )
     return 1 if differing else 0
 
 
@@ -67,9 +71,7 @@ def _record(wanted: list[str], roots: list[Path], jobs: int) -> tuple[dict[str, 
     return current, cases
 
 
-def _check(
-    part: str, current: Sections, cases: dict[str, str], roots: list[Path], options: argparse.Namespace
-) -> int:
+def _check(part: str, current: Sections, cases: dict[str, str], roots: list[Path], options: argparse.Namespace) -> int:
     recorded = files.read(part)
     if recorded is None:
         print(f"{part}: not recorded: run make baseline")

@@ -25,7 +25,19 @@ _NOW = datetime(2026, 11, 18, 12, tzinfo=UTC).timestamp()
 """When the commands run: prices and retirement dates are those of this day."""
 _NUMBERED = {"key": "key", "digest": "digest", "prefix": "prefix", "account": "account"}
 _MASKED = (
-    *("at", "created_at", "updated_at", "pid", "host", "holder", "bytes", "blob_bytes", "backend", "encoder", "version"),
+    *(
+        "at",
+        "created_at",
+        "updated_at",
+        "pid",
+        "host",
+        "holder",
+        "bytes",
+        "blob_bytes",
+        "backend",
+        "encoder",
+        "version",
+    ),
     *("input_tokens", "output_tokens", "reasoning_tokens", "cache_read_tokens", "cache_write_tokens", "total_tokens"),
     *("signature", "encrypted_content", "thought_signature", "thoughtSignature", "score", "vector", "seconds"),
 )
@@ -76,7 +88,9 @@ def run_scene(
     """Run the command lines of a scene in a new directory. `command` replaces how the command is started."""
     names = names or Names()
     offset = _NOW - time.time()
-    start = command(offset) if command else [sys.executable, str(Path(__file__).with_name("command_at.py")), str(offset)]
+    start = (
+        command(offset) if command else [sys.executable, str(Path(__file__).with_name("command_at.py")), str(offset)]
+    )
     found = {}
     with tempfile.TemporaryDirectory() as made:
         directory = Path(made).resolve()

@@ -43,7 +43,9 @@ def compare_requests(recorded: Sections, current: Sections, cases: dict[str, str
     targets: Counter[str] = Counter()
     for case, old, new in _changed_cases(recorded, current, cases):
         if old is None or new is None or len(old) == 1 or len(new) == 1:
-            found.append(f"{case}: {_presence(old) if old is None or new is None else 'its transcript is empty or not'}")
+            found.append(
+                f"{case}: {_presence(old) if old is None or new is None else 'its transcript is empty or not'}"
+            )
             continue
         changed = [
             (target, _part(before, after))

@@ -53,9 +53,7 @@ class Names:
         self._prose = frozenset(prose)
         self._classes = _inverse(table.CLASSES)
         self._tag_fields = _inverse(table.TAG_FIELDS)
-        self._tags = {
-            (old.partition(".")[0], new): old.partition(".")[2] for old, new in table.TAGS.items()
-        }
+        self._tags = {(old.partition(".")[0], new): old.partition(".")[2] for old, new in table.TAGS.items()}
         self._texts = sorted(((new, old) for old, new in table.TEXTS.items()), key=lambda pair: -len(pair[0]))
         self._plan = functools.cache(self._make_plan)
 

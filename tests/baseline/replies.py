@@ -92,7 +92,10 @@ def _responses_events(parts: tuple[Part, ...], number: int, model: str) -> Itera
     for at, (part, item) in enumerate(zip(parts, items, strict=True)):
         yield from _responses_item_events(part, item, at)
     usage = {"input_tokens": 10 + number, "output_tokens": 20 + number, "total_tokens": 30 + 2 * number}
-    yield {"type": "response.completed", "response": {**response, "status": "completed", "output": items, "usage": usage}}
+    yield {
+        "type": "response.completed",
+        "response": {**response, "status": "completed", "output": items, "usage": usage},
+    }
 
 
 def _responses_item(part: Part, id: str) -> dict[str, Any]:

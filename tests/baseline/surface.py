@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from tenuto import (
     AssistantMessage,
     AsyncAgent,
@@ -22,16 +24,23 @@ from tenuto import (
     resolve,
     tool,
 )
+from tenuto.agent.limits import Spent
 from tenuto.client.middleware import Retry
 from tenuto.errors import ConnectionFailed
 from tenuto.plain import target_of
 from tenuto.testing import Answer, ScriptedTransport
+from tenuto.wire import dialects
 from tenuto.wire.dialects import DECODERS
 
 __all__ = [
+    "CHANGED_COMMAND",
     "Decoded",
     "Encoded",
     "TenutoError",
+    "change_agent",
+    "change_decoder",
+    "change_encoder",
+    "command_names",
     "connection_lost",
     "continue_run",
     "decode",
@@ -111,7 +120,10 @@ class Encoded(NamedTuple):
 def encode_for(model: str, first: str, messages: list[Any], parameters: Mapping[str, Any]) -> Encoded:
     """Encode a transcript for a target. Raise `TenutoError` if it cannot be encoded."""
     called = {
-        call.name: None for message in messages if isinstance(message, AssistantMessage) for call in message.tool_calls()
+        call.name: None
+        for message in messages
+        if isinstance(message, AssistantMessage)
+        for call in message.tool_calls()
     }
     tools = tuple(ToolDefinition(name, f"Calls {name}.", {"type": "object", "properties": {}}) for name in called)
     target = resolve(model)
@@ -178,3 +190,49 @@ def stream_reply(body: bytes, *, is_cut: bool = False) -> Any:
 def connection_lost() -> Exception:
     """Return the error of a connection that ended."""
     return ConnectionFailed("the connection was lost")
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def command_names() -> set[str]:
+    """Return the names of all commands."""
+    from tenuto.cli.main import COMMANDS
+
+    return set(COMMANDS)
+
+
+# --- deliberate changes, for the tests of the baseline ----------------------------------------------------------------
+
+
+def change_decoder(monkeypatch: Any, dialect: str, old: bytes, new: bytes) -> None:
+    """Have a decoder read other bytes than it is given."""
+    decoder = DECODERS[dialect]  # type: ignore[index]  # a recorded dialect
+    read = decoder.feed
+    monkeypatch.setattr(decoder, "feed", lambda self, piece: read(self, piece.replace(old, new)))
+
+
+def change_encoder(monkeypatch: Any, dialect: str, old: bytes, new: bytes) -> None:
+    """Have an encoder write other bytes than it should."""
+    encode_dialect = dialects.ENCODERS[dialect]  # type: ignore[index]  # a recorded dialect
+
+    def changed(*given: Any) -> Any:
+        wire = encode_dialect(*given)
+        return msgspec.structs.replace(wire, body=wire.body.replace(old, new))
+
+    monkeypatch.setattr(dialects, "ENCODERS", {**dialects.ENCODERS, dialect: changed})
+
+
+def change_agent(monkeypatch: Any) -> None:
+    """Have agents ignore their limits."""
+    monkeypatch.setattr(Spent, "over", lambda self, limits: None)
+
+
+CHANGED_COMMAND = """
+import sys
+from tenuto.cli import main
+report = main._misused
+main._misused = lambda error: report(error) + 1
+sys.exit(main.main(sys.argv[1:]))
+"""
+"""A program that runs the command with another exit code for wrong usage."""
