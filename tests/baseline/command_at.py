@@ -5,7 +5,7 @@ What the command prints depends on the date: prices change, models retire.
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import runpy
 import sys
 import time
@@ -15,7 +15,7 @@ from typing import Any
 def move_clock(seconds: float) -> None:
     """Move the clock of this process, for all modules that are imported from now on."""
     real_time, real_time_ns = time.time, time.time_ns
-    real_date, real_datetime = datetime.date, datetime.datetime
+    real_date, real_datetime = dt.date, dt.datetime
 
     class DateType(type):
         def __instancecheck__(cls, value: object) -> bool:
@@ -37,8 +37,8 @@ def move_clock(seconds: float) -> None:
 
     time.time = lambda: real_time() + seconds
     time.time_ns = lambda: real_time_ns() + int(seconds * 1_000_000_000)
-    datetime.date = MovedDate  # type: ignore[misc]  # it stands for the real one
-    datetime.datetime = MovedDatetime  # type: ignore[misc]  # it stands for the real one
+    dt.date = MovedDate  # type: ignore[misc]  # it stands for the real one
+    dt.datetime = MovedDatetime  # type: ignore[misc]  # it stands for the real one
 
 
 if __name__ == "__main__":

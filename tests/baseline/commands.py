@@ -14,7 +14,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from baseline.command_lines import FILES, SCENES, SCRIPTS, Line
 from baseline.plain_form import Masker, Names, digest
@@ -54,6 +53,8 @@ _PATTERNS = (
     (re.compile(r"\b(process|pid) \d+"), r"\1 <pid>"),
 )
 _LINES = 300
+"""Longer output is shortened to its beginning and a digest; so are longer lines."""
+_TIMEOUT = 120
 _LENGTH = 400
 
 
@@ -100,23 +101,32 @@ def run_scene(
             if other != scene or not only(name):
                 continue
             arguments = names.arguments(tuple(shlex.split(line.text)))
-            done = subprocess.run(
-                [*start, *arguments],
-                input=line.stdin,
-                capture_output=True,
-                text=True,
-                encoding="utf-8",
-                errors="replace",
-                cwd=directory / "work",
-                env=environment,
-                timeout=120,
-                check=False,
-            )
-            found[name] = [f"exit {done.returncode}"]
+            code, out, err = _run([*start, *arguments], line.stdin, directory / "work", environment)
+            found[name] = [f"exit {code}"]
             if not line.code_only:
-                found[name] += _block("out", names.text(masks.mask(done.stdout)))
-                found[name] += _block("err", names.text(masks.mask(done.stderr)))
+                found[name] += _block("out", names.text(masks.mask(out)))
+                found[name] += _block("err", names.text(masks.mask(err)))
     return found
+
+
+def _run(command: list[str], stdin: str, directory: Path, environment: dict[str, str]) -> tuple[int | str, str, str]:
+    """Run a command without a terminal; return exit code, stdout and stderr."""
+    try:
+        done = subprocess.run(
+            command,
+            input=stdin,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            cwd=directory,
+            env=environment,
+            start_new_session=True,  # it must not ask on the terminal from which this is run
+            timeout=_TIMEOUT,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return "timeout", "", ""
+    return done.returncode, done.stdout, done.stderr
 
 
 def _environment(directory: Path) -> dict[str, str]:
@@ -130,11 +140,17 @@ def _environment(directory: Path) -> dict[str, str]:
     script = directory / "script.json"
     script.write_text(json.dumps(SCRIPTS))
     kept = {name: os.environ[name] for name in ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH") if name in os.environ}
-    return {
-        **kept,
-        **{"HOME": str(directory), "TENUTO_HOME": str(directory / "home"), "TENUTO_SIM_SCRIPT": str(script)},
-        **{"TENUTO_MODEL": "sim/anthropic", "COLUMNS": "100", "TERM": "dumb", "LANG": "C.UTF-8", "TZ": "UTC"},
-        **{"PYTHONPATH": str(plain), "PYTHONUTF8": "1"},
+    return kept | {
+        "HOME": str(directory),
+        "TENUTO_HOME": str(directory / "home"),
+        "TENUTO_SIM_SCRIPT": str(script),
+        "TENUTO_MODEL": "sim/anthropic",
+        "COLUMNS": "100",
+        "TERM": "dumb",
+        "LANG": "C.UTF-8",
+        "TZ": "UTC",
+        "PYTHONPATH": str(plain),
+        "PYTHONUTF8": "1",
     }
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from baseline import surface
 from baseline.plain_form import Masker, Names, canonical, digest
@@ -17,7 +19,7 @@ __all__ = ["NAMES", "SCENARIOS", "play", "record"]
 
 _NUMBERED = {
     **dict.fromkeys(("id", "call", "tool_use_id", "response_id", "request_id"), "id"),
-    **{"key": "key", "session": "session", "digest": "digest", "prefix": "prefix", "account": "account"},
+    **{name: name for name in ("key", "session", "digest", "prefix", "account")},
 }
 """Fields that hold an id, by the word that its number follows."""
 _MASKED = ("pid", "host", "delay", "cost", "encoder")
@@ -374,7 +376,8 @@ def play(name: str, names: Names | None = None) -> list[str]:
     """Play one run; return its lines."""
     scenario, _, dialect = name.partition(" / ")
     speaker = next(one for one in DIALECTS if one.name == dialect)
-    with tempfile.TemporaryDirectory() as directory:
+    kept = {name: os.environ[name] for name in ("PATH", "TMPDIR", "SYSTEMROOT") if name in os.environ}
+    with tempfile.TemporaryDirectory() as directory, patch.dict(os.environ, kept, clear=True):  # no keys, no settings
         return asyncio.run(_play(SCENARIOS[scenario], speaker, names or Names(), Path(directory)))
 
 

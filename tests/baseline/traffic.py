@@ -11,7 +11,7 @@ from baseline import surface
 from baseline.corpus import Exchange, conversations
 from baseline.plain_form import Names, digest
 
-__all__ = ["TARGETS", "case_key", "explain_request", "record"]
+__all__ = ["TARGETS", "case_key", "record"]
 
 TARGETS: dict[str, dict[str, Any]] = {
     "anthropic/claude-sonnet-5-5": {"effort": "high", "max_tokens": 4000},
@@ -155,13 +155,3 @@ def _head_text(method: str, path: str, headers: tuple[tuple[str, str], ...]) -> 
 def _head(head: tuple[str, str, dict[str, str]]) -> str:
     method, path, headers = head
     return _head_text(method, path, tuple(sorted(headers.items())))
-
-
-def explain_request(names: Names, exchange: Exchange, steps: dict[Any, Exchange], model: str) -> list[str]:
-    """Return the losses of one request in readable form, for a report."""
-    messages = _messages([*_ancestors(exchange, steps), exchange], {})
-    try:
-        losses = surface.encode_for(model, _FIRST, messages, TARGETS[model]).losses
-    except surface.TenutoError as exc:
-        return [f"{names.class_name(type(exc))}: {exc}"]
-    return [" ".join(str(value) for value in loss.values()) for loss in names.plain(list(losses))]
