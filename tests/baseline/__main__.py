@@ -86,6 +86,8 @@ def _check(part: str, current: Sections, cases: dict[str, str], roots: list[Path
     else:
         found = comparison.compare_commands(recorded, current, exit_codes=options.exit_codes)
     _print(part, found, everything=options.all)
+    if part == "requests" and found:
+        print(f"  by target: {comparison.count_targets(found) or 'none'}")
     return len(found)
 
 

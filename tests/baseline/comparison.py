@@ -8,7 +8,15 @@ from collections.abc import Sequence
 
 from baseline.traffic import TARGETS
 
-__all__ = ["compare_commands", "compare_coverage", "compare_events", "compare_requests", "compare_runs"]
+__all__ = [
+    "compare_commands",
+    "compare_coverage",
+    "compare_events",
+    "compare_requests",
+    "compare_runs",
+    "count_targets",
+    "keep_recorded",
+]
 
 Sections = dict[str, list[str]]
 _ALLOWED = 1
@@ -40,7 +48,6 @@ def compare_events(recorded: Sections, current: Sections, cases: dict[str, str])
 def compare_requests(recorded: Sections, current: Sections, cases: dict[str, str]) -> list[str]:
     """Name every transcript whose requests differ, and for which targets."""
     found: list[str] = []
-    targets: Counter[str] = Counter()
     for case, old, new in _changed_cases(recorded, current, cases):
         if old is None or new is None or len(old) == 1 or len(new) == 1:
             found.append(
@@ -52,12 +59,15 @@ def compare_requests(recorded: Sections, current: Sections, cases: dict[str, str
             for target, before, after in zip(TARGETS, old, new, strict=False)
             if before != after
         ]
-        targets.update(target for target, _ in changed)
         said = [f"{target} ({part})" for target, part in changed] or ["the texts of losses differ"]
         found.append(f"{case}: {', '.join(said)}")
-    if targets:
-        found.append("by target: " + ", ".join(f"{target} {count}" for target, count in targets.most_common()))
     return found
+
+
+def count_targets(found: Sequence[str]) -> str:
+    """Say how many of the differing requests are for each target."""
+    counts = Counter(target for target in TARGETS for one in found if f" {target} (" in one)
+    return ", ".join(f"{target} {count}" for target, count in counts.most_common())
 
 
 def compare_runs(recorded: Sections, current: Sections) -> list[str]:
