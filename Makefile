@@ -1,6 +1,7 @@
 # Everything starts from a fresh clone: `.venv` is made and filled by itself. Python 3.11 or newer as PYTHON.
 PYTHON ?= python3
 CORPUS ?= ../shared/corpus
+BASELINE_CORPUS ?= ../shared/corpus ../shared/corpus-more
 VENV := .venv
 BIN := $(VENV)/bin
 ifeq ($(OS),Windows_NT)
@@ -10,7 +11,7 @@ STAMP := $(VENV)/.installed
 # Compiled files are kept even where the environment says otherwise: the tests start several times.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check conformance crash bench bench-peers there-and-back soak format clean
+.PHONY: demo test check conformance baseline baseline-check baseline-coverage baseline-coverage-check crash bench bench-peers there-and-back soak format clean
 
 demo: $(STAMP)
 	$(BIN)/python -m examples.demo
@@ -27,6 +28,21 @@ check: $(STAMP)
 
 conformance: $(STAMP)
 	$(BIN)/python tests/conformance $(CORPUS)
+
+# Records under tests/baseline/data what the code does today; its coverage takes as long as the tests
+baseline: $(STAMP)
+	$(BIN)/python tests/baseline write --corpus $(BASELINE_CORPUS)
+	$(MAKE) baseline-coverage
+
+# Compares with it, all but the coverage. ARGS="--only runs" compares one part, ARGS=--exit-codes no texts of commands
+baseline-check: $(STAMP)
+	$(BIN)/python tests/baseline check --corpus $(BASELINE_CORPUS) $(ARGS)
+
+baseline-coverage: $(STAMP)
+	$(BIN)/python tests/baseline coverage
+
+baseline-coverage-check: $(STAMP)
+	$(BIN)/python tests/baseline coverage-check
 
 crash: $(STAMP)
 	$(BIN)/python tests/crash
