@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
@@ -39,19 +38,21 @@ class Transcript(Value, frozen=True):
 
     def open_calls(self) -> tuple[ToolCallView, ...]:
         """Return the calls that no later result answers, in order; a result answers one call, the first of its id."""
-        calls: list[ToolCallView] = []
-        open_by_id: dict[str, deque[int]] = {}
-        answered: set[int] = set()
+        left: dict[tuple[str, int], ToolCallView] = {}
+        called: dict[str, int] = {}
+        answered: dict[str, int] = {}
         for message in self.messages:
             if isinstance(message, AssistantMessage):
                 for call in message.tool_calls():
-                    open_by_id.setdefault(call.id, deque()).append(len(calls))
-                    calls.append(call)
+                    nth = called.get(call.id, 0)
+                    called[call.id] = nth + 1
+                    left[call.id, nth] = call
             elif isinstance(message, ToolResults):
                 for result in message.results:
-                    if waiting := open_by_id.get(result.tool_use_id):
-                        answered.add(waiting.popleft())
-        return tuple(call for at, call in enumerate(calls) if at not in answered)
+                    nth = answered.get(result.tool_use_id, 0)
+                    if left.pop((result.tool_use_id, nth), None) is not None:
+                        answered[result.tool_use_id] = nth + 1
+        return tuple(left.values())
 
     def check(self) -> tuple[str, ...]:
         """Say what no provider would take: orphaned or doubled results, doubled calls, calls left open in between."""
