@@ -259,3 +259,10 @@ def test_pieces_of_an_item_of_an_unknown_type_are_no_fault():
     assert not [loss for loss in partial.losses if loss.rule == "unassembled"]
     reader.feed(sse(done(0, {**new, "shape": "round"}), completed()))
     assert "round" in reader.finish()[-1].response.message.blocks[0].raw
+
+
+@pytest.mark.parametrize("index", [10**9, 2**62, 10**30])
+def test_summary_index_that_skips_far_is_a_protocol_error(index):
+    piece = {"type": "response.reasoning_summary_text.delta", "output_index": 0, "summary_index": index, "delta": "x"}
+    with pytest.raises(ProtocolError, match=f"part {index} of reasoning"):
+        stream(created(), piece)

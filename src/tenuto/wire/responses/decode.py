@@ -84,6 +84,8 @@ _OURS = ("id", "model", "output", "usage", "status")
 _PENDING = ("queued", "in_progress")
 _UNFINISHED = (*_PENDING, "cancelled")
 _NULL = Raw(b"null")
+_MAX_SKIPPED = 1000
+"""How many parts of reasoning an index may skip: each becomes an empty line."""
 _SPEECH = 1 << 31
 """The place of speech, which has no output index: behind everything else."""
 
@@ -195,6 +197,8 @@ class ResponsesDecoder(Decoder):
         if kind == "reasoning":
             slot = self._output.part(item, 0, block)
             line = max(piece.summary_index, piece.content_index)
+            if line - item.line > _MAX_SKIPPED:
+                raise jsonio.JsonError(f"part {line} of reasoning follows part {item.line}")
             text = "\n" * (line - item.line) + text  # parts of reasoning are lines of one block
             item.line = max(line, item.line)
         else:
