@@ -58,8 +58,6 @@ def difference(want: Any, have: Any, place: str = "") -> str:
 def decoded(exchange: Exchange, outcome: Outcome) -> Judged:
     """Blocks and their order, arguments, tokens, the raw stop word and the raw usage equal the oracle's."""
     expected = exchange.expected
-    if expected.get("own_agrees") is False:
-        return Judged(excluded="own_agrees is false: the oracle's SDK and its own accumulation disagree")
     judged = Judged()
     said = outcome.said
     judged.faults += _error(exchange.read.error, outcome)
@@ -93,14 +91,18 @@ def _untokened(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _blocks(exchange: Exchange, at: int, want: list[Any], have: list[Any], judged: Judged) -> None:
-    """Compare with the oracle. Where the bytes give a block in two forms, either will do; where the oracle is at odds
-    with both, the bytes win.
+    """Compare one choice with the oracle; where the oracle and the bytes differ, the bytes decide.
+
+    Where the bytes give a block in two forms, either passes.
     """
     if exchange.dialect == "gemini":
         have = coalesce(have)
+    forms = [_read_blocks(exchange, at, other=other) for other in (False, True)]
+    if odd := _order(forms[0], have):
+        judged.faults.append(odd)
+        return
     if not (found := faults(want, have)):
         return
-    forms = [_read_blocks(exchange, at, other=other) for other in (False, True)]
     if len(want) != len(have) or not all(len(form) == len(want) for form in forms):
         judged.settle(found[0], bytes_agree=pruned(plain(have)) in map(pruned, forms))
         return
@@ -114,12 +116,24 @@ def _blocks(exchange: Exchange, at: int, want: list[Any], have: list[Any], judge
             judged.contradicted = f"blocks[{place}].{odd[0]}"
 
 
+def _order(read: list[dict[str, Any]], have: list[dict[str, Any]]) -> str:
+    """Return how the order of our blocks differs from the byte order, if they are otherwise the same."""
+    want, held = [block["type"] for block in read], [block["type"] for block in have]
+    return (
+        f"blocks: {want} in the order of the bytes, {held} found"
+        if want != held and sorted(want) == sorted(held)
+        else ""
+    )
+
+
 def _read_blocks(exchange: Exchange, at: int, *, other: bool) -> list[dict[str, Any]]:
+    """Return the neutral blocks of one choice in the order of the bytes, with the `other` form where there is one."""
     read = exchange.read
-    blocks = list(read.answers[at].blocks) if at < len(read.answers) else []
+    answer = read.answers[at] if at < len(read.answers) else Answer()
+    blocks = answer.blocks
     if other:
         blocks = [read.variants.get(place, block) for place, block in enumerate(blocks)]
-    found = neutral_blocks(exchange.dialect, blocks)
+    found = neutral_blocks(exchange.dialect, blocks, answer.order)
     return coalesce(found) if exchange.dialect == "gemini" else found
 
 
@@ -144,10 +158,9 @@ def _usage(expected: dict[str, Any], read: Read, said: ChatResponse | None, judg
 
 
 def streamed(exchange: Exchange, outcome: Outcome) -> Judged:
-    """The deltas of each block, joined, equal the block."""
-    if exchange.read.torn:
-        return Judged(excluded="the stream's own deltas do not add up to its finished item")
-    return Judged(event_faults(outcome.events, outcome.said, broken=outcome.error is not None))
+    """The deltas of each block, joined, equal the block, or the recorded deltas where these differ from it."""
+    broken = outcome.error is not None
+    return Judged(event_faults(outcome.events, outcome.said, broken=broken, torn=exchange.read.torn))
 
 
 def rechunked(exchange: Exchange, outcome: Outcome, target: Any) -> Judged:

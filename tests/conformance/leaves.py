@@ -196,7 +196,7 @@ def _gemini(part: dict[str, Any], spelt: Iterator[CallLeaf]) -> list[Leaf | Call
         return [*([Leaf((said, "text"), fields["text"])] if fields["text"] else []), *signed]
     if kind == "function_call":
         return [next(spelt), *signed]
-    return [*_flat((kind,), fields[kind]), *signed]
+    return [*_flat((kind,), fields.get(kind)), *signed]
 
 
 _TABLES = {
