@@ -1,4 +1,4 @@
-"""What is checked of one exchange on its own. Each check returns the faults it found: none means passed."""
+"""The checks of one exchange on its own. Each returns the faults it found."""
 
 from __future__ import annotations
 
@@ -21,14 +21,24 @@ __all__ = ["Judged", "decoded", "difference", "rechunked", "stored", "streamed",
 
 @dataclasses.dataclass
 class Judged:
-    """What came of one check: faults, or the rule that excludes the case, or that the oracle is at odds with its bytes."""
+    """The result of one check.
+
+    `faults` fail it. `excluded` names the rule that excludes the case. `contradicted` says how the oracle differs from
+    the bytes. `alarms` are findings of the audit on an accepted request, which do not fail the run.
+    """
 
     faults: list[str] = dataclasses.field(default_factory=list)
     excluded: str = ""
     contradicted: str = ""
+    alarms: list[str] = dataclasses.field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the check was made and found nothing."""
+        return not (self.faults or self.excluded or self.alarms)
 
     def settle(self, fault: str, *, bytes_agree: bool) -> None:
-        """Note that we differ from the oracle: a fault, unless the bytes themselves say what we say."""
+        """Record that we differ from the oracle: a fault, unless the bytes agree with us."""
         if bytes_agree:
             self.contradicted = fault
         else:

@@ -60,6 +60,11 @@ class CallLeaf:
     composed: bool = dataclasses.field(default=False, compare=False)
 
     @property
+    def exact(self) -> bool:
+        """Whether the provider sent the arguments as text; otherwise only their value counts."""
+        return self.args is not None and not self.composed
+
+    @property
     def meaning(self) -> tuple[Any, ...]:
         """The same call however its arguments are spelt."""
         try:
