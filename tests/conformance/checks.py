@@ -75,12 +75,14 @@ def decoded(exchange: Exchange, outcome: Outcome) -> Judged:
     wanted = expected.get("choices") or [expected["blocks"]]
     answers = answers or [[]]
     if len(wanted) != len(answers):
-        judged.faults.append(f"{len(wanted)} choices expected, {len(answers)} found")
+        fault = f"{len(wanted)} choices expected, {len(answers)} found"
+        judged.settle(fault, bytes_agree=len(exchange.read.answers) == len(answers))
     for at, (want, have) in enumerate(zip(wanted, answers, strict=False)):
-        if outcome.error is not None:  # what was cut off comes without its unconfirmed tokens
+        if outcome.error is not None:  # the partial reply has no unconfirmed tokens
             want, have = _untokened(want), _untokened(have)
         _blocks(exchange, at, want, have, judged)
-    _stop(expected, exchange.read, said, judged)
+    if outcome.error is None or (said and said.choices and said.choices[0].message.raw_stop):
+        _stop(expected, exchange.read, said, judged)  # an error that was raised replaces the stop word
     _usage(expected, exchange.read, said, judged)
     return judged
 
@@ -202,7 +204,7 @@ def stored(exchange: Exchange, outcome: Outcome) -> Judged:
     if again != said:
         judged.faults.append(f"stored and loaded: {shown(said, 120)} became {shown(again, 120)}")
     if outcome.error is not None:
-        return judged  # what was cut off comes without its unconfirmed tokens
+        return judged  # the partial reply has no unconfirmed tokens
     if len(again.choices) != max(len(exchange.read.answers), 1) and exchange.read.answers:
         judged.faults.append(f"{len(exchange.read.answers)} choices in the bytes, {len(again.choices)} kept")
     for choice, answer in zip(again.choices, exchange.read.answers, strict=False):

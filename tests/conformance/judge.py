@@ -34,13 +34,13 @@ class Case:
     name: str
     dialect: str
     provider: str
-    corpus: str = ""
-    source: str = ""
     judged: dict[str, Judged] = dataclasses.field(default_factory=dict)
     blocks: int = 0
     opaque: list[str] = dataclasses.field(default_factory=list)
     follows: bool = False
     oracles_differ: bool = False
+    corpus: str = ""
+    source: str = ""
 
 
 def judge(folders: list[Path], wanted: frozenset[Path] | None = None) -> list[Case]:
@@ -51,7 +51,7 @@ def judge(folders: list[Path], wanted: frozenset[Path] | None = None) -> list[Ca
 
 
 def _case(exchange: Exchange, conversation: Conversation) -> Case:
-    case = Case(exchange.name, exchange.dialect, exchange.provider, exchange.corpus, exchange.source)
+    case = Case(exchange.name, exchange.dialect, exchange.provider, corpus=exchange.corpus, source=exchange.source)
     with _Check(case, "decoded"):
         target, outcome = conversation.decoded(exchange)
         case.oracles_differ = exchange.expected.get("own_agrees") is False

@@ -50,16 +50,18 @@ def _responses(item: dict[str, Any]) -> list[dict[str, Any]]:
     if kind == "reasoning":
         return [_reasoning(item)]
     if kind == "function_call":
-        call = {"type": "tool_call", "id": item.get("call_id"), "item_id": item.get("id"), "name": item.get("name")}
-        return [{**call, **_arguments(item.get("arguments"))}]
+        return [{"type": "tool_call", **_named(item), **_arguments(item.get("arguments"))}]
     if kind == "custom_tool_call":
-        named = {"type": kind, "id": item.get("call_id"), "item_id": item.get("id"), "name": item.get("name")}
-        return [{**named, "input": item.get("input")}]
-    return [{"type": "server", "kind": kind, "item_id": item.get("id"), "raw": plain(item)}]
+        return [{"type": kind, **_named(item), "input": item.get("input")}]
+    return [{"type": "server", "kind": kind, "item_id": item.get("id") or None, "raw": plain(item)}]
+
+
+def _named(item: dict[str, Any]) -> dict[str, Any]:
+    return {"id": item.get("call_id") or None, "item_id": item.get("id") or None, "name": item.get("name")}
 
 
 def _part(item: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
-    beside = {"item_id": item.get("id"), "phase": item.get("phase")}
+    beside = {"item_id": item.get("id") or None, "phase": item.get("phase")}
     if part.get("type") == "output_text":
         return {"type": "text", "text": part["text"], "citations": plain(part.get("annotations")) or None, **beside}
     if part.get("type") == "refusal":
@@ -75,7 +77,7 @@ def _reasoning(item: dict[str, Any]) -> dict[str, Any]:
         "text": "\n\n".join(summary or content),
         "summary": summary,
         "content": content or None,
-        "item_id": item.get("id"),
+        "item_id": item.get("id") or None,
         "signature": item.get("encrypted_content") or None,
     }
 
@@ -154,7 +156,7 @@ def _gemini(part: dict[str, Any]) -> list[dict[str, Any]]:
         kind = "reasoning" if part.get("thought") else "text"
         return [{"type": kind, "text": part["text"], "signature": signature}]
     if isinstance(call := part.get("functionCall"), dict):
-        named = {"type": "tool_call", "id": call.get("id"), "name": call.get("name"), "signature": signature}
+        named = {"type": "tool_call", "id": call.get("id") or None, "name": call.get("name"), "signature": signature}
         return [{**named, **_arguments(call.get("args"))}]
     if isinstance(media := part.get("inlineData"), dict):
         held = {"mime": media.get("mimeType"), "data_len": len(media.get("data") or "")}

@@ -168,12 +168,17 @@ def _says_nothing(block: dict[str, Any]) -> bool:
 
 
 def _plain_calls(message: dict[str, Any]) -> dict[str, Any]:
-    """Add the default type to each call and remove its index, which is no part of it."""
+    """Add the default type and arguments to each call and remove its index, which is no part of it."""
     calls = message.get("tool_calls")
-    if not isinstance(calls, list):
-        return message
-    spelt = [{"type": "function", **{k: v for k, v in call.items() if k != "index"}} for call in calls]
-    return {**message, "tool_calls": spelt}
+    return {**message, "tool_calls": [_plain_call(call) for call in calls]} if isinstance(calls, list) else message
+
+
+def _plain_call(call: dict[str, Any]) -> dict[str, Any]:
+    found = {"type": "function", **{name: value for name, value in call.items() if name != "index"}}
+    function = found.get("function")
+    if isinstance(function, dict) and function.get("arguments", "") is None:
+        found["function"] = {**function, "arguments": "{}"}
+    return found
 
 
 def _message_faults(want: dict[str, Any], messages: list[dict[str, Any]]) -> list[str]:
