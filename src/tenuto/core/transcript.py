@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
@@ -38,16 +39,19 @@ class Transcript(Value, frozen=True):
 
     def open_calls(self) -> tuple[ToolCallView, ...]:
         """Return the calls that no later result answers, in order; a result answers one call, the first of its id."""
-        left: list[ToolCallView] = []
+        calls: list[ToolCallView] = []
+        open_by_id: dict[str, deque[int]] = {}
+        answered: set[int] = set()
         for message in self.messages:
             if isinstance(message, AssistantMessage):
-                left.extend(message.tool_calls())
+                for call in message.tool_calls():
+                    open_by_id.setdefault(call.id, deque()).append(len(calls))
+                    calls.append(call)
             elif isinstance(message, ToolResults):
                 for result in message.results:
-                    answered = next((at for at, call in enumerate(left) if call.id == result.tool_use_id), None)
-                    if answered is not None:
-                        del left[answered]
-        return tuple(left)
+                    if waiting := open_by_id.get(result.tool_use_id):
+                        answered.add(waiting.popleft())
+        return tuple(call for at, call in enumerate(calls) if at not in answered)
 
     def check(self) -> tuple[str, ...]:
         """Say what no provider would take: orphaned or doubled results, doubled calls, calls left open in between."""

@@ -32,8 +32,9 @@ from tenuto.core.messages import AssistantMessage, StopReason, Usage
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.target import Target
 from tenuto.errors import LLMError, ProtocolError
-from tenuto.wire.codec import Decoder, merge_fields, mint
+from tenuto.wire.codec import Decoder, mint
 from tenuto.wire.failures import failure
+from tenuto.wire.fields import MergedFields, merge_fields
 from tenuto.wire.responses.items import DIALECT, citation_of
 from tenuto.wire.responses.output import Output, OutputItem
 from tenuto.wire.responses.shapes import (
@@ -100,7 +101,7 @@ class ResponsesDecoder(Decoder):
         self._id = ""
         self._early = 0
         self._model = ""
-        self._fields: _Fields = {}
+        self._fields = MergedFields()
         self._usage: Usage | None = None
         self._raw_usage = ""
         self._status: str | None = None
@@ -135,6 +136,12 @@ class ResponsesDecoder(Decoder):
         if fields is None:
             return
         kind = jsonio.text_of(fields.get("type")) or name.decode("utf-8", "replace")
+        if self._ended_well and kind not in PROGRESS and kind != "error":
+            self.lose("after-the-end", kind, jsonio.as_text(data)[:200])
+        else:
+            self._dispatch(kind, fields, data)
+
+    def _dispatch(self, kind: str, fields: _Fields, data: bytes) -> None:
         handler = self._handlers.get(kind)
         if handler is not None:
             for strange in fields.keys() - EVENT_FIELDS:
@@ -175,6 +182,9 @@ class ResponsesDecoder(Decoder):
         return self._output.last() if index is None else index
 
     def _grow(self, piece: Piece) -> None:
+        if self._ended_well:
+            self.lose("after-the-end", f"output[{piece.output_index}]", piece.delta[:200])
+            return
         self._begin()
         kind, block = _GROWTH[type(piece)]
         item = self._items.get(piece.output_index) or self._output.open(piece.output_index, kind)
@@ -268,9 +278,6 @@ class ResponsesDecoder(Decoder):
         self._early = max(self._early, len(jsonio.elements(output)) if bytes(output)[:1] == b"[" else 0)
 
     def _on_end(self, fields: _Fields) -> None:
-        if self._ended_well:
-            self._strange("after-the-end", jsonio.text_of(fields["type"]), bytes(fields["response"]))
-            return
         self._end(jsonio.members(fields["response"]), jsonio.text_of(fields["type"]).removeprefix("response."))
 
     def body(self, data: bytes) -> None:
@@ -297,10 +304,7 @@ class ResponsesDecoder(Decoder):
         rest = response.copy()
         for name in _OURS:
             rest.pop(name, None)
-        if self._fields:
-            merge_fields(self._fields, rest.items())
-        else:
-            self._fields = rest
+        merge_fields(self._fields, rest.items())
         self._begin()
 
     def _end(self, response: _Fields, word: str | None) -> None:
@@ -374,7 +378,7 @@ class ResponsesDecoder(Decoder):
 
     def response(self, *, partial: bool) -> ChatResponse:
         """Assemble the reply. `incomplete_details` stands on the message, everything else beside it."""
-        beside = dict(self._fields)
+        beside = self._fields.written()
         details = beside.get("incomplete_details")
         extra: _Fields = {}
         if details is not None and details != _NULL:
