@@ -1,6 +1,7 @@
 # Everything starts from a fresh clone: `.venv` is made and filled by itself. Python 3.11 or newer as PYTHON.
 PYTHON ?= python3
-CORPUS ?= ../shared/corpus
+# Directories of recorded exchanges, separated by spaces. The benchmark uses the first.
+CORPUS ?= ../shared/corpus ../shared/corpus-more
 VENV := .venv
 BIN := $(VENV)/bin
 ifeq ($(OS),Windows_NT)
@@ -33,7 +34,7 @@ crash: $(STAMP)
 
 # Ends with 1 where a goal is missed or its row is noisy: for a machine that does nothing else meanwhile
 bench: $(STAMP)
-	$(BIN)/python -m bench --corpus $(CORPUS)
+	$(BIN)/python -m bench --corpus $(firstword $(CORPUS))
 
 # Beside others, each in an environment of its own under .peers: a quarter of an hour, the first time
 bench-peers: $(STAMP)

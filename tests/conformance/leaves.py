@@ -158,7 +158,9 @@ def _chat(message: dict[str, Any], spelt: Iterator[CallLeaf]) -> list[Leaf | Cal
     for name, value in sorted(
         message.items(), key=lambda field: (_ORDER.index(field[0]) if field[0] in _ORDER else 9, field[0])
     ):
-        if name == "content":
+        if name == "content" and isinstance(value, dict):
+            found += _flat(("message", name), value, name)
+        elif name == "content":
             chunks = [{"type": "text", "text": value}] if isinstance(value, str) else value or []
             found += [leaf for chunk in chunks for leaf in _chunk(chunk)]
         elif name == "tool_calls":

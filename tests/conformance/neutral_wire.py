@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -113,10 +114,11 @@ def details_text(details: list[Any]) -> str:
 
 def _chat_content(message: dict[str, Any]) -> list[dict[str, Any]]:
     content = message.get("content")
-    return [
-        _chunk(chunk)
-        for chunk in (content if isinstance(content, list) else [{"type": "text", "text": content}] if content else [])
-    ]
+    if isinstance(content, dict):  # a structured answer
+        return [{"type": "text", "text": json.dumps(plain(content), ensure_ascii=False)}]
+    if isinstance(content, list):
+        return [_chunk(chunk) for chunk in content]
+    return [{"type": "text", "text": content}] if content else []
 
 
 def _chat_refusal(message: dict[str, Any]) -> list[dict[str, Any]]:

@@ -121,7 +121,7 @@ class _Choice:
     def _field(self, name: str, value: Any) -> None:
         if name == "content" and (isinstance(value, list) or isinstance(self.message.get(name), list)):
             self.message[name] = _joined([*_chunks(self.message.get(name)), *_chunks(value)])
-        elif name in _TEXTS:
+        elif name in _TEXTS and not isinstance(value, dict):
             text_merge(self.message, name, value)
         elif name == "tool_calls" and isinstance(value, list):
             for piece in value:

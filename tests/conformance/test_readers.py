@@ -88,6 +88,15 @@ def test_chat_reasoning_text_is_read_from_its_details() -> None:
     assert neutral_blocks("openai-chat", [{"reasoning_details": details}])[0]["text"] == "ab"
 
 
+def test_chat_content_may_be_an_object() -> None:
+    """A structured answer is one text; sent back, it is an object again."""
+    read = chat_stream({"content": {"a": [1, "b"]}}).first
+
+    assert neutral_blocks("openai-chat", read.blocks) == [{"type": "text", "text": '{"a": [1, "b"]}'}]
+    leaves = turn_leaves("openai-chat", read.blocks, [])
+    assert leaves == [Leaf(("message", "content", "a", "[]"), 1), Leaf(("message", "content", "a", "[]"), "b")]
+
+
 def test_unclosed_think_tag_stays_unclosed() -> None:
     """A reply that is cut off within its reasoning has no closing tag."""
     closed = Reasoning("a", meta=ChatMeta(field="think"))

@@ -280,6 +280,27 @@ def test_byte_order_decides_where_the_oracle_sorts(
     )
 
 
+@pytest.mark.parametrize(
+    ("case", "changed", "listed"),
+    [
+        ("openai-chat/openai/choices", {"choices": None}, "1 choices expected, 2 found"),
+        ("openai-responses/openai/failed", {"stop": "failed"}, ""),
+    ],
+)
+def test_bytes_decide_choices_and_stop_of_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], case: str, changed: dict[str, Any], listed: str
+) -> None:
+    """An oracle may give the first choice only, or a stop word where the codec raises the provider's error."""
+    shutil.copytree(OWN / case, tmp_path / case)
+    path = tmp_path / case / "expected.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changed}))
+    run.main([str(tmp_path), "--jobs", "1"])
+    printed = "\n".join(lines(capsys))
+
+    assert "FAILED decoded" not in printed
+    assert f"judged by the bytes.\n         {case}: {listed}" in printed if listed else "bytes: 0" in printed
+
+
 def test_a_named_type_that_comes_back_opaque_fails() -> None:
     """What the protocol names is read, not only kept."""
     opaque = Case("gemini/x/1", "gemini", "x", {"decoded": Judged()}, blocks=2, opaque=["toolCall", "brandNew"])
