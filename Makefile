@@ -1,7 +1,7 @@
 # Everything starts from a fresh clone: `.venv` is made and filled by itself. Python 3.11 or newer as PYTHON.
 PYTHON ?= python3
-CORPUS ?= ../shared/corpus
-BASELINE_CORPUS ?= ../shared/corpus ../shared/corpus-more
+# Directories of recorded exchanges, separated by spaces. The benchmark uses the first.
+CORPUS ?= ../shared/corpus ../shared/corpus-more
 VENV := .venv
 BIN := $(VENV)/bin
 ifeq ($(OS),Windows_NT)
@@ -31,12 +31,12 @@ conformance: $(STAMP)
 
 # Records under tests/baseline/data what the code does today; its coverage takes as long as the tests
 baseline: $(STAMP)
-	$(BIN)/python tests/baseline write --corpus $(BASELINE_CORPUS)
+	$(BIN)/python tests/baseline write --corpus $(CORPUS)
 	$(MAKE) baseline-coverage
 
 # Compares with it, all but the coverage. ARGS="--only runs" compares one part, ARGS=--exit-codes no texts of commands
 baseline-check: $(STAMP)
-	$(BIN)/python tests/baseline check --corpus $(BASELINE_CORPUS) $(ARGS)
+	$(BIN)/python tests/baseline check --corpus $(CORPUS) $(ARGS)
 
 baseline-coverage: $(STAMP)
 	$(BIN)/python tests/baseline coverage
@@ -49,7 +49,7 @@ crash: $(STAMP)
 
 # Ends with 1 where a goal is missed or its row is noisy: for a machine that does nothing else meanwhile
 bench: $(STAMP)
-	$(BIN)/python -m bench --corpus $(CORPUS)
+	$(BIN)/python -m bench --corpus $(firstword $(CORPUS))
 
 # Beside others, each in an environment of its own under .peers: a quarter of an hour, the first time
 bench-peers: $(STAMP)
