@@ -17,13 +17,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import agent, audit, chart, client, decoding, imports, installed, sim, soak, startup, store
+from bench import agent, audit, chart, client, decoding, imports, installed, scaling, sim, soak, startup, store
 from bench.results import Board
 
 SECTIONS: dict[str, Callable[[Board], None]] = {
     "imports": imports.run,
     "startup": startup.run,
     "decoding": decoding.run,
+    "scaling": scaling.run,
     "client": client.run,
     "sim": sim.run,
     "store": store.run,
