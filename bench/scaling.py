@@ -15,7 +15,7 @@ from typing import NamedTuple
 from bench.decoding import LINEAR
 from bench.floors import READ
 from bench.results import Board, Result, judged
-from bench.streams import CALL_MAKERS, DIALECTS, anthropic_with_fields, chat_with_lists
+from bench.streams import CALL_MAKERS, DIALECTS, anthropic_with_fields, chat_with_lists, responses_calls
 from bench.turns import cpu, in_turns
 from tenuto.core.events import MessageDone
 from tenuto.core.messages import AssistantMessage, Message, ToolResult, ToolResults, UserMessage
@@ -28,6 +28,9 @@ from tenuto.wire.dialects import DECODERS, write
 TIMES = 100
 """The long input has so many times the frames, messages or calls of a short one."""
 UNIT = "ns CPU per byte"
+OPEN_CALLS = "Transcript.open_calls"
+RUN = "scaling"
+"""A run of its own: these rows can be measured and written without the others."""
 _SHORT = 0.1
 """Seconds: the least of five counts where an input takes less."""
 
@@ -88,9 +91,9 @@ def same_role(dialect: str, count: int) -> Input:
     return Input(partial(_encode, dialect, messages), len(body))
 
 
-def decoded_calls(dialect: str, count: int) -> Input:
-    """A streamed reply with so many calls."""
-    body = CALL_MAKERS[dialect](count)
+def decoded_calls(dialect: str, count: int, make: Callable[[int], bytes] | None = None) -> Input:
+    """A streamed reply with so many calls, written by `make`."""
+    body = (make or CALL_MAKERS[dialect])(count)
     _expect(f"{dialect}: calls decoded", len([*_decode(dialect, body).message.tool_calls()]), count)
     return Input(partial(_decode, dialect, body), len(body))
 
@@ -126,7 +129,7 @@ def _all(inputs: list[Input]) -> list[object]:
     return [one.act() for one in inputs]
 
 
-def grown(name: str, make: Callable[[int], Input], count: int, unit: str = UNIT) -> Result:
+def grown(name: str, make: Callable[[int], Input], count: int) -> Result:
     """Judge one row: `count` against a hundredth of it."""
     short, long = [make(count // TIMES) for _ in range(TIMES)], [make(count)]
     repeat = 5 if cpu(_all, long) < _SHORT else 1
@@ -137,22 +140,37 @@ def grown(name: str, make: Callable[[int], Input], count: int, unit: str = UNIT)
         f"growth, {name}: {count:,} / {count // TIMES:,}",
         ratios,
         value=turns.least("long") / sizes[1] * 1e9,
-        unit=unit,
+        unit="ns CPU per call" if name == OPEN_CALLS else UNIT,
         goal=LINEAR,
-        run="bench",
+        run=RUN,
         calibrations=turns.calibrations,
         detail=f"against {turns.least('short') / sizes[0] * 1e9:.3g}",
     )
 
 
+def rows() -> dict[str, tuple[Callable[[int], Input], int]]:
+    """Return the inputs of all rows by name, each with the count of the long one."""
+    other_ids = partial(responses_calls, same_ids=False)
+    by_id = partial(responses_calls, indexed=False)
+    return {
+        "chat stream with unknown indexed lists, frames": (unknown_lists, 4_000),
+        "Anthropic stream with unknown fields, deltas": (unknown_fields, 4_000),
+        **{f"user messages in a row, encode {name}": (partial(same_role, name), 4_000) for name in DIALECTS},
+        **{f"calls in one reply, decode {name}": (partial(decoded_calls, name), 12_000) for name in DIALECTS},
+        "calls repeated under other ids, decode openai-responses": (
+            partial(decoded_calls, "openai-responses", make=other_ids),
+            4_000,
+        ),
+        "calls named by id only, decode openai-responses": (
+            partial(decoded_calls, "openai-responses", make=by_id),
+            4_000,
+        ),
+        **{f"calls in one reply, encode {name}": (partial(encoded_calls, name), 12_000) for name in DIALECTS},
+        OPEN_CALLS: (open_calls, 12_000),
+    }
+
+
 def run(board: Board) -> None:
-    """All rows of this section."""
-    board.add(grown("chat stream with unknown indexed lists, frames", unknown_lists, 4_000))
-    board.add(grown("Anthropic stream with unknown fields, deltas", unknown_fields, 4_000))
-    for dialect in DIALECTS:
-        board.add(grown(f"user messages in a row, encode {dialect}", partial(same_role, dialect), 4_000))
-    for dialect in DIALECTS:
-        board.add(grown(f"calls in one reply, decode {dialect}", partial(decoded_calls, dialect), 12_000))
-    for dialect in DIALECTS:
-        board.add(grown(f"calls in one reply, encode {dialect}", partial(encoded_calls, dialect), 12_000))
-    board.add(grown("Transcript.open_calls, calls", open_calls, 12_000, "ns CPU per call"))
+    """Measure all rows of this section."""
+    for name, (make, count) in rows().items():
+        board.add(grown(name, make, count))

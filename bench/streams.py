@@ -180,22 +180,28 @@ def anthropic_calls(count: int) -> bytes:
     return _anthropic(events, "tool_use")
 
 
-def responses_calls(count: int) -> bytes:
+def responses_calls(count: int, *, indexed: bool = True, same_ids: bool = True) -> bytes:
+    """N calls, each announced, streamed, finished, and repeated in the last event.
+
+    Without `indexed`, events name their item by its id only; without `same_ids`, the last event has other ids.
+    """
     reply = {"id": "resp_1", "object": "response", "status": "in_progress", "model": "m", "output": []}
     events: list[dict[str, object]] = [{"type": "response.created", "response": reply}]
     items = []
     for at in range(count):
         item = {"id": f"fc_{at}", "type": "function_call", "call_id": f"call_{at}", "name": _NAME, "arguments": ""}
-        items.append({**item, "arguments": _encode(_arguments(at)), "status": "completed"})
-        placed = {"output_index": at, "item_id": item["id"]}
+        done = {**item, "arguments": _encode(_arguments(at)), "status": "completed"}
+        items.append(done if same_ids else {**done, "id": f"other_{at}", "call_id": f"another_{at}"})
+        index = {"output_index": at} if indexed else {}
+        place = {**index, "item_id": item["id"]}
         events += [
-            {"type": "response.output_item.added", "output_index": at, "item": {**item, "status": "in_progress"}},
-            {"type": "response.function_call_arguments.delta", **placed, "delta": items[-1]["arguments"]},
-            {"type": "response.function_call_arguments.done", **placed, "arguments": items[-1]["arguments"]},
-            {"type": "response.output_item.done", "output_index": at, "item": items[-1]},
+            {"type": "response.output_item.added", **index, "item": {**item, "status": "in_progress"}},
+            {"type": "response.function_call_arguments.delta", **place, "delta": done["arguments"]},
+            {"type": "response.function_call_arguments.done", **place, "arguments": done["arguments"]},
+            {"type": "response.output_item.done", **index, "item": done},
         ]
-    done = {**reply, "status": "completed", "output": items}
-    events.append({"type": "response.completed", "response": done})
+    whole = {**reply, "status": "completed", "output": items}
+    events.append({"type": "response.completed", "response": whole})
     return _sse([(str(event["type"]), event) for event in events])
 
 
