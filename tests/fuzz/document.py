@@ -10,7 +10,10 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-__all__ = ["Literal", "Members", "Slot", "read", "slots", "write"]
+__all__ = ["Literal", "Members", "Slot", "copied", "read", "slots", "write"]
+
+MAX_DEPTH = 300
+"""Deeper documents are not read: `write` is recursive."""
 
 
 class Literal(str):
@@ -32,12 +35,17 @@ _string = json.JSONEncoder(ensure_ascii=True).encode
 
 
 def read(data: bytes | str) -> Any:
-    """Return the document; raise `ValueError` for a text that is not JSON."""
+    """Return the document; raise `ValueError` for a text that is not JSON or nests deeper than `MAX_DEPTH`."""
     text = data.decode("utf-8-sig", "surrogatepass") if isinstance(data, bytes) else data
     try:
-        return _decoder.decode(text)
+        value = _decoder.decode(text)
     except RecursionError:
         raise ValueError("nested too deep") from None
+    if text.count("[") + text.count("{") > MAX_DEPTH and any(
+        slot.path.count("/") > MAX_DEPTH for slot in slots([value])
+    ):
+        raise ValueError("nested too deep")
+    return value
 
 
 def write(value: Any) -> str:
@@ -49,6 +57,13 @@ def write(value: Any) -> str:
     if isinstance(value, Literal):
         return str(value)
     return _string(value)
+
+
+def copied(value: Any) -> Any:
+    """Return a copy of a document that shares nothing with it."""
+    if isinstance(value, Members):
+        return Members([key, copied(item)] for key, item in value)
+    return [copied(item) for item in value] if isinstance(value, list) else value
 
 
 class Slot(NamedTuple):

@@ -5,12 +5,11 @@ All randomness comes from the `random.Random` given, so that the same seed gives
 
 from __future__ import annotations
 
-import copy
 import random
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from fuzz.document import Literal, Members, Slot, slots, write
+from fuzz.document import Literal, Members, Slot, copied, slots, write
 from fuzz.stream import Stream
 
 __all__ = ["BYTE_OPERATIONS", "FRAME_OPERATIONS", "VALUE_OPERATIONS", "mutate"]
@@ -22,7 +21,7 @@ ByteOperation: TypeAlias = Callable[[random.Random, bytes, bytes], tuple[bytes, 
 _VALUES: tuple[Any, ...] = (
     None, True, False, "", "x", "0", "null", "[DONE]", "{", '{"a":1}', "\x00", "\ud800", "\udc00", "a\ud83d", "\ude00b",
     "\u00e9\U0001f600", " ", "\r\n", "data: x\n\n", "<think>", "</think>",
-    *map(Literal, ("0", "1", "-1", "7", "1.10", "-0", "1e400", "1E5", "NaN", "4294967296", "18446744073709551616")),
+    *map(Literal, ("0", "1", "-1", "7", "1.10", "-0", "1e400", "1E5", "NaN", "1000000", "18446744073709551616")),
     Literal("9" * 400), Literal("9" * 5000), Literal("1." + "3" * 5000), Literal("[" * 150 + "]" * 150),
     Literal("[" * 250 + "]" * 250), Literal('{"a":' * 250 + "1" + "}" * 250), Literal("[" * 5000 + "]" * 5000),
 )  # fmt: skip
@@ -54,7 +53,7 @@ def _replace(rng: random.Random, slot: Slot, donor: list[Slot]) -> str:
 def _borrow(rng: random.Random, slot: Slot, donor: list[Slot]) -> str:
     """Take the value that another reply has under the same key: another `type`, another `index`."""
     same = [other for other in donor if other.key == slot.key]
-    slot.put(copy.deepcopy(rng.choice(same or donor).value))
+    slot.put(copied(rng.choice(same or donor).value))
     return "borrow"
 
 
@@ -66,7 +65,9 @@ def _delete(rng: random.Random, slot: Slot, donor: list[Slot]) -> str:
 
 def _duplicate(rng: random.Random, slot: Slot, donor: list[Slot]) -> str:
     if slot.path:
-        slot.holder.insert(rng.randrange(len(slot.holder) + 1), copy.deepcopy(slot.holder[slot.at]))
+        item = copied(slot.value)
+        item = [slot.key, item] if isinstance(slot.holder, Members) else item
+        slot.holder.insert(rng.randrange(len(slot.holder) + 1), item)
     return "duplicate"
 
 
@@ -80,7 +81,7 @@ def _rename(rng: random.Random, slot: Slot, donor: list[Slot]) -> str:
 def _add(rng: random.Random, slot: Slot, donor: list[Slot]) -> str:
     """Add a member or an element, most often one that another reply has."""
     other = rng.choice(donor)
-    value = copy.deepcopy(other.value) if rng.random() < 0.7 else _any_value(rng)
+    value = copied(other.value) if rng.random() < 0.7 else _any_value(rng)
     holder = slot.value if isinstance(slot.value, list) else slot.holder
     item = [other.key or rng.choice(_KEYS), value] if isinstance(holder, Members) else value
     if holder is not slot.holder or slot.path:
@@ -148,6 +149,22 @@ def _change_value(rng: random.Random, stream: Stream, donor: Stream) -> str:
     return f"frame {at}: {what} {slot.path!a}, was {was[:60]}"
 
 
+def _change_index(rng: random.Random, stream: Stream, donor: Stream) -> str:
+    """Give another number to an index of one frame."""
+    at = rng.randrange(len(stream.frames))
+    try:
+        root = [stream.document(at)]
+    except ValueError:
+        return _change_frame_bytes(rng, stream, donor)
+    found = [slot for slot in slots(root) if slot.key.lower().endswith("index")]
+    if not found:
+        return _change_value(rng, stream, donor)
+    slot = rng.choice(found)
+    what = _number(rng, slot, [])
+    stream.put(at, root[0])
+    return f"frame {at}: {what} {slot.path!a}, now {slot.value}"
+
+
 def _change_everywhere(rng: random.Random, stream: Stream, donor: Stream) -> str:
     """Delete a key in every frame, or give it one value in all of them."""
     at = rng.randrange(len(stream.frames))
@@ -168,7 +185,7 @@ def _change_everywhere(rng: random.Random, stream: Stream, donor: Stream) -> str
             if delete:
                 slot.holder[:] = [pair for pair in slot.holder if pair[0] != key]
             else:
-                slot.put(copy.deepcopy(value))
+                slot.put(copied(value))
         stream.put(place, root[0])
     return f"every frame: {'delete' if delete else 'replace'} key {key!r}"
 
@@ -302,8 +319,10 @@ def mutate(rng: random.Random, stream: Stream, donor: Stream) -> tuple[bytes, li
         chance = rng.random()
         if chance < 0.2 and stream.transport != "json" and donor.transport == stream.transport:
             done.append(rng.choice(FRAME_OPERATIONS)(rng, stream, donor))
-        elif chance < 0.35:
+        elif chance < 0.3:
             done.append(_change_everywhere(rng, stream, donor))
+        elif chance < 0.38:
+            done.append(_change_index(rng, stream, donor))
         else:
             done.append(_change_value(rng, stream, donor))
     body = stream.body

@@ -3,6 +3,7 @@
 * `escaped`: nothing but a `TenutoError` leaves a decoder.
 * `cause`: the error of a damaged reply does not hide a mistake of ours (`KeyError`, `AttributeError`, ...).
 * `cuts`: where the bytes are cut changes neither the events nor the response nor the error.
+* `size`: what was decoded is not much larger than its bytes.
 * `stored`: what was decoded, also the `partial` of an error, is stored and loaded unchanged.
 * `sent`: it is sent back to its own dialect as valid JSON, with results for its open calls.
 """
@@ -29,9 +30,10 @@ from tenuto.core.transcript import Transcript
 from tenuto.errors import LLMError, TenutoError
 from tenuto.wire import dialects
 
-__all__ = ["PROPERTIES", "Fault", "Outcome", "check", "outcome_of"]
+__all__ = ["Fault", "Outcome", "check", "outcome_of"]
 
-PROPERTIES = ("escaped", "cause", "cuts", "stored", "sent")
+_LARGER = 12
+"""How many times the bytes of a reply its stored form may take, beyond 20,000 bytes."""
 _OURS = (AttributeError, LookupError, TypeError, ArithmeticError, AssertionError)
 _PIECES = 3_000
 """A reply is fed in at most about so many pieces."""
@@ -99,12 +101,12 @@ def check(
 ) -> tuple[str, list[Fault]]:
     """Decode a reply; return the class of its error or `reply`, and every fault. `cuts=False` skips that property."""
     first = outcome_of(target, [body])
-    found = [*_escaped(first), *_returned(target, first)]
+    found = [*_escaped(first), *_returned(target, first, len(body))]
     if cuts:
         found += _cuts(target, body, first, rng)
     if not streamed:
         first = outcome_of(target, [body], whole=True)
-        found += [*_escaped(first), *_returned(target, first)]
+        found += [*_escaped(first), *_returned(target, first, len(body))]
     return first.kind, list(dict.fromkeys(found))
 
 
@@ -135,7 +137,7 @@ def _random_cuts(body: bytes, rng: random.Random) -> Iterator[bytes]:
         at = end
 
 
-def _returned(target: Target, outcome: Outcome) -> Iterator[Fault]:
+def _returned(target: Target, outcome: Outcome, received: int) -> Iterator[Fault]:
     reply = outcome.reply
     if reply is None:
         return
@@ -148,6 +150,9 @@ def _returned(target: Target, outcome: Outcome) -> Iterator[Fault]:
                 yield Fault("stored", "transcript", _shown(history, None))
     except Exception as exc:  # noqa: BLE001 - nothing may be raised here
         yield _raised("stored", exc)
+        return
+    if (size := len(stored.dump_response(reply))) > 20_000 + _LARGER * received:
+        yield Fault("size", "response", f"{received} bytes became {size}")
     for choice in reply.choices:
         yield from _sent(target, choice.message)
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from fuzz.document import Literal, slots
+from fuzz.document import Literal, copied, slots
 from fuzz.stream import Stream, parse
 
 __all__ = ["shrink"]
@@ -67,7 +66,7 @@ def _fewer_values(stream: Stream, budget: _Budget) -> None:
         paths = [slot.path for slot in slots(root)]
         for path in paths:
             for change in (_deleted, _shorter):
-                candidate = copy.deepcopy(root)
+                candidate = copied(root)
                 if not change(candidate, path):
                     continue
                 trial = Stream(stream.transport, list(stream.frames))

@@ -16,7 +16,8 @@ from fuzz.document import read, write
 from fuzz.run import SEED, Failure, lines_of, main, reproduction, run_part
 from fuzz.stream import parse
 from tenuto.core import stored
-from tenuto.wire import codec, dialects
+from tenuto.core.blocks import Text
+from tenuto.wire import assembler, codec, dialects
 
 RUNS, PARTS = 2_000, 8
 ROOTS = recorded(RECORDED)
@@ -72,6 +73,18 @@ def test_fuzzer_reports_a_lossy_store(monkeypatch):
     monkeypatch.setattr(stored, "dump_response", lambda response: dump(replace(response, model="another")))
 
     assert "stored" in broken_properties()
+
+
+def test_fuzzer_reports_a_reply_larger_than_its_bytes(monkeypatch):
+    joined = assembler.Slot.joined
+
+    def longer(self):
+        block = joined(self)
+        return replace(block, text=block.text + "x" * 200_000) if isinstance(block, Text) else block
+
+    monkeypatch.setattr(assembler.Slot, "joined", longer)
+
+    assert "size" in broken_properties()
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b'{"a":NaN}', b'{"a":"\xff"}'])
@@ -162,3 +175,9 @@ def test_frames_split_at_blank_lines(end):
     body = f"event: a{end}data: 1{end}{end}data: 2{end}{end}".encode()
 
     assert parse(body, "sse").frames == [f"event: a{end}data: 1".encode(), b"data: 2"]
+
+
+@pytest.mark.parametrize("deep", ["[" * 5_000 + "]" * 5_000, '{"a":' * 400 + "1" + "}" * 400])
+def test_document_refuses_deep_nesting(deep):
+    with pytest.raises(ValueError, match="nested too deep"):
+        read(deep)
