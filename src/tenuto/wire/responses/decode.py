@@ -32,6 +32,7 @@ from tenuto.core.messages import AssistantMessage, StopReason, Usage
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.target import Target
 from tenuto.errors import LLMError, ProtocolError
+from tenuto.wire.assembler import Slot
 from tenuto.wire.codec import Decoder, mint
 from tenuto.wire.failures import failure
 from tenuto.wire.fields import MergedFields, merge_fields
@@ -40,6 +41,7 @@ from tenuto.wire.responses.output import Output, OutputItem
 from tenuto.wire.responses.shapes import (
     EVENT_FIELDS,
     INCOMPLETE,
+    MAX_INDEX,
     PIECES,
     PROGRESS,
     PROGRESS_FIELDS,
@@ -86,8 +88,8 @@ _UNFINISHED = (*_PENDING, "cancelled")
 _NULL = Raw(b"null")
 _MAX_SKIPPED = 1000
 """How many parts of reasoning an index may skip: each becomes an empty line."""
-_SPEECH = 1 << 31
-"""The place of speech, which has no output index: behind everything else."""
+_SPEECH = MAX_INDEX
+"""The index of speech, which has no output index: after every other."""
 
 
 class ResponsesDecoder(Decoder):
@@ -252,20 +254,24 @@ class ResponsesDecoder(Decoder):
 
     def _on_audio(self, fields: _Fields) -> None:
         text = jsonio.text_of(fields.get("delta"))
-        self._parts.grow(self._sound().slots[0], text, AudioDelta(text))
+        if (slot := self._sound(text)) is not None:
+            self._parts.grow(slot, text, AudioDelta(text))
 
     def _on_transcript(self, fields: _Fields) -> None:
         text = jsonio.text_of(fields.get("delta"))
-        self._transcript.append(text)
-        self._parts.tell(self._sound().slots[0], TranscriptDelta(text))
+        if (slot := self._sound(text)) is not None:
+            self._transcript.append(text)
+            self._parts.tell(slot, TranscriptDelta(text))
 
-    def _sound(self) -> OutputItem:
-        """Speech belongs to no item: it is a block of its own, and has no place in a request."""
+    def _sound(self, delta: str) -> Slot | None:
+        """Return the slot of the speech, which belongs to no item; None, with a loss, if the reply has ended."""
         if self._audio is None:
             self._begin()
             self._audio = self._output.open(_SPEECH, "audio")
-            self._output.part(self._audio, 0, Audio())
-        return self._audio
+        if self._audio.done:
+            self._strange("late-piece", "audio", delta.encode("utf-8", "replace"))
+            return None
+        return self._output.part(self._audio, 0, Audio())
 
     def _on_audio_done(self, fields: _Fields) -> None:
         """Speech and its words end by themselves, in either order: the end of the reply closes both."""
@@ -432,4 +438,8 @@ class ResponsesDecoder(Decoder):
 
 def _number(value: Raw | None) -> int | None:
     found = jsonio.parse(value) if value is not None else None
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
+    if not isinstance(found, int) or isinstance(found, bool):
+        return None
+    if found >= MAX_INDEX:
+        raise jsonio.JsonError(f"index {found} is out of range")
+    return found
