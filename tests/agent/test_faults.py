@@ -50,7 +50,6 @@ def test_a_clock_that_jumps(tenuto_sim, tmp_path):
             session = agent.session()
             await session.send("Go.")
             again = await agent.resume()
-            await again.hold()
             return await again.entries(), again.status, await store.verify(), again.transcript.check()
 
     entries, *rest = asyncio.run(played())
@@ -169,10 +168,10 @@ def test_a_word_given_before_the_description_changed_is_asked_for_again(tenuto_s
     async def played():
         where = tmp_path / "sessions.db"
         async with AsyncAgent("sim/anthropic", tools=[acting("Harmless.")], store=where) as agent:
-            session = agent.session()
-            await session.send("Go.")
-            [waiting] = session.pending
-            await session.log.append(Decided(waiting.call.id, waiting.ordinal, allowed=True))
+            async with agent.session() as session:
+                await session.send("Go.")
+                [waiting] = session.pending
+                await session.log.append(Decided(waiting.call.id, waiting.ordinal, allowed=True))
         async with AsyncAgent("sim/anthropic", tools=[acting(now)], store=where, listeners=[told.append]) as agent:
             session = await agent.resume()
             await session.go_on()

@@ -138,10 +138,10 @@ async def test_without_an_agent(tenuto_sim):
     tenuto_sim.script(THOUGHT, turn("3."))
     memory = Memory()
     async with MemoryStore(memory) as store, agent(add, store=MemoryStore(memory)) as ai:
-        await (session := ai.session("run")).send("Add.")
-        with pytest.raises(SessionInUse):
-            await hand_over(store, "run", "sim/openai")
-        await session.close()
+        async with ai.session("run") as session:
+            await session.send("Add.")
+            with pytest.raises(SessionInUse):
+                await hand_over(store, "run", "sim/openai")
         act = await hand_over(store, "run", "sim/openai")
 
         assert act is not None

@@ -70,7 +70,7 @@ class AsyncAgent:
         self._where: Any = own.get("store", ...)
         self._store: Store | None = None
         self._listeners = tuple(own.get("listeners", ()))
-        self._held: dict[str, tuple[Log, weakref.ref[AsyncSession]]] = {}
+        self._sessions: weakref.WeakSet[AsyncSession] = weakref.WeakSet()
         self._crew = Crew(
             client=self.client,
             toolbox=self.toolbox,
@@ -112,7 +112,7 @@ class AsyncAgent:
         asked = opened.ready()
         self.admit(asked.model, asked.continuity)
         if take:
-            await opened.hold(take=True)
+            await opened.take_over()
         await opened.look()
         return opened
 
@@ -135,10 +135,8 @@ class AsyncAgent:
         """Let go of every session and of the store; a store or a client that was given stays open."""
         if self.closed:
             return
-        for kept, session in tuple(self._held.values()):
-            live = session()
-            await (live.close() if live is not None else kept.let_go())
-        self._held.clear()
+        for session in tuple(self._sessions):
+            await session.close()
         self.closed = True
         if self._store is not None and self._store is not self._where:
             await self._store.close()
@@ -170,14 +168,9 @@ class AsyncAgent:
             session.listen(hear)
         return session
 
-    async def yielded(self, session: AsyncSession) -> None:
-        """Make way for a session: one of the same id in these hands that rests, or that nobody has any more, lets go."""
-        for id, (kept, holder) in tuple(self._held.items()):
-            live = holder()
-            if live is None or (id == session.id and live is not session and live.idle):
-                del self._held[id]
-                await kept.let_go()
-        self._held.setdefault(session.id, (session.log, weakref.ref(session)))
+    def register(self, session: AsyncSession) -> None:
+        """Remember a session that holds its lease, so that closing the agent releases it."""
+        self._sessions.add(session)
 
     async def forked(self, session: str, at: int | None) -> AsyncSession:
         """Branch a session off behind an entry."""

@@ -113,7 +113,7 @@ class Log:
         if self._lease is None:
             lease = await self._store.lease(self.id, take=take)
             try:
-                if lease.head and self._new:
+                if lease.head and self._new and not self._doubt:
                     raise StoreError(f"there is a session {self.id!r} already: resume it, or choose another id")
                 if lease.head != self.head:
                     await self.read()
@@ -121,6 +121,7 @@ class Log:
                 await asyncio.shield(self._store.release(lease))
                 raise
             self._lease = msgspec.structs.replace(lease, head=self.head)
+            self._doubt = False
         elif self._doubt:
             await self._cleared()
 

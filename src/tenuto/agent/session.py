@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -48,8 +48,8 @@ class Home(Protocol):
     def children_of(self, session: AsyncSession) -> SubAgents:
         """Return the sub-agents of a session."""
 
-    async def yielded(self, session: AsyncSession) -> None:
-        """Make way for a session that is about to be held."""
+    def register(self, session: AsyncSession) -> None:
+        """Remember a session that holds its lease, so that closing the agent releases it."""
 
     async def forked(self, session: str, at: int | None) -> AsyncSession:
         """Branch a session off behind an entry."""
@@ -84,9 +84,9 @@ class _Current:
 class AsyncSession:
     """A conversation that is kept. `AsyncAgent.session()` begins one, `AsyncAgent.resume()` takes one up again.
 
-    Nothing is written before something is said. From then on the session is held: others who want to write it are told
-    who has it, until it is closed. One run at a time; `steer` and `cancel` may be called while it is under way, from any
-    thread.
+    Nothing is written before the first message. A run holds the session's lease, so no other process can write meanwhile,
+    and releases it when it ends. `async with session:` holds the lease from the first run until the block ends. One run at
+    a time; `steer` and `cancel` may be called during a run, from any thread.
     """
 
     def __init__(self, agent: Home, kept: Log, crew: Crew, mine: Configured) -> None:
@@ -97,7 +97,9 @@ class AsyncSession:
         self._inbox: deque[Message] = deque()
         self._listeners: list[Callable[[Event | AgentEvent], object]] = []
         self._current: _Current | None = None
+        self._keep_lease = False
         self._last_words: asyncio.Future[None] | None = None
+        self._releasing: asyncio.Future[None] | None = None
         self._below: tuple[Pending, ...] = ()
         self.reply: Reply | None = None
         """What the model said last in this process; None if it was not asked here."""
@@ -226,14 +228,12 @@ class AsyncSession:
         Raise `UnknownProvider`, `UnsupportedModel` for a model on which a session cannot rely, and what `send` raises
         where the session is in other hands.
         """
-        with self._begun():
-            model = self.crew.client.qualified(model)
-            asked = self.ready()
-            self.agent.admit(model, asked.continuity)
-            if self._log.head == 0:
-                self._mine = msgspec.structs.replace(self._mine, model=model)
-                return ()
-            await self.hold()
+        model = self.crew.client.qualified(model)
+        self.agent.admit(model, self.ready().continuity)
+        if self._log.head == 0 and self._current is None:
+            self._mine = msgspec.structs.replace(self._mine, model=model)
+            return ()
+        async with self._working():
             if model == self.model:  # as it is now: somebody else may have handed it over meanwhile
                 return ()
             news = self._news()
@@ -261,16 +261,18 @@ class AsyncSession:
         return await self._log.entries()
 
     async def close(self) -> None:
-        """Let go of the session: others may write it. What is under way is cancelled."""
+        """Cancel the run, if there is one, and release the lease. The session can be used again."""
+        self._keep_lease = False
         current = self._current
         if current is not None and current.task is not asyncio.current_task():
             current.cancel()
             await current.over.wait()
-        if self._last_words is not None:
-            await asyncio.wait({self._last_words})
-        await self._log.let_go()
+        if self._releasing is not None:
+            await asyncio.wait({self._releasing})
+        await self._release()
 
     async def __aenter__(self) -> Self:
+        self._keep_lease = True
         return self
 
     async def __aexit__(
@@ -284,20 +286,19 @@ class AsyncSession:
     # --- inside ---
 
     @property
-    def idle(self) -> bool:
-        """Whether no run is under way."""
-        return self._current is None
-
-    @property
     def log(self) -> Log:
         """What is kept of it."""
         return self._log
 
-    async def hold(self, *, take: bool = False) -> None:
-        """Take the right to write; a session in the same hands that is idle gives it up."""
-        if not self._log.held:
-            await self.agent.yielded(self)
-        await self._log.hold(take=take)
+    async def take_over(self) -> None:
+        """Acquire the lease from the process that holds it, which stops at its next write; then release it."""
+        await self._log.hold(take=True)
+        await self._log.let_go()
+
+    async def configure(self, **changes: str) -> None:
+        """Write a changed configuration: `parameters`, for example."""
+        async with self._working():
+            await self._log.append(msgspec.structs.replace(self.ready(), **changes))
 
     async def look(self) -> None:
         """Find out which calls of sub-agents wait for somebody's word."""
@@ -323,18 +324,20 @@ class AsyncSession:
         return msgspec.structs.replace(kept, tools=self._mine.tools)
 
     async def run(self, said: tuple[Message, ...]) -> Reply | None:
-        """Say something, if there is something to say, and do what is owed. Return the last reply that came."""
-        with self._begun():
-            await self.hold()
-            self._below = ()
-            crew = msgspec.structs.replace(self.crew, sub_agents=self.agent.children_of(self))
-            runner = Runner(self._log, crew, self._inbox, self.tell, lambda: bool(self._listeners))
-            try:
-                await self._guarded(runner, self._first(said))
-            finally:
-                self.reply = runner.reply or self.reply
-            await self.look()
-            return runner.reply
+        """Add messages, if any, and do the pending work. Return the last reply received in this run."""
+        async with self._working():
+            return await self._run(said)
+
+    async def _run(self, said: tuple[Message, ...]) -> Reply | None:
+        self._below = ()
+        crew = msgspec.structs.replace(self.crew, sub_agents=self.agent.children_of(self))
+        runner = Runner(self._log, crew, self._inbox, self.tell, lambda: bool(self._listeners))
+        try:
+            await self._guarded(runner, self._first(said))
+        finally:
+            self.reply = runner.reply or self.reply
+        await self.look()
+        return runner.reply
 
     def _first(self, said: tuple[Message, ...]) -> list[Act]:
         """What is written before anything is done; nothing, if nothing will be."""
@@ -391,8 +394,7 @@ class AsyncSession:
     async def _decide(
         self, calls: tuple[Pending | ToolCallView | str, ...], *, allowed: bool, why: str
     ) -> Reply | None:
-        with self._begun():
-            await self.hold()
+        async with self._working():
             await self.look()
             chosen = self._chosen(calls)
             own = [Decided(p.call.id, p.ordinal, allowed=allowed, why=why) for p in chosen if not p.session]
@@ -402,7 +404,7 @@ class AsyncSession:
                 if pending.session:
                     act = Decided(pending.call.id, pending.ordinal, allowed=allowed, why=why)
                     await self.agent.children_of(self).decided(pending.session, act)
-        return await self.go_on()
+            return await self._run(())
 
     def _chosen(self, calls: tuple[Pending | ToolCallView | str, ...]) -> list[Pending]:
         waiting = list(self.pending)
@@ -425,13 +427,17 @@ class AsyncSession:
             except Exception:
                 log.exception("a listener of session %s failed", self.id)
 
-    @contextmanager
-    def _begun(self) -> Iterator[None]:
-        """Hold that a session has one run at a time. Raise `RunCancelled` where `cancel` ended it."""
+    @asynccontextmanager
+    async def _working(self) -> AsyncIterator[None]:
+        """Allow one run at a time, and hold the lease during it. Raise `RunCancelled` if `cancel` ended it."""
         if self._current is not None:
             raise TenutoError("a run of this session is under way: wait for it, steer() it or cancel() it")
         self._current = current = _Current()
         try:
+            if self._releasing is not None:
+                await asyncio.wait({self._releasing})
+            self.agent.register(self)
+            await self._log.hold()
             yield
         except asyncio.CancelledError:
             if current.end():
@@ -440,6 +446,19 @@ class AsyncSession:
         finally:
             current.end()
             self._current = None
+            if not self._keep_lease:
+                self._releasing = asyncio.ensure_future(self._release())
+                if self._last_words is None or self._last_words.done():  # a caller cancelled twice does not wait
+                    await asyncio.shield(self._releasing)
+
+    async def _release(self) -> None:
+        """Release the lease, after the last entry of a cancelled run was written."""
+        if self._last_words is not None:
+            await asyncio.wait({self._last_words})
+        try:
+            await self._log.let_go()
+        except StoreError as exc:  # the lease expires
+            log.warning("session %s: the lease could not be released: %s", self.id, exc)
 
 
 def _words(said: Sayable) -> tuple[Message, ...]:

@@ -191,11 +191,12 @@ class Session:
         return self._async.listen(hear)
 
     def close(self) -> None:
-        """Let go of the session: others may write it."""
+        """Cancel the run, if there is one, and release the lease."""
         if not self._agent.bridge.closed:
             self._agent.bridge.run(self._async.close())
 
     def __enter__(self) -> Self:
+        self._agent.bridge.run(self._async.__aenter__())
         return self
 
     def __exit__(
