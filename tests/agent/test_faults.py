@@ -167,11 +167,11 @@ def test_a_word_given_before_the_description_changed_is_asked_for_again(tenuto_s
 
     async def played():
         where = tmp_path / "sessions.db"
-        async with AsyncAgent("sim/anthropic", tools=[acting("Harmless.")], store=where) as agent:
-            async with agent.session() as session:
-                await session.send("Go.")
-                [waiting] = session.pending
-                await session.log.append(Decided(waiting.call.id, waiting.ordinal, allowed=True))
+        before = AsyncAgent("sim/anthropic", tools=[acting("Harmless.")], store=where)
+        async with before, before.session() as session:
+            await session.send("Go.")
+            [waiting] = session.pending
+            await session.log.append(Decided(waiting.call.id, waiting.ordinal, allowed=True))
         async with AsyncAgent("sim/anthropic", tools=[acting(now)], store=where, listeners=[told.append]) as agent:
             session = await agent.resume()
             await session.go_on()

@@ -8,7 +8,7 @@ import pytest
 
 from agent.acting import Held, add, agent, running, scene, story
 from tenuto import Agent, Provider
-from tenuto.agent.events import Audited, ModelChanged
+from tenuto.agent.events import ModelChanged, RequestReady
 from tenuto.agent.handing import hand_over
 from tenuto.core.blocks import Reasoning
 from tenuto.core.journal import Asked, HandedOver, kind_of
@@ -202,19 +202,35 @@ def test_the_door_that_does_not_wait(tenuto_sim):
 
 
 @scene
-async def test_each_request_is_audited_before_it_is_written_down(tenuto_sim):
-    """Who listens knows what the provider will make of it before the journal says that it was asked."""
+async def test_listener_can_audit_a_request_before_it_is_sent(tenuto_sim):
+    """The event comes before the journal entry that says that the request was started."""
     tenuto_sim.script(THOUGHT, turn("3."))
     written = []
     async with agent(add, store=None) as ai:
         session = ai.session()
-        session.listen(lambda e: isinstance(e, Audited) and written.append((session.log.head, e.report)))
+        session.listen(lambda e: isinstance(e, RequestReady) and written.append((session.log.head, e.audit())))
         await session.send("Add.")
         asked = [entry.seq for entry in await session.entries() if isinstance(entry.act, Asked)]
 
     assert [head + 1 for head, _ in written] == asked
     assert all(report.clean and not report.findings for _, report in written)
     assert [len(report.blocks) for _, report in written] == [1, 4]  # the question; a thought, a call and its result
+
+
+@scene
+async def test_listener_does_not_cause_an_audit(tenuto_sim, monkeypatch):
+    def fail(*_):
+        raise AssertionError("nobody asked for an audit")
+
+    monkeypatch.setattr("tenuto.audit.auditing.report_of", fail)
+    events = []
+    async with agent(store=None) as ai:
+        session = ai.session()
+        session.listen(events.append)
+        async with session.stream("Go.") as run:
+            async for event in run:
+                events.append(event)
+    assert any(isinstance(event, RequestReady) for event in events)
 
 
 @scene
@@ -310,5 +326,5 @@ async def test_a_listener_sees_the_change_before_the_next_question(tenuto_sim):
         await asyncio.wait_for(session.send("Go."), 60)
 
     at = told.index("ModelChanged")
-    assert "Audited" in told[at:]
+    assert "RequestReady" in told[at:]
     assert "MessageDone" not in told[:at]

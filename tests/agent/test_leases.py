@@ -74,13 +74,13 @@ async def test_lease_is_released_when_a_run_fails(tenuto_sim, stores):
     def fail(_):
         raise ValueError("no approver")
 
-    async with stores() as one, stores() as two:
-        async with agent(pay, store=one, approve=fail) as ours, agent(pay, store=two) as theirs:
-            session = ours.session()
-            with pytest.raises(ValueError, match="no approver"):
-                await session.send("Pay.")
-            other = await theirs.resume(session.id)
-            assert (await other.approve()).text == "Done."
+    ours, theirs = agent(pay, store=stores(), approve=fail), agent(pay, store=stores())
+    async with ours, theirs, ours.store, theirs.store:
+        session = ours.session()
+        with pytest.raises(ValueError, match="no approver"):
+            await session.send("Pay.")
+        other = await theirs.resume(session.id)
+        assert (await other.approve()).text == "Done."
 
 
 @scene

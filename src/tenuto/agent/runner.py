@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import deque
-from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
 from functools import partial
@@ -19,9 +18,9 @@ import msgspec
 from tenuto.agent.calls import Turn, cut_off
 from tenuto.agent.crew import Crew, Tell
 from tenuto.agent.events import (
-    Audited,
     ModelChanged,
     RefusedItemLeftOut,
+    RequestReady,
     Retrying,
     RunStopped,
     SteeringHeard,
@@ -52,16 +51,13 @@ _FULL = (
 
 
 class Runner:
-    """One run of a session that is held. `tell` hears of everything that happens; `heard_of` tells whether anybody does."""
+    """One run of a session whose lease is held. `tell` receives every event."""
 
-    def __init__(
-        self, log: Log, crew: Crew, inbox: deque[Message], tell: Tell, heard_of: Callable[[], bool] = lambda: True
-    ) -> None:
+    def __init__(self, log: Log, crew: Crew, inbox: deque[Message], tell: Tell) -> None:
         self._log = log
         self._crew = crew
         self._inbox = inbox
         self._tell = tell
-        self._heard_of = heard_of
         self._patience = Patience(crew.retry)
         self._error: LLMError | None = None
         self._asked = False
@@ -132,10 +128,7 @@ class Runner:
     async def _before(self, request: ChatRequest, target: Target, wire: WireRequest) -> None:
         """The bytes are about to go out: from here on the question may have been paid for."""
         self._sent = request, target, wire
-        if self._heard_of():  # it costs more than writing the request: not for nobody
-            from tenuto.audit.auditing import report_of
-
-            self._tell(Audited(report_of(request, target, wire)))
+        self._tell(RequestReady(request, target, wire))
         asked = Asked(
             model=f"{target.provider.name}/{target.model}",
             digest=hashlib.sha256(wire.body).hexdigest(),

@@ -286,6 +286,11 @@ class AsyncSession:
     # --- inside ---
 
     @property
+    def idle(self) -> bool:
+        """Whether no run is active."""
+        return self._current is None
+
+    @property
     def log(self) -> Log:
         """What is kept of it."""
         return self._log
@@ -331,7 +336,7 @@ class AsyncSession:
     async def _run(self, said: tuple[Message, ...]) -> Reply | None:
         self._below = ()
         crew = msgspec.structs.replace(self.crew, sub_agents=self.agent.children_of(self))
-        runner = Runner(self._log, crew, self._inbox, self.tell, lambda: bool(self._listeners))
+        runner = Runner(self._log, crew, self._inbox, self.tell)
         try:
             await self._guarded(runner, self._first(said))
         finally:

@@ -15,7 +15,6 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-
 from tenuto.agent.agent import AsyncAgent
 from tenuto.agent.session import AsyncSession
 from tenuto.cli.ending import cost_of
