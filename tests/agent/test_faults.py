@@ -268,3 +268,25 @@ def test_nobody_reads_any_more(tenuto_sim, tmp_path):
         assert (session.status, session.text) == ("completed", "It is done.")
     assert asking.faults(where) == []
     tenuto_sim.assert_clean()
+
+
+# --- errors of the program itself -------------------------------------------------------------------------------------
+
+
+async def _failing_middleware(request, next):
+    raise ValueError("a bug in a middleware")
+    yield
+
+
+def test_run_is_recorded_as_failed_after_a_bug(tenuto_sim):
+    async def played():
+        async with AsyncAgent("sim/anthropic", store=None, middleware=[_failing_middleware]) as agent:
+            session = agent.session()
+            with pytest.raises(ValueError, match="a bug in a middleware"):
+                await session.send("Go.")
+            return session.status, (await session.entries())[-1].act
+
+    status, last = asyncio.run(played())
+
+    assert status == "failed"
+    assert last == Stopped("failed", "ValueError: a bug in a middleware")

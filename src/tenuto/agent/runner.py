@@ -39,7 +39,7 @@ from tenuto.core.messages import Message
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
 from tenuto.core.target import Target, WireRequest
-from tenuto.errors import ContextTooLong, LLMError, StoreError, TenutoError
+from tenuto.errors import ContextTooLong, LLMError, StoreError
 from tenuto.wire.dialects import ENCODING
 
 __all__ = ["Runner", "making_way", "settling"]
@@ -68,9 +68,16 @@ class Runner:
         self.reply: Reply | None = None
 
     async def run(self) -> None:
-        """Do what is owed. Raise the error, limit or fault of the store that ended it; the journal says so, too."""
-        while not self._waits and (owed := await self._next()) is not None:
-            await self._do(owed)
+        """Do the pending work. Raise what ended it: an error, a limit, a failure of the store. The journal records it."""
+        try:
+            while not self._waits and (owed := await self._next()) is not None:
+                await self._do(owed)
+        except StoreError:
+            raise
+        except Exception as exc:
+            if not self._waits:
+                await self._stop("failed", _named(exc))
+            raise
 
     async def _next(self) -> Owed:
         owed = self._log.machine.owed()
@@ -111,11 +118,6 @@ class Runner:
             self._mended = bool(healing)
             for lost in healing:
                 self._tell(RefusedItemLeftOut(lost.loss))
-        except StoreError:
-            raise
-        except TenutoError as exc:
-            await self._stop("failed", _named(exc))
-            raise
         else:
             await self._replied(request.model, reply)
 
