@@ -157,7 +157,12 @@ async def test_a_question_without_an_answer_is_asked_again(tenuto_sim, stores):
 
 @pytest.mark.parametrize(
     "effect, ran, said",
-    [("pure", 1, "5"), ("idempotent", 1, "5"), ("once", 0, "process died"), ("", 0, "process died")],
+    [
+        ("pure", 1, "5"),
+        ("idempotent", 1, "5"),
+        ("once", 0, "no result was recorded"),
+        ("", 0, "no result was recorded"),
+    ],
 )
 @scene
 async def test_a_call_that_never_returned_is_treated_by_its_effect(tenuto_sim, effect, ran, said):

@@ -184,21 +184,21 @@ class AsyncAgent:
         return Children(session)
 
     async def child_of(self, parent: AsyncSession, id: str, name: str) -> AsyncSession:
-        """Open the session in which this agent answers a call of another's: in that one's store, with what is left of
-        its limits, by its client unless this agent was told of one, and with its approval unless this agent has its own.
+        """Open the session in which this agent answers a tool call of `parent`.
+
+        It uses the parent's store and shares its budget; it uses the parent's client and approver unless it has its own.
         """
         above = parent.crew
         crew = msgspec.structs.replace(
             self._crew,
             client=self.client if self._client_of_its_own else above.client,
-            limits=self.limits.within(parent.log.spent.left(above.limits)),
             approve=self._crew.approve or above.approve,
         )
         mine = msgspec.structs.replace(self._configured, agent=self.name or name)
         kept = parent.log.beside(id, new=True)
         with suppress(SessionNotFound):
             await kept.read()
-        return self._heard(AsyncSession(parent.agent, kept, crew, mine))
+        return self._heard(AsyncSession(parent.agent, kept, crew, mine, parent))
 
 
 def _client(given: dict[str, Any]) -> AsyncClient:

@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from tenuto.agent.events import AgentEvent
-from tenuto.agent.limits import Limits
+from tenuto.agent.limits import Budget, Limits
 from tenuto.client.client import AsyncClient
 from tenuto.client.middleware import Retry
 from tenuto.client.options import Timeouts
@@ -40,11 +40,12 @@ class Waits(Exception):
 
 
 class Done(msgspec.Struct, frozen=True):
-    """How a call ended, and what a sub-agent spent on it."""
+    """The outcome of a call, and what a sub-agent spent on it. Close its `budget` when the outcome is recorded."""
 
     outcome: Outcome
     usage: Usage | None = None
     cost: str = ""
+    budget: Budget | None = None
 
 
 class SubAgents(Protocol):

@@ -8,7 +8,7 @@ it: a write that fails leaves everything as it was.
 from __future__ import annotations
 
 import asyncio
-import copy
+import logging
 import secrets
 import time
 from collections.abc import Callable
@@ -19,7 +19,7 @@ import msgspec
 from tenuto.agent.limits import Spent
 from tenuto.agent.machine import Machine
 from tenuto.asking import Asking
-from tenuto.core.journal import Act, Configured, Draft, Entry, Failed, Replied, strange_in
+from tenuto.core.journal import Act, Configured, Draft, Entry, Failed, Replied, Returned, strange_in
 from tenuto.core.messages import AssistantMessage, Usage
 from tenuto.core.stored import drafted
 from tenuto.core.transcript import Transcript
@@ -27,6 +27,8 @@ from tenuto.errors import LeaseLost, SessionNotFound, StoreError, TenutoError
 from tenuto.store.protocol import Lease, Store
 
 __all__ = ["Clock", "Log", "own_clock"]
+
+logger = logging.getLogger("tenuto")
 
 
 class Clock(msgspec.Struct, frozen=True):
@@ -57,6 +59,7 @@ class Log:
         self._doubt = False
         self._waiting: list[tuple[tuple[Act, ...], asyncio.Future[None]]] = []
         self._writing: asyncio.Task[None] | None = None
+        self._unwritten: list[tuple[int, Returned]] = []
         self.head = 0
         self.replied_at = 0
         self.machine = Machine()
@@ -124,6 +127,7 @@ class Log:
             self._doubt = False
         elif self._doubt:
             await self._cleared()
+        await self.flush()
 
     async def let_go(self) -> None:
         """Give the right to write back."""
@@ -142,6 +146,32 @@ class Log:
         if self._writing is None:
             self._begin()
         await done
+
+    async def record(self, result: Returned) -> None:
+        """Write the result of a call. If the store fails, keep it: `flush` writes it.
+
+        Raise `LeaseLost` if another process owns the session now.
+        """
+        try:
+            await self.append(result)
+        except LeaseLost:
+            raise
+        except StoreError as exc:
+            logger.warning("session %s: a tool result was not written yet: %s", self.id, exc)
+            self._unwritten.append((self.replied_at, result))
+
+    async def flush(self) -> None:
+        """Write the results that the store did not take before. Raise `StoreError` if it fails again."""
+        if self._unwritten and self._doubt:
+            await self._cleared()
+        results = [
+            result
+            for reply, result in self._unwritten
+            if reply == self.replied_at and self.machine.calls[result.ordinal].open
+        ]
+        if results:
+            await self.append(*results)
+        self._unwritten.clear()
 
     async def settled(self) -> None:
         """Wait until nothing is being written, and it is known what was."""
@@ -181,20 +211,21 @@ class Log:
             raise StoreError(f"session {self.id!r} is not held here, and cannot be written: say something, or go on")
         if self._doubt:
             await self._cleared()
-        machine = copy.copy(self.machine)
+        machine = self.machine.copy()
         for act in acts:
             machine.take(act)
         drafts = [drafted(act, id=self._clock.new_id(), at=self._clock.now()) for act in acts]
         try:
             self._lease = await self._store.append(self._lease, drafts)
         except LeaseLost:
-            self._lease = None  # it is another's: the next run asks for it anew, and reads what was written meanwhile
+            self._lease = None  # the next run acquires it again, and reads what was written meanwhile
+            self._unwritten.clear()  # the other process decides about these calls
             raise
         except BaseException:
             self._doubt = True  # it may be there all the same: that is looked up before anything else is written
             raise
         self._new = False
-        self._follow([_entry(draft, self.head + at, self.fence) for at, draft in enumerate(drafts, 1)])
+        self._adopt(machine, [_entry(draft, self.head + at, self.fence) for at, draft in enumerate(drafts, 1)])
 
     async def _cleared(self) -> None:
         """The last write failed, and nobody knows how far it came: read on, and write behind what is there."""
@@ -214,20 +245,24 @@ class Log:
         self._doubt = False
 
     def _follow(self, entries: list[Entry]) -> None:
-        """Let everything follow from these entries. All of them are looked at before anything moves."""
+        """Apply entries that were read. All of them are checked before anything changes."""
         strange = next(strange_in(entries), None)
         if strange is not None:
             raise StoreError(
                 f"session {self.id!r} cannot be resumed: entry {strange.seq} ({strange.kind}) was written by a later "
                 "version of tenuto; it can be shown and exported, or resumed with that version"
             )
-        machine = copy.copy(self.machine)
+        machine = self.machine.copy()
         for entry in entries:
             try:
                 machine.take(entry.act)
             except TenutoError as exc:
                 exc.add_note(f"entry {entry.seq} of session {self.id!r}")
                 raise
+        self._adopt(machine, entries)
+
+    def _adopt(self, machine: Machine, entries: list[Entry]) -> None:
+        """Move everything that is derived from the journal past these entries; `machine` has taken them."""
         self.machine = machine
         for entry in entries:
             self.asking.take(entry)

@@ -17,6 +17,7 @@ from tenuto.agent.crew import Crew, Pending, SubAgents
 from tenuto.agent.cutting import place_of
 from tenuto.agent.events import AgentEvent, ModelChanged, RunStopped
 from tenuto.agent.handing import handed_over
+from tenuto.agent.limits import Budget
 from tenuto.agent.log import Log
 from tenuto.agent.machine import CANCELLED, CANCELLING, Phase, Settle, State
 from tenuto.agent.run import AsyncRun
@@ -89,10 +90,13 @@ class AsyncSession:
     a time; `steer` and `cancel` may be called during a run, from any thread.
     """
 
-    def __init__(self, agent: Home, kept: Log, crew: Crew, mine: Configured) -> None:
+    def __init__(
+        self, agent: Home, kept: Log, crew: Crew, mine: Configured, parent: AsyncSession | None = None
+    ) -> None:
         self.agent = agent
         self.crew = crew
         self._log = kept
+        self.budget: Budget = Budget(crew.limits, kept.spent, parent.budget if parent is not None else None)
         self._mine = mine
         self._inbox: deque[Message] = deque()
         self._listeners: list[Callable[[Event | AgentEvent], object]] = []
@@ -336,7 +340,7 @@ class AsyncSession:
     async def _run(self, said: tuple[Message, ...]) -> Reply | None:
         self._below = ()
         crew = msgspec.structs.replace(self.crew, sub_agents=self.agent.children_of(self))
-        runner = Runner(self._log, crew, self._inbox, self.tell)
+        runner = Runner(self._log, crew, self._inbox, self.tell, self.budget)
         try:
             await self._guarded(runner, self._first(said))
         finally:
