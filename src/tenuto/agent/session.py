@@ -67,12 +67,18 @@ class _Current:
         self.over = asyncio.Event()
         self._before = task.cancelling()
         self._cancelled = False
+        self.cancel_requested = False
 
     def cancel(self) -> None:
         """End it; a second time, or when it is over, this does nothing."""
         if not self.over.is_set() and not self._cancelled:
             self._cancelled = True
             self.task.cancel()
+
+    @property
+    def ending(self) -> bool:
+        """Whether it was cancelled, and has not ended yet."""
+        return self.cancel_requested or self.task.cancelling() > self._before
 
     def end(self) -> bool:
         """It is over. Return whether it was cancelled here, and the task by nobody else."""
@@ -210,7 +216,8 @@ class AsyncSession:
         """End the run that is under way: `send` raises `RunCancelled` there. From any thread; harmless without a run."""
         current = self._current
         if current is not None:
-            with suppress(RuntimeError):  # its loop is closed, and so it has ended
+            current.cancel_requested = True
+            with suppress(RuntimeError):  # the loop is closed
                 current.loop.call_soon_threadsafe(current.cancel)
 
     async def fork(self, at: int | None = None) -> AsyncSession:
@@ -439,8 +446,10 @@ class AsyncSession:
     @asynccontextmanager
     async def _working(self) -> AsyncIterator[None]:
         """Allow one run at a time, and hold the lease during it. Raise `RunCancelled` if `cancel` ended it."""
-        if self._current is not None:
-            raise TenutoError("a run of this session is under way: wait for it, steer() it or cancel() it")
+        while self._current is not None:
+            if not self._current.ending:
+                raise TenutoError("a run of this session is active: wait for it, steer() it or cancel() it")
+            await self._current.over.wait()
         self._current = current = _Current()
         try:
             if self._releasing is not None:

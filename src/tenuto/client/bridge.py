@@ -142,6 +142,10 @@ class Bridge:
         running.future.add_done_callback(lambda _: live.pop(key, None))
         return running
 
+    def is_own_thread(self) -> bool:
+        """Whether the caller runs in the loop's thread, which must not wait for the loop."""
+        return self._thread is threading.current_thread()
+
     def soon(self, act: Callable[[], object]) -> None:
         """Have something done on the loop."""
         loop = self._loop

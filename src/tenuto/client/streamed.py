@@ -187,7 +187,7 @@ class Streamed(Generic[E]):
                 self._running = running = self._bridge.start(self._pump.run())
                 queue = self._pump.queue
                 running.future.add_done_callback(lambda _: queue.put([]))
-                weakref.finalize(self, running.cancel).atexit = False
+                weakref.finalize(self, _abandon, running, self._bridge).atexit = False
             return self._running
 
     def _own(self) -> None:
@@ -206,6 +206,13 @@ class Streamed(Generic[E]):
         if self._running is not None:
             self._running.cancel()
         return result
+
+
+def _abandon(running: Running[None], bridge: Bridge) -> None:
+    """End a stream that was dropped without `close`, and wait for its end unless this is the loop's own thread."""
+    running.cancel()
+    if not bridge.is_own_thread():
+        wait((running.future,), LAST_WORDS)
 
 
 class Stream(Streamed[Event]):
