@@ -16,7 +16,7 @@
   x UnsupportedModel            the model lacks what was asked of it
   x UnknownProvider             no such row
   x MissingKey                  names the variable that would hold it
-  x MissingTool                 a stored call names a tool that is not there
+  x MissingTool                 an open call needs a tool that is not there
   x TranscriptError             a transcript that no provider would take
   x FetchRefused                an address that is not fetched, or that does not hold what was wanted
   x StreamAssemblyError         events in an order that makes no block

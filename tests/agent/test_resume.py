@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.acting import add, agent, scene, story
+from agent.acting import add, agent, pay, scene, story
 from tenuto import Thinking, tool
 from tenuto.core import jsonio
 from tenuto.core.journal import Asked, Configured, Replied, Said, Started, Strange, kind_of
@@ -33,7 +33,7 @@ async def replied(tenuto_sim, tools, *steps):
 
 
 @scene
-async def test_model_system_and_parameters_are_those_of_the_beginning(tenuto_sim, stores):
+async def test_model_and_parameters_are_those_of_the_beginning(tenuto_sim, stores):
     """The next question is the same but for what was said: thinking, tool choice, response format and all."""
     tenuto_sim.script(turn("One."), turn("Two."))
     shape = {"type": "json_schema", "json_schema": {"name": "answer", "schema": {"type": "object"}}}
@@ -48,7 +48,7 @@ async def test_model_system_and_parameters_are_those_of_the_beginning(tenuto_sim
     )
     async with stores() as store, agent(add, store=store, **told) as ai:
         await ai.session("s").send("A")
-    async with stores() as store, agent(add, store=store, model="sim/openai", system="Rant.", temperature=1.0) as ai:
+    async with stores() as store, agent(add, store=store, model="sim/openai", temperature=1.0) as ai:
         session = await ai.resume("s")
         assert session.model == "sim/anthropic"
         await session.send("B")
@@ -83,16 +83,58 @@ async def test_headers_are_said_and_not_kept(tenuto_sim, stores):
 
 
 @scene
-async def test_a_tool_that_is_gone_is_missed_before_anything_is_asked(tenuto_sim, stores):
-    """Nothing is written, and with the tool it goes on."""
+async def test_session_can_be_read_without_its_tools(tenuto_sim, stores):
+    tenuto_sim.script(turn("One."), turn("Two."))
     async with stores() as store, agent(add, store=store) as ai:
         await ai.session("s").send("A")
     async with stores() as store, agent(store=store) as ai:
-        with pytest.raises(MissingTool, match="add"):
-            await ai.resume("s")
+        session = await ai.resume("s")
+        assert session.text == "One."
+        assert (await session.audit()).clean
+        assert (await session.send("B")).text == "Two."
+    assert "tools" not in tenuto_sim.requests[-1].body
+
+
+@scene
+async def test_open_call_of_a_missing_tool_is_an_error(tenuto_sim, stores):
+    """Nothing is written, and with the tool the session continues."""
+    tenuto_sim.script(turn(call("pay", {"amount": 5})), turn("Done."))
+    async with stores() as store, agent(pay, store=store) as ai:
+        await ai.session("s").send("A")
+    async with stores() as store, agent(store=store) as ai:
+        session = await ai.resume("s")
+        head = len(await session.entries())
+        with pytest.raises(MissingTool, match="pay"):
+            await session.go_on()
+        assert len(await session.entries()) == head
         assert (await store.session("s")).holder == ""
-    async with stores() as store, agent(add, store=store) as ai:
-        assert (await ai.resume("s")).model
+    async with stores() as store, agent(pay, store=store) as ai:
+        assert (await (await ai.resume("s")).approve()).text == "Done."
+
+
+@scene
+async def test_resumed_session_uses_the_instructions_of_the_agent(tenuto_sim, stores):
+    """Model and parameters stay those of the session."""
+    async with stores() as store, agent(store=store, system="OLD", max_tokens=300) as ai:
+        await ai.session("s").send("A")
+    async with stores() as store, agent(store=store, system="NEW", max_tokens=400, model="sim/openai") as ai:
+        session = await ai.resume("s")
+        assert (session.model, len(session.transcript)) == ("sim/anthropic", 2)
+        await session.send("B")
+    body = tenuto_sim.requests[-1].body
+    assert "NEW" in str(body["system"])
+    assert body["max_tokens"] == 300
+
+
+@scene
+async def test_agent_without_instructions_keeps_those_of_the_session(tenuto_sim, stores):
+    async with stores() as store, agent(store=store, system="OLD") as ai:
+        await ai.session("s").send("A")
+    async with stores() as store, agent(store=store) as ai:
+        session = await ai.resume("s")
+        await session.send("B")
+        assert (await story(session)).count("configured") == 1
+    assert "OLD" in str(tenuto_sim.requests[-1].body["system"])
 
 
 @scene

@@ -11,7 +11,7 @@ import msgspec
 
 from tenuto import settings
 from tenuto.agent.children import AgentTool, Children
-from tenuto.agent.config import configured, kept_parameters
+from tenuto.agent.config import check_names, check_type, configured, kept_parameters
 from tenuto.agent.continuity import admit
 from tenuto.agent.crew import Crew
 from tenuto.agent.limits import Limits
@@ -37,6 +37,7 @@ OPTIONS = (
 """What is the agent's own among its options; everything else is said with each question."""
 OF_CLIENTS = ("keys", "providers", "middleware", "default_provider", "transport")
 """What is passed on to the client that the agent makes for itself."""
+_TYPES: dict[str, type] = {"system": str, "name": str, "limits": Limits, "client": AsyncClient, "retry": Retry}
 RETRIES = 4
 """How often a model is asked again by default: an agent works on its own, and has more patience than a person."""
 
@@ -50,6 +51,11 @@ class AsyncAgent:
 
     def __init__(self, model: str, **options: Unpack[AgentOptions]) -> None:
         given: dict[str, Any] = dict(options)
+        check_names(given, (*OPTIONS, *OF_CLIENTS))
+        check_type("model", model, str)
+        for name, expected in _TYPES.items():
+            if given.get(name) is not None:
+                check_type(name, given[name], expected)
         own = {name: given.pop(name) for name in OPTIONS if name in given}
         self.name: str = own.get("name", "")
         self.toolbox = Toolbox(own.get("tools", ()))
@@ -74,6 +80,7 @@ class AsyncAgent:
         self._crew = Crew(
             client=self.client,
             toolbox=self.toolbox,
+            system=own.get("system"),
             retry=own.get("retry") or Retry(RETRIES),
             limits=self.limits,
             approve=own.get("approve"),
@@ -99,11 +106,11 @@ class AsyncAgent:
         return self._opened(Log(self.store, check_id(id or made_id(self._clock.now())), self._clock, new=True))
 
     async def resume(self, session: str = "last", *, take: bool = False) -> AsyncSession:
-        """Take a session up again: by its id, the beginning of one, its name, `last` or `~N`. Nothing is written.
+        """Open a stored session: by its id, a unique prefix of it, its name, `last` or `~N`. Nothing is written.
 
-        Its model, system prompt and parameters are those it was begun with, its tools are this agent's. `take` takes it
-        from whoever holds it, now. Raise `SessionNotFound`, `MissingTool` for a tool that it was told of and that is not
-        here, and `StoreError` for one that a later version wrote.
+        The session keeps its model and parameters. The next run uses this agent's tools, and its instructions if it has
+        any. `take` takes it over from the process that holds it. Raise `SessionNotFound`, and `StoreError` for a session
+        that a later version wrote.
         """
         id = await self.store.find(session, agent=self.name)
         kept = Log(self.store, id, self._clock, new=False)

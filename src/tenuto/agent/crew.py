@@ -69,6 +69,8 @@ class Crew(msgspec.Struct, frozen=True, kw_only=True):
 
     client: AsyncClient
     toolbox: Toolbox
+    system: str | None
+    """The instructions; None keeps those of a resumed session."""
     retry: Retry
     limits: Limits
     approve: Approve | None = None

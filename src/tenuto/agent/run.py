@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import Callable
-from contextlib import suppress
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -119,8 +118,11 @@ def _abandon(
 ) -> None:
     """Cancel a run whose stream was dropped. The garbage collector may call this in any thread."""
     stop_listening()
-    if asyncio._get_running_loop() is loop:  # noqa: SLF001 - get_running_loop raises in other threads
+    try:
+        here = asyncio.get_running_loop() is loop
+    except RuntimeError:
+        here = False
+    if here:
         task.cancel()
-    else:
-        with suppress(RuntimeError):  # the loop is closed
-            loop.call_soon_threadsafe(task.cancel)
+    elif not loop.is_closed():
+        loop.call_soon_threadsafe(task.cancel)

@@ -326,18 +326,23 @@ class AsyncSession:
         self._below = tuple(found)
 
     def ready(self) -> Configured:
-        """Return what the session asks with: what it was begun with, and the tools of this agent.
+        """Return the configuration of the next request.
 
-        Raise `MissingTool` for a tool that it was told of and that is not there.
+        Instructions and tools are those of this agent (instructions only if it has any); everything else is the session's.
         """
-        kept = self._log.configured
-        if kept is None:
+        stored = self._log.configured
+        if stored is None:
             return self._mine
-        here = self.crew.toolbox.names()
-        missing = next((name for name in tool_names(kept) if name not in here), None)
-        if missing is not None:
-            raise MissingTool(missing)
-        return msgspec.structs.replace(kept, tools=self._mine.tools)
+        system = stored.system if self.crew.system is None else self.crew.system
+        return msgspec.structs.replace(stored, system=system, tools=self._mine.tools)
+
+    def _check_tools(self) -> None:
+        """Raise `MissingTool` if an open call has to run a tool that was offered before and is gone."""
+        stored = self._log.configured
+        gone = {*tool_names(stored)} - {*self.crew.toolbox.names()} if stored is not None else set()
+        for call in self._log.machine.open_calls:
+            if call.view.name in gone and call.phase is not Phase.DENIED:
+                raise MissingTool(call.view.name)
 
     async def run(self, said: tuple[Message, ...]) -> Reply | None:
         """Add messages, if any, and do the pending work. Return the last reply received in this run."""
@@ -345,6 +350,8 @@ class AsyncSession:
             return await self._run(said)
 
     async def _run(self, said: tuple[Message, ...]) -> Reply | None:
+        if not said:
+            self._check_tools()
         self._below = ()
         crew = msgspec.structs.replace(self.crew, sub_agents=self.agent.children_of(self))
         runner = Runner(self._log, crew, self._inbox, self.tell, self.budget)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tenuto.client.parameters import ChatParameters, Tools
 
 __all__ = [
+    "PARAMETERS",
     "Said",
     "as_messages",
     "as_tools",
@@ -239,7 +240,7 @@ def _tool(document: Mapping[str, Any], place: str) -> ToolDefinition:
 
 # --- the request ------------------------------------------------------------------------------------------------------
 
-_PARAMETERS = ("system", *(name for name in ChatRequest.__struct_fields__ if name not in ("model", "messages")))
+PARAMETERS = ("system", *(name for name in ChatRequest.__struct_fields__ if name not in ("model", "messages")))
 _ELSEWHERE = {
     "max_completion_tokens": "max_tokens",
     "max_output_tokens": "max_tokens",
@@ -264,7 +265,7 @@ def request_of(model: str, messages: Said, parameters: Mapping[str, object] | Ch
         raise TypeError(f"model: expected provider/model, a string, got {type(model).__name__}")
     given = {name: value for name, value in parameters.items() if value is not None}
     for name in given:
-        if name not in _PARAMETERS:
+        if name not in PARAMETERS:
             raise TypeError(f"no parameter is called {name!r}{_near(name)}")
     system = given.pop("system", None)
     if system is not None and not isinstance(system, str):
@@ -330,9 +331,9 @@ def _dictionary(asked: object) -> ChatRequest:
 def _near(name: str) -> str:
     import difflib
 
-    near = _ELSEWHERE.get(name) or next(iter(difflib.get_close_matches(name, _PARAMETERS, 1)), "")
+    near = _ELSEWHERE.get(name) or next(iter(difflib.get_close_matches(name, PARAMETERS, 1)), "")
     remedy = "did you mean" if near else "what only one provider knows goes into extra_body; there are"
-    return f"; {remedy} {repr(near) + '?' if near else ', '.join(_PARAMETERS)}"
+    return f"; {remedy} {repr(near) + '?' if near else ', '.join(PARAMETERS)}"
 
 
 @cache
