@@ -14,7 +14,7 @@ from tenuto.core.blocks import Reasoning
 from tenuto.core.journal import Asked, HandedOver, kind_of
 from tenuto.errors import BadRequest, ConnectionFailed, SessionInUse, TenutoError, UnknownProvider, UnsupportedModel
 from tenuto.store.memory import Memory, MemoryStore
-from tenuto.testing import call, deny, say, think, turn
+from tenuto.testing import Answer, ScriptedTransport, call, deny, say, think, turn
 
 THOUGHT = turn(think("Hm."), call("add", {"a": 1, "b": 2}))
 DEAD = Provider("dead", "openai-chat", "http://127.0.0.1:9/v1", auth="none")
@@ -110,7 +110,7 @@ async def test_not_while_a_run_is_under_way(tenuto_sim):
         session = ai.session()
         async with running(session.send("Go.")) as run:
             await held.begun.wait()
-            with pytest.raises(TenutoError, match="under way"):
+            with pytest.raises(TenutoError, match="is active"):
                 await session.handover("sim/openai")
             held.go.set()
             assert (await run).text == "Done."
@@ -305,6 +305,26 @@ async def test_a_request_that_is_refused_is_nobody_elses_business(tenuto_sim):
             await session.send("Go.")
 
         assert await acts(session, HandedOver) == []
+
+
+def _body(text):
+    content = [{"type": "text", "text": text}]
+    usage = {"input_tokens": 5, "output_tokens": 5}
+    head = {"id": "m", "type": "message", "role": "assistant", "model": "claude", "stop_reason": "end_turn"}
+    return {**head, "content": content, "usage": usage}
+
+
+@scene
+async def test_request_that_is_too_long_goes_to_a_larger_model():
+    """A fallback whose context window is not larger is passed over."""
+    error = {"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 2 > 1"}}
+    transport = ScriptedTransport(Answer(error, status=400), _body("Done."))
+    large = "anthropic/claude-opus-5-5"
+    options = {"fallback": ["anthropic/claude-haiku-4-5", large], "keys": {"anthropic": "k"}, "transport": transport}
+    async with agent(store=None, model="anthropic/claude-haiku-4-5", **options) as ai:
+        session = ai.session()
+        assert (await session.send("Go.")).text == "Done."
+        assert [act.model for act in await acts(session, HandedOver)] == [large]
 
 
 def test_who_may_step_in_is_looked_at_first():

@@ -48,8 +48,7 @@ __all__ = ["Runner", "making_way", "settling"]
 _REPLY_TOKENS = 4096
 """The estimated length of a reply to a request without `max_tokens`."""
 _FULL = (
-    "nothing is lost: the session waits. Go on with an earlier part of it, session.fork(at=...), or with a model that "
-    "reads more"
+    "the session is saved: hand it over to a model with a larger context window, session.handover(model), and continue"
 )
 
 

@@ -168,7 +168,7 @@ class AsyncSession:
 
     @property
     def pending(self) -> tuple[Pending, ...]:
-        """The calls that wait for somebody's word: `approve` or `deny` them."""
+        """The calls that wait for approval: `approve` or `deny` them. `send` denies them instead."""
         own = tuple(Pending(call.view, call.ordinal) for call in self._log.machine.calls if call.phase is Phase.WAITING)
         return (*own, *self._below)
 
@@ -180,10 +180,11 @@ class AsyncSession:
     # --- going on ---
 
     async def send(self, said: Sayable) -> Reply:
-        """Say something; run tools until the model is done, and return its last reply.
+        """Send a message, run tools until the model is done, and return its last reply.
 
-        If calls wait for approval, it is the reply that made them: look at `pending`. Raise an `LLMError` once trying
-        again does not help, `LimitReached`, `SessionInUse`, `LeaseLost`; whatever happened until then is kept.
+        If calls need approval, it is the reply that made them: see `pending`. Calls that wait for approval when a new
+        message is sent are answered as not run. Raise an `LLMError` when retries do not help, `LimitReached`,
+        `SessionInUse`, `LeaseLost`; everything until then is saved.
         """
         reply = await self.run(_words(said))
         assert reply is not None  # something was said, so the model was asked
@@ -352,6 +353,8 @@ class AsyncSession:
     async def _run(self, said: tuple[Message, ...]) -> Reply | None:
         if not said:
             self._check_tools()
+        if self._log.head == 0:
+            await self.crew.client.check_key(self.model, self.crew.headers)
         self._below = ()
         crew = msgspec.structs.replace(self.crew, sub_agents=self.agent.children_of(self))
         runner = Runner(self._log, crew, self._inbox, self.tell, self.budget)

@@ -101,6 +101,12 @@ class AsyncClient:
         """Return a model with its provider's name in front, as far as that is known."""
         return self._door.qualified(model)
 
+    async def check_key(self, model: str, headers: Iterable[str] = ()) -> None:
+        """Raise `MissingKey` if a request to the model would have no key. Nothing is sent, and no key function is called."""
+        target = self._door.target(model)
+        if not self._door.waits(target):
+            await self._door.way(target, {name.lower() for name in headers})
+
     def target(self, model: str) -> Target:
         """Return whom `provider/model` would be asked of. Raise `UnknownProvider` or `LLMError` if that is nobody."""
         return self._door.target(model)
