@@ -58,7 +58,7 @@ async def test_a_call_is_not_cut_from_its_result(tenuto_sim):
         with pytest.raises(ValueError, match=r"after message 2: a tool call would lose its result; choose 1 or 3"):
             await session.fork(at=2)
         for at in (0, 5, -1):
-            with pytest.raises(ValueError, match=rf"behind message {at}: it has 4 messages"):
+            with pytest.raises(ValueError, match=rf"after message {at}: choose 1 to 4"):
                 await session.fork(at=at)
 
 
