@@ -13,6 +13,7 @@ import secrets
 import time
 from collections.abc import Callable
 from datetime import UTC, date, datetime
+from decimal import Decimal
 
 import msgspec
 
@@ -65,6 +66,7 @@ class Log:
         self.machine = Machine()
         self.spent = Spent()
         self.usage = Usage()
+        self.cost: Decimal | None = Decimal(0)
         self.last: AssistantMessage | None = None
         self.asking = Asking()
 
@@ -271,8 +273,9 @@ class Log:
             self.head = entry.seq
 
     def _note(self, act: object, seq: int) -> None:
-        if isinstance(act, Replied | Failed) and act.usage is not None:
+        if isinstance(act, Replied | Failed | Returned) and act.usage is not None:
             self.usage += act.usage
+            self.cost = self.cost + Decimal(act.cost) if self.cost is not None and act.cost else None
         if isinstance(act, Replied):
             self.last, self.replied_at = act.message, seq
 

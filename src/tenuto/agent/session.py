@@ -7,6 +7,7 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from decimal import Decimal
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -128,8 +129,13 @@ class AsyncSession:
 
     @property
     def usage(self) -> Usage:
-        """What the session used so far, failed attempts included; its sub-agents' sessions count their own."""
+        """The tokens used so far, failed attempts and sub-agents included."""
         return self._log.usage
+
+    @property
+    def cost(self) -> Decimal | None:
+        """The cost in USD so far, failed attempts and sub-agents included; None if the price of a reply is unknown."""
+        return self._log.cost
 
     @property
     def text(self) -> str:

@@ -7,6 +7,7 @@ and is raised when that is done; a second one is raised at once. Either way the 
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
@@ -104,8 +105,13 @@ class Session:
 
     @property
     def usage(self) -> Usage:
-        """What the session used so far, failed attempts included."""
+        """The tokens used so far, failed attempts and sub-agents included."""
         return self._async.usage
+
+    @property
+    def cost(self) -> Decimal | None:
+        """The cost in USD so far, failed attempts and sub-agents included; None if the price of a reply is unknown."""
+        return self._async.cost
 
     @property
     def text(self) -> str:
