@@ -1,6 +1,9 @@
 # Everything starts from a fresh clone: `.venv` is made and filled by itself. Python 3.11 or newer as PYTHON.
 PYTHON ?= python3
-CORPUS ?= ../shared/corpus
+# Directories of recorded exchanges, separated by spaces. The benchmark uses the first.
+CORPUS ?= ../shared/corpus ../shared/corpus-more
+RUNS ?= 100000
+SEED ?= 20
 VENV := .venv
 BIN := $(VENV)/bin
 ifeq ($(OS),Windows_NT)
@@ -10,7 +13,7 @@ STAMP := $(VENV)/.installed
 # Compiled files are kept even where the environment says otherwise: the tests start several times.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check conformance crash bench bench-peers there-and-back soak format clean
+.PHONY: demo test check conformance fuzz baseline baseline-check baseline-coverage baseline-coverage-check crash bench bench-peers there-and-back soak format clean
 
 demo: $(STAMP)
 	$(BIN)/python -m examples.demo
@@ -28,12 +31,31 @@ check: $(STAMP)
 conformance: $(STAMP)
 	$(BIN)/python tests/conformance $(CORPUS)
 
+# Records under tests/baseline/data what the code does today; its coverage takes as long as the tests
+baseline: $(STAMP)
+	$(BIN)/python tests/baseline write --corpus $(CORPUS)
+	$(MAKE) baseline-coverage
+
+# Compares with it, all but the coverage. ARGS="--only runs" compares one part, ARGS=--exit-codes no texts of commands
+baseline-check: $(STAMP)
+	$(BIN)/python tests/baseline check --corpus $(CORPUS) $(ARGS)
+
+baseline-coverage: $(STAMP)
+	$(BIN)/python tests/baseline coverage
+
+baseline-coverage-check: $(STAMP)
+	$(BIN)/python tests/baseline coverage-check
+
+# Mutate recorded replies and check the codecs: 6 minutes for 100,000 runs; ONLY=N repeats run N
+fuzz: $(STAMP)
+	$(BIN)/python tests/fuzz --runs $(RUNS) --seed $(SEED) $(if $(ONLY),--only $(ONLY))
+
 crash: $(STAMP)
 	$(BIN)/python tests/crash
 
 # Ends with 1 where a goal is missed or its row is noisy: for a machine that does nothing else meanwhile
 bench: $(STAMP)
-	$(BIN)/python -m bench --corpus $(CORPUS)
+	$(BIN)/python -m bench --corpus $(firstword $(CORPUS))
 
 # Beside others, each in an environment of its own under .peers: a quarter of an hour, the first time
 bench-peers: $(STAMP)

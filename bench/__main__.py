@@ -4,8 +4,9 @@
 
 Everything is a ratio, ours to something that does less or the same, measured in turns in one run (`bench.turns`), and
 judged on the median of five (`bench.results`). What is timed is checked in the same run: events are counted and values
-compared. Ends with 1 where a goal is missed or a row that has one is noisy. A run of some sections only is printed, and
-written nowhere: a row must not stand beside rows of another day as if they were one run.
+compared. Ends with 1 where a goal is missed or a row that has one is noisy. A run of some sections only is printed and not
+written: a row must not stand beside rows of another day as if they were one run. `scaling` alone is written: its rows are a
+run of their own, with its own date on the page.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import agent, audit, chart, client, decoding, imports, installed, sim, soak, startup, store
+from bench import agent, audit, chart, client, decoding, imports, installed, scaling, sim, soak, startup, store
 from bench.results import Board
 
 SECTIONS: dict[str, Callable[[Board], None]] = {
     "imports": imports.run,
     "startup": startup.run,
     "decoding": decoding.run,
+    "scaling": scaling.run,
     "client": client.run,
     "sim": sim.run,
     "store": store.run,
@@ -54,7 +56,7 @@ def main() -> int:
         if name == "decoding":
             decoding.recorded(given.corpus)
         print(f"-- {name}: {time.perf_counter() - start:.0f} s, {_cpu() - spent:.0f} s CPU", flush=True)
-    if not given.sections:
+    if not given.sections or given.sections == ["scaling"]:
         board.write()
         chart.write()
     print(f"{len(board.results)} rows in {time.perf_counter() - began:.0f} s")

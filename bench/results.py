@@ -31,7 +31,7 @@ class Result(msgspec.Struct, kw_only=True, rename={"passed": "pass"}):
 
     `value` is ours in `unit`. `ratio` is ours by the other's, and is what `goal` bounds; without a ratio `goal` bounds
     `value`. `passed` is `None` without a goal, and never `True` where `noisy`. `run` names the make target: "bench",
-    "peers" or "soak".
+    "scaling" (a section of `make bench` that is also written alone), "peers" or "soak".
     """
 
     name: str

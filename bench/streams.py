@@ -1,4 +1,4 @@
-"""The fixed streams of the benchmark: N deltas of text in each dialect, as bytes."""
+"""The fixed streams of the benchmark, as bytes: N deltas of text or N calls in each dialect, N unknown fields in two."""
 
 from __future__ import annotations
 
@@ -119,3 +119,120 @@ MAKERS = {
 def expected(count: int, size: int) -> str:
     """The text that the stream spells."""
     return "".join(_text(at, size) for at in range(count))
+
+
+# --- unknown fields ---------------------------------------------------------------------------------------------------
+
+
+def chat_with_lists(count: int) -> bytes:
+    """N text deltas, each with an element of an indexed list under an unknown key."""
+    head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1_760_000_000, "model": "m"}
+
+    def chunk(delta: dict[str, object], finish: str | None = None) -> dict[str, object]:
+        return {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+    deltas = [chunk({"content": "a", "zz": [{"index": at, "v": 1}]}) for at in range(count)]
+    return _sse([("", event) for event in (*deltas, chunk({}, "stop"))]) + b"data: [DONE]\n\n"
+
+
+def anthropic_with_fields(count: int) -> bytes:
+    """N text deltas, each with a field of a new name."""
+    deltas = [
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "a", f"field_{at:05}": at}}
+        for at in range(count)
+    ]
+    start = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+    return _anthropic([start, *deltas, {"type": "content_block_stop", "index": 0}])
+
+
+# --- calls ------------------------------------------------------------------------------------------------------------
+
+_NAME = "get_weather"
+
+
+def _arguments(at: int) -> dict[str, object]:
+    return {"city": "Paris", "day": at}
+
+
+def _anthropic(blocks: list[dict[str, object]], stop: str = "end_turn") -> bytes:
+    message = {
+        "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [], "stop_reason": None,
+        "usage": {"input_tokens": 10, "output_tokens": 1},
+    }  # fmt: skip
+    end = [
+        {"type": "message_delta", "delta": {"stop_reason": stop}, "usage": {"output_tokens": 5}},
+        {"type": "message_stop"},
+    ]
+    events = [{"type": "message_start", "message": message}, *blocks, *end]
+    return _sse([(str(event["type"]), event) for event in events])
+
+
+def anthropic_calls(count: int) -> bytes:
+    events: list[dict[str, object]] = []
+    for at in range(count):
+        block = {"type": "tool_use", "id": f"toolu_{at}", "name": _NAME, "input": {}}
+        delta = {"type": "input_json_delta", "partial_json": _encode(_arguments(at))}
+        events += [
+            {"type": "content_block_start", "index": at, "content_block": block},
+            {"type": "content_block_delta", "index": at, "delta": delta},
+            {"type": "content_block_stop", "index": at},
+        ]
+    return _anthropic(events, "tool_use")
+
+
+def responses_calls(count: int, *, indexed: bool = True, same_ids: bool = True) -> bytes:
+    """N calls, each announced, streamed, finished, and repeated in the last event.
+
+    Without `indexed`, events name their item by its id only; without `same_ids`, the last event has other ids.
+    """
+    reply = {"id": "resp_1", "object": "response", "status": "in_progress", "model": "m", "output": []}
+    events: list[dict[str, object]] = [{"type": "response.created", "response": reply}]
+    items = []
+    for at in range(count):
+        item = {"id": f"fc_{at}", "type": "function_call", "call_id": f"call_{at}", "name": _NAME, "arguments": ""}
+        done = {**item, "arguments": _encode(_arguments(at)), "status": "completed"}
+        items.append(done if same_ids else {**done, "id": f"other_{at}", "call_id": f"another_{at}"})
+        index = {"output_index": at} if indexed else {}
+        place = {**index, "item_id": item["id"]}
+        events += [
+            {"type": "response.output_item.added", **index, "item": {**item, "status": "in_progress"}},
+            {"type": "response.function_call_arguments.delta", **place, "delta": done["arguments"]},
+            {"type": "response.function_call_arguments.done", **place, "arguments": done["arguments"]},
+            {"type": "response.output_item.done", **index, "item": done},
+        ]
+    whole = {**reply, "status": "completed", "output": items}
+    events.append({"type": "response.completed", "response": whole})
+    return _sse([(str(event["type"]), event) for event in events])
+
+
+def chat_calls(count: int) -> bytes:
+    head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1_760_000_000, "model": "m"}
+
+    def chunk(delta: dict[str, object], finish: str | None = None) -> dict[str, object]:
+        return {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+    events = []
+    for at in range(count):
+        begun = {"index": at, "id": f"call_{at}", "type": "function", "function": {"name": _NAME, "arguments": ""}}
+        events.append(chunk({"tool_calls": [begun]}))
+        events.append(chunk({"tool_calls": [{"index": at, "function": {"arguments": _encode(_arguments(at))}}]}))
+    return _sse([("", event) for event in (*events, chunk({}, "tool_calls"))]) + b"data: [DONE]\n\n"
+
+
+def gemini_calls(count: int) -> bytes:
+    def chunk(at: int) -> dict[str, object]:
+        part = {"functionCall": {"id": f"call_{at}", "name": _NAME, "args": _arguments(at)}}
+        candidate: dict[str, object] = {"content": {"parts": [part], "role": "model"}, "index": 0}
+        if at == count - 1:
+            candidate["finishReason"] = "STOP"
+        return {"candidates": [candidate], "modelVersion": "m", "responseId": "r1"}
+
+    return _sse([("", chunk(at)) for at in range(count)])
+
+
+CALL_MAKERS = {
+    "anthropic-messages": anthropic_calls,
+    "openai-responses": responses_calls,
+    "openai-chat": chat_calls,
+    "gemini": gemini_calls,
+}

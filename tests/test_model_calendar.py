@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 
 from tenuto import models
+from tenuto.cli.catalogue import known_models
 
 TODAY = date(2026, 11, 15)
 
@@ -111,21 +112,33 @@ def test_the_calendar_is_data(provider, model, day):
     "model, vendor",
     [
         ("claude-sonnet-4-5", "anthropic"),
+        ("claude-lyra-7-1", "anthropic"),
+        ("ft:gpt-4o:acme::1", "openai"),
         ("gpt-5.2", "openai"),
         ("gemini-3-flash-preview", "google"),
         ("grok-4.7", "xai"),
         ("kimi-k3", "moonshot"),
-        ("some-model", None),
-        ("llama-3.3-70b", None),
     ],
 )
-def test_a_bare_name_has_the_owner_whose_table_holds_it(model, vendor):
-    """Hosts own nothing."""
-    assert models.owner(model) == vendor
+def test_vendor_owns_bare_model_name(model, vendor):
+    """By its own table, including rules for families to come."""
+    assert models.owners(model) == (vendor,)
 
 
-def test_a_bare_name_that_two_tables_hold_has_no_owner(monkeypatch):
-    """Nothing is guessed."""
-    monkeypatch.setattr(models, "rules", lambda vendor: models._group("anthropic").rules)
+@pytest.mark.parametrize("model", ["some-model", "llama-3.3-70b", "gpt-oss-120b", "openai", ""])
+def test_bare_model_name_has_no_owner(model):
+    """Hosts own nothing, and a vendor does not own open weights that it does not serve."""
+    assert models.owners(model) == ()
 
-    assert models.owner("claude-sonnet-4-5") is None
+
+def test_hosts_list_bare_model_name():
+    """By rows of their own, not by a vendor's table or by what holds everywhere."""
+    assert models.hosts("gpt-oss-120b") == ("cerebras", "sambanova", "ollama")
+    assert models.hosts("claude-sonnet-4-5") == ()
+
+
+def test_bare_model_names_of_the_catalog_have_one_owner():
+    """No two vendors serve the same id."""
+    ids = {known.model for known in known_models() if "/" not in known.model}
+
+    assert [] == [id for id in ids if len(models.owners(id)) > 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import openai.types.shared.responses_model
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies
 
-from tenuto import models
+from tenuto import UserMessage, encode, models
 from tenuto.core.request import ChatRequest
 from tenuto.core.target import ModelTraits
 
@@ -151,6 +152,16 @@ GPT = [
     ("gpt-5.5-pro", "openai-responses", "medium high xhigh", "", "rejected", "rejected", 128_000),
     ("gpt-5.4-mini", "openai-responses", "none low medium high xhigh", "none", "only_without_reasoning", "effort_none", 128_000),
     ("gpt-5.2", "openai-responses", "none low medium high xhigh", "none", "only_without_reasoning", "ok", 128_000),
+    ("gpt-5.3-codex", "openai-responses", "none low medium high xhigh", "none", "only_without_reasoning", "rejected", 128_000),
+    ("gpt-5.2-codex", "openai-responses", "low medium high xhigh", "medium", "rejected", "rejected", 128_000),
+    ("gpt-5.1-codex-max", "openai-responses", "low medium high xhigh", "medium", "rejected", "ok", 128_000),
+    ("gpt-5.1-codex", "openai-responses", "low medium high", "medium", "rejected", "ok", 128_000),
+    ("gpt-5.1-codex-mini", "openai-responses", "low medium high", "medium", "rejected", "ok", 128_000),
+    ("gpt-5-codex", "openai-responses", "low medium high", "medium", "rejected", "ok", 128_000),
+    ("codex-mini-latest", "openai-responses", "low medium high", "medium", "rejected", "rejected", 100_000),
+    ("gpt-5.2-chat-latest", "openai-responses", "medium", "medium", "rejected", "ok", 16_384),
+    ("gpt-5-chat-latest", "openai-responses", "", "", "ok", "ok", 16_384),
+    ("gpt-5-pro", "openai-responses", "high", "high", "rejected", "rejected", 272_000),
     ("gpt-5.1", "openai-responses", "none low medium high", "none", "only_without_reasoning", "ok", 128_000),
     ("gpt-5-mini", "openai-responses", "minimal low medium high", "medium", "rejected", "ok", 128_000),
     ("o3", "openai-responses", "low medium high", "medium", "rejected", "ok", 100_000),
@@ -199,6 +210,36 @@ def test_gemini(model, thinking, efforts, sampling, prefill):
     assert known.efforts == tuple(efforts.split())
     assert (known.sampling, known.prefill) == (sampling, prefill)
     assert known.system_mid == "top_only"
+
+
+@pytest.mark.parametrize("effort", ["low", "medium", "high"])
+@pytest.mark.parametrize(
+    "model", ["gpt-5-codex", "gpt-5.1-codex", "gpt-5.1-codex-mini", "gpt-5.1-codex-max", "gpt-5.2-codex"]
+)
+def test_codex_models_get_the_effort_asked_for(model, effort):
+    """No effort that the model accepts becomes another one."""
+    request = ChatRequest(model=model, messages=(UserMessage("x"),), effort=effort)
+    wire = encode("openai-responses", request)
+
+    assert json.loads(wire.body)["reasoning"]["effort"] == effort
+    assert not wire.losses
+
+
+@pytest.mark.parametrize(
+    "provider, model, modalities",
+    [
+        ("google", "gemini-2.5-flash-preview-tts", ("audio",)),
+        ("google", "gemini-2.5-flash-native-audio-preview-12-2025", ("audio",)),
+        ("vertex", "gemini-2.5-pro-tts", ("audio",)),
+        ("google", "gemini-3-pro-image", ("text", "image")),
+        ("openai", "gpt-audio", ("text", "audio")),
+        ("google", "gemini-3.8-flash", ("text",)),
+        ("nobody", "some-model", ("text",)),
+    ],
+)
+def test_output_modalities(provider, model, modalities):
+    """Text, unless the row says otherwise; hosts take the vendor's value."""
+    assert models.traits(provider, model).output_modalities == modalities
 
 
 def test_facts_that_one_word_cannot_say():

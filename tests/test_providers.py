@@ -13,7 +13,7 @@ import pytest
 
 from tenuto import models, providers
 from tenuto.core.target import Provider
-from tenuto.errors import LLMError, UnknownProvider
+from tenuto.errors import UnknownProvider
 
 ROOT = Path(__file__).parent.parent
 NAMES = sorted(providers.PROVIDERS)
@@ -332,13 +332,58 @@ def test_a_bare_model_goes_to_the_default_provider():
         providers.resolve("meta-llama/llama-3.3-70b", default_provider="groq")
 
 
-@pytest.mark.parametrize("given", ["gpt-4o", "", "/gpt-4o", "openai/"])
-def test_without_a_provider_and_a_model_there_is_no_target(given):
-    """The error is the client's, not a provider's."""
-    with pytest.raises(LLMError) as caught:
+@pytest.mark.parametrize(
+    "given, name, dialect",
+    [
+        ("claude-sonnet-4-5", "anthropic", "anthropic-messages"),
+        ("gpt-5.2", "openai", "openai-responses"),
+        ("gpt-4o", "openai", "openai-chat"),
+        ("gemini-3-flash-preview", "google", "gemini"),
+        ("grok-4.7", "xai", "openai-responses"),
+    ],
+)
+def test_bare_model_name_resolves_to_its_owner(given, name, dialect):
+    """The default provider and rows of the caller come first."""
+    target = providers.resolve(given)
+    moved = providers.Provider(name, dialect, "https://moved.test/v1")
+    gateway = providers.Provider("gateway", "openai-chat", "https://gateway.test/v1", default_model=given)
+
+    assert (target.provider.name, target.model, target.dialect) == (name, given, dialect)
+    assert providers.resolve(given, default_provider="azure").provider.name == "azure"
+    assert providers.resolve(given, own={name: moved}).provider is moved
+    assert providers.resolve(given, own={"gateway": gateway, "gw": gateway}).provider is gateway
+
+
+@pytest.mark.parametrize(
+    "given, near",
+    [
+        ("", ()),
+        ("/", ()),
+        ("some-model", ()),
+        ("sim", ()),
+        ("/gpt-4o", ("openai/gpt-4o",)),
+        ("openai/", ("openai/gpt-6.1-sol",)),
+        ("gemini", ("google/gemini-3.8-flash",)),
+        ("gpt-oss-120b", ("cerebras/gpt-oss-120b", "sambanova/gpt-oss-120b", "ollama/gpt-oss-120b")),
+    ],
+)
+def test_bare_model_name_without_owner_lists_candidates(given, near):
+    """In the error and in its message."""
+    with pytest.raises(UnknownProvider) as caught:
         providers.resolve(given)
 
-    assert caught.value.provider == "client"
+    message = f"no provider in {given!r}: use {' or '.join(near)}" if near else f"{given!r} is not a model name"
+    assert caught.value.bare
+    assert caught.value.near == near
+    assert message in str(caught.value)
+
+
+def test_bare_model_name_with_two_owners_lists_both(monkeypatch):
+    """None of them is chosen."""
+    monkeypatch.setattr(models, "owners", lambda model: ("anthropic", "openai"))
+
+    with pytest.raises(UnknownProvider, match="no provider in 'x': use anthropic/x or openai/x"):
+        providers.resolve("x")
 
 
 def test_the_caller_may_choose_the_dialect():

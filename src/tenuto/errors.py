@@ -14,7 +14,7 @@
     + IncompleteResponse        the reply ended without its dialect's last word; `partial` holds what came
     + ProtocolError             bytes that break the dialect; `frame` holds the offending piece
   x UnsupportedModel            the model lacks what was asked of it
-  x UnknownProvider             no such row
+  x UnknownProvider             no such row, or a model name without a provider
   x MissingKey                  names the variable that would hold it
   x MissingTool                 an open call needs a tool that is not there
   x TranscriptError             a transcript that no provider would take
@@ -187,13 +187,23 @@ class UnsupportedModel(TenutoError):
 
 
 class UnknownProvider(TenutoError):
-    """No row has this name; `near` lists names that look like it."""
+    """No provider row has this name, or (`bare`) a model name has no provider and its vendor is not clear.
 
-    def __init__(self, name: str, near: tuple[str, ...] = ()) -> None:
-        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-        super().__init__(f"unknown provider {name!r}{hint}")
+    `near` lists the candidates: provider names, or `provider/model` names for a bare model name.
+    """
+
+    def __init__(self, name: str, near: tuple[str, ...] = (), *, bare: bool = False) -> None:
+        if bare and near:
+            message = f"no provider in {name!r}: use {' or '.join(near)}"
+        elif bare:
+            message = f"{name!r} is not a model name: use provider/model"
+        else:
+            hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+            message = f"unknown provider {name!r}{hint}"
+        super().__init__(message)
         self.name = name
         self.near = near
+        self.bare = bare
 
 
 class MissingKey(TenutoError):

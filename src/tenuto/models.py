@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from tenuto._model_rows import AS_OF, tables
 from tenuto.core.target import Dialect, ModelTraits
 
-__all__ = ["Price", "Rule", "fitted", "owner", "price", "retirement", "rules", "traits", "vendors"]
+__all__ = ["Price", "Rule", "fitted", "hosts", "owners", "price", "retirement", "rules", "traits", "vendors"]
 
 ANYWHERE = "*"
 _DATE = r"(?:[-@]\d{8}|-\d{4}-\d{2}-\d{2})?"
@@ -150,11 +150,15 @@ def retirement(provider: str, model: str) -> date | None:
     return date.fromisoformat(known) if known else None
 
 
-def owner(model: str) -> str | None:
-    """Return the one vendor whose own table holds this bare id; None if there is none, or more than one."""
+def owners(model: str) -> tuple[str, ...]:
+    """Return the vendors that serve a model of this bare id as their own."""
     makers = (name for name in vendors() if not _group(name).others)
-    owners = [name for name in makers if any(rule.match(model) for rule in rules(name))]
-    return owners[0] if len(owners) == 1 else None
+    return tuple(name for name in makers if (known := traits(name, model)).known and known.served)
+
+
+def hosts(model: str) -> tuple[str, ...]:
+    """Return the hosts of other vendors' models that have a row of their own for this bare id."""
+    return tuple(name for name in vendors() if _group(name).others and _has_row(name, model))
 
 
 def vendors() -> tuple[str, ...]:
@@ -185,6 +189,12 @@ def _find(provider: str, model: str) -> tuple[Rule, ModelTraits] | None:
     return None
 
 
+def _has_row(host: str, model: str) -> bool:
+    """Tell whether a host has its own row for an id; a row that asks a vendor's table does not count."""
+    rows = (row for row in _group(host).rows if _matched(row.pattern, model))
+    return any(not row.rule.of for row in rows)
+
+
 def _vendor_traits(vendor: str, model: str) -> ModelTraits:
     # Hosts spell `4.6` where some vendors spell `4-6`.
     known = traits(vendor, model)
@@ -198,6 +208,7 @@ def _laid_over(vendor: ModelTraits, rule: Rule, provider: str) -> ModelTraits:
         over["thinking"] = ("effort", "always")
     if rule.of != provider:
         over.setdefault("retires", "")  # each platform has a calendar of its own
+        over.setdefault("served", True)
     return replace(vendor, **over)
 
 
@@ -367,6 +378,8 @@ _FIELDS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "images": ("images_in", _flag),
     "audio": ("audio_in", _flag),
     "documents": ("documents_in", _flag),
+    "modalities": ("output_modalities", _list("|")),
+    "served": ("served", _flag),
     "chat_tools": ("chat_tools", _word("ok")),
     "passback": ("passback", _word(None)),
     "continuity": ("continuity", _CONTINUITY.__getitem__),

@@ -17,15 +17,17 @@ from msgspec.structs import replace
 from tenuto import models
 from tenuto._provider_rows import ROWS
 from tenuto.core.target import Dialect, EmbeddingSwitches, Provider, Target
-from tenuto.errors import LLMError, UnknownProvider, UnsupportedModel
+from tenuto.errors import UnknownProvider, UnsupportedModel
 
 __all__ = [
     "PROVIDERS",
     "base_url",
     "fingerprint",
+    "forced",
     "is_row",
     "page",
     "provider",
+    "qualified",
     "resolve",
     "row_or_default",
     "target",
@@ -40,6 +42,9 @@ _HOME: dict[Dialect, str] = {
     "gemini": "google",
 }
 """Whose dialect it is."""
+
+_NAMED = 3
+"""How many candidates an error lists."""
 
 NOBODY: Mapping[str, Provider] = MappingProxyType({})
 
@@ -87,21 +92,42 @@ def resolve(
     dialect: Dialect | None = None,
     own: Mapping[str, Provider] = NOBODY,
 ) -> Target:
-    """Find whom `provider/model` goes to. The split is at the first slash; without one, `default_provider` is asked.
+    """Return the target of `provider/model`, split at the first slash, or of a bare model name (see `qualified`).
 
-    `own` are rows that stand before those of the table.
+    `own` are rows that take precedence over those of the table.
 
-    Raise `UnknownProvider` for a name that is no row, `LLMError` if no provider is named at all.
+    Raise `UnknownProvider` for a name without a row, and for a bare model name without one clear provider; its `near`
+    lists the candidates.
     """
-    name, slash, rest = model.partition("/")
-    if not slash:
-        name, rest = default_provider or "", model
+    name, _, rest = qualified(model, default_provider, own).partition("/")
     if not name or not rest:
-        raise LLMError(f"{model!r} names no provider and model: write provider/model", provider="client")
+        raise UnknownProvider(model, _candidates(model.strip("/")), bare=True)
     row = provider(name, own)
     if name in _FORCED and name not in own and row.name in own:
         row = own[row.name]  # a row of one's own, with its dialect nailed down
     return target(row, rest, dialect or _FORCED.get(name))
+
+
+def qualified(model: str, default_provider: str | None = None, own: Mapping[str, Provider] = NOBODY) -> str:
+    """Return a model name with its provider in front.
+
+    A bare name gets `default_provider`, else the row of `own` whose default model it is, else the one vendor that owns
+    it. A name without one clear provider is returned unchanged.
+    """
+    if "/" in model:
+        return model
+    named = {default_provider} if default_provider else {row.name for row in own.values() if row.default_model == model}
+    found = tuple(named or models.owners(model))
+    return f"{found[0]}/{model}" if len(found) == 1 else model
+
+
+def _candidates(model: str) -> tuple[str, ...]:
+    """Return `provider/model` names that a bare name could stand for: vendors first, then hosts."""
+    if is_row(model):
+        row = provider(model)
+        return (f"{row.name}/{row.default_model}",) if row.default_model else ()
+    names = (*models.owners(model), *models.hosts(model))
+    return tuple(f"{name}/{model}" for name in names if not PROVIDERS[name].plays)[:_NAMED]
 
 
 def target(row: Provider, model: str, dialect: Dialect | None = None) -> Target:
@@ -144,6 +170,12 @@ def _same_row(name: str, other: str) -> bool:
     return is_row(name) and is_row(other) and provider(name).name == provider(other).name
 
 
+def forced(row: str, dialect: Dialect) -> str:
+    """Return the provider name that selects a row in this dialect; empty if there is none."""
+    names = (name for name, spoken in _FORCED.items() if spoken == dialect and PROVIDERS[name].name == row)
+    return next(names, "")
+
+
 def base_url(target: Target) -> str:
     """Return the address below which the target's paths are; words in braces are the user's to fill in."""
     return target.provider.base_urls.get(target.dialect, target.provider.base_url)
@@ -167,7 +199,8 @@ _INTRODUCTION = """\
 
 Made from the table by `python -m tenuto.providers`; a test holds that it is current. Change the rows, not this page.
 
-`provider/model` names a row and a model; the split is at the first slash. Where a row serves other vendors' models, the
+`provider/model` names a row and a model; the split is at the first slash. A bare model name goes to the `default_provider`,
+else to the one vendor that owns it: `claude-sonnet-5-5` is `anthropic/claude-sonnet-5-5`. Where a row serves other vendors' models, the
 vendor's table says what a model takes. Any other name works too, with an address of its own: it gets the common form of
 its dialect. `openai-chat/` and `openai-responses/` are the row `openai` with its dialect nailed down. Where there is a key
 and no model is named, the command asks the default model of the first row, in this order, that has one.

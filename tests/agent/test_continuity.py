@@ -28,8 +28,9 @@ def made(model: str, *tools, **options) -> Agent:
     ],
 )
 def test_the_specified_models_are_accepted(model):
-    """The allowlist of the specification, although some have been retired since."""
+    """The allowlist of the specification, although some have been retired since; with the provider and without it."""
     assert made(model, add).model == model
+    assert made(model.partition("/")[2], add).model == model
 
 
 @pytest.mark.parametrize(
@@ -110,12 +111,60 @@ def test_nothing_is_asked_before_a_model_is_refused(tenuto_sim, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("model", ["openai-chat/gpt-5.2", "openai-chat/gpt-4o"])
-def test_openai_is_asked_through_responses_only(model):
-    """Whatever anybody declares: there is nothing that could be handed back."""
-    for continuity in ("", "declared"):
-        with pytest.raises(UnsupportedModel, match="an agent asks through Responses"):
-            made(model, continuity=continuity)
+@pytest.mark.parametrize("model", ["openai-chat/gpt-5.2", "openai-chat/gpt-4o", "openai/gpt-4o", "gpt-4o"])
+def test_openai_agent_needs_responses_api(model):
+    """Even if the model is declared; the error names what works."""
+    bare = model.rpartition("/")[2]
+    message = f"agents need the Responses API for openai models: use openai-responses/{bare}"
+
+    with pytest.raises(UnsupportedModel) as caught:
+        made(model, continuity="declared")
+    assert caught.value.reason == message
+    assert made(f"openai-responses/{bare}", continuity="declared").model == f"openai-responses/{bare}"
+
+
+def test_responses_api_is_not_suggested_where_refused_too():
+    """The reason is what the model lacks."""
+    with pytest.raises(UnsupportedModel, match="agents need the Responses API"):
+        made("openai-chat/gpt-5.2")
+    with pytest.raises(UnsupportedModel, match="encrypted_content"):
+        made("openai-chat/gpt-4o")
+
+
+@pytest.mark.parametrize("continuity", ["", "declared"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        "google/gemini-2.5-flash-preview-tts",
+        "google/gemini-2.5-pro-tts",
+        "google/gemini-2.5-flash-tts",
+        "google/gemini-2.5-flash-native-audio-preview",
+        "google/gemini-live-2.5-flash-preview-native-audio-09-2025",
+        "google/gemini-3.8-flash-tts",
+        "vertex/gemini-2.5-pro-tts",
+        "openrouter/google/gemini-2.5-pro-preview-tts",
+    ],
+)
+def test_speech_models_are_refused(model, continuity):
+    """An agent needs text, whatever is declared."""
+    with pytest.raises(UnsupportedModel, match="returns audio only"):
+        made(model, continuity=continuity)
+
+
+@pytest.mark.parametrize(
+    "model", ["gemini-2.0-flash-live-001", "gemini-live-2.5-flash", "gemini-2.5-flash-live-preview", "gemini-2.5-flash"]
+)
+def test_gemini_2_models_are_refused(model):
+    """Those of the Live API, too."""
+    with pytest.raises(UnsupportedModel, match="thoughtSignature"):
+        made(model)
+
+
+def test_open_weights_are_refused_at_their_vendor():
+    """Hosts serve them."""
+    with pytest.raises(UnsupportedModel, match="openai does not serve it"):
+        made("openai/gpt-oss-120b")
+    assert made("groq/openai/gpt-oss-120b", add).model == "groq/openai/gpt-oss-120b"
 
 
 def test_a_model_of_which_nothing_is_known_can_be_declared_fit():

@@ -125,8 +125,9 @@ def test_what_cannot_be_meant(here, talked):
 
 
 NOBODYS = {
-    "gpt": "'gpt' names no provider and model: write provider/model, such as openai/gpt-",
-    "": "'' names no provider and model: write provider/model, such as sim/anthropic",
+    "gpt": "'gpt' is not a model name: use provider/model, such as openai/gpt-",
+    "": "'' is not a model name: use provider/model, such as sim/anthropic",
+    "gpt-oss-120b": "no provider in 'gpt-oss-120b': use cerebras/gpt-oss-120b or sambanova/gpt-oss-120b or",
     "sim/openai:high": "keeps the effort it was begun with; leave :high out",
 }
 

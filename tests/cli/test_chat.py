@@ -304,7 +304,7 @@ def test_a_handover_tells_what_is_lost_and_back_again_all_is_in_place(chat, tenu
     assert [1] * len(lost[1].splitlines()) == [done.err.count(line) for line in lost[1].splitlines()]
     assert "goes on with sim/anthropic\n" in done.err
     assert "nobody" in done.err
-    assert "! 'gpt' names no provider and model: write provider/model, such as openai/gpt-" in done.err
+    assert "! 'gpt' is not a model name: use provider/model, such as openai/gpt-" in done.err
     assert ["sim/openai", "sim/anthropic"] == [one.act.model for one in entries if isinstance(one.act, HandedOver)]
     tenuto_sim.assert_clean()
 

@@ -464,6 +464,7 @@ def test_path_prints_where_it_is(here, tmp_path):
 
 SET = [
     ("model", ["sim/openai"], "sim/openai"),
+    ("model", ["claude-sonnet-4-5:high"], "claude-sonnet-4-5:high"),
     ("system", ['Be brief. Say "no"\n\u202e'], 'Be brief. Say "no"\n\u202e'),
     ("effort", ["xhigh"], "xhigh"),
     ("max_tokens", ["5"], 5),
@@ -513,7 +514,7 @@ REFUSED = [
     (["model"], "nothing is said of what model should be: text; --unset takes it out"),
     (["model", "sim/openai", "x"], "model should be text, not 2 values"),
     (["model", "anthropc/x"], "unknown provider 'anthropc'; did you mean 'anthropic'"),
-    (["model", "claude"], "'claude' names no provider and model: write provider/model"),
+    (["model", "claude"], "'claude' is not a model name: use provider/model"),
     (["fallback", "sim/openai", "x/y"], "unknown provider 'x'"),
     (["effort", "hihg"], "did you mean high?"),
     (["max_turns", "many"], "max_turns should be a whole number, 1 or more, not 'many'"),

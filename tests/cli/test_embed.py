@@ -242,7 +242,7 @@ MISUSED = [
     (["docs", "--into", "-", "--json"], "both want stdout"),
     (["docs", "--into", "x.jsonl", "--prune"], "only a table (.db) can be pruned"),
     (["docs", "-m", "anthropic/claude-x"], "anthropic/claude-x cannot embed: there are no embeddings"),
-    (["docs", "-m", "openai"], "write provider/model, such as openai/text-embedding-3-small"),
+    (["docs", "-m", "openai"], "no provider in 'openai': use provider/model, such as openai/text-embedding-3-small"),
     (["--text", "hello", "-m", "anthropic/claude-x"], "anthropic/claude-x cannot embed: there are no embeddings"),
     (["--text", " "], "--text is empty"),
     (["--similar", "", "--in", "one.db"], "--similar is empty"),

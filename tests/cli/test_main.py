@@ -81,7 +81,7 @@ def test_an_unknown_command_names_near_ones(here):
 
 MISUSED = [
     (["run", "Hi", "-m", "simm/anthropic"], "unknown provider 'simm'; did you mean 'sim'"),
-    (["run", "Hi", "-m", "anthropic"], "write provider/model"),
+    (["run", "Hi", "-m", "anthropic"], "no provider in 'anthropic': use anthropic/claude-sonnet-5-5"),
     (["run"], "nothing is said"),
     (["run", "Hi", "-T", "shel"], "did you mean shell?"),
     (["run", "Hi", "-T", "no_such_module:f"], "'no_such_module' cannot be imported"),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from cli.answering import answering
 from tenuto import models
+from tenuto.agent.continuity import refusal
 from tenuto.cli.catalogue import Known, known_models, model_ids, near_models, spelt_out
 from tenuto.cli.model_facts import facts_of
 from tenuto.providers import provider, resolve
@@ -141,6 +142,51 @@ def test_whatever_is_typed_only_models_are_suggested(typed, n):
 
     assert len(near) <= n
     assert set(near) <= set(model_ids())
+
+
+def is_admitted(model: str) -> bool:
+    """Tell whether an agent with tools can use a model."""
+    return not refusal(resolve(model), tools=True)
+
+
+REFUSED = [known.id for known in KNOWN if not is_admitted(known.id)]
+
+
+def test_suggestions_for_refused_models_are_admitted():
+    """For every refused model of the tables, with its provider and without it."""
+    names = [*REFUSED, *(id.partition("/")[2] for id in REFUSED)]
+    near = {name: near_models(name, 5) for name in names}
+
+    assert len(REFUSED) > 100
+    assert {} == {name: ids for name, ids in near.items() if not all(map(is_admitted, ids))}
+    assert [] == [id for ids in near.values() for id in ids if "tts" in id or "audio" in id]
+
+
+@settings(max_examples=50)
+@given(st.sampled_from([known.id for known in KNOWN]), st.data())
+def test_suggestions_for_mistyped_models_are_admitted(id, data):
+    """A character is lost anywhere in the name."""
+    at = data.draw(st.integers(0, len(id) - 1))
+
+    assert all(map(is_admitted, near_models(id[:at] + id[at + 1 :])))
+
+
+@pytest.mark.parametrize(
+    "refused, first",
+    [
+        ("openai/gpt-4o", "openai/gpt-6.1-sol"),
+        ("gpt-4o", "openai/gpt-6.1-sol"),
+        ("openai/gpt-4o-mini", "openai/gpt-5.4-mini"),
+        ("openai/gpt-5.1-codex-max", "openai/gpt-5.3-codex"),
+        ("openai/o3", "openai/gpt-6.1-sol"),
+        ("anthropic/claude-3-5-sonnet-20241022", "anthropic/claude-sonnet-5-5"),
+        ("anthropic/claude-3-opus-latest", "anthropic/claude-opus-5-5"),
+        ("google/gemini-2.5-flash", "google/gemini-3.8-flash"),
+        ("google/gemini-2.5-pro-preview-tts", "google/gemini-3.1-pro-preview"),
+    ],
+)
+def test_newest_model_of_family_is_suggested_first(refused, first):
+    assert near_models(refused)[0] == first
 
 
 # --- the list ---------------------------------------------------------------------------------------------------------

@@ -128,9 +128,9 @@ MISUSED = [
     (["resume", "last", "-o", "seed=1"], "-o cannot be changed"),
     (["resume", "last", "--max-tokens", "100"], "--max-tokens cannot be changed"),
     (["resume", "last", "-m", "sim/openai:high"], "keeps the effort it was begun with"),
-    (["resume", "last", "-m", "gpt"], "'gpt' names no provider and model: write provider/model, such as openai/"),
+    (["resume", "last", "-m", "gpt"], "'gpt' is not a model name: use provider/model, such as openai/"),
     (["run", "Hi", "--timeout", "0"], "--timeout: a limit of 0.0 seconds lets nothing happen: give more than 0\n"),
-    (["run", "Hi", "--fallback", "sim/openai,gpt"], "'gpt' names no provider and model"),
+    (["run", "Hi", "--fallback", "sim/openai,gpt"], "'gpt' is not a model name: use provider/model"),
     (["run", "Hi", "--session", ""], "--session is empty"),
     (["run", "Hi", "-n", ""], "--name is empty"),
     (["resume", ""], "SESSION is empty"),
@@ -201,6 +201,25 @@ def test_somebody_else_answers_where_the_model_does_not(here, tenuto_sim, monkey
 
     assert (0, "At last.\n") == done[:2]
     assert "! goes on with sim/openai" in done.err
+
+
+def test_bare_model_name_resolves_to_its_owner(here, tenuto_sim, monkeypatch):
+    """In run, resume, handover and audit; the session keeps the full name."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "some-key")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", tenuto_sim.base_url)
+    tenuto_sim.script(turn("One."), turn("Two."), turn("Three."))
+    done = [here("run", "Hi", "-m", "claude-sonnet-4-5"), here("resume", "last", "And?", "-m", "claude-opus-4-6")]
+    done += [here("resume", "last", "And?", "-m", "claude-opus-4-6"), here("audit", "last", "-m", "claude-opus-4-5")]
+    handed = here("handover", "last", "claude-opus-4-6", "--json")
+    kept = entries(here)
+
+    assert [(0, "One.\n"), (0, "Two.\n"), (0, "Three.\n")] == [one[:2] for one in done[:3]]
+    assert 0 == done[3].code
+    assert "anthropic/claude-sonnet-4-5" == next(
+        entry["body"]["model"] for entry in kept if entry["kind"] == "configured"
+    )
+    assert ["anthropic/claude-opus-4-6"] == [entry["body"]["model"] for entry in kept if entry["kind"] == "handed_over"]
+    assert [] == json.loads(handed.out)["losses"]
 
 
 @pytest.fixture

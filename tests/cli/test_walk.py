@@ -204,7 +204,7 @@ def test_a_key_that_is_refused(here, keyless, monkeypatch, tenuto_sim):
 
 MODELS = {
     "anthropc/claude-opus-4-6": r"anthropic",
-    "claude-opus-4-7": r"anthropic/claude-opus-4-7",
+    "gpt-oss-20b": r"no provider in .gpt-oss-20b.: use ollama/gpt-oss-20b",
     "gpt5": r"openai/gpt-5",
     "sim/antropic": r"sim/anthropic",
     "/x": r"provider/model",

@@ -20,6 +20,7 @@ from tenuto.errors import (
     RateLimited,
     TimedOut,
     TranscriptError,
+    UnknownProvider,
 )
 from tenuto.testing import Answer, ScriptedTransport
 
@@ -91,9 +92,17 @@ def test_a_bare_model_goes_to_the_default_provider():
     reply, _ = run(lambda ai: ai.chat("m", "Hi"), chat(), default_provider="mine")
 
     assert "mine" == reply.provider
-    with pytest.raises(LLMError, match="provider/model") as caught:
+    with pytest.raises(UnknownProvider, match="provider/model"):
         run(lambda ai: ai.chat("m", "Hi"))
-    assert "client" == caught.value.provider
+
+
+def test_bare_model_name_goes_to_its_owner():
+    """The request is sent to the vendor, with the vendor's key."""
+    reply, transport = run(lambda ai: ai.chat("deepseek-v4-pro", "Hi"), chat(), keys={"mine": "k", "deepseek": "d"})
+
+    assert "deepseek" == reply.provider
+    assert "https://api.deepseek.com/chat/completions" == transport.requests[0].url
+    assert "Bearer d" == transport.requests[0].headers["authorization"]
 
 
 def test_calls_left_open_are_named_before_anything_is_sent():

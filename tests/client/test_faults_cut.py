@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 
 import pytest
@@ -144,3 +145,21 @@ def test_cut_body_is_an_error(dialect):
                 assert whole.text == replies.TEXT
 
     asyncio.run(everything())
+
+
+def test_last_frame_without_newline_is_emitted_before_the_error():
+    frames = [{"candidates": [{"content": {"parts": [{"text": text}], "role": "model"}}]} for text in ("It ", "rains")]
+    body = "\n\n".join(f"data: {json.dumps(frame)}" for frame in frames).encode()
+
+    async def run() -> tuple[str, LLMError]:
+        texts = []
+        played = (stream_head(), chunked([body]), CLOSE)
+        async with Server(lambda _: played) as server, client(server.url, "gemini") as ai:
+            with pytest.raises(IncompleteResponse) as caught:
+                async for text in ai.stream("mine/m", "Hi").text_deltas():
+                    texts.append(text)
+        return "".join(texts), caught.value
+
+    said, error = asyncio.run(run())
+
+    assert said == error.partial.text == "It rains"

@@ -133,7 +133,7 @@ def test_a_user_with_a_name():
 def test_every_part_of_a_question():
     parts = [
         {"type": "text", "text": ""},
-        {"type": "text", "text": "Look:", "cache_control": {"type": "ephemeral"}, "later": {"a": [1]}},
+        {"type": "text", "text": "Look:", "cache_control": {"type": "ephemeral"}, "citations": None},
         {"type": "image_url", "image_url": {"url": "https://x.org/a.png", "detail": "low"}},
         {"type": "image_url", "image_url": {"url": f"data:image/jpg;base64,{PNG}"}},
         {"type": "image_url", "image_url": "gs://bucket/a"},
@@ -152,7 +152,7 @@ def test_every_part_of_a_question():
         UserMessage(
             (
                 Text(""),
-                Text("Look:", cache="5m", extra='{"later":{"a":[1]}}'),
+                Text("Look:", cache="5m"),
                 Image(url="https://x.org/a.png", detail="low"),
                 Image(PNG, "image/jpg"),
                 Image(url="gs://bucket/a"),
@@ -171,15 +171,54 @@ def test_every_part_of_a_question():
     assert as_messages({"role": "user", "content": Image(file_id="f")}) == (UserMessage((Image(file_id="f"),)),)
 
 
-def test_a_hint_of_another_kind_stays_as_it_is():
-    (message,) = as_messages(
-        {
-            "role": "user",
-            "content": [{"type": "text", "text": "a", "cache_control": {"type": "ephemeral", "ttl": "9h"}}],
-        }
+@pytest.mark.parametrize("role", ["system", "user", "tool"])
+@pytest.mark.parametrize(
+    "hint",
+    [{"cache": "1h"}, {"cache_control": {"type": "ephemeral", "ttl": "1h"}}, {"cache": "1h", "cache_control": None}],
+)
+def test_text_part_has_a_cache_lifetime(role, hint):
+    part = {"type": "text", "text": "a", **hint}
+    asked = [{"role": "assistant", "tool_calls": [call()]}] if role == "tool" else []
+    *_, message = as_messages([*asked, {"role": role, "tool_call_id": "a" if asked else None, "content": [part]}])
+    content = message.results[0].content if role == "tool" else message.content
+
+    assert content == (Text("a", cache="1h"),)
+
+
+def test_image_part_has_a_cache_lifetime():
+    part = {"type": "image_url", "image_url": {"url": "https://x.org"}, "cache": "5m", "later": 1}
+
+    assert as_messages({"role": "user", "content": [part]}) == (
+        UserMessage((Image(url="https://x.org", cache="5m", extra='{"later":1}'),)),
     )
 
-    assert message == UserMessage((Text("a", extra='{"cache_control":{"type":"ephemeral","ttl":"9h"}}'),))
+
+@pytest.mark.parametrize("role", ["system", "user"])
+def test_unknown_key_of_a_text_part_is_an_error(role):
+    """It would go out to every provider, and be refused there."""
+    part = {"type": "text", "text": "a", "cahce": "5m"}
+
+    with pytest.raises(TranscriptError) as raised:
+        as_messages({"role": role, "content": [part]})
+    said = str(raised.value)
+    assert said.startswith("messages[0].content[0].cahce: ")
+    assert all(name in said for name in ("type", "text", "cache", "cache_control"))
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        {"cache": "9h"},
+        {"cache": True},
+        {"cache_control": {"type": "ephemeral", "ttl": "9h"}},
+        {"cache_control": {"type": "other"}},
+        {"cache_control": {"type": "ephemeral", "scope": "all"}},
+        {"cache_control": "5m"},
+    ],
+)
+def test_unreadable_cache_lifetime_is_an_error(hint):
+    with pytest.raises(TranscriptError, match=rf"^messages\[0\]\.content\[0\]\.{next(iter(hint))}"):
+        as_messages({"role": "user", "content": [{"type": "text", "text": "a", **hint}]})
 
 
 def test_a_tools_answer():
@@ -298,7 +337,10 @@ BAD = [
     ({"role": "user", "content": [{"type": "refusal"}]}, f"{USER}.type: 'refusal' is not known here"),
     ({"role": "user", "content": [{"type": "text"}]}, f"{USER}.text: a string must stand here"),
     ({"role": "user", "content": [{"type": "text", "text": 1}]}, f"{USER}.text: expected a string, got int"),
-    ({"role": "user", "content": [{"type": "text", "text": "", "x": object()}]}, f"{USER}.x: it is no JSON"),
+    (
+        {"role": "user", "content": [{"type": "image_url", "image_url": "https://x.org", "x": object()}]},
+        f"{USER}.x: it is no JSON",
+    ),
     ({"role": "user", "content": [{"block_type": "refusal", "text": ""}]}, f"{USER}: a Refusal is not said to a model"),
     ({"role": "user", "content": [{"type": "image_url"}]}, f"{USER}.image_url: an object with a url"),
     (
@@ -414,7 +456,7 @@ def _with_later(strategy):
 
 _texts = _with_later(_objects(type=st.just("text"), text=words))
 _parts = st.one_of(
-    _texts,
+    _objects({"cache": st.sampled_from(("5m", "1h"))}, type=st.just("text"), text=words),
     _with_later(
         _objects(
             type=st.just("image_url"),

@@ -1,4 +1,4 @@
-"""`python tests/conformance DIR`: see `conformance.run`."""
+"""`python tests/conformance DIR [DIR ...]`: see `conformance.run`."""
 
 from __future__ import annotations
 

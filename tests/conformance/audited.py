@@ -1,10 +1,9 @@
-"""What the audit says of recorded requests: nothing of those that were taken; of the others, whether it saw it coming."""
+"""Audit recorded requests: accepted ones for false alarms, refused ones for whether the audit predicts the refusal."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from conformance.checks import Judged
@@ -35,7 +34,7 @@ _BY_CODE = {
 
 
 def follows(exchange: Exchange) -> bool:
-    """Tell whether a request sends an earlier reply back."""
+    """Whether a request sends an earlier reply back."""
     return "parent_step" in exchange.about or _answers(load(exchange.request.decode()) if exchange.request else None)
 
 
@@ -46,14 +45,17 @@ def _answers(body: Any) -> bool:
 
 
 def audited(exchange: Exchange, given: Sequence[AssistantMessage]) -> Judged:
-    """Have the audit look at a request that the provider took: it must not say that it would be refused."""
+    """Audit a request that the provider accepted; each predicted refusal is a false alarm."""
     findings = audit_body(exchange.request or b"{}", target_for(exchange), given=tuple(given))
-    return Judged([f"{f.rule} at {f.pointer}: {f.says}" for f in findings if f.severity == "refused"])
+    return Judged(alarms=[f"{f.rule} at {f.pointer}: {f.says}" for f in findings if f.severity == "refused"])
 
 
 @dataclasses.dataclass
 class Refusal:
-    """A recorded 4xx: what was said, by which rule the audit predicts it; or what else it is about, empty if neither."""
+    """A recorded 4xx response.
+
+    `rules` are the audit rules that predict it. `about` is its subject if that is not the request.
+    """
 
     name: str
     status: int
@@ -62,13 +64,11 @@ class Refusal:
     about: str
 
 
-def refusals(root: Path) -> Iterator[Refusal]:
-    """Yield every recorded refusal of the four dialects."""
-    for dialect in DIALECTS:
-        for path in sorted((root / dialect).glob("*/*/exchange.json")):
-            exchange = Exchange(path.parent)
-            if 400 <= int(exchange.about.get("status") or 0) < 500:
-                yield _refusal(exchange)
+def refusals(found: Iterable[Exchange]) -> Iterator[Refusal]:
+    """Yield the recorded refusals of the four dialects."""
+    for exchange in found:
+        if exchange.dialect in DIALECTS and 400 <= int(exchange.about.get("status") or 0) < 500:
+            yield _refusal(exchange)
 
 
 def _refusal(exchange: Exchange) -> Refusal:
@@ -83,7 +83,7 @@ def _refusal(exchange: Exchange) -> Refusal:
 
 
 def _about(exchange: Exchange, error: LLMError) -> str:
-    """Say what a refusal is about, if it is not the request; empty if it is."""
+    """Return what a refusal is about, if it is not the request; empty if it is."""
     if exchange.request is None:
         return NO_REQUEST
     code = _code(exchange)

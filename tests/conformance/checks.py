@@ -1,4 +1,4 @@
-"""What is checked of one exchange on its own. Each check returns the faults it found: none means passed."""
+"""The checks of one exchange on its own. Each returns the faults it found."""
 
 from __future__ import annotations
 
@@ -21,14 +21,24 @@ __all__ = ["Judged", "decoded", "difference", "rechunked", "stored", "streamed",
 
 @dataclasses.dataclass
 class Judged:
-    """What came of one check: faults, or the rule that excludes the case, or that the oracle is at odds with its bytes."""
+    """The result of one check.
+
+    `faults` fail it. `excluded` names the rule that excludes the case. `contradicted` says how the oracle differs from
+    the bytes. `alarms` are findings of the audit on an accepted request, which do not fail the run.
+    """
 
     faults: list[str] = dataclasses.field(default_factory=list)
     excluded: str = ""
     contradicted: str = ""
+    alarms: list[str] = dataclasses.field(default_factory=list)
+
+    @property
+    def passed(self) -> bool:
+        """Whether the check was made and found nothing."""
+        return not (self.faults or self.excluded or self.alarms)
 
     def settle(self, fault: str, *, bytes_agree: bool) -> None:
-        """Note that we differ from the oracle: a fault, unless the bytes themselves say what we say."""
+        """Record that we differ from the oracle: a fault, unless the bytes agree with us."""
         if bytes_agree:
             self.contradicted = fault
         else:
@@ -58,8 +68,6 @@ def difference(want: Any, have: Any, place: str = "") -> str:
 def decoded(exchange: Exchange, outcome: Outcome) -> Judged:
     """Blocks and their order, arguments, tokens, the raw stop word and the raw usage equal the oracle's."""
     expected = exchange.expected
-    if expected.get("own_agrees") is False:
-        return Judged(excluded="own_agrees is false: the oracle's SDK and its own accumulation disagree")
     judged = Judged()
     said = outcome.said
     judged.faults += _error(exchange.read.error, outcome)
@@ -67,12 +75,14 @@ def decoded(exchange: Exchange, outcome: Outcome) -> Judged:
     wanted = expected.get("choices") or [expected["blocks"]]
     answers = answers or [[]]
     if len(wanted) != len(answers):
-        judged.faults.append(f"{len(wanted)} choices expected, {len(answers)} found")
+        fault = f"{len(wanted)} choices expected, {len(answers)} found"
+        judged.settle(fault, bytes_agree=len(exchange.read.answers) == len(answers))
     for at, (want, have) in enumerate(zip(wanted, answers, strict=False)):
-        if outcome.error is not None:  # what was cut off comes without its unconfirmed tokens
+        if outcome.error is not None:  # the partial reply has no unconfirmed tokens
             want, have = _untokened(want), _untokened(have)
         _blocks(exchange, at, want, have, judged)
-    _stop(expected, exchange.read, said, judged)
+    if outcome.error is None or (said and said.choices and said.choices[0].message.raw_stop):
+        _stop(expected, exchange.read, said, judged)  # an error that was raised replaces the stop word
     _usage(expected, exchange.read, said, judged)
     return judged
 
@@ -93,14 +103,18 @@ def _untokened(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _blocks(exchange: Exchange, at: int, want: list[Any], have: list[Any], judged: Judged) -> None:
-    """Compare with the oracle. Where the bytes give a block in two forms, either will do; where the oracle is at odds
-    with both, the bytes win.
+    """Compare one choice with the oracle; where the oracle and the bytes differ, the bytes decide.
+
+    Where the bytes give a block in two forms, either passes.
     """
     if exchange.dialect == "gemini":
         have = coalesce(have)
+    forms = [_read_blocks(exchange, at, other=other) for other in (False, True)]
+    if odd := _order(forms[0], have):
+        judged.faults.append(odd)
+        return
     if not (found := faults(want, have)):
         return
-    forms = [_read_blocks(exchange, at, other=other) for other in (False, True)]
     if len(want) != len(have) or not all(len(form) == len(want) for form in forms):
         judged.settle(found[0], bytes_agree=pruned(plain(have)) in map(pruned, forms))
         return
@@ -114,12 +128,24 @@ def _blocks(exchange: Exchange, at: int, want: list[Any], have: list[Any], judge
             judged.contradicted = f"blocks[{place}].{odd[0]}"
 
 
+def _order(read: list[dict[str, Any]], have: list[dict[str, Any]]) -> str:
+    """Return how the order of our blocks differs from the byte order, if they are otherwise the same."""
+    want, held = [block["type"] for block in read], [block["type"] for block in have]
+    return (
+        f"blocks: {want} in the order of the bytes, {held} found"
+        if want != held and sorted(want) == sorted(held)
+        else ""
+    )
+
+
 def _read_blocks(exchange: Exchange, at: int, *, other: bool) -> list[dict[str, Any]]:
+    """Return the neutral blocks of one choice in the order of the bytes, with the `other` form where there is one."""
     read = exchange.read
-    blocks = list(read.answers[at].blocks) if at < len(read.answers) else []
+    answer = read.answers[at] if at < len(read.answers) else Answer()
+    blocks = answer.blocks
     if other:
         blocks = [read.variants.get(place, block) for place, block in enumerate(blocks)]
-    found = neutral_blocks(exchange.dialect, blocks)
+    found = neutral_blocks(exchange.dialect, blocks, answer.order)
     return coalesce(found) if exchange.dialect == "gemini" else found
 
 
@@ -144,10 +170,9 @@ def _usage(expected: dict[str, Any], read: Read, said: ChatResponse | None, judg
 
 
 def streamed(exchange: Exchange, outcome: Outcome) -> Judged:
-    """The deltas of each block, joined, equal the block."""
-    if exchange.read.torn:
-        return Judged(excluded="the stream's own deltas do not add up to its finished item")
-    return Judged(event_faults(outcome.events, outcome.said, broken=outcome.error is not None))
+    """The deltas of each block, joined, equal the block, or the recorded deltas where these differ from it."""
+    broken = outcome.error is not None
+    return Judged(event_faults(outcome.events, outcome.said, broken=broken, torn=exchange.read.torn))
 
 
 def rechunked(exchange: Exchange, outcome: Outcome, target: Any) -> Judged:
@@ -179,7 +204,7 @@ def stored(exchange: Exchange, outcome: Outcome) -> Judged:
     if again != said:
         judged.faults.append(f"stored and loaded: {shown(said, 120)} became {shown(again, 120)}")
     if outcome.error is not None:
-        return judged  # what was cut off comes without its unconfirmed tokens
+        return judged  # the partial reply has no unconfirmed tokens
     if len(again.choices) != max(len(exchange.read.answers), 1) and exchange.read.answers:
         judged.faults.append(f"{len(exchange.read.answers)} choices in the bytes, {len(again.choices)} kept")
     for choice, answer in zip(again.choices, exchange.read.answers, strict=False):

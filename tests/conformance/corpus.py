@@ -1,4 +1,4 @@
-"""The recorded exchanges: found by their folders, read where they lie."""
+"""Find and read the recorded exchanges of a corpus directory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from conformance import read_anthropic, read_chat, read_gemini, read_responses
 from conformance.reading import Read
 
-__all__ = ["DIALECTS", "READERS", "STREAMS", "Exchange", "exchanges"]
+__all__ = ["DIALECTS", "READERS", "STREAMS", "Exchange", "exchanges", "recorded"]
 
 READERS = {
     "anthropic-messages": read_anthropic,
@@ -24,7 +24,7 @@ STREAMS = ("sse", "json-array")
 
 
 class Exchange:
-    """One request and its reply, as recorded."""
+    """One recorded request and its response."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -36,8 +36,23 @@ class Exchange:
         return "/".join(self.folder.parts[-3:])
 
     @property
+    def corpus(self) -> str:
+        """The corpus directory that holds the exchange."""
+        return str(self.folder.parents[2])
+
+    @property
+    def source(self) -> str:
+        """The repository that the case comes from: its name up to `__`."""
+        return self.folder.name.partition("__")[0]
+
+    @property
+    def judged(self) -> bool:
+        """Whether the checks apply: one of the four dialects, answered with status 200."""
+        return self.dialect in DIALECTS and self.about.get("status") == 200
+
+    @property
     def dialect(self) -> str:
-        """The wire dialect, one of `DIALECTS`."""
+        """The wire format; the checks apply to those in `DIALECTS`."""
         return str(self.about["dialect"])
 
     @property
@@ -79,10 +94,13 @@ class Exchange:
         return found
 
 
-def exchanges(root: Path) -> Iterator[Exchange]:
-    """Yield every exchange of the four dialects with status 200, in order of their names."""
-    for dialect in DIALECTS:
-        for path in sorted((root / dialect).glob("*/*/exchange.json")):
-            exchange = Exchange(path.parent)
-            if exchange.about.get("status") == 200:
-                yield exchange
+def recorded(*roots: Path) -> Iterator[Exchange]:
+    """Yield every exchange of the corpus directories, sorted by path within each."""
+    for root in roots:
+        for path in sorted(root.glob("*/*/*/exchange.json")):
+            yield Exchange(path.parent)
+
+
+def exchanges(*roots: Path) -> Iterator[Exchange]:
+    """Yield the exchanges that the checks apply to."""
+    return (exchange for exchange in recorded(*roots) if exchange.judged)

@@ -1,4 +1,4 @@
-"""The mutants: faults that codecs of this kind have had elsewhere, one by one."""
+"""The mutants: faults that codecs of this kind have had elsewhere."""
 
 from __future__ import annotations
 
@@ -110,6 +110,25 @@ def _details_reversed(block: Reasoning) -> Reasoning:
     return put(block, meta=put(block.meta, details=json.dumps(plain(load(block.meta.details))[::-1])))
 
 
+def _details_lost(block: Block) -> Block:
+    return put(block, meta=put(block.meta, details="")) if isinstance(block.meta, ChatMeta) else block
+
+
+def _last_logprobs(response: Any) -> Any:
+    """Keep the log probabilities of the last token only."""
+    choices = []
+    for choice in response.choices:
+        kept = plain(load(choice.extra or "{}")).get("logprobs")
+        last = {"logprobs": {**kept, "content": kept["content"][-1:]}} if kept else {}
+        choices.append(put(choice, extra=fields(choice.extra, **last)))
+    return put(response, choices=tuple(choices))
+
+
+def _first_text_twice(blocks: list[Block]) -> list[Block]:
+    at = next((at for at, block in enumerate(blocks) if isinstance(block, Text)), None)
+    return blocks if at is None else [*blocks[: at + 1], *blocks[at:]]
+
+
 def _renamed_field(block: Reasoning) -> Reasoning:
     meta = block.meta
     return put(block, meta=put(meta, field="reasoning_text")) if isinstance(meta, ChatMeta) else block
@@ -199,6 +218,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "replayed",
         on_request(_blocks(lambda bs: sorted(bs, key=lambda b: isinstance(b, Reasoning)))),
     ),
+    Mutant("a text sent twice", ANTHROPIC, "replayed", on_request(_blocks(_first_text_twice))),
     Mutant("a turn sent twice", ANTHROPIC, "replayed", on_request(_blocks(lambda bs: [*bs, *bs]))),
     Mutant("arguments written again", ANTHROPIC, "replayed", on_block(ToolUse, lambda b: put(b, args=respelt(b.args)))),
     Mutant(
@@ -243,6 +263,26 @@ MUTANTS: tuple[Mutant, ...] = (
         CHAT,
         "replayed",
         on_request(_blocks(lambda bs: [_details_reversed(b) if isinstance(b, Reasoning) else b for b in bs])),
+    ),
+    Mutant(
+        "reasoning_details left out on the way out",
+        CHAT,
+        "replayed",
+        on_request(_blocks(lambda bs: [_details_lost(b) for b in bs])),
+    ),
+    Mutant("reasoning and text swapped", CHAT, "decoded", on_message(_blocks(lambda bs: bs[::-1]))),
+    Mutant(
+        "reasoning put before the text that came first",
+        CHAT,
+        "decoded",
+        on_message(_blocks(lambda bs: sorted(bs, key=lambda b: not isinstance(b, Reasoning)))),
+    ),
+    Mutant("log probabilities of one token kept", CHAT, "whole", on_response(_last_logprobs)),
+    Mutant(
+        "a custom call taken for a function's",
+        CHAT,
+        "decoded",
+        on_block(ToolUse, lambda b: put(b, kind="function")),
     ),
     Mutant("reasoning under another name", CHAT, "decoded", on_block(Reasoning, _renamed_field)),
     Mutant(
@@ -299,6 +339,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "ciphertext left out on the way out", RESPONSES, "replayed", on_bytes(rb',?"encrypted_content":"[^"]*"', b"")
     ),
+    Mutant("item ids sent as call ids", RESPONSES, "replayed", on_bytes(rb'"call_id":"call_', b'"call_id":"fc_')),
     Mutant("item ids lost", RESPONSES, "decoded", on_block(ToolUse, _untokened)),
     Mutant(
         "namespace lost",

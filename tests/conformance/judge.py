@@ -1,4 +1,4 @@
-"""Judge a conversation: every check on every exchange in it, and each replay against its ancestors."""
+"""Run every check on every exchange of a conversation."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from conformance import checks
+from conformance.ancestors import Ancestor, Conversation
 from conformance.audited import audited, follows
 from conformance.checks import Judged
-from conformance.corpus import DIALECTS, Exchange
+from conformance.corpus import Exchange
 from conformance.jsontext import load
-from conformance.replay import Ancestor, excluded, replayed
-from conformance.subject import Outcome, decode, target_for
+from conformance.replay import replayed
+from conformance.subject import Outcome
 from tenuto.core.blocks import Opaque
 from tenuto.core.messages import AssistantMessage
-from tenuto.core.target import Target
 
 __all__ = ["CHECKS", "Case", "judge"]
 
@@ -25,8 +25,10 @@ CHECKS = ("decoded", "streamed", "rechunked", "stored", "whole", "replayed", "au
 
 @dataclasses.dataclass
 class Case:
-    """What came of one exchange. `opaque` names the wire types that came back as `Opaque`; `follows` tells whether the
-    request sends an earlier reply back.
+    """The results of one exchange.
+
+    `opaque` names the wire types that came back as `Opaque`. `follows` tells whether the request sends an earlier reply
+    back. `oracles_differ` tells whether the corpus marks the case with `own_agrees: false`.
     """
 
     name: str
@@ -36,39 +38,23 @@ class Case:
     blocks: int = 0
     opaque: list[str] = dataclasses.field(default_factory=list)
     follows: bool = False
+    oracles_differ: bool = False
+    corpus: str = ""
+    source: str = ""
 
 
-def judge(folders: list[Path], wanted: frozenset[str] | None = None) -> list[Case]:
-    """Judge the exchanges of one conversation; only those whose names are `wanted`, if given."""
-    known = [Exchange(folder) for folder in folders]
-    steps = {exchange.about.get("step"): exchange for exchange in known}
-    reading = _Reading()
-    cases = []
-    for exchange in known:
-        if exchange.dialect not in DIALECTS or exchange.about.get("status") != 200:
-            continue
-        if wanted is None or exchange.name in wanted:
-            cases.append(_case(exchange, steps, reading))
-    return cases
+def judge(folders: list[Path], wanted: frozenset[Path] | None = None) -> list[Case]:
+    """Judge the exchanges of one conversation; only those whose folders are `wanted`, if given."""
+    conversation = Conversation(folders)
+    chosen = [one for one in conversation.exchanges if one.judged and (wanted is None or one.folder in wanted)]
+    return [_case(exchange, conversation) for exchange in chosen]
 
 
-class _Reading:
-    """Decodes each exchange once."""
-
-    def __init__(self) -> None:
-        self._done: dict[str, tuple[Target, Outcome]] = {}
-
-    def of(self, exchange: Exchange) -> tuple[Target, Outcome]:
-        if exchange.name not in self._done:
-            target = target_for(exchange)
-            self._done[exchange.name] = (target, decode(exchange, target))
-        return self._done[exchange.name]
-
-
-def _case(exchange: Exchange, steps: dict[Any, Exchange], reading: _Reading) -> Case:
-    case = Case(exchange.name, exchange.dialect, exchange.provider)
+def _case(exchange: Exchange, conversation: Conversation) -> Case:
+    case = Case(exchange.name, exchange.dialect, exchange.provider, corpus=exchange.corpus, source=exchange.source)
     with _Check(case, "decoded"):
-        target, outcome = reading.of(exchange)
+        target, outcome = conversation.decoded(exchange)
+        case.oracles_differ = exchange.expected.get("own_agrees") is False
         _count(case, outcome)
         case.judged["decoded"] = checks.decoded(exchange, outcome)
         with _Check(case, "streamed"):
@@ -82,18 +68,19 @@ def _case(exchange: Exchange, steps: dict[Any, Exchange], reading: _Reading) -> 
             case.judged["whole"] = checks.whole(exchange, outcome)
     if "parent_step" in exchange.about:
         with _Check(case, "replayed"):
-            case.judged["replayed"] = _replay(exchange, steps, reading)
+            ancestors = conversation.ancestors(exchange)
+            case.judged["replayed"] = replayed(exchange, ancestors, conversation.linked(exchange))
     if exchange.request is None or exchange.about.get("recorded") is False:  # what was made up was taken by nobody
         return case
     with _Check(case, "audited"):
         case.follows = follows(exchange)
-        given = [_said(ancestor) for ancestor in _ancestors(exchange, steps, reading)]
+        given = [_said(ancestor) for ancestor in conversation.ancestors(exchange)]
         case.judged["audited"] = audited(exchange, [message for message in given if message is not None])
     return case
 
 
 class _Check:
-    """A check whose exceptions are faults: a codec that raises has failed it, and the run goes on."""
+    """Record an exception of a check as its fault, so that the run continues."""
 
     def __init__(self, case: Case, name: str) -> None:
         self._case = case
@@ -109,27 +96,6 @@ class _Check:
         where = f"{Path(last.filename).name}:{last.lineno}"
         self._case.judged[self._name] = Judged([f"raised {type(exc).__name__}: {str(exc)[:200]} ({where})"])
         return True
-
-
-def _replay(exchange: Exchange, steps: dict[Any, Exchange], reading: _Reading) -> Judged:
-    parent = steps.get(exchange.about["parent_step"])
-    if rule := excluded(exchange, parent):
-        return Judged(excluded=rule)
-    return replayed(exchange, _ancestors(exchange, steps, reading))
-
-
-def _ancestors(exchange: Exchange, steps: dict[Any, Exchange], reading: _Reading) -> list[Ancestor]:
-    """Return the exchanges that led to this one, the first one first, as far as they were answered in its dialect."""
-    parent = steps.get(exchange.about.get("parent_step")) if "parent_step" in exchange.about else None
-    ancestors: list[Ancestor] = []
-    seen = {exchange.name}
-    while parent is not None and parent.name not in seen and parent.dialect == exchange.dialect:
-        if parent.about.get("status") != 200:
-            break
-        seen.add(parent.name)
-        ancestors.insert(0, Ancestor(parent, reading.of(parent)[1]))
-        parent = steps.get(parent.about.get("parent_step"))
-    return ancestors
 
 
 def _said(ancestor: Ancestor) -> AssistantMessage | None:

@@ -60,6 +60,11 @@ class CallLeaf:
     composed: bool = dataclasses.field(default=False, compare=False)
 
     @property
+    def exact(self) -> bool:
+        """Whether the provider sent the arguments as text; otherwise only their value counts."""
+        return self.args is not None and not self.composed
+
+    @property
     def meaning(self) -> tuple[Any, ...]:
         """The same call however its arguments are spelt."""
         try:
@@ -153,7 +158,9 @@ def _chat(message: dict[str, Any], spelt: Iterator[CallLeaf]) -> list[Leaf | Cal
     for name, value in sorted(
         message.items(), key=lambda field: (_ORDER.index(field[0]) if field[0] in _ORDER else 9, field[0])
     ):
-        if name == "content":
+        if name == "content" and isinstance(value, dict):
+            found += _flat(("message", name), value, name)
+        elif name == "content":
             chunks = [{"type": "text", "text": value}] if isinstance(value, str) else value or []
             found += [leaf for chunk in chunks for leaf in _chunk(chunk)]
         elif name == "tool_calls":
@@ -196,7 +203,7 @@ def _gemini(part: dict[str, Any], spelt: Iterator[CallLeaf]) -> list[Leaf | Call
         return [*([Leaf((said, "text"), fields["text"])] if fields["text"] else []), *signed]
     if kind == "function_call":
         return [next(spelt), *signed]
-    return [*_flat((kind,), fields[kind]), *signed]
+    return [*_flat((kind,), fields.get(kind)), *signed]
 
 
 _TABLES = {

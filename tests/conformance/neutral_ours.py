@@ -1,4 +1,4 @@
-"""From our blocks to the oracle's neutral blocks: the typed fields, read one by one."""
+"""Convert our blocks to the neutral blocks of the oracle, typed field by typed field."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["neutral_message"]
 
 
 def neutral_message(dialect: str, message: AssistantMessage) -> list[dict[str, Any]]:
-    """Return the neutral form of an assistant's turn as our values have it."""
+    """Return the neutral form of one of our assistant messages."""
     found = [_neutral(dialect, block) for block in message.blocks]
     if dialect == "openai-responses":
         _phased(message, found)
@@ -35,7 +35,7 @@ def neutral_message(dialect: str, message: AssistantMessage) -> list[dict[str, A
 
 
 def _phased(message: AssistantMessage, found: list[dict[str, Any]]) -> None:
-    """The phase stands on the item: its first block holds it for all its parts."""
+    """Copy the phase of an item from its first block to all its parts."""
     item: dict[str, Any] = {}
     last: object = None
     for block, made in zip(message.blocks, found, strict=True):
@@ -67,7 +67,7 @@ def _extra(block: Block) -> dict[str, Any]:
 
 
 def _as_written(dialect: str, block: Block) -> dict[str, Any]:
-    """What the provider ran by itself is compared whole: the block as it goes back to the wire."""
+    """Return a block as the wire has it; blocks of server tools are compared whole."""
     blocks = neutral_blocks(dialect, verbatim(dialect, AssistantMessage((block,))))
     return blocks[0] if len(blocks) == 1 else {"type": f"{len(blocks)} blocks written for one"}
 
@@ -86,6 +86,9 @@ def _text(dialect: str, block: Text) -> dict[str, Any]:
 def _reasoning(dialect: str, block: Reasoning) -> dict[str, Any]:
     if isinstance(block.meta, AnthropicRedactedMeta):
         return {"type": "redacted", "data": block.meta.data}
+    if isinstance(block.meta, ChatMeta) and block.meta.field == "think":
+        written = verbatim(dialect, AssistantMessage((block,)))[0]["content"]  # the closing tag may be missing
+        return {"type": "text", "text": written, "tagged": True}
     made: dict[str, Any] = {"type": "reasoning", "text": block.text}
     if dialect == "openai-responses":
         made |= _summarised(block)
@@ -97,7 +100,7 @@ def _reasoning(dialect: str, block: Reasoning) -> dict[str, Any]:
 
 
 def _summarised(block: Reasoning) -> dict[str, Any]:
-    """Our text joins the parts of a summary by a line end, the oracle's by a blank line; the parts are compared too."""
+    """Return the text and parts of a summary; our text joins them by a newline, the oracle's by a blank line."""
     written = _as_written("openai-responses", block)
     parts = written.get("summary") or written.get("content") or []
     text = "\n\n".join(parts) if block.text == "\n".join(parts) else block.text
@@ -144,13 +147,11 @@ _MAKERS: dict[type[Block], Callable[[str, Any], dict[str, Any]]] = {
 
 
 def _tags_joined(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Put reasoning that came in `<think>` tags back into the text around it, as the oracle leaves it."""
+    """Join reasoning that came in `<think>` tags with the text next to it, as the oracle leaves it."""
     found: list[dict[str, Any]] = []
     tagged = False
     for block in blocks:
-        inside = block["type"] == "reasoning" and block.get("field") == "think"
-        if inside:
-            block = {"type": "text", "text": f"<think>{block['text']}</think>"}
+        inside = block.pop("tagged", False)
         if found and block["type"] == found[-1]["type"] == "text" and (tagged or inside):
             found[-1] = {**found[-1], "text": found[-1]["text"] + block["text"]}
         else:

@@ -1,16 +1,24 @@
-"""From the wire blocks that a reader found to the oracle's neutral blocks."""
+"""Convert the wire blocks that a reader found to the neutral blocks of the oracle."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import Any
 
 from conformance.jsontext import load, plain
 
-__all__ = ["neutral_blocks"]
+__all__ = ["details_text", "neutral_blocks"]
 
 
-def neutral_blocks(dialect: str, blocks: list[Any]) -> list[dict[str, Any]]:
-    """Return the neutral form of one choice's wire blocks, in order."""
+def neutral_blocks(dialect: str, blocks: list[Any], order: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Return the neutral form of one choice's wire blocks.
+
+    `order` names the fields of a chat message in the order in which they came; by default reasoning comes first, then
+    content, refusal and calls.
+    """
+    if dialect == "openai-chat":
+        return [block for message in blocks for block in _chat(message, order)]
     return [block for wire in blocks for block in _TABLES[dialect](wire)]
 
 
@@ -43,16 +51,18 @@ def _responses(item: dict[str, Any]) -> list[dict[str, Any]]:
     if kind == "reasoning":
         return [_reasoning(item)]
     if kind == "function_call":
-        call = {"type": "tool_call", "id": item.get("call_id"), "item_id": item.get("id"), "name": item.get("name")}
-        return [{**call, **_arguments(item.get("arguments"))}]
+        return [{"type": "tool_call", **_named(item), **_arguments(item.get("arguments"))}]
     if kind == "custom_tool_call":
-        named = {"type": kind, "id": item.get("call_id"), "item_id": item.get("id"), "name": item.get("name")}
-        return [{**named, "input": item.get("input")}]
-    return [{"type": "server", "kind": kind, "item_id": item.get("id"), "raw": plain(item)}]
+        return [{"type": kind, **_named(item), "input": item.get("input")}]
+    return [{"type": "server", "kind": kind, "item_id": item.get("id") or None, "raw": plain(item)}]
+
+
+def _named(item: dict[str, Any]) -> dict[str, Any]:
+    return {"id": item.get("call_id") or None, "item_id": item.get("id") or None, "name": item.get("name")}
 
 
 def _part(item: dict[str, Any], part: dict[str, Any]) -> dict[str, Any]:
-    beside = {"item_id": item.get("id"), "phase": item.get("phase")}
+    beside = {"item_id": item.get("id") or None, "phase": item.get("phase")}
     if part.get("type") == "output_text":
         return {"type": "text", "text": part["text"], "citations": plain(part.get("annotations")) or None, **beside}
     if part.get("type") == "refusal":
@@ -68,32 +78,68 @@ def _reasoning(item: dict[str, Any]) -> dict[str, Any]:
         "text": "\n\n".join(summary or content),
         "summary": summary,
         "content": content or None,
-        "item_id": item.get("id"),
+        "item_id": item.get("id") or None,
         "signature": item.get("encrypted_content") or None,
     }
 
 
-def _chat(message: dict[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+def _chat(message: dict[str, Any], order: Sequence[str]) -> list[dict[str, Any]]:
+    groups = [_chat_reasoning(message), _chat_content(message), _chat_refusal(message), _chat_calls(message)]
+    came = [min((order.index(name) for name in names if name in order), default=len(order)) for names in _GROUPS]
+    return [block for at in sorted(range(len(groups)), key=came.__getitem__) for block in groups[at]]
+
+
+_GROUPS = (
+    ("reasoning_content", "reasoning", "reasoning_details"),
+    ("content",),
+    ("refusal",),
+    ("tool_calls", "function_call"),
+)
+"""The fields of a chat message that give one group of blocks each."""
+
+
+def _chat_reasoning(message: dict[str, Any]) -> list[dict[str, Any]]:
     field = next((name for name in ("reasoning_content", "reasoning") if message.get(name)), "reasoning")
     details = message.get("reasoning_details")
-    if message.get(field) or details:
-        text = message.get(field) or ""
-        found.append({"type": "reasoning", "text": text, "field": field, "details": plain(details) or None})
+    if not message.get(field) and not details:
+        return []
+    text = message.get(field) or details_text(details)
+    return [{"type": "reasoning", "text": text, "field": field, "details": plain(details) or None}]
+
+
+def details_text(details: list[Any]) -> str:
+    """Return the readable text of `reasoning_details`."""
+    return "".join(item.get("text") or item.get("summary") or "" for item in details)
+
+
+def _chat_content(message: dict[str, Any]) -> list[dict[str, Any]]:
     content = message.get("content")
-    for chunk in content if isinstance(content, list) else [{"type": "text", "text": content}] if content else []:
-        found.append(_chunk(chunk))
-    if message.get("refusal"):
-        found.append({"type": "refusal", "text": message["refusal"]})
-    for call in message.get("tool_calls") or []:
-        function = call.get("function") or {}
-        named = {"type": "tool_call", "id": call.get("id") or None, "name": function.get("name")}
-        found.append({**named, **_arguments(function.get("arguments"))})
+    if isinstance(content, dict):  # a structured answer
+        return [{"type": "text", "text": json.dumps(plain(content), ensure_ascii=False)}]
+    if isinstance(content, list):
+        return [_chunk(chunk) for chunk in content]
+    return [{"type": "text", "text": content}] if content else []
+
+
+def _chat_refusal(message: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"type": "refusal", "text": message["refusal"]}] if message.get("refusal") else []
+
+
+def _chat_calls(message: dict[str, Any]) -> list[dict[str, Any]]:
+    found = [_chat_call(call) for call in message.get("tool_calls") or []]
     legacy = message.get("function_call")
     if isinstance(legacy, dict) and (legacy.get("name") or legacy.get("arguments")):
         named = {"type": "tool_call", "id": None, "name": legacy.get("name"), "legacy_function_call": True}
         found.append({**named, **_arguments(legacy.get("arguments"))})
     return found
+
+
+def _chat_call(call: dict[str, Any]) -> dict[str, Any]:
+    named = {"id": call.get("id") or None}
+    custom, function = call.get("custom"), call.get("function") or {}
+    if isinstance(custom, dict) and not function:
+        return {"type": "custom_tool_call", **named, "name": custom.get("name"), "input": custom.get("input")}
+    return {"type": "tool_call", **named, "name": function.get("name"), **_arguments(function.get("arguments"))}
 
 
 def _chunk(chunk: dict[str, Any]) -> dict[str, Any]:
@@ -112,7 +158,7 @@ def _gemini(part: dict[str, Any]) -> list[dict[str, Any]]:
         kind = "reasoning" if part.get("thought") else "text"
         return [{"type": kind, "text": part["text"], "signature": signature}]
     if isinstance(call := part.get("functionCall"), dict):
-        named = {"type": "tool_call", "id": call.get("id"), "name": call.get("name"), "signature": signature}
+        named = {"type": "tool_call", "id": call.get("id") or None, "name": call.get("name"), "signature": signature}
         return [{**named, **_arguments(call.get("args"))}]
     if isinstance(media := part.get("inlineData"), dict):
         held = {"mime": media.get("mimeType"), "data_len": len(media.get("data") or "")}
@@ -127,6 +173,5 @@ def _gemini(part: dict[str, Any]) -> list[dict[str, Any]]:
 _TABLES = {
     "anthropic-messages": _anthropic,
     "openai-responses": _responses,
-    "openai-chat": _chat,
     "gemini": _gemini,
 }

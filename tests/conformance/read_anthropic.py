@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from conformance.jsontext import elements, load, members, text_at
-from conformance.reading import Answer, Call, Read, frames, merge
+from conformance.reading import DONE, Answer, Call, Read, frames, merge
 
 __all__ = ["FRAMING", "IMPLIED", "calls_in", "normal", "read"]
 
@@ -154,6 +154,8 @@ def _stream(data: bytes) -> Read:
         "error": state.failed,
     }
     for _, spelt in frames(data):
+        if spelt.strip() == DONE:
+            continue
         event = load(spelt)
         act = known.get(event.get("type"))
         if act is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from conformance.jsontext import elements, load, members, text_at
-from conformance.reading import Answer, Call, Read, frames, merge, text_merge
+from conformance.reading import DONE, Answer, Call, Read, frames, merge, text_merge
 
 __all__ = ["FRAMING", "IMPLIED", "calls_in", "normal", "read"]
 
@@ -96,18 +96,32 @@ class _Choice:
         self.calls: dict[Any, dict[str, Any]] = {}
         self.fields: dict[str, Any] = {}
         self.stop: Any = None
+        self.order: list[str] = []
 
     def take(self, choice: dict[str, Any]) -> None:
-        beside = {k: v for k, v in choice.items() if k not in ("delta", "message", "text", "finish_reason")}
-        merge(self.fields, beside)
+        skipped = ("delta", "message", "text", "finish_reason", "logprobs")
+        merge(self.fields, {k: v for k, v in choice.items() if k not in skipped})
+        if "logprobs" in choice:
+            self._logprobs(choice["logprobs"])
         self.stop = choice.get("finish_reason") or self.stop
         for name, value in (choice.get("delta") or {}).items():
+            if value and name not in self.order:
+                self.order.append(name)
             self._field(name, value)
+
+    def _logprobs(self, came: Any) -> None:
+        """Join the lists of log probabilities: each chunk has those of its own tokens."""
+        kept = self.fields.get("logprobs")
+        if not isinstance(kept, dict) or not isinstance(came, dict):
+            merge(self.fields, {"logprobs": came})
+            return
+        lists = {name: [*kept[name], *new] for name, new in came.items() if isinstance(new, list) and kept.get(name)}
+        self.fields["logprobs"] = {**kept, **{k: v for k, v in came.items() if v is not None}, **lists}
 
     def _field(self, name: str, value: Any) -> None:
         if name == "content" and (isinstance(value, list) or isinstance(self.message.get(name), list)):
             self.message[name] = _joined([*_chunks(self.message.get(name)), *_chunks(value)])
-        elif name in _TEXTS:
+        elif name in _TEXTS and not isinstance(value, dict):
             text_merge(self.message, name, value)
         elif name == "tool_calls" and isinstance(value, list):
             for piece in value:
@@ -215,7 +229,7 @@ def _stream(data: bytes) -> Read:
     choices: dict[Any, _Choice] = {}
     top: dict[str, Any] = {}
     for _, spelt in frames(data):
-        if spelt.strip() == "[DONE]":
+        if spelt.strip() == DONE:
             found.ended = True
             continue
         chunk = load(spelt)
@@ -226,7 +240,7 @@ def _stream(data: bytes) -> Read:
         for choice in chunk.get("choices") or []:
             choices.setdefault(choice.get("index"), _Choice()).take(choice)
     for _, choice in sorted(choices.items(), key=lambda pair: str(pair[0] or "")):
-        found.answers.append(Answer([choice.message], _spelt(choice.message), choice.stop, choice.fields))
+        found.answers.append(Answer([choice.message], _spelt(choice.message), choice.stop, choice.fields, choice.order))
         found.ended = found.ended or choice.stop is not None
     _close(found, top)
     return found

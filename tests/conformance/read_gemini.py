@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from conformance.jsontext import Number, elements, load, members, plain, text_at
-from conformance.reading import Answer, Call, Read, frames, merge
+from conformance.reading import DONE, Answer, Call, Read, frames, merge
 
 __all__ = ["FRAMING", "IMPLIED", "calls_in", "normal", "read"]
 
@@ -28,7 +28,9 @@ def read(data: bytes, *, streamed: bool) -> Read:
     text = data.decode("utf-8-sig", "surrogatepass")
     if not streamed:
         return _chunks([text])
-    return _chunks(elements(text) if text.lstrip()[:1] == "[" else [spelt for _, spelt in frames(data)])
+    return _chunks(
+        elements(text) if text.lstrip()[:1] == "[" else [spelt for _, spelt in frames(data) if spelt.strip() != DONE]
+    )
 
 
 def calls_in(spelt: str) -> list[Call]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from conformance.jsontext import load
-from conformance.reading import Answer, Call, Read, frames, merge
+from conformance.reading import DONE, Answer, Call, Read, frames, merge
 
 __all__ = ["FRAMING", "IMPLIED", "calls_in", "normal", "read"]
 
@@ -65,7 +65,7 @@ def _stream(data: bytes) -> Read:
     last: list[Any] = []
     pieces: dict[int, str] = {}
     for _, spelt in frames(data):
-        if spelt.strip() == "[DONE]":
+        if spelt.strip() == DONE:
             continue
         event = load(spelt)
         kind = event.get("type", "")
@@ -85,7 +85,7 @@ def _stream(data: bytes) -> Read:
                 last = event["response"].get("output") or []
                 found.error = found.error or (event["response"].get("error") if kind == "response.failed" else None)
     _place(found, begun, done, last)
-    found.torn = any(_text(done[index]) != said for index, said in pieces.items() if index in done)
+    found.torn = [said for index, said in pieces.items() if index in done and _text(done[index]) != said]
     _close(found, body, found.answers.pop().blocks)
     return found
 

@@ -1,11 +1,14 @@
-"""What the readers share: a reply as its bytes say, the frames of a stream, and the rule by which unknown fields merge."""
+"""Types and helpers that the readers share: a reply, the frames of a stream, and the merge rule for unknown fields."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Any
 
-__all__ = ["Answer", "Call", "Read", "frames", "merge", "text_merge"]
+__all__ = ["DONE", "Answer", "Call", "Read", "frames", "merge", "text_merge"]
+
+DONE = "[DONE]"
+"""The frame that ends a chat stream; some gateways send it in every dialect."""
 
 
 @dataclasses.dataclass
@@ -22,18 +25,25 @@ class Call:
 
 @dataclasses.dataclass
 class Answer:
-    """One choice: its wire blocks, the exact calls among them, the raw stop word, and every field beside the blocks."""
+    """One choice: its wire blocks, the exact calls among them, the raw stop word, and every field beside the blocks.
+
+    `order` names the fields of a chat message in the order in which a stream filled them; empty if there is no stream.
+    """
 
     blocks: list[Any] = dataclasses.field(default_factory=list)
     calls: list[Call] = dataclasses.field(default_factory=list)
     stop: Any = None
     fields: dict[str, Any] = dataclasses.field(default_factory=dict)
+    order: list[str] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass
 class Read:
-    """One reply as its bytes say. `error` is the provider's own error object where one came; `ended` tells whether the
-    dialect's last word was there, `torn` whether the deltas of a block do not add up to the block that the bytes end with. `variants` holds, by place, the other form in which the same bytes give a block.
+    """One reply, read from its bytes.
+
+    `error` is the provider's error object, if one came. `ended` tells whether the stream's last frame came. `torn` holds
+    the joined deltas of each item whose finished text differs from them. `variants` holds, by index, the other form in
+    which the same bytes give a block.
     """
 
     answers: list[Answer] = dataclasses.field(default_factory=list)
@@ -43,7 +53,7 @@ class Read:
     models: list[Any] = dataclasses.field(default_factory=list)
     error: Any = None
     ended: bool = True
-    torn: bool = False
+    torn: list[str] = dataclasses.field(default_factory=list)
     variants: dict[int, Any] = dataclasses.field(default_factory=dict)
 
     @property

@@ -25,7 +25,11 @@ class Result:
 
 @dataclasses.dataclass
 class Entry:
-    """One piece of a conversation: a block of the model's, an answer to a call, or something else that was said."""
+    """One entry of a request.
+
+    `kind` is `model` (a wire block of a reply), `result` (a tool result), `reference` (the id of an item that the
+    provider stored), `user` or `system`.
+    """
 
     kind: str
     block: Any = None
@@ -91,7 +95,7 @@ def _chat(text: str) -> Iterator[Entry]:
 
 
 _INPUTS = ("function_call_output", "custom_tool_call_output", "apply_patch_call_output", "computer_call_output")
-_OTHERS = ("additional_tools", "item_reference", "mcp_approval_response", "configuration_update", "compaction_trigger")
+_OTHERS = ("additional_tools", "mcp_approval_response", "configuration_update", "compaction_trigger")
 
 
 def _responses(text: str) -> Iterator[Entry]:
@@ -104,6 +108,8 @@ def _responses(text: str) -> Iterator[Entry]:
         kind = item.get("type") or "message"
         if kind in _INPUTS or (kind.endswith("_call_output") and kind != "shell_call_output"):
             yield Entry("result", result=Result(item.get("call_id"), None, _text(item.get("output"))))
+        elif kind == "item_reference":
+            yield Entry("reference", item)
         elif kind in _OTHERS:
             continue
         elif kind == "message" and item.get("role") != "assistant":

@@ -1,10 +1,9 @@
-"""Run over a folder of recorded exchanges, on all cores."""
+"""Command line: judge the codecs by the exchanges of one or more corpus directories."""
 
 from __future__ import annotations
 
 import argparse
 import collections
-import json
 import multiprocessing
 import os
 import signal
@@ -15,20 +14,21 @@ from concurrent import futures
 from pathlib import Path
 from typing import Any
 
-from conformance.audited import refusals
-from conformance.corpus import DIALECTS, exchanges
+from conformance.corpus import DIALECTS, recorded
 from conformance.judge import Case, judge
 from conformance.report import Report
 
 __all__ = ["conversations", "main", "run"]
 
 
-def conversations(root: Path) -> list[list[Path]]:
-    """Group the folders of a corpus: a conversation stays together, whatever dialects it spans; the longest first."""
+def conversations(*roots: Path) -> list[list[Path]]:
+    """Return the folders of each conversation, the largest conversation first.
+
+    A conversation may span several dialects. Equal conversation names in two corpora are two conversations.
+    """
     groups: dict[Any, list[Path]] = collections.defaultdict(list)
-    for path in sorted(root.glob("*/*/*/exchange.json")):
-        about = json.loads(path.read_bytes())
-        groups[about.get("conversation") or path].append(path.parent)
+    for exchange in recorded(*roots):
+        groups[exchange.corpus, exchange.about.get("conversation") or exchange.folder].append(exchange.folder)
     return sorted(groups.values(), key=lambda folders: (-sum(map(_size, folders)), folders))
 
 
@@ -36,13 +36,13 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.glob("response.*") if path.suffix == ".sse")
 
 
-def run(groups: list[list[Path]], *, jobs: int = 1, wanted: frozenset[str] | None = None) -> Iterator[list[Case]]:
-    """Judge each conversation, `jobs` at a time; yield what came of it as it is done."""
+def run(groups: list[list[Path]], *, jobs: int = 1, wanted: frozenset[Path] | None = None) -> Iterator[list[Case]]:
+    """Judge the conversations, `jobs` at a time; yield the cases of each as it is done."""
     if jobs <= 1:
         for folders in groups:
             yield judge(folders, wanted)
         return
-    fresh = multiprocessing.get_context("spawn")  # a fork would copy whatever threads the caller runs
+    fresh = multiprocessing.get_context("spawn")  # a fork would copy the caller's threads
     workers = futures.ProcessPoolExecutor(jobs, mp_context=fresh, initializer=_quiet)
     try:
         for done in futures.as_completed([workers.submit(judge, folders, wanted) for folders in groups]):
@@ -52,27 +52,30 @@ def run(groups: list[list[Path]], *, jobs: int = 1, wanted: frozenset[str] | Non
 
 
 def _quiet() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C and starts nothing more
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles Ctrl-C
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="conformance", description="Judge the codecs by recorded traffic.")
-    parser.add_argument("corpus", type=Path, help="a folder <dialect>/<provider>/<case>/exchange.json, ...")
-    parser.add_argument("--dialect", choices=DIALECTS, action="append", help="only this dialect (may be repeated)")
-    parser.add_argument("--case", default="", help="only cases whose name holds this text")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes; all cores by default")
-    parser.add_argument("--all", action="store_true", help="tell every failure in full")
+    parser.add_argument(
+        "corpus", type=Path, nargs="+", help="directory with <dialect>/<provider>/<case>/exchange.json (repeatable)"
+    )
+    parser.add_argument("--dialect", choices=DIALECTS, action="append", help="only this dialect (repeatable)")
+    parser.add_argument("--case", default="", help="only cases whose name contains this text")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="number of processes [all cores]")
+    parser.add_argument("--all", action="store_true", help="print every failure")
     return parser.parse_args(arguments)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run, print, and return the exit code: 0 all passed, 1 something failed, 2 nothing to run, 130 interrupted."""
+    """Run, print the report, and return the exit code: 0 passed, 1 failed, 2 no exchanges, 130 interrupted."""
     options = _options(arguments)
-    groups = conversations(options.corpus) if options.corpus.is_dir() else []
-    wanted = frozenset(exchange.name for exchange in exchanges(options.corpus) if _chosen(exchange.name, options))
-    groups = [folders for folders in groups if any("/".join(f.parts[-3:]) in wanted for f in folders)]
+    found = [exchange for exchange in recorded(*options.corpus) if _chosen(exchange.name, options)]
+    wanted = frozenset(exchange.folder for exchange in found if exchange.judged)
+    groups = [folders for folders in conversations(*options.corpus) if not wanted.isdisjoint(folders)]
+    where = ", ".join(map(str, options.corpus))
     if not groups:
-        print(f"conformance: no exchanges of {', '.join(DIALECTS)} in {options.corpus}", file=sys.stderr)
+        print(f"conformance: no exchanges of {', '.join(DIALECTS)} in {where}", file=sys.stderr)
         return 2
     started = time.monotonic()
     cases: list[Case] = []
@@ -85,16 +88,21 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"conformance: interrupted after {len(cases)} of {len(wanted)} exchanges", file=sys.stderr)
         return 130
     _progress(0, 0)
-    report = Report(cases, [one for one in refusals(options.corpus) if _chosen(one.name, options)])
-    print(f"{len(cases)} exchanges of {options.corpus}, in {time.monotonic() - started:.1f} s")
+    report = Report(cases, [exchange for exchange in found if not exchange.judged], full=_full(options))
+    print(f"{len(cases)} exchanges of {where}, in {time.monotonic() - started:.1f} s")
     for line in report.lines(sys.maxsize if options.all else 40):
         print(line)
     return 1 if report.faults else 0
 
 
+def _full(options: argparse.Namespace) -> bool:
+    """Whether the run covers several corpora without a filter: only then each rule must match several sources."""
+    return len(options.corpus) > 1 and not options.dialect and not options.case
+
+
 def _chosen(name: str, options: argparse.Namespace) -> bool:
     dialect = name.split("/", maxsplit=1)[0]
-    return dialect in (options.dialect or DIALECTS) and options.case in name
+    return dialect in (options.dialect or [dialect]) and options.case in name
 
 
 def _progress(done: int, total: int) -> None:

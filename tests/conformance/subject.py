@@ -29,6 +29,7 @@ __all__ = [
     "decode_pieces",
     "kept",
     "response_only",
+    "sendable",
     "target_for",
     "verbatim",
     "write",
@@ -128,3 +129,21 @@ def write(request: Any, target: Target) -> Any:
 def response_only(dialect: str) -> dict[str, str]:
     """The dialect's table of fields that are received and not sent, each with its reason."""
     return dict(importlib.import_module(f"tenuto.wire.{_FOLDERS[dialect]}.shapes").RESPONSE_ONLY)
+
+
+def sendable(dialect: str, block: Any) -> Any:
+    """Return wire blocks without the fields that are received and never sent."""
+    return _without(block, response_only(dialect), "")
+
+
+def _without(block: Any, only: dict[str, str], path: str) -> Any:
+    if isinstance(block, list):
+        return [_without(item, only, path) for item in block]
+    if not isinstance(block, dict):
+        return block
+    kind = block.get("type") if isinstance(block.get("type"), str) else None
+    return {
+        name: _without(value, only, name)
+        for name, value in block.items()
+        if name not in only and f"{path}.{name}" not in only and f"{kind}.{name}" not in only
+    }

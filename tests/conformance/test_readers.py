@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,16 @@ import pytest
 
 from conformance import cutting, read_anthropic, read_chat, read_gemini, read_responses
 from conformance.checks import difference
+from conformance.corpus import READERS
 from conformance.jsontext import Number, canonical_sha1, elements, load, members, plain, pruned, text_at
 from conformance.leaves import CallLeaf, Leaf, held, turn_leaves
+from conformance.neutral_ours import neutral_message
+from conformance.neutral_wire import neutral_blocks
 from conformance.oracle import block_faults, coalesce, faults
-from conformance.reading import Call, frames, merge
+from conformance.reading import Call, Read, frames, merge
 from conformance.requests import entries
+from tenuto.core.blocks import ChatMeta, Reasoning, Text
+from tenuto.core.messages import AssistantMessage
 
 HERE = Path(__file__).parent
 INDEPENDENT = (
@@ -33,6 +39,100 @@ def test_readers_share_no_code_with_the_codecs(module: str) -> None:
     assert [name for name in named if name.partition(".")[0] in ("tenuto", "msgspec")] == []
     inside = [name.removeprefix("conformance.") for name in named if name.startswith("conformance.")]
     assert [name for name in inside if name not in INDEPENDENT] == []
+
+
+# --- chat -------------------------------------------------------------------------------------------------------------
+
+
+def chat_stream(*deltas: dict[str, Any], logprobs: tuple[Any, ...] = ()) -> Read:
+    """Read a chat stream with one chunk for each delta."""
+    chunks = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    for chunk, probabilities in zip(chunks, logprobs, strict=False):
+        chunk["choices"][0]["logprobs"] = probabilities
+    data = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks)
+    return read_chat.read(data.encode(), streamed=True)
+
+
+def test_chat_logprobs_are_joined_over_chunks() -> None:
+    """Each chunk has the log probabilities of its own tokens."""
+    lists = ({"content": ["a"], "refusal": None}, {"content": ["b"], "reasoning_content": ["c"]}, None)
+    read = chat_stream({"content": "a"}, {"content": "b"}, {}, logprobs=lists)
+
+    assert read.first.fields["logprobs"] == {"content": ["a", "b"], "refusal": None, "reasoning_content": ["c"]}
+
+
+def test_chat_blocks_follow_the_byte_order_of_a_stream() -> None:
+    """An empty content that opens a stream is not the start of the text."""
+    details = [{"type": "reasoning.encrypted", "data": "x"}]
+    late = chat_stream({"role": "assistant", "content": ""}, {"content": "a"}, {"reasoning_details": details}).first
+    early = chat_stream({"content": "", "reasoning": "r"}, {"content": "a"}).first
+
+    assert [b["type"] for b in neutral_blocks("openai-chat", late.blocks, late.order)] == ["text", "reasoning"]
+    assert [b["type"] for b in neutral_blocks("openai-chat", early.blocks, early.order)] == ["reasoning", "text"]
+
+
+def test_chat_custom_call_is_read_unless_there_is_a_function() -> None:
+    """One host sends an empty `custom` next to each `function`."""
+    custom = {"id": "c", "type": "custom", "custom": {"name": "f", "input": "x"}}
+    both = {"id": "d", "type": "function", "custom": {"name": "", "input": ""}, "function": {"name": "g"}}
+    found = neutral_blocks("openai-chat", [{"tool_calls": [custom, both]}])
+
+    assert found[0] == {"type": "custom_tool_call", "id": "c", "name": "f", "input": "x"}
+    assert found[1] == {"type": "tool_call", "id": "d", "name": "g", "arguments": {}}
+
+
+def test_chat_reasoning_text_is_read_from_its_details() -> None:
+    """Some hosts send no field with the readable text."""
+    details = [{"type": "reasoning.summary", "summary": "a"}, {"type": "reasoning.text", "text": "b"}]
+
+    assert neutral_blocks("openai-chat", [{"reasoning_details": details}])[0]["text"] == "ab"
+
+
+def test_chat_content_may_be_an_object() -> None:
+    """A structured answer is one text; sent back, it is an object again."""
+    read = chat_stream({"content": {"a": [1, "b"]}}).first
+
+    assert neutral_blocks("openai-chat", read.blocks) == [{"type": "text", "text": '{"a": [1, "b"]}'}]
+    leaves = turn_leaves("openai-chat", read.blocks, [])
+    assert leaves == [Leaf(("message", "content", "a", "[]"), 1), Leaf(("message", "content", "a", "[]"), "b")]
+
+
+def test_unclosed_think_tag_stays_unclosed() -> None:
+    """A reply that is cut off within its reasoning has no closing tag."""
+    closed = Reasoning("a", meta=ChatMeta(field="think"))
+    cut = Reasoning("a", meta=ChatMeta(field="think"), extra='{"closed":false}')
+
+    assert neutral_message("openai-chat", AssistantMessage((cut,)))[0]["text"] == "<think>a"
+    assert neutral_message("openai-chat", AssistantMessage((closed, Text("b"))))[0]["text"] == "<think>a</think>b"
+
+
+# --- other readers ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dialect", ["anthropic-messages", "gemini"])
+def test_done_frame_is_skipped_in_every_dialect(dialect: str) -> None:
+    """Some gateways end every stream with the frame of chat."""
+    frame = {"anthropic-messages": {"type": "message_stop"}, "gemini": {"candidates": [{"finishReason": "STOP"}]}}
+    data = f"data: {json.dumps(frame[dialect])}\n\ndata: [DONE]\n\n".encode()
+
+    assert READERS[dialect].read(data, streamed=True).ended
+
+
+def test_empty_ids_count_as_absent() -> None:
+    """The codec makes an id for a call that has none."""
+    call = {"type": "function_call", "id": "", "call_id": "", "name": "f", "arguments": "{}"}
+    part = {"functionCall": {"id": "", "name": "f"}}
+
+    assert neutral_blocks("openai-responses", [call])[0]["id"] is None
+    assert neutral_blocks("openai-responses", [call])[0]["item_id"] is None
+    assert neutral_blocks("gemini", [part])[0]["id"] is None
+
+
+def test_gemini_part_with_only_a_signature_has_leaves() -> None:
+    """Streams send such parts to carry a signature alone."""
+    part = {"thought": True, "thoughtSignature": "s"}
+
+    assert turn_leaves("gemini", [part], []) == [Leaf(("empty", "thought_signature"), "s")]
 
 
 # --- JSON -------------------------------------------------------------------------------------------------------------

@@ -215,6 +215,8 @@ case("ANT-PARAM-05", "/thinking/type", ask(thinking={"type": "disabled"}), ask(t
      model="claude-fable-5", keeps_model="claude-opus-5")
 case("ANT-PARAM-06", "/thinking/type", ask(thinking={"type": "disabled"}, output_config={"effort": "max"}),
      ask(thinking={"type": "disabled"}, output_config={"effort": "high"}), model="claude-opus-5")
+case("ANT-PARAM-06", "/thinking/type", ask(thinking={"type": "between_tools"}, output_config={"effort": "xhigh"}),
+     ask(thinking={"type": "between_tools"}, output_config={"effort": "high"}), model="claude-sonnet-5-5")
 case("ANT-PARAM-07", "/thinking/type", ask(thinking={"type": "adaptive"}), ask(thinking={"type": "adaptive"}), model="claude-opus-4-5", keeps_model=OPEN)
 case("ANT-PARAM-07", "/thinking/type", ask(thinking={"type": "between_tools"}), ask(thinking={"type": "between_tools"}), model=BOUND, keeps_model="claude-sonnet-5-5")
 case("ANT-PARAM-08", "/thinking/budget_tokens", ask(thinking={**BUDGET, "budget_tokens": 1023}), ask(thinking={**BUDGET, "budget_tokens": 1024}),

@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import Raw
 
-from strategies import extras, json_values, names
 from tenuto.core import jsonio
 from tenuto.core.blocks import AnthropicMeta, Reasoning, Text, ToolUse
 from tenuto.core.events import (
@@ -24,7 +23,7 @@ from tenuto.core.messages import AssistantMessage, Origin, Usage
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.target import Loss, Provider, Target
 from tenuto.errors import IncompleteResponse, LLMError, OrphanedReasoningDelta, ProtocolError, Unavailable
-from tenuto.wire.codec import Decoder, merge_fields, mint, read, read_whole
+from tenuto.wire.codec import Decoder, mint, read, read_whole
 from tenuto.wire.dialects import DECODERS
 from tenuto.wire.failures import failure
 
@@ -160,20 +159,164 @@ def test_what_was_assembled_is_on_the_error_without_unconfirmed_tokens():
     assert caught.value.partial.message == AssistantMessage((Text("Hel"),), origin=Toy().origin(""), incomplete=True)
 
 
-@pytest.mark.parametrize(
-    "exception", [ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, RecursionError]
-)
-def test_whatever_malformed_data_raises_becomes_one_error(exception):
+def faulty(exception):
+    """The three ways to read a reply, with a decoder that raises."""
+
     class Faulty(Toy):
         def frame(self, name, data):
-            raise exception("odd")
+            raise exception
 
         def body(self, data):
-            raise exception("odd")
+            raise exception
 
-    for act in (lambda: read(Faulty(), [GOOD]), lambda: read_whole(Faulty(), b"{}"), lambda: read(Faulty(), [b"{}"])):
+    return (
+        lambda: read(Faulty(), [GOOD]),
+        lambda: read_whole(Faulty(), b"{}"),
+        lambda: read(Faulty(), [b"{}"]),
+        lambda: read(Faulty(), [b'data: "x"']),
+    )
+
+
+@pytest.mark.parametrize("exception", [ValueError, jsonio.JsonError, msgspec.ValidationError, RecursionError])
+def test_malformed_data_becomes_a_protocol_error(exception):
+    *acts, cut = faulty(exception("odd"))
+    for act in acts:
         with pytest.raises(ProtocolError, match="odd"):
             act()
+    with pytest.raises(IncompleteResponse):
+        cut()
+
+
+@pytest.mark.parametrize(
+    "exception", [KeyError, IndexError, TypeError, AttributeError, ZeroDivisionError, AssertionError]
+)
+def test_bug_of_ours_is_not_a_protocol_error(exception):
+    for act in faulty(exception("ours")):
+        with pytest.raises(exception, match="ours"):
+            act()
+
+
+@pytest.mark.parametrize("part", ["complete", "response"])
+def test_bug_of_ours_at_the_end_is_not_a_protocol_error(part):
+    def fail(*_, **__):
+        raise TypeError("ours")
+
+    with pytest.raises(TypeError, match="ours"):
+        read(type("Faulty", (Toy,), {part: fail})(), [GOOD])
+
+
+ANTHROPIC = {"type": "message_start", "message": {"id": "m", "model": "c", "content": []}}
+DELTA = {"type": "text_delta", "text": "x"}
+
+
+@pytest.mark.parametrize(
+    "dialect, frames, text",
+    [
+        ("anthropic-messages", [{"type": "message_start"}], "message_start without message"),
+        (
+            "anthropic-messages",
+            [ANTHROPIC, {"type": "content_block_start", "index": 0}],
+            "content_block_start without content_block",
+        ),
+        (
+            "anthropic-messages",
+            [ANTHROPIC, {"type": "content_block_start", "content_block": {}}],
+            "content_block_start without index",
+        ),
+        ("anthropic-messages", [ANTHROPIC, {"type": "content_block_stop"}], "content_block_stop without index"),
+        (
+            "anthropic-messages",
+            [ANTHROPIC, {"type": "content_block_delta", "index": 0}],
+            "content_block_delta without delta",
+        ),
+        (
+            "anthropic-messages",
+            [ANTHROPIC, {"type": "content_block_delta", "delta": DELTA}],
+            "content_block_delta without index",
+        ),
+        (
+            "openai-responses",
+            [{"type": "response.output_item.added", "output_index": 0}],
+            "response.output_item.added without item",
+        ),
+        ("openai-responses", [{"type": "response.completed"}], "response.completed without response"),
+        ("openai-responses", [{"type": "response.content_part.added"}], "response.content_part.added without part"),
+    ],
+)
+def test_error_names_the_missing_field(dialect, frames, text):
+    decoder = DECODERS[dialect](Target(Provider("row", dialect, ""), "model-1", dialect))
+    with pytest.raises(ProtocolError) as caught:
+        read(decoder, [b"".join(b"data: " + json.dumps(frame).encode() + b"\n\n" for frame in frames)])
+
+    assert str(caught.value) == text
+    assert json.loads(caught.value.frame) == frames[-1]
+
+
+@pytest.mark.parametrize("dialect", list(DECODERS))
+def test_error_shows_the_start_of_a_body_that_is_not_json(dialect):
+    page = "<html>" + "Bad gateway ☃ " * 40
+    decoder = DECODERS[dialect](Target(Provider("row", dialect, ""), "model-1", dialect))
+    with pytest.raises(ProtocolError) as caught:
+        read_whole(decoder, page.encode())
+
+    assert page[:200] in str(caught.value)
+    assert page[:201] not in str(caught.value)
+    assert caught.value.frame == page.encode()
+
+
+@pytest.mark.parametrize("cut", ["", "\n"])
+@pytest.mark.parametrize(
+    "dialect, frames",
+    [
+        (
+            "gemini",
+            [{"candidates": [{"content": {"parts": [{"text": text}], "role": "model"}, "index": 0}]} for text in "ab"],
+        ),
+        (
+            "openai-chat",
+            [{"id": "c", "model": "m", "choices": [{"index": 0, "delta": {"content": text}}]} for text in "ab"],
+        ),
+        (
+            "anthropic-messages",
+            [
+                ANTHROPIC,
+                {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "a"}},
+                {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "b"}},
+            ],
+        ),
+        (
+            "openai-responses",
+            [{"type": "response.output_text.delta", "output_index": 0, "delta": text} for text in "ab"],
+        ),
+    ],
+)
+def test_last_frame_without_newline_is_told_before_the_error(dialect, frames, cut):
+    decoder = DECODERS[dialect](Target(Provider("row", dialect, ""), "model-1", dialect))
+    stream = "".join(f"data: {json.dumps(frame)}\n\n" for frame in frames).rstrip() + cut
+    events = [*decoder.feed(stream.encode()), *decoder.drain()]
+    with pytest.raises(IncompleteResponse) as caught:
+        decoder.finish()
+
+    assert caught.value.partial.text == "ab"
+    assert "".join(e.delta.text for e in events if isinstance(e, ContentDelta)) == "ab"
+
+
+def test_drain_tells_of_a_frame_that_was_cut():
+    decoder = Toy()
+    events = [*decoder.feed(frames("Hel") + b"data: {"), *decoder.drain()]
+
+    assert isinstance(events[-1], Failure)
+    assert decoder.drain() == []
+    with pytest.raises(IncompleteResponse, match="middle of an event"):
+        decoder.finish()
+
+
+def test_drain_gives_no_event_twice():
+    decoder = Toy()
+    events = [*decoder.feed(GOOD[:-1]), *decoder.drain(), *decoder.finish()]
+
+    assert [type(event) for event in events[-2:]] == [ContentDone, MessageDone]
+    assert len([event for event in events if isinstance(event, ContentDone)]) == 1
 
 
 def test_events_that_make_no_block_become_the_same_error():
@@ -237,13 +380,13 @@ def test_the_first_of_several_faults_counts():
 def test_a_reply_that_cannot_be_assembled_is_an_error_too():
     class Faulty(Toy):
         def response(self, *, partial):
-            raise KeyError("blocks")
+            raise ValueError("blocks")
 
     with pytest.raises(ProtocolError, match="blocks") as caught:
         read(Faulty(), [GOOD])
 
     nothing = (Choice(AssistantMessage((), incomplete=True)),)
-    told = Loss("unassembled", "reply", "what had come could not be put together: KeyError('blocks')")
+    told = Loss("unassembled", "reply", "what had come could not be put together: ValueError('blocks')")
     assert caught.value.partial == ChatResponse("", "row", "model-1", nothing, losses=(told,))
 
 
@@ -291,13 +434,13 @@ def test_an_error_can_be_printed_whatever_the_bytes_were():
     with pytest.raises(ProtocolError) as caught:
         read(Faulty(), [GOOD])
 
-    assert str(caught.value) == "unreadable frame: odd \ufffd"
+    assert str(caught.value).startswith("unreadable frame: odd \ufffd")
 
 
 def test_a_fault_while_closing_is_an_error_too():
     class Faulty(Toy):
         def complete(self):
-            raise TypeError("odd")
+            raise ValueError("odd")
 
     with pytest.raises(ProtocolError, match="odd"):
         read(Faulty(), [GOOD])
@@ -393,58 +536,3 @@ def test_minted_ids_are_the_same_for_the_same_bytes_and_differ_otherwise():
     assert mint("s", "r", 0, 1) == mint("s", "r", 0, 1)
     assert mint("\ud800", "r", 0, 0).startswith("tnt_")
     assert all(len(id) <= 40 and id.replace("_", "").isalnum() for id in ids)
-
-
-# --- merging ----------------------------------------------------------------------------------------------------------
-
-
-def merged(*pieces):
-    kept = {}
-    for piece in pieces:
-        merge_fields(kept, jsonio.members(piece).items())
-    return jsonio.object_text(kept)
-
-
-@pytest.mark.parametrize(
-    "pieces,expected",
-    [
-        (['{"a":1}', '{"b":1.10}'], '{"a":1,"b":1.10}'),
-        (['{"a":1}', '{"a":2}'], '{"a":2}'),
-        (['{"a":1}', '{"a":null}'], '{"a":1}'),
-        (['{"a":null}', '{"a":1}'], '{"a":1}'),
-        (['{"a":null}', '{"a":null}'], '{"a":null}'),
-        (['{"a":{"x":1,"y":2}}', '{"a":{"y":3,"z":1.10}}'], '{"a":{"x":1,"y":3,"z":1.10}}'),
-        (['{"a":{"x":1}}', '{"a":[]}'], '{"a":[]}'),
-        (['{"a":[1]}', '{"a":[2]}'], '{"a":[2]}'),
-        (['{"a":[{"n":1}]}', '{"a":[{"n":2}]}'], '{"a":[{"n":2}]}'),
-        (['{"a":[]}', '{"a":[{"index":0}]}'], '{"a":[{"index":0}]}'),
-        (
-            ['{"a":[{"index":0,"x":1}]}', '{"a":[{"index":1,"x":2},{"index":0,"y":3}]}'],
-            '{"a":[{"index":0,"x":1,"y":3},{"index":1,"x":2}]}',
-        ),
-    ],
-)
-def test_fields_in_pieces_merge_by_one_rule(pieces, expected):
-    assert merged(*pieces) == expected
-
-
-@given(extras)
-def test_merging_the_same_fields_again_changes_nothing(text):
-    fields = text or "{}"
-
-    assert merged(fields, fields) == merged(fields)
-
-
-@given(st.lists(st.dictionaries(names, json_values, max_size=3), max_size=3))
-def test_no_field_disappears(pieces):
-    fields = jsonio.members(merged(*[json.dumps(piece) for piece in pieces]) or "{}")
-
-    assert set(fields) == {name for piece in pieces for name in piece}
-
-
-def test_merging_leaves_the_pieces_alone():
-    old = {"a": Raw(b'{"x":1}')}
-    kept = dict(old)
-    merge_fields(kept, [("a", Raw(b'{"y":2}'))])
-
-    assert bytes(old["a"]) == b'{"x":1}'

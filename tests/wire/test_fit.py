@@ -238,6 +238,16 @@ def test_thinking_budget_and_effort_when_off():
     assert fitted(off, thinking=Thinking("off"), effort="low")[1] == ()
 
 
+def test_effort_is_lowered_with_thinking_between_tools():
+    """It is how some models turn thinking off; a model without it keeps the effort."""
+    between = traits(effort_when_off="high", efforts=("low", "high", "max"), thinking=("adaptive", "between_tools"))
+    request, losses = fitted(between, thinking=Thinking("between_tools"), effort="max")
+
+    assert (request.effort, rules(losses)) == ("high", ["effort-mapped"])
+    other = traits(effort_when_off="high", efforts=("low", "high", "max"), thinking=("adaptive", "disabled"))
+    assert fitted(other, thinking=Thinking("between_tools"), effort="max")[0].effort == "max"
+
+
 def test_probabilities_are_sampling_too():
     """A number of them without the flag beside it is asked for by itself."""
     refusing = traits(sampling="rejected", thinking_default="always")

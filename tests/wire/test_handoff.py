@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tenuto.core.blocks import (
     AnthropicMeta,
     Audio,
+    Block,
     ChatMeta,
     CodeExecution,
     CodeResult,
@@ -29,9 +30,10 @@ from tenuto.core.blocks import (
 )
 from tenuto.core.messages import AssistantMessage, Origin, SystemMessage, ToolResult, ToolResults, UserMessage
 from tenuto.core.request import ChatRequest, JsonSchema
-from tenuto.core.target import ChatSwitches, ModelTraits, Provider, Target
+from tenuto.core.target import ChatSwitches, Loss, ModelTraits, Provider, Target
 from tenuto.providers import resolve
-from tenuto.wire.dialects import write
+from tenuto.wire.codec import read_whole
+from tenuto.wire.dialects import DECODERS, write
 from tenuto.wire.handoff import FATES, UNANSWERED, adapt
 from tenuto.wire.scope import issued_by
 
@@ -631,3 +633,69 @@ def test_what_a_block_loses_on_its_way_to_gemini_is_told(block, made, told):
 
     assert adapted.messages[1].blocks == (made,)
     assert set(rules(adapted)) == told
+
+
+# --- generated call ids -----------------------------------------------------------------------------------------------
+
+
+def test_generated_call_id_is_not_sent_to_another_gemini_model():
+    """A reply of gemini-2.5 has no call ids; gemini-3 must not see the ids that the decoder made up."""
+    old, new = resolve("google/gemini-2.5-flash"), resolve("google/gemini-3-pro-preview")
+    body = {
+        "candidates": [{"content": {"parts": [{"functionCall": {"name": "f", "args": {}}}]}, "finishReason": "STOP"}]
+    }
+    reply = read_whole(DECODERS["gemini"](old, seed="x"), json.dumps(body).encode())
+    (call,) = reply.message.tool_calls()
+    messages = (HI, reply.message, ToolResults((ToolResult(call.id, "done"),)))
+
+    contents = json.loads(write(ChatRequest(model=new.model, messages=messages), new).body)["contents"]
+
+    assert contents[1]["parts"][0]["functionCall"] == {"name": "f", "args": {}}
+    assert contents[2]["parts"][0]["functionResponse"] == {"name": "f", "response": {"output": "done"}}
+
+
+@pytest.mark.parametrize("dialect", [dialect for dialect in DIALECTS if dialect != "gemini"])
+def test_generated_call_id_is_sent_where_an_id_is_required(dialect: str):
+    said = (HI, turn(ToolUse("tnt_1", "f", "{}", minted=True), origin=AWAY), results("tnt_1"))
+    body = write(ChatRequest(model="m", messages=said), to(dialect)).body.decode()
+
+    assert body.count("tnt_1") >= 2
+
+
+# --- text after calls -------------------------------------------------------------------------------------------------
+
+CHAT = Origin("there", "openai-chat", "m")
+CALL = ToolUse("t1", "f", "{}")
+
+
+@pytest.mark.parametrize("origin", [None, CHAT, Origin("elsewhere", "anthropic-messages", "claude-haiku-4-5")])
+def test_text_after_calls_moves_before_them_for_anthropic(origin: Origin | None):
+    other = ToolUse("t2", "g", "{}")
+    said = (HI, turn(Text("one"), CALL, Text("two"), other, Refusal("three"), origin=origin), results("t1", "t2"))
+    adapted = adapt(said, HERE)
+
+    assert adapted.messages[1].blocks == (Text("one"), Text("two"), Refusal("three"), CALL, other)
+    assert [loss for loss in adapted.losses if loss.rule == "calls-last"] == [
+        Loss("calls-last", "messages[1]", "2 calls moved after the text of their turn")
+    ]
+    assert adapted.given("messages[1].blocks[1]") == "messages[1].blocks[2]"
+
+
+@pytest.mark.parametrize("dialect", [dialect for dialect in DIALECTS if dialect != "anthropic-messages"])
+def test_text_after_calls_stays_for_other_dialects(dialect: str):
+    said = (HI, turn(CALL, Text("a"), origin=None), results("t1"))
+
+    assert adapt(said, to(dialect)).messages[1].blocks == (CALL, Text("a"))
+
+
+def test_text_after_calls_stays_in_replies_of_the_target():
+    said = (HI, turn(CALL, Text("a"), origin=HOME), results("t1"))
+
+    assert adapt(said, HERE).messages is said
+
+
+@pytest.mark.parametrize("between", [(Reasoning("h", meta=AnthropicMeta("s")),), (SEARCH, FOUND)])
+def test_thinking_and_server_tools_after_calls_stay_in_place(between: tuple[Block, ...]):
+    said = (HI, turn(CALL, *between, Text("a"), ToolUse("t2", "f", "{}")), results("t1", "t2"))
+
+    assert adapt(said, HERE).messages[1].blocks == said[1].blocks

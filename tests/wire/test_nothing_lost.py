@@ -11,12 +11,14 @@ from msgspec.structs import replace
 import tenuto
 from tenuto import providers
 from tenuto.core.blocks import Document, Image, Text, ToolUse
+from tenuto.core.events import MessageDelta, MessageDone
 from tenuto.core.messages import AssistantMessage, ToolResult, ToolResults, UserMessage
 from tenuto.core.request import ChatRequest, Thinking
 from tenuto.core.response import ChatResponse
 from tenuto.core.stored import dump_response
 from tenuto.core.target import Dialect, Target, WireRequest
-from tenuto.wire.dialects import write
+from tenuto.wire.codec import Decoder
+from tenuto.wire.dialects import DECODERS, write
 
 Frame = dict[str, Any]
 START: Frame = {
@@ -35,8 +37,16 @@ END: Frame = {"type": "message_stop"}
 CREATED: Frame = {"type": "response.created", "response": {"id": "r", "model": "m", "status": "in_progress"}}
 
 
+def sse(*frames: Frame) -> bytes:
+    return "".join(f"data: {json.dumps(frame)}\n\n" for frame in frames).encode()
+
+
 def stream(dialect: Dialect, *frames: Frame) -> ChatResponse:
-    return tenuto.decode(dialect, "".join(f"data: {json.dumps(frame)}\n\n" for frame in frames), stream=True)
+    return tenuto.decode(dialect, sse(*frames), stream=True)
+
+
+def decoder_of(dialect: Dialect) -> Decoder:
+    return DECODERS[dialect](Target(providers.row_or_default(None, dialect), "m", dialect))
 
 
 def delta(index: int = 0, **said: Any) -> Frame:
@@ -86,10 +96,52 @@ def test_a_ping_with_something_to_say_is_told() -> None:
     assert [(loss.place, loss.what) for loss in reply.losses] == [("ping", 'glow: "amber"')]
 
 
-def test_a_block_behind_the_last_frame_is_kept() -> None:
-    late = {**TEXT, "index": 1}
-    reply = stream("anthropic-messages", START, ENDED, END, late, delta(1, type="text_delta", text="late"))
-    assert reply.message.blocks == (Text("late"),)
+LATE_BLOCK = ({**TEXT, "index": 1}, delta(1, type="text_delta", text="late"), {**STOP, "index": 1})
+LATE_USAGE: Frame = {"type": "message_delta", "delta": {"stop_reason": "refusal"}, "usage": {"output_tokens": 9}}
+
+
+@pytest.mark.parametrize(
+    ("late", "lost"),
+    [(LATE_BLOCK, 3), ((LATE_USAGE,), 1), ((START, *LATE_BLOCK), 4), ((END,), 0), (({"type": "ping"},), 0)],
+    ids=["block", "usage", "message", "stop", "ping"],
+)
+def test_messages_frame_after_the_end_is_a_loss(late: tuple[Frame, ...], lost: int) -> None:
+    frames = (START, TEXT, delta(type="text_delta", text="a"), STOP, ENDED, END)
+    decoder = decoder_of("anthropic-messages")
+    before = [event for frame in frames for event in decoder.feed(sse(frame))]
+    after = [event for frame in late for event in decoder.feed(sse(frame))]
+    (done,) = decoder.finish()
+
+    assert (after, type(before[-1])) == ([], MessageDelta)
+    assert isinstance(done, MessageDone)
+    assert done.response.message.blocks == (Text("a"),)
+    assert done.response.message.stop_reason == "stop"
+    assert rules(done.response) == ["after-the-end"] * lost
+
+
+LATE_ITEM = (
+    {"type": "response.output_item.added", "output_index": 1, "item": {**item(""), "content": []}},
+    {"type": "response.output_text.delta", "output_index": 1, "content_index": 0, "delta": "late"},
+    {"type": "response.output_item.done", "output_index": 1, "item": item("late")},
+)
+LATE_AUDIO: Frame = {"type": "response.audio.delta", "delta": "UklG"}
+
+
+@pytest.mark.parametrize(
+    ("late", "lost"),
+    [(LATE_ITEM, 3), (LATE_ITEM[1:2], 1), ((LATE_AUDIO,), 1), ((completed(),), 1), (({"type": "keepalive"},), 0)],
+    ids=["item", "delta", "audio", "completed", "keepalive"],
+)
+def test_responses_event_after_the_end_is_a_loss(late: tuple[Frame, ...], lost: int) -> None:
+    decoder = decoder_of("openai-responses")
+    before = [event for frame in (CREATED, done(item("a")), completed()) for event in decoder.feed(sse(frame))]
+    after = [event for frame in late for event in decoder.feed(sse(frame))]
+    (end,) = decoder.finish()
+
+    assert (after, type(before[-1])) == ([], MessageDelta)
+    assert isinstance(end, MessageDone)
+    assert str(end.response.message) == "a"
+    assert rules(end.response) == ["after-the-end"] * lost
 
 
 def test_an_input_that_pieces_replace_is_told() -> None:
@@ -111,9 +163,8 @@ def test_a_delta_without_a_type_does_not_overwrite_the_text() -> None:
     assert rules(reply) == ["unknown-delta", "misplaced-delta"]
 
 
-@pytest.mark.parametrize("kind", ["thinking_delta", "glow_delta"])
-def test_what_a_later_delta_replaces_is_told(kind: str) -> None:
-    pieces = (delta(type=kind, thinking="first"), delta(type=kind, thinking="second"))
+def test_what_a_later_delta_replaces_is_told() -> None:
+    pieces = (delta(type="glow_delta", thinking="first"), delta(type="glow_delta", thinking="second"))
     reply = stream("anthropic-messages", START, TEXT, *pieces, STOP, ENDED, END)
     assert reply.message.blocks == (Text("", extra='{"thinking":"second"}'),)
     assert ("replaced-field", 'thinking: "first"') in [(loss.rule, loss.what) for loss in reply.losses]
@@ -122,7 +173,7 @@ def test_what_a_later_delta_replaces_is_told(kind: str) -> None:
 def test_a_stop_reason_that_changes_is_told() -> None:
     again: Frame = {"type": "message_delta", "delta": {"stop_reason": "refusal"}}
     messages = stream("anthropic-messages", START, ENDED, again, END)
-    chats = stream("openai-chat", chat({"content": "a"}, "stop"), chat({"content": "b"}, "length"))
+    chats = stream("openai-chat", chat({"content": "a"}, "stop"), chat({"content": ""}, "length"))
     geminis = stream("gemini", candidate("a", "STOP"), candidate("b", "SAFETY"))
     assert [rules(reply) for reply in (messages, chats, geminis)] == [["changed-field"]] * 3
 

@@ -18,6 +18,8 @@ rules for families yet to come stand last. `<date>` in a pattern is the optional
 a system message in mid-conversation, structured output |
 | `refuses`, `exclusive` | parameters that are refused or without effect; those of which one at most may be given |
 | `tools`, `parallel`, `images`, `audio`, `documents` | `no` where the model has none (or takes none) |
+| `modalities` | what a reply can contain: `text`, `image`, `audio`; `text` unless the row says otherwise |
+| `served` | `no` where the vendor's own API does not serve the model (open weights) |
 | `chat_tools` | function tools on Chat Completions: `effort_none` only without reasoning, `rejected` never |
 | `passback`, `continuity` | which turns get their reasoning back; whether tokens carry it over (`yes`, or a word for why not) |
 | `interleaved`, `bound` | wants the interleaved-thinking header with a budget; thinking is bound to its prefix |

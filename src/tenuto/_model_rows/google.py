@@ -22,8 +22,8 @@ ROWS = r"""
 (?:models/)?gemini-3-flash(?:-preview.*)? | Gemini 3 Flash | efforts=minimal|low|medium|high* | 0.5/3/0.05 | pa;ll;v;gp | high | -
 (?:models/)?gemini-robotics-er-2-preview | Gemini Robotics-ER 2 | window=131_072 | 1/5/0.1 | pa;ll;v;gp | medium | twice this is listed for later, without a day
 
-[google] dialect=gemini window=131_072 output=32_768 thinking=level default=yes efforts=minimal|high forced=rejected system=top_only format=none tools=no parallel=no audio=no passback=always continuity=yes
-(?:models/)?gemini-3-pro-image(?:-preview.*)? | Gemini 3 Pro Image | window=65_536 thinking=always default=always efforts=- | 2/12 | pa;ll;v;gp | medium | pictures carry a thoughtSignature
+[google] dialect=gemini window=131_072 output=32_768 thinking=level default=yes efforts=minimal|high forced=rejected system=top_only format=none tools=no parallel=no audio=no modalities=text|image passback=always continuity=yes
+(?:models/)?gemini-3-pro-image(?:-preview.*)? | Gemini 3 Pro Image | window=65_536 thinking=level|always default=always efforts=low|high | 2/12 | doc;pa;ll;v;gp | medium | pictures carry a thoughtSignature
 (?:models/)?gemini-3\.1-flash-image(?:-preview.*)? | Gemini 3.1 Flash Image | - | 0.5/3 | pa;ll;v;gp | medium | -
 (?:models/)?gemini-3\.1-flash-lite-image.* | Gemini 3.1 Flash-Lite Image | - | 0.25/1.5 | pa;ll;v;gp | medium | -
 (?:models/)?gemini-nano-banana-2\.1.* | Nano Banana 2.1 | thinking=none default=no efforts=- passback=- continuity=no-reasoning | 1.5/7.5 | pa;ll;v;gp | low | -
@@ -34,7 +34,7 @@ ROWS = r"""
 (?:models/)?gemini-2\.5-flash-lite(?!.*tts).* | Gemini 2.5 Flash-Lite | default=no budget=512-24_576 | 0.1/0.4/0.01 | pa;ll;v;gp | high | 0 turns it off, -1 lets it choose
 (?:models/)?gemini-2\.5-flash(?!-lite|-image)(?!.*(?:tts|audio|live)).* | Gemini 2.5 Flash | budget=0-24_576 | 0.3/2.5/0.03 | pa;ll;v;gp | high | -1 lets it choose; a level is a 400
 
-[google] dialect=gemini window=8192 output=16_384 thinking=none default=no efforts=- forced=rejected system=top_only format=none tools=no parallel=no images=no audio=no documents=no continuity=no-reasoning
+[google] dialect=gemini window=8192 output=16_384 thinking=none default=no efforts=- forced=rejected system=top_only format=none tools=no parallel=no images=no audio=no documents=no modalities=audio continuity=no-reasoning
 (?:models/)?gemini-3\.8-flash-tts.* | Gemini 3.8 Flash TTS | - | 0.5/9 | pa;ll;v;gp | medium | modality AUDIO only; an introductory price
 (?:models/)?gemini-3\.8-flash-lite-tts.* | Gemini 3.8 Flash-Lite TTS | - | 0.5/6 | pa;ll;v;gp | medium | modality AUDIO only; an introductory price
 (?:models/)?gemini-2\.5-pro-preview-tts | Gemini 2.5 Pro TTS preview | retires=2026-11-17 | 1/20 | pa;ll;v;gp | medium | modality AUDIO only
@@ -43,8 +43,13 @@ ROWS = r"""
 (?:models/)?gemini-(?!.*live).*-tts(?:-preview.*)? | Gemini TTS | - | - | pa;ll;v;gp | medium | modality AUDIO only
 
 [google] dialect=gemini thinking=none default=no efforts=- system=top_only continuity=no-reasoning
-(?:models/)?(?:gemini-omni-.*|deep-research-.*|gemini-.*live.*|gemini-robotics-er-2-streaming.*|gemini-2\.5-flash-native-audio.*|lyria-.*) | Interactions and Live | format=none tools=no | - | ll | low | not served by generateContent
-(?:models/)?(?:gemini-2\.0.*|gemini-2\.5-computer-use.*) | Gemini 2.0 | continuity=no-thought-signatures retires=2026-06-01 | - | pa;ll;v;gp;doc | high | any thinkingConfig is a 400
+(?:models/)?gemini-.*native-audio.* | Gemini native audio | format=none tools=no modalities=audio continuity=no-thought-signatures | - | doc;ll | low | modality AUDIO only; not served by generateContent
+(?:models/)?gemini-(?:2\..*live.*|live-2.*) | Gemini 2 Live | format=none tools=no continuity=no-thought-signatures | - | ll | low | not served by generateContent
+(?:models/)?(?:gemini-omni-.*|deep-research-.*|gemini-.*live.*|gemini-robotics-er-2-streaming.*|lyria-.*) | Interactions and Live | format=none tools=no | - | ll | low | not served by generateContent
+(?:models/)?gemini-2\.0.* | Gemini 2.0 | window=1_048_576 output=8192 continuity=no-thought-signatures retires=2026-06-01 | - | doc;pa;ll;v;gp | high | any thinkingConfig is a 400
+(?:models/)?gemini-2\.5-computer-use.* | Gemini 2.5 Computer Use | continuity=no-thought-signatures retires=2026-06-01 | - | pa;ll;v;gp;doc | high | any thinkingConfig is a 400
+(?:models/)?gemini-1\.5-pro.* | Gemini 1.5 Pro | window=2_097_152 output=8192 continuity=no-thought-signatures retires=2025-09-24 | - | doc;pa;ll;v;gp | high | retired on that day or before; any thinkingConfig is a 400
+(?:models/)?gemini-1\.5-flash.* | Gemini 1.5 Flash | window=1_048_576 output=8192 continuity=no-thought-signatures retires=2025-09-24 | - | doc;pa;ll;v;gp | high | retired on that day or before; any thinkingConfig is a 400
 (?:models/)?(?:gemini-(?:1\.|exp).*|gemini-pro(?:-vision.*)?|learnlm.*) | Gemini 1 and experiments | continuity=no-thought-signatures retires=2025-09-24 | - | pa;ll;v;gp | high | retired on that day or before; any thinkingConfig is a 400
 (?:models/)?gemma-4-.* | Gemma 4 | window=262_144 output=32_768 audio=no documents=no | - | pa;ll;v;gp | low | sources disagree on reasoning: no thinkingConfig is sent
 (?:models/)?gemma-.* | Gemma 3 and older | window=131_072 output=8192 system=rejected format=prompt audio=no documents=no | - | pa;ll;v;gp | medium | no systemInstruction: it goes in front of the first user turn

@@ -81,7 +81,7 @@ def never_off(sent: Sent) -> Iterator[Broken]:
 def no_effort_without_thought(sent: Sent) -> Iterator[Broken]:
     """Thinking is off, and the effort is higher than that allows."""
     traits, effort = sent.target.traits, _effort(sent)
-    if mode(sent) != "disabled" or "disabled" not in traits.thinking:
+    if mode(sent) not in ("disabled", "between_tools") or mode(sent) not in traits.thinking:
         return
     if {effort, traits.effort_when_off} <= set(_EFFORTS) and _EFFORTS.index(effort) > _EFFORTS.index(
         traits.effort_when_off

@@ -16,11 +16,15 @@ from functools import cache
 from typing import NamedTuple
 
 from tenuto import models
-from tenuto.providers import PROVIDERS
+from tenuto.agent.continuity import refusal
+from tenuto.providers import PROVIDERS, is_row, qualified, resolve
+from tenuto.providers import provider as row_of
 
 __all__ = ["Known", "known_models", "model_ids", "near_models", "spelt_out"]
 
 _CLOSE = 0.7
+_RELEASES = frozenset(("latest", "preview", "exp", "models"))
+"""Words of an id that do not name a family."""
 _WORD = 3
 """How long a part of a name has to be, for it to say anything."""
 
@@ -68,8 +72,62 @@ def model_ids(*, ended: bool = False) -> list[str]:
 
 
 def near_models(name: str, n: int = 3) -> list[str]:
-    """Return models that are called nearly like this, the nearest first. The provider may be wrong, or missing."""
-    ids = model_ids()
+    """Return up to `n` models to use instead of one that cannot be used, all of which an agent with tools can use.
+
+    For a model that the tables know they are the newest of its family; for another name those with a similar name. The
+    provider may be wrong, or missing.
+    """
+    full = qualified(name)
+    usable = [known.id for known in _usable(datetime.now(UTC).date()) if known.id != full]
+    found = _relatives(full, usable) if _is_known(full) else _similar(name, usable, n)
+    return found[:n]
+
+
+@cache
+def _usable(on: date) -> tuple[Known, ...]:
+    """Return the models that are served on a day and that an agent with tools can use."""
+    served = (known for known in known_models() if known.served(on))
+    return tuple(known for known in served if not refusal(resolve(known.id), tools=True))
+
+
+def _is_known(id: str) -> bool:
+    """Tell whether a row describes this model, and not only a rule for families to come."""
+    provider, _, model = id.partition("/")
+    if not is_row(provider) or row_of(provider).plays:  # a simulator has a row for any word
+        return False
+    return models.traits(row_of(provider).name, model).confidence in ("high", "medium")
+
+
+def _relatives(id: str, ids: list[str]) -> list[str]:
+    """Sort ids for one that they could replace: of its provider first, most words of the name in common, newest.
+
+    Models of other providers are left out unless they have the first word of the name.
+    """
+    provider, _, model = id.partition("/")
+    home, words = row_of(provider).name, _words(model)
+
+    def rank(other: str) -> tuple[bool, int, int, int, int]:
+        name, _, rest = other.partition("/")
+        major, minor = _version(rest)
+        theirs = _words(rest)
+        return name != home, -len(set(words) & set(theirs)), -major, -minor, len(theirs)
+
+    return sorted((other for other in ids if not rank(other)[0] or set(words[:1]) & set(_words(other))), key=rank)
+
+
+def _words(model: str) -> list[str]:
+    """Return the words that name a family: `claude` and `sonnet` of `claude-3-5-sonnet-latest`."""
+    return [word for word in re.findall(r"[a-z]{2,}", model.lower()) if word not in _RELEASES]
+
+
+def _version(model: str) -> tuple[int, int]:
+    """Return the version in an id: 5 and 4 of `gpt-5.4-mini`; a date or a size is not part of it."""
+    major, minor, *_ = *(int(part) for part in re.findall(r"(?<!\d)\d{1,2}(?![\db])", model)), 0, 0
+    return major, minor
+
+
+def _similar(name: str, ids: list[str], n: int) -> list[str]:
+    """Return the ids that look like a name, the most similar first."""
     bare: dict[str, list[str]] = {}
     for id in ids:
         bare.setdefault(id.partition("/")[2].lower(), []).append(id)
@@ -79,7 +137,7 @@ def near_models(name: str, n: int = 3) -> list[str]:
     found = [*bare.get(tail, ()), *(id for id in ids if len(tail) >= _WORD and tail in id.lower())]
     for word, names in ((wanted, spelt), (tail, bare), (tail, _parts(ids))):
         found += (id for near in difflib.get_close_matches(word, names, n, _CLOSE) for id in names[near])
-    return list(dict.fromkeys(found))[:n]
+    return list(dict.fromkeys(found))
 
 
 def _parts(ids: list[str]) -> dict[str, list[str]]:

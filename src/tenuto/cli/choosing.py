@@ -64,23 +64,34 @@ def finding() -> Callable[[str], Target]:
 
 
 def target_of(model: str, find: Callable[[str], Target]) -> Target:
-    """Find whom a model is asked of. Raise `UnknownProvider`, and for a model of nobody's a usage error that names near ones."""
-    from tenuto.errors import LLMError
+    """Return the target of a model name.
+
+    Raise `UnknownProvider`, and for a model name without a clear provider a usage error that lists candidates.
+    """
+    from tenuto.errors import UnknownProvider
 
     try:
         return find(model)
-    except LLMError as exc:
+    except UnknownProvider as exc:
+        if not exc.bare:
+            raise
         from tenuto.cli.catalogue import near_models
 
-        near = near_models(model) or [SIMULATED]
-        raise click.UsageError(f"{exc}, such as {' or '.join(near)}") from None
+        near = [] if exc.near else near_models(model) or [SIMULATED]
+        raise click.UsageError(f"{exc}, such as {' or '.join(near)}" if near else str(exc)) from None
 
 
-def going_on(model: str, find: Callable[[str], Target]) -> Target:
-    """Find whom a session that goes on is to ask from here on. Raise what `target_of` does, and for an effort, too."""
+def going_on(model: str, find: Callable[[str], Target]) -> str:
+    """Return the model, with its provider, that an existing session switches to.
+
+    Raise what `target_of` raises, and a usage error for an effort.
+    """
+    from tenuto.providers import qualified
+
     _, effort = split_effort(model)
     if effort is not None:
         raise click.UsageError(
             f"{model}: a session that goes on keeps the effort it was begun with; leave :{effort} out"
         )
-    return target_of(model, find)
+    target_of(model, find)
+    return qualified(model)

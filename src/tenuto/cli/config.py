@@ -261,14 +261,15 @@ def _value(steps: tuple[str, ...], words: Sequence[str]) -> object:
 
 
 def _check_models(models: Sequence[Any]) -> None:
-    """A provider that there is not is said now, and not when it is asked."""
+    """Refuse a model name without a known provider when it is set, not when it is used."""
     from tenuto.cli.choosing import split_effort
     from tenuto.cli.keyring import provider_name
+    from tenuto.providers import qualified
 
     for model in filter(None, models):
-        name, slash, rest = split_effort(model)[0].partition("/")
-        if not slash or not rest:
-            raise click.UsageError(f"{model[:80]!r} names no provider and model: write provider/model")
+        name, _, rest = qualified(split_effort(model)[0]).partition("/")
+        if not rest:
+            raise click.UsageError(f"{model[:80]!r} is not a model name: use provider/model")
         provider_name(name)
 
 

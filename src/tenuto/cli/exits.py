@@ -61,10 +61,10 @@ def _near(exc: errors.UnknownProvider) -> str:
 
 
 def _nearly(model: str) -> list[str]:
-    """Name models that are called nearly like one that is not to be had."""
+    """Return a hint that names models to use instead of one that cannot be used."""
     from tenuto.cli.catalogue import near_models
 
-    near = [name for name in near_models(model, 4) if name != model][:3] if model else []
+    near = near_models(model) if model else []
     return [f"there is {' or '.join(near)}"] if near else []
 
 

@@ -59,7 +59,7 @@ async def _handed(named: str, model: str, place: str | None, *, take: bool) -> t
     from tenuto.cli.reading import existing, found
 
     find = finding()
-    going_on(model, find)
+    model = going_on(model, find)
     async with existing(place, named) as store:
         id = await found(store, named)
         return id, await hand_over(store, id, model, take=take, find=find)

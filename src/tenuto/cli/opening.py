@@ -128,7 +128,7 @@ class _Making:
         own = kept.model if kept is not None else model
         self._find(own)
         if model:
-            going_on(model, self._door.target)
+            model = going_on(model, self._door.target)
         async with self._agent(own, tools, {name: value for name, value in asked.items() if value}) as agent:
             session = await agent.resume(id, take=given.get("take", False))
             if asks or session.owes:

@@ -98,7 +98,7 @@ class AsyncClient:
         return _streamed(partial(self._call, checked, _waits(timeout, self._waits), before=before))
 
     def qualified(self, model: str) -> str:
-        """Return a model with its provider's name in front, as far as that is known."""
+        """Return a model name with its provider in front, as far as one is clear."""
         return self._door.qualified(model)
 
     async def check_key(self, model: str, headers: Iterable[str] = ()) -> None:
@@ -108,7 +108,7 @@ class AsyncClient:
             await self._door.way(target, {name.lower() for name in headers})
 
     def target(self, model: str) -> Target:
-        """Return whom `provider/model` would be asked of. Raise `UnknownProvider` or `LLMError` if that is nobody."""
+        """Return the target of a model name. Raise `UnknownProvider` if its provider is unknown or not clear."""
         return self._door.target(model)
 
     @overload

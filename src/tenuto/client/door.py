@@ -102,13 +102,13 @@ class Door:
         return f"Door(own={sorted(self._own)!r}, keys={sorted(self._keys)!r})"
 
     def qualified(self, model: str) -> str:
-        """Return the model with its provider's name in front."""
-        if "/" in model or not self._default:
-            return model
-        return f"{self._default}/{model}"
+        """Return a model name with its provider in front, as far as one is clear."""
+        from tenuto.providers import qualified
+
+        return qualified(model, self._default, self._own)
 
     def target(self, model: str) -> Target:
-        """Find whom a model is asked of. Raise `UnknownProvider`, or `LLMError` if no provider is named at all."""
+        """Return the target of a model name. Raise `UnknownProvider` if its provider is unknown or not clear."""
         found = self._targets.get(model)
         if found is None:
             from tenuto.providers import resolve

@@ -233,11 +233,14 @@ class Reading:
         return piece[start:end]
 
     def _last(self) -> list[Event]:
+        events = self._decoder.drain()
+        if self._decoder.error is not None:
+            return self._covered(events)
         try:
-            events = self._decoder.finish()
+            events += self._decoder.finish()
         except LLMError as exc:
             self._error = exc
-            return []
+            return events
         self.done = True
         last = events[-1]
         if self._losses and isinstance(last, MessageDone):

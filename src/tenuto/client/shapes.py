@@ -1,7 +1,7 @@
 """Messages as dictionaries, in the shape of Chat Completions, and back.
 
-Nothing is dropped in silence. A field that no value of ours holds stands in `extra` where there is one; where there is
-none, and for roles and parts that nobody knows, there is a `TranscriptError` that names the place. Null means: not said.
+Nothing is dropped in silence. An unknown field of a reply, of a tool result or of a part that is not text is kept in
+`extra`. Any other unknown field, role or part is a `TranscriptError` that names it. Null means that nothing was given.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ _ELSEWHERE = {
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _SOUNDS = {"mp3": "audio/mpeg"}
 _LIFETIMES = ("5m", "1h")
+_TEXT_FIELDS = ("type", "text", "cache", "cache_control")
 _WORDS: dict[type, str] = {str: "a string", dict: "an object", list: "a list", bool: "true or false"}
 
 
@@ -130,13 +131,28 @@ def _part(part: object, place: str) -> Content:
         block = read(rest, place)
     except ValueError as exc:
         refuse(place, str(exc))
-    hint = rest.get("cache_control")
-    if isinstance(hint, Mapping) and hint.get("type") == "ephemeral" and hasattr(block, "cache"):
-        lifetime = hint.get("ttl", _LIFETIMES[0])
-        if lifetime in _LIFETIMES and hint.keys() <= {"type", "ttl"}:
-            del rest["cache_control"]
-            block = msgspec.structs.replace(block, cache=lifetime)
+    if not isinstance(block, Audio) and (lifetime := _lifetime(rest, place)):
+        block = msgspec.structs.replace(block, cache=lifetime)
+    if isinstance(block, Text):
+        _only(rest, _TEXT_FIELDS, "a text part", place)
+        return block
     return msgspec.structs.replace(block, extra=_extra(rest, place)) if rest else block
+
+
+def _lifetime(rest: dict[str, Any], place: str) -> str:
+    """Take the lifetime of the cache off a part: from `cache`, or from `cache_control` as Anthropic has it."""
+    plain, hint = field(rest, "cache", str, place), _object(rest, "cache_control", place)
+    for name in ("cache", "cache_control"):
+        rest.pop(name, None)
+    if plain is not None and plain not in _LIFETIMES:
+        refuse(f"{place}.cache", f"{plain!r} is not known; there are {', '.join(_LIFETIMES)}")
+    if hint is None:
+        return plain or ""
+    _only(hint, ("type", "ttl"), "a cache_control", f"{place}.cache_control")
+    ttl = hint.get("ttl") or _LIFETIMES[0]
+    if hint.get("type") != "ephemeral" or ttl not in _LIFETIMES:
+        refuse(f"{place}.cache_control", f"the type is ephemeral, the ttl one of {', '.join(_LIFETIMES)}")
+    return plain or str(ttl)
 
 
 def _typed(part: object, known: Mapping[str, T], place: str) -> tuple[dict[str, Any], T | None]:

@@ -120,7 +120,11 @@ class MessageStart(_Event, frozen=True, tag="message.start"):
 
 
 class ContentStart(_Event, frozen=True, tag="content.start"):
-    """A part begins; `part` is the block as far as it is known."""
+    """A part begins; `part` is the block as far as it is known.
+
+    A chat server may send a call's arguments before its id or its name. Then `part` has an empty name or an id that we
+    made, and only the `part` of `ContentDone` has the provider's: identify a part by `choice_index` and `part_index`.
+    """
 
     choice_index: int
     part_index: int

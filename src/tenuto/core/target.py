@@ -242,7 +242,8 @@ class ModelTraits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     it off as well), `effort_when_off` is the highest effort that goes with thinking turned off. `refuses` names
     parameters of a request that are refused or without effect, `exclusive` those of which one at most may be given.
     `chat_tools` says what Chat Completions makes of function tools. `prefix_bound` thinking is taken back only behind
-    the very messages it was given after. `retires` is the day (ISO) from which the model is not served.
+    the very messages it was given after. `output_modalities` are the kinds of content that a reply can contain.
+    `served` is false for a model that the vendor's own API does not serve (open weights). `retires` is the day (ISO) from which the model is not served.
     """
 
     known: bool = False
@@ -265,6 +266,8 @@ class ModelTraits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     images_in: bool = True
     audio_in: bool = True
     documents_in: bool = True
+    output_modalities: tuple[Literal["text", "image", "audio"], ...] = ("text",)
+    served: bool = True
     passback: Passback | None = None
     continuity: str = ""
     interleaved_beta: bool = False

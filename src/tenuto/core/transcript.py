@@ -38,16 +38,21 @@ class Transcript(Value, frozen=True):
 
     def open_calls(self) -> tuple[ToolCallView, ...]:
         """Return the calls that no later result answers, in order; a result answers one call, the first of its id."""
-        left: list[ToolCallView] = []
+        left: dict[tuple[str, int], ToolCallView] = {}
+        called: dict[str, int] = {}
+        answered: dict[str, int] = {}
         for message in self.messages:
             if isinstance(message, AssistantMessage):
-                left.extend(message.tool_calls())
+                for call in message.tool_calls():
+                    nth = called.get(call.id, 0)
+                    called[call.id] = nth + 1
+                    left[call.id, nth] = call
             elif isinstance(message, ToolResults):
                 for result in message.results:
-                    answered = next((at for at, call in enumerate(left) if call.id == result.tool_use_id), None)
-                    if answered is not None:
-                        del left[answered]
-        return tuple(left)
+                    nth = answered.get(result.tool_use_id, 0)
+                    if left.pop((result.tool_use_id, nth), None) is not None:
+                        answered[result.tool_use_id] = nth + 1
+        return tuple(left.values())
 
     def check(self) -> tuple[str, ...]:
         """Say what no provider would take: orphaned or doubled results, doubled calls, calls left open in between."""

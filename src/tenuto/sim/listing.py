@@ -14,7 +14,7 @@ MODELS: dict[str, tuple[str, ...]] = {
         *("claude-opus-5-5", "claude-sonnet-5-5", "claude-fable-5-1", "claude-opus-5", "claude-sonnet-5"),
         *("claude-opus-4-8", "claude-opus-4-6", "claude-sonnet-4-6", "claude-sonnet-4-5", "claude-haiku-4-5"),
     ),
-    "openai": ("gpt-6", "gpt-5.6", "gpt-5.5", "gpt-5.2", "gpt-5-mini", "gpt-4.1", "gpt-4o", "o3"),
+    "openai": ("gpt-6-sol", "gpt-5.6", "gpt-5.5", "gpt-5.2", "gpt-5-mini", "gpt-4.1", "gpt-4o", "o3"),
     "gemini": ("gemini-3.5-flash", "gemini-3-pro-preview", "gemini-3-flash-preview", "gemini-2.5-pro"),
     "deepseek": ("deepseek-v4-pro", "deepseek-chat"),
     "moonshot": ("kimi-k3", "kimi-k2.6"),

@@ -33,6 +33,7 @@ from tenuto.errors import (
     UnknownToolComplete,
     UnknownToolFinalize,
 )
+from tenuto.wire.fields import MergedFields
 
 __all__ = ["GROWS", "BlockAssembler", "BlockKey", "Slot"]
 
@@ -56,9 +57,9 @@ class BlockKey(msgspec.Struct, frozen=True):
 
 
 class Slot:
-    """One block on its way: what it was begun with, and its pieces so far."""
+    """One block on its way: what it was begun with, its pieces so far, and the extra fields that were added to it."""
 
-    __slots__ = ("block", "done", "index", "packed", "pieces")
+    __slots__ = ("_extra", "block", "done", "index", "packed", "pieces")
 
     def __init__(self, index: int, block: Block, *, done: bool = False) -> None:
         self.index = index
@@ -66,6 +67,7 @@ class Slot:
         self.pieces: list[str] = []
         self.done = done
         self.packed = 0
+        self._extra: MergedFields | None = None
 
     @property
     def key(self) -> BlockKey:
@@ -82,8 +84,20 @@ class Slot:
             self.pieces[self.packed :] = ["".join(fresh)]
             self.packed += 1
 
+    def extra(self) -> MergedFields:
+        """Return the extra fields of the block, to change or to merge into; `joined` writes them into the block."""
+        if self._extra is None:
+            self._extra = MergedFields(jsonio.members(self.block.extra) if self.block.extra else None)
+        return self._extra
+
+    def replace(self, block: Block) -> None:
+        """Replace the block and its extra fields."""
+        self.block, self._extra = block, None
+
     def joined(self) -> Block:
-        """Return the block with its pieces in it, or as it is where it cannot grow; nothing is consumed."""
+        """Return the block with its pieces and extra fields, or as it is if it cannot grow; nothing is consumed."""
+        if self._extra is not None:
+            self.replace(msgspec.structs.replace(self.block, extra=self._extra.text()))
         if not self.pieces or (field := GROWS.get(type(self.block))) is None:
             return self.block
         self.pieces, self.packed = ["".join(self.pieces)], 1
@@ -108,7 +122,7 @@ class BlockAssembler:
 
     def finish(self, slot: Slot, block: Block | None = None) -> Block:
         """Close a slot with its pieces joined, or with `block` where the provider sent the finished form."""
-        slot.block = block if block is not None else slot.joined()
+        slot.replace(block if block is not None else slot.joined())
         slot.pieces, slot.packed = [], 0
         slot.done = True
         return slot.block

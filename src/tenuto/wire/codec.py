@@ -35,20 +35,13 @@ from tenuto.errors import IncompleteResponse, LLMError, ProtocolError, StreamAss
 from tenuto.wire.assembler import BlockAssembler, Slot
 from tenuto.wire.sse import FrameReader
 
-__all__ = ["Decoder", "Parts", "merge_fields", "mint", "read", "read_whole"]
+__all__ = ["Decoder", "Parts", "mint", "read", "read_whole"]
 
-_FAULTS = (
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    ArithmeticError,
-    RecursionError,
-    StreamAssemblyError,
-)
-"""What reading malformed data can raise. msgspec's and our JSON errors are ValueErrors."""
+_FAULTS = (ValueError, RecursionError, StreamAssemblyError)
+"""What malformed data raises: JSON errors are ValueErrors. Any other exception is a bug of ours, and is not caught."""
 _RAISED = (LLMError, *_FAULTS)
-_NULL = Raw(b"null")
+_SHOWN = 200
+"""How many characters of an unreadable frame its error shows."""
 _PACKED = 31
 """How many frames go by before pieces are packed: 600 of 20 letters take 13 KB then, and 53 where each stays alone.
 
@@ -62,42 +55,17 @@ def mint(seed: str, response_id: str, candidate: int, ordinal: int) -> str:
     return f"tnt_{hashlib.sha256(named.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
 
 
-def merge_fields(kept: dict[str, Raw], came: Iterable[tuple[str, Raw]]) -> None:
-    """Merge fields that arrive in pieces and that nobody here interprets. The one rule for all dialects:
-
-    null never replaces a value; objects merge key by key; lists whose elements all carry an `index` merge by it;
-    anything else is replaced by what comes later.
-    """
-    for name, value in came:
-        old = kept.get(name)
-        if old is None or old == _NULL:
-            kept[name] = value
-        elif value != _NULL:
-            kept[name] = _merged(old, value)
+class MissingField(jsonio.JsonError):
+    """A frame lacks a field that its dialect requires."""
 
 
-def _merged(old: Raw, new: Raw) -> Raw:
-    before, after = bytes(old)[:1], bytes(new)[:1]
-    if before == after == b"{":
-        fields = jsonio.members(old)
-        merge_fields(fields, jsonio.members(new).items())
-        return Raw(jsonio.encode(fields))
-    if before == after == b"[":
-        merged = _merged_lists(jsonio.elements(old), jsonio.elements(new))
-        return Raw(jsonio.encode(merged)) if merged is not None else new
-    return new
+class FrameFields(dict[str, Raw]):
+    """The fields of a frame. Reading a field that is missing raises `MissingField`."""
 
-
-def _merged_lists(old: list[Raw], new: list[Raw]) -> list[Raw] | None:
-    if not old or not new or not all(bytes(item)[:1] == b"{" for item in (*old, *new)):
-        return None
-    by_index: dict[bytes, dict[str, Raw]] = {}
-    for item in (*old, *new):
-        fields = jsonio.members(item)
-        if "index" not in fields:
-            return None
-        merge_fields(by_index.setdefault(bytes(fields["index"]), {}), fields.items())
-    return [Raw(jsonio.encode(fields)) for fields in by_index.values()]
+    def __missing__(self, name: str) -> Raw:
+        kind = self.get("type")
+        named = kind is not None and bytes(kind)[:1] == b'"'
+        raise MissingField(f"{jsonio.text_of(kind) if named else 'frame'} without {name}")
 
 
 class Parts:
@@ -234,14 +202,24 @@ class Decoder(ABC):
         self.out.clear()
         return events
 
+    def drain(self) -> list[Event]:
+        """The bytes have ended: read the frame that was still open, and return its events.
+
+        Call it before `finish`, which raises if the reply is incomplete, and then returns no events.
+        """
+        if not self._ended and self.error is None:
+            self._drain()
+        self._ended = True
+        events = self.out.copy()
+        self.out.clear()
+        return events
+
     def finish(self) -> list[Event]:
         """The bytes have ended: return the last events, of which the last is `MessageDone`.
 
         Raise what was wrong with the stream, or `IncompleteResponse` if the dialect's last word never came.
         """
-        if not self._ended and self.error is None:
-            self._drain()
-        self._ended = True
+        events = self.drain()
         if self.error is None:
             try:
                 if self.complete():
@@ -251,7 +229,7 @@ class Decoder(ABC):
                     self._fail(IncompleteResponse(message, provider=self.target.provider.name))
             except _RAISED as exc:
                 self._fault(exc, b"")
-        events = self.out.copy()
+        events += self.out
         self.out.clear()
         if self.error is not None:
             raise self.error
@@ -318,9 +296,11 @@ class Decoder(ABC):
         if isinstance(exc, LLMError):
             self._fail(exc)
             return
-        error = ProtocolError(
-            jsonio.printable(f"unreadable frame: {exc}"), provider=self.target.provider.name, frame=data
-        )
+        message = str(exc)
+        if not isinstance(exc, MissingField):
+            received = data.decode("utf-8", "replace")[:_SHOWN]
+            message = f"unreadable frame: {message}" + (f"; received: {received}" if received else "")
+        error = ProtocolError(jsonio.printable(message), provider=self.target.provider.name, frame=data)
         error.__cause__ = exc
         self._fail(error)
 
@@ -342,10 +322,10 @@ class Decoder(ABC):
         """Record something that could not be kept."""
         self.losses.append(Loss(rule, place, what, remedy))
 
-    def object_of(self, data: bytes, *, ended: bool) -> dict[str, Raw] | None:
+    def object_of(self, data: bytes, *, ended: bool) -> FrameFields | None:
         """Read the object in a frame. One that cannot be read is a fault, or a loss if the last word has `ended` it."""
         try:
-            return jsonio.members(data)
+            return FrameFields(jsonio.members(data))
         except jsonio.JsonError as exc:
             if not ended:
                 raise

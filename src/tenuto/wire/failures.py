@@ -49,9 +49,11 @@ _WORDS: dict[str, type[LLMError]] = {
     "tokens_exceeded_error": RateLimited,
     "context_length_exceeded": ContextTooLong,
     "too_many_prompt_tokens": ContextTooLong,
+    "exceed_context_size_error": ContextTooLong,
     "string_above_max_length": BadRequest,
     "invalid_api_key": AuthenticationFailed,
     "model_not_found": NotFound,
+    "invalid_model": NotFound,
     "server_error": Unavailable,
     "internal_error": Unavailable,
     "vector_store_timeout": Unavailable,
@@ -102,9 +104,24 @@ _STATUS: dict[int, type[LLMError]] = {
 }
 _TOO_LONG = (
     r"prompt is too long|maximum (?:context|prompt) length|context (?:window|limit)|context_length|input is too long"
-    r"|exceeds the maximum number of tokens|too many tokens"
+    r"|exceeds the maximum number of tokens|too many tokens|prompt too long|exceeds the available context size"
+    r"|input tokens exceeds maximum length"
 )
 _OUT_OF_MONEY = r"credit balance|insufficient (?:balance|funds|credits|quota)"
+_NO_SUCH_MODEL = (
+    r"\A(?:invalid model: |model not found: |the supported api model names are |the provided model identifier is "
+    r"invalid|\S+ is not a valid model id\Z|model \S+ is not supported\. supported models are)"
+)
+_TEXTS: tuple[tuple[type[LLMError], tuple[type[LLMError], ...], str], ...] = (
+    (ContextTooLong, (BadRequest,), _TOO_LONG),
+    (QuotaExceeded, (BadRequest, RateLimited), _OUT_OF_MONEY),
+    (AuthenticationFailed, (BadRequest,), r"\Aincorrect api key provided"),
+    (NotFound, (BadRequest,), _NO_SUCH_MODEL),
+)
+"""What an error becomes by its text: the class, the classes that it refines, and the pattern of the text.
+
+A pattern that could occur in a value that the error quotes is bound to the beginning of the text.
+"""
 _GENERAL = (BadRequest, RateLimited, Unavailable)
 _MORE_EXACT: dict[type[LLMError], tuple[type[LLMError], ...]] = {
     LLMError: (QuotaExceeded, ContextTooLong, AuthenticationFailed, NotFound, BadRequest),
@@ -181,11 +198,8 @@ def _kind(inner: dict[str, Any], message: str, status: int | None) -> type[LLMEr
     kind = _by_status(status)
     heard = _MORE_EXACT.get(kind, ())
     kind = next((word for word in (*exact, *named) if status is None or word in heard), kind)
-    if kind is BadRequest and re.search(_TOO_LONG, message, re.IGNORECASE):
-        return ContextTooLong
-    if kind in (BadRequest, RateLimited) and re.search(_OUT_OF_MONEY, message, re.IGNORECASE):
-        return QuotaExceeded
-    return kind
+    refined = (by for by, kinds, text in _TEXTS if kind in kinds and re.search(text, message, re.IGNORECASE))
+    return next(refined, kind)
 
 
 def _words(inner: dict[str, Any]) -> list[str]:

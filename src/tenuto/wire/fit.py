@@ -154,7 +154,10 @@ def _thinking(request: ChatRequest, target: Target) -> Iterator[Change]:
             changed = {"thinking": msgspec.structs.replace(wanted, budget=fits)}
             yield changed, Loss("clamped", "thinking.budget", f"{wanted.budget} became {fits}")
     most = traits.effort_when_off
-    if most and wanted is not None and wanted.mode == "off" and request.effort in _RANKS[_RANKS.index(most) + 1 :]:
+    is_off = wanted is not None and (
+        wanted.mode == "off" or (wanted.mode == "between_tools" and wanted.mode in traits.thinking)
+    )
+    if most and is_off and request.effort in _RANKS[_RANKS.index(most) + 1 :]:
         yield {"effort": most}, Loss("effort-mapped", "effort", f"{request.effort} became {most}: thinking is off")
 
 

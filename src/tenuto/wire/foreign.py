@@ -98,6 +98,11 @@ _CODE = frozenset(("code_execution", "code_interpreter"))
 _OUTCOMES = ("OUTCOME_OK", "OUTCOME_FAILED", "OUTCOME_DEADLINE_EXCEEDED", "OUTCOME_UNSPECIFIED")
 
 
+def _says_nothing(name: str, value: bytes) -> bool:
+    """Tell whether an extra field holds nothing; an empty `content` only tells the form that the content came in."""
+    return value in (b"null", b"[]") or (name == "content" and value == b"{}")
+
+
 def fields_of(extra: str) -> dict[str, Raw]:
     """Return a block's extra fields; none where they were made by hand and are no object."""
     try:
@@ -207,7 +212,7 @@ class Foreign:
 
     def fields(self, extra: str, place: str) -> None:
         """Record the loss of fields that only their own dialect knows; those that say nothing are none."""
-        said = [name for name, value in fields_of(extra).items() if bytes(value) not in (b"null", b"[]")]
+        said = [name for name, value in fields_of(extra).items() if not _says_nothing(name, bytes(value))]
         if said or (extra and not fields_of(extra)):
             self._lose("foreign-fields", place, ", ".join(said) or "what cannot be read")
 
@@ -263,7 +268,8 @@ class Foreign:
             block = replace(block, args=jsonio.as_text(jsonio.encode({"input": block.args})))
         elif block.kind != "function":
             self._lose("foreign-call", place, f"{block.kind} became a plain call")
-        return (replace(block, kind="function", minted=False, no_args=False, args=block.args or "{}"),)
+        minted = block.minted and self._dialect == "gemini"  # the one dialect in which a call needs no id
+        return (replace(block, kind="function", minted=minted, no_args=False, args=block.args or "{}"),)
 
     def _media(self, block: Image | Audio | Document, place: str) -> Made:
         if self._dialect == "gemini" and (block.data or block.url.startswith(("data:", "http"))):

@@ -59,6 +59,7 @@ FATES: dict[str, Fate] = {
     "incomplete-turn": "dropped",
     "left-out": "dropped",
     "item-id": "stripped",
+    "calls-last": "translated",
     "first-turn": "translated",
     "bridged-turn": "translated",
     "prefill-refused": "dropped",
@@ -276,12 +277,30 @@ class _Adapting:
             return turn.changed(tuple(map(_BLOCK, turn.blocks)))
         by_hand = message.origin is None
         turn.blocks = blocks.blocks(turn.blocks, at, by_hand=by_hand)
+        if self._target.dialect == "anthropic-messages":
+            turn.blocks = self._calls_last(turn.blocks, at)
         made = tuple(map(_BLOCK, turn.blocks))
         if by_hand:
             stopped = message.paused and not _waits(made)
             return replace(turn.changed(made), raw_stop=None) if stopped else turn.changed(made)
         blocks.fields(message.extra, f"messages[{at}]")
         return replace(message, blocks=made, extra="", origin=None, raw_stop=None)
+
+    def _calls_last(self, blocks: list[tuple[int, Block]], at: int) -> list[tuple[int, Block]]:
+        """Move the text that follows a call before the calls of its turn.
+
+        Anthropic has refused text between a call and its result. Thinking blocks and server tools keep their
+        positions: a turn that has one after its first call stays as it is.
+        """
+        first = next((n for n, (_, block) in enumerate(blocks) if isinstance(block, ToolUse)), len(blocks))
+        tail = blocks[first:]
+        calls = [held for held in tail if isinstance(held[1], ToolUse)]
+        texts = [held for held in tail if isinstance(held[1], Text | Refusal)]
+        said = any(isinstance(block, Text | Refusal) and block.text for _, block in texts)
+        if not said or len(calls) + len(texts) < len(tail):
+            return blocks
+        self._lose("calls-last", f"messages[{at}]", f"{len(calls)} calls moved after the text of their turn")
+        return [*blocks[:first], *texts, *calls]
 
     def _asked(self, message: UserMessage, at: int, told: list[str]) -> UserMessage:
         """Put notes in front of what the user says; tokens are no business of the user's."""

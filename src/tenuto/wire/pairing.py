@@ -7,6 +7,8 @@ later turn may stay open, and its answer stays where it is.
 
 from __future__ import annotations
 
+from collections import deque
+
 import msgspec
 from msgspec.structs import replace
 
@@ -54,13 +56,16 @@ class Answers:
         self._pair()
 
     def _pair(self) -> None:
-        waiting: dict[str, list[Call]] = {}
+        waiting: dict[str, list[deque[Call]]] = {}
         turn = -1
         for at, message in enumerate(self._messages):
             if isinstance(message, AssistantMessage):
                 turn = at
                 for call in self._calls.get(at, ()):
-                    waiting.setdefault(call.block.id, []).append(call)
+                    of_id = waiting.setdefault(call.block.id, [])
+                    if not of_id or of_id[-1][0].turn != at:
+                        of_id.append(deque())
+                    of_id[-1].append(call)
             elif isinstance(message, ToolResults):
                 for result in message.results:
                     self._give(result, _nearest(waiting.get(result.tool_use_id, [])), at, turn)
@@ -116,12 +121,14 @@ class Answers:
         return given if isinstance(given, ToolResults) and given.results == results else ToolResults(results)
 
 
-def _nearest(calls: list[Call]) -> Call | None:
-    """Take the first open call of the last turn that has one."""
-    if not calls:
+def _nearest(turns: list[deque[Call]]) -> Call | None:
+    """Take the first open call of the last turn that has one; `turns` holds the open calls of one id, turn by turn."""
+    if not turns:
         return None
-    last = calls[-1].turn
-    return calls.pop(next(at for at, call in enumerate(calls) if call.turn == last))
+    call = turns[-1].popleft()
+    if not turns[-1]:
+        turns.pop()
+    return call
 
 
 def _named(result: ToolResult, name: str) -> ToolResult:

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from tenuto.core import jsonio
-from tenuto.wire.codec import merge_fields
+from tenuto.wire.fields import MergedFields, merge_fields
 from tenuto.wire.reasoning_items import (
     OpenRouterReasoningCodec,
     ReasoningCodec,
@@ -62,31 +62,30 @@ _GROWING = ("text", "summary", "data")
 
 
 class _Detail:
-    __slots__ = ("fields", "pieces")
+    __slots__ = ("fields", "pieces", "signed")
 
     def __init__(self) -> None:
-        self.fields: dict[str, Raw] = {}
+        self.fields = MergedFields()
+        self.signed = False  # a signed item does not grow
         self.pieces: dict[str, list[str]] = {}
 
     def take(self, fields: Mapping[str, Raw]) -> None:
         for name, value in fields.items():
             if name in _GROWING and bytes(value)[:1] == b'"':
                 self.pieces.setdefault(name, []).append(jsonio.text_of(value))
-                self.fields.setdefault(name, value)
+                if name not in self.fields:
+                    self.fields[name] = value
             else:
                 merge_fields(self.fields, ((name, value),))
-
-    @property
-    def signed(self) -> bool:
-        """What is signed does not grow."""
-        return bytes(self.fields.get("signature", b"null")) not in (b"null", b'""')
+                if name == "signature":
+                    self.signed = self.signed if bytes(value) == b"null" else bytes(value) != b'""'
 
     def whole(self) -> dict[str, Raw]:
         for name, pieces in self.pieces.items():
             if len(pieces) > 1 or bytes(self.fields[name]) == b"null":
                 self.pieces[name] = [jsonio.whole("".join(pieces))]
                 self.fields[name] = Raw(jsonio.encode(self.pieces[name][0]))
-        return self.fields
+        return self.fields.written()
 
 
 class Details:

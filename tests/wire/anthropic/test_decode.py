@@ -90,6 +90,45 @@ def test_interleaved_thinking_keeps_each_signature():
     assert (call.args, other.args) == ("{}", "{}")
 
 
+COMPACTED = {"type": "compaction", "input_tokens": 100, "output_tokens": 83, "cache_read_input_tokens": 55096}
+ADVISED = {"type": "advisor_message", "model": "other", "input_tokens": 50, "output_tokens": 7}
+ANSWERED = {"type": "message", "input_tokens": 181, "output_tokens": 8, "cache_read_input_tokens": 0}
+
+
+@pytest.mark.parametrize(
+    ("iterations", "expected"),
+    [
+        ([ANSWERED], (181, 0, None, 8)),
+        ([COMPACTED, ANSWERED], (281, 55096, None, 91)),
+        ([COMPACTED, ANSWERED, COMPACTED, ANSWERED], (381, 110192, None, 174)),
+        ([ANSWERED, ADVISED, ANSWERED], (231, 0, None, 15)),
+        ([{**ANSWERED, "model": "a"}, {**ANSWERED, "type": "fallback_message"}], (181, 0, None, 8)),
+        ([{**COMPACTED, "cache_creation_input_tokens": 4}], (281, 55096, 4, 91)),
+        ([{**COMPACTED, "input_tokens": "many"}, 7, {"type": ["compaction"]}], (181, 55096, None, 91)),
+        ("none", (181, 0, None, 8)),
+    ],
+)
+def test_usage_adds_iterations_that_the_totals_leave_out(iterations, expected):
+    totals = {"input_tokens": 181, "output_tokens": 8, "cache_read_input_tokens": 0}
+    usage = {**totals, "iterations": iterations}
+    streamed = stream(sse(start(usage={"input_tokens": 1, "output_tokens": 1}), *end(usage=usage)))
+    whole = read_whole(decoder(), json.dumps(message(usage=usage, stop_reason="end_turn")).encode())
+
+    for reply in (streamed, whole):
+        found = reply.usage
+        counts = (found.input_tokens, found.cache_read_tokens, found.cache_write_tokens, found.output_tokens)
+        assert counts == expected
+        assert json.loads(reply.raw_usage) == usage
+
+
+def test_usage_of_a_paused_compaction_counts_its_iteration():
+    """The totals are zero when the reply stops right after compaction."""
+    usage = {"input_tokens": 0, "output_tokens": 0, "iterations": [COMPACTED]}
+    reply = stream(sse(start(usage={}), *end(usage=usage)))
+
+    assert reply.usage == Usage(input_tokens=100, cache_read_tokens=55096, output_tokens=83)
+
+
 def test_usage_overwrites_key_by_key_and_buckets_do_not_overlap():
     """`message_delta` counts are cumulative; what it does not mention keeps its value."""
     reply = stream(STREAMS["redacted, interleaved"])
@@ -201,11 +240,11 @@ def test_unknown_delta_becomes_a_field_of_its_block():
     deltas = [
         text("a"),
         {"type": "glow_delta", "glow": 1.5},
-        {"type": "thinking_delta", "thinking": "x", "estimated_tokens": 5},
+        {"type": "text_delta", "text": "b", "estimated_tokens": 5},
     ]
     (said,) = stream(sse(start(), *block(0, {"type": "text", "text": ""}, *deltas), *end())).message.blocks
 
-    assert said == Text("a", extra='{"glow":1.5,"thinking":"x"}')
+    assert said == Text("ab", extra='{"glow":1.5}')
 
 
 def test_known_delta_with_an_unknown_field():
@@ -217,36 +256,62 @@ def test_known_delta_with_an_unknown_field():
 
 
 def test_every_known_delta_may_carry_an_unknown_field():
-    """Thoughts, arguments and a compaction's words too; a compaction for another block is kept beside it."""
+    """Thinking, arguments, and a compaction that came without content."""
     call = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
     odd = [
         *block(0, {"type": "thinking", "thinking": ""}, {**thought("a"), "x": 1}),
         *block(1, call, {**args("{}"), "x": 2}),
-        *block(2, {"type": "text", "text": ""}, {"type": "compaction_delta", "content": "c"}),
-        *block(3, {"type": "compaction", "content": None, "signature": "s"}),
+        *block(2, {"type": "compaction", "content": None, "signature": "s"}),
     ]
 
     assert stream(sse(start(), *odd, *end())).message.blocks == (
         Reasoning("a", extra='{"x":1}'),
         ToolUse("t", "f", "{}", extra='{"x":2}'),
-        Text("", extra='{"content":"c"}'),
         Marker("compaction", meta=AnthropicMeta("s"), extra='{"content":null}'),
     )
 
 
-def test_delta_in_the_wrong_block_is_not_mixed_in():
-    """Text that arrives for a thinking block is kept beside it, not inside."""
-    deltas = [thought("a"), text("b"), args("{"), {"type": "signature_delta", "signature": "s", "n": 1}]
-    (kept,) = stream(sse(start(), *block(0, {"type": "thinking", "thinking": ""}, *deltas), *end())).message.blocks
+CITED = {"type": "citations_delta", "citation": {"type": "page_location"}}
+COMPACTED_DELTA = {"type": "compaction_delta", "content": "c"}
+DELTAS = [text("a"), thought("a"), args('{"a":1}'), signature("s"), CITED, COMPACTED_DELTA]
+TAKEN = {
+    "text": ("text_delta", "citations_delta"),
+    "thinking": ("thinking_delta", "signature_delta"),
+    "tool_use": ("input_json_delta",),
+    "server_tool_use": ("input_json_delta",),
+    "web_search_tool_result": (),
+}
+STARTED = {
+    "text": {"type": "text", "text": ""},
+    "thinking": {"type": "thinking", "thinking": "", "signature": ""},
+    "tool_use": {"type": "tool_use", "id": "t", "name": "f", "input": {}},
+    "server_tool_use": {"type": "server_tool_use", "id": "t", "name": "web_search", "input": {}},
+    "web_search_tool_result": {"type": "web_search_tool_result", "tool_use_id": "t", "content": []},
+}
 
-    assert kept == Reasoning("a", meta=AnthropicMeta("s"), extra='{"text":"b","partial_json":"{","n":1}')
+
+@pytest.mark.parametrize("extra", [{}, {"n": 1}])
+@pytest.mark.parametrize("delta", DELTAS, ids=lambda delta: delta["type"])
+@pytest.mark.parametrize("kind", TAKEN)
+def test_delta_of_the_wrong_kind_is_a_loss(kind, delta, extra):
+    """It would become a field of the block, which Anthropic refuses when the block is sent back."""
+    plain = stream(sse(start(), *block(0, STARTED[kind]), *end()))
+    reply = stream(sse(start(), *block(0, STARTED[kind], {**delta, **extra}), *end()))
+
+    if delta["type"] in TAKEN[kind]:
+        assert reply.message.blocks != plain.message.blocks
+        assert not reply.losses
+    else:
+        assert reply.message.blocks == plain.message.blocks
+        assert [(loss.rule, loss.place) for loss in reply.losses] == [("misplaced-delta", "blocks[0]")]
+        assert delta["type"] in reply.losses[0].what
 
 
-def test_signature_for_a_block_that_takes_none_is_kept():
-    """A token is never dropped, wherever it turns up."""
-    (said,) = stream(sse(start(), *block(0, {"type": "text", "text": "x"}, signature("s")), *end())).message.blocks
+def test_delta_for_an_unknown_block_is_kept():
+    reply = stream(sse(start(), *block(0, {"type": "hologram"}, text("a")), *end()))
 
-    assert said == Text("x", extra='{"signature":"s"}')
+    assert reply.message.blocks[0].extra == '{"text":"a"}'
+    assert not reply.losses
 
 
 def test_orphans_are_recorded():

@@ -10,6 +10,8 @@ from tenuto.core.blocks import (
     Text,
     ToolUse,
 )
+from tenuto.core.events import ContentDone, ContentStart
+from tenuto.core.messages import UserMessage
 from tenuto.wire.chat.decode import ChatDecoder
 from tenuto.wire.chat.encode import verbatim
 from tenuto.wire.codec import read
@@ -23,6 +25,7 @@ from wire.chat.cases import (
     body,
     call,
     chunk,
+    only,
     said,
     sse,
     stream,
@@ -256,3 +259,115 @@ def test_minted_ids_are_the_same_for_the_same_bytes_and_differ_by_seed():
         return read(decoder, [STREAMS["function call"]]).message.blocks[0].id
 
     assert id_of("a") == id_of("a") != id_of("b")
+
+
+# --- payloads ---------------------------------------------------------------------------------------------------------
+
+FUNCTION = {"name": "weather", "arguments": '{"city": "Mexico City"}'}
+
+
+@pytest.mark.parametrize("custom", [{"input": "", "name": ""}, {}, None])
+def test_function_call_keeps_arguments_beside_an_empty_custom(custom):
+    message = said(None, tool_calls=[{"id": "a", "type": "function", "custom": custom, "function": FUNCTION}])
+    response = whole(body(message, "tool_calls"))
+    (block,) = response.message.blocks
+
+    assert (block.id, block.name, block.args, block.kind) == ("a", *FUNCTION.values(), "function")
+    assert back(response) == message
+    (sent_back,) = only(UserMessage("q"), response.message)[1]["tool_calls"]
+    assert sent_back["function"] == FUNCTION
+
+
+@pytest.mark.parametrize("function", [{"name": "", "arguments": ""}, None])
+def test_custom_call_keeps_input_beside_an_empty_function(function):
+    custom = {"name": "sql", "input": "select 1"}
+    message = said(None, tool_calls=[{"id": "a", "type": "custom", "function": function, "custom": custom}])
+    response = whole(body(message, "tool_calls"))
+    (block,) = response.message.blocks
+
+    assert (block.name, block.args, block.kind) == ("sql", "select 1", "custom")
+    assert back(response) == message
+
+
+def test_streamed_call_keeps_arguments_beside_an_empty_custom():
+    first = {"index": 0, "id": "a", "type": "function", "custom": {"name": ""}, "function": {"name": "f"}}
+    pieces = [
+        chunk({"tool_calls": [first]}),
+        *(
+            chunk({"tool_calls": [{"index": 0, "custom": {"input": ""}, "function": {"arguments": piece}}]})
+            for piece in ('{"a":', "1}")
+        ),
+    ]
+    (block,) = blocks(sse(CALLED, *pieces, chunk({}, "tool_calls")))
+
+    assert (block.name, block.args) == ("f", '{"a":1}')
+
+
+@pytest.mark.parametrize("other", [{"function": {"arguments": ""}}, {}])
+def test_streamed_custom_call_keeps_its_kind(other):
+    first = {"index": 0, "id": "a", "type": "custom", "custom": {"name": "sql"}, "function": {"name": ""}}
+    pieces = [{"index": 0, "custom": {"input": piece}, **other} for piece in ("select ", "1")]
+    frames = [chunk({"tool_calls": [piece]}) for piece in (first, *pieces)]
+    (block,) = blocks(sse(CALLED, *frames, chunk({}, "tool_calls")))
+
+    assert (block.name, block.args, block.kind) == ("sql", "select 1", "custom")
+
+
+# --- events -----------------------------------------------------------------------------------------------------------
+
+
+def told(*frames):
+    """The start and done events of every part, and the losses."""
+    decoder = ChatDecoder(target())
+    events = [*decoder.feed(sse(CALLED, *frames)), *decoder.finish()]
+    found = [event for event in events if isinstance(event, ContentStart | ContentDone)]
+    return found, events[-1].response.losses
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        pytest.param([call(0, "", name="f"), call(0, "", id="a"), call(0, "{}")], id="id later"),
+        pytest.param([call(0, None, id="a"), call(0, "", name="f"), call(0, "{}")], id="name later"),
+        pytest.param([call(0, "", name=""), call(0, "", id="a", name="f"), call(0, "{}")], id="both later"),
+        pytest.param([call(0, "", id="a"), call(0, "{}", name="f")], id="name with the arguments"),
+        pytest.param([call(None, "", id="a"), call(None, "{}", name="f")], id="no index"),
+    ],
+)
+def test_start_of_a_call_waits_for_id_and_name(pieces):
+    (start, done), losses = told(*pieces, chunk({}, "tool_calls"))
+
+    assert start == ContentStart(0, 0, ToolUse("a", "f", ""))
+    assert done == ContentDone(0, 0, ToolUse("a", "f", "{}"))
+    assert losses == ()
+
+
+def test_start_of_a_call_does_not_wait_after_its_arguments():
+    (start, done), _ = told(call(0, "{", name="f"), call(0, "}", id="a"), chunk({}, "tool_calls"))
+
+    assert (start.part.name, start.part.minted, done.part) == ("f", True, ToolUse("a", "f", "{}"))
+
+
+def test_calls_that_wait_keep_their_order():
+    first, second = call(0, "", name="f"), call(1, "{}", id="b", name="g")
+    found, _ = told(first, second, call(0, "{}", id="a"), chunk({}, "tool_calls"))
+
+    assert [(event.part_index, event.part.name) for event in found[:2]] == [(0, "f"), (1, "g")]
+    assert [event.part.id for event in found[2:]] == ["a", "b"]
+
+
+def test_call_that_gets_neither_id_nor_arguments_is_told_at_the_end():
+    (start, done), _ = told(call(0, "", name="f"), chunk({}, "tool_calls"))
+
+    assert (start.part.name, start.part.minted) == ("f", True)
+    assert (done.part.name, done.part.id, done.part.args) == ("f", start.part.id, "")
+
+
+@pytest.mark.parametrize("late", [call(None, "garbage"), call(0, "garbage")], ids=["no index", "index"])
+def test_late_piece_leaves_a_finished_call_alone(late):
+    found, losses = told(call(0, '{"a":1}', id="a", name="f"), chunk({}, "tool_calls"), late)
+
+    assert [type(event) for event in found] == [ContentStart, ContentDone]
+    assert found[-1].part == ToolUse("a", "f", '{"a":1}')
+    assert [(loss.rule, loss.place) for loss in losses] == [("late-piece", "choices[0].message.tool_calls")]
+    assert "garbage" in losses[0].what

@@ -12,6 +12,7 @@ from tenuto.core.blocks import (
 from tenuto.core.events import (
     Failure,
     MessageDelta,
+    MessageDone,
 )
 from tenuto.errors import BadRequest, ContextTooLong, IncompleteResponse, LLMError, ProtocolError, RateLimited
 from tenuto.wire.chat.decode import ChatDecoder
@@ -101,15 +102,70 @@ def test_an_empty_word_with_every_frame_ends_nothing():
     assert response.message.blocks == (Text("ab"),)
 
 
-def test_the_last_word_counts_and_what_comes_behind_it_is_read():
-    data = sse(FIRST, chunk({"content": "a"}, "stop"), chunk({"content": "b"}, "length"), chunk({"content": ""}))
+def test_finish_reason_that_changes_is_a_loss_and_the_last_counts():
     decoder = ChatDecoder(target())
-    told = [e for e in decoder.feed(data) if isinstance(e, MessageDelta)]
+    events = decoder.feed(sse(FIRST, chunk({"content": "a"}, "stop"), chunk({"content": ""}, "length")))
     response = decoder.finish()[-1].response
 
-    assert response.message.raw_stop == "length"
-    assert response.text == "ab"
-    assert told == [MessageDelta(0, "stop", "stop"), MessageDelta(0, "length", "length")]
+    assert (response.message.raw_stop, response.text) == ("length", "a")
+    assert [e for e in events if isinstance(e, MessageDelta)] == [
+        MessageDelta(0, "stop", "stop"),
+        MessageDelta(0, "length", "length"),
+    ]
+    assert [loss.rule for loss in response.losses] == ["changed-field"]
+
+
+LATE = {
+    "content": "b",
+    "reasoning_content": "b",
+    "reasoning": "b",
+    "reasoning_details": [{"type": "reasoning.text", "text": "b"}],
+    "tool_calls": [{"index": 0, "id": "b", "type": "function", "function": {"name": "b", "arguments": "{}"}}],
+    "function_call": {"name": "b", "arguments": "{}"},
+    "refusal": "b",
+    "audio": {"id": "b", "data": "AAAA"},
+    "images": [{"type": "image_url", "image_url": {"url": "https://b.example"}}],
+}
+
+
+@pytest.mark.parametrize("name", [*LATE, "content list", "content object"])
+@pytest.mark.parametrize("finish", [None, "stop"])
+def test_content_after_finish_reason_is_a_loss(name, finish):
+    field, _, form = name.partition(" ")
+    value = {"list": [{"type": "text", "text": "b"}], "object": {"b": 1}}.get(form, LATE[field])
+    decoder = ChatDecoder(target())
+    before = decoder.feed(sse(FIRST, text("a"), chunk({}, "stop"), done=False))
+    after = [*decoder.feed(sse(chunk({field: value}, finish), chunk({field: value}))), *decoder.finish()]
+    response = after[-1].response
+
+    assert isinstance(before[-1], MessageDelta)
+    assert [type(event) for event in after] == [MessageDone]
+    assert response.message.blocks == (Text("a"),)
+    (loss,) = response.losses
+    assert (loss.rule, loss.place) == ("after-the-end", f"choices[0].message.{field}")
+    assert "b" in loss.what
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [
+        {"role": "assistant", "content": "", "reasoning": None, "reasoning_details": []},
+        {"role": "assistant", "content": "", "token_id": 128009},
+        {"content": None, "tool_calls": None, "refusal": None, "function_call": {}},
+    ],
+)
+def test_empty_delta_after_finish_reason_is_no_loss(delta):
+    response = stream(sse(FIRST, text("a"), chunk({}, "stop"), chunk(delta, "stop"), chunk(delta)))
+
+    assert (response.text, response.losses) == ("a", ())
+
+
+def test_choice_may_go_on_after_another_has_finished():
+    frames = (chunk({"content": "a"}, index=0), chunk({}, "stop", index=0), chunk({"content": "b"}, index=1))
+    response = stream(sse(*frames, chunk({"content": "c"}, "stop", index=1)))
+
+    assert [choice.text for choice in response.choices] == ["a", "bc"]
+    assert response.losses == ()
 
 
 def test_a_word_that_comes_twice_is_told_once():

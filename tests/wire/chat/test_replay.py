@@ -29,10 +29,11 @@ from tenuto.core.messages import (
     UserMessage,
 )
 from tenuto.core.request import ChatRequest
-from tenuto.core.target import ChatSwitches
+from tenuto.core.target import ChatSwitches, Provider
 from tenuto.wire.chat.encode import encode, verbatim
 from tenuto.wire.chat.shapes import RESPONSE_ONLY
-from wire.chat.cases import STREAMS, back, body, only, said, sent, stream, target, whole
+from tenuto.wire.dialects import write
+from wire.chat.cases import FIRST, STREAMS, back, body, chunk, only, said, sent, sse, stream, target, text, whole
 
 HI = UserMessage("Hi")
 
@@ -360,3 +361,51 @@ def test_a_text_whose_own_field_was_written_by_hand_goes_out_as_it_was_written()
     wire = encode(ChatRequest(model="m", messages=(UserMessage((Text("a", extra='{"text":"b"}'),)),)), target())
 
     assert json.loads(wire.body)["messages"][0]["content"] == [{"type": "text", "text": "b"}]
+
+
+# --- content that is an object ----------------------------------------------------------------------------------------
+
+STRUCTURED = '{"title": "Apples are tasty", "n": 1.10, "half": "\\ud800"}'
+
+
+def structured(content=STRUCTURED):
+    return whole(body(said("@")).replace(b'"@"', content.encode()))
+
+
+def test_content_object_becomes_text():
+    response = structured()
+
+    assert response.message.blocks == (Text(STRUCTURED),)
+    assert (response.text, response.losses) == (STRUCTURED, ())
+
+
+@pytest.mark.parametrize("content", [STRUCTURED, "{}", '{"a":{"b":[]}}'])
+def test_content_object_goes_back_byte_for_byte(content):
+    message = structured(content).message
+    request = encode(ChatRequest(model="gpt-x", messages=(UserMessage("q"), message, UserMessage("go"))), target())
+
+    assert b'"content":' + content.encode() in jsonio.encode(verbatim(message))
+    assert b'"content":' + content.encode().replace(b"ud800", b"ufffd") in request.body
+
+
+def test_content_object_in_a_stream_goes_back_as_an_object():
+    response = stream(sse(FIRST, chunk({"content": {"a": 1}}), chunk({}, "stop")))
+
+    assert response.message.blocks == (Text('{"a": 1}'),)
+    assert back(response)["content"] == {"a": 1}
+
+
+def test_content_object_among_text_goes_back_as_text():
+    frames = (text("Here: "), chunk({"content": {"a": 1}}), text("."))
+    response = stream(sse(FIRST, *frames, chunk({}, "stop")))
+
+    assert response.text == back(response)["content"] == 'Here: {"a": 1}.'
+
+
+def test_content_object_goes_elsewhere_as_text():
+    message = structured('{"a":1}').message
+    there = replace(target(), provider=Provider("there", "openai-chat", ""), model="gpt-y")
+    wire = write(ChatRequest(model="gpt-y", messages=(UserMessage("q"), message, UserMessage("go"))), there)
+
+    assert json.loads(wire.body)["messages"][1]["content"] == '{"a":1}'
+    assert wire.losses == ()

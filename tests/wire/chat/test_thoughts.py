@@ -327,7 +327,7 @@ def test_unknown_elements_of_a_streamed_list_stay_in_their_place():
     assert [type(b) for b in blocks(sse(FIRST, *frames, chunk({}, "stop")))] == [Text, Opaque, Text]
 
 
-@pytest.mark.parametrize("content", [None, "", [], {"odd": 1}, 5])
+@pytest.mark.parametrize("content", [None, "", [], 5])
 def test_content_that_says_nothing_goes_back_as_it_came(content):
     response = whole(body(said(content)))
 
@@ -345,3 +345,16 @@ def test_a_thought_of_one_piece_goes_back_as_it_came(piece, more):
 
     assert back(streamed)["content"] == [element]
     assert back(whole(body(said([element]))))["content"] == [element]
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+def test_details_beside_a_text_field_keep_every_fragment(field):
+    def thought(piece):
+        return chunk({field: piece, "reasoning_details": [{"type": "reasoning.text", "index": 0, "text": piece}]})
+
+    pieces = ("The", " answer", " is", " 4.")
+    response = stream(sse(FIRST, *map(thought, pieces), text("4"), chunk({}, "stop")))
+    block = response.message.blocks[0]
+
+    assert (block.text, block.meta.field) == ("The answer is 4.", field)
+    assert json.loads(block.meta.details) == [{"type": "reasoning.text", "index": 0, "text": "The answer is 4."}]

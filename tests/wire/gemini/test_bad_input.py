@@ -190,3 +190,15 @@ def _plain(value):
     if isinstance(value, dict):
         return {name: _plain(held) for name, held in value.items() if held is not None}
     return [_plain(held) for held in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("index", [True, "7", 1.5, None])
+def test_citation_offset_that_is_no_number_is_left_out(index):
+    grounding = {
+        "groundingChunks": [{"web": {"uri": "https://a.example"}}],
+        "groundingSupports": [{"segment": {"endIndex": index, "text": "Hi"}, "groundingChunkIndices": [0]}],
+    }
+    response = stream(chunk(text("Hi"), reason="STOP", candidate={"groundingMetadata": grounding}))
+    (citation,) = response.message.blocks[0].citations
+
+    assert citation.end_index is None

@@ -259,3 +259,26 @@ def test_pieces_of_an_item_of_an_unknown_type_are_no_fault():
     assert not [loss for loss in partial.losses if loss.rule == "unassembled"]
     reader.feed(sse(done(0, {**new, "shape": "round"}), completed()))
     assert "round" in reader.finish()[-1].response.message.blocks[0].raw
+
+
+@pytest.mark.parametrize("index", [1001, 10**9, 2**62, 10**30])
+def test_summary_index_that_skips_far_is_a_protocol_error(index):
+    piece = {"type": "response.reasoning_summary_text.delta", "output_index": 0, "summary_index": index, "delta": "x"}
+    with pytest.raises(ProtocolError, match=f"{index}"):
+        stream(created(), piece)
+
+
+@pytest.mark.parametrize("kind", ["response.audio.delta", "response.audio.transcript.delta"])
+def test_speech_after_the_end_is_a_loss(kind):
+    speech = {"type": kind, "delta": "AAAA"}
+    heard = stream(created(), speech, completed(), speech)
+
+    assert len(heard.message.blocks) == 1
+    assert rules(heard) == ["late-piece"]
+
+
+@pytest.mark.parametrize("event", [done(1 << 31, message()), said(1 << 31, "x")])
+def test_output_index_out_of_range_is_a_protocol_error(event):
+    speech = {"type": "response.audio.transcript.delta", "delta": "x"}
+    with pytest.raises(ProtocolError, match="index 2147483648 is out of range"):
+        stream(created(), speech, event, completed())

@@ -12,7 +12,7 @@ from tenuto.cli.exits import Told, explained
 from tenuto.cli.screen import complain
 from tenuto.client.client import AsyncClient
 from tenuto.core.embedding import EmbedResponse
-from tenuto.errors import LLMError, MissingKey, TenutoError, UnsupportedModel
+from tenuto.errors import LLMError, MissingKey, TenutoError, UnknownProvider, UnsupportedModel
 
 __all__ = ["SIMULATED", "Asked", "asked", "check", "client", "complained", "defaults", "said", "told_of", "vector_of"]
 
@@ -58,8 +58,12 @@ def asked(ai: AsyncClient, kept: Kept | None, model: str | None, dimensions: int
 def _full_name(ai: AsyncClient, model: str) -> str:
     try:
         target = ai.target(model)
-    except LLMError as exc:
-        raise click.UsageError(f"{exc}, such as {next(iter(defaults().values()))} or {SIMULATED}") from None
+    except UnknownProvider as exc:
+        if not exc.bare:
+            raise
+        raise click.UsageError(
+            f"no provider in {model!r}: use provider/model, such as {next(iter(defaults().values()))} or {SIMULATED}"
+        ) from None
     return f"{target.provider.name}/{target.model}"
 
 

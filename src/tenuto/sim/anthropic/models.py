@@ -15,7 +15,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     """One family. `modes` are the values of `thinking.type` that it takes.
 
     `thinks` says whether it thinks unasked, `omits` whether its thoughts are then empty. `sampling` is `any`, `one` (not
-    temperature and top_p together) or `none`. `calm` families take thinking off only up to effort high. `reads` is a
+    temperature and top_p together) or `none`. `calm` families take no effort above high with thinking turned off. `reads` is a
     pattern of the families whose thoughts it can read; blocks of others are dropped. `bound` thoughts hold only behind
     the very prefix under which they came. `looks` says whether a picture must be of the type that it names.
     """
@@ -62,9 +62,11 @@ _4_6 = Model(
 )  # fmt: skip
 _ALWAYS = Model(modes=_modes("adaptive"), forces=False, bound=True)
 _FAMILIES: tuple[tuple[str, Model], ...] = (
+    ("claude-mythos-5-1", msgspec.structs.replace(_ALWAYS, bound=False)),
     ("claude-(?:fable|mythos)-5-[12]", _ALWAYS),
     ("claude-opus-5-5", msgspec.structs.replace(_ALWAYS, reads=_NOT_5_1)),
-    ("claude-sonnet-5-5", msgspec.structs.replace(_ALWAYS, modes=_modes("adaptive between_tools"), reads=_NOT_5_1)),
+    ("claude-sonnet-5-5",
+     msgspec.structs.replace(_ALWAYS, modes=_modes("adaptive between_tools"), calm=True, reads=_NOT_5_1)),
     ("claude-haiku-5-5", msgspec.structs.replace(_NEW, bound=True, calm=True, reads=".*haiku-5-5.*")),
     ("claude-opus-5", msgspec.structs.replace(_NEW, calm=True)),
     ("claude-sonnet-5", _NEW),
@@ -77,9 +79,9 @@ _FAMILIES: tuple[tuple[str, Model], ...] = (
     ("claude-(?:sonnet|haiku)-4-5", _ONE),
     ("claude-opus-4-1", _ONE),
     (r"claude-(?:opus|sonnet)-4(?:-0|(?!-\d\d?(?!\d)))|claude-3-7", _OLD),
-    (r"claude-(?:3|2|instant|v\d)", msgspec.structs.replace(_OLD, modes=_modes("disabled"), looks=False)),
+    (r"claude-(?:[123]|instant|v\d)", msgspec.structs.replace(_OLD, modes=_modes("disabled"), looks=False)),
     ("claude-", Model(modes=_modes("adaptive"), forces=False)),
-)
+)  # fmt: skip
 """The first that fits; a number that goes on is another model."""
 _COMPILED = tuple((re.compile(rf"(?:{pattern})(?!\d)"), model) for pattern, model in _FAMILIES)
 

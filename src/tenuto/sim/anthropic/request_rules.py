@@ -122,9 +122,9 @@ def thinking_may_be_always_on(opened: Opened) -> Found:
 
 @CHECKS.holds("ANT-PARAM-06")
 def effort_needs_thinking(opened: Opened) -> Found:
-    """Without thinking, some models take no effort above high."""
-    if opened.mode == "disabled" and opened.model.calm:
-        told = _UNSEEN.format('"thinking.type.disabled" with this effort')
+    """With thinking turned off, some models take no effort above high."""
+    if opened.mode in ("disabled", "between_tools") and opened.model.calm:
+        told = _UNSEEN.format(f'"thinking.type.{opened.mode}" with this effort')
         yield Broken("ANT-PARAM-06", says=told) if _effort(opened) in ("xhigh", "max") else None
 
 

@@ -20,8 +20,9 @@ __all__ = [
     "version",
 ]
 
-_IDLE = r"gpt-5\.(?:[1-4](?!-pro|-codex)|3-codex).*"
+_IDLE = r"gpt-5\.(?:1(?!-[a-z])|[2-4](?!-pro|-codex|-chat)|3-codex).*"
 """The reasoning models of OpenAI's that make no effort unless they are asked for one."""
+_REASONERS = r"(?:o\d|gpt-5(?!-chat|-search)|gpt-[6-9]|(?:gpt-)?chat-latest|(?:gpt-)?daybreak|gpt-rosalind|codex-mini|computer-use).*"
 _THINKING = {
     "deepseek": r"deepseek-(?:flash|pro|reasoner|r1|v4).*",
     "moonshot": r"kimi-(?:k2\.[6-9]|k[3-9]|k2-thinking|thinking).*",
@@ -31,7 +32,7 @@ _THINKING = {
     "xai": r"grok-(?:3-mini|[4-9](?!.*non-reasoning)|build|code).*",
     "mistral": r"magistral-.*",
     "groq": r".*(?:gpt-oss|qwen3|qwen-3|deepseek-r1|compound).*",
-    "openai": rf"(?!{_IDLE}$)(?:o\d|gpt-5(?!-chat)|gpt-[6-9]).*",
+    "openai": rf"(?!{_IDLE}$){_REASONERS}",
     "openrouter": r"(?:openai/(?:o\d|gpt-5|gpt-[6-9])|google/gemini-(?:2\.5-pro|[3-9])|deepseek/deepseek-(?:r1|v4)"
     r"|moonshotai/kimi-(?:k2\.[6-9]|k[3-9]|k2-thinking)|z-ai/glm-(?:4\.[5-9]|[5-9])|minimax/|x-ai/grok-4).*|.*:thinking",
 }
@@ -69,7 +70,7 @@ def family(model: str) -> str:
 
 def is_openai_reasoner(model: str) -> bool:
     """Tell whether it is one of OpenAI's reasoning models, whatever effort it makes unasked."""
-    return matches(r"(?:o\d|gpt-5(?!-chat|\.\d-chat)|gpt-[6-9]).*", model)
+    return matches(_REASONERS, model)
 
 
 def effort(model: str, body: dict[str, Any]) -> str:

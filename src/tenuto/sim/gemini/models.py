@@ -34,7 +34,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     `signs` tells whether a call without a signature is refused, taken, or nothing is ever signed; by one that `draws` it
     is taken in any case. `budget` is the range of `thinkingBudget`, `off` whether 0 is taken besides. `prefill` tells
-    whether the last content may be the model's.
+    whether the last content may be the model's. `window` 0 is not published.
     """
 
     generation: float = 3.0
@@ -79,11 +79,11 @@ def _of(model: str) -> Facts:
         draws="-image" in model,
         thinks=thinks,
         level=thinks and number >= 3,
-        minimal=not (number >= 4 or ("pro" in model and number < 3.5) or (number >= 3.7 and not lite)),
+        minimal=not (number >= 4 or ("pro" in model and number < 3.5) or number >= 3.7),
         budget=_budget(model, lite=lite) if number == 2.5 and thinks else None,
         off="pro" not in model,
         ids=number >= 3.5,
-        prefill=number < 3.5 or (number == 3.5 and not lite),
+        prefill=number < 3.5 or (number == 3.5 and not lite) or "tts" in model,
         window=_window(model),
         here=bool(_KNOWN.fullmatch(model)) and not _ELSEWHERE.fullmatch(model),
     )
@@ -92,12 +92,16 @@ def _of(model: str) -> Facts:
 def _budget(model: str, *, lite: bool) -> tuple[int, int]:
     if "pro" in model:
         return 128, 32_768
-    return (512 if lite else 1), 24_576
+    return (512 if lite else 0), 24_576
 
 
 def _window(model: str) -> int:
     if "tts" in model:
         return 8_192
+    if model.startswith("gemini-1.5"):
+        return 2_097_152 if "pro" in model else 1_048_576
+    if re.match(r"gemini-(?:1\.|exp|pro$|pro-vision|2\.5-computer-use)|learnlm", model):
+        return 0
     if "image" in model or "banana" in model:
         return 65_536 if "pro-image" in model or "2.5" in model else 131_072
     if model.startswith("gemma-"):

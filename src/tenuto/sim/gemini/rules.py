@@ -20,5 +20,5 @@ UNCHECKED = {
 
 @CHECKS.holds("GEM-PARAM-10")
 def _window(opened: Opened) -> Iterator[Broken | None]:
-    asked, limit = size(opened), opened.facts.window
+    asked, limit = size(opened), opened.facts.window or opened.request.style.window
     yield Broken("GEM-PARAM-10", {"n": asked, "max": limit}) if asked > limit else None

@@ -13,8 +13,8 @@ __all__ = ["Model", "exists", "model_of"]
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):
-    """A model. No efforts: any is taken. `sampling` says when temperature and its like are: with the effort `none` only,
-    or always, or never. `phased` messages say whether they are commentary or the answer; `all_turns` is what
+    """A model. No efforts: any is taken. `effort` is the default; None: none, or not published. `window` 0 is not
+    published either. `sampling` says when temperature and its like are: with the effort `none` only, or always, or never. `phased` messages say whether they are commentary or the answer; `all_turns` is what
     `reasoning.context` is by default.
     """
 
@@ -29,11 +29,11 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _row(efforts: str, window: int, sampling: Literal["always", "none", "never"], phased: bool) -> Model:
+    """Return a model that reasons; the default effort is marked with `*`, if it is published."""
     words = efforts.split()
-    default = next((word for word in words if word.endswith("*")), words[-1])
     return Model(
         efforts=tuple(word.rstrip("*") for word in words),
-        effort=default.rstrip("*"),
+        effort=next((word.rstrip("*") for word in words if word.endswith("*")), None),
         sampling=sampling,
         phased=phased,
         window=window,
@@ -50,27 +50,33 @@ _DATE = r"(?:-\d{4}-\d{2}-\d{2})?"
 _OPENAI = [
     (re.compile(f"(?:{pattern}){_DATE}"), row)
     for pattern, row in (
-        (r"gpt-6-astra|gpt-6\.1-sol|gpt-6-(?:cyber|rosalind)", _ALWAYS),
-        (r"gpt-6(?:\.1)?(?:-(?:sol|terra|luna))?", _GPT_6),
-        (r"gpt-5\.6(?:-(?:sol|terra|luna|cyber))?", _GPT_6),
-        (r"gpt-5\.[245]-pro", _row("medium high* xhigh", 1_050_000, "never", True)),
+        (r"gpt-6-astra|gpt-6\.1-sol", _ALWAYS),
+        (r"gpt-6-(?:sol|luna)|gpt-6\.1-terra|gpt-5\.6(?:-(?:sol|terra|luna))?|(?:gpt-)?daybreak-blue-latest", _GPT_6),
+        (r"gpt-5\.6-cyber|(?:gpt-)?daybreak-red-latest", msgspec.structs.replace(_GPT_6, window=400_000)),
+        (r"gpt-6-(?:cyber|rosalind)|gpt-rosalind-(?:research|discovery)|gpt-5\.5-cyber(?:-preview)?",
+         msgspec.structs.replace(_ALWAYS, window=0)),
+        (r"gpt-5\.[45]-pro", _row("medium high xhigh", 1_050_000, "never", True)),
+        (r"gpt-5\.2-pro", _row("medium high xhigh", 400_000, "never", True)),
         (r"gpt-5\.5", _row("none low medium* high xhigh", 1_050_000, "none", True)),
-        (r"gpt-5\.4(?:-(?:mini|nano))?", _row("none* low medium high xhigh", 1_050_000, "none", True)),
+        (r"gpt-5\.4", _row("none* low medium high xhigh", 1_050_000, "none", True)),
+        (r"gpt-5\.4-(?:mini|nano)", _row("none* low medium high xhigh", 400_000, "none", True)),
         (r"gpt-5\.3-codex", _row("none* low medium high xhigh", 400_000, "none", True)),
-        (r"gpt-5\.[123]-chat(?:-latest)?|gpt-chat-latest|chat-latest", _row("medium", 400_000, "never", False)),
+        (r"gpt-5\.[123]-chat(?:-latest)?", _row("medium*", 128_000, "never", False)),
+        (r"gpt-chat-latest|chat-latest", _row("medium*", 400_000, "never", False)),
         (r"gpt-5\.2", _row("none* low medium high xhigh", 400_000, "none", False)),
         (r"gpt-5\.1", _row("none* low medium high", 400_000, "none", False)),
-        (r"gpt-5\.[12]-codex(?:-(?:mini|max))?", _row("low medium* high xhigh", 400_000, "never", False)),
-        (r"gpt-5-codex", _row("low medium* high", 400_000, "never", False)),
-        (r"gpt-5-pro", _row("high", 400_000, "never", False)),
+        (r"gpt-5\.1-codex-max|gpt-5\.2-codex", _row("low medium* high xhigh", 400_000, "never", False)),
+        (r"gpt-5\.1-codex(?:-mini)?|gpt-5-codex", _row("low medium* high", 400_000, "never", False)),
+        (r"gpt-5-pro", _row("high*", 400_000, "never", False)),
         (r"gpt-5-chat(?:-latest)?", _OLD),
         (r"gpt-5(?:-(?:mini|nano))?", _row("minimal low medium* high", 400_000, "never", False)),
-        (r"(?:o[134]|o[34]-mini|o1-mini|o[13]-pro|o1-preview|o[34](?:-mini)?-deep-research)",
+        (r"(?:o[13]|o[34]-mini|o1-mini|o[13]-pro|o1-preview|o[34](?:-mini)?-deep-research|codex-mini-latest)",
          _row("low medium* high", 200_000, "never", False)),
         (r"gpt-4\.1(?:-(?:mini|nano))?", msgspec.structs.replace(_OLD, window=1_047_576)),
-        (r"gpt-4o(?:-mini)?(?:-(?:search|audio)-preview)?|chatgpt-4o-latest|gpt-4(?:-turbo)?|gpt-3\.5-turbo.*", _OLD),
-        (r"codex-mini-latest|computer-use-preview", Model(phased=False, window=200_000, all_turns=False)),
-        (r"(?:gpt-)?daybreak-(?:blue|red)-latest|gpt-rosalind-(?:research|discovery)|gpt-5\.5-cyber(?:-preview)?", _GPT_6),
+        (r"gpt-4o(?:-mini)?(?:-(?:search|audio)-preview)?|chatgpt-4o-latest|gpt-4-turbo", _OLD),
+        (r"gpt-4", msgspec.structs.replace(_OLD, window=8_192)),
+        (r"gpt-3\.5-turbo.*", msgspec.structs.replace(_OLD, window=16_385)),
+        (r"computer-use-preview", Model(effort=None, phased=False, window=8_192, all_turns=False)),
     )
 ]  # fmt: skip
 _XAI = [

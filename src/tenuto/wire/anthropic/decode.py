@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from tenuto.core import jsonio
-from tenuto.core.blocks import AnthropicMeta, Block, Marker, Reasoning, ServerToolUse, Text, ToolUse
+from tenuto.core.blocks import AnthropicMeta, Block, Citation, Marker, Opaque, Reasoning, ServerToolUse, Text, ToolUse
 from tenuto.core.events import (
     ArgumentsDelta,
     CitationDelta,
@@ -43,8 +43,9 @@ from tenuto.wire.anthropic.shapes import (
 )
 from tenuto.wire.anthropic.usage import usage_of
 from tenuto.wire.assembler import Slot
-from tenuto.wire.codec import Decoder, merge_fields
+from tenuto.wire.codec import Decoder
 from tenuto.wire.failures import failure
+from tenuto.wire.fields import MergedFields, merge_fields
 
 __all__ = ["AnthropicDecoder"]
 
@@ -77,12 +78,15 @@ class AnthropicDecoder(Decoder):
         self._parts = self.parts()
         self._open: dict[int, tuple[Slot, type | None]] = {}
         self._inputs: dict[int, str] = {}
+        self._cited: dict[int, list[Citation]] = {}
+        """Citations that came for open blocks, by the block's place: one tuple at the end, or the cost is quadratic."""
         self._id = ""
         self._model = ""
         self._raw_stop: str | None = None
         self._usage: Fields = {}
         self._counted: tuple[Usage | None, list[Loss]] | None = None
-        self._fields: Fields = {}
+        self._fields = MergedFields()
+        self._own_names: dict[int, tuple[Block, frozenset[str]]] = {}
 
     # --- the door of the dialect --------------------------------------------------------------------------------------
 
@@ -122,13 +126,15 @@ class AnthropicDecoder(Decoder):
 
     def response(self, *, partial: bool) -> ChatResponse:
         assembler = self._parts.assembler
+        for slot, _ in self._open.values():
+            self._cite(slot)
         blocks = assembler.unfinished() if partial else assembler.finalize()
         message = AssistantMessage(
             tuple(blocks),
             self._stop_reason(),
             self._raw_stop,
             self.origin(self._model),
-            jsonio.object_text(self._fields),
+            self._fields.text(),
             incomplete=partial,
         )
         return ChatResponse(
@@ -153,7 +159,9 @@ class AnthropicDecoder(Decoder):
         if kind == "error" or name == b"error":
             raise failure(data, provider=self.target.provider.name)
         read = self._frames.get(kind)
-        if read is None:
+        if self._stopped:
+            self._after_the_end(kind, fields, data)
+        elif read is None:
             self.lose("unknown-event", "stream", f"{kind or name.decode('utf-8', 'replace')}: {data[:200]!r}")
         elif self._begun or kind in ("message_start", "ping"):
             beside = [(name, fields[name]) for name in fields if name not in FRAMES.get(kind, fields)]
@@ -161,6 +169,11 @@ class AnthropicDecoder(Decoder):
             self._beside(kind, beside)
         else:
             raise ProtocolError(f"{kind} before message_start", provider=self.target.provider.name, frame=data)
+
+    def _after_the_end(self, kind: str, fields: Fields, data: bytes) -> None:
+        """Record a frame after `message_stop`. A ping, or a second bare `message_stop`, says nothing."""
+        if kind != "ping" and not (kind == "message_stop" and len(fields) == 1):
+            self.lose("after-the-end", "stream", f"{kind}: {data[:200]!r}")
 
     def _beside(self, kind: str, fields: list[tuple[str, Raw]]) -> None:
         """Keep what stands beside the message of its first and last frame; elsewhere a frame has no place for it."""
@@ -201,7 +214,7 @@ class AnthropicDecoder(Decoder):
                 self._begin(index, block)
                 self._end(index)
         self._take_stop(message)
-        self._fields = message
+        self._fields = MergedFields(message)
 
     def _on_block_start(self, fields: Fields) -> None:
         index = jsonio.typed(fields["index"], int)
@@ -244,6 +257,7 @@ class AnthropicDecoder(Decoder):
 
     def _end(self, index: int) -> None:
         slot, _ = self._open.pop(index)
+        self._cite(slot)
         given = self._inputs.pop(index, "")
         if given and not "".join(slot.pieces):
             self._parts.grow(slot, given, ArgumentsDelta(given))
@@ -291,25 +305,35 @@ class AnthropicDecoder(Decoder):
     # --- deltas -------------------------------------------------------------------------------------------------------
 
     def _misplaced(self, hot: BlockDelta) -> None:
+        """Take a delta of the hot path that its block does not take, or that has no open block."""
         raw = Raw(msgspec.json.encode(hot.delta))
-        if hot.index in self._open:
-            self._keep(self._open[hot.index][0], jsonio.members(raw))
-        else:
+        if self._stopped:
+            self.lose("after-the-end", "stream", f"content_block_delta: {jsonio.as_text(raw)[:200]}")
+        elif hot.index not in self._open:
             self.lose("orphan-delta", f"blocks[{hot.index}]", jsonio.as_text(raw)[:200])
+        else:
+            self._take_delta(hot.index, raw)
 
     def _on_block_delta(self, fields: Fields) -> None:
         index = jsonio.typed(fields["index"], int)
-        delta = jsonio.members(fields["delta"])
-        if index not in self._open:
-            self.lose("orphan-delta", f"blocks[{index}]", jsonio.as_text(fields["delta"])[:200])
-            return
-        slot = self._open[index][0]
-        kind = jsonio.text_of(delta.pop("type", None))
-        read = self._deltas.get(kind)
-        if read is not None:
-            read(self, slot, delta)
+        if index in self._open:
+            self._take_delta(index, fields["delta"])
         else:
-            self._strangely("unknown-delta", f"blocks[{index}]", kind, fields["delta"])
+            self.lose("orphan-delta", f"blocks[{index}]", jsonio.as_text(fields["delta"])[:200])
+
+    def _take_delta(self, index: int, raw: Raw) -> None:
+        """Give a delta to its block. One for another type of block is a `Loss`: sent back, its field is refused."""
+        slot = self._open[index][0]
+        delta = jsonio.members(raw)
+        kind = jsonio.text_of(delta.pop("type", None))
+        read, takers = self._deltas.get(kind, (None, ()))
+        if read is None:
+            self._strangely("unknown-delta", f"blocks[{index}]", kind, raw)
+        elif isinstance(slot.block, takers):
+            read(self, slot, delta)
+        elif not isinstance(slot.block, Marker | Opaque):  # nobody knows which deltas those take
+            self.lose("misplaced-delta", f"blocks[{index}]", jsonio.as_text(raw)[:200])
+            return
         self._keep(slot, delta)
 
     def _keep(self, slot: Slot, delta: Fields) -> None:
@@ -321,66 +345,70 @@ class AnthropicDecoder(Decoder):
         rest = {name: value for name, value in delta.items() if name not in STREAM_ONLY and name != "type"}
         if not rest:
             return
-        fields = jsonio.members(slot.block.extra) if slot.block.extra else {}
-        written, place = wire.write_block(slot.block), f"blocks[{slot.index}]"
-        for name in (written.keys() if isinstance(written, dict) else set()) & rest.keys() - fields.keys():
+        fields, place = slot.extra(), f"blocks[{slot.index}]"
+        for name in [name for name in rest if name in self._names_of(slot) and name not in fields]:
             self.lose("misplaced-delta", place, f"{name}: {jsonio.as_text(rest.pop(name))[:200]}")
-        for name, old in fields.items():
-            came = bytes(rest.get(name, b"null"))
-            if came not in (b"null", bytes(old)) and bytes(old) != b"null" and bytes(old)[:1] not in (b"{", b"["):
+        for name, value in rest.items():
+            old = fields.scalar(name)
+            if old is not None and old != _NULL and value not in (_NULL, old):
                 self.lose("replaced-field", place, f"{name}: {jsonio.as_text(old)[:200]}")
         merge_fields(fields, rest.items())
-        slot.block = msgspec.structs.replace(slot.block, extra=jsonio.object_text(fields))
+
+    def _names_of(self, slot: Slot) -> frozenset[str]:
+        """Return the wire names of a block's typed fields. They are cached: to write a block costs as much as its size."""
+        block, names = self._own_names.get(slot.index, (None, frozenset[str]()))
+        if block is not slot.block:
+            written = wire.write_block(msgspec.structs.replace(slot.block, extra=""))
+            names = frozenset(written) if isinstance(written, dict) else frozenset()
+            self._own_names[slot.index] = (slot.block, names)
+        return names
 
     def _on_text(self, slot: Slot, delta: Fields) -> None:
-        if isinstance(slot.block, Text):
-            piece = jsonio.text_of(delta.pop("text", None))
-            self._parts.grow(slot, piece, TextDelta(piece))
+        piece = jsonio.text_of(delta.pop("text", None))
+        self._parts.grow(slot, piece, TextDelta(piece))
 
     def _on_thinking(self, slot: Slot, delta: Fields) -> None:
-        if isinstance(slot.block, Reasoning):
-            piece = jsonio.text_of(delta.pop("thinking", None))
-            self._parts.grow(slot, piece, ThinkingDelta(piece))
+        piece = jsonio.text_of(delta.pop("thinking", None))
+        self._parts.grow(slot, piece, ThinkingDelta(piece))
 
     def _on_json(self, slot: Slot, delta: Fields) -> None:
-        if isinstance(slot.block, ToolUse | ServerToolUse):
-            piece = jsonio.text_of(delta.pop("partial_json", None))
-            self._parts.grow(slot, piece, ArgumentsDelta(piece))
+        piece = jsonio.text_of(delta.pop("partial_json", None))
+        self._parts.grow(slot, piece, ArgumentsDelta(piece))
 
     def _on_signature(self, slot: Slot, delta: Fields) -> None:
         signature = jsonio.text_of(delta.pop("signature", None))
-        if signature and isinstance(slot.block, Reasoning | Marker):
-            fields = jsonio.members(slot.block.extra) if slot.block.extra else {}
-            fields.pop("signature", None)  # the empty one that the start frame carried
-            if slot.block.meta not in (None, AnthropicMeta(signature)):
-                self.lose("signature-replaced", f"blocks[{slot.index}]", "a second signature came for one block")
-            slot.block = msgspec.structs.replace(
-                slot.block, meta=AnthropicMeta(signature), extra=jsonio.object_text(fields)
-            )
-            self._parts.tell(slot, SignatureDelta(signature))
-        elif signature:
-            delta["signature"] = Raw(jsonio.encode(signature))
+        if not signature:
+            return
+        slot.extra().pop("signature", None)  # the empty one that the start frame carried
+        if slot.block.meta not in (None, AnthropicMeta(signature)):
+            self.lose("signature-replaced", f"blocks[{slot.index}]", "a second signature came for one block")
+        slot.block = msgspec.structs.replace(slot.block, meta=AnthropicMeta(signature))
+        self._parts.tell(slot, SignatureDelta(signature))
 
     def _on_citation(self, slot: Slot, delta: Fields) -> None:
-        if isinstance(slot.block, Text) and "citation" in delta:
-            citation = wire.citation(delta.pop("citation"))
-            fields = jsonio.members(slot.block.extra) if slot.block.extra else {}
-            fields.pop("citations", None)  # the empty list or null that the start frame carried
-            slot.block = msgspec.structs.replace(
-                slot.block, citations=(*slot.block.citations, citation), extra=jsonio.object_text(fields)
-            )
-            self._parts.tell(slot, CitationDelta(citation))
+        if "citation" not in delta:
+            return
+        citation = wire.citation(delta.pop("citation"))
+        self._cited.setdefault(slot.index, []).append(citation)
+        self._parts.tell(slot, CitationDelta(citation))
+
+    def _cite(self, slot: Slot) -> None:
+        """Write the citations that came for a block into it."""
+        cited = self._cited.pop(slot.index, None)
+        if cited is None:
+            return
+        assert isinstance(slot.block, Text)
+        slot.extra().pop("citations", None)  # the empty list or null that the start frame carried
+        slot.block = msgspec.structs.replace(slot.block, citations=(*slot.block.citations, *cited))
 
     def _on_compaction(self, slot: Slot, delta: Fields) -> None:
-        if not isinstance(slot.block, Marker):
-            return
-        fields = jsonio.members(slot.block.extra) if slot.block.extra else {}
-        fields.update(delta)
+        assert isinstance(slot.block, Marker)
+        fields = {**slot.extra().written(), **delta}
         written = Raw(jsonio.encode({"type": slot.block.kind, **fields}))
         delta.clear()
         block = wire.read_block(written)
         if isinstance(block, Marker):
-            slot.block = block
+            slot.replace(block)
             if block.text:
                 self._parts.tell(slot, TextDelta(block.text))
 
@@ -408,11 +436,12 @@ class AnthropicDecoder(Decoder):
         "message_stop": _on_message_stop,
         "ping": lambda _, __: None,
     }
-    _deltas: ClassVar[dict[str, Callable[[AnthropicDecoder, Slot, Fields], None]]] = {
-        "text_delta": _on_text,
-        "thinking_delta": _on_thinking,
-        "input_json_delta": _on_json,
-        "signature_delta": _on_signature,
-        "citations_delta": _on_citation,
-        "compaction_delta": _on_compaction,
+    _deltas: ClassVar[dict[str, tuple[Callable[[AnthropicDecoder, Slot, Fields], None], tuple[type[Block], ...]]]] = {
+        "text_delta": (_on_text, (Text,)),
+        "thinking_delta": (_on_thinking, (Reasoning,)),
+        "input_json_delta": (_on_json, (ToolUse, ServerToolUse)),
+        "signature_delta": (_on_signature, (Reasoning, Marker)),
+        "citations_delta": (_on_citation, (Text,)),
+        "compaction_delta": (_on_compaction, (Marker,)),
     }
+    """How each delta is read, and the blocks that take it."""

@@ -51,7 +51,7 @@ def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) 
     messages = _Messages(draft)
     for at, message in enumerate(request.transcript):
         messages.take(message, f"messages[{at}]")
-    messages.speak_up()
+    messages.finish()
     system = messages.system(_format_notes(draft))
     write_options(draft)
     if system is not None:
@@ -129,6 +129,13 @@ class _Messages:
             case SystemMessage():
                 self._instruct(message, place)
 
+    def finish(self) -> None:
+        """Write what the last turn still lacks, and put the results of each user message first."""
+        self.speak_up()
+        for message in self.written:
+            if message["role"] == "user":
+                message["content"].sort(key=lambda part: not _is_result(part))
+
     def speak_up(self) -> None:
         """Let something stand for a turn in which the user says nothing: two turns of the assistant's are not one."""
         if self._unsaid:
@@ -172,12 +179,11 @@ class _Messages:
             self.speak_up()
         self._unsaid = ""
         if self.written and self.written[-1]["role"] == role:
-            content = self.written.pop()["content"] + content
-            self.places.pop()
-        if role == "user" and len(content) > 1:
-            content = [c for c in content if _is_result(c)] + [c for c in content if not _is_result(c)]
-        self.written.append({"role": role, "content": content})
-        self.places.append(place)
+            self.written[-1]["content"] += content
+            self.places[-1] = place
+        else:
+            self.written.append({"role": role, "content": content})
+            self.places.append(place)
 
     # --- what is said to the model ------------------------------------------------------------------------------------
 

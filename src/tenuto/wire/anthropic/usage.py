@@ -1,4 +1,4 @@
-"""What a reply used: Anthropic counts cached input apart already, and thinking as a part of the output."""
+"""Read Anthropic's usage: cached input has its own counts, and thinking is a part of the output."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from tenuto.core.target import Loss
 from tenuto.wire.counts import Count, count, less, plain, within
 
 __all__ = ["usage_of"]
+
+_NOT_IN_TOTALS = ("compaction", "advisor_message")
+"""Types of `iterations` whose tokens are billed, but not in the totals. The totals hold the `message` entries."""
 
 
 class _Details(msgspec.Struct, forbid_unknown_fields=True):
@@ -30,20 +33,28 @@ def usage_of(fields: dict[str, Raw]) -> tuple[Usage | None, list[Loss]]:
     if not fields:
         return None, []
     losses: list[Loss] = []
+    usage = _usage(fields, losses)
+    for entry in _objects(fields.get("iterations")):
+        if plain(entry.get("type")) in _NOT_IN_TOTALS:
+            usage += _usage(entry, losses)
+    return usage, losses
+
+
+def _usage(fields: dict[str, Raw], losses: list[Loss]) -> Usage:
+    """Read the counts of a usage object or of one of its iterations."""
     try:
         found = jsonio.decoder(_Counts).decode(msgspec.json.encode(fields))
     except (msgspec.DecodeError, UnicodeError):
         found = _loose(fields)
     details, output = found.output_tokens_details, found.output_tokens
     thought = within("reasoning_tokens", details.thinking_tokens, output, losses) if details is not None else None
-    usage = Usage(
+    return Usage(
         input_tokens=found.input_tokens,
         cache_read_tokens=found.cache_read_input_tokens,
         cache_write_tokens=found.cache_creation_input_tokens,
         output_tokens=less(output, thought),
         reasoning_tokens=thought,
     )
-    return usage, losses
 
 
 def _loose(fields: dict[str, Raw]) -> _Counts:
@@ -57,3 +68,10 @@ def _loose(fields: dict[str, Raw]) -> _Counts:
         count(plain(fields.get("output_tokens"))),
         _Details(count(plain(inner.get("thinking_tokens")))),
     )
+
+
+def _objects(listed: Raw | None) -> list[dict[str, Raw]]:
+    """Return the objects of a list; a value that is no list has none."""
+    if listed is None or bytes(listed)[:1] != b"[":
+        return []
+    return [jsonio.members(entry) for entry in jsonio.elements(listed) if bytes(entry)[:1] == b"{"]

@@ -15,7 +15,7 @@ from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Block, ChatMeta, Image, Opaque, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.messages import AssistantMessage
 from tenuto.wire.chat import chunks
-from tenuto.wire.draft import Draft, extra_fields
+from tenuto.wire.draft import Draft, extra_fields, raw_object
 from tenuto.wire.think_tags import retagged
 
 __all__ = ["assistant_object", "is_legacy", "verbatim"]
@@ -57,7 +57,7 @@ def verbatim(message: AssistantMessage) -> list[Any]:
     role = fields.pop("role", None)
     if role is not None:
         found = {} if bytes(role) == _MARK else {"role": role}
-    content = _content(message.blocks, listed=bytes(fields.get("content", b"")) == b"[]")
+    content = _content(message.blocks, bytes(fields.get("content", b"")))
     if content is not None:
         fields["content"] = content
     _put_reasoning(found, message.blocks)
@@ -83,8 +83,12 @@ def _raw(block: Opaque) -> Raw:
     return Raw(block.raw.encode("utf-8", "surrogatepass"))
 
 
-def _content(blocks: tuple[Block, ...], *, listed: bool) -> str | list[Any] | None:
-    """Join what stands in the content: a text, or a list where one came or a text cannot hold it. None for nothing."""
+def _content(blocks: tuple[Block, ...], form: bytes) -> str | Raw | list[Any] | None:
+    """Join the blocks of the content. `form` is `[]` or `{}` if it came as a list or an object. None for nothing.
+
+    The content is a list if it came as one or if a text cannot hold it, an object if it came as one, and else a text.
+    """
+    listed = form == b"[]"
     found: list[str | Fields | Raw] = []
     for block in blocks:
         if isinstance(block, Text):
@@ -99,6 +103,8 @@ def _content(blocks: tuple[Block, ...], *, listed: bool) -> str | list[Any] | No
     texts = [part for part in found if isinstance(part, str)]
     if len(texts) < len(found):
         return [{"type": "text", "text": part} if isinstance(part, str) else part for part in found]
+    if form == b"{}" and len(texts) == 1 and (raw := raw_object(texts[0])) is not None:
+        return raw
     return "".join(texts) if found else None
 
 
@@ -234,7 +240,7 @@ def assistant_object(message: AssistantMessage, draft: Draft, place: str) -> Fie
         )
     fields = extra_fields(message.extra)
     found: Fields = {"role": "assistant"}
-    content = _content(blocks, listed="content" in fields and bytes(fields["content"]) == b"[]")
+    content = _content(blocks, bytes(fields.get("content", b"")))
     found["content"] = content or (None if sending.switches.null_content else "")
     _send_reasoning(found, blocks, sending)
     _put_calls(found, blocks, _call_strict)

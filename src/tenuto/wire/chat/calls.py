@@ -3,10 +3,14 @@
 Pieces are told apart by their `index`. Servers differ: some repeat the id and the name with every piece, some leave the
 index off, some give every call the index 0, some send whole calls, some send arguments as an object or as null. A call
 stays open until its choice ends, whatever the word that ends it.
+
+The start of a call is told when its id and its name are known, or with the first piece of its arguments. If an id or a
+name comes after that, only the end of the call has it.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
@@ -19,7 +23,8 @@ from tenuto.core.events import ArgumentsDelta
 from tenuto.core.target import Loss
 from tenuto.wire.assembler import Slot
 from tenuto.wire.chat.shapes import CallPiece
-from tenuto.wire.codec import Parts, merge_fields
+from tenuto.wire.codec import Parts
+from tenuto.wire.fields import MergedFields, merge_fields
 
 __all__ = ["CallDraft", "Calls"]
 
@@ -28,21 +33,27 @@ _NULL = Raw(b"null")
 _OBJECT = Raw(b"{}")
 _TEXT = Raw(b'""')
 _EMPTY = (b"null", b'""')
+_OBJECTS = ("function", "custom")
+"""The inner objects of a call. A host may send both: the call's `type` says which one counts."""
 
 
 class CallDraft:
-    """One call on its way. `slot` is None until it is certain to be a call of a kind that can be read."""
+    """One call on its way. `slot` is None until its start is told.
 
-    __slots__ = ("args", "at", "fields", "id", "name", "payload", "rest", "slot")
+    `is_held` is set while a call that can be read waits for its id or its name.
+    """
+
+    __slots__ = ("args", "at", "fields", "id", "is_held", "name", "payload", "rest", "slot")
 
     def __init__(self, at: int) -> None:
         self.at = at
         self.slot: Slot | None = None
+        self.is_held = False
         self.id = ""
         self.name = ""
         self.payload = "function"
-        self.fields: Fields = {}
-        self.rest: Fields = {}
+        self.fields = MergedFields()
+        self.rest = MergedFields()
         self.args: Raw | None = None
 
     @property
@@ -61,15 +72,20 @@ class CallDraft:
             self.slot.pieces.append(piece)
         self.args = _TEXT
 
-    def take(self, payload: Fields, parts: Parts) -> None:
-        """Take the fields of the inner object: a name counts once, arguments grow."""
+    def take(self, payload: Fields, parts: Parts) -> Raw | None:
+        """Take the fields of the inner object, of which a name counts once; return the arguments."""
         name = payload.pop("name", None)
         args = payload.pop(self.word, None)
         merge_fields(self.rest, payload.items())
         if name is not None:
             self._call_it(name, parts)
-        if args is not None:
-            self._grow(args, parts)
+        return args
+
+    def can_start(self, args: Raw | None) -> bool:
+        """Tell whether the start can be told: id and name are known, or `args` are the first of the arguments."""
+        if args is not None and bytes(args) not in _EMPTY:
+            return True
+        return bool(self.name and (self.id or self.payload == "function_call"))
 
     def _call_it(self, raw: Raw, parts: Parts) -> None:
         name = jsonio.text_of(raw)
@@ -82,7 +98,8 @@ class CallDraft:
         elif name not in ("", self.name):
             parts.losses.append(Loss("renamed-call", f"choices[{parts.choice}]", f"{self.name} came again as {name}"))
 
-    def _grow(self, raw: Raw, parts: Parts) -> None:
+    def take_args(self, raw: Raw, parts: Parts) -> None:
+        """Take arguments, or a piece of them, and tell of them."""
         sign = bytes(raw)[:1]
         if sign == b"n":
             self.args = self.args or raw
@@ -103,7 +120,7 @@ class CallDraft:
     def finished(self, minted: str) -> ToolUse:
         """Return the whole call, with whatever cannot be told from its typed fields in `extra`."""
         assert self.slot is not None
-        rest, extra = dict(self.rest), dict(self.fields)
+        rest, extra = self.rest.written(), self.fields.written()
         sign = bytes(self.args)[:1] if self.args is not None else b""
         if sign == b"n":
             rest[self.word] = _NULL
@@ -135,8 +152,9 @@ class Calls:
         self._parts = parts
         self._mint = mint
         self._before = before
-        self._all: list[CallDraft] = []
+        self.count = 0
         self._open: list[CallDraft] = []
+        self._held: deque[CallDraft] | None = None  # an empty deque takes 760 bytes, and few replies need one
         self._legacy: CallDraft | None = None
         self.by_index: dict[int | bytes, CallDraft] = {}
         self._by_pair: dict[tuple[int | bytes | None, str], CallDraft] = {}
@@ -154,11 +172,15 @@ class Calls:
         key = None if whole else _key(fields.pop("index", None))
         raw_id = fields.pop("id", None)
         id = jsonio.text_of(raw_id)
-        payload = "custom" if "custom" in fields else "function"
-        inner = jsonio.members(fields.pop(payload)) if bytes(fields.get(payload, b""))[:1] == b"{" else None
-        draft = None if whole else self._find(key, id, "" if inner is None else jsonio.text_of(inner.get("name")))
+        inner = {name: jsonio.members(fields[name]) for name in _OBJECTS if bytes(fields.get(name, b""))[:1] == b"{"}
+        payload = "custom" if "custom" in inner else "function"
+        if len(inner) > 1 and bytes(fields.get("type", b"")) != b'"custom"':
+            payload = "function"
+        draft = None if whole else self._find(key, id, jsonio.text_of(inner.get(payload, {}).get("name")))
         if draft is None:
             draft = self._new()
+        elif draft.payload in inner and (draft.is_held or draft.slot is not None):
+            payload = draft.payload
         if key is not None:
             self.by_index[key] = draft
         if raw_id is not None and not id and not draft.id:
@@ -167,15 +189,17 @@ class Calls:
             draft.id = draft.id or id
             draft.fields.pop("id", None)
             self._by_pair[key, id] = draft
-        merge_fields(draft.fields, fields.items())
-        if inner is not None:
+        if payload in inner:
+            del fields[payload]
             draft.payload = payload
-            self._begin(draft, inner)
+        merge_fields(draft.fields, fields.items())
+        if payload in inner:
+            self._fill(draft, inner[payload], whole=whole)
 
     def _find(self, key: int | bytes | None, id: str, name: str) -> CallDraft | None:
         """Find the call that a piece belongs to; None for one that begins a call."""
         if key is None and not id:
-            last = self._all[-1] if self._all else None
+            last = self._open[-1] if self._open else None
             return None if last is not None and name and last.name else last
         if key is None:
             same = self._by_pair.get((None, id))
@@ -186,19 +210,29 @@ class Calls:
         return self._by_pair.get((key, id))
 
     def _new(self) -> CallDraft:
-        draft = CallDraft(len(self._all))
-        self._all.append(draft)
+        draft = CallDraft(self.count)
+        self.count += 1
         self._open.append(draft)
         return draft
 
-    def _begin(self, draft: CallDraft, inner: Fields) -> None:
-        if draft.slot is not None:
-            draft.take(inner, self._parts)
-            return
+    def _fill(self, draft: CallDraft, inner: Fields, *, whole: bool) -> None:
+        """Take the inner object of a call, or a piece of it; tell the start as soon as enough is known."""
+        args = draft.take(inner, self._parts)
+        if draft.slot is None and (whole or draft.can_start(args)):
+            self._start(draft)
+        elif draft.slot is None and not draft.is_held:
+            draft.is_held = True
+            self._held = self._held or deque()
+            self._held.append(draft)
+        if args is not None:
+            draft.take_args(args, self._parts)
+
+    def _start(self, draft: CallDraft) -> None:
+        """Tell the start of a call, after the starts of the calls before it: they keep their order."""
         self._before()
-        draft.name = jsonio.text_of(inner.get("name"))
-        draft.slot = self._parts.start(draft.block(self._mint(draft.at)))
-        draft.take(inner, self._parts)
+        while draft.slot is None:
+            first = self._held.popleft() if self._held else draft
+            first.slot = self._parts.start(first.block(self._mint(first.at)))
 
     def function_call(self, fields: Fields) -> bool:
         """Take a call of the older form, whole or a piece; tell whether there is one: an empty object is none."""
@@ -209,13 +243,15 @@ class Calls:
             draft = self._legacy = self._new()
             draft.payload = "function_call"
             draft.fields["type"] = Raw(b'"function"')
-        self._begin(draft, fields)
+        self._fill(draft, fields, whole=False)
         return True
 
     def close(self) -> None:
         """Finish every call that is open."""
         if not self._open:
             return
+        if self._held:
+            self._start(self._held[-1])
         opened, self._open, self._legacy = self._open, [], None
         self.by_index.clear()
         self._by_pair.clear()
@@ -231,7 +267,7 @@ class Calls:
 
     def _unread(self, draft: CallDraft) -> None:
         """A call without an object that could be read is kept as it is."""
-        fields = {**({"id": Raw(jsonio.encode(draft.id))} if draft.id else {}), **draft.fields}
+        fields = {**({"id": Raw(jsonio.encode(draft.id))} if draft.id else {}), **draft.fields.written()}
         self._before()
         self._parts.add(Opaque("openai-chat", jsonio.as_text(jsonio.encode(fields)), extra='{"in":"tool_calls"}'))
 

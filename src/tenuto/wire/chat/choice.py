@@ -35,7 +35,8 @@ from tenuto.wire.chat import chunks
 from tenuto.wire.chat.calls import Calls
 from tenuto.wire.chat.citations import from_annotations, from_sources
 from tenuto.wire.chat.shapes import STOP_REASONS
-from tenuto.wire.codec import Parts, merge_fields
+from tenuto.wire.codec import Parts
+from tenuto.wire.fields import MergedFields, merge_fields
 from tenuto.wire.reasoning import Details
 from tenuto.wire.think_tags import ThinkTags
 
@@ -45,21 +46,26 @@ Fields: TypeAlias = dict[str, Raw]
 _REASONING = ("reasoning_content", "reasoning")
 _THOUGHTS = frozenset((*_REASONING, "reasoning_details"))
 _NULL = b"null"
+_EMPTY = (_NULL, b'""', b"[]")
+_CALLS = ("tool_calls", "function_call")
+_CONTENT = ("content", *_REASONING, "reasoning_details", *_CALLS, "refusal", "audio", "images")
+"""The fields of a delta that become blocks."""
 _LIST = Raw(b"[]")
+_OBJECT = Raw(b"{}")
 
 
 class ChoiceState:
     """What has come of one choice. `sources` are the fields beside the choices, where some hosts put citations."""
 
-    def __init__(self, parts: Parts, sources: Fields, mint: Callable[[int], str]) -> None:
+    def __init__(self, parts: Parts, sources: Mapping[str, Raw], mint: Callable[[int], str]) -> None:
         self.parts = parts
         self.index = parts.choice
         self.thought: Slot | None = None
         self.field = ""
         self.said: Slot | None = None
         self.calls = Calls(parts, mint, self._hush)
-        self.fields: Fields = {}
-        self.beside: Fields = {}
+        self.fields = MergedFields()
+        self.beside = MergedFields()
         self.raw_stop: str | None = None
         self.finished = False
         self.nulls: tuple[object, ...] = ()
@@ -70,15 +76,15 @@ class ChoiceState:
         self._chunk = chunks.ChunkDraft()
         self._copies: dict[str, list[str]] = {}
         self._refusal: Slot | None = None
-        self._refused = False
         self._audio: Slot | None = None
-        self._heard: Fields = {}
+        self._heard = MergedFields()
         self._transcript: list[str] = []
         self._annotations: list[Raw] = []
         self._cited = 0
         self._sourced = False
         self._logprobs: dict[str, list[Raw]] = {}
         self._held: set[str] = set()
+        self._late: tuple[str, ...] = ()
         self._spoken = False
         self._whole = False
 
@@ -87,6 +93,8 @@ class ChoiceState:
     def take(self, delta: Fields, *, whole: bool) -> None:
         """Take the fields of a delta, or of a whole message."""
         self._whole = whole
+        if self.finished:
+            self._drop_late(delta)
         self._take_role(delta.pop("role", None))
         if not _THOUGHTS.isdisjoint(delta):
             self._take_reasoning(delta)
@@ -96,6 +104,19 @@ class ChoiceState:
             if name in delta and not act(self, raw := delta.pop(name)):
                 self.note(name, raw)
         merge_fields(self.fields, delta.items())
+
+    def _drop_late(self, delta: Fields) -> None:
+        """Drop content that follows the finish reason, since its events would follow the end of the choice."""
+        for name in _CONTENT:
+            text = bytes(delta.get(name, b"null"))
+            if text in _EMPTY or (text == b"{}" and name != "content"):
+                continue
+            del delta[name]
+            if name not in self._late:
+                self._late += (name,)
+                rule = "late-piece" if name in _CALLS and self.calls.count else "after-the-end"
+                place, what = f"choices[{self.index}].message.{name}", text.decode("utf-8", "replace")[:200]
+                self.parts.losses.append(Loss(rule, place, what, "it came after the finish reason"))
 
     def _take_role(self, raw: Raw | None) -> None:
         """`assistant` goes without saying; a role that is missing from a whole message is remembered as null."""
@@ -142,6 +163,10 @@ class ChoiceState:
                 self.shape(raw)
         elif sign == b"[":
             self.listed(jsonio.elements(raw))
+        elif sign == b"{":  # a structured answer: its JSON text, which goes back as an object
+            self._settle()
+            self.shape(_OBJECT)
+            self._speak(jsonio.as_text(raw))
         else:
             self.shape(raw)
             if sign != b"n":
@@ -159,7 +184,7 @@ class ChoiceState:
         merge_fields(self.fields, ((name, raw),))
 
     def shape(self, raw: Raw) -> None:
-        """Remember that the content was null, empty or a list: a list outlives an empty text, and that outlives null."""
+        """Remember the form of the content. Precedence: a list or an object, then an empty text, then null."""
         old = bytes(self.fields.get("content", b""))
         if old in (b"", _NULL) or bytes(raw)[:1] not in (b"n", b'"'):
             self.fields["content"] = raw
@@ -183,7 +208,6 @@ class ChoiceState:
             if self._refusal is None:
                 self._hush()
                 self._refusal = self.parts.start(Refusal(""))
-                self._refused = True
                 self._held.add("refusal")
             self.parts.grow(self._refusal, text, TextDelta(text))
         return bool(text)
@@ -345,7 +369,7 @@ class ChoiceState:
             return
         for citation in citations:
             self.parts.tell(slot, CitationDelta(citation))
-        extra, self._chunk.said = jsonio.object_text(self._chunk.said), {}
+        extra, self._chunk.said = self._chunk.said.text(), MergedFields()
         self.parts.done(slot, msgspec.structs.replace(slot.joined(), citations=citations, extra=extra))
 
     def _citations(self) -> tuple[UrlCitation, ...]:
@@ -399,7 +423,7 @@ class ChoiceState:
 
     def _speech(self, block: Block) -> Block:
         """Speech with its id, words and expiry; what is null, empty or unknown stays in its extra fields."""
-        fields, self._heard = self._heard, {}
+        fields, self._heard = self._heard.written(), MergedFields()
         typed: dict[str, object] = {}
         if bytes(fields.get("id", _NULL)) not in (_NULL, b'""'):
             typed["id"] = jsonio.text_of(fields.pop("id"))
@@ -431,13 +455,13 @@ class ChoiceState:
     @property
     def stop_reason(self) -> StopReason | None:
         """Why the choice ended, in our words; a refusal counts as filtered, whatever the provider's word is."""
-        if self._refused:
+        if "refusal" in self._held:
             return "content_filter"
         return STOP_REASONS.get(self.raw_stop, "stop") if self.raw_stop else None
 
     def extra(self) -> str:
         """Return the fields of the message that no block holds, as the text of an object."""
-        fields = {name: value for name, value in self.fields.items() if name not in self._held}
+        fields = {name: value for name, value in self.fields.written().items() if name not in self._held}
         if self._spoken and bytes(fields.get("content", b"")) in (_NULL, b'""'):
             del fields["content"]
         if self._annotations:
@@ -448,7 +472,7 @@ class ChoiceState:
 
     def around(self) -> str:
         """Return the fields beside the message, as the text of an object."""
-        fields = dict(self.beside)
+        fields = self.beside.written()
         if self._logprobs:
             lists = {name: Raw(jsonio.encode(found)) for name, found in self._logprobs.items()}
             rest = jsonio.members(fields["logprobs"]) if bytes(fields["logprobs"])[:1] == b"{" else {}

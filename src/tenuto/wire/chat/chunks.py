@@ -10,8 +10,8 @@ from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import ChatMeta, Image, Opaque, Reasoning
-from tenuto.wire.codec import merge_fields
 from tenuto.wire.draft import extra_fields
+from tenuto.wire.fields import MergedFields, merge_fields
 
 __all__ = ["Chunk", "ChunkDraft", "image_object", "image_of", "read", "thinking_object"]
 
@@ -35,10 +35,10 @@ class Chunk(msgspec.Struct):
 class ChunkDraft:
     """What the open text and the open thought of a content list must remember beside their text."""
 
-    def __init__(self, said: Fields | None = None) -> None:
-        self.said: Fields = said or {}
+    def __init__(self, said: MergedFields | None = None) -> None:
+        self.said = MergedFields() if said is None else said
         self.signature = ""
-        self._fields: Fields = {}
+        self._fields = MergedFields()
         self._inner: Raw | None = None
         self._parts: list[str | Raw] = []
         self._pieces = 0
@@ -57,8 +57,8 @@ class ChunkDraft:
         if inner is not None and self._pieces > 1:
             inner = self._joined(as_list=bytes(inner)[:1] == b"[")
         if inner is not None and jsonio.parse(inner) != _plain(_text(self._parts)):
-            return jsonio.object_text({**self._fields, "thinking": inner})
-        return jsonio.object_text(self._fields)
+            return jsonio.object_text({**self._fields.written(), "thinking": inner})
+        return self._fields.text()
 
     def _joined(self, *, as_list: bool) -> Raw:
         """Put a thought that came in pieces together: neighbouring texts are one."""

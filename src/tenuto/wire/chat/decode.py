@@ -30,8 +30,9 @@ from tenuto.errors import LLMError, ProtocolError
 from tenuto.wire.chat.choice import ChoiceState
 from tenuto.wire.chat.shapes import DONE, HOT, PADDING, ChunkDelta
 from tenuto.wire.chat.usage import usage_of
-from tenuto.wire.codec import Decoder, merge_fields, mint
+from tenuto.wire.codec import Decoder, mint
 from tenuto.wire.failures import failure
+from tenuto.wire.fields import MergedFields, merge_fields
 from tenuto.wire.think_tags import ThinkTags
 
 __all__ = ["ChatDecoder"]
@@ -55,7 +56,7 @@ class ChatDecoder(Decoder):
         self._states: dict[int, ChoiceState] = {}
         self._envelope: tuple[object, ...] | None = None
         self._created: int | None = None
-        self._fields: Fields = {}
+        self._fields = MergedFields()
         self._id = ""
         self._model = ""
         self._named = False
@@ -78,7 +79,7 @@ class ChatDecoder(Decoder):
         choice = chunk.choices[0]
         state = self._states.get(choice.index)
         beside = (choice.logprobs, choice.native_finish_reason)
-        if state is None or envelope != self._envelope or beside != state.nulls or not self._named:
+        if state is None or state.finished or envelope != self._envelope or beside != state.nulls or not self._named:
             self._cold(name, data, envelope)
             if (state := self._states.get(choice.index)) is not None:
                 state.nulls = beside
@@ -107,7 +108,8 @@ class ChatDecoder(Decoder):
         """Take a delta that fits, but is not just the next piece of open text."""
         thought = delta.reasoning_content
         slot = state.thought
-        if thought and slot is not None and state.field == "reasoning_content" and not delta.reasoning:
+        alone = not delta.reasoning and delta.reasoning_details is UNSET
+        if thought and alone and slot is not None and state.field == "reasoning_content":
             slot.pieces.append(thought)
             self.out.append(ContentDelta(state.index, slot.index, ThinkingDelta(thought)))
         elif thought is not UNSET or delta.reasoning is not UNSET or delta.reasoning_details is not UNSET:
@@ -195,7 +197,7 @@ class ChatDecoder(Decoder):
             tuple(self._choice(state, partial=partial) for _, state in sorted(self._states.items())),
             self._usage,
             jsonio.as_text(self._raw_usage) if self._raw_usage is not None else "",
-            jsonio.object_text(self._fields),
+            self._fields.text(),
             (*self.losses, *self._usage_losses),
         )
 
@@ -222,7 +224,7 @@ class ChatDecoder(Decoder):
         for name in PADDING:
             fields.pop(name, None)
         self._settle_created()
-        self._keep(self._fields, fields)
+        merge_fields(self._fields, fields.items())
         found = [jsonio.members(raw) for raw in jsonio.elements(choices)] if choices != _NULL else []
         if found or self._id:
             self._begin()
@@ -274,13 +276,6 @@ class ChatDecoder(Decoder):
             self._fields["created"] = Raw(jsonio.encode(self._created))
             self._created = None
 
-    @staticmethod
-    def _keep(kept: Fields, came: Fields) -> None:
-        if kept:
-            merge_fields(kept, ((name, raw) for name, raw in came.items() if kept.get(name) != raw))
-        else:
-            kept.update(came)
-
     def _count(self, usage: Raw | None, fields: Fields, choices: list[Fields]) -> None:
         """Take usage wherever it stands: beside the choices, in a host's own field, or inside a choice."""
         raw = usage if usage is not None and usage not in _NOTHING else _elsewhere(fields, choices)
@@ -312,7 +307,7 @@ class ChatDecoder(Decoder):
             state.probabilities(logprobs)
         delta = self._delta(choice, whole=whole)
         error = choice.get("error")
-        self._keep(state.beside, choice)
+        merge_fields(state.beside, choice.items())
         state.take(delta, whole=whole)
         if finish is not None and finish != _NULL:
             state.finish(finish)

@@ -17,8 +17,9 @@ from tenuto.core.events import ContentDelta, MessageDelta, MessageStart, TextDel
 from tenuto.core.messages import AssistantMessage, Usage
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.target import Loss, Target
-from tenuto.wire.codec import Decoder, merge_fields, mint
+from tenuto.wire.codec import Decoder, mint
 from tenuto.wire.failures import failure
+from tenuto.wire.fields import MergedFields, merge_fields
 from tenuto.wire.gemini.shapes import (
     CANDIDATE,
     CHUNK,
@@ -59,7 +60,8 @@ class GeminiDecoder(Decoder):
         self._usage = b""
         self._total = False
         self._counted: tuple[bytes, Usage | None, list[Loss]] = (self._usage, None, [])
-        self._fields: Fields = {}
+        self._fields = MergedFields()
+        self._blocked = False
 
     # --- the door of the dialect --------------------------------------------------------------------------------------
 
@@ -102,12 +104,11 @@ class GeminiDecoder(Decoder):
         return bool(self._turns) and all(turn.raw_stop is not None for turn in self._turns.values())
 
     def complete(self) -> bool:
-        blocked = self._blocked()
-        if not blocked and all(turn.raw_stop is None for turn in self._turns.values()):
+        if not self._blocked and all(turn.raw_stop is None for turn in self._turns.values()):
             return False
         for turn in self._turns.values() if self._turns else (self._turn(0),):
             turn.end()
-            if blocked and turn.raw_stop is None:
+            if self._blocked and turn.raw_stop is None:
                 turn.stop_reason = "content_filter"
                 self.out.append(MessageDelta(turn.index, turn.stop_reason, None))
         usage, _ = self._counts()
@@ -124,7 +125,7 @@ class GeminiDecoder(Decoder):
             tuple(self._choice(turn, partial=partial) for _, turn in sorted(self._turns.items())),
             usage,
             jsonio.as_text(self._usage) if self._usage else "",
-            jsonio.object_text(self._fields),
+            self._fields.text(),
             (*self.losses, *losses),
         )
 
@@ -138,7 +139,7 @@ class GeminiDecoder(Decoder):
             for item in jsonio.elements(data):
                 self._cold(bytes(item))
             return
-        held = self.object_of(data, ended=self._blocked() or any(t.raw_stop is not None for t in self._turns.values()))
+        held = self.object_of(data, ended=self._blocked or any(t.raw_stop is not None for t in self._turns.values()))
         if held is None:
             return
         fields = camel(held, CHUNK)
@@ -149,6 +150,7 @@ class GeminiDecoder(Decoder):
         candidates = fields.pop("candidates", _NULL)
         for item in jsonio.elements(candidates) if candidates != _NULL else ():
             self._on_candidate(camel(jsonio.members(item), CANDIDATE))
+        self._take_feedback(fields.get("promptFeedback", _NULL))
         merge_fields(self._fields, fields.items())
 
     def _begin(self, id: str, model: str) -> None:
@@ -170,12 +172,12 @@ class GeminiDecoder(Decoder):
         elif not self._total and usage != b"null":
             self._usage = usage
 
-    def _blocked(self) -> bool:
-        feedback = self._fields.get("promptFeedback")
-        if feedback is None or bytes(feedback)[:1] != b"{":
-            return False
-        held = jsonio.members(feedback)
-        return bytes(held.get("blockReason", held.get("block_reason", _NULL))) not in (b"null", b'""', b"0")
+    def _take_feedback(self, feedback: Raw) -> None:
+        """Note whether the prompt was blocked; null says nothing about it."""
+        held = jsonio.members(feedback) if bytes(feedback)[:1] == b"{" else {}
+        reason = bytes(held.get("blockReason", held.get("block_reason", _NULL)))
+        if reason != b"null":
+            self._blocked = reason not in (b'""', b"0")
 
     def _counts(self) -> tuple[Usage | None, list[Loss]]:
         """Read the usage object that counts, once."""
@@ -226,7 +228,7 @@ class GeminiDecoder(Decoder):
             turn.stop_reason,
             turn.raw_stop,
             self.origin(self._model),
-            jsonio.object_text(turn.fields),
+            turn.fields.text(),
             incomplete=partial,
         )
         return Choice(message, turn.index)

@@ -77,7 +77,10 @@ class _Contents:
         self.system: list[str] = []
         self._written: list[Wire] = []
         self._issued = Issued(draft.target)
-        self._own_calls: list[Wire] = []
+        self._own_calls: set[int] = set()
+        """The identities of the calls that the target made itself."""
+        self._answered: Wire | None = None
+        """The content that holds the last answers."""
         self._unsaid = False
         """Whether the user had a turn and nothing to say in it: then something must stand for it."""
 
@@ -124,7 +127,7 @@ class _Contents:
             self._written.append({"role": "user", "parts": [{"text": NOTHING}]})
             last = self._written[-1]
         self._unsaid = False
-        if last is not None and last["role"] == role and not _answers_calls(last):
+        if last is not None and last["role"] == role and last is not self._answered:
             last["parts"].extend(parts)
         else:
             self._written.append({"role": role, "parts": parts})
@@ -137,13 +140,12 @@ class _Contents:
         for at in range(start, len(self._written)):
             calls = (part for part in self._written[at]["parts"] if isinstance(part, dict) and "functionCall" in part)
             first = next(calls, None)
-            if first is not None and "thoughtSignature" not in first and not (only_foreign and self._is_own(first)):
+            if first is None or (only_foreign and id(first) in self._own_calls):
+                continue
+            if "thoughtSignature" not in first:
                 first["thoughtSignature"] = SKIP_SIGNATURE
                 name = first["functionCall"].get("name", "")
                 self._draft.lose("missing-signature", f"contents[{at}]", f"the call of {name} was not signed here")
-
-    def _is_own(self, call: Wire) -> bool:
-        return any(call is own for own in self._own_calls)
 
     # --- what is said to the model ------------------------------------------------------------------------------------
 
@@ -219,7 +221,8 @@ class _Contents:
         """Write the answers that have gathered, in the order of their calls."""
         if self._answers:
             self._answers.sort(key=lambda answer: answer[0])
-            self._written.append({"role": "user", "parts": [answer for _, answer in self._answers]})
+            self._answered = {"role": "user", "parts": [answer for _, answer in self._answers]}
+            self._written.append(self._answered)
             self._say("user", self._media)
             self._answers, self._media = [], []
 
@@ -236,7 +239,7 @@ class _Contents:
             if part is not None:
                 parts.append(part)
             if own and isinstance(part, dict) and "functionCall" in part:
-                self._own_calls.append(part)
+                self._own_calls.add(id(part))
         return parts
 
     def _block(self, block: Block, place: str, *, own: bool) -> Wire | Raw | None:
@@ -298,10 +301,6 @@ def _is_text(part: Content) -> TypeGuard[Text | Document]:
 def _speaks(content: Wire) -> bool:
     """Tell whether the user says something: a turn begins with a text, not with a picture alone."""
     return any(isinstance(part, dict) and part.get("text") for part in content["parts"])
-
-
-def _answers_calls(content: Wire) -> bool:
-    return any(isinstance(part, dict) and "functionResponse" in part for part in content["parts"])
 
 
 def _said(block: Text | Reasoning) -> Wire | Raw:

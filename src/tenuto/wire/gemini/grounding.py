@@ -75,7 +75,7 @@ def _text(segment: dict[str, Any]) -> str | None:
 def _number(segment: dict[str, Any], end: str) -> int | None:
     """Return an offset; the start is left out where it is 0."""
     found = segment.get(f"{end}Index", segment.get(f"{end}_index", 0 if end == "start" and segment else None))
-    return found if isinstance(found, int) else None
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
 def _home(segment: dict[str, Any], texts: Sequence[tuple[int, str]]) -> int:

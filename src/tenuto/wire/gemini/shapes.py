@@ -95,6 +95,8 @@ STOP_REASONS: dict[str, StopReason] = {
     "IMAGE_OTHER": "error",
     "NO_IMAGE": "error",
     "MODEL_ARMOR": "content_filter",
+    "ESCALATION": "content_filter",
+    "PUP_LIMITED_DISABLED": "content_filter",
 }
 """What each finish reason means. One that is not here counts as `stop`: the provider's own word stands beside it."""
 

@@ -45,7 +45,8 @@ from tenuto.core.events import (
 from tenuto.core.messages import StopReason
 from tenuto.core.target import Loss
 from tenuto.wire.assembler import GROWS, Slot
-from tenuto.wire.codec import Parts, merge_fields
+from tenuto.wire.codec import Parts
+from tenuto.wire.fields import MergedFields, merge_fields
 from tenuto.wire.gemini.arguments import PartialArgs
 from tenuto.wire.gemini.grounding import citations
 from tenuto.wire.gemini.parts import inner_of, read_part, signature_of
@@ -65,7 +66,7 @@ class _Call:
         self.slot = slot
         self.args = args
         self.meta: GeminiMeta | None = None
-        self.fields: Fields = {}
+        self.fields = MergedFields()
 
 
 class Turn:
@@ -79,7 +80,7 @@ class Turn:
         self.index = parts.choice
         self.slot: Slot | None = None
         self.kind: bool | UnsetType | None = None
-        self.fields: Fields = {}
+        self.fields = MergedFields()
         self.grounded = False
         self.raw_stop: str | None = None
         self.stop_reason: StopReason | None = None
@@ -286,7 +287,7 @@ def _called(call: _Call) -> ToolUse:
         args=call.args.text() if call.args.touched else "",
         no_args=not call.args.touched,
         meta=call.meta,
-        extra=jsonio.object_text(call.fields),
+        extra=call.fields.text(),
     )
 
 

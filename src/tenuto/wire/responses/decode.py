@@ -32,13 +32,16 @@ from tenuto.core.messages import AssistantMessage, StopReason, Usage
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.target import Target
 from tenuto.errors import LLMError, ProtocolError
-from tenuto.wire.codec import Decoder, merge_fields, mint
+from tenuto.wire.assembler import Slot
+from tenuto.wire.codec import Decoder, mint
 from tenuto.wire.failures import failure
+from tenuto.wire.fields import MergedFields, merge_fields
 from tenuto.wire.responses.items import DIALECT, citation_of
 from tenuto.wire.responses.output import Output, OutputItem
 from tenuto.wire.responses.shapes import (
     EVENT_FIELDS,
     INCOMPLETE,
+    MAX_INDEX,
     PIECES,
     PROGRESS,
     PROGRESS_FIELDS,
@@ -83,8 +86,10 @@ _OURS = ("id", "model", "output", "usage", "status")
 _PENDING = ("queued", "in_progress")
 _UNFINISHED = (*_PENDING, "cancelled")
 _NULL = Raw(b"null")
-_SPEECH = 1 << 31
-"""The place of speech, which has no output index: behind everything else."""
+_MAX_SKIPPED = 1000
+"""How many parts of reasoning an index may skip: each becomes an empty line."""
+_SPEECH = MAX_INDEX
+"""The index of speech, which has no output index: after every other."""
 
 
 class ResponsesDecoder(Decoder):
@@ -100,7 +105,7 @@ class ResponsesDecoder(Decoder):
         self._id = ""
         self._early = 0
         self._model = ""
-        self._fields: _Fields = {}
+        self._fields = MergedFields()
         self._usage: Usage | None = None
         self._raw_usage = ""
         self._status: str | None = None
@@ -135,6 +140,12 @@ class ResponsesDecoder(Decoder):
         if fields is None:
             return
         kind = jsonio.text_of(fields.get("type")) or name.decode("utf-8", "replace")
+        if self._ended_well and kind not in PROGRESS and kind != "error":
+            self.lose("after-the-end", kind, jsonio.as_text(data)[:200])
+        else:
+            self._dispatch(kind, fields, data)
+
+    def _dispatch(self, kind: str, fields: _Fields, data: bytes) -> None:
         handler = self._handlers.get(kind)
         if handler is not None:
             for strange in fields.keys() - EVENT_FIELDS:
@@ -175,6 +186,9 @@ class ResponsesDecoder(Decoder):
         return self._output.last() if index is None else index
 
     def _grow(self, piece: Piece) -> None:
+        if self._ended_well:
+            self.lose("after-the-end", f"output[{piece.output_index}]", piece.delta[:200])
+            return
         self._begin()
         kind, block = _GROWTH[type(piece)]
         item = self._items.get(piece.output_index) or self._output.open(piece.output_index, kind)
@@ -185,6 +199,8 @@ class ResponsesDecoder(Decoder):
         if kind == "reasoning":
             slot = self._output.part(item, 0, block)
             line = max(piece.summary_index, piece.content_index)
+            if line - item.line > _MAX_SKIPPED:
+                raise jsonio.JsonError(f"part {line} of reasoning follows part {item.line}")
             text = "\n" * (line - item.line) + text  # parts of reasoning are lines of one block
             item.line = max(line, item.line)
         else:
@@ -238,20 +254,24 @@ class ResponsesDecoder(Decoder):
 
     def _on_audio(self, fields: _Fields) -> None:
         text = jsonio.text_of(fields.get("delta"))
-        self._parts.grow(self._sound().slots[0], text, AudioDelta(text))
+        if (slot := self._sound(text)) is not None:
+            self._parts.grow(slot, text, AudioDelta(text))
 
     def _on_transcript(self, fields: _Fields) -> None:
         text = jsonio.text_of(fields.get("delta"))
-        self._transcript.append(text)
-        self._parts.tell(self._sound().slots[0], TranscriptDelta(text))
+        if (slot := self._sound(text)) is not None:
+            self._transcript.append(text)
+            self._parts.tell(slot, TranscriptDelta(text))
 
-    def _sound(self) -> OutputItem:
-        """Speech belongs to no item: it is a block of its own, and has no place in a request."""
+    def _sound(self, delta: str) -> Slot | None:
+        """Return the slot of the speech, which belongs to no item; None, with a loss, if the reply has ended."""
         if self._audio is None:
             self._begin()
             self._audio = self._output.open(_SPEECH, "audio")
-            self._output.part(self._audio, 0, Audio())
-        return self._audio
+        if self._audio.done:
+            self._strange("late-piece", "audio", delta.encode("utf-8", "replace"))
+            return None
+        return self._output.part(self._audio, 0, Audio())
 
     def _on_audio_done(self, fields: _Fields) -> None:
         """Speech and its words end by themselves, in either order: the end of the reply closes both."""
@@ -268,9 +288,6 @@ class ResponsesDecoder(Decoder):
         self._early = max(self._early, len(jsonio.elements(output)) if bytes(output)[:1] == b"[" else 0)
 
     def _on_end(self, fields: _Fields) -> None:
-        if self._ended_well:
-            self._strange("after-the-end", jsonio.text_of(fields["type"]), bytes(fields["response"]))
-            return
         self._end(jsonio.members(fields["response"]), jsonio.text_of(fields["type"]).removeprefix("response."))
 
     def body(self, data: bytes) -> None:
@@ -297,10 +314,7 @@ class ResponsesDecoder(Decoder):
         rest = response.copy()
         for name in _OURS:
             rest.pop(name, None)
-        if self._fields:
-            merge_fields(self._fields, rest.items())
-        else:
-            self._fields = rest
+        merge_fields(self._fields, rest.items())
         self._begin()
 
     def _end(self, response: _Fields, word: str | None) -> None:
@@ -374,7 +388,7 @@ class ResponsesDecoder(Decoder):
 
     def response(self, *, partial: bool) -> ChatResponse:
         """Assemble the reply. `incomplete_details` stands on the message, everything else beside it."""
-        beside = dict(self._fields)
+        beside = self._fields.written()
         details = beside.get("incomplete_details")
         extra: _Fields = {}
         if details is not None and details != _NULL:
@@ -424,4 +438,8 @@ class ResponsesDecoder(Decoder):
 
 def _number(value: Raw | None) -> int | None:
     found = jsonio.parse(value) if value is not None else None
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
+    if not isinstance(found, int) or isinstance(found, bool):
+        return None
+    if found >= MAX_INDEX:
+        raise jsonio.JsonError(f"index {found} is out of range")
+    return found

@@ -7,7 +7,8 @@ where its pieces said otherwise, the difference is a `Loss`.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -45,10 +46,6 @@ class OutputItem:
         self.blocks: list[Block] = []
         self.line = 0
         self.done = False
-
-    def named(self, fields: dict[str, Raw]) -> None:
-        """Take note of the ids by which the item may be known again."""
-        self.names |= _names(fields)
 
     def whole(self) -> Raw:
         """Write the item as far as it is known, without the ciphertext that only a finished item has."""
@@ -88,6 +85,7 @@ class Output:
 
     def __init__(self, parts: Parts, losses: list[Loss], mint: Callable[[int], str]) -> None:
         self.items: dict[int, OutputItem] = {}
+        self._by_name: dict[str, OutputItem] = {}
         self._order: list[OutputItem] = []
         self._parts = parts
         self._losses = losses
@@ -99,8 +97,20 @@ class Output:
 
     def find(self, name: Raw | None) -> int | None:
         """Return the index of the item that is known by this id."""
-        wanted = "" if name is None else bytes(name).decode("utf-8", "replace")
-        return next((index for index, item in self.items.items() if wanted in item.names), None)
+        item = None if name is None else self._by_name.get(bytes(name).decode("utf-8", "replace"))
+        return item.index if item is not None and self._is_current(item) else None
+
+    def _is_current(self, item: OutputItem) -> bool:
+        """Tell whether no later item has taken the index of this one."""
+        return self.items.get(item.index) is item
+
+    def _name(self, item: OutputItem, fields: dict[str, Raw]) -> None:
+        """Note the ids by which an item may be found again; of several items with one id, the first is found."""
+        for name in _names(fields) - item.names:
+            item.names.add(name)
+            known = self._by_name.get(name)
+            if known is None or not self._is_current(known):
+                self._by_name[name] = item
 
     def open(self, index: int, kind: str) -> OutputItem:
         """Return the unfinished item at `index`; begin one there if need be."""
@@ -116,7 +126,7 @@ class Output:
         item = self.open(index, type_of(fields))
         item.kind = type_of(fields) or item.kind
         item.head = fields
-        item.named(fields)
+        self._name(item, fields)
         if item.kind != "message" and 0 not in item.slots:
             block = emptied(self._read(item, raw, dict(fields))[0])
             # Its ciphertext may be another than the finished item's.
@@ -146,34 +156,48 @@ class Output:
         """Take from the repeated list what was not finished, each in its place."""
         held = [jsonio.members(raw) for raw in raws]
         kinds = [type_of(fields) for fields in held]
-        place = 0
+        first: list[OutputItem] = []
+        added = first
+        added_after: dict[OutputItem, list[OutputItem]] = {}
         for at, known in enumerate(self._known(held, kinds)):
             item = known or OutputItem(at, kinds[at])
             if known is None:
-                self._order.insert(place, item)
+                added.append(item)
+            else:
+                added = added_after[known] = []
             if item.done:
                 self._compare(item, held[at])
             else:
                 self._finish(item, raws[at], held[at])
-            place = self._order.index(item) + 1
+        order = self._order
+        self._order = first
+        for item in order:
+            self._order.append(item)
+            self._order += added_after.get(item, ())
 
     def _known(self, held: list[dict[str, Raw]], kinds: list[str]) -> list[OutputItem | None]:
         """Find each repeated item among those seen: by its ids, else by its place, else by its type, in order."""
         found: list[OutputItem | None] = [None] * len(held)
         if not self._order:
             return found
-        left = list(self._order)
-        tests: tuple[Callable[[int, OutputItem], bool], ...] = (
-            lambda at, item: bool(_names(held[at]) & item.names),
-            lambda at, item: item.index == at,
-            lambda _at, _item: True,
+        position = {item: at for at, item in enumerate(self._order)}
+        used: set[OutputItem] = set()
+        passes: tuple[tuple[Callable[[OutputItem], Iterable[object]], Callable[[int], Iterable[object]]], ...] = (
+            (lambda item: item.names, lambda at: _names(held[at])),
+            (lambda item: (item.index,), lambda at: (at,)),
+            (lambda _: (None,), lambda _: (None,)),
         )
-        for test in tests:
-            for at, kind in enumerate(kinds):
-                fits = (item for item in left if found[at] is None and item.kind == kind and test(at, item))
-                if (item := next(fits, None)) is not None:
-                    found[at] = item
-                    left.remove(item)
+        for keys_of_item, keys_at in passes:
+            seen: dict[tuple[str, object], deque[OutputItem]] = {}
+            for item in self._order:
+                for key in keys_of_item(item):
+                    seen.setdefault((item.kind, key), deque()).append(item)
+            for at in (at for at, item in enumerate(found) if item is None):
+                fits = (_first(seen.get((kinds[at], key)), used) for key in keys_at(at))
+                known = min((item for item in fits if item is not None), key=position.__getitem__, default=None)
+                if known is not None:
+                    found[at] = known
+                    used.add(known)
         return found
 
     def close(self) -> None:
@@ -215,7 +239,7 @@ class Output:
 
     def _finish(self, item: OutputItem, raw: Raw, fields: dict[str, Raw]) -> None:
         """Finish an item as `raw` says it; its `fields` are used up."""
-        item.named(fields)
+        self._name(item, fields)
         item.kind = type_of(fields) or item.kind
         item.final = dict(fields)
         if item.head:
@@ -252,6 +276,13 @@ class Output:
 
     def _lose(self, rule: str, item: OutputItem, what: str) -> None:
         self._losses.append(Loss(rule, f"output[{item.index}]", what))
+
+
+def _first(items: deque[OutputItem] | None, used: set[OutputItem]) -> OutputItem | None:
+    """Return the first item that is not used yet; those before it are removed."""
+    while items and items[0] in used:
+        items.popleft()
+    return items[0] if items else None
 
 
 def _matched(item: OutputItem, count: int) -> list[Slot | None]:

@@ -5,7 +5,7 @@ A reply is a list of items. A message holds parts, which become blocks of their 
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, TypeAlias
 
 import msgspec
 from msgspec import Raw
@@ -19,6 +19,7 @@ __all__ = [
     "HOSTED_CALLS",
     "INCOMPLETE",
     "INPUTS",
+    "MAX_INDEX",
     "MARKERS",
     "OUTPUTS",
     "PIECES",
@@ -38,6 +39,10 @@ __all__ = [
 ]
 
 
+MAX_INDEX = 1 << 31
+"""Indices of a response are smaller than this."""
+
+
 class Piece(msgspec.Struct, forbid_unknown_fields=True, tag_field="type", gc=False):
     """One delta. Its place is `output_index` and the index within the item; `item_id` may change from event to event.
 
@@ -47,7 +52,7 @@ class Piece(msgspec.Struct, forbid_unknown_fields=True, tag_field="type", gc=Fal
 
     tells: ClassVar[type[TextDelta | ThinkingDelta | ArgumentsDelta | CodeDelta]]
 
-    output_index: int
+    output_index: Annotated[int, msgspec.Meta(lt=MAX_INDEX)]
     delta: str
     content_index: int = 0
     summary_index: int = 0

@@ -156,8 +156,8 @@ class Turns:
         return not reasons or all(ids)
 
     def _calls_last(self, items: list[_Item], place: str) -> list[_Item]:
-        calls = [item for item in items if item.get("type") in CLIENT_CALLS]
-        others = [item for item in items if item.get("type") not in CLIENT_CALLS]
+        calls = [item for item in items if _kind(item) in CLIENT_CALLS]
+        others = [item for item in items if _kind(item) not in CLIENT_CALLS]
         if others + calls != items:
             self._draft.lose("calls-last", place, f"{len(calls)} calls moved behind the rest of their turn")
         return others + calls
@@ -183,10 +183,16 @@ def _response_only(kind: str) -> frozenset[str]:
 
 
 def _kind(item: _Item) -> str:
-    kind = item.get("type")
-    return jsonio.text_of(kind) if isinstance(kind, Raw) else str(kind or "")
+    return _string(item, "type")
 
 
 def _id(item: _Item) -> str:
-    id = item.get("id", "")
-    return id if isinstance(id, str) else jsonio.text_of(id)
+    return _string(item, "id")
+
+
+def _string(item: _Item, name: str) -> str:
+    """Return a field of an item; empty if it is absent or not a string. A received item may hold any JSON there."""
+    value = item.get(name)
+    if isinstance(value, Raw):
+        return jsonio.text_of(value) if bytes(value)[:1] == b'"' else ""
+    return value if isinstance(value, str) else ""

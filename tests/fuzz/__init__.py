@@ -1,0 +1,1 @@
+"""A fuzzer for the four dialects: it mutates recorded replies and checks what the codecs make of them."""
