@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import select
+import signal
+import subprocess
 import sys
+import time
 
 import msgspec
 import pytest
@@ -110,6 +114,47 @@ def test_what_is_left_in_the_background_is_ended_and_told(tmp_path):
 
     assert outcome.result.content.startswith("done\n[what it left in the background was ended")
     assert left(tmp_path) == []
+
+
+SENDS = """
+import asyncio, sys
+from tenuto import ToolCallView
+from tenuto.tools import Toolbox, builtin_tools
+
+tools = builtin_tools(sys.argv[1], names=["shell"], approval=False)
+asyncio.run(Toolbox(tools.values()).dispatch(ToolCallView("1", "shell", sys.argv[2])))
+"""
+
+
+def until(condition):
+    """Wait until this holds."""
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@needs_handles
+@pytest.mark.parametrize("trap", ["", "trap '' TERM HUP; "])
+def test_command_dies_when_its_process_is_killed(tmp_path, trap):
+    command = f"{trap}echo $$ >> ids; (echo $(exec sh -c 'echo $PPID') >> ids; sleep 300) & sleep 300"
+    arguments = json.dumps({"command": command})
+    with subprocess.Popen([sys.executable, "-c", SENDS, str(tmp_path), arguments]) as owner:
+        until(lambda: (tmp_path / "ids").exists() and len((tmp_path / "ids").read_text().split()) == 2)
+        owner.send_signal(signal.SIGKILL)
+
+    assert left(tmp_path) == []
+
+
+def test_background_job_outlives_its_command(tmp_path):
+    """Unless it could still write where the command wrote."""
+    os.mkfifo(tmp_path / "fifo")
+    outcome = shell(tmp_path, "(read line < fifo; echo $line > heard) > /dev/null 2>&1 &")
+    assert outcome.result.content == "[exit code 0]"
+    with (tmp_path / "fifo").open("w") as fifo:
+        fifo.write("hello\n")
+
+    until(lambda: (tmp_path / "heard").exists() and (tmp_path / "heard").read_text() == "hello\n")
 
 
 def test_a_model_may_shorten_the_time_but_not_lengthen_it(tmp_path):
