@@ -25,10 +25,13 @@
   x SchemaMismatch              the answer does not fit the schema
   x StoreError
     + SessionNotFound, SessionInUse, LeaseLost, StoreCorrupt
+    + InvalidSessionId          also a ValueError
+  x ClosedError                 a client, an agent or a stream that was closed is used; also a RuntimeError
   x LimitReached                a run stopped where it was told to stop
   x RunCancelled                a run was cancelled by `session.cancel()`
 
-A tool that fails is not an error here: it is a result that the model gets to read.
+A tool that fails is not an error here: it is a result that the model gets to read. Misuse (an unknown parameter, a value
+of the wrong type or out of range) raises `TypeError` or `ValueError`.
 """
 
 from __future__ import annotations
@@ -41,12 +44,14 @@ if TYPE_CHECKING:  # who only lists sessions, or is told that a file is not ther
 __all__ = [
     "AuthenticationFailed",
     "BadRequest",
+    "ClosedError",
     "ConnectionFailed",
     "ContextTooLong",
     "DuplicateToolStart",
     "FetchRefused",
     "IncompleteResponse",
     "InvalidArgsJson",
+    "InvalidSessionId",
     "LLMError",
     "LeaseLost",
     "LimitReached",
@@ -77,7 +82,18 @@ __all__ = [
 
 
 class TenutoError(Exception):
-    """The root of the tree."""
+    """The root of the tree. Errors copy and pickle without change, apart from cause, context and traceback."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Rebuild from class, arguments and attributes: constructors take other arguments than `args` holds."""
+        state = dict(vars(self))
+        if "__notes__" in state:
+            state["__notes__"] = list(state["__notes__"])
+        return _rebuilt, (type(self), self.args), state
+
+
+def _rebuilt(kind: type[TenutoError], args: tuple[object, ...]) -> TenutoError:
+    return kind.__new__(kind, *args)
 
 
 # --- what a provider said ---------------------------------------------------------------------------------------------
@@ -239,6 +255,10 @@ class LimitReached(TenutoError):
         self.limit = limit
 
 
+class ClosedError(TenutoError, RuntimeError):
+    """A client, an agent or a stream was used after it was closed."""
+
+
 class RunCancelled(TenutoError):
     """Somebody cancelled the run. What was said and done until then is kept, and the session goes on from there."""
 
@@ -307,6 +327,10 @@ class InvalidArgsJson(StreamAssemblyError):
 
 class StoreError(TenutoError):
     """Something about keeping a session failed."""
+
+
+class InvalidSessionId(StoreError, ValueError):
+    """The text is not a session id."""
 
 
 class SessionNotFound(StoreError):

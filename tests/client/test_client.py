@@ -14,6 +14,7 @@ from tenuto import AsyncClient, ChatRequest, LLMError, TenutoError, Timeouts, To
 from tenuto.core.events import ContentDelta, Failure, MessageDone, MessageStart
 from tenuto.errors import (
     AuthenticationFailed,
+    ClosedError,
     ConnectionFailed,
     IncompleteResponse,
     ProtocolError,
@@ -392,7 +393,7 @@ def test_a_closed_client_says_so():
         ai = AsyncClient(providers=[ROW], transport=ScriptedTransport())
         await ai.close()
         await ai.close()
-        with pytest.raises(RuntimeError, match="closed"):
+        with pytest.raises(ClosedError, match="closed"):
             await ai.chat("mine/m", "Hi")
 
     asyncio.run(main())

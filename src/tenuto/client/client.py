@@ -16,7 +16,7 @@ import msgspec
 
 from tenuto.client.door import Door
 from tenuto.client.options import Timeouts
-from tenuto.errors import ConnectionFailed
+from tenuto.errors import ClosedError, ConnectionFailed
 
 if TYPE_CHECKING:
     import asyncio
@@ -278,7 +278,7 @@ class AsyncClient:
 
     def _opened(self) -> Line:
         if self.closed:
-            raise RuntimeError("the client is closed")
+            raise ClosedError("the client is closed")
         if self._line is None:
             with loading():
                 importlib.import_module("tenuto.client.exchange")  # the first question needs it

@@ -16,7 +16,7 @@ from tenuto.core.events import ContentDelta, Event, MessageDone, TextDelta
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
 from tenuto.core.transcript import Transcript
-from tenuto.errors import LLMError, TenutoError
+from tenuto.errors import ClosedError, LLMError, TenutoError
 
 if TYPE_CHECKING:
     from tenuto.client.exchange import Question
@@ -206,7 +206,7 @@ class AsyncStream:
 
     def __aiter__(self) -> AsyncIterator[Event]:
         if self._closed:
-            raise TenutoError("the stream is closed")
+            raise ClosedError("the stream is closed")
         if self._events is None:
             self._call = self._start()
             self._events = self._call.events()
