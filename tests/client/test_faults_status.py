@@ -449,7 +449,7 @@ def test_body_where_a_stream_was_asked_for(dialect, kind):
             assert answer.text == "".join(pieces) == replies.TEXT
             assert answer.thinking == replies.THOUGHT
             assert answer.tool_calls[0].parse() == replies.ARGUMENTS
-            assert answer.usage.total == replies.INPUT_TOKENS + replies.OUTPUT_TOKENS
+            assert answer.usage.total_tokens == replies.INPUT_TOKENS + replies.OUTPUT_TOKENS
 
     asyncio.run(run())
 

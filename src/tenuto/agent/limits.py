@@ -107,7 +107,7 @@ class Spent:
     def _book(self, usage: Usage | None, cost: str) -> None:
         if usage is not None:
             self.usage += usage
-            self.tokens += usage.total or 0
+            self.tokens += usage.total_tokens or 0
         if cost:
             self.usd += Decimal(cost)
 

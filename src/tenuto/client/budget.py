@@ -98,7 +98,7 @@ class Budget:
         for used in meter.take():
             row, model = (used.origin.provider, used.origin.model) if used.origin else _named(request.model)
             usage = used.usage if used.whole else _at_least(used)
-            total = usage.total if usage is not None else None
+            total = usage.total_tokens if usage is not None else None
             price = cost(usage, row, model, self._today()) if usage is not None else None
             with self._lock:
                 self.tokens += total or 0
