@@ -18,7 +18,6 @@ from tenuto.client.pipeline import Middleware
 from tenuto.core.events import Event
 from tenuto.core.target import Provider
 from tenuto.store.protocol import Store
-from tenuto.tools.toolbox import AnyTool
 
 __all__ = ["AgentOptions"]
 
@@ -39,7 +38,7 @@ class AgentOptions(ModelParameters, total=False):
     """
 
     system: str
-    tools: Iterable[AnyTool]
+    tools: Iterable[object]
     name: str
     limits: Limits
     store: str | os.PathLike[str] | Store | None

@@ -156,7 +156,9 @@ class AsyncClient:
         return await ask(chat, request, kind, native=native, repairs=repairs)
 
     @overload
-    async def embed(self, request: EmbedRequest, /, *, timeout: float | Timeouts | None = ...) -> EmbedResponse: ...
+    async def embed(
+        self, request: EmbedRequest | Mapping[str, Any], /, *, timeout: float | Timeouts | None = ...
+    ) -> EmbedResponse: ...
     @overload
     async def embed(
         self,

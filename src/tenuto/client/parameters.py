@@ -11,13 +11,12 @@ from typing import Any, Literal, Protocol, TypeAlias, TypedDict
 from tenuto.client.http import Transport
 from tenuto.client.options import Timeouts
 from tenuto.client.pipeline import Middleware
-from tenuto.core.request import Effort, ResponseFormat, ServerTool, Thinking, ToolChoice, ToolDefinition
+from tenuto.core.request import CacheTime, Effort, ResponseFormat, ServerTool, Thinking, ToolChoice, ToolDefinition
 from tenuto.core.target import Dialect, Provider
 
 __all__ = [
     "ChatParameters",
     "ClientOptions",
-    "Defined",
     "Dispatcher",
     "Key",
     "ModelParameters",
@@ -40,14 +39,6 @@ class ProviderConfig(TypedDict, total=False):
     headers: dict[str, str]
 
 
-class Defined(Protocol):
-    """Anything that can be offered as a tool."""
-
-    @property
-    def definition(self) -> ToolDefinition | ServerTool:
-        """What the model is told of it."""
-
-
 class Dispatcher(Protocol):
     """Anything that holds several tools."""
 
@@ -55,8 +46,10 @@ class Dispatcher(Protocol):
         """What the model is told of them."""
 
 
-Tools: TypeAlias = "Iterable[ToolDefinition | ServerTool | Defined | Mapping[str, Any]] | Dispatcher"
-"""Tools as they may be given: definitions, `@tool` functions, plain dictionaries in the OpenAI shape, a dispatcher."""
+Tools: TypeAlias = "Iterable[object] | Dispatcher"
+"""Definitions, `@tool` functions, plain dictionaries in the OpenAI shape, or a dispatcher. They are checked at run time: type
+checkers infer `list[object]` for a list of functions with different parameters.
+"""
 
 
 class ModelParameters(TypedDict, total=False):
@@ -83,7 +76,7 @@ class ModelParameters(TypedDict, total=False):
     service_tier: str | None
     modalities: Iterable[str] | None
     audio: dict[str, Any] | None
-    cache: str | None
+    cache: CacheTime | None
     container: str | None
     metadata: dict[str, dict[str, Any]]
     extra_body: dict[str, Any]

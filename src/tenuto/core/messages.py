@@ -6,6 +6,7 @@ reply cost is billing, and stands on the response.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -190,10 +191,34 @@ def _view(block: ToolUse) -> ToolCallView:
 
 
 def user(*parts: str | Content) -> UserMessage:
-    """Make a user's message of strings and things to look at."""
+    """Make a user message of strings, images, audio and documents.
+
+    Raise `TypeError` for a part of another type, and `ValueError` for data that is not base64.
+    """
     if len(parts) == 1 and isinstance(parts[0], str):
         return UserMessage(parts[0])
-    return UserMessage(tuple(Text(part) if isinstance(part, str) else part for part in parts))
+    message = UserMessage(tuple(Text(part) if isinstance(part, str) else part for part in parts))
+    check_parts(message)
+    return message
+
+
+_BASE64 = re.compile(r"[A-Za-z0-9+/_\s-]*={0,2}\s*")
+_LOOKED_AT = 256
+
+
+def check_parts(message: UserMessage) -> None:
+    """Raise `TypeError` for a part that cannot be sent, and `ValueError` for data that does not begin as base64."""
+    for part in () if isinstance(message.content, str) else message.content:
+        if not isinstance(part, Content):
+            known = "Image.from_bytes, Audio.from_bytes or Document.from_bytes"
+            hint = f"use {known}" if isinstance(part, bytes | bytearray) else "use a string, Image, Audio or Document"
+            raise TypeError(f"a user message cannot hold {type(part).__name__}: {hint}")
+        data = part.data if isinstance(part, Image | Audio | Document) else ""
+        kind = type(part).__name__
+        if not isinstance(data, str):
+            raise TypeError(f"{kind}(data=) is {type(data).__name__}: use {kind}.from_bytes")
+        if not _BASE64.fullmatch(data[:_LOOKED_AT]):
+            raise ValueError(f"{kind}(data={data[:40]!r}) is not base64: use {kind}.from_path, from_bytes or from_url")
 
 
 class Usage(Value, frozen=True, rename={"reported_total": "total_tokens"}):
