@@ -51,7 +51,7 @@ class Budget:
         return f"budget(usd={self._usd}, tokens={self._most}, spent={self.spent}, used={self.tokens})"
 
     @property
-    def remaining(self) -> Decimal | None:
+    def remaining_usd(self) -> Decimal | None:
         """USD left; None if money is not limited."""
         return None if self._usd is None else max(Decimal(0), self._usd - self.spent)
 
