@@ -40,6 +40,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # who only lists sessions, or is told that a file is not there, needs none of the values
     from tenuto.core.response import ChatResponse
+    from tenuto.core.transcript import Transcript
 
 __all__ = [
     "AuthenticationFailed",
@@ -102,8 +103,8 @@ def _rebuilt(kind: type[TenutoError], args: tuple[object, ...]) -> TenutoError:
 class LLMError(TenutoError):
     """A call that failed on the other side, or on the way there.
 
-    `provider` is the row's name; `raw` is the body of the answer, unshortened. `partial` holds what was assembled
-    before a stream broke, with unconfirmed tokens taken off.
+    `provider` is the row's name; `raw` is the body of the response, unshortened. `partial` is what was assembled before a
+    stream broke, without unconfirmed tokens; `transcript` is the conversation with it, from which a call may continue.
     """
 
     retryable = False
@@ -125,6 +126,7 @@ class LLMError(TenutoError):
         self.request_id: str | None = None
         self.retry_after: float | None = None
         self.partial: ChatResponse | None = None
+        self.transcript: Transcript | None = None
         if retryable is not None:
             self.retryable = retryable
 

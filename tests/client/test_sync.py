@@ -99,6 +99,8 @@ def test_errors_come_out_where_the_events_are_read():
                 list(stream)
             with pytest.raises(TenutoError, match="no reply"):
                 _ = stream.reply
+        with pytest.raises(TenutoError, match="no reply"):
+            _ = stream.reply
 
 
 def test_a_long_stream_is_not_read_far_ahead(monkeypatch):

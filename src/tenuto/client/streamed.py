@@ -141,7 +141,10 @@ class Streamed(Generic[E]):
 
     @property
     def reply(self) -> Reply:
-        """The whole reply. It is there once the events have ended; before that, `TenutoError`."""
+        """The reply, once the events have ended; what arrived of it, if the stream was cancelled or closed.
+
+        Raise `TenutoError` before the end, and if the stream failed.
+        """
         return self._stream.reply
 
     def close(self) -> None:
