@@ -27,7 +27,7 @@ from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.target import Loss, Target, WireRequest
 from tenuto.errors import ConnectionFailed, IncompleteResponse, LLMError, ProtocolError, TimedOut
-from tenuto.wire.codec import Decoder
+from tenuto.wire.codec import MOST_CHOICES, Decoder
 from tenuto.wire.dialects import DECODERS, write
 from tenuto.wire.prefix import prefix_of
 
@@ -269,4 +269,5 @@ def _decoder(request: ChatRequest, target: Target, body: bytes) -> Decoder:
     seed = hashlib.sha256(body).hexdigest()
     decoder = DECODERS[target.dialect](target, seed=seed, audio_format=sound if isinstance(sound, str) else "")
     decoder.prefix = prefix_of(body, target)
+    decoder.most_choices = MOST_CHOICES + (request.n or 0)
     return decoder
