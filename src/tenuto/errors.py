@@ -17,6 +17,7 @@
   x UnknownProvider             no such row
   x MissingKey                  names the variable that would hold it
   x MissingTool                 a stored call names a tool that is not there
+  x LossError                   the request would lose something, and `on_loss="raise"`
   x TranscriptError             a transcript that no provider would take
   x FetchRefused                an address that is not fetched, or that does not hold what was wanted
   x StreamAssemblyError         events in an order that makes no block
@@ -40,6 +41,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # who only lists sessions, or is told that a file is not there, needs none of the values
     from tenuto.core.response import ChatResponse
+    from tenuto.core.target import Loss
     from tenuto.core.transcript import Transcript
 
 __all__ = [
@@ -56,6 +58,7 @@ __all__ = [
     "LLMError",
     "LeaseLost",
     "LimitReached",
+    "LossError",
     "MissingKey",
     "MissingTool",
     "NotFound",
@@ -230,6 +233,16 @@ class MissingTool(TenutoError):
     def __init__(self, name: str) -> None:
         super().__init__(f"no tool named {name!r}")
         self.name = name
+
+
+class LossError(TenutoError):
+    """A request cannot carry everything that was asked for, and the client was told to raise; `losses` says what."""
+
+    def __init__(self, model: str, losses: tuple[Loss, ...]) -> None:
+        told = "; ".join(f"{loss.place}: {loss.what}" for loss in losses)
+        super().__init__(f"{model} cannot take all of the request: {told}")
+        self.model = model
+        self.losses = losses
 
 
 class TranscriptError(TenutoError):

@@ -94,7 +94,9 @@ async def test_a_sub_agent_has_what_is_left_of_the_budget(tenuto_sim):
     async with agent(agent(add).as_tool("helper"), limits=Limits(tokens=1_000_000), store=None) as ai:
         session = ai.session()
         await session.send("Go.")
-        first = next(entry.act.usage.total_tokens for entry in await session.entries() if isinstance(entry.act, Replied))
+        first = next(
+            entry.act.usage.total_tokens for entry in await session.entries() if isinstance(entry.act, Replied)
+        )
     async with agent(agent(add).as_tool("helper"), limits=Limits(tokens=first + 1), store=None) as ai:
         session = ai.session()
         with pytest.raises(LimitReached) as caught:

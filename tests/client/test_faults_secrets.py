@@ -156,9 +156,9 @@ def test_key_is_in_no_locals_of_raised_error(name, stream):
 
 
 def test_key_is_in_no_locals_when_nobody_listens():
-    with Client(providers=[row("http://127.0.0.1:9")], keys={"mine": CANARY}, middleware=[]) as ai:
-        with pytest.raises(ConnectionFailed) as caught:
-            ai.chat("mine/m", "Hi")
+    made = Client(providers=[row("http://127.0.0.1:9")], keys={"mine": CANARY}, middleware=[])
+    with made as ai, pytest.raises(ConnectionFailed) as caught:
+        ai.chat("mine/m", "Hi")
 
     assert CANARY not in locals_of(caught.value)
 

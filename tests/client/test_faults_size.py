@@ -11,8 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from serving import CLOSE, Request, Server, chunk, replies, reply, stream_head, streamed
-from serving.asking import QUICK, ask, client, row
-from tenuto import AsyncClient
+from serving.asking import ask, client
 from tenuto.errors import BadRequest, ConnectionFailed, IncompleteResponse, LLMError, ProtocolError, Unavailable
 from tenuto.wire.sse import MAX_EVENT
 
@@ -240,10 +239,9 @@ def test_reply_with_far_too_many_choices_is_refused(dialect, stream):
         return streamed([b"data: " + body + b"\n\n"]) if stream else reply(body)
 
     async def run() -> LLMError:
-        async with Server(answer) as server:
-            async with AsyncClient(providers=[row(server.url, dialect)], middleware=[], timeout=QUICK) as ai:
-                with pytest.raises(ProtocolError, match="more than 1,002 choices") as caught:
-                    await ask(ai, stream=stream, n=2)
-                return caught.value
+        async with Server(answer) as server, client(server.url, dialect) as ai:
+            with pytest.raises(ProtocolError, match="more than 1,002 choices") as caught:
+                await ask(ai, stream=stream, n=2)
+            return caught.value
 
     assert not asyncio.run(run()).retryable

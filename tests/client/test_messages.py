@@ -841,7 +841,9 @@ def test_a_call_is_a_request_or_a_model_and_messages():
             checked(*asked)
 
 
-@pytest.mark.parametrize("asked", [("own/m", "Hi", {"stream": True}), ({"model": "own/m", "messages": "Hi", "stream": True}, None, {})])
+@pytest.mark.parametrize(
+    "asked", [("own/m", "Hi", {"stream": True}), ({"model": "own/m", "messages": "Hi", "stream": True}, None, {})]
+)
 def test_chat_refuses_stream(asked):
     with pytest.raises(TypeError, match=r"use stream\(\)"):
         checked_request(*asked, str, stream=False)

@@ -410,7 +410,9 @@ def test_fallback_may_replace_model_of_request():
 
 def test_the_last_error_is_raised_with_what_was_held_back():
     first, last = Unavailable("1"), BadRequest("2")
-    found = played(fallback(["a/1", "b/2"]), question("a/1", stream=True), Script([START, FAILURE, first], [FAILURE, last]))
+    found = played(
+        fallback(["a/1", "b/2"]), question("a/1", stream=True), Script([START, FAILURE, first], [FAILURE, last])
+    )
 
     assert (found, found.error) == ([FAILURE], last)
 

@@ -14,6 +14,7 @@ from tenuto import errors
 from tenuto.core.blocks import Text
 from tenuto.core.messages import AssistantMessage, Usage
 from tenuto.core.response import ChatResponse, Choice
+from tenuto.core.target import Loss
 from tenuto.errors import InvalidSessionId, LLMError, SessionInUse, StoreError, TenutoError, UnsupportedModel
 
 PARTIAL = ChatResponse("id", "m", "p", (Choice(AssistantMessage((Text("half"),), incomplete=True)),), Usage(1, 2))
@@ -25,6 +26,7 @@ VALUES = {
     "bytes": b"\xff{",
     "tuple[str, ...]": ("one", "two"),
     "ChatResponse | None": PARTIAL,
+    "tuple[Loss, ...]": (Loss("clamped", "temperature", "7.0 became 1"),),
     "State": next(iter(tenuto.agent.machine.State)),
 }
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 import msgspec
 
 from tenuto.client.door import Door
-from tenuto.client.options import Timeouts
+from tenuto.client.options import Timeouts, checked_on_loss
 from tenuto.errors import ClosedError, ConnectionFailed
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OPTIONS", "AsyncClient", "loading"]
 
-OPTIONS = ("keys", "providers", "middleware", "default_provider", "timeout", "transport", "now")
+OPTIONS = ("keys", "providers", "middleware", "default_provider", "timeout", "transport", "on_loss", "now")
 """The names in `ClientOptions`."""
 
 T = TypeVar("T")
@@ -58,6 +58,7 @@ class AsyncClient:
         self._transport: Transport | None = options.get("transport")
         self._waits = _waits(options.get("timeout"), Timeouts())
         self._now = options.get("now", time.time)
+        self._on_loss = checked_on_loss(options.get("on_loss", "warn"))
         self._line: Line | None = None
         self._calls: set[Call] = set()
         self._limits: set[asyncio.Timeout] = set()
@@ -290,7 +291,7 @@ class AsyncClient:
                     from tenuto.client.transport import AiohttpTransport
 
                     self._transport = AiohttpTransport()
-            self._line = Line(self._door, self._transport, self._now)
+            self._line = Line(self._door, self._transport, self._now, self._on_loss)
         return self._line
 
     def _sender(self, timeout: float | Timeouts | None) -> Callable[[Target, WireRequest], Awaitable[bytes]]:
@@ -303,6 +304,7 @@ class AsyncClient:
         total_at = _total_at(waits)
 
         async def send(target: Target, wire: WireRequest) -> bytes:
+            line.losses.report(target, wire.losses, once=True)
             act: Callable[[], Awaitable[bytes]] = partial(line.ask, target, wire, waits, total_at)
             for layer in reversed(self._layers()):
                 around = getattr(layer, "plain", None)

@@ -17,7 +17,8 @@ from tenuto.client.body import MAX_ERROR, MAX_REPLY, Body
 from tenuto.client.clock import Clock
 from tenuto.client.door import Door, Way
 from tenuto.client.http import HttpReply, HttpRequest, Secret, Transport, secrets_of, shown, with_secrets
-from tenuto.client.options import Timeouts
+from tenuto.client.losses import LossReporter
+from tenuto.client.options import OnLoss, Timeouts
 from tenuto.client.reply import Exchange
 from tenuto.client.watch import Watch
 from tenuto.core.target import Target, WireRequest
@@ -36,7 +37,8 @@ _LONGEST = 2000
 class Line:
     """Sends a client's requests."""
 
-    def __init__(self, door: Door, transport: Transport, now: Callable[[], float]) -> None:
+    def __init__(self, door: Door, transport: Transport, now: Callable[[], float], on_loss: OnLoss = "warn") -> None:
+        self.losses = LossReporter(on_loss)
         self._door = door
         self._transport = transport
         self.now = now

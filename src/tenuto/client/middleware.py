@@ -22,7 +22,7 @@ from tenuto.core.events import Event, MessageDone
 from tenuto.core.messages import Usage
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
-from tenuto.errors import LLMError, MissingKey, TenutoError, TimedOut, UnknownProvider, UnsupportedModel
+from tenuto.errors import LLMError, LossError, MissingKey, TenutoError, TimedOut, UnknownProvider, UnsupportedModel
 
 __all__ = [
     "LogEntry",
@@ -173,7 +173,7 @@ def _named(error: Exception) -> str:
 
 # --- other models -----------------------------------------------------------------------------------------------------
 
-_PASSED_ON = (LLMError, MissingKey, UnknownProvider, UnsupportedModel)
+_PASSED_ON = (LLMError, LossError, MissingKey, UnknownProvider, UnsupportedModel)
 
 
 def fallback(models: Iterable[str], *, asked_first: bool = True) -> Middleware:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict
 
 from tenuto.client.http import Transport
-from tenuto.client.options import Timeouts
+from tenuto.client.options import OnLoss, Timeouts
 from tenuto.client.pipeline import Middleware
 from tenuto.core.request import CacheTime, Effort, ResponseFormat, ServerTool, Thinking, ToolChoice, ToolDefinition
 from tenuto.core.target import Dialect, Provider
@@ -103,7 +103,9 @@ class ClientOptions(TypedDict, total=False):
 
     `keys` by provider. `providers` are rows of one's own, or settings by name. `middleware` stands around every call,
     the first outermost; without it there is `retry(2)`, and `[]` means none. `default_provider` is asked for a model
-    without a provider. `timeout` is a total in seconds, or `Timeouts`. `transport` replaces the network.
+    without a provider. `timeout` is a total in seconds, or `Timeouts`. `transport` replaces the network. `on_loss` says what
+    happens if a request cannot carry everything: one WARNING per request (`warn`, the default), a `LossError` before
+    anything is sent (`raise`), or nothing besides `reply.losses` (`keep`).
     """
 
     keys: Mapping[str, Key]
@@ -112,4 +114,5 @@ class ClientOptions(TypedDict, total=False):
     default_provider: str | None
     timeout: float | Timeouts
     transport: Transport | None
+    on_loss: OnLoss
     now: Callable[[], float]

@@ -194,7 +194,17 @@ SECRET = "made-up-secret"
         *("MY_API_KEY", "GITHUB_TOKEN", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD", "PGPASSWORD"),
         *("GOOGLE_APPLICATION_CREDENTIALS", "TENUTO_HOME", "SSH_AUTH_SOCK", "npm_config__authToken", "SENTRY_DSN"),
         *("SSHPASS", "MYSQL_PWD", "DB_PW", "LDAP_BINDPW", "AZURE_STORAGE_CONNECTION_STRING", "SLACK_WEBHOOK_URL"),
-        *("APPKEY", "ACCESSKEY", "MASTERKEY", "STRIPE_SK", "BEARER", "AUTHORIZATION", "PGPASS", "SMTPPASS", "OPENAI_KEY2"),
+        *(
+            "APPKEY",
+            "ACCESSKEY",
+            "MASTERKEY",
+            "STRIPE_SK",
+            "BEARER",
+            "AUTHORIZATION",
+            "PGPASS",
+            "SMTPPASS",
+            "OPENAI_KEY2",
+        ),
         *("GIT_REMOTE", "http_proxy", "DATABASE_URL", "ANYTHING"),
     ],
 )

@@ -164,7 +164,12 @@ def test_hints_to_cache():
 
 @pytest.mark.parametrize(
     "cache, hint",
-    [("auto", {"type": "ephemeral"}), ("5m", {"type": "ephemeral"}), ("1h", {"type": "ephemeral", "ttl": "1h"}), ("off", None)],
+    [
+        ("auto", {"type": "ephemeral"}),
+        ("5m", {"type": "ephemeral"}),
+        ("1h", {"type": "ephemeral", "ttl": "1h"}),
+        ("off", None),
+    ],
 )
 def test_cache_time_of_request(cache, hint):
     wire = encode(ChatRequest(model="m", messages=(HI,), cache=cache), target(ChatSwitches(cache_control=True)))

@@ -29,8 +29,8 @@ class Glob:
         self._loops_name = 0
         self._optional = 0
         self._masks: dict[str, tuple[int, int]] = {}
-        for token in _tokens(pattern, directories=not crosses_slash):
-            self._add(token, crosses_slash=crosses_slash)
+        for symbol in _symbols(pattern, directories=not crosses_slash):
+            self._add(symbol, crosses_slash=crosses_slash)
         self._accepting = 1 << len(self._tests)
 
     def matches(self, text: str) -> bool:
@@ -53,25 +53,25 @@ class Glob:
                 return False
         return bool(states & self._accepting)
 
-    def _add(self, token: str, *, crosses_slash: bool) -> None:
-        """Add the states of one token. State n is active when the first n tests have matched."""
+    def _add(self, symbol: str, *, crosses_slash: bool) -> None:
+        """Add the states of one symbol. State n is active when the first n tests have matched."""
         state = 1 << len(self._tests)
-        if token == "**/":
+        if symbol == "**/":
             if self._optional & (state >> 2):
                 return  # `**/**/` means the same as `**/`
             self._optional |= state
             self._loops_any |= state << 1
             self._tests += [_never, "/".__eq__]
-        elif token == "**" or (token == "*" and crosses_slash):
+        elif symbol == "**" or (symbol == "*" and crosses_slash):
             self._loops_any |= state
-        elif token == "*":
+        elif symbol == "*":
             self._loops_name |= state
-        elif token == "?":
+        elif symbol == "?":
             self._tests.append(_always if crosses_slash else _in_name)
-        elif len(token) > 1:
-            self._tests.append(_set_test(token[1:-1], crosses_slash=crosses_slash))
+        elif len(symbol) > 1:
+            self._tests.append(_set_test(symbol[1:-1], crosses_slash=crosses_slash))
         else:
-            self._tests.append(token.__eq__)
+            self._tests.append(symbol.__eq__)
 
     def _closed(self, states: int) -> int:
         """Add the states that `**/` reaches without a character: into its directories, and past it."""
@@ -91,8 +91,8 @@ class Glob:
         return advance, self._loops_any | (0 if character == "/" else self._loops_name)
 
 
-def _tokens(pattern: str, *, directories: bool) -> Iterator[str]:
-    """Split a pattern; with `directories`, `**/` is one token."""
+def _symbols(pattern: str, *, directories: bool) -> Iterator[str]:
+    """Split a pattern; with `directories`, `**/` is one symbol."""
     at = 0
     while at < len(pattern):
         length = 1
