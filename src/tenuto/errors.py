@@ -236,7 +236,7 @@ class MissingTool(TenutoError):
 
 
 class LossError(TenutoError):
-    """A request cannot carry everything that was asked for, and the client was told to raise; `losses` says what."""
+    """A request cannot carry everything, and the client has `on_loss="raise"`; `losses` lists what is lost."""
 
     def __init__(self, model: str, losses: tuple[Loss, ...]) -> None:
         told = "; ".join(f"{loss.place}: {loss.what}" for loss in losses)

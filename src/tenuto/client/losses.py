@@ -25,7 +25,7 @@ class LossReporter:
         self._known: set[tuple[str, Loss]] = set()
 
     def report(self, target: Target, losses: Sequence[Loss], *, once: bool = False) -> None:
-        """Report what a request to a target loses. Raise `LossError` if the client was told to.
+        """Report what a request to a target loses. Raise `LossError` with `on_loss="raise"`.
 
         With `once`, losses that were reported before are not reported again: an agent sends its conversation with
         every turn.

@@ -86,7 +86,7 @@ class Glob:
         return self._closed((states & advance) << 1 | states & stay)
 
     def _masks_of(self, character: str) -> tuple[int, int]:
-        """Return which states go on to the next one with this character, and which remain active."""
+        """Return the states that this character advances, and those that stay active."""
         advance = sum(1 << state for state, test in enumerate(self._tests) if test(character))
         return advance, self._loops_any | (0 if character == "/" else self._loops_name)
 
