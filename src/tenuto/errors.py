@@ -17,6 +17,7 @@
   x UnknownProvider             no such row, or a model name without a provider
   x MissingKey                  names the variable that would hold it
   x MissingTool                 an open call needs a tool that is not there
+  x LossError                   the request would lose something, and `on_loss="raise"`
   x TranscriptError             a transcript that no provider would take
   x FetchRefused                an address that is not fetched, or that does not hold what was wanted
   x StreamAssemblyError         events in an order that makes no block
@@ -25,10 +26,13 @@
   x SchemaMismatch              the answer does not fit the schema
   x StoreError
     + SessionNotFound, SessionInUse, LeaseLost, StoreCorrupt
+    + InvalidSessionId          also a ValueError
+  x ClosedError                 a client, an agent or a stream that was closed is used; also a RuntimeError
   x LimitReached                a run stopped where it was told to stop
   x RunCancelled                a run was cancelled by `session.cancel()`
 
-A tool that fails is not an error here: it is a result that the model gets to read.
+A tool that fails is not an error here: it is a result that the model gets to read. Misuse (an unknown parameter, a value
+of the wrong type or out of range) raises `TypeError` or `ValueError`.
 """
 
 from __future__ import annotations
@@ -37,19 +41,24 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # who only lists sessions, or is told that a file is not there, needs none of the values
     from tenuto.core.response import ChatResponse
+    from tenuto.core.target import Loss
+    from tenuto.core.transcript import Transcript
 
 __all__ = [
     "AuthenticationFailed",
     "BadRequest",
+    "ClosedError",
     "ConnectionFailed",
     "ContextTooLong",
     "DuplicateToolStart",
     "FetchRefused",
     "IncompleteResponse",
     "InvalidArgsJson",
+    "InvalidSessionId",
     "LLMError",
     "LeaseLost",
     "LimitReached",
+    "LossError",
     "MissingKey",
     "MissingTool",
     "NotFound",
@@ -77,7 +86,18 @@ __all__ = [
 
 
 class TenutoError(Exception):
-    """The root of the tree."""
+    """The root of the tree. Errors copy and pickle without change, apart from cause, context and traceback."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Rebuild from class, arguments and attributes: constructors take other arguments than `args` holds."""
+        state = dict(vars(self))
+        if "__notes__" in state:
+            state["__notes__"] = list(state["__notes__"])
+        return _rebuilt, (type(self), self.args), state
+
+
+def _rebuilt(kind: type[TenutoError], args: tuple[object, ...]) -> TenutoError:
+    return kind.__new__(kind, *args)
 
 
 # --- what a provider said ---------------------------------------------------------------------------------------------
@@ -86,8 +106,8 @@ class TenutoError(Exception):
 class LLMError(TenutoError):
     """A call that failed on the other side, or on the way there.
 
-    `provider` is the row's name; `raw` is the body of the answer, unshortened. `partial` holds what was assembled
-    before a stream broke, with unconfirmed tokens taken off.
+    `provider` is the row's name; `raw` is the body of the response, unshortened. `partial` is what was assembled before a
+    stream broke, without unconfirmed tokens; `transcript` is the conversation with it, from which a call may continue.
     """
 
     retryable = False
@@ -109,6 +129,7 @@ class LLMError(TenutoError):
         self.request_id: str | None = None
         self.retry_after: float | None = None
         self.partial: ChatResponse | None = None
+        self.transcript: Transcript | None = None
         if retryable is not None:
             self.retryable = retryable
 
@@ -224,6 +245,16 @@ class MissingTool(TenutoError):
         self.name = name
 
 
+class LossError(TenutoError):
+    """A request cannot carry everything, and the client has `on_loss="raise"`; `losses` lists what is lost."""
+
+    def __init__(self, model: str, losses: tuple[Loss, ...]) -> None:
+        told = "; ".join(f"{loss.place}: {loss.what}" for loss in losses)
+        super().__init__(f"{model} cannot take all of the request: {told}")
+        self.model = model
+        self.losses = losses
+
+
 class TranscriptError(TenutoError):
     """The transcript says something that no provider would take; the message names the place."""
 
@@ -247,6 +278,10 @@ class LimitReached(TenutoError):
     def __init__(self, limit: str, message: str = "") -> None:
         super().__init__(message or f"limit reached: {limit}")
         self.limit = limit
+
+
+class ClosedError(TenutoError, RuntimeError):
+    """A client, an agent or a stream was used after it was closed."""
 
 
 class RunCancelled(TenutoError):
@@ -317,6 +352,10 @@ class InvalidArgsJson(StreamAssemblyError):
 
 class StoreError(TenutoError):
     """Something about keeping a session failed."""
+
+
+class InvalidSessionId(StoreError, ValueError):
+    """The text is not a session id."""
 
 
 class SessionNotFound(StoreError):

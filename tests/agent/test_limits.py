@@ -212,7 +212,7 @@ async def test_parallel_sub_agents_share_one_token_limit(tenuto_sim, children):
         with pytest.raises(LimitReached):
             await session.send("go")
         replies = [
-            event.event.response.usage.total
+            event.event.response.usage.total_tokens
             for event in events
             if isinstance(event, FromSubAgent) and isinstance(event.event, MessageDone)
         ]

@@ -46,9 +46,9 @@ async def test_an_error_that_may_pass_is_tried_again(tenuto_sim, steps, error):
     assert (failed.attempt, failed.retryable) == (1, True)
     assert [act.attempt for act in acts if isinstance(act, Asked)] == [1, 2]
     began = error != "RateLimited" and len(steps) > 1
-    assert bool(failed.usage and failed.usage.total) is began
+    assert bool(failed.usage and failed.usage.total_tokens) is began
     assert failed.cost == ("0" if began else "")  # the simulator is free
-    assert bool(began and failed.usage.total < session.usage.total) is began
+    assert bool(began and failed.usage.total_tokens < session.usage.total_tokens) is began
 
 
 @scene

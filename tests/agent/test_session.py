@@ -143,7 +143,7 @@ async def test_opening_showing_and_resuming_write_nothing(tenuto_sim, stores, tm
         await opened.close()
         session = await ai.resume("kept")
         assert (session.status, session.owes, len(session.transcript)) == ("completed", False, 2)
-        assert session.usage.total
+        assert session.usage.total_tokens
         assert len(await session.entries()) == 5
         shown = await store.session("kept")
         assert (shown.head, shown.holder) == (5, "")

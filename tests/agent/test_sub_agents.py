@@ -47,7 +47,7 @@ async def test_a_sub_agent_answers_in_a_session_of_its_own(tenuto_sim, stores):
         )
         [returned] = [entry.act for entry in entries if isinstance(entry.act, Returned)]
         assert returned.usage == meta.usage
-        assert session.log.spent.tokens == session.usage.total
+        assert session.log.spent.tokens == session.usage.total_tokens
         assert (await store.session(below)).holder == ""
         assert (await ai.resume()).id == "s"  # the last of its own, not of its sub-agent's
     assert {event.session for event in told if isinstance(event, FromSubAgent)} == {below}
@@ -95,7 +95,9 @@ async def test_a_sub_agent_has_what_is_left_of_the_budget(tenuto_sim):
     async with agent(agent(add).as_tool("helper"), limits=Limits(tokens=1_000_000), store=None) as ai:
         session = ai.session()
         await session.send("Go.")
-        first = next(entry.act.usage.total for entry in await session.entries() if isinstance(entry.act, Replied))
+        first = next(
+            entry.act.usage.total_tokens for entry in await session.entries() if isinstance(entry.act, Replied)
+        )
     async with agent(agent(add).as_tool("helper"), limits=Limits(tokens=first + 1), store=None) as ai:
         session = ai.session()
         with pytest.raises(LimitReached) as caught:

@@ -277,3 +277,16 @@ def test_the_document_has_all_of_it(here, tenuto_sim, tools):
     assert done["session"] == waiting["session"]
     assert done["usage"]["output_tokens"] > waiting["usage"]["output_tokens"] > 0
     assert 0 == done["cost"]
+
+
+def test_named_variables_reach_commands(here, tenuto_sim, monkeypatch):
+    monkeypatch.setenv("TENUTO_PASS_ENV", "SEEN, ALSO_*")
+    for name in ("SEEN", "ALSO_SEEN", "HIDDEN"):
+        monkeypatch.setenv(name, "yes")
+    tenuto_sim.script(turn(call("shell", {"command": "env"})), turn(say("Done.")))
+    here("run", "Go", "-T", "shell", "--approve", "auto")
+
+    shown = json.dumps(tenuto_sim.requests[-1].body)
+    assert "SEEN=yes" in shown
+    assert "ALSO_SEEN=yes" in shown
+    assert "HIDDEN=yes" not in shown

@@ -310,3 +310,12 @@ def test_a_model_that_nobody_knows_is_vouched_for_and_the_session_keeps_that(her
     assert (0, "Hello.\n") == done[:2]
     assert (0, "Still here.\n") == again[:2]
     assert (2, True) == (kept.code, "--vouch cannot be changed" in kept.err)
+
+
+def test_command_reports_each_loss_once(here, tenuto_sim, caplog):
+    """As a note of its own, and not as a log line besides."""
+    tenuto_sim.script(turn(say("Hi.")))
+    done = here("run", "Hi", "-o", "seed=4")
+
+    assert done.err.count("seed") == 1
+    assert [record for record in caplog.records if record.name == "tenuto"] == []

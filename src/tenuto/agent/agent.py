@@ -35,7 +35,7 @@ OPTIONS = (
     *("now", "new_id", "fallback", "strict"),
 )
 """What is the agent's own among its options; everything else is said with each question."""
-OF_CLIENTS = ("keys", "providers", "middleware", "default_provider", "transport")
+OF_CLIENTS = ("keys", "providers", "middleware", "default_provider", "transport", "on_loss")
 """What is passed on to the client that the agent makes for itself."""
 _TYPES: dict[str, type] = {"system": str, "name": str, "limits": Limits, "client": AsyncClient, "retry": Retry}
 RETRIES = 4

@@ -15,7 +15,7 @@ from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
 __all__ = ["check_names", "check_type", "configured", "kept_parameters", "tool_names"]
 
 _NOT_KEPT = frozenset(("model", "messages", "tools", "stream", "extra_headers", "without"))
-_NOT_FOR_AGENTS = ("n", "stream", "without")
+_NOT_FOR_AGENTS = ("n",)
 _HINTS = {
     "max_turns": "limits=Limits(turns=...)",
     "instructions": "system",

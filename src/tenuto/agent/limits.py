@@ -123,7 +123,7 @@ def _tokens(usage: Usage | None) -> int:
         usage.output_tokens,
         usage.reasoning_tokens,
     )
-    return max(usage.total or 0, sum(max(count or 0, 0) for count in buckets), 0)
+    return max(usage.total_tokens or 0, sum(max(count or 0, 0) for count in buckets), 0)
 
 
 class Budget:

@@ -162,7 +162,7 @@ class Runner:
     def _estimate(self, request: ChatRequest, target: Target, wire: WireRequest) -> tuple[int, Decimal | None]:
         """Estimate the tokens of a request and its reply, and their cost."""
         usage = Usage(input_tokens=len(wire.body) // 4, output_tokens=request.max_tokens or _REPLY_TOKENS)
-        return usage.total or 0, cost(usage, target.provider.name, target.model, self._log.today())
+        return usage.total_tokens or 0, cost(usage, target.provider.name, target.model, self._log.today())
 
     def _healing(self, error: LLMError) -> tuple[Lost, ...]:
         """What is to be left out because an error names it: once for a question, and nothing where that is not wanted."""

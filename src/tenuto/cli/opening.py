@@ -154,6 +154,7 @@ class _Making:
                 fallback=fallback,
                 keys=self._keys,
                 providers=self._providers,
+                on_loss="keep",  # the command reports losses itself
                 **asked,
             )
         except (TypeError, ValueError) as exc:

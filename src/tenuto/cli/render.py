@@ -160,7 +160,7 @@ class View:
             self._screen.note(text)
 
     def _count(self, usage: Usage) -> None:
-        total = (self._used + usage).total
+        total = (self._used + usage).total_tokens
         self._screen.tally(f"{total:,} tokens" if total else "")
 
     def _void(self, why: str) -> None:

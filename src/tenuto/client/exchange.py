@@ -27,7 +27,7 @@ from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.target import Loss, Target, WireRequest
 from tenuto.errors import ConnectionFailed, IncompleteResponse, LLMError, ProtocolError, TimedOut
-from tenuto.wire.codec import Decoder
+from tenuto.wire.codec import MOST_CHOICES, Decoder
 from tenuto.wire.dialects import DECODERS, write
 from tenuto.wire.prefix import prefix_of
 
@@ -57,6 +57,7 @@ class Question:
         self._opened: Opened | None = None
         self._decoder: Decoder | None = None
         self._clock: Clock | None = None
+        self._reported: tuple[Loss, ...] = ()
         self.exchange: Exchange | None = None
         self.asking = False
 
@@ -120,6 +121,7 @@ class Question:
         else:  # a key that is a string is there at once, and needs no clock
             target, way = await self._line.way_to(target, request.extra_headers)
         wire = write(request, target)
+        self._report(target, wire.losses)
         if self._before is not None:
             await self._before(target, wire)
         self._decoder = decoder = _decoder(request, target, wire.body)
@@ -136,6 +138,12 @@ class Question:
                 opened.known(exc)
             raise
         return Reading(opened, body, decoder, wire.losses, whole=not streams), opened
+
+    def _report(self, target: Target, losses: tuple[Loss, ...]) -> None:
+        """Report the losses of the request, once for all attempts."""
+        if losses and losses != self._reported:
+            self._reported = losses
+            self._line.losses.report(target, losses, once=self._before is not None)
 
     async def _late_way(self, target: Target, request: ChatRequest) -> tuple[Target, Way]:
         try:
@@ -272,4 +280,5 @@ def _decoder(request: ChatRequest, target: Target, body: bytes) -> Decoder:
     seed = hashlib.sha256(body).hexdigest()
     decoder = DECODERS[target.dialect](target, seed=seed, audio_format=sound if isinstance(sound, str) else "")
     decoder.prefix = prefix_of(body, target)
+    decoder.most_choices = MOST_CHOICES + (request.n or 0)
     return decoder

@@ -10,7 +10,7 @@ import secrets
 import unicodedata
 from collections.abc import Sequence
 
-from tenuto.errors import SessionNotFound
+from tenuto.errors import InvalidSessionId, SessionNotFound
 from tenuto.store.protocol import ID
 
 __all__ = ["check_id", "check_name", "chosen", "made_id", "places_back"]
@@ -28,9 +28,9 @@ def made_id(now: int) -> str:
 
 
 def check_id(id: str) -> str:
-    """Return the id; raise `ValueError` for text that is none."""
+    """Return the id; raise `InvalidSessionId` for any other text."""
     if re.fullmatch(ID, id) is None:
-        raise ValueError(
+        raise InvalidSessionId(
             f"{id[:80]!r} is no session id: letters, digits, '-' and '_', at most 64, the first a letter or digit"
         )
     return id

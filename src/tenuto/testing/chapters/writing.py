@@ -102,7 +102,7 @@ class Appending(Chapter):
 
         assert shown.meta == session_meta_of("s", entries)
         assert shown.meta.message_count == 4
-        assert shown.meta.usage.total == 17
+        assert shown.meta.usage.total_tokens == 17
         assert (shown.id, shown.head, shown.meta.title) == ("s", 7, "What is the weather in Oslo?")
 
     async def test_everybody_sees_what_a_holder_has_written_so_far(self, store: Store) -> None:
