@@ -197,7 +197,7 @@ async def test_a_session_has_one_run_at_a_time(tenuto_sim):
         await held.begun.wait()
         assert session.status == "running"
         for second in (session.send("And?"), session.go_on(), session.approve()):
-            with pytest.raises(TenutoError, match=r"under way.*steer\(\)"):
+            with pytest.raises(TenutoError, match=r"is active.*steer\(\)"):
                 await second
         held.go.set()
 

@@ -22,6 +22,7 @@ VALUES = {
     "str": "a word",
     "int": 503,
     "int | None": 503,
+    "bool": True,
     "bool | None": True,
     "bytes": b"\xff{",
     "tuple[str, ...]": ("one", "two"),
