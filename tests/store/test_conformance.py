@@ -102,7 +102,7 @@ def emptied(postgres):
 
         def empty():
             driver.begin(write=True)
-            for table in ("sessions", "entries", "ids", "blobs", "words"):
+            for table in ("sessions", "entries", "blobs", "words"):
                 driver.change(f"DELETE FROM {table}")
             driver.commit()
             return url

@@ -206,7 +206,7 @@ def test_who_took_over_is_not_mistaken_for_dead(path, holders):
             lease = await store.renew(lease)  # takes the lock, now that it can be had
             with pytest.raises(SessionInUse):
                 await third.lease("s")
-            [[place]] = await store._read(lambda driver: driver.rows("SELECT place FROM sessions WHERE id = 's'"))
+            [[place]] = await store._read(lambda driver: driver.rows("SELECT lock_dir_id FROM sessions WHERE id = 's'"))
             return lease, place
 
     _, place = run(path, take)

@@ -23,7 +23,7 @@ import pytest
 from tenuto.errors import StoreCorrupt, StoreError
 from tenuto.store import sqlite_log
 from tenuto.store.opening import open_store
-from tenuto.store.schema import APPLICATION, VERSION, steps_for
+from tenuto.store.schema import APPLICATION, VERSION
 from tenuto.store.sql import SqlStore
 from tenuto.store.sqlite import SqliteEngine
 from tenuto.testing.chapters.stage import draft, question, same, turn, write
@@ -526,37 +526,6 @@ def test_a_backup_is_a_store(path, tmp_path):
     assert mode(tmp_path / "copy.db") == 0o600
     assert same(run(tmp_path / "copy.db", reading), drafts)
     assert run(tmp_path / "copy.db", lambda store: store.verify()) == []
-
-
-ADDED = (*steps_for("sqlite"), ("ALTER TABLE sessions ADD COLUMN mood TEXT NOT NULL DEFAULT 'good'",))
-
-
-@pytest.mark.parametrize("first", ["reading", "writing"])
-def test_an_older_schema_is_brought_up_to_date(path, first):
-    """Once, with a copy of what it was; what is in it stays."""
-    drafts = made(path)
-    more = run(path, lambda store: write(store, "s", question())) if first == "writing" else []
-    assert same(run(path, reading, steps=ADDED), [*drafts, *more])
-    assert run(path, lambda store: store.verify(), steps=ADDED) == []
-    with contextlib.closing(sqlite3.connect(path)) as db:
-        assert db.execute("SELECT mood FROM sessions").fetchall() == [("good",)]
-        assert db.execute("SELECT value FROM meta WHERE key = 'schema'").fetchall() == [(str(VERSION + 1),)]
-
-    copy = path.with_name(f"{path.name}.schema-{VERSION}")
-    assert same(run(copy, reading), [*drafts, *more])
-    with pytest.raises(StoreError, match="newer"):
-        run(path, reading)
-
-
-def test_a_step_that_fails_changes_nothing(path):
-    drafts = made(path)
-    broken = (*ADDED, ("CREATE TABLE fine (id TEXT)", "CREATE TABLE sessions (id TEXT)"))
-    with pytest.raises(StoreError, match="already exists"):
-        run(path, reading, steps=broken)
-
-    assert same(run(path, reading), drafts)
-    with contextlib.closing(sqlite3.connect(path)) as db:
-        assert db.execute("SELECT name FROM sqlite_master WHERE name = 'fine'").fetchall() == []
 
 
 def test_arguments_that_sqlite_does_not_take_are_told(path):

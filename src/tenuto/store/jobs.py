@@ -34,8 +34,6 @@ class Job(msgspec.Struct, Generic[T], eq=False):
     get_loop: Callable[[], asyncio.AbstractEventLoop | None] | None = None
     """As its bell has it: a task asks where it belongs, for each."""
     alone: bool = False
-    single: bool = False
-    """Whether it is tried as the one statement of a transaction first; if that does not do, it gives None."""
     value: Any = None
     error: Exception | None = None
     """How it ended, as its thread says before it rings."""

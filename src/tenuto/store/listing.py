@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from tenuto.errors import SessionNotFound
 from tenuto.store.driver import Driver
-from tenuto.store.entries import found
+from tenuto.store.entries import clean, found
 from tenuto.store.ids import chosen, places_back
-from tenuto.store.leases import Leases
+from tenuto.store.leases import Leases, meta_of
 from tenuto.store.protocol import Page, StoredSession
 from tenuto.store.shelf import Row, Wanted, asked
-from tenuto.store.summaries import clean, summary
 
 __all__ = ["Wanted", "find", "listed", "shown"]
 
-_CALLED = "SELECT id FROM sessions WHERE (told > 0 OR parent <> '') AND name = ?"
+_CALLED = "SELECT id FROM sessions WHERE (head > 0 OR parent <> '') AND name = ?"
 _BEGINNING = """
-SELECT id FROM sessions WHERE (told > 0 OR parent <> '') AND substr(id, 1, ?) = ? AND (? = 0 OR agent = ?) LIMIT 6
+SELECT id FROM sessions WHERE (head > 0 OR parent <> '') AND substr(id, 1, ?) = ? AND (? = 0 OR agent = ?) LIMIT 6
 """
 
 
@@ -24,7 +23,7 @@ def listed(driver: Driver, leases: Leases, wanted: Wanted) -> Page:
     limit = max(wanted.limit, 1)
     rows = _rows(driver, wanted)
     now = leases.now(driver)
-    sessions = tuple(_session(driver, row, leases, now) for row in rows[:limit])
+    sessions = tuple(_session(row, leases, now) for row in rows[:limit])
     return Page(sessions, f"{rows[limit - 1].at}.{sessions[-1].id}" if len(rows) > limit else "")
 
 
@@ -35,7 +34,7 @@ def _rows(driver: Driver, wanted: Wanted) -> list[Row]:
 
 def shown(driver: Driver, leases: Leases, session: str) -> StoredSession:
     """Return one session as a list shows it."""
-    return _session(driver, found(driver, session), leases, leases.now(driver))
+    return _session(found(driver, session), leases, leases.now(driver))
 
 
 def find(driver: Driver, text: str, agent: str | None) -> str:
@@ -62,11 +61,11 @@ def _clean(text: str | None) -> str | None:
     return None if text is None else clean(text)
 
 
-def _session(driver: Driver, row: Row, leases: Leases, now: int) -> StoredSession:
+def _session(row: Row, leases: Leases, now: int) -> StoredSession:
     return StoredSession(
         id=row.id,
         head=row.head,
-        meta=summary(driver, row),
+        meta=meta_of(row.meta),
         name=row.name,
         parent=row.parent,
         forked_at=row.forked_at,

@@ -122,20 +122,15 @@ class SqlStore:
         """Add entries behind the head, all or none."""
         crew, drafts = self._here(), tuple(drafts)
 
-        def work(driver: Driver) -> Lease | None:
+        def work(driver: Driver) -> Lease:
             crew.index.behind(lease.session)  # before it is: to look for nothing does no harm
             return entries.append(driver, crew.leases, lease, drafts)
 
         try:
-            try:
-                after = await crew.writer.put(work, single=len(drafts) == 1)
-            except (Broken, Unsure):
-                after = await self._again(crew.writer, work)
+            return await self._again(crew.writer, work)
         except LeaseLost:
             crew.leases.forget(lease.owner)
             raise
-        assert after is not None  # what does not do in one statement is done in more
-        return after
 
     async def renew(self, lease: Lease) -> Lease:
         """Hold on to a lease for its time from now on."""

@@ -1,4 +1,4 @@
-"""Sessions in one SQLite file: making it, opening it, bringing it up to date.
+"""Sessions in one SQLite file: creating it and opening it.
 
 The file is in WAL mode and every commit waits for the disk (`synchronous=FULL`): what was acknowledged survives a killed
 process, a crash of the system and a loss of power. It is made whole under another name and then put in its place, so that
@@ -18,8 +18,8 @@ from pathlib import Path
 from tenuto.errors import StoreCorrupt, StoreError
 from tenuto.store.driver import Driver, Held
 from tenuto.store.locks import Guard, Locks
-from tenuto.store.schema import APPLICATION, MARKER, bring_up, newer, steps_for
-from tenuto.store.sqlite_driver import LOG_MOST, SqliteDriver, beside, copied, wait_for
+from tenuto.store.schema import APPLICATION, MARKER, VERSION, create_tables, version_error
+from tenuto.store.sqlite_driver import LOG_MOST, SqliteDriver, beside, wait_for
 from tenuto.store.sqlite_errors import PATIENCE, name_of, said, spoken
 
 __all__ = ["SqliteEngine"]
@@ -39,20 +39,17 @@ class SqliteEngine:
 
     `connect` is called as `sqlite3.connect` is and gives a connection like its own: `execute`, `executemany`, `close`,
     `cursor`, the last with `execute` and `close` of its own; its errors are `sqlite3.Error`s that carry
-    `sqlite_errorname`. `steps` are the steps of the schema.
+    `sqlite_errorname`.
     """
 
     def __init__(
         self,
         path: str | os.PathLike[str],
         connect: Callable[..., sqlite3.Connection] = sqlite3.connect,
-        *,
-        steps: tuple[tuple[str, ...], ...] | None = None,
     ) -> None:
         self.name = f"SQLite {sqlite3.sqlite_version}"
         self._path = Path(path).absolute()
         self._connect = connect
-        self._steps = steps_for("sqlite") if steps is None else steps
         self._locks = Locks(beside(self._path, ".locks"))
 
     @property
@@ -117,26 +114,17 @@ class SqliteEngine:
         try:
             _prepare(db, write=True)
             db.execute(f"PRAGMA application_id={APPLICATION}")
-            self._upgrade(db, SqliteDriver(lambda: db, path, guarded=False), 0)
+            driver = SqliteDriver(lambda: db, path, guarded=False)
+            try:
+                driver.begin(write=True)
+                create_tables(driver, "sqlite")
+                db.execute(f"PRAGMA user_version={VERSION}")
+                driver.commit()
+            finally:
+                driver.rollback()
+                driver.part()
         finally:
             db.close()
-
-    def _upgrade(self, db: sqlite3.Connection, driver: SqliteDriver, found: int) -> None:
-        """Bring the schema up to date, in one transaction with the record of it."""
-        driver.begin(write=True)
-        try:
-            if _version(db) == found:  # else somebody else did it while we waited
-                bring_up(driver, found, self._steps)
-                db.execute(f"PRAGMA user_version={len(self._steps)}")
-            driver.commit()
-        finally:
-            driver.rollback()
-            driver.part()
-
-    def _keep_a_copy(self, db: sqlite3.Connection, found: int) -> None:
-        copy = beside(self._path, f".schema-{found}")
-        if not copy.exists():
-            copied(db, copy)
 
     # --- connections ---
 
@@ -144,11 +132,8 @@ class SqliteEngine:
         with spoken(self._path):
             db = self._connected(self._path, "mode=rw")
             try:
-                found = self._checked(db)
+                self._check(db)
                 _prepare(db, write=True)
-                if found < len(self._steps):
-                    self._keep_a_copy(db, found)
-                    self._upgrade(db, SqliteDriver(lambda: db, self._path), found)
             except BaseException:
                 db.close()
                 raise
@@ -173,15 +158,11 @@ class SqliteEngine:
     def _reading(self, how: str) -> sqlite3.Connection:
         db = self._connected(self._path, how)
         try:
-            found = self._checked(db)
+            self._check(db)
             _prepare(db, write=False)
         except BaseException:
             db.close()
             raise
-        if found < len(self._steps):
-            db.close()
-            self._writer().close()  # brings it up to date
-            return self._reading(how)
         return db
 
     def _connected(self, path: Path, how: str) -> sqlite3.Connection:
@@ -189,26 +170,20 @@ class SqliteEngine:
             f"{path.as_uri()}?{how}", uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False
         )
 
-    def _checked(self, db: sqlite3.Connection) -> int:
-        """Make sure that this is a store of ours that we can read; return the version of its schema."""
+    def _check(self, db: sqlite3.Connection) -> None:
+        """Raise `StoreError` unless this is a store of this version."""
         what = repr(str(self._path))
         [[application]] = db.execute("PRAGMA application_id").fetchall()
         if application != APPLICATION:
             raise StoreError(f"{what} is a database of another program; name another file. Nothing was changed")
-        found = _version(db)
-        if found > len(self._steps):
-            raise newer(what, found, len(self._steps))
+        [[version]] = db.execute("PRAGMA user_version").fetchall()
+        if version != VERSION:
+            raise version_error(what, version)
         if db.execute("SELECT value FROM meta WHERE key = 'store'").fetchall() != [(MARKER,)]:
             raise StoreCorrupt(f"{what} says that it is a store of tenuto and does not look like one; fetch a backup")
-        return found
 
 
 # --- small things -----------------------------------------------------------------------------------------------------
-
-
-def _version(db: sqlite3.Connection) -> int:
-    [[version]] = db.execute("PRAGMA user_version").fetchall()
-    return int(version)
 
 
 def _prepare(db: sqlite3.Connection, *, write: bool) -> None:

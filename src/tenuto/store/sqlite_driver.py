@@ -20,7 +20,6 @@ from tenuto.errors import StoreError
 from tenuto.store import sqlite_log
 from tenuto.store.driver import Arg
 from tenuto.store.locks import Guard
-from tenuto.store.schema import ENTRY, HELD
 from tenuto.store.sqlite_errors import ERRORS, PATIENCE, name_of, said, spoken
 from tenuto.store.sqlite_log import full_at, make_room
 from tenuto.store.words import snippet_of, words_in
@@ -34,11 +33,6 @@ not cut off: to write over what is there costs far less than to make a file long
 """
 LOG_MOST = _LOG_BYTES * 5 // 4
 """One that became longer is cut off there when it is written anew."""
-_ADD = "INSERT OR IGNORE INTO {into} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT ? {condition}))"
-_ADD = _ADD.replace("{into}", ENTRY).replace("{condition}", HELD)
-"""Without its condition an entry would have no number, which it needs: so it is ignored. To select all of it instead would
-have SQLite put it down elsewhere before.
-"""
 _FIND = """
 SELECT words.session, words.seq, words.text FROM found JOIN words ON words.n = found.rowid
 WHERE found MATCH ? ORDER BY found.rank, words.n LIMIT ?
@@ -58,7 +52,6 @@ class SqliteDriver:
         self._marked = False
         self._wrote = False
         self._short = guarded  # who makes a file writes little
-        self.single = False
         self._held_up = 0
 
     def begin(self, *, write: bool) -> None:
@@ -80,25 +73,8 @@ class SqliteDriver:
             self._guard.free()
             raise said(self._path, exc) from exc
 
-    def begin_one(self) -> None:
-        """Begin what may be one statement: that is a transaction by itself, which needs neither its beginning nor its end
-        said. Where there is more to be seen to, begin one with both.
-        """
-        try:
-            ready = self._db is not None and not self._short and self._guard.share()
-        except OSError as exc:
-            raise said(self._path, exc) from exc
-        if ready:
-            self._wrote = self.single = True
-        else:
-            self.begin(write=True)
-
     def commit(self) -> None:
         """End it; what was written is on the disk."""
-        if self.single:
-            self.single = False
-            self._guard.free()
-            return
         self._marked = False
         try:
             self._run("COMMIT")
@@ -110,9 +86,7 @@ class SqliteDriver:
     def rollback(self) -> None:
         """Undo it."""
         self._marked = False
-        if self.single:
-            self.single = False
-        elif self._db is not None:
+        if self._db is not None:
             try:
                 self._run("ROLLBACK")
             except sqlite3.Error as exc:
@@ -147,20 +121,11 @@ class SqliteDriver:
         except ERRORS as exc:
             raise said(self._path, exc) from exc
 
-    def add(self, args: Sequence[Arg]) -> bool:
-        """Insert an entry, if its session is what the caller takes it for; tell whether that was so."""
-        try:
-            return self._run(_ADD, args).rowcount == 1
-        except ERRORS as exc:
-            if self.single:
-                self._wrote = False  # as after a commit that failed
-            raise said(self._path, exc) from exc
-
-    def insert(self, sql: str, rows: Iterable[Sequence[Arg]]) -> None:
-        """Insert several rows."""
+    def insert(self, sql: str, rows: Iterable[Sequence[Arg]]) -> int:
+        """Insert several rows; return how many were inserted."""
         assert self._db is not None
         with spoken(self._path):
-            self._db.executemany(sql, rows)
+            return max(self._db.executemany(sql, rows).rowcount, 0)
 
     def clock(self) -> int:
         """Return the time of this machine."""

@@ -88,17 +88,15 @@ class Worker:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def put(self, work: Work[T] | None, *, alone: bool = False, single: bool = False) -> Job[T]:
-        """Have something done; await what this returns. `alone`: outside of any transaction; it begins and ends its own.
-        `single`: it asks the driver whether one statement is all it may do, and then gives None if that does not do.
-        """
+    def put(self, work: Work[T] | None, *, alone: bool = False) -> Job[T]:
+        """Have something done; await what this returns. `alone`: outside of any transaction; it begins and ends its own."""
         if self._stopped:
             raise StoreError("the store is closed")
         loop = asyncio.get_running_loop()
         bell = self._bell
         if bell is None or bell.loop() is not loop:
             bell = self._bell = bell_of(loop)
-        job = Job(work, bell, bell.loop, alone, single)
+        job = Job(work, bell, bell.loop, alone)
         self._queue.put(job)
         return job
 
@@ -169,20 +167,14 @@ class Worker:
         assert job.work is not None
         self._lone = job
         driver = self._driver or self._opened()
-        if job.single:
-            driver.begin_one()
-        else:
-            driver.begin(write=self._write)
+        driver.begin(write=self._write)
         try:
             job.value = job.work(driver)
         except BaseException:
-            self._undone = not driver.single
+            self._undone = True
             driver.rollback()
             raise
         driver.commit()
-        if job.single and job.value is None:
-            job.single = False
-            self._do(job)
 
     def _failed(self, error: Exception) -> None:
         """See to it that the next round can begin, after a lone piece failed. It is its giver's error."""
