@@ -46,7 +46,7 @@ HOLDER = """
             elif line == "stop\\n":
                 def stop(driver):  # between two transactions: inside of one, it would hold up all others, too
                     signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
-                await store._here().writer.put(stop, alone=True)
+                await store._here().writer.submit(stop, alone=True)
                 print("goes on", flush=True)
             else:
                 try:

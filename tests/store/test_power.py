@@ -19,7 +19,7 @@ import pytest
 
 from store.lossy import HOWS, Disk, Op, failing
 from tenuto.errors import SessionInUse, SessionNotFound, StoreCorrupt, StoreError
-from tenuto.store import sqlite_driver, sqlite_log, worker
+from tenuto.store import sqlite_driver, sqlite_log
 from tenuto.store.protocol import Fault
 from tenuto.store.sql import SqlStore
 from tenuto.store.sqlite import SqliteEngine
@@ -43,7 +43,6 @@ def folder():
 def disk(folder, monkeypatch):
     """A disk with a store on it that copies its log often."""
     monkeypatch.setattr(sqlite_driver, "_LOG_BYTES", 100_000)
-    monkeypatch.setattr(worker, "_LOOK", 4)  # in mid-work, too, and not only when it ends
     monkeypatch.setattr(sqlite_log, "STEP", 30_000)
     asyncio.run(_made(folder / "before"))
     with contextlib.closing(_Closing(Disk(folder / "before"))) as closing:

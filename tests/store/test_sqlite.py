@@ -369,7 +369,7 @@ def fill_log(driver, rounds=40, first=0):
         driver.begin(write=True)
         driver.change("INSERT INTO blobs (digest, size, data) VALUES (?, 0, ?)", (str(number), os.urandom(200_000)))
         driver.commit()
-        driver.settle()
+        driver.checkpoint()
 
 
 def test_a_long_log_is_copied_into_the_file(path):
@@ -405,7 +405,7 @@ def little(driver, rounds, first=0):
         driver.commit()
         sizes.append(log_of(Path(driver._path)).stat().st_size)
         if number % 32 == 31:
-            driver.settle()
+            driver.checkpoint()
     return sizes
 
 

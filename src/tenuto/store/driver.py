@@ -78,8 +78,8 @@ class Driver(Protocol):
     def backup(self, to: str) -> None:
         """Write a consistent copy to a file that does not exist yet."""
 
-    def settle(self) -> None:
-        """Do what is due from time to time, outside of any transaction: a checkpoint."""
+    def checkpoint(self) -> None:
+        """Copy the log into the database if it is long; called outside of a transaction."""
 
     def close(self) -> None:
         """Close it. Never raises."""

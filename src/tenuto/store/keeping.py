@@ -58,10 +58,10 @@ _SESSIONS = "SELECT count(*) FROM sessions WHERE head > 0 OR parent <> ''"
 _ENTRIES = "SELECT count(*) FROM entries"
 _BLOBS = "SELECT count(*), coalesce(sum(size), 0) FROM blobs"
 _FINDABLE = "SELECT count(*) FROM words"
-_WITHOUT = "SELECT session, count(*) FROM entries WHERE (rowid_key >> 32) NOT IN (SELECT n FROM sessions) GROUP BY session"
-_OUTSIDE = (
-    "SELECT seq FROM entries WHERE rowid_key > ? AND rowid_key < ? AND (session <> ? OR seq > ? OR seq <= ?) ORDER BY rowid_key"
+_WITHOUT = (
+    "SELECT session, count(*) FROM entries WHERE (rowid_key >> 32) NOT IN (SELECT n FROM sessions) GROUP BY session"
 )
+_OUTSIDE = "SELECT seq FROM entries WHERE rowid_key > ? AND rowid_key < ? AND (session <> ? OR seq > ? OR seq <= ?) ORDER BY rowid_key"
 _SHOWN = 5
 
 

@@ -418,8 +418,8 @@ class PostgresDriver:
         name = self._engine.schema
         raise StoreError(f"a store in Postgres is copied by its own command: pg_dump --schema={name} --file={to} ...")
 
-    def settle(self) -> None:
-        """Nothing is due: the server keeps its own house."""
+    def checkpoint(self) -> None:
+        """Do nothing: the server does it."""
 
 
 # --- addresses --------------------------------------------------------------------------------------------------------

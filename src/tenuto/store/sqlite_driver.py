@@ -2,7 +2,7 @@
 
 SQLite before 3.51.3 can damage a file when one connection begins its log anew while another copies the log into the file.
 So nothing is copied by itself: writers share the lock on `<file>.lock` for as long as a transaction lasts, and the log is
-copied (`settle`) only by who has that lock alone. Who writes next begins it anew, having the lock with other writers: so
+copied (`checkpoint`) only by who has that lock alone. Who writes next begins it anew, having the lock with other writers: so
 the two cannot happen at one moment, in whatever process.
 """
 
@@ -176,7 +176,7 @@ class SqliteDriver:
             finally:
                 self._run(f"PRAGMA query_only={only}")
 
-    def settle(self) -> None:
+    def checkpoint(self) -> None:
         """When the log is nearly full: let who writes next make it longer, or copy it into the file, if nobody writes."""
         size = full_at(self._log)
         if size is None or size < self._held_up:
