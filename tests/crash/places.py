@@ -11,7 +11,7 @@ from pathlib import Path
 from crash.apart import Apart
 from crash.tracing import COMMIT, Marked
 from real_postgres import Postgres
-from tenuto.store import indexing, postgres, sqlite, sqlite_driver, sqlite_log
+from tenuto.store import indexing, postgres, sqlite, sqlite_driver
 from tenuto.store.opening import open_store
 from tenuto.store.sql import SqlStore
 
@@ -26,9 +26,8 @@ QUIET = indexing._QUIET
 
 
 def hasten() -> None:
-    """Let what is done once in a while (making room in the log, copying it) be done several times in a short workload."""
+    """Let the log be copied several times in a short workload."""
     sqlite_driver._LOG_BYTES = 96 * 1024
-    sqlite_log.STEP = 24 * 1024
 
 
 def set_quiet(seconds: float) -> None:

@@ -19,7 +19,7 @@ from tenuto.errors import StoreCorrupt, StoreError
 from tenuto.store.driver import Driver, Held
 from tenuto.store.locks import Guard, Locks
 from tenuto.store.schema import APPLICATION, MARKER, VERSION, create_tables, version_error
-from tenuto.store.sqlite_driver import LOG_MOST, SqliteDriver, beside, wait_for
+from tenuto.store.sqlite_driver import SqliteDriver, beside, wait_for
 from tenuto.store.sqlite_errors import PATIENCE, name_of, said, spoken
 
 __all__ = ["SqliteEngine"]
@@ -29,7 +29,6 @@ _WRITING = (
     "PRAGMA fullfsync=1",  # macOS: a disk's own cache is no disk
     "PRAGMA checkpoint_fullfsync=1",
     "PRAGMA wal_autocheckpoint=0",
-    f"PRAGMA journal_size_limit={LOG_MOST}",
     "PRAGMA trusted_schema=0",
 )
 

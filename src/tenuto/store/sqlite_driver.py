@@ -1,9 +1,8 @@
 """One connection to a SQLite file, through the standard library.
 
-SQLite before 3.51.3 can damage a file when one connection begins its log anew while another copies the log into the file.
-So nothing is copied by itself: writers share the lock on `<file>.lock` for as long as a transaction lasts, and the log is
-copied (`checkpoint`) only by who has that lock alone. Who writes next begins it anew, having the lock with other writers: so
-the two cannot happen at one moment, in whatever process.
+SQLite before 3.51.3 can damage a file if one connection starts its log again while another copies the log into the file.
+So SQLite copies nothing by itself (`wal_autocheckpoint=0`): writers share a lock on `<file>.lock` during a transaction, and
+`checkpoint` copies the log only under an exclusive lock.
 """
 
 from __future__ import annotations
@@ -17,22 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from tenuto.errors import StoreError
-from tenuto.store import sqlite_log
 from tenuto.store.driver import Arg
 from tenuto.store.locks import Guard
 from tenuto.store.sqlite_errors import ERRORS, PATIENCE, name_of, said, spoken
-from tenuto.store.sqlite_log import full_at, make_room
 from tenuto.store.words import snippet_of, words_in
 
-__all__ = ["LOG_MOST", "SqliteDriver", "beside", "copied", "wait_for"]
+__all__ = ["SqliteDriver", "beside", "copied", "wait_for"]
 
 _PAUSE = 0.005
 _LOG_BYTES = 4 * 1024 * 1024
-"""A log that is as long as this and nearly full is copied into the file, and then written anew from its beginning. It is
-not cut off: to write over what is there costs far less than to make a file longer. A shorter one is made longer beforehand.
-"""
-LOG_MOST = _LOG_BYTES * 5 // 4
-"""One that became longer is cut off there when it is written anew."""
+"""A log of this length is copied into the file."""
 _FIND = """
 SELECT words.session, words.seq, words.text FROM found JOIN words ON words.n = found.rowid
 WHERE found MATCH ? ORDER BY found.rank, words.n LIMIT ?
@@ -51,7 +44,6 @@ class SqliteDriver:
         self._connect()
         self._marked = False
         self._wrote = False
-        self._short = guarded  # who makes a file writes little
         self._held_up = 0
 
     def begin(self, *, write: bool) -> None:
@@ -66,9 +58,6 @@ class SqliteDriver:
                 wait_for(self._guard.share, self._path)
             self._wrote = True
             self._run("BEGIN IMMEDIATE")
-            if self._short:
-                self._short = False
-                make_room(self._log, _LOG_BYTES)
         except (sqlite3.Error, OSError) as exc:
             self._guard.free()
             raise said(self._path, exc) from exc
@@ -177,15 +166,13 @@ class SqliteDriver:
                 self._run(f"PRAGMA query_only={only}")
 
     def checkpoint(self) -> None:
-        """When the log is nearly full: let who writes next make it longer, or copy it into the file, if nobody writes."""
-        size = full_at(self._log)
-        if size is None or size < self._held_up:
+        """Copy the log into the file and empty it, if it is long and no process writes."""
+        size = _size(self._log)
+        if size < max(_LOG_BYTES, self._held_up):
             return
-        if size + sqlite_log.STEP <= _LOG_BYTES:
-            self._short = True
-        elif self._checkpoint("RESTART"):
+        if self._checkpoint():
             self._held_up = 0
-        else:  # somebody writes, or reads and keeps it from being written anew: it may grow on for a while
+        else:  # a process writes, or reads an older state: try again when the log has grown further
             self._held_up = size + _LOG_BYTES // 4
 
     def close(self) -> None:
@@ -194,7 +181,7 @@ class SqliteDriver:
         if db is not None:
             if self._wrote:
                 with suppress(StoreError):
-                    self._checkpoint("TRUNCATE")
+                    self._checkpoint()
             self._part_with(db)
         self._guard.leave()
 
@@ -211,14 +198,14 @@ class SqliteDriver:
         self._cursor = self._db.cursor()
         self._run = self._cursor.execute
 
-    def _checkpoint(self, how: str) -> bool:
-        """Copy the log, if nobody writes; tell whether all of it was copied, and the next to write begins it anew."""
+    def _checkpoint(self) -> bool:
+        """Copy the log and empty it, if no process writes; return whether all of it was copied."""
         with spoken(self._path):
             if not self._guard.alone():
                 return False
             try:
-                self._run("PRAGMA busy_timeout=0")  # who reads is not waited for
-                [[busy, _, _]] = self._run(f"PRAGMA wal_checkpoint({how})").fetchall()
+                self._run("PRAGMA busy_timeout=0")  # do not wait for readers
+                [[busy, _, _]] = self._run("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
                 self._run(f"PRAGMA busy_timeout={int(PATIENCE * 1000)}")
             finally:
                 self._guard.free()
