@@ -154,6 +154,10 @@ def read(driver: Driver, row: Row, after: int, upto: int) -> list[Entry]:
             if not isinstance(body, bytes):
                 gone = f"has lost its body ({digest})" if body is None else "has a body that is no bytes"
                 raise StoreCorrupt(f"entry {seq} of session {row.id!r} {gone}")
+            if digest_of(body) != digest:
+                raise StoreCorrupt(
+                    f"entry {seq} of session {row.id!r} is damaged: its bytes do not match their digest; restore a backup"
+                )
             act = load(body)
             called = act.kind if isinstance(act, Strange) else kind
             entries.append(Entry(seq, id, at, fence, called, body, digest, act, version))

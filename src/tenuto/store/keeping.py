@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol, runtime_checkable
 
-import msgspec
-
 from tenuto.core.journal import Entry, SessionMeta, session_meta_of, strange_in
 from tenuto.errors import SessionNotFound, StoreError
-from tenuto.store.checks import faults_in
+from tenuto.store.checks import faults_in, forked_meta
 from tenuto.store.driver import Driver
 from tenuto.store.entries import columns_of, damaged, found, read, rows_of
 from tenuto.store.leases import Leases, meta_of
 from tenuto.store.protocol import Fault, Stats
 from tenuto.store.schema import VERSION, place_of
-from tenuto.store.shelf import Row
+from tenuto.store.shelf import Row, row_of
+from tenuto.store.texts import text_of
 
 __all__ = [
     "archive",
@@ -50,7 +49,7 @@ SELECT id FROM below ORDER BY id
 """
 _REMOVE_ENTRIES = "DELETE FROM entries WHERE rowid_key > ? AND rowid_key < ?"
 _REMOVE = "DELETE FROM sessions WHERE id = ?"
-_MEANT = "SELECT id, owner, until FROM sessions WHERE head = 0 AND parent = ''"
+_MEANT = "SELECT id FROM sessions WHERE head = 0 AND parent = ''"
 _UNUSED = "SELECT digest, size FROM blobs WHERE digest NOT IN (SELECT digest FROM entries WHERE body IS NULL)"
 _REMOVE_BLOB = "DELETE FROM blobs WHERE digest = ?"
 _THERE = "SELECT id FROM sessions WHERE head > 0 OR parent <> '' ORDER BY id"
@@ -62,6 +61,7 @@ _WITHOUT = (
     "SELECT session, count(*) FROM entries WHERE (rowid_key >> 32) NOT IN (SELECT n FROM sessions) GROUP BY session"
 )
 _OUTSIDE = "SELECT seq FROM entries WHERE rowid_key > ? AND rowid_key < ? AND (session <> ? OR seq > ? OR seq <= ?) ORDER BY rowid_key"
+_WORDS = "SELECT seq, text FROM words WHERE session = ?"
 _SHOWN = 5
 
 
@@ -85,9 +85,8 @@ def folded(driver: Driver, session: str, at: int | None) -> tuple[int, SessionMe
 
 
 def fork(driver: Driver, session: str, at: int, new: str, meta: SessionMeta) -> str:
-    """Add a session that shares another's entries."""
+    """Add a session that shares another's entries; `meta` is its summary."""
     found(driver, session)
-    meta = msgspec.structs.replace(meta, id=new)
     row = (new, at, session, at, at, *columns_of(meta))
     if not driver.change(_FORK, row):
         raise StoreError(f"there is a session {new!r} already")
@@ -130,9 +129,9 @@ def delete(driver: Driver, leases: Leases, session: str, children: bool) -> tupl
 
 def collect(driver: Driver, leases: Leases) -> int:
     """Remove sessions that never came into being, and large bodies of which no entry speaks; return the bytes of these."""
-    now = leases.now(driver)
-    for id, owner, until in driver.rows(_MEANT):
-        if not leases.is_live(owner, until, now):
+    for (id,) in driver.rows(_MEANT):
+        row = row_of(driver, id)
+        if row is not None and not leases.is_held(driver, row):
             driver.change(_REMOVE, (id,))
     unused = driver.rows(_UNUSED)
     for digest, _ in unused:
@@ -199,5 +198,26 @@ def _of_the_row(driver: Driver, row: Row, entries: list[Entry], wrong: list[Faul
         except SessionNotFound:
             yield 0, f"was forked off {row.parent!r}, which is gone"
     readable = not wrong and not any(strange_in(entries))  # what cannot be read cannot be added up
-    if readable and session_meta_of(row.id, entries) != meta_of(row.meta):
+    if readable and _expected_meta(row, entries) != meta_of(row.meta):
         yield 0, "has a summary that is not what its entries come to"
+    damaged_seqs = {fault.seq for fault in wrong}
+    for seq in _differences_of_search(driver, row, entries):
+        if seq not in damaged_seqs:
+            yield seq, "has another text in the search index: `reindex` repairs it"
+
+
+def _expected_meta(row: Row, entries: list[Entry]) -> SessionMeta:
+    """Return the summary that a session row must contain."""
+    if not row.parent:
+        return session_meta_of(row.id, entries)
+    meta = forked_meta(session_meta_of(row.id, entries[: row.forked_at]), row.id, row.created_at)
+    for entry in entries[row.forked_at :]:
+        meta = meta.after(entry.act, entry.at)
+    return meta
+
+
+def _differences_of_search(driver: Driver, row: Row, entries: list[Entry]) -> list[int]:
+    """Return the entries of the session's own whose text in the search index is missing, wrong or unexpected."""
+    texts = {entry.seq: text_of(entry.act) for entry in entries if row.forked_at < entry.seq <= row.indexed}
+    expected = {(seq, text) for seq, text in texts.items() if text}
+    return sorted({seq for seq, _ in expected ^ {*driver.rows(_WORDS, (row.id,))}})

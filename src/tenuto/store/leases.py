@@ -1,8 +1,8 @@
 """Who may write a session, and what this store holds of that.
 
-A lease is free if nobody has it, if its time is over, or if it ends later than any lease could (the clock was set back).
-It is free, too, if its holder is dead: that can be told by a lock in a folder that holder and asker share. The fence grows
-with every holder, and every write names it.
+A lease is free if nobody has it or if its holder is dead. If holder and asker share a directory of locks, the lock says
+whether the holder is alive, whatever the clock says. Otherwise the lease is free when its time is over, or if it ends later
+than any lease could (the clock was set back). The fence grows with every holder, and every write names it.
 
 Every append renews its lease; the thread that writes renews the others.
 """
@@ -98,11 +98,11 @@ class Leases:
     def _taken(self, driver: Driver, row: Row, session: str, owner: str, *, force: bool) -> Lease | None:
         """Take it, if it may be taken; None if somebody was quicker."""
         now = self.now(driver)
-        held = self._of_the_dead(row, session) if self.is_live(row.owner, row.until, now) else None
+        live, held = self._holder(row, now)
+        if live and not force:
+            raise SessionInUse(session, pid=row.pid, host=row.host)
         if held is None:
-            if self.is_live(row.owner, row.until, now) and not force:
-                raise SessionInUse(session, pid=row.pid, host=row.host)
-            # Who is being replaced may still have the lock. It is asked for again with every renewal.
+            # The replaced holder may still have the lock. Each renewal tries to get it.
             held = self._engine.hold(session)
         try:
             until = now + self._ttl
@@ -117,10 +117,6 @@ class Leases:
                 held.free()
         return None
 
-    def is_live(self, owner: str, until: int, now: int) -> bool:
-        """Tell whether a lease is held, as far as its time says."""
-        return is_live(owner, until, now, self._ttl)
-
     def holder(self, row: Row, now: int) -> str:
         """Return who holds a session, as `pid@host`; empty if nobody does, as far as the time says."""
         return row.holder(now, self._ttl)
@@ -128,17 +124,26 @@ class Leases:
     def is_free(self, driver: Driver, session: str) -> None:
         """Raise `SessionInUse` if somebody holds a session."""
         row = row_of(driver, session)
-        if row is not None and self.is_live(row.owner, row.until, self.now(driver)):
-            held = self._of_the_dead(row, session)
-            if held is None:
-                raise SessionInUse(session, pid=row.pid, host=row.host)
-            held.free()
+        if row is not None and self.is_held(driver, row):
+            raise SessionInUse(session, pid=row.pid, host=row.host)
 
-    def _of_the_dead(self, row: Row, session: str) -> Held | None:
-        """Return the lock that a holder had, and has no more: it is dead. A holder without a lock cannot be told dead."""
-        if not row.lock_dir_id or row.lock_dir_id != self._engine.place:
-            return None
-        return self._engine.hold(session)
+    def is_held(self, driver: Driver, row: Row) -> bool:
+        """Return whether a live process holds a session."""
+        live, lock = self._holder(row, self.now(driver))
+        if lock is not None:
+            lock.free()
+        return live
+
+    def _holder(self, row: Row, now: int) -> tuple[bool, Held | None]:
+        """Return whether a live process holds a session, and the session's lock if its holder is dead.
+
+        If the holder has its lock in the directory that this process uses, the lock alone decides: a step of the clock
+        does not end a lease. Otherwise the time decides.
+        """
+        if row.owner and row.lock_dir_id and row.lock_dir_id == self._engine.place:
+            lock = self._engine.hold(row.id)
+            return lock is None, lock
+        return is_live(row.owner, row.until, now, self._ttl), None
 
     def _place(self, held: Held | None) -> str:
         return self._engine.place if held is not None and self._engine.locks else ""

@@ -10,9 +10,10 @@ from tenuto.store.leases import Leases, meta_of
 from tenuto.store.protocol import Page, StoredSession
 from tenuto.store.shelf import Row, Wanted, asked
 
-__all__ = ["Wanted", "find", "listed", "shown"]
+__all__ = ["Wanted", "find", "forks_of", "listed", "shown"]
 
 _CALLED = "SELECT id FROM sessions WHERE (head > 0 OR parent <> '') AND name = ?"
+_FORKS = "SELECT id FROM sessions WHERE parent = ? AND parent <> '' ORDER BY id"
 _BEGINNING = """
 SELECT id FROM sessions WHERE (head > 0 OR parent <> '') AND substr(id, 1, ?) = ? AND (? = 0 OR agent = ?) LIMIT 6
 """
@@ -37,22 +38,28 @@ def shown(driver: Driver, leases: Leases, session: str) -> StoredSession:
     return _session(found(driver, session), leases, leases.now(driver))
 
 
+def forks_of(driver: Driver, session: str) -> list[str]:
+    """Return the ids of the sessions that were forked from this one, in order."""
+    found(driver, session)
+    return [id for (id,) in driver.rows(_FORKS, (session,))]
+
+
 def find(driver: Driver, text: str, agent: str | None) -> str:
     """Return the id that is meant: an id, a name, `last`, `~N`, or the beginning of one id only."""
     if not text:
         raise SessionNotFound("no session is called by an empty name")
     if clean(text) != text:
         return chosen(text, ())
+    back = places_back(text)
+    if back is not None:
+        rows = _rows(driver, Wanted(agent, None, archived=False, order="updated", limit=back + 1, after=""))
+        return chosen(text, [row.id for row in rows[back : back + 1]])
     try:
         return found(driver, text).id
     except SessionNotFound:
         named = driver.rows(_CALLED, (text,))
     if named:
         return str(named[0][0])
-    back = places_back(text)
-    if back is not None:
-        rows = _rows(driver, Wanted(agent, None, archived=False, order="updated", limit=back + 1, after=""))
-        return chosen(text, [row.id for row in rows[back : back + 1]])
     wanted = (int(agent is not None), _clean(agent) or "")
     return chosen(text, [id for (id,) in driver.rows(_BEGINNING, (len(text), text, *wanted))])
 

@@ -21,6 +21,7 @@ from typing import Any, Literal, Self, TypeVar
 from tenuto.core.journal import Draft, Entry
 from tenuto.errors import LeaseLost, SessionInUse, SessionNotFound, StoreError
 from tenuto.store import entries, keeping, listing
+from tenuto.store.checks import forked_meta
 from tenuto.store.driver import Broken, Driver, Engine, Unsure
 from tenuto.store.ids import check_id, check_name, made_id
 from tenuto.store.indexing import Index
@@ -148,9 +149,14 @@ class SqlStore:
     async def fork(self, session: str, *, at: int | None = None, id: str = "") -> str:
         """Branch a session off; the entries are shared."""
         new = check_id(id or self._new_id())
-        where, meta = await self._read(lambda driver: keeping.folded(driver, session, at))
-        writer = self._here().writer
-        return await self._again(writer, lambda driver: keeping.fork(driver, session, where, new, meta), unsure=False)
+        crew = self._here()
+        where, shared = await self._read(lambda driver: keeping.folded(driver, session, at))
+
+        def work(driver: Driver) -> str:
+            meta = forked_meta(shared, new, crew.leases.now(driver))
+            return keeping.fork(driver, session, where, new, meta)
+
+        return await self._again(crew.writer, work, unsure=False)
 
     async def rename(self, session: str, name: str) -> None:
         """Call a session something."""
@@ -200,6 +206,10 @@ class SqlStore:
         wanted = listing.Wanted(agent, status, archived, order, limit, after)
         leases = self._here().leases
         return await self._read(lambda driver: listing.listed(driver, leases, wanted))
+
+    async def forks(self, session: str) -> list[str]:
+        """Return the ids of the sessions that were forked from this one, in order."""
+        return await self._read(lambda driver: listing.forks_of(driver, session))
 
     async def find(self, text: str, *, agent: str | None = None) -> str:
         """Return the id that is meant: an id, a name, `last`, `~N`, or the beginning of one id only."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -47,7 +48,7 @@ class SqliteEngine:
         connect: Callable[..., sqlite3.Connection] = sqlite3.connect,
     ) -> None:
         self.name = f"SQLite {sqlite3.sqlite_version}"
-        self._path = Path(path).absolute()
+        self._path = Path(os.path.realpath(path))  # one set of locks and logs, whatever links lead to the file
         self._connect = connect
         self._locks = Locks(beside(self._path, ".locks"))
 
@@ -81,8 +82,10 @@ class SqliteEngine:
                 found = self._path.stat()
             except FileNotFoundError:
                 return False
-        if self._path.is_dir():
+        if stat.S_ISDIR(found.st_mode):
             raise StoreError(f"{str(self._path)!r} is a folder: name a file in it")
+        if not stat.S_ISREG(found.st_mode):
+            raise StoreError(f"{str(self._path)!r} is not a regular file: name another file")
         if not found.st_size:
             raise StoreError(
                 f"{str(self._path)!r} is empty: a store never is. If nothing was in it, remove it and it is made anew; "
@@ -91,18 +94,17 @@ class SqliteEngine:
         return True
 
     def _make(self) -> None:
-        """Make the file under another name, whole, and put it in its place."""
+        """Create the file under another name, then rename it. Processes that find the file meanwhile wait no longer."""
         new = beside(self._path, ".new")
         guard = Guard(beside(self._path, ".lock"))
         with spoken(self._path):
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             try:
-                wait_for(guard.alone, self._path)
-                if self._path.exists():  # somebody else made it while we waited
+                wait_for(lambda: self._path.exists() or guard.alone(), self._path)
+                if self._path.exists():  # another process created it
                     return
-                for left in ("", "-wal", "-shm", "-journal"):
-                    beside(new, left).unlink(missing_ok=True)
-                os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+                _remove_logs(self._path)  # of a file that was deleted: SQLite would apply them to the new one
+                _create_empty(new)
                 self._fill(new)
                 _put(new, self._path)
             finally:
@@ -122,6 +124,53 @@ class SqliteEngine:
             finally:
                 driver.rollback()
                 driver.part()
+        finally:
+            db.close()
+
+    def restore(self, backup: Path) -> None:
+        """Replace the file by a copy of a backup. No process can write meanwhile; open stores notice the new file.
+
+        Raise `StoreError` if the backup is no store of this version, `StoreCorrupt` if it is damaged; the store is not
+        changed then.
+        """
+        new = beside(self._path, ".restore")
+        guard = Guard(beside(self._path, ".lock"))
+        with spoken(self._path):
+            if self._path.exists() and not stat.S_ISREG(self._path.stat().st_mode):
+                raise StoreError(f"{str(self._path)!r} is not a regular file: name another file")
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            try:
+                wait_for(guard.alone, self._path)
+                _create_empty(new)
+                self._copy_backup(backup, new)
+                _remove_logs(self._path)  # before the rename: SQLite would apply them to the new file
+                new.replace(self._path)
+                _sync_directory(self._path)
+            finally:
+                _remove(new)
+                guard.leave()
+
+    def _copy_backup(self, backup: Path, new: Path) -> None:
+        """Copy a backup and check it. Leases in it are lost: their holders get `LeaseLost`."""
+        source = SqliteEngine(backup, self._connect)
+        if not source._is_there():
+            raise StoreError(f"{str(backup)!r} does not exist: name a backup")
+        driver = SqliteDriver(source._reader, source._path)
+        try:
+            problems = driver.check()
+            if problems:
+                raise StoreCorrupt(f"{str(backup)!r} is damaged and was not restored: {problems[0]}")
+            new.unlink()
+            driver.backup(str(new))
+        finally:
+            driver.close()
+        db = self._connected(new, "mode=rw")
+        try:
+            _prepare(db, write=True)
+            db.execute(
+                "UPDATE sessions SET fence = fence + 1, until = 0, owner = '', pid = 0, host = '', lock_dir_id = ''"
+            )
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         finally:
             db.close()
 
@@ -204,7 +253,26 @@ def _put(new: Path, path: Path) -> None:
         raise
     except OSError:  # a file system without links; nobody of ours is here, since we have the lock
         new.rename(path)
-    with suppress(OSError):  # a folder cannot be opened everywhere
+    _sync_directory(path)
+
+
+def _create_empty(path: Path) -> None:
+    _remove(path)
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    _remove_logs(path)
+
+
+def _remove_logs(path: Path) -> None:
+    for ending in ("-wal", "-shm", "-journal"):
+        beside(path, ending).unlink(missing_ok=True)
+
+
+def _sync_directory(path: Path) -> None:
+    with suppress(OSError):  # a directory cannot be opened everywhere
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)

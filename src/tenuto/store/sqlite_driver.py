@@ -24,6 +24,8 @@ from tenuto.store.words import snippet_of, words_in
 __all__ = ["SqliteDriver", "beside", "copied", "wait_for"]
 
 _PAUSE = 0.005
+_TURN = 0.002
+"""Seconds between two tries to begin a transaction."""
 _LOG_BYTES = 4 * 1024 * 1024
 """A log of this length is copied into the file."""
 _FIND = """
@@ -41,26 +43,52 @@ class SqliteDriver:
         self._guard = Guard(beside(path, ".lock") if guarded else None)
         self._log = beside(path, "-wal")
         self._db: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
+        self._sqlite_waits = True
         self._connect()
         self._marked = False
         self._wrote = False
         self._held_up = 0
 
     def begin(self, *, write: bool) -> None:
-        """Begin a transaction; a connection that broke is replaced."""
-        if self._db is None:
-            self._connect()
+        """Begin a transaction. A connection that broke, or whose file was replaced, is opened again."""
         try:
+            if write and not self._guard.share():
+                wait_for(self._guard.share, self._path)
+            if self._db is not None and _identity(self._path) != self._file:
+                self._part_with(self._db)
+            if self._db is None:
+                self._connect()
             if not write:
                 self._run("BEGIN")
                 return
-            if not self._guard.share():
-                wait_for(self._guard.share, self._path)
             self._wrote = True
-            self._run("BEGIN IMMEDIATE")
+            self._begin_immediate()
+        except StoreError:
+            self._guard.free()
+            raise
         except (sqlite3.Error, OSError) as exc:
             self._guard.free()
             raise said(self._path, exc) from exc
+
+    def _begin_immediate(self) -> None:
+        """Wait for the turn to write.
+
+        SQLite waits up to 0.1 s between two tries, so a process may wait for long while others write without pause. Short
+        waits give every process its turn.
+        """
+        if self._sqlite_waits:
+            self._run("PRAGMA busy_timeout=0")
+            self._sqlite_waits = False
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self._run("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as exc:
+                if not name_of(exc).startswith("SQLITE_BUSY") or time.monotonic() > until:
+                    raise
+            time.sleep(_TURN)
 
     def commit(self) -> None:
         """End it; what was written is on the disk."""
@@ -194,9 +222,16 @@ class SqliteDriver:
 
     def _connect(self) -> None:
         """Open a connection. All goes through one cursor: each `execute` of a connection's own would make another."""
-        self._db = self._open()
+        while True:
+            before = _identity(self._path)
+            self._db = self._open()
+            self._file = _identity(self._path)
+            if self._file == before:
+                break
+            self._db.close()  # the file was replaced meanwhile
         self._cursor = self._db.cursor()
-        self._run = self._cursor.execute
+        self._sqlite_waits = True
+        self._run: Callable[..., sqlite3.Cursor] = self._cursor.execute
 
     def _checkpoint(self) -> bool:
         """Copy the log and empty it, if no process writes; return whether all of it was copied."""
@@ -205,8 +240,8 @@ class SqliteDriver:
                 return False
             try:
                 self._run("PRAGMA busy_timeout=0")  # do not wait for readers
+                self._sqlite_waits = False
                 [[busy, _, _]] = self._run("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-                self._run(f"PRAGMA busy_timeout={int(PATIENCE * 1000)}")
             finally:
                 self._guard.free()
         return not busy
@@ -225,6 +260,15 @@ class SqliteDriver:
 def beside(path: Path, ending: str) -> Path:
     """Return the file that lies beside another, and is called as it is, with an ending."""
     return path.with_name(path.name + ending)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return what identifies a file, whatever its name; None if there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _size(path: Path) -> int:

@@ -8,14 +8,14 @@ import contextlib
 import msgspec
 import pytest
 
-from tenuto.core.journal import Act, Configured, Stopped, Strange, session_meta_of, strange_in
+from tenuto.core.journal import Act, Configured, SessionMeta, Stopped, Strange, session_meta_of, strange_in
 from tenuto.errors import LeaseLost, SessionInUse, SessionNotFound, StoreError
-from tenuto.store.protocol import Store
+from tenuto.store.protocol import Store, StoredSession
 from tenuto.testing.chapters.stage import Chapter, answer, draft, outcome, question, same, turn, write
 
 __all__ = ["Appending", "Forking", "Leasing"]
 
-BAD_IDS = ("", "-a", "_a", "a b", "a/b", "../a", "a\n", "a\0", "ä", "a" * 65, ".", "~1", "a.b", "\ud800")
+BAD_IDS = ("", "-a", "_a", "a b", "a/b", "../a", "a\n", "a\0", "ä", "a" * 65, ".", "~1", "a.b", "\ud800", "last")
 
 
 class Appending(Chapter):
@@ -124,7 +124,7 @@ class Appending(Chapter):
         assert await other.find("last") == "s"
         assert {hit.seq for hit in await other.search("rain")} == {e.seq for e in entries if e.act == answer()}
         fork = await other.session(await other.fork("s"))
-        assert fork.meta == msgspec.structs.replace(shown.meta, id=fork.id)
+        assert fork.meta == as_fork(shown.meta, fork)
         await store.append(lease, [draft(question("Is this a heron?"))])
         assert [hit.session for hit in await other.search("heron")] == ["s"]
         assert await other.verify() == []
@@ -338,14 +338,15 @@ class Leasing(Chapter):
         assert (await store.sessions()).sessions == ()
 
     async def test_every_id_can_be_used(self, store: Store) -> None:
-        ids = ("a", "Z" * 64, "0", "con", "CON", "a-_", "last", "9" * 64)
+        ids = ("a", "Z" * 64, "0", "con", "CON", "a-_", "LAST", "9" * 64)
         for id in ids:
             await write(store, id)
 
         assert {shown.id for shown in (await store.sessions()).sessions} == {*ids}
 
     async def test_a_lease_lapses(self, store: Store) -> None:
-        other = await self._timed()
+        """On another machine nobody can tell whether the holder is alive: there the time decides."""
+        other = await self._elsewhere()
         lost = await store.lease("s")
         self.clock.move(self.ttl_ms - 1)
         with pytest.raises(SessionInUse):
@@ -359,7 +360,7 @@ class Leasing(Chapter):
         await other.append(taken, [draft(question())])
 
     async def test_using_a_lease_renews_it(self, store: Store) -> None:
-        other = await self._timed()
+        other = await self._elsewhere()
         lease = await store.lease("s")
         for _ in range(3):
             self.clock.move(self.ttl_ms - 1)
@@ -379,11 +380,31 @@ class Leasing(Chapter):
         assert (await store.append(lease, [draft(question())])).head == 1
 
     async def test_a_clock_that_was_set_back_locks_nobody_out(self, store: Store) -> None:
-        other = await self._timed()
+        other = await self._elsewhere()
         lost = await store.lease("s")
         self.clock.move(-1000 * self.ttl_ms)
 
         assert (await other.lease("s")).fence > lost.fence
+
+    async def test_clock_step_takes_no_session_from_its_holder(self, store: Store) -> None:
+        other = await self._timed()
+        lease = await store.append(await store.lease("s"), [draft(question())])
+        await store.lease("empty")
+        for step in (100, -2000, 5000, 10**6, -(10**6)):
+            self.clock.move(step * self.ttl_ms)
+            with pytest.raises(SessionInUse):
+                await other.lease("s")
+            with pytest.raises(SessionInUse):
+                await other.delete("s")
+            await other.gc()
+            with pytest.raises(SessionInUse):
+                await other.lease("empty")
+            lease = await store.append(lease, [draft(question())])
+
+    async def _elsewhere(self) -> Store:
+        if not self.timed:
+            pytest.skip("the store has a clock of its own")
+        return await self._stack.enter_async_context(await self.open_elsewhere())
 
     async def _timed(self) -> Store:
         if not self.timed:
@@ -391,8 +412,46 @@ class Leasing(Chapter):
         return await self.another()
 
 
+def as_fork(meta: SessionMeta, fork: StoredSession) -> SessionMeta:
+    """Return the summary of a session as its new fork has it: with times of its own, and new."""
+    times = {"created_at": fork.meta.created_at, "updated_at": fork.meta.updated_at}
+    return msgspec.structs.replace(meta, id=fork.id, status="new", **times)
+
+
 class Forking(Chapter):
     """Branches share what came before them, and nothing that comes after."""
+
+    async def test_fork_has_times_of_its_own_and_is_last(self, store: Store) -> None:
+        await write(store, "one", *turn(), Stopped("completed"))
+        await write(store, "two", *turn())
+        old = (await store.session("two")).meta.updated_at
+        self.clock.now = old + 1000
+        for at in (0, 3, None):
+            fork = await store.fork("one", at=at)
+            meta = (await store.session(fork)).meta
+
+            assert meta.created_at == meta.updated_at > old
+            assert meta.status == "new"
+            assert await store.find("last") == fork
+            assert [shown.id for shown in (await store.sessions(status="new", limit=1)).sessions] == [fork]
+            await store.archive(fork)
+        await write(store, fork, question())
+        shown = await store.session(fork)
+        assert shown.meta.created_at == meta.created_at
+        assert shown.meta.status == "open"
+        assert await store.verify() == []
+
+    async def test_forks_lists_the_children_of_a_session(self, store: Store) -> None:
+        await write(store, "s", *turn())
+        for id, parent in (("c", "s"), ("a", "s"), ("b", "a")):
+            await store.fork(parent, at=2, id=id)
+        await store.archive("a")
+
+        assert await store.forks("s") == ["a", "c"]
+        assert await store.forks("a") == ["b"]
+        assert await store.forks("b") == []
+        with pytest.raises(SessionNotFound):
+            await store.forks("nobody")
 
     async def test_a_fork_shares_what_came_before(self, store: Store) -> None:
         drafts = await write(store, "s", *turn())
@@ -402,7 +461,7 @@ class Forking(Chapter):
             shown = await store.session(fork)
             assert await store.read(fork) == before[:at]
             assert (shown.id, shown.parent, shown.forked_at, shown.head) == (fork, "s", at, at)
-            assert shown.meta == session_meta_of(fork, before[:at])
+            assert shown.meta == as_fork(session_meta_of(fork, before[:at]), shown)
         whole = await store.fork("s")
 
         assert same(await store.read(whole), drafts)
@@ -417,7 +476,8 @@ class Forking(Chapter):
 
         assert same(await store.read(fork), [*drafts[:3], *there])
         assert same(await store.read("s"), [*drafts, *here])
-        assert (await store.session(fork)).meta == session_meta_of(fork, await store.read(fork))
+        shown, expected = await store.session(fork), session_meta_of(fork, await store.read(fork))
+        assert shown.meta == msgspec.structs.replace(as_fork(expected, shown), status=expected.status)
         assert await store.verify() == []
 
     async def test_a_fork_of_a_fork_below_its_own_beginning(self, store: Store) -> None:
