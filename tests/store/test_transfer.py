@@ -326,7 +326,6 @@ FUTURE = time.time_ns() // 1_000_000 + 2 * 24 * 60 * 60 * 1000
         {"at": 2**62}, {"at": -1}, {"at": FUTURE}, {"version": 999}, {"version": -1}, {"version": 0}, {"id": ""},
         {"id": "x" * 1_000_000}, {"id": "a\0b"}, {"id": "a\nb"}, {"name": "last"}, {"name": "~1"}, {"session": "last"},
     ],
-    ids=str,
 )  # fmt: skip
 def test_import_refuses_values_out_of_range(fields):
     lines = one_entry(**fields)

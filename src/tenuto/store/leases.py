@@ -222,7 +222,8 @@ def meta_of(stored: bytes) -> SessionMeta:
 
 
 def lost(session: str) -> LeaseLost:
-    """Make the error for a write under a lease that is another's now."""
+    """Return the error for a write under a lease that this process does not hold."""
     return LeaseLost(
-        f"session {session!r} was taken over by somebody else, and this write was refused: stop what runs for it here"
+        f"session {session!r} is not held here any more: it was taken over by another process, or released, or this process "
+        "was forked from its holder; the write was refused: stop the work on it here"
     )
