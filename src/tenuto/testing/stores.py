@@ -24,12 +24,13 @@ The chapters can be used one by one, too.
 
 from __future__ import annotations
 
+from tenuto.testing.chapters.forking import Forking
 from tenuto.testing.chapters.keeping import Keeping, Verifying
 from tenuto.testing.chapters.reading import Finding, Listing, Reading, Searching
 from tenuto.testing.chapters.stage import Chapter, Clock
 from tenuto.testing.chapters.stories import Stories
 from tenuto.testing.chapters.values import Transfer, Values
-from tenuto.testing.chapters.writing import Appending, Forking, Leasing
+from tenuto.testing.chapters.writing import Appending, Leasing
 
 __all__ = [
     "Appending",
