@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from contextlib import suppress
 from types import TracebackType
@@ -75,6 +76,7 @@ class AsyncAgent:
         self._clock = Clock(own.get("now") or usual.now, own.get("new_id") or usual.new_id)
         self._where: Any = own.get("store", ...)
         self._store: Store | None = None
+        self._opening = threading.Lock()
         self._listeners = tuple(own.get("listeners", ()))
         self._sessions: weakref.WeakSet[AsyncSession] = weakref.WeakSet()
         self._crew = Crew(
@@ -134,9 +136,10 @@ class AsyncAgent:
         """Where sessions are kept."""
         if self.closed:
             raise RuntimeError("the agent is closed")
-        if self._store is None:
-            self._store = open_store(settings.store() if self._where is ... else self._where)
-        return self._store
+        with self._opening:  # threads of the sync agent may come here at the same time
+            if self._store is None:
+                self._store = open_store(settings.store() if self._where is ... else self._where)
+            return self._store
 
     async def close(self) -> None:
         """Let go of every session and of the store; a store or a client that was given stays open."""

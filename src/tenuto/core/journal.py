@@ -310,7 +310,6 @@ def _calls_in(reply: AssistantMessage) -> int:
 
 
 _SPOKEN = (Said, Steered)
-_FOUND_BY = (Configured, Stopped)
 
 
 class Fold:
@@ -467,10 +466,6 @@ class SessionMeta(msgspec.Struct, frozen=True, omit_defaults=True):
         else:
             changed |= self._changed_by(act)
         return msgspec.structs.replace(self, **changed)
-
-    def is_moved_by(self, act: Act | Strange) -> bool:
-        """Tell whether one more entry may change by what a session is found: its status, or its agent."""
-        return self.status != "open" or isinstance(act, _FOUND_BY)
 
     def _changed_by(self, act: Act | Strange) -> dict[str, object]:
         """Return what an act changes that is no message."""
