@@ -260,7 +260,7 @@ async def test_who_can_take_the_most_steps_in(tenuto_sim):
     """The provider that is down is left for the one with the fewest losses, whatever the order; the session stays there."""
     tenuto_sim.script(turn(think("Hm."), say("One.")), turn("Two."), turn("Three."))
     told = []
-    options = {"providers": [DEAD], "continuity": "declared", "fallback": ["sim/openai", "sim/anthropic"]}
+    options = {"providers": [DEAD], "fallback": ["sim/openai", "sim/anthropic"]}
     async with agent(store=None, **options) as ai:
         session = ai.session()
         session.listen(told.append)
@@ -285,7 +285,7 @@ async def acts(session, kind):
 async def test_everybody_is_tried_once_and_then_it_is_over(tenuto_sim):
     """Where nobody answers, the last error is raised, and the session goes on later."""
     other = Provider("gone", "openai-chat", "http://127.0.0.1:9/v1", auth="none")
-    options = {"providers": [DEAD, other], "continuity": "declared", "fallback": ["gone/a", "dead/b", "dead/model"]}
+    options = {"providers": [DEAD, other], "fallback": ["gone/a", "dead/b", "dead/model"]}
     async with agent(store=None, model="dead/model", **options) as ai:
         session = ai.session()
         with pytest.raises(ConnectionFailed):
@@ -338,9 +338,7 @@ def test_who_may_step_in_is_looked_at_first():
 async def test_a_listener_sees_the_change_before_the_next_question(tenuto_sim):
     tenuto_sim.script(turn("One."))
     told = []
-    async with agent(
-        store=None, model="dead/x", providers=[DEAD], continuity="declared", fallback=["sim/gemini"]
-    ) as ai:
+    async with agent(store=None, model="dead/x", providers=[DEAD], fallback=["sim/gemini"]) as ai:
         session = ai.session()
         session.listen(lambda event: told.append(type(event).__name__))
         await asyncio.wait_for(session.send("Go."), 60)

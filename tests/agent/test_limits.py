@@ -71,7 +71,7 @@ async def test_a_sum_of_money_is_kept(tenuto_sim, model, usd, why):
     rows = [
         msgspec.structs.replace(row, name=name, base_url=f"{tenuto_sim.base_url}/v1") for name in ("anthropic", "mine")
     ]
-    told = dict(providers=rows, keys={"anthropic": "k", "mine": "k"}, continuity="declared", store=None)
+    told = dict(providers=rows, keys={"anthropic": "k", "mine": "k"}, store=None)
     async with agent(add, model=model, limits=Limits(usd=usd), **told) as ai:
         session = ai.session()
         with pytest.raises(LimitReached, match=why):
@@ -192,7 +192,7 @@ def test_token_limit_holds_without_usable_counts(usage):
 
     transport = ScriptedTransport(*map(body, range(5)))
     mine = {"mine": {"base_url": "http://127.0.0.1:9/v1", "api_key": "k"}}
-    options = {"continuity": "declared", "providers": mine, "transport": transport, "limits": Limits(tokens=1000)}
+    options = {"providers": mine, "transport": transport, "limits": Limits(tokens=1000)}
     with Agent("mine/m", tools=[add], store=None, **options) as ai, pytest.raises(LimitReached) as caught:
         ai.session().send("hi")
     assert caught.value.limit == "tokens"

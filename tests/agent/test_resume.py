@@ -10,7 +10,7 @@ from tenuto.core import jsonio
 from tenuto.core.journal import Asked, Configured, Replied, Said, Started, Strange, kind_of
 from tenuto.core.messages import UserMessage
 from tenuto.core.stored import drafted
-from tenuto.errors import MissingTool, SessionNotFound, StoreError, UnsupportedModel
+from tenuto.errors import MissingKey, MissingTool, SessionNotFound, StoreError, UnsupportedModel
 from tenuto.testing import call, say, turn
 
 
@@ -262,14 +262,18 @@ async def test_a_parameter_of_a_later_version_is_named(tenuto_sim):
 
 
 @scene
-async def test_a_session_whose_model_cannot_be_relied_on_is_not_resumed(tenuto_sim):
-    """Unless it was declared fit when it was begun."""
-    async with agent() as ai:
-        await left_at(ai.store, "s", Configured("anthropic/claude-3-opus-20240229"), Said(UserMessage("Hi")))
+async def test_session_with_a_refused_model_can_be_read(tenuto_sim):
+    """A run is refused, unless the model was allowed when the session began."""
+    model = "anthropic/claude-3-opus-20240229"
+    async with agent(keys={"anthropic": ""}) as ai:
+        await left_at(ai.store, "s", Configured(model), Said(UserMessage("Hi")))
+        session = await ai.resume("s")
+        assert len(session.transcript) == 1
         with pytest.raises(UnsupportedModel):
-            await ai.resume("s")
-        await left_at(ai.store, "t", Configured("perplexity/sonar", continuity="declared"), Said(UserMessage("Hi")))
-        assert (await ai.resume("t")).model == "perplexity/sonar"
+            await session.go_on()
+        await left_at(ai.store, "t", Configured(model, continuity="declared"), Said(UserMessage("Hi")))
+        with pytest.raises(MissingKey):
+            await (await ai.resume("t")).go_on()
 
 
 @scene

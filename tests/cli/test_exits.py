@@ -81,5 +81,5 @@ def test_what_only_a_program_can_do_is_not_told():
     error = errors.ContextTooLong("too much")
     error.add_note(_FULL)
 
-    assert "session.fork(" in _FULL
-    assert "session.fork(" not in explained(error).next
+    assert "session.handover(" in _FULL
+    assert "session.handover(" not in explained(error).next

@@ -146,7 +146,7 @@ def test_whatever_is_typed_only_models_are_suggested(typed, n):
 
 def is_admitted(model: str) -> bool:
     """Tell whether an agent with tools can use a model."""
-    return not refusal(resolve(model), tools=True)
+    return not refusal(resolve(model))
 
 
 REFUSED = [known.id for known in KNOWN if not is_admitted(known.id)]

@@ -13,7 +13,7 @@ import msgspec
 from tenuto import settings
 from tenuto.agent.children import AgentTool, Children
 from tenuto.agent.config import check_names, check_type, configured, kept_parameters
-from tenuto.agent.continuity import admit
+from tenuto.agent.continuity import DECLARED, admit
 from tenuto.agent.crew import Crew
 from tenuto.agent.limits import Limits
 from tenuto.agent.log import Clock, Log, own_clock
@@ -32,7 +32,19 @@ if TYPE_CHECKING:
 __all__ = ["OPTIONS", "AsyncAgent"]
 
 OPTIONS = (
-    *("system", "tools", "name", "limits", "store", "client", "approve", "retry", "continuity", "listeners", "timeout"),
+    *(
+        "system",
+        "tools",
+        "name",
+        "limits",
+        "store",
+        "client",
+        "approve",
+        "retry",
+        "allow_unverified",
+        "listeners",
+        "timeout",
+    ),
     *("now", "new_id", "fallback", "strict"),
 )
 """What is the agent's own among its options; everything else is said with each question."""
@@ -46,7 +58,7 @@ RETRIES = 4
 class AsyncAgent:
     """Runs sessions with one model and its tools.
 
-    Raise `UnsupportedModel` for a model whose turns cannot be relied on to survive, before anything is asked; `TypeError`
+    Raise `UnsupportedModel` for a model that agents refuse, before anything is sent; `TypeError`
     and `ValueError` for options that are none. Close it with `async with` or `close()`.
     """
 
@@ -61,16 +73,16 @@ class AsyncAgent:
         self.name: str = own.get("name", "")
         self.toolbox = Toolbox(own.get("tools", ()))
         self.limits: Limits = own.get("limits") or Limits()
-        self._continuity: str = own.get("continuity", "")
+        self._unverified = bool(own.get("allow_unverified"))
         self._given_client: AsyncClient | None = own.get("client")
         self._client_of_its_own = self._given_client is not None or any(name in given for name in OF_CLIENTS)
         self.client = self._given_client or _client(given)
         model = self.client.qualified(model)
         self.model = model
-        self.admit(model, self._continuity)
+        self.admit(model, allow_unverified=self._unverified)
         fallback = tuple(map(self.client.qualified, own.get("fallback", ())))
         for other in fallback:
-            self.admit(other, self._continuity)
+            self.admit(other, allow_unverified=self._unverified)
         parameters, headers = kept_parameters(given)
         usual = own_clock()
         self._clock = Clock(own.get("now") or usual.now, own.get("new_id") or usual.new_id)
@@ -97,7 +109,7 @@ class AsyncAgent:
             parameters,
             self.toolbox.definitions(),
             agent=self.name,
-            continuity=self._continuity,
+            continuity=DECLARED if self._unverified else "",
         )
         self.closed = False
 
@@ -118,8 +130,6 @@ class AsyncAgent:
         kept = Log(self.store, id, self._clock, new=False)
         await kept.read()
         opened = self._opened(kept)
-        asked = opened.ready()
-        self.admit(asked.model, asked.continuity)
         if take:
             await opened.take_over()
         await opened.look()
@@ -166,9 +176,10 @@ class AsyncAgent:
 
     # --- for its sessions ---
 
-    def admit(self, model: str, continuity: str) -> None:
-        """Raise `UnsupportedModel` unless sessions with this model can be relied on."""
-        admit(model, self.client.target(model), continuity, tools=bool(self.toolbox.definitions()))
+    def admit(self, model: str, *, allow_unverified: bool) -> None:
+        """Raise `UnsupportedModel` for a model that agents refuse, unless `allow_unverified`."""
+        tools = bool(self.toolbox.definitions())
+        admit(model, self.client.target(model), allow_unverified=allow_unverified or self._unverified, tools=tools)
 
     def _opened(self, kept: Log) -> AsyncSession:
         return self._heard(AsyncSession(self, kept, self._crew, self._configured))

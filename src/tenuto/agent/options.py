@@ -30,7 +30,7 @@ class AgentOptions(ModelParameters, total=False):
     data folder. `keys`, `providers`, `middleware`, `default_provider`, `transport` and `on_loss` are as for a `Client`; or `client`
     is one that is shared: it keeps its own middleware, and is not closed with the agent.
     `approve` is asked for calls that need somebody's word; without it, they leave the session waiting. `retry` says how
-    a model is asked again after an error. `continuity="declared"` vouches for a model that the tables do not. `listeners`
+    a model is asked again after an error. `allow_unverified` accepts a model that agents refuse; the journal records it. `listeners`
     hear of everything that happens in its sessions. `fallback` are models with whom a session goes on where its own does
     not answer: the one to whom the most can be handed over first. `strict` asks nobody again without a block that was
     refused. `timeout` is for each question, in seconds or as `Timeouts`. `now`
@@ -51,7 +51,7 @@ class AgentOptions(ModelParameters, total=False):
     client: AsyncClient
     approve: Approve | None
     retry: Retry
-    continuity: str
+    allow_unverified: bool
     fallback: Sequence[str]
     strict: bool
     listeners: Iterable[Callable[[Event | AgentEvent], Any]]

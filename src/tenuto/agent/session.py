@@ -44,8 +44,8 @@ log = logging.getLogger("tenuto")
 class Home(Protocol):
     """What a session needs of the agent whose it is."""
 
-    def admit(self, model: str, continuity: str) -> None:
-        """Raise `UnsupportedModel` unless sessions with this model can be relied on."""
+    def admit(self, model: str, *, allow_unverified: bool) -> None:
+        """Raise `UnsupportedModel` for a model that agents refuse, unless `allow_unverified`."""
 
     def children_of(self, session: AsyncSession) -> SubAgents:
         """Return the sub-agents of a session."""
@@ -247,7 +247,7 @@ class AsyncSession:
         where the session is in other hands.
         """
         model = self.crew.client.qualified(model)
-        self.agent.admit(model, self.ready().continuity)
+        self.agent.admit(model, allow_unverified=bool(self.ready().continuity))
         if self._log.head == 0 and self._current is None:
             self._mine = msgspec.structs.replace(self._mine, model=model)
             return ()
@@ -359,6 +359,7 @@ class AsyncSession:
     async def _run(self, said: tuple[Message, ...]) -> Reply | None:
         if not said:
             self._check_tools()
+        self.agent.admit(self.model, allow_unverified=bool(self.ready().continuity))
         if self._log.head == 0:
             await self.crew.client.check_key(self.model, self.crew.headers)
         self._below = ()

@@ -35,7 +35,7 @@ __all__ = ["Agent", "Run", "Session"]
 class Agent:
     """Runs sessions with one model and its tools. The methods are those of `AsyncAgent`, without the `await`.
 
-    Raise `UnsupportedModel` for a model whose turns cannot be relied on to survive, before anything is asked. Close it
+    Raise `UnsupportedModel` for a model that agents refuse, before anything is sent. Close it
     with `with` or `close()`; one that is forgotten closes by itself.
     """
 

@@ -87,7 +87,7 @@ def near_models(name: str, n: int = 3) -> list[str]:
 def _usable(on: date) -> tuple[Known, ...]:
     """Return the models that are served on a day and that an agent with tools can use."""
     served = (known for known in known_models() if known.served(on))
-    return tuple(known for known in served if not refusal(resolve(known.id), tools=True))
+    return tuple(known for known in served if not refusal(resolve(known.id)))
 
 
 def _is_known(id: str) -> bool:

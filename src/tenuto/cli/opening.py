@@ -12,7 +12,6 @@ import click
 
 from tenuto import settings
 from tenuto.agent.agent import AsyncAgent
-from tenuto.agent.continuity import DECLARED
 from tenuto.agent.events import AgentEvent
 from tenuto.agent.limits import Limits
 from tenuto.agent.session import AsyncSession
@@ -124,7 +123,7 @@ class _Making:
         kept = _kept(await self._store.read(id))
         root = given.get("root", ".")
         tools = kept_tools(kept, tools_of(given.get("tool", ()), root), root)
-        asked = {"continuity": kept.continuity, "name": kept.agent} if kept is not None else {}
+        asked = {"allow_unverified": bool(kept.continuity), "name": kept.agent} if kept is not None else {}
         own = kept.model if kept is not None else model
         self._find(own)
         if model:
@@ -191,7 +190,7 @@ def _asked(given: Given, effort: str | None, target: Target) -> dict[str, Any]:
         "system": system,
         "effort": effort or given.get("effort"),
         "max_tokens": given.get("max_tokens"),
-        "continuity": DECLARED if given.get("vouch") else None,
+        "allow_unverified": given.get("allow_unverified") or None,
         **parameters,
     }
     return {name: value for name, value in asked.items() if value is not None}
