@@ -17,7 +17,7 @@ CODES = [
     (errors.Unavailable("overloaded"), 4, "wait"),
     (errors.QuotaExceeded("no money"), 1, "account"),
     (errors.NotFound("no such model"), 2, "name of the model"),
-    (errors.ContextTooLong("too much"), 1, "tenuto fork SESSION --at N"),
+    (errors.ContextTooLong("too much"), 1, "a larger context window (-m)"),
     (errors.ConnectionFailed("no route"), 1, "connection"),
     (errors.TimedOut("nothing came"), 1, "connection"),
     (errors.IncompleteResponse("cut"), 1, ""),
