@@ -19,6 +19,7 @@
   x MissingTool                 an open call needs a tool that is not there
   x LossError                   the request would lose something, and `on_loss="raise"`
   x TranscriptError             a transcript that no provider would take
+    + UnsupportedContent        the newest message has content that the model does not take
   x FetchRefused                an address that is not fetched, or that does not hold what was wanted
   x StreamAssemblyError         events in an order that makes no block
     + OrphanedToolDelta, OrphanedReasoningDelta, DuplicateToolStart, UnknownToolComplete, UnknownToolFinalize,
@@ -81,6 +82,7 @@ __all__ = [
     "UnknownProvider",
     "UnknownToolComplete",
     "UnknownToolFinalize",
+    "UnsupportedContent",
     "UnsupportedModel",
 ]
 
@@ -257,6 +259,18 @@ class LossError(TenutoError):
 
 class TranscriptError(TenutoError):
     """The transcript says something that no provider would take; the message names the place."""
+
+
+class UnsupportedContent(TranscriptError):
+    """The newest message has content that the model does not take; nothing was sent.
+
+    `model` is the model, `content` names the content: "image", "audio", "document".
+    """
+
+    def __init__(self, model: str, content: str) -> None:
+        super().__init__(f"{model} does not take {content} in a user message: choose a model that does, or send text")
+        self.model = model
+        self.content = content
 
 
 class FetchRefused(TenutoError):

@@ -24,7 +24,7 @@ from tenuto.agent.machine import CANCELLED, CANCELLING, Phase, Settle, State
 from tenuto.agent.run import AsyncRun
 from tenuto.agent.runner import Runner, making_way, settling
 from tenuto.client.messages import Said as Sayable
-from tenuto.client.messages import as_messages
+from tenuto.client.messages import as_messages, check_newest
 from tenuto.client.reply import Reply
 from tenuto.core.events import Event
 from tenuto.core.journal import Act, Configured, Decided, Entry, Said, Stopped
@@ -500,7 +500,8 @@ def _words(said: Sayable) -> tuple[Message, ...]:
     """Return a user's words as messages. Raise `ValueError` if there are none, `TypeError` if they are not a user's."""
     messages = as_messages(said)
     if not messages:
-        raise ValueError("nothing is said: give a text or a message; go_on() goes on without")
+        raise ValueError("no message: give a text or a message; go_on() continues without one")
+    check_newest(messages)
     for message in messages:
         if isinstance(message, AssistantMessage | ToolResults | SystemMessage):
             raise TypeError(f"only a user's words can be said in a session, not a {type(message).__name__}")

@@ -22,11 +22,11 @@ from tenuto.client.options import Timeouts
 from tenuto.client.reply import Exchange
 from tenuto.client.watch import Settled, Watch, out_of_time
 from tenuto.core.events import Event, Failure, MessageDone
-from tenuto.core.messages import AssistantMessage
+from tenuto.core.messages import AssistantMessage, UserMessage
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.target import Loss, Target, WireRequest
-from tenuto.errors import ConnectionFailed, IncompleteResponse, LLMError, ProtocolError, TimedOut
+from tenuto.errors import ConnectionFailed, IncompleteResponse, LLMError, ProtocolError, TimedOut, UnsupportedContent
 from tenuto.wire.codec import MOST_CHOICES, Decoder
 from tenuto.wire.dialects import DECODERS, write
 from tenuto.wire.prefix import prefix_of
@@ -121,6 +121,7 @@ class Question:
         else:  # a key that is a string is there at once, and needs no clock
             target, way = await self._line.way_to(target, request.extra_headers)
         wire = write(request, target)
+        _check_content(request, target, wire.losses)
         self._report(target, wire.losses)
         if self._before is not None:
             await self._before(target, wire)
@@ -282,3 +283,14 @@ def _decoder(request: ChatRequest, target: Target, body: bytes) -> Decoder:
     decoder.prefix = prefix_of(body, target)
     decoder.most_choices = MOST_CHOICES + (request.n or 0)
     return decoder
+
+
+def _check_content(request: ChatRequest, target: Target, losses: tuple[Loss, ...]) -> None:
+    """Raise `UnsupportedContent` if the newest message of the user has content that the target does not take."""
+    transcript = request.transcript
+    if not losses or not isinstance(transcript[-1], UserMessage):
+        return
+    newest = f"messages[{len(transcript) - 1}]"
+    for loss in losses:
+        if loss.rule in ("content-refused", "unsupported-content") and loss.place.startswith(newest):
+            raise UnsupportedContent(f"{target.provider.name}/{target.model}", loss.what)

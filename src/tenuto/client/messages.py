@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, get_origin
 import msgspec
 
 from tenuto.core import jsonio
-from tenuto.core.blocks import ToolUse
+from tenuto.core.blocks import Text, ToolUse
 from tenuto.core.messages import (
     AssistantMessage,
     Message,
@@ -31,6 +31,7 @@ __all__ = [
     "Said",
     "as_messages",
     "as_tools",
+    "check_newest",
     "checked_request",
     "open_calls",
     "request_of",
@@ -329,7 +330,22 @@ def checked_request(
             raise TypeError(f"a whole request was given: {extra} cannot stand beside it")
         request = asked if isinstance(asked, ChatRequest) else _dictionary(asked, stream=stream)
     open_calls(request.transcript)
+    check_newest(request.transcript)
     return msgspec.structs.replace(request, model=qualified(request.model), stream=stream)
+
+
+def check_newest(transcript: Sequence[Message]) -> None:
+    """Raise `TranscriptError` if the newest message is a user message without content."""
+    newest = transcript[-1] if transcript else None
+    if not isinstance(newest, UserMessage):
+        return
+    content = newest.content
+    if isinstance(content, str):
+        empty = not content.strip()
+    else:
+        empty = all(isinstance(part, Text) and not part.text.strip() for part in content)
+    if empty:
+        raise TranscriptError("the newest message is empty: give a text, an image or another content")
 
 
 def _type(value: object) -> str:
