@@ -79,6 +79,7 @@ def decode(dialect: str, provider: str, model: str, body: bytes, *, is_stream: b
     decoder = DECODERS[target.dialect](target, seed=seed)
     events = list((decoder.feed if is_stream else decoder.whole)(body))
     try:
+        events += decoder.drain()
         events += decoder.finish()
     except TenutoError as exc:
         return Decoded(events, getattr(exc, "partial", None), exc)

@@ -93,6 +93,7 @@ def decode_pieces(exchange: Exchange, target: Target, pieces: Iterable[bytes]) -
 
 
 def _finished(decoder: Decoder, events: list[Event]) -> Outcome:
+    events += decoder.drain()  # the events of a last frame without an end, which `finish` drops when it raises
     try:
         last = decoder.finish()
     except LLMError as exc:

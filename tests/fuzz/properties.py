@@ -85,6 +85,7 @@ def outcome_of(target: Target, pieces: Iterable[bytes], *, whole: bool = False) 
     try:
         for piece in pieces:
             events += decoder.whole(piece) if whole else decoder.feed(piece)
+        events += decoder.drain()
         events += decoder.finish()
     except LLMError as exc:
         return Outcome(events, None, exc)

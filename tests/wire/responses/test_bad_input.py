@@ -274,7 +274,7 @@ def test_speech_after_the_end_is_a_loss(kind):
     heard = stream(created(), speech, completed(), speech)
 
     assert len(heard.message.blocks) == 1
-    assert rules(heard) == ["late-piece"]
+    assert rules(heard) == ["after-the-end"]
 
 
 @pytest.mark.parametrize("event", [done(1 << 31, message()), said(1 << 31, "x")])
