@@ -10,8 +10,9 @@ from tenuto.core import jsonio
 from tenuto.core.journal import Asked, Configured, Replied, Said, Started, Strange, kind_of
 from tenuto.core.messages import UserMessage
 from tenuto.core.stored import drafted
-from tenuto.errors import MissingKey, MissingTool, SessionNotFound, StoreError, UnsupportedModel
+from tenuto.errors import MissingKey, MissingTool, SessionNotFound, StoreError, TenutoError, UnsupportedModel
 from tenuto.testing import call, say, turn
+from tenuto.tools import builtin_tools
 
 
 async def left_at(store, session: str, *acts) -> None:
@@ -300,3 +301,46 @@ async def test_what_was_said_last_is_there_without_asking(tenuto_sim, stores):
         assert session.usage == first.usage
         assert session.transcript == first.transcript
         assert repr(session) == "<AsyncSession s completed>"
+
+
+@scene
+async def test_builtin_tools_keep_their_directory_on_resume(tenuto_sim, stores, tmp_path):
+    """Another directory is an explicit choice, and needs approval again."""
+    tenuto_sim.script(turn(call("write_file", {"path": "a.txt", "content": "x"})), turn("Done."))
+    one, two, three = (tmp_path / name for name in ("one", "two", "three"))
+    for directory in (one, two, three):
+        directory.mkdir()
+
+    def tools(directory):
+        return builtin_tools(directory, names=["write_file"]).values()
+
+    async with stores() as store, agent(*tools(one), store=store) as ai:
+        await ai.session("s").send("Write.")
+    async with stores() as store, agent(*tools(two), store=store) as ai:
+        session = await ai.resume("s")
+        await session.approve()
+        assert (await story(session)).count("configured") == 1
+        moved = await ai.resume(await store.fork("s", at=4), root=three)
+        await moved.go_on()
+        await moved.approve()
+        assert [entry.act.roots for entry in await moved.entries() if isinstance(entry.act, Configured)] == [
+            {"write_file": str(one)},
+            {"write_file": str(three)},
+        ]
+    assert [(directory / "a.txt").exists() for directory in (one, two, three)] == [True, False, True]
+
+
+@scene
+async def test_missing_directory_of_a_session_is_an_error(tenuto_sim, stores, tmp_path):
+    tenuto_sim.script(turn(call("list_files", {"path": "."})), turn("Done."), turn("More."))
+    directory = tmp_path / "gone"
+    directory.mkdir()
+    async with stores() as store, agent(*builtin_tools(directory).values(), store=store) as ai:
+        await ai.session("s").send("List.")
+    directory.rmdir()
+    async with stores() as store, agent(*builtin_tools(tmp_path).values(), store=store) as ai:
+        session = await ai.resume("s")
+        assert session.text == "Done."
+        with pytest.raises(TenutoError, match="a working directory of the session is gone"):
+            await session.send("Go.")
+        assert (await (await ai.resume("s", root=tmp_path)).send("Go.")).text == "More."

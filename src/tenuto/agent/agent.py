@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from contextlib import suppress
@@ -110,6 +111,7 @@ class AsyncAgent:
             self.toolbox.definitions(),
             agent=self.name,
             continuity=DECLARED if self._unverified else "",
+            roots=self.toolbox.roots(),
         )
         self.closed = False
 
@@ -119,17 +121,20 @@ class AsyncAgent:
         """Begin a session; it is kept from the first thing that is said in it. `id` is made, unless it is given."""
         return self._opened(Log(self.store, check_id(id or made_id(self._clock.now())), self._clock, new=True))
 
-    async def resume(self, session: str = "last", *, take: bool = False) -> AsyncSession:
+    async def resume(
+        self, session: str = "last", *, take: bool = False, root: str | os.PathLike[str] | None = None
+    ) -> AsyncSession:
         """Open a stored session: by its id, a unique prefix of it, its name, `last` or `~N`. Nothing is written.
 
         The session keeps its model and parameters. The next run uses this agent's tools, and its instructions if it has
-        any. `take` takes it over from the process that holds it. Raise `SessionNotFound`, and `StoreError` for a session
-        that a later version wrote.
+        any. Builtin tools work in the directory that the session has stored; `root` is another one for them. `take` takes
+        the session over from the process that holds it. Raise `SessionNotFound`, and `StoreError` for a session that a
+        later version wrote.
         """
         id = await self.store.find(session, agent=self.name)
         kept = Log(self.store, id, self._clock, new=False)
         await kept.read()
-        opened = self._opened(kept)
+        opened = self._opened(kept, root)
         if take:
             await opened.take_over()
         await opened.look()
@@ -181,8 +186,12 @@ class AsyncAgent:
         tools = bool(self.toolbox.definitions())
         admit(model, self.client.target(model), allow_unverified=allow_unverified or self._unverified, tools=tools)
 
-    def _opened(self, kept: Log) -> AsyncSession:
-        return self._heard(AsyncSession(self, kept, self._crew, self._configured))
+    def _opened(self, kept: Log, root: str | os.PathLike[str] | None = None) -> AsyncSession:
+        if root is None:
+            return self._heard(AsyncSession(self, kept, self._crew, self._configured))
+        toolbox = self.toolbox.at_roots(dict.fromkeys(self.toolbox.roots(), os.path.realpath(root)))
+        crew = msgspec.structs.replace(self._crew, toolbox=toolbox, keep_roots=False)
+        return self._heard(AsyncSession(self, kept, crew, self._configured))
 
     def _heard(self, session: AsyncSession) -> AsyncSession:
         for hear in self._listeners:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -58,9 +59,9 @@ def _default(field: msgspec.structs.FieldInfo) -> object:
 
 
 def configured(
-    model: str, system: str, parameters: str, tools: Iterable[ToolDefinition | ServerTool], **rest: str
+    model: str, system: str, parameters: str, tools: Iterable[ToolDefinition | ServerTool], **rest: Any
 ) -> Configured:
-    """Make the entry; `rest` are the agent's name and what was declared of the model."""
+    """Make the entry; `rest` are its other fields."""
     told = list(tools)
     written = jsonio.encode(told).decode() if told else ""
     return Configured(model=model, system=system, parameters=parameters, tools=written, **rest)

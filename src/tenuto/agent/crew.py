@@ -79,3 +79,5 @@ class Crew(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | Timeouts | None = None
     fallback: tuple[str, ...] = ()
     strict: bool = False
+    keep_roots: bool = True
+    """Whether tools work in the directories that a session has stored."""

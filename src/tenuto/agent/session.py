@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from decimal import Decimal
 from types import TracebackType
@@ -32,6 +32,7 @@ from tenuto.core.messages import AssistantMessage, Message, SystemMessage, ToolC
 from tenuto.core.target import Loss
 from tenuto.core.transcript import Transcript
 from tenuto.errors import LimitReached, MissingTool, RunCancelled, StoreError, TenutoError
+from tenuto.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from tenuto.audit import Report
@@ -341,7 +342,8 @@ class AsyncSession:
         if stored is None:
             return self._mine
         system = stored.system if self.crew.system is None else self.crew.system
-        return msgspec.structs.replace(stored, system=system, tools=self._mine.tools)
+        roots = {**self.crew.toolbox.roots(), **(stored.roots if self.crew.keep_roots else {})}
+        return msgspec.structs.replace(stored, system=system, tools=self._mine.tools, roots=roots)
 
     def _check_tools(self) -> None:
         """Raise `MissingTool` if an open call has to run a tool that was offered before and is gone."""
@@ -363,7 +365,8 @@ class AsyncSession:
         if self._log.head == 0:
             await self.crew.client.check_key(self.model, self.crew.headers)
         self._below = ()
-        crew = msgspec.structs.replace(self.crew, sub_agents=self.agent.children_of(self))
+        toolbox = _at_stored_roots(self.crew.toolbox, self.ready().roots)
+        crew = msgspec.structs.replace(self.crew, sub_agents=self.agent.children_of(self), toolbox=toolbox)
         runner = Runner(self._log, crew, self._inbox, self.tell, self.budget)
         try:
             await self._guarded(runner, self._first(said))
@@ -494,6 +497,16 @@ class AsyncSession:
             await self._log.let_go()
         except StoreError as exc:  # the lease expires
             log.warning("session %s: the lease could not be released: %s", self.id, exc)
+
+
+def _at_stored_roots(toolbox: Toolbox, roots: Mapping[str, str]) -> Toolbox:
+    """Return the tools for the directories of a session. Raise `TenutoError` if one does not exist any more."""
+    try:
+        return toolbox.at_roots(roots)
+    except NotADirectoryError as exc:
+        raise TenutoError(
+            f"a working directory of the session is gone: {exc}; resume(..., root=...) sets another"
+        ) from exc
 
 
 def _words(said: Sayable) -> tuple[Message, ...]:

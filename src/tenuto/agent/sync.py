@@ -6,6 +6,7 @@ and is raised when that is done; a second one is raised at once. Either way the 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from decimal import Decimal
 from types import TracebackType
@@ -57,9 +58,11 @@ class Agent:
         """Begin a session; it is kept from the first thing that is said in it."""
         return Session(self, self._async.session(id))
 
-    def resume(self, session: str = "last", *, take: bool = False) -> Session:
-        """Take a session up again: by its id, the beginning of one, its name, `last` or `~N`. Nothing is written."""
-        return Session(self, self._bridge.run(self._async.resume(session, take=take)))
+    def resume(
+        self, session: str = "last", *, take: bool = False, root: str | os.PathLike[str] | None = None
+    ) -> Session:
+        """Open a stored session: by its id, a unique prefix of it, its name, `last` or `~N`. Nothing is written."""
+        return Session(self, self._bridge.run(self._async.resume(session, take=take, root=root)))
 
     def as_tool(self, name: str, description: str = "") -> AgentTool:
         """Make a tool of the agent: whoever calls it gives a prompt, and gets the answer of a session of its own."""

@@ -122,6 +122,7 @@ class _Making:
         model = given.get("model") or ""
         kept = _kept(await self._store.read(id))
         root = given.get("root", ".")
+        chosen_root = root if "root" in given.get("typed", frozenset()) else None
         tools = kept_tools(kept, tools_of(given.get("tool", ()), root), root)
         asked = {"allow_unverified": bool(kept.continuity), "name": kept.agent} if kept is not None else {}
         own = kept.model if kept is not None else model
@@ -129,7 +130,7 @@ class _Making:
         if model:
             model = going_on(model, self._door.target)
         async with self._agent(own, tools, {name: value for name, value in asked.items() if value}) as agent:
-            session = await agent.resume(id, take=given.get("take", False))
+            session = await agent.resume(id, take=given.get("take", False), root=chosen_root)
             if asks or session.owes:
                 await self._keyed(model or own)
             if name := given.get("name"):
