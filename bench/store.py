@@ -31,13 +31,13 @@ APPENDS = 50
 PROCESSES = 9
 """How many turns of an append count: each is in a process of its own, and they differ by a tenth and more."""
 _FAR = 1 << 32
-KINDS = ("bare", "between", "over")
+KINDS = ("bare", "between")
 SESSIONS = 100
 BODY = 4_000
 FLAT = 1.2
-BARE = 1.6
+BARE = 3.0
 FOLD = 3.0
-SHARED = 5.0
+SHARED = 4.0
 
 
 WORDS = (
@@ -94,8 +94,7 @@ async def appended(store, lease, count: int) -> tuple[object, float, float]:
 
 class Bare:
     """Inserts the same bytes with the same pragmas, each in a statement that is a transaction by itself, and does nothing
-    else: its log becomes longer with every one. Another `kind` writes over a log that is long already (`over`), or puts
-    its rows in the middle of the table (`between`).
+    else. The kind `between` puts its rows in the middle of the table.
     """
 
     def __init__(self, folder: Path, kind: str = "bare") -> None:
@@ -105,10 +104,6 @@ class Bare:
         self._db.execute("CREATE TABLE IF NOT EXISTS entries (n INTEGER PRIMARY KEY, body BLOB)")
         [[behind]] = self._db.execute("SELECT max(n) FROM entries WHERE n < ?", (_FAR,)).fetchall()
         self._at = behind if kind == "between" else None
-
-    def copy(self) -> None:
-        """Copy the log into the file: it is written over then."""
-        self._db.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
 
     def fill(self, rows: int, behind: int = 0) -> None:
         """Insert so many rows at once: as many as there are in what it is compared with."""
@@ -165,7 +160,6 @@ def by_length(folder: Path, board: Board) -> None:
         ("to the newest session / a bare INSERT", LENGTHS[-1], "bare", BARE),
         ("to an older session / a bare INSERT in the middle of its table", LENGTHS[-2], "between", BARE),
         ("to an older session / a bare INSERT", LENGTHS[-2], "bare", None),
-        ("to the newest session / a bare INSERT into a log that is written over", LENGTHS[-1], "over", None),
     ):
         board.add(turns.judged(f"checkpoint: an append {name}", str(ours), other, goal=goal, **told))
 
@@ -200,8 +194,6 @@ async def _lengths_turned(here: Path, names: list[str]) -> tuple[dict[str, list[
     costs: dict[str, list[float]] = {name: [] for name in names}
     walls: dict[str, list[float]] = {str(length): [] for length in LENGTHS}
     others = {kind: Bare(here, kind) for kind in KINDS}
-    others["over"].inserted([draft(at).body for at in range(LENGTHS[2])])
-    others["over"].copy()
     async with open_store(here / "lengths.db") as store:
         leases = {str(length): await store.lease(f"s{length}") for length in LENGTHS}
         gc.collect()

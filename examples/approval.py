@@ -4,7 +4,11 @@ from tenuto import Agent, tool
 from tenuto.testing import Simulator, call, say, turn
 
 
-@tool(approval=lambda amount, **_: amount > 100)
+def large(amount: int, **_: object) -> bool:
+    return amount > 100
+
+
+@tool(approval=large)
 def pay(amount: int, to: str) -> str:
     """Pay somebody."""
     return f"paid {amount} to {to}"

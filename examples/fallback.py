@@ -1,10 +1,10 @@
-"""Try models in turn, of whichever provider, until one answers."""
+"""Ask a model, and others of other providers if it does not answer."""
 
 from tenuto import Client
 from tenuto.middleware import fallback
 
 with Client() as ai:
-    ai.use(fallback(["openai/gpt-5.2", "anthropic/claude-sonnet-4-6", "groq/llama-3.3-70b-versatile"]))
+    ai.use(fallback(["anthropic/claude-sonnet-4-6", "groq/llama-3.3-70b-versatile"]))
     reply = ai.chat("openai/gpt-5.2", "Hello")
 
 print(f"{reply.provider}/{reply.model} answered:", reply.text)

@@ -27,4 +27,4 @@ with Client(middleware=[logger(log), retry(), cache(ttl=60), limit], default_pro
     for _ in range(2):  # the second time, the cache answers
         reply = ai.chat("gpt-5.2", "What is the capital of Norway?")
         print(reply.text, "for", reply.cost, "USD")
-    print("left:", limit.remaining, "USD")
+    print("left:", limit.remaining_usd, "USD")

@@ -29,7 +29,7 @@ BURST = {
     ("responses", "litellm"): 1 / 6,
 }
 PACED = {("anthropic", "anthropic"): 0.42}
-ONCE = {("anthropic", "anthropic"): 1 / 5}
+ONCE = {("anthropic", "anthropic"): 1 / 3}
 CROWD_CPU, CROWD_MEMORY = 1 / 10, 0.55
 CROWDED = {
     "anthropic": "anthropic",

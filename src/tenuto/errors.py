@@ -16,8 +16,10 @@
   x UnsupportedModel            the model lacks what was asked of it
   x UnknownProvider             no such row, or a model name without a provider
   x MissingKey                  names the variable that would hold it
-  x MissingTool                 a stored call names a tool that is not there
+  x MissingTool                 an open call needs a tool that is not there
+  x LossError                   the request would lose something, and `on_loss="raise"`
   x TranscriptError             a transcript that no provider would take
+    + UnsupportedContent        the newest message has content that the model does not take
   x FetchRefused                an address that is not fetched, or that does not hold what was wanted
   x StreamAssemblyError         events in an order that makes no block
     + OrphanedToolDelta, OrphanedReasoningDelta, DuplicateToolStart, UnknownToolComplete, UnknownToolFinalize,
@@ -25,10 +27,13 @@
   x SchemaMismatch              the answer does not fit the schema
   x StoreError
     + SessionNotFound, SessionInUse, LeaseLost, StoreCorrupt
+    + InvalidSessionId          also a ValueError
+  x ClosedError                 a client, an agent or a stream that was closed is used; also a RuntimeError
   x LimitReached                a run stopped where it was told to stop
   x RunCancelled                a run was cancelled by `session.cancel()`
 
-A tool that fails is not an error here: it is a result that the model gets to read.
+A tool that fails is not an error here: it is a result that the model gets to read. Misuse (an unknown parameter, a value
+of the wrong type or out of range) raises `TypeError` or `ValueError`.
 """
 
 from __future__ import annotations
@@ -37,19 +42,24 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # who only lists sessions, or is told that a file is not there, needs none of the values
     from tenuto.core.response import ChatResponse
+    from tenuto.core.target import Loss
+    from tenuto.core.transcript import Transcript
 
 __all__ = [
     "AuthenticationFailed",
     "BadRequest",
+    "ClosedError",
     "ConnectionFailed",
     "ContextTooLong",
     "DuplicateToolStart",
     "FetchRefused",
     "IncompleteResponse",
     "InvalidArgsJson",
+    "InvalidSessionId",
     "LLMError",
     "LeaseLost",
     "LimitReached",
+    "LossError",
     "MissingKey",
     "MissingTool",
     "NotFound",
@@ -72,12 +82,24 @@ __all__ = [
     "UnknownProvider",
     "UnknownToolComplete",
     "UnknownToolFinalize",
+    "UnsupportedContent",
     "UnsupportedModel",
 ]
 
 
 class TenutoError(Exception):
-    """The root of the tree."""
+    """The root of the tree. Errors copy and pickle without change, apart from cause, context and traceback."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Rebuild from class, arguments and attributes: constructors take other arguments than `args` holds."""
+        state = dict(vars(self))
+        if "__notes__" in state:
+            state["__notes__"] = list(state["__notes__"])
+        return _rebuilt, (type(self), self.args), state
+
+
+def _rebuilt(kind: type[TenutoError], args: tuple[object, ...]) -> TenutoError:
+    return kind.__new__(kind, *args)
 
 
 # --- what a provider said ---------------------------------------------------------------------------------------------
@@ -86,8 +108,8 @@ class TenutoError(Exception):
 class LLMError(TenutoError):
     """A call that failed on the other side, or on the way there.
 
-    `provider` is the row's name; `raw` is the body of the answer, unshortened. `partial` holds what was assembled
-    before a stream broke, with unconfirmed tokens taken off.
+    `provider` is the row's name; `raw` is the body of the response, unshortened. `partial` is what was assembled before a
+    stream broke, without unconfirmed tokens; `transcript` is the conversation with it, from which a call may continue.
     """
 
     retryable = False
@@ -109,6 +131,7 @@ class LLMError(TenutoError):
         self.request_id: str | None = None
         self.retry_after: float | None = None
         self.partial: ChatResponse | None = None
+        self.transcript: Transcript | None = None
         if retryable is not None:
             self.retryable = retryable
 
@@ -224,8 +247,30 @@ class MissingTool(TenutoError):
         self.name = name
 
 
+class LossError(TenutoError):
+    """A request cannot carry everything, and the client has `on_loss="raise"`; `losses` lists what is lost."""
+
+    def __init__(self, model: str, losses: tuple[Loss, ...]) -> None:
+        told = "; ".join(f"{loss.place}: {loss.what}" for loss in losses)
+        super().__init__(f"{model} cannot take all of the request: {told}")
+        self.model = model
+        self.losses = losses
+
+
 class TranscriptError(TenutoError):
     """The transcript says something that no provider would take; the message names the place."""
+
+
+class UnsupportedContent(TranscriptError):
+    """The newest message has content that the model does not take; nothing was sent.
+
+    `model` is the model, `content` names the content: "image", "audio", "document".
+    """
+
+    def __init__(self, model: str, content: str) -> None:
+        super().__init__(f"{model} does not take {content} in a user message: choose a model that does, or send text")
+        self.model = model
+        self.content = content
 
 
 class FetchRefused(TenutoError):
@@ -247,6 +292,10 @@ class LimitReached(TenutoError):
     def __init__(self, limit: str, message: str = "") -> None:
         super().__init__(message or f"limit reached: {limit}")
         self.limit = limit
+
+
+class ClosedError(TenutoError, RuntimeError):
+    """A client, an agent or a stream was used after it was closed."""
 
 
 class RunCancelled(TenutoError):
@@ -317,6 +366,10 @@ class InvalidArgsJson(StreamAssemblyError):
 
 class StoreError(TenutoError):
     """Something about keeping a session failed."""
+
+
+class InvalidSessionId(StoreError, ValueError):
+    """The text is not a session id."""
 
 
 class SessionNotFound(StoreError):

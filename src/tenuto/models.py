@@ -25,7 +25,19 @@ from msgspec.structs import replace
 from tenuto._model_rows import AS_OF, tables
 from tenuto.core.target import Dialect, ModelTraits
 
-__all__ = ["Price", "Rule", "fitted", "hosts", "owners", "price", "retirement", "rules", "traits", "vendors"]
+__all__ = [
+    "UNSUPPORTED",
+    "Price",
+    "Rule",
+    "fitted",
+    "hosts",
+    "owners",
+    "price",
+    "retirement",
+    "rules",
+    "traits",
+    "vendors",
+]
 
 ANYWHERE = "*"
 _DATE = r"(?:[-@]\d{8}|-\d{4}-\d{2}-\d{2})?"
@@ -45,6 +57,12 @@ _CONTINUITY = {
     "stateless-search": "no: each request is a search of its own",
     "native-only": "no: its reasoning items exist in the vendor's native API only",
 }
+
+
+UNSUPPORTED = frozenset(
+    _CONTINUITY[name] for name in ("no-interleaving", "no-encrypted-reasoning", "no-thought-signatures")
+)
+"""The reasons for which the specification excludes models from agents (S0-16 to S0-18)."""
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True):

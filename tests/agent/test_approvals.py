@@ -9,7 +9,7 @@ import pytest
 from agent.acting import add, agent, pay, results, running, scene, story
 from tenuto import tool
 from tenuto.agent.events import ApprovalNeeded
-from tenuto.core.journal import Decided
+from tenuto.core.journal import Decided, kind_of
 from tenuto.errors import RunCancelled
 from tenuto.testing import call, turn
 
@@ -206,3 +206,38 @@ async def test_cancelling_while_somebody_is_asked(tenuto_sim):
         assert sorted(await results(session))[1:] == ["pay was not run: the run was cancelled."] * 2
         assert (await session.go_on()).text == "Done."
     tenuto_sim.assert_clean()
+
+
+@scene
+async def test_interrupted_call_needs_approval_before_it_runs_again(tenuto_sim, stores):
+    """A pure call runs again after a crash, unless it is denied now."""
+    tenuto_sim.script(turn(call("look")), turn("Done."))
+    runs = []
+
+    def looking(*, approval):
+        @tool(name="look", effect="pure", approval=approval)
+        def look() -> str:
+            """Look."""
+            runs.append(approval)
+            return "seen"
+
+        return look
+
+    async with stores() as store, agent(looking(approval=False), store=store) as ai, ai.session("s") as session:
+        await session.send("Go.")
+    async with stores() as store:
+        cut = await _cut_after_start(store, "s")
+        async with agent(looking(approval=True), store=store, approve=lambda _: "policy") as ai:
+            session = await ai.resume(cut)
+            await session.go_on()
+            assert runs == [False]
+            [result] = await results(session)
+            assert "may or may not have taken effect" in result
+            assert "policy" in result
+
+
+async def _cut_after_start(store, id: str) -> str:
+    """Branch off a session as it was when its first call had started."""
+    entries = await store.read(id)
+    started = next(entry.seq for entry in entries if kind_of(entry.act) == "started")
+    return await store.fork(id, at=started)

@@ -276,7 +276,7 @@ async def test_an_end_that_cannot_be_written_ends_all_the_same(tenuto_sim, caplo
         assert "was ended, and that could not be written: the disk is full" in caplog.text
         full.clear()
         assert (await session.go_on()).text == "I see."
-        assert "the process died" in (await results(session))[0]
+        assert "no result was recorded" in (await results(session))[0]
 
 
 @scene

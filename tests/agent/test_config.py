@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strategies as say
-from tenuto import user
+from tenuto import Agent, Client, user
 from tenuto.agent.config import configured, kept_parameters, tool_names
 from tenuto.asking import asked_with
 from tenuto.core import jsonio
@@ -43,11 +45,22 @@ def test_every_parameter_survives_its_journal(request, system):
     assert "x" not in jsonio.members(parameters or "{}")
 
 
-@pytest.mark.parametrize("name", ["n", "messages", "frobnicate"])
-def test_what_is_no_parameter_of_an_agent_is_refused_by_name(name):
-    """As early as can be."""
-    with pytest.raises(TypeError, match=name):
-        kept_parameters({name: 2})
+@pytest.mark.parametrize(
+    "options, error",
+    [
+        ({"aprove": bool}, "unknown option 'aprove' of an agent: did you mean 'approve'?"),
+        ({"max_turns": 3}, "did you mean 'limits=Limits(turns=...)'?"),
+        ({"hooks": []}, "unknown option 'hooks' of an agent"),
+        ({"n": 2}, "unknown option 'n' of an agent"),
+        ({"stream": True}, "unknown option 'stream' of an agent"),
+        ({"limits": {"turns": 3}}, "limits: expected Limits, got dict"),
+        ({"client": Client()}, "client: expected AsyncClient, got Client"),
+        ({"model": None}, "model: expected str, got NoneType"),
+    ],
+)
+def test_wrong_agent_option_is_named(options, error):
+    with pytest.raises(TypeError, match=re.escape(error)):
+        Agent(**{"model": "sim/openai", "store": None, **options})
 
 
 def test_only_tools_that_are_run_here_can_be_missed():

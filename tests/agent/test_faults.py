@@ -50,7 +50,6 @@ def test_a_clock_that_jumps(tenuto_sim, tmp_path):
             session = agent.session()
             await session.send("Go.")
             again = await agent.resume()
-            await again.hold()
             return await again.entries(), again.status, await store.verify(), again.transcript.check()
 
     entries, *rest = asyncio.run(played())
@@ -168,8 +167,8 @@ def test_a_word_given_before_the_description_changed_is_asked_for_again(tenuto_s
 
     async def played():
         where = tmp_path / "sessions.db"
-        async with AsyncAgent("sim/anthropic", tools=[acting("Harmless.")], store=where) as agent:
-            session = agent.session()
+        before = AsyncAgent("sim/anthropic", tools=[acting("Harmless.")], store=where)
+        async with before, before.session() as session:
             await session.send("Go.")
             [waiting] = session.pending
             await session.log.append(Decided(waiting.call.id, waiting.ordinal, allowed=True))
@@ -269,3 +268,25 @@ def test_nobody_reads_any_more(tenuto_sim, tmp_path):
         assert (session.status, session.text) == ("completed", "It is done.")
     assert asking.faults(where) == []
     tenuto_sim.assert_clean()
+
+
+# --- errors of the program itself -------------------------------------------------------------------------------------
+
+
+async def _failing_middleware(request, next):
+    raise ValueError("a bug in a middleware")
+    yield
+
+
+def test_run_is_recorded_as_failed_after_a_bug(tenuto_sim):
+    async def played():
+        async with AsyncAgent("sim/anthropic", store=None, middleware=[_failing_middleware]) as agent:
+            session = agent.session()
+            with pytest.raises(ValueError, match="a bug in a middleware"):
+                await session.send("Go.")
+            return session.status, (await session.entries())[-1].act
+
+    status, last = asyncio.run(played())
+
+    assert status == "failed"
+    assert last == Stopped("failed", "ValueError: a bug in a middleware")

@@ -55,10 +55,10 @@ async def test_a_call_is_not_cut_from_its_result(tenuto_sim):
         with pytest.raises(ValueError, match=r"calls have no result yet: go on first, or fork at an earlier"):
             await session.fork()
         await session.approve()
-        with pytest.raises(ValueError, match=r"behind message 2: calls would be taken.*behind message 1 or 3"):
+        with pytest.raises(ValueError, match=r"after message 2: a tool call would lose its result; choose 1 or 3"):
             await session.fork(at=2)
         for at in (0, 5, -1):
-            with pytest.raises(ValueError, match=rf"behind message {at}: it has 4 messages"):
+            with pytest.raises(ValueError, match=rf"after message {at}: choose 1 to 4"):
                 await session.fork(at=at)
 
 
@@ -109,6 +109,6 @@ def test_what_was_summed_up_cannot_be_cut():
     """It is not there any more as it was."""
     talk = [j.SAID, j.ASKED, j.REPLIED, j.SAID, j.ASKED, j.REPLIED]
     for count in (1, 2):
-        with pytest.raises(ValueError, match="was summed up since"):
+        with pytest.raises(ValueError, match="was compacted since"):
             place_of(j.entries_of([*talk, j.compacted(3)]), count)
     assert place_of(j.entries_of([*talk, j.compacted(3), j.SAID]), 4) == 8

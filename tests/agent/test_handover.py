@@ -8,13 +8,13 @@ import pytest
 
 from agent.acting import Held, add, agent, running, scene, story
 from tenuto import Agent, Provider
-from tenuto.agent.events import Audited, ModelChanged
+from tenuto.agent.events import ModelChanged, RequestReady
 from tenuto.agent.handing import hand_over
 from tenuto.core.blocks import Reasoning
 from tenuto.core.journal import Asked, HandedOver, kind_of
 from tenuto.errors import BadRequest, ConnectionFailed, SessionInUse, TenutoError, UnknownProvider, UnsupportedModel
 from tenuto.store.memory import Memory, MemoryStore
-from tenuto.testing import call, deny, say, think, turn
+from tenuto.testing import Answer, ScriptedTransport, call, deny, say, think, turn
 
 THOUGHT = turn(think("Hm."), call("add", {"a": 1, "b": 2}))
 DEAD = Provider("dead", "openai-chat", "http://127.0.0.1:9/v1", auth="none")
@@ -110,7 +110,7 @@ async def test_not_while_a_run_is_under_way(tenuto_sim):
         session = ai.session()
         async with running(session.send("Go.")) as run:
             await held.begun.wait()
-            with pytest.raises(TenutoError, match="under way"):
+            with pytest.raises(TenutoError, match="is active"):
                 await session.handover("sim/openai")
             held.go.set()
             assert (await run).text == "Done."
@@ -138,10 +138,10 @@ async def test_without_an_agent(tenuto_sim):
     tenuto_sim.script(THOUGHT, turn("3."))
     memory = Memory()
     async with MemoryStore(memory) as store, agent(add, store=MemoryStore(memory)) as ai:
-        await (session := ai.session("run")).send("Add.")
-        with pytest.raises(SessionInUse):
-            await hand_over(store, "run", "sim/openai")
-        await session.close()
+        async with ai.session("run") as session:
+            await session.send("Add.")
+            with pytest.raises(SessionInUse):
+                await hand_over(store, "run", "sim/openai")
         act = await hand_over(store, "run", "sim/openai")
 
         assert act is not None
@@ -202,19 +202,35 @@ def test_the_door_that_does_not_wait(tenuto_sim):
 
 
 @scene
-async def test_each_request_is_audited_before_it_is_written_down(tenuto_sim):
-    """Who listens knows what the provider will make of it before the journal says that it was asked."""
+async def test_listener_can_audit_a_request_before_it_is_sent(tenuto_sim):
+    """The event comes before the journal entry that says that the request was started."""
     tenuto_sim.script(THOUGHT, turn("3."))
     written = []
     async with agent(add, store=None) as ai:
         session = ai.session()
-        session.listen(lambda e: isinstance(e, Audited) and written.append((session.log.head, e.report)))
+        session.listen(lambda e: isinstance(e, RequestReady) and written.append((session.log.head, e.audit())))
         await session.send("Add.")
         asked = [entry.seq for entry in await session.entries() if isinstance(entry.act, Asked)]
 
     assert [head + 1 for head, _ in written] == asked
     assert all(report.clean and not report.findings for _, report in written)
     assert [len(report.blocks) for _, report in written] == [1, 4]  # the question; a thought, a call and its result
+
+
+@scene
+async def test_listener_does_not_cause_an_audit(tenuto_sim, monkeypatch):
+    def fail(*_):
+        raise AssertionError("nobody asked for an audit")
+
+    monkeypatch.setattr("tenuto.audit.auditing.report_of", fail)
+    events = []
+    async with agent(store=None) as ai:
+        session = ai.session()
+        session.listen(events.append)
+        async with session.stream("Go.") as run:
+            async for event in run:
+                events.append(event)
+    assert any(isinstance(event, RequestReady) for event in events)
 
 
 @scene
@@ -244,7 +260,7 @@ async def test_who_can_take_the_most_steps_in(tenuto_sim):
     """The provider that is down is left for the one with the fewest losses, whatever the order; the session stays there."""
     tenuto_sim.script(turn(think("Hm."), say("One.")), turn("Two."), turn("Three."))
     told = []
-    options = {"providers": [DEAD], "continuity": "declared", "fallback": ["sim/openai", "sim/anthropic"]}
+    options = {"providers": [DEAD], "fallback": ["sim/openai", "sim/anthropic"]}
     async with agent(store=None, **options) as ai:
         session = ai.session()
         session.listen(told.append)
@@ -269,7 +285,7 @@ async def acts(session, kind):
 async def test_everybody_is_tried_once_and_then_it_is_over(tenuto_sim):
     """Where nobody answers, the last error is raised, and the session goes on later."""
     other = Provider("gone", "openai-chat", "http://127.0.0.1:9/v1", auth="none")
-    options = {"providers": [DEAD, other], "continuity": "declared", "fallback": ["gone/a", "dead/b", "dead/model"]}
+    options = {"providers": [DEAD, other], "fallback": ["gone/a", "dead/b", "dead/model"]}
     async with agent(store=None, model="dead/model", **options) as ai:
         session = ai.session()
         with pytest.raises(ConnectionFailed):
@@ -291,6 +307,26 @@ async def test_a_request_that_is_refused_is_nobody_elses_business(tenuto_sim):
         assert await acts(session, HandedOver) == []
 
 
+def _body(text):
+    content = [{"type": "text", "text": text}]
+    usage = {"input_tokens": 5, "output_tokens": 5}
+    head = {"id": "m", "type": "message", "role": "assistant", "model": "claude", "stop_reason": "end_turn"}
+    return {**head, "content": content, "usage": usage}
+
+
+@scene
+async def test_request_that_is_too_long_goes_to_a_larger_model():
+    """A fallback whose context window is not larger is passed over."""
+    error = {"type": "error", "error": {"type": "invalid_request_error", "message": "prompt is too long: 2 > 1"}}
+    transport = ScriptedTransport(Answer(error, status=400), _body("Done."))
+    large = "anthropic/claude-opus-5-5"
+    options = {"fallback": ["anthropic/claude-haiku-4-5", large], "keys": {"anthropic": "k"}, "transport": transport}
+    async with agent(store=None, model="anthropic/claude-haiku-4-5", **options) as ai:
+        session = ai.session()
+        assert (await session.send("Go.")).text == "Done."
+        assert [act.model for act in await acts(session, HandedOver)] == [large]
+
+
 def test_who_may_step_in_is_looked_at_first():
     with pytest.raises(UnsupportedModel):
         Agent("sim/anthropic", fallback=["openai-chat/gpt-5.2"], store=None)
@@ -302,13 +338,11 @@ def test_who_may_step_in_is_looked_at_first():
 async def test_a_listener_sees_the_change_before_the_next_question(tenuto_sim):
     tenuto_sim.script(turn("One."))
     told = []
-    async with agent(
-        store=None, model="dead/x", providers=[DEAD], continuity="declared", fallback=["sim/gemini"]
-    ) as ai:
+    async with agent(store=None, model="dead/x", providers=[DEAD], fallback=["sim/gemini"]) as ai:
         session = ai.session()
         session.listen(lambda event: told.append(type(event).__name__))
         await asyncio.wait_for(session.send("Go."), 60)
 
     at = told.index("ModelChanged")
-    assert "Audited" in told[at:]
+    assert "RequestReady" in told[at:]
     assert "MessageDone" not in told[:at]

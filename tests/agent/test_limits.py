@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from decimal import Decimal
 
 import msgspec
 import pytest
 
 from agent import journals as j
-from agent.acting import Held, add, agent, results, scene, story
-from tenuto import Limits, Usage
-from tenuto.agent.limits import Spent
+from agent.acting import Held, add, agent, results, running, scene, story, until
+from tenuto import Agent, Limits, Usage
+from tenuto.agent.events import FromSubAgent
+from tenuto.agent.limits import Budget, Spent
+from tenuto.core.events import MessageDone
 from tenuto.core.journal import Failed, Replied, Returned
 from tenuto.core.messages import AssistantMessage, ToolResult
 from tenuto.errors import LimitReached
 from tenuto.providers import provider
-from tenuto.testing import call, turn
+from tenuto.testing import ScriptedTransport, call, turn
 
 MORE = turn(call("add", {"a": 1, "b": 2}))
 
@@ -35,7 +38,7 @@ async def test_a_run_stops_at_its_limit_and_goes_on_with_a_higher_one(tenuto_sim
     async with stores() as store, agent(add, store=store, limits=limits) as ai:
         session = ai.session("s")
         with pytest.raises(
-            LimitReached, match=r"limit reached: .*; nothing is lost: go on with a higher limit"
+            LimitReached, match=r"limit reached: .*; the session is saved: continue with a higher limit"
         ) as caught:
             await session.send("Go.")
 
@@ -57,7 +60,7 @@ async def test_a_run_stops_at_its_limit_and_goes_on_with_a_higher_one(tenuto_sim
     "model, usd, why",
     [
         ("anthropic/claude-opus-4-6", "0.000001", "USD of 0.000001 are spent"),
-        ("mine/claude-opus-4-6", 5, "1 replies did not tell what they cost, so 5 USD cannot be kept"),
+        ("mine/claude-opus-4-6", 5, "the cost of a reply is unknown, so 5 USD cannot be enforced"),
     ],
 )
 @scene
@@ -68,7 +71,7 @@ async def test_a_sum_of_money_is_kept(tenuto_sim, model, usd, why):
     rows = [
         msgspec.structs.replace(row, name=name, base_url=f"{tenuto_sim.base_url}/v1") for name in ("anthropic", "mine")
     ]
-    told = dict(providers=rows, keys={"anthropic": "k", "mine": "k"}, continuity="declared", store=None)
+    told = dict(providers=rows, keys={"anthropic": "k", "mine": "k"}, store=None)
     async with agent(add, model=model, limits=Limits(usd=usd), **told) as ai:
         session = ai.session()
         with pytest.raises(LimitReached, match=why):
@@ -157,8 +160,6 @@ def test_what_counts_as_spent():
 
     assert (counted.turns, counted.tool_calls, counted.tokens) == (1, 1, 120)
     assert (counted.usd, counted.unpriced) == (Decimal("0.40"), 0)
-    assert counted.left(Limits(tokens=200, usd=1)) == Limits(turns=None, tokens=80, usd=Decimal("0.60"))
-    assert counted.left(Limits(tokens=20, usd="0.01")).tokens == 1  # the least that is a limit
     assert spent(reply("1"), j.SAID).usd == 0
 
 
@@ -166,13 +167,91 @@ def test_a_sub_agent_whose_cost_is_not_known_ends_a_run_that_is_held_to_a_sum():
     """As a reply of one's own does."""
     told = Returned(ToolResult("call_0", "done"), 0, usage=Usage(1, 1))
 
-    assert spent(told).over(Limits(usd=1)).limit == "usd"
-    assert spent(told).over(Limits()) is None
-    assert spent(j.returned(0)).over(Limits(usd=1)) is None
+    assert Budget(Limits(usd=1), spent(told)).exceeded().limit == "usd"
+    assert Budget(Limits(), spent(told)).exceeded() is None
+    assert Budget(Limits(usd=1), spent(j.returned(0))).exceeded() is None
 
 
-def test_the_narrower_of_two_limits():
-    """Limit by limit."""
-    one, other = Limits(turns=5, usd="0.5", seconds=9), Limits(turns=None, tokens=7, usd=1.5, tool_calls=2)
+USELESS = {
+    "missing": None,
+    "zero": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
+    "negative": {"prompt_tokens": -5, "completion_tokens": -5, "total_tokens": -10},
+    "inconsistent": {"prompt_tokens": 10**15, "completion_tokens": 1, "total_tokens": 1},
+}
 
-    assert one.within(other) == Limits(turns=5, tokens=7, usd=Decimal("0.5"), seconds=9, tool_calls=2)
+
+@pytest.mark.parametrize("usage", USELESS.values(), ids=USELESS)
+def test_token_limit_holds_without_usable_counts(usage):
+    """A reply without token counts ends a run that is limited in tokens."""
+
+    def body(at):
+        made = {"id": f"c{at}", "type": "function", "function": {"name": "add", "arguments": '{"a": 1, "b": 2}'}}
+        message = {"role": "assistant", "content": None, "tool_calls": [made]}
+        choices = [{"index": 0, "finish_reason": "tool_calls", "message": message}]
+        return {"id": f"m{at}", "model": "m", "choices": choices, **({"usage": usage} if usage else {})}
+
+    transport = ScriptedTransport(*map(body, range(5)))
+    mine = {"mine": {"base_url": "http://127.0.0.1:9/v1", "api_key": "k"}}
+    options = {"providers": mine, "transport": transport, "limits": Limits(tokens=1000)}
+    with Agent("mine/m", tools=[add], store=None, **options) as ai, pytest.raises(LimitReached) as caught:
+        ai.session().send("hi")
+    assert caught.value.limit == "tokens"
+    assert len(transport.requests) == 1
+
+
+@pytest.mark.parametrize("children", [2, 8])
+@scene
+async def test_parallel_sub_agents_share_one_token_limit(tenuto_sim, children):
+    """The limit is exceeded by at most one reply."""
+    tenuto_sim.script(turn(*[call("ask", {"prompt": "p"})] * children), turn("done"), when="go")
+    limit = 600
+    async with agent(agent(system="word " * 300).as_tool("ask"), store=None, limits=Limits(tokens=limit)) as ai:
+        session = ai.session()
+        events = []
+        session.listen(events.append)
+        with pytest.raises(LimitReached):
+            await session.send("go")
+        replies = [
+            event.event.response.usage.total_tokens
+            for event in events
+            if isinstance(event, FromSubAgent) and isinstance(event.event, MessageDone)
+        ]
+        assert replies
+        assert session.log.spent.tokens <= limit + max(replies)
+
+
+@scene
+async def test_sub_agents_run_in_parallel_while_the_limit_is_far(tenuto_sim):
+    tenuto_sim.script(turn(*[call("ask", {"prompt": "p"})] * 2), turn("done"), when="go")
+    tenuto_sim.script(turn(call("hold")), turn("ok"), turn(call("hold")), turn("ok"), when="p")
+    held = Held()
+    ai = agent(agent(held.tool).as_tool("ask"), store=None, limits=Limits(tokens=10**7))
+    async with ai, running(ai.session().send("go")) as run:
+        await until(lambda: held.runs == 2)
+        held.go.set()
+        await run
+
+
+@scene
+async def test_calls_above_the_limit_per_reply_are_denied(tenuto_sim):
+    tenuto_sim.script(turn(*[call("add", {"a": 1, "b": 2})] * 5), turn("Done."))
+    async with agent(add, store=None, limits=Limits(calls_per_reply=3)) as ai:
+        session = ai.session()
+        assert (await session.send("Go.")).text == "Done."
+        found = await results(session)
+    assert sorted(found) == ["3"] * 3 + ["add was not run: a reply may make at most 3 tool calls."] * 2
+
+
+@scene
+async def test_parallel_calls_are_bounded(tenuto_sim):
+    tenuto_sim.script(turn(*[call("hold", {"x": at}) for at in range(5)]), turn("Done."))
+    held = Held()
+    ai = agent(held.tool, store=None, limits=Limits(parallel_calls=2))
+    async with ai, running(ai.session().send("Go.")) as run:
+        await until(lambda: held.runs == 2)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert held.runs == 2
+        held.go.set()
+        assert (await run).text == "Done."
+    assert held.runs == 5

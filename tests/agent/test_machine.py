@@ -158,7 +158,7 @@ def test_an_act_of_a_later_version_is_refused_whatever_it_is_called():
         ([j.returned(0), j.returned(0)], "returned already"),
         ([j.approval(0), j.started(0)], "waiting already"),
         ([j.decided(0)], "pending already"),
-        ([j.started(0), j.approval(0)], "started already"),
+        ([j.approval(0), j.approval(0)], "waiting already"),
         ([j.approval(0), j.decided(0, allowed=False), j.started(0)], "denied already"),
         ([j.returned(0), j.linked(0)], "returned already"),
     ],
@@ -305,7 +305,7 @@ class Sketch:
         ok, then = {
             Started: (unbegun and working, "started"),
             Returned: (phase != "returned", "returned"),
-            ApprovalAsked: (phase == "pending" and working, "waiting"),
+            ApprovalAsked: (phase in ("pending", "started") and working, "waiting"),
             Decided: (phase == "waiting" and working, "allowed" if getattr(act, "allowed", 0) else "denied"),
             Linked: (unbegun and working, phase),
         }[type(act)]

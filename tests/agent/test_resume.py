@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from agent.acting import add, agent, scene, story
+from agent.acting import add, agent, pay, scene, story
 from tenuto import Thinking, tool
 from tenuto.core import jsonio
 from tenuto.core.journal import Asked, Configured, Replied, Said, Started, Strange, kind_of
 from tenuto.core.messages import UserMessage
 from tenuto.core.stored import drafted
-from tenuto.errors import MissingTool, SessionNotFound, StoreError, UnsupportedModel
+from tenuto.errors import MissingKey, MissingTool, SessionNotFound, StoreError, TenutoError, UnsupportedModel
 from tenuto.testing import call, say, turn
+from tenuto.tools import builtin_tools
 
 
 async def left_at(store, session: str, *acts) -> None:
@@ -33,7 +34,7 @@ async def replied(tenuto_sim, tools, *steps):
 
 
 @scene
-async def test_model_system_and_parameters_are_those_of_the_beginning(tenuto_sim, stores):
+async def test_model_and_parameters_are_those_of_the_beginning(tenuto_sim, stores):
     """The next question is the same but for what was said: thinking, tool choice, response format and all."""
     tenuto_sim.script(turn("One."), turn("Two."))
     shape = {"type": "json_schema", "json_schema": {"name": "answer", "schema": {"type": "object"}}}
@@ -48,7 +49,7 @@ async def test_model_system_and_parameters_are_those_of_the_beginning(tenuto_sim
     )
     async with stores() as store, agent(add, store=store, **told) as ai:
         await ai.session("s").send("A")
-    async with stores() as store, agent(add, store=store, model="sim/openai", system="Rant.", temperature=1.0) as ai:
+    async with stores() as store, agent(add, store=store, model="sim/openai", temperature=1.0) as ai:
         session = await ai.resume("s")
         assert session.model == "sim/anthropic"
         await session.send("B")
@@ -83,16 +84,58 @@ async def test_headers_are_said_and_not_kept(tenuto_sim, stores):
 
 
 @scene
-async def test_a_tool_that_is_gone_is_missed_before_anything_is_asked(tenuto_sim, stores):
-    """Nothing is written, and with the tool it goes on."""
+async def test_session_can_be_read_without_its_tools(tenuto_sim, stores):
+    tenuto_sim.script(turn("One."), turn("Two."))
     async with stores() as store, agent(add, store=store) as ai:
         await ai.session("s").send("A")
     async with stores() as store, agent(store=store) as ai:
-        with pytest.raises(MissingTool, match="add"):
-            await ai.resume("s")
+        session = await ai.resume("s")
+        assert session.text == "One."
+        assert (await session.audit()).clean
+        assert (await session.send("B")).text == "Two."
+    assert "tools" not in tenuto_sim.requests[-1].body
+
+
+@scene
+async def test_open_call_of_a_missing_tool_is_an_error(tenuto_sim, stores):
+    """Nothing is written, and with the tool the session continues."""
+    tenuto_sim.script(turn(call("pay", {"amount": 5})), turn("Done."))
+    async with stores() as store, agent(pay, store=store) as ai:
+        await ai.session("s").send("A")
+    async with stores() as store, agent(store=store) as ai:
+        session = await ai.resume("s")
+        head = len(await session.entries())
+        with pytest.raises(MissingTool, match="pay"):
+            await session.go_on()
+        assert len(await session.entries()) == head
         assert (await store.session("s")).holder == ""
-    async with stores() as store, agent(add, store=store) as ai:
-        assert (await ai.resume("s")).model
+    async with stores() as store, agent(pay, store=store) as ai:
+        assert (await (await ai.resume("s")).approve()).text == "Done."
+
+
+@scene
+async def test_resumed_session_uses_the_instructions_of_the_agent(tenuto_sim, stores):
+    """Model and parameters stay those of the session."""
+    async with stores() as store, agent(store=store, system="OLD", max_tokens=300) as ai:
+        await ai.session("s").send("A")
+    async with stores() as store, agent(store=store, system="NEW", max_tokens=400, model="sim/openai") as ai:
+        session = await ai.resume("s")
+        assert (session.model, len(session.transcript)) == ("sim/anthropic", 2)
+        await session.send("B")
+    body = tenuto_sim.requests[-1].body
+    assert "NEW" in str(body["system"])
+    assert body["max_tokens"] == 300
+
+
+@scene
+async def test_agent_without_instructions_keeps_those_of_the_session(tenuto_sim, stores):
+    async with stores() as store, agent(store=store, system="OLD") as ai:
+        await ai.session("s").send("A")
+    async with stores() as store, agent(store=store) as ai:
+        session = await ai.resume("s")
+        await session.send("B")
+        assert (await story(session)).count("configured") == 1
+    assert "OLD" in str(tenuto_sim.requests[-1].body["system"])
 
 
 @scene
@@ -157,7 +200,12 @@ async def test_a_question_without_an_answer_is_asked_again(tenuto_sim, stores):
 
 @pytest.mark.parametrize(
     "effect, ran, said",
-    [("pure", 1, "5"), ("idempotent", 1, "5"), ("once", 0, "process died"), ("", 0, "process died")],
+    [
+        ("pure", 1, "5"),
+        ("idempotent", 1, "5"),
+        ("once", 0, "no result was recorded"),
+        ("", 0, "no result was recorded"),
+    ],
 )
 @scene
 async def test_a_call_that_never_returned_is_treated_by_its_effect(tenuto_sim, effect, ran, said):
@@ -215,14 +263,18 @@ async def test_a_parameter_of_a_later_version_is_named(tenuto_sim):
 
 
 @scene
-async def test_a_session_whose_model_cannot_be_relied_on_is_not_resumed(tenuto_sim):
-    """Unless it was declared fit when it was begun."""
-    async with agent() as ai:
-        await left_at(ai.store, "s", Configured("anthropic/claude-3-opus-20240229"), Said(UserMessage("Hi")))
+async def test_session_with_a_refused_model_can_be_read(tenuto_sim):
+    """A run is refused, unless the model was allowed when the session began."""
+    model = "anthropic/claude-3-opus-20240229"
+    async with agent(keys={"anthropic": ""}) as ai:
+        await left_at(ai.store, "s", Configured(model), Said(UserMessage("Hi")))
+        session = await ai.resume("s")
+        assert len(session.transcript) == 1
         with pytest.raises(UnsupportedModel):
-            await ai.resume("s")
-        await left_at(ai.store, "t", Configured("perplexity/sonar", continuity="declared"), Said(UserMessage("Hi")))
-        assert (await ai.resume("t")).model == "perplexity/sonar"
+            await session.go_on()
+        await left_at(ai.store, "t", Configured(model, continuity="declared"), Said(UserMessage("Hi")))
+        with pytest.raises(MissingKey):
+            await (await ai.resume("t")).go_on()
 
 
 @scene
@@ -249,3 +301,46 @@ async def test_what_was_said_last_is_there_without_asking(tenuto_sim, stores):
         assert session.usage == first.usage
         assert session.transcript == first.transcript
         assert repr(session) == "<AsyncSession s completed>"
+
+
+@scene
+async def test_builtin_tools_keep_their_directory_on_resume(tenuto_sim, stores, tmp_path):
+    """Another directory is an explicit choice, and needs approval again."""
+    tenuto_sim.script(turn(call("write_file", {"path": "a.txt", "content": "x"})), turn("Done."))
+    one, two, three = (tmp_path / name for name in ("one", "two", "three"))
+    for directory in (one, two, three):
+        directory.mkdir()
+
+    def tools(directory):
+        return builtin_tools(directory, names=["write_file"]).values()
+
+    async with stores() as store, agent(*tools(one), store=store) as ai:
+        await ai.session("s").send("Write.")
+    async with stores() as store, agent(*tools(two), store=store) as ai:
+        session = await ai.resume("s")
+        await session.approve()
+        assert (await story(session)).count("configured") == 1
+        moved = await ai.resume(await store.fork("s", at=4), root=three)
+        await moved.go_on()
+        await moved.approve()
+        assert [entry.act.roots for entry in await moved.entries() if isinstance(entry.act, Configured)] == [
+            {"write_file": str(one)},
+            {"write_file": str(three)},
+        ]
+    assert [(directory / "a.txt").exists() for directory in (one, two, three)] == [True, False, True]
+
+
+@scene
+async def test_missing_directory_of_a_session_is_an_error(tenuto_sim, stores, tmp_path):
+    tenuto_sim.script(turn(call("list_files", {"path": "."})), turn("Done."), turn("More."))
+    directory = tmp_path / "gone"
+    directory.mkdir()
+    async with stores() as store, agent(*builtin_tools(directory).values(), store=store) as ai:
+        await ai.session("s").send("List.")
+    directory.rmdir()
+    async with stores() as store, agent(*builtin_tools(tmp_path).values(), store=store) as ai:
+        session = await ai.resume("s")
+        assert session.text == "Done."
+        with pytest.raises(TenutoError, match="a working directory of the session is gone"):
+            await session.send("Go.")
+        assert (await (await ai.resume("s", root=tmp_path)).send("Go.")).text == "More."

@@ -143,7 +143,7 @@ async def test_opening_showing_and_resuming_write_nothing(tenuto_sim, stores, tm
         await opened.close()
         session = await ai.resume("kept")
         assert (session.status, session.owes, len(session.transcript)) == ("completed", False, 2)
-        assert session.usage.total
+        assert session.usage.total_tokens
         assert len(await session.entries()) == 5
         shown = await store.session("kept")
         assert (shown.head, shown.holder) == (5, "")
@@ -197,7 +197,7 @@ async def test_a_session_has_one_run_at_a_time(tenuto_sim):
         await held.begun.wait()
         assert session.status == "running"
         for second in (session.send("And?"), session.go_on(), session.approve()):
-            with pytest.raises(TenutoError, match=r"under way.*steer\(\)"):
+            with pytest.raises(TenutoError, match=r"is active.*steer\(\)"):
                 await second
         held.go.set()
 

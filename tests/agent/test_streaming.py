@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 
 import pytest
 
 from agent.acting import Held, add, agent, running, scene, story, until
+from tenuto import Agent
 from tenuto.agent.events import RunStopped, ToolReturned, ToolStarted, TurnStarted
 from tenuto.core.events import ContentDelta, MessageDone
 from tenuto.errors import LimitReached, RunCancelled, TenutoError
@@ -45,7 +47,7 @@ async def test_a_stream_without_a_word_goes_on(tenuto_sim):
         session = ai.session()
         nothing = session.stream()
         assert [event async for event in nothing] == []
-        with pytest.raises(TenutoError, match="nothing was owed"):
+        with pytest.raises(TenutoError, match="no work was pending"):
             assert nothing.reply
         session.steer("Go.")
         async with session.stream() as run:
@@ -68,7 +70,7 @@ async def test_leaving_a_stream_early_ends_the_run_and_says_so(tenuto_sim):
         assert (held.ended, session.status) == ("cancelled", "cancelled")
         assert (await story(session))[-3:] == ["cancelling", "interrupted 0", "cancelled"]
         assert session._listeners == []
-        with pytest.raises(TenutoError, match="closed before it had ended"):
+        with pytest.raises(TenutoError, match="closed before it ended"):
             assert run.reply
         assert (await session.go_on()).text == "I see."
 
@@ -180,3 +182,54 @@ async def test_events_are_told_when_they_are_kept(tenuto_sim):
 
     assert "done 0" in returned
     assert stopped[-1] == "completed"
+
+
+# --- leaving a stream without closing it ------------------------------------------------------------------------------
+
+
+def test_send_works_after_a_break_from_a_stream(tenuto_sim):
+    with Agent("sim/anthropic", store=None) as ai:
+        session = ai.session()
+        for _ in range(5):
+            for _ in session.stream("hello"):
+                break
+            assert session.status == "cancelled"
+            assert session.send("again").text
+
+
+@scene
+async def test_send_waits_for_a_run_whose_stream_was_dropped(tenuto_sim):
+    async with agent(store=None) as ai:
+        session = ai.session()
+        for _ in range(5):
+            async for _ in session.stream("hello"):
+                break
+            assert (await session.send("again")).text
+            assert session.status == "completed"
+
+
+@scene
+async def test_send_waits_for_a_cancelled_run(tenuto_sim):
+    tenuto_sim.script(turn(call("hold")), turn("Done."))
+    held = Held()
+    async with agent(held.tool, store=None) as ai:
+        session = ai.session()
+        async with running(session.send("Go.")):
+            await held.begun.wait()
+            session.cancel()
+            assert (await session.send("again")).text == "Done."
+
+
+def test_error_in_a_stream_loop_leaves_no_message(tenuto_sim, capfd):
+    async def played():
+        async with agent(store=None) as ai:
+            session = ai.session()
+            with contextlib.suppress(LookupError):
+                async for _ in session.stream("hello"):
+                    raise LookupError
+            gc.collect()
+            await session.send("again")
+
+    asyncio.run(played())
+    gc.collect()
+    assert capfd.readouterr().err == ""

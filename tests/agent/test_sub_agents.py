@@ -9,6 +9,7 @@ import pytest
 from agent.acting import Held, add, agent, pay, results, running, scene, story
 from tenuto import Limits
 from tenuto.agent.events import FromSubAgent, ToolReturned
+from tenuto.core.events import MessageDone
 from tenuto.core.journal import Linked, Replied, Returned, Started, kind_of
 from tenuto.errors import LimitReached, RunCancelled
 from tenuto.testing import call, deny, refuse, say, stop, think, turn
@@ -46,7 +47,7 @@ async def test_a_sub_agent_answers_in_a_session_of_its_own(tenuto_sim, stores):
         )
         [returned] = [entry.act for entry in entries if isinstance(entry.act, Returned)]
         assert returned.usage == meta.usage
-        assert session.log.spent.tokens == session.usage.total + meta.usage.total
+        assert session.log.spent.tokens == session.usage.total_tokens
         assert (await store.session(below)).holder == ""
         assert (await ai.resume()).id == "s"  # the last of its own, not of its sub-agent's
     assert {event.session for event in told if isinstance(event, FromSubAgent)} == {below}
@@ -94,7 +95,9 @@ async def test_a_sub_agent_has_what_is_left_of_the_budget(tenuto_sim):
     async with agent(agent(add).as_tool("helper"), limits=Limits(tokens=1_000_000), store=None) as ai:
         session = ai.session()
         await session.send("Go.")
-        first = next(entry.act.usage.total for entry in await session.entries() if isinstance(entry.act, Replied))
+        first = next(
+            entry.act.usage.total_tokens for entry in await session.entries() if isinstance(entry.act, Replied)
+        )
     async with agent(agent(add).as_tool("helper"), limits=Limits(tokens=first + 1), store=None) as ai:
         session = ai.session()
         with pytest.raises(LimitReached) as caught:
@@ -249,3 +252,21 @@ async def test_an_agent_as_a_tool_can_be_called_by_hand(tenuto_sim):
     tenuto_sim.script(turn("Helped."))
     async with agent(store=None) as helper:
         assert await helper.as_tool("helper")("Help me.") == "Helped."
+
+
+@scene
+async def test_usage_and_cost_include_sub_agents(tenuto_sim):
+    tenuto_sim.script(turn(call("helper", {"prompt": "help"})), turn("Helped."), when="go")
+    tenuto_sim.script(turn("Here."), when="help")
+    events = []
+    async with agent(agent().as_tool("helper"), store=None) as ai:
+        session = ai.session()
+        session.listen(events.append)
+        await session.send("go")
+        own = [event.response.usage for event in events if isinstance(event, MessageDone)]
+        below = [
+            e.event.response.usage for e in events if isinstance(e, FromSubAgent) and isinstance(e.event, MessageDone)
+        ]
+    assert below
+    assert session.usage.input_tokens == sum(usage.input_tokens for usage in own + below)
+    assert session.cost == 0

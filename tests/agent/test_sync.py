@@ -36,7 +36,7 @@ def test_a_run_without_awaiting(tenuto_sim, tmp_path):
         assert session.send("Go.").text == session.text == session.reply.text == "3."
         forget()
         assert (session.status, session.owes, session.model) == ("completed", False, "sim/anthropic")
-        assert session.usage.total
+        assert session.usage.total_tokens
         assert len(session.entries()) == 9
         assert session.go_on() is None
         assert repr(session) == "<Session s completed>"

@@ -390,7 +390,7 @@ def test_a_branch_goes_its_own_way(chat, tenuto_sim):
     assert (one.id, before) == (kept.id, after)
     assert ["One", "Two", "Three"] == said_in(entries)
     assert ["One", "Four"] == said_in(there)
-    assert "! the conversation cannot be cut behind message 77: it has 4 messages\n" in done.err
+    assert "! cannot fork after message 77: choose 1 to 4\n" in done.err
     assert "! /fork takes a number from 1 on, not 'x'\n" in done.err
     tenuto_sim.assert_clean()
 

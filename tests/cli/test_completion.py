@@ -76,7 +76,7 @@ def test_every_command_is_offered_with_what_it_does(ask):
 WORDS = {
     "tenuto s": ["sessions", "show", "sim"],
     "tenuto --pro": ["--profile"],
-    "tenuto sessions re": ["rename", "reindex"],
+    "tenuto sessions re": ["rename", "reindex", "restore"],
     "tenuto keys ": ["list", "path", "rm", "set"],
     "tenuto run --appr": ["--approve"],
     "tenuto run --approve ": ["ask", "auto", "never"],

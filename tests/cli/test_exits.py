@@ -17,7 +17,7 @@ CODES = [
     (errors.Unavailable("overloaded"), 4, "wait"),
     (errors.QuotaExceeded("no money"), 1, "account"),
     (errors.NotFound("no such model"), 2, "name of the model"),
-    (errors.ContextTooLong("too much"), 1, "tenuto fork SESSION --at N"),
+    (errors.ContextTooLong("too much"), 1, "a larger context window (-m)"),
     (errors.ConnectionFailed("no route"), 1, "connection"),
     (errors.TimedOut("nothing came"), 1, "connection"),
     (errors.IncompleteResponse("cut"), 1, ""),
@@ -81,5 +81,5 @@ def test_what_only_a_program_can_do_is_not_told():
     error = errors.ContextTooLong("too much")
     error.add_note(_FULL)
 
-    assert "session.fork(" in _FULL
-    assert "session.fork(" not in explained(error).next
+    assert "session.handover(" in _FULL
+    assert "session.handover(" not in explained(error).next

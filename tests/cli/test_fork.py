@@ -83,9 +83,9 @@ def test_it_goes_on_by_itself(here, kept, tenuto_sim):
 @pytest.mark.parametrize(
     "arguments, why",
     [
-        (["dig", "--at", "2"], "calls would be taken from their results; it can be cut behind message 1 or 3"),
-        (["dig", "--at", "5"], "it has 4 messages"),
-        (["open"], "calls would be taken from their results; it can be cut behind message 1"),
+        (["dig", "--at", "2"], "a tool call would lose its result; choose 1 or 3"),
+        (["dig", "--at", "5"], "choose 1 to 4"),
+        (["open"], "a tool call would lose its result; choose 1"),
         (["dig", "--at", "0"], "0"),
         (["dig", "--name", "~1"], "by its place"),
         (["dig", "--name", "taken"], "another session is called 'taken'"),

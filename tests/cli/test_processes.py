@@ -111,7 +111,7 @@ def test_killed_in_mid_tool_each_call_gets_one_honest_result(tenuto, tenuto_sim,
     assert (0, "Done.\n") == done[:2]
     assert '> look at="it" (attempt 2)' in done.err
     assert "< look: it is there" in done.err
-    assert "! act [interrupted]: act was interrupted: the process died while it ran" in done.err
+    assert "! act [interrupted]: act was interrupted: no result was recorded" in done.err
     tenuto_sim.assert_clean()
 
 

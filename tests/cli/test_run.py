@@ -161,14 +161,22 @@ def named(calls):
     return [(one["name"], one["arguments"].replace(" ", "")) for one in calls]
 
 
-def test_a_tool_that_is_missing_is_named_with_what_to_type(here, tenuto_sim, tools):
-    tenuto_sim.script(turn(call("dig", {"depth": 1})), turn("Done."), turn("Bye."))
-    here("run", "Dig!", "-T", f"{tools}:dig")
-    without, given = here("resume", "last", "Bye!"), here("resume", "last", "Bye!", "-T", f"{tools}:dig")
+def test_missing_tool_of_an_open_call_is_named(here, tenuto_sim, tools):
+    tenuto_sim.script(turn(call("blast", {"where": "here"})), turn("Done."))
+    here("run", "Go!", "-T", f"{tools}:blast")
+    without = here("resume", "last", "--approve", "auto")
+    given = here("resume", "last", "--approve", "auto", "-T", f"{tools}:blast")
 
     assert 2 == without.code
-    assert "a tool that is not here: dig\n  give it with -T MODULE:dig" in without.err
-    assert (0, "Bye.\n") == given[:2]
+    assert "a tool that is not here: blast\n  give it with -T MODULE:blast" in without.err
+    assert (0, "Done.\n") == given[:2]
+
+
+def test_session_resumes_without_a_tool_that_no_call_needs(here, tenuto_sim, tools):
+    tenuto_sim.script(turn(call("dig", {"depth": 1})), turn("Done."), turn("Bye."))
+    here("run", "Dig!", "-T", f"{tools}:dig")
+
+    assert (0, "Bye.\n") == here("resume", "last", "Bye!")[:2]
 
 
 def test_a_sub_agent_is_seen_and_its_calls_wait_too(here, tenuto_sim, tools):
@@ -269,3 +277,16 @@ def test_the_document_has_all_of_it(here, tenuto_sim, tools):
     assert done["session"] == waiting["session"]
     assert done["usage"]["output_tokens"] > waiting["usage"]["output_tokens"] > 0
     assert 0 == done["cost"]
+
+
+def test_named_variables_reach_commands(here, tenuto_sim, monkeypatch):
+    monkeypatch.setenv("TENUTO_PASS_ENV", "SEEN, ALSO_*")
+    for name in ("SEEN", "ALSO_SEEN", "HIDDEN"):
+        monkeypatch.setenv(name, "yes")
+    tenuto_sim.script(turn(call("shell", {"command": "env"})), turn(say("Done.")))
+    here("run", "Go", "-T", "shell", "--approve", "auto")
+
+    shown = json.dumps(tenuto_sim.requests[-1].body)
+    assert "SEEN=yes" in shown
+    assert "ALSO_SEEN=yes" in shown
+    assert "HIDDEN=yes" not in shown

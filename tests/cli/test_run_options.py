@@ -291,22 +291,35 @@ def test_what_may_not_be_written_is_refused_at_once(here, tenuto_sim, tmp_path, 
     assert [] == tenuto_sim.requests
 
 
-# --- models that nobody knows -----------------------------------------------------------------------------------------
+# --- models that agents refuse, or that the catalog does not know ------------------------------------------------------
 
 
-def test_a_model_that_nobody_knows_is_vouched_for_and_the_session_keeps_that(here, tenuto_sim, tmp_path):
-    """On a server of one's own, which most of them are."""
-    tenuto_sim.script(turn("Hello."), turn("Still here."))
+def test_model_that_is_not_in_the_catalog_is_accepted(here, tenuto_sim):
+    tenuto_sim.script(turn("Hello."))
     here("config", "set", "providers.mine.base_url", f"{tenuto_sim.base_url}/v1")
-    refused = here("run", "Hi", "-m", "mine/any")
-    done = here("run", "Hi", "-m", "mine/any", "--vouch")
-    again = here("resume", "last", "And now?")
-    kept = here("resume", "last", "And now?", "--vouch")
 
-    assert (2, True) == (
-        refused.code,
-        "choose another model with -m, or vouch for this one with --vouch" in refused.err,
-    )
+    assert (0, "Hello.\n") == here("run", "Hi", "-m", "mine/any")[:2]
+
+
+def test_refused_model_is_allowed_and_the_session_stores_that(here, tenuto_sim):
+    tenuto_sim.script(turn("Hello."), turn("Still here."))
+    here("config", "set", "providers.openai.base_url", f"{tenuto_sim.base_url}/v1")
+    here("keys", "set", "openai", stdin="k")
+    refused = here("run", "Hi", "-m", "openai/gpt-5.1")
+    done = here("run", "Hi", "-m", "openai/gpt-5.1", "--allow-unverified")
+    again = here("resume", "last", "And now?")
+    kept = here("resume", "last", "And now?", "--allow-unverified")
+
+    assert (2, True) == (refused.code, "or allow this one with --allow-unverified" in refused.err)
     assert (0, "Hello.\n") == done[:2]
     assert (0, "Still here.\n") == again[:2]
-    assert (2, True) == (kept.code, "--vouch cannot be changed" in kept.err)
+    assert (2, True) == (kept.code, "--allow-unverified cannot be changed" in kept.err)
+
+
+def test_command_reports_each_loss_once(here, tenuto_sim, caplog):
+    """As a note of its own, and not as a log line besides."""
+    tenuto_sim.script(turn(say("Hi.")))
+    done = here("run", "Hi", "-o", "seed=4")
+
+    assert done.err.count("seed") == 1
+    assert [record for record in caplog.records if record.name == "tenuto"] == []

@@ -258,3 +258,16 @@ def test_a_model_that_is_not_there_names_near_ones(here, tenuto_sim):
     assert (2, 2) == (done.code, unknown.code)
     assert re.search(r"(?m)^  there is .*; look at the name of the model; -m names another, also for", done.err)
     assert "there is sim/mistral" in unknown.err
+
+
+def test_resumed_session_works_in_its_own_directory(here, tenuto_sim, tmp_path, monkeypatch):
+    tenuto_sim.script(turn(call("write_file", {"path": "a.txt", "content": "x"})), turn("Done."))
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "one")
+    first = here("run", "Write.", "-T", "write_file")
+    monkeypatch.chdir(tmp_path / "two")
+    second = here("resume", "last", "--approve", "auto")
+
+    assert (first.code, second.code) == (6, 0)
+    assert [(tmp_path / name / "a.txt").exists() for name in ("one", "two")] == [True, False]

@@ -7,6 +7,7 @@ import json
 import re
 import sqlite3
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -414,6 +415,40 @@ def test_what_nothing_refers_to_goes_and_the_rest_can_be_copied(here, kept, file
     assert "is there already, and is not overwritten" in again.err
     assert 7 == here("sessions", "backup", "x.db", "--store", "none.db").code
     assert not (tmp_path / "none.db").exists()
+
+
+def test_restore_replaces_the_store_by_a_backup(here, kept, file, tmp_path):
+    kept("one", SAID)
+    here("sessions", "backup", "copy.db")
+    kept("two", SAID)
+    Path(f"{file}-wal").write_bytes(b"left by a process that was killed")
+    refused = here("sessions", "restore", "copy.db")
+
+    assert 2 == refused.code
+    assert "--yes" in refused.err
+    assert {"one", "two"} == {*ids(here("sessions", "--json"))}
+    done = here("sessions", "restore", "copy.db", "--yes")
+    assert (0, "") == (done.code, done.err)
+    assert "copy.db" in done.out
+    assert ["one"] == ids(here("sessions", "--json"))
+    assert 0 == here("sessions", "verify").code
+    assert {"file": "copy.db", "store": "new.db"} == json.loads(
+        here("sessions", "restore", "copy.db", "--store", "new.db", "--json").out
+    )
+    assert ["one"] == ids(here("sessions", "--json", "--store", "new.db"))
+    for bad in ("nowhere.db", "."):
+        assert 7 == here("sessions", "restore", bad, "--yes").code
+    assert ["one"] == ids(here("sessions", "--json"))
+
+
+def test_last_is_the_fork_after_a_fork(here, kept):
+    kept("one", SAID)
+    kept("two", SAID)
+    here("fork", "one", "-n", "branched")
+    [first, *_] = json.loads(here("sessions", "--json").out)
+
+    assert ("branched", "new") == (first["name"], first["status"])
+    assert first["id"] == json.loads(here("export", "last", "--format", "jsonl").out.splitlines()[0])["session"]
 
 
 def test_a_store_that_fails_is_one_message(here, kept, monkeypatch):

@@ -37,7 +37,7 @@ def test_a_budget_in_money_is_kept():
     assert (type(error), error.limit) == (LimitReached, "usd")
     assert "0.009 USD is spent" in str(error)
     assert len(handler.asked) == 2
-    assert (purse.spent, purse.tokens, purse.remaining) == (2 * EACH, 2200, 0)
+    assert (purse.spent, purse.tokens, purse.remaining_usd) == (2 * EACH, 2200, 0)
 
 
 def test_a_budget_in_tokens_is_kept():
@@ -47,7 +47,7 @@ def test_a_budget_in_tokens_is_kept():
     error = played(purse, question("nobody/knows"), handler).error
 
     assert (type(error), error.limit) == (LimitReached, "tokens")
-    assert (purse.tokens, purse.remaining_tokens, purse.remaining) == (1100, 0, None)
+    assert (purse.tokens, purse.remaining_tokens, purse.remaining_usd) == (1100, 0, None)
     assert "1100 so far" in str(error)
 
 
@@ -55,12 +55,12 @@ def test_what_is_left_is_told():
     purse = limited(usd="1", tokens=5000)
     played(purse, question(), Script(reply()))
 
-    assert (purse.remaining, purse.remaining_tokens, purse.unknown) == (1 - EACH, 3900, 0)
+    assert (purse.remaining_usd, purse.remaining_tokens, purse.unknown) == (1 - EACH, 3900, 0)
     assert repr(purse) == "budget(usd=1, tokens=5000, spent=0.0045, used=1100)"
 
 
 def test_money_is_counted_exactly():
-    assert limited(usd=0.1).remaining == Decimal("0.1")
+    assert limited(usd=0.1).remaining_usd == Decimal("0.1")
 
 
 # --- what cannot be counted -------------------------------------------------------------------------------------------

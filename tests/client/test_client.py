@@ -10,10 +10,21 @@ import warnings
 import pytest
 
 from scripted import ROW, chat, frames
-from tenuto import AsyncClient, ChatRequest, LLMError, TenutoError, Timeouts, ToolDefinition, Transcript, user
+from tenuto import (
+    AsyncClient,
+    ChatRequest,
+    LLMError,
+    TenutoError,
+    Timeouts,
+    ToolDefinition,
+    Transcript,
+    UserMessage,
+    user,
+)
 from tenuto.core.events import ContentDelta, Failure, MessageDone, MessageStart
 from tenuto.errors import (
     AuthenticationFailed,
+    ClosedError,
     ConnectionFailed,
     IncompleteResponse,
     ProtocolError,
@@ -200,6 +211,30 @@ def test_another_task_may_cancel_and_the_reader_sees_the_end():
     assert "a" == reply.text
 
 
+def test_reader_of_cancelled_stream_gets_incomplete_reply():
+    read = []
+
+    async def ask(ai):
+        async with ai.stream("mine/m", "Hi") as stream:
+            reader = asyncio.create_task(consume(stream))
+            while not read:
+                await asyncio.sleep(0)
+            cancelled = await stream.cancel()
+            return cancelled, await reader
+
+    async def consume(stream):
+        async for event in stream:
+            if isinstance(event, ContentDelta):
+                read.append(event)
+        return stream.reply
+
+    (cancelled, seen), _ = run(ask, Answer.stream(*frames("a", done=False), hang=True))
+
+    assert (seen.text, seen.message.incomplete) == ("a", True)
+    assert seen == cancelled
+    assert seen.transcript.messages == (UserMessage("Hi"), seen.message)
+
+
 def test_a_stream_that_was_never_read_can_be_cancelled():
     reply, transport = run(lambda ai: ai.stream("mine/m", "Hi").cancel())
 
@@ -257,6 +292,7 @@ def test_an_error_inside_a_stream_is_told_and_then_raised():
 
     assert isinstance(events[-1], Failure)
     assert ("mine", "a") == (error.provider, error.partial.text)
+    assert error.transcript.messages == (UserMessage("Hi"), error.partial.message)
 
 
 def test_a_line_that_breaks_is_an_incomplete_response_with_what_came():
@@ -401,7 +437,7 @@ def test_a_closed_client_says_so():
         ai = AsyncClient(providers=[ROW], transport=ScriptedTransport())
         await ai.close()
         await ai.close()
-        with pytest.raises(RuntimeError, match="closed"):
+        with pytest.raises(ClosedError, match="closed"):
             await ai.chat("mine/m", "Hi")
 
     asyncio.run(main())

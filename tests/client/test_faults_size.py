@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import tracemalloc
 import zlib
 from collections.abc import Iterator
@@ -220,3 +221,27 @@ def test_packed_stream_that_is_cut():
                     await ask(ai, stream=True, extra_headers={"x-cut": str(at)})
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("dialect", ["openai-chat", "gemini"])
+def test_reply_with_far_too_many_choices_is_refused(dialect, stream):
+    def choices(count: int) -> bytes:
+        if dialect == "gemini":
+            found = {"candidates": [{"index": at, "content": {"parts": [{"text": "x"}]}} for at in range(count)]}
+        else:
+            part = "delta" if stream else "message"
+            found = {"id": "c", "model": "m", "choices": [{"index": at, part: {"content": "x"}} for at in range(count)]}
+        return json.dumps(found).encode()
+
+    def answer(_: Request):
+        body = choices(2_000)
+        return streamed([b"data: " + body + b"\n\n"]) if stream else reply(body)
+
+    async def run() -> LLMError:
+        async with Server(answer) as server, client(server.url, dialect) as ai:
+            with pytest.raises(ProtocolError, match="more than 1,002 choices") as caught:
+                await ask(ai, stream=stream, n=2)
+            return caught.value
+
+    assert not asyncio.run(run()).retryable

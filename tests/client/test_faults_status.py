@@ -449,7 +449,7 @@ def test_body_where_a_stream_was_asked_for(dialect, kind):
             assert answer.text == "".join(pieces) == replies.TEXT
             assert answer.thinking == replies.THOUGHT
             assert answer.tool_calls[0].parse() == replies.ARGUMENTS
-            assert answer.usage.total == replies.INPUT_TOKENS + replies.OUTPUT_TOKENS
+            assert answer.usage.total_tokens == replies.INPUT_TOKENS + replies.OUTPUT_TOKENS
 
     asyncio.run(run())
 
@@ -467,3 +467,10 @@ def test_streamed_and_whole_say_the_same(dialect):
             assert [request.method for request in server.requests] == ["POST", "POST"]
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_unexpected_upgrade_is_named(stream):
+    error = refused([b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"], stream=stream)
+
+    assert (str(error), error.status, error.retryable) == ("HTTP 101: unexpected upgrade", 101, False)

@@ -20,7 +20,7 @@ from scripted import ROW, chat, frames
 from serving import CLOSE, Gate, Server, chunk, reply, stream_head
 from tenuto import AsyncClient, Client, LLMError, Provider, TenutoError, Timeouts
 from tenuto.core.events import ContentDelta, MessageDone
-from tenuto.errors import ConnectionFailed, IncompleteResponse, ProtocolError, RateLimited, TimedOut
+from tenuto.errors import ClosedError, ConnectionFailed, IncompleteResponse, ProtocolError, RateLimited, TimedOut
 from tenuto.middleware import retry
 from tenuto.testing import Answer, ScriptedTransport
 
@@ -147,7 +147,7 @@ def test_closing_a_stream_behind_its_client_hides_nothing():
     done.close()
 
     assert before == threading.active_count()
-    with pytest.raises(RuntimeError, match="closed"):
+    with pytest.raises(ClosedError, match="closed"):
         ai.chat("mine/m", "Hi")
 
 

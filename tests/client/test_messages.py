@@ -790,7 +790,15 @@ def test_formats_of_answers(given_format, format):
         ({"zzzz": 1}, TypeError, "extra_body; there are system, tools"),
         ({"model": "x"}, TypeError, "no parameter is called 'model'"),
         ({"temperature": "hot"}, ValueError, "temperature: Expected `float | null`, got `str`"),
-        ({"effort": "hgih"}, ValueError, "effort: Invalid enum value 'hgih'"),
+        (
+            {"effort": "hihg"},
+            ValueError,
+            "effort: expected 'none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max', got 'hihg'",
+        ),
+        ({"effort": 3}, ValueError, "effort: expected 'none'"),
+        ({"cache": "forever"}, ValueError, "cache: expected 'auto', '5m', '1h', 'off', got 'forever'"),
+        ({"foreign_reasoning": "x"}, ValueError, "foreign_reasoning: expected 'omit', 'note', got 'x'"),
+        ({"without": ((0, 0),)}, TypeError, "no parameter is called 'without'"),
         ({"max_tokens": 1.5}, ValueError, "max_tokens: "),
         ({"stop": 3}, ValueError, "stop: "),
         ({"metadata": {"user_id": "x"}}, ValueError, "it maps a provider's name to fields of its body"),
@@ -873,3 +881,35 @@ def test_a_call_is_a_request_or_a_model_and_messages():
     ):
         with pytest.raises(TranscriptError, match=r"f \(a\)"):
             checked(*asked)
+
+
+@pytest.mark.parametrize(
+    "asked", [("own/m", "Hi", {"stream": True}), ({"model": "own/m", "messages": "Hi", "stream": True}, None, {})]
+)
+def test_chat_refuses_stream(asked):
+    with pytest.raises(TypeError, match=r"use stream\(\)"):
+        checked_request(*asked, str, stream=False)
+    assert checked_request(*asked, str, stream=True).stream
+
+
+def test_stream_refuses_stream_false():
+    with pytest.raises(TypeError, match=r"use chat\(\)"):
+        checked_request("own/m", "Hi", {"stream": False}, str, stream=True)
+    assert not checked_request("own/m", "Hi", {"stream": False}, str, stream=False).stream
+
+
+@pytest.mark.parametrize(
+    "part, error, told",
+    [
+        (Image("photo.png"), ValueError, "Image.from_path, from_bytes or from_url"),
+        (Audio("./a.wav"), ValueError, "Audio.from_path"),
+        (Image("data:image/png;base64,aGk="), ValueError, "from_url"),
+        (Image(b"x"), TypeError, "Image.from_bytes"),
+        (b"x", TypeError, "Image.from_bytes"),
+        (3, TypeError, "cannot hold int"),
+    ],
+)
+def test_newest_message_refuses_what_is_no_content(part, error, told):
+    for make in (lambda: user("See", part), lambda: request_of("some/model", UserMessage((part,)), {})):
+        with pytest.raises(error, match=told):
+            make()

@@ -39,7 +39,7 @@ def test_one_question_is_counted_once(stream):
     purse = budget(tokens=100)
     reply = asked(Answer.stream(*EARLY) if stream else chat(), limit=purse, stream=stream)
 
-    assert (reply.text, reply.usage.total) == ("hello", 5)
+    assert (reply.text, reply.usage.total_tokens) == ("hello", 5)
     assert (purse.tokens, purse.remaining_tokens, purse.unknown) == (5, 95, 0)
 
 

@@ -378,7 +378,7 @@ def test_plain_calls_give_up():
 )
 def test_the_next_model_is_asked(error):
     handler = Script([error], reply())
-    found = played(fallback(["a/one", "b/two", "c/three"]), question("x/asked"), handler)
+    found = played(fallback(["b/two", "c/three"]), question("a/one"), handler)
 
     assert (found.text, handler.models) == ("Hi", ["a/one", "b/two"])
 
@@ -386,7 +386,7 @@ def test_the_next_model_is_asked(error):
 def test_nothing_but_the_model_changes():
     handler = Script(reply())
     asked = question("x/asked", temperature=0.5, stream=True)
-    played(fallback(["a/one"]), asked, handler)
+    played(fallback(["a/one"], asked_first=False), asked, handler)
 
     assert handler.asked == [question("a/one", temperature=0.5, stream=True)]
 
@@ -394,16 +394,25 @@ def test_nothing_but_the_model_changes():
 @pytest.mark.parametrize(
     "listed, models", [(["a/one"], ["x/asked", "a/one"]), (["a/one", "x/asked"], ["x/asked", "a/one"])]
 )
-def test_the_asked_model_may_go_first(listed, models):
+def test_fallback_tries_model_of_request_first(listed, models):
     handler = Script([Unavailable("x")])
-    played(fallback(listed, after_asked=True), question("x/asked"), handler)
+    played(fallback(listed), question("x/asked"), handler)
 
     assert handler.models == models
 
 
+def test_fallback_may_replace_model_of_request():
+    handler = Script([Unavailable("x")], reply())
+    played(fallback(["a/one", "b/two"], asked_first=False), question("x/asked"), handler)
+
+    assert handler.models == ["a/one", "b/two"]
+
+
 def test_the_last_error_is_raised_with_what_was_held_back():
     first, last = Unavailable("1"), BadRequest("2")
-    found = played(fallback(["a/1", "b/2"]), question(stream=True), Script([START, FAILURE, first], [FAILURE, last]))
+    found = played(
+        fallback(["a/1", "b/2"]), question("a/1", stream=True), Script([START, FAILURE, first], [FAILURE, last])
+    )
 
     assert (found, found.error) == ([FAILURE], last)
 
@@ -414,7 +423,7 @@ def test_the_last_error_is_raised_with_what_was_held_back():
 def test_an_error_that_no_model_cures_is_raised_at_once(error):
     handler = Script([error], reply())
 
-    assert played(fallback(["a/1", "b/2"]), question(), handler).error is error
+    assert played(fallback(["a/1", "b/2"]), question("a/1"), handler).error is error
     assert handler.models == ["a/1"]
 
 
@@ -422,7 +431,7 @@ def test_a_cancelled_call_asks_nobody_else():
     handler = Script([asyncio.CancelledError()], reply())
 
     with pytest.raises(asyncio.CancelledError):
-        played(fallback(["a/1", "b/2"]), question(), handler)
+        played(fallback(["a/1", "b/2"]), question("a/1"), handler)
     assert handler.models == ["a/1"]
 
 
@@ -430,7 +439,7 @@ def test_a_reply_that_was_seen_stays_with_its_model():
     error = ConnectionFailed("cut")
     handler = Script([START, HI, error], reply())
 
-    found = played(fallback(["a/1", "b/2"]), question(stream=True), handler)
+    found = played(fallback(["a/1", "b/2"]), question("a/1", stream=True), handler)
 
     assert (found, found.error, handler.models) == ([START, HI], error, ["a/1"])
 
@@ -439,15 +448,15 @@ def test_the_second_call_begins_with_the_first_model():
     """Nothing is remembered from one call to the next."""
     handler = Script([Unavailable("x")], reply())
     middleware = fallback(["a/1", "b/2"])
-    played(middleware, question(), handler)
-    played(middleware, question(), handler)
+    played(middleware, question("a/1"), handler)
+    played(middleware, question("a/1"), handler)
 
     assert handler.models == ["a/1", "b/2", "a/1"]
 
 
 def test_a_fallback_is_logged(caplog):
     caplog.set_level(logging.INFO, "tenuto")
-    played(fallback(["a/1", "b/2"]), question(), Script([Unavailable("key", status=529)], reply()))
+    played(fallback(["a/1", "b/2"]), question("a/1"), Script([Unavailable("key", status=529)], reply()))
 
     assert caplog.messages == ["a/1 failed with Unavailable (529); asking b/2"]
 

@@ -18,6 +18,7 @@ from scripted import ROW, chat, frames
 from tenuto import Client, LLMError, TenutoError
 from tenuto.client import streamed
 from tenuto.core.events import ContentDelta, MessageDone
+from tenuto.errors import ClosedError
 from tenuto.testing import Answer, ScriptedTransport
 
 
@@ -42,7 +43,7 @@ def test_a_client_that_asked_nothing_starts_no_thread():
     assert before == threading.active_count()
     ai.close()
     ai.close()
-    with pytest.raises(RuntimeError, match="closed"):
+    with pytest.raises(ClosedError, match="closed"):
         ai.chat("groq/m", "Hi")
 
 
@@ -98,6 +99,8 @@ def test_errors_come_out_where_the_events_are_read():
                 list(stream)
             with pytest.raises(TenutoError, match="no reply"):
                 _ = stream.reply
+        with pytest.raises(TenutoError, match="no reply"):
+            _ = stream.reply
 
 
 def test_a_long_stream_is_not_read_far_ahead(monkeypatch):

@@ -78,3 +78,29 @@ def test_nobody_prints_thousands_of_numbers():
 def test_what_nobody_said_is_unknown():
     """None, not 0: a 0 would be a price of nothing."""
     assert EmbedResponse("m", "mine", ((1.0,),)).usage == EmbedUsage(None, None)
+
+
+def test_request_is_made_of_dictionary():
+    request = EmbedRequest.of({"model": "own/m", "input": ["a", "b"], "dimensions": 3, "task": None})
+
+    assert request == EmbedRequest(model="own/m", input=("a", "b"), dimensions=3)
+    assert EmbedRequest.of({"model": "own/m", "input": "a"}) == EmbedRequest(model="own/m", input="a")
+
+
+@pytest.mark.parametrize(
+    "document, told",
+    [
+        ({"input": "a"}, "the model is None"),
+        ({"model": "own/m"}, "input is None"),
+        ({"model": "own/m", "input": "a", "encoding_format": "float"}, "'encoding_format'.*extra_body"),
+        ({"model": "own/m", "input": "a", "dimensions": "many"}, "dimensions"),
+    ],
+)
+def test_unreadable_dictionary_is_refused(document, told):
+    with pytest.raises(TypeError, match=told):
+        EmbedRequest.of(document)
+
+
+def test_dictionary_and_input_are_refused_together():
+    with pytest.raises(TypeError, match="whole request"):
+        EmbedRequest.of({"model": "own/m", "input": "a"}, "b")

@@ -317,20 +317,6 @@ def test_no_result_ever_stands_without_its_call(acts):
 # --- the summary ------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=50)
-@given(turns)
-def test_a_summary_knows_what_does_not_move_it(acts):
-    """By its status and its agent a session is found: who keeps both up when it says so never finds it by an old one."""
-    meta = SessionMeta("s")
-    for entry in entries_of(acts):
-        after = meta.after(entry.act, entry.at)
-        assert meta.is_moved_by(entry.act) or (after.status, after.agent) == (meta.status, meta.agent)
-        meta = after
-
-    assert not SessionMeta().is_moved_by(QUESTION)
-    assert SessionMeta(status="completed").is_moved_by(QUESTION)
-
-
 @settings(max_examples=25)
 @given(turns, st.data())
 def test_a_summary_kept_up_entry_by_entry_is_the_summary_of_all(acts, data):

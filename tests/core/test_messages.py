@@ -132,13 +132,13 @@ def test_the_sums_of_usage_count_each_token_once():
 
     assert usage.prompt_tokens == 130
     assert usage.completion_tokens == 37
-    assert usage.total == 167
-    assert Usage(input_tokens=1, total_tokens=9).total == 9
+    assert usage.total_tokens == 167
+    assert Usage(input_tokens=1, reported_total=9).total_tokens == 9
 
 
 def test_what_nobody_said_is_not_zero():
     assert Usage().prompt_tokens is None
-    assert Usage().total is None
+    assert Usage().total_tokens is None
     assert (Usage() + Usage()).output_tokens is None
     assert (Usage(output_tokens=0) + Usage()).output_tokens == 0
 
@@ -159,12 +159,23 @@ def test_usage_adds_bucket_by_bucket():
 @given(usages, usages)
 def test_a_sum_never_falls_short_of_its_parts(left, right):
     """One side may have a total of its own while the other has only its buckets."""
-    totals = [total for total in (left.total, right.total) if total is not None]
+    totals = [total for total in (left.total_tokens, right.total_tokens) if total is not None]
 
-    assert (left + right).total == (sum(totals) if totals else None)
+    assert (left + right).total_tokens == (sum(totals) if totals else None)
 
 
 @given(usages)
 def test_usage_equals_its_copy_and_hashes_like_it(usage):
     assert hash(copy.deepcopy(usage)) == hash(usage)
     assert copy.deepcopy(usage) == usage
+
+
+def test_total_tokens_is_computed_when_provider_reports_none():
+    usage = Usage(input_tokens=40, cache_read_tokens=1, output_tokens=10)
+
+    assert usage.total_tokens == 51
+    assert usage.reported_total is None
+
+
+def test_total_tokens_is_never_less_than_its_buckets():
+    assert Usage(input_tokens=10, output_tokens=5, reported_total=1).total_tokens == 15

@@ -236,7 +236,7 @@ def test_every_kind_of_block_has_a_case():
 
 
 def test_a_response_is_written_as_specified():
-    assert to_unified(response(Text("Hi"), usage=Usage(input_tokens=3, output_tokens=2, total_tokens=5))) == {
+    assert to_unified(response(Text("Hi"), usage=Usage(input_tokens=3, output_tokens=2, reported_total=5))) == {
         "id": "msg_1",
         "provider": "row",
         "model": "model-1",
@@ -259,7 +259,7 @@ def test_usage_is_written_as_specified():
         cache_write_tokens=20,
         output_tokens=7,
         reasoning_tokens=30,
-        total_tokens=167,
+        reported_total=167,
         audio_input_tokens=1,
         audio_output_tokens=2,
         input_by_modality={"TEXT": 130},
@@ -388,7 +388,7 @@ def test_a_document_of_the_bare_specification_is_read():
         "row",
         "m",
         (Choice(AssistantMessage((Text("Hi"),), "stop")),),
-        Usage(input_tokens=30, cache_read_tokens=100, output_tokens=7, reasoning_tokens=30, total_tokens=167),
+        Usage(input_tokens=30, cache_read_tokens=100, output_tokens=7, reasoning_tokens=30, reported_total=167),
         extra='{"systemFingerprint":"fp"}',
     )
 
@@ -399,7 +399,7 @@ def test_prompt_tokens_that_exclude_the_cache_stay_as_they_are():
     document = {**to_unified(response()), "usage": usage}
 
     assert from_unified(document).usage == Usage(
-        input_tokens=12, cache_read_tokens=100, output_tokens=1, total_tokens=13
+        input_tokens=12, cache_read_tokens=100, output_tokens=1, reported_total=13
     )
 
 

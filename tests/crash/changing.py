@@ -96,7 +96,6 @@ def _agent(place: Place, store: SqlStore, model: str) -> AsyncAgent:
         limits=Limits(turns=None),
         retry=Retry(0),
         strict=True,
-        continuity="declared",
     )
 
 

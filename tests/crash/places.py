@@ -11,28 +11,23 @@ from pathlib import Path
 from crash.apart import Apart
 from crash.tracing import COMMIT, Marked
 from real_postgres import Postgres
-from tenuto.store import entries, indexing, postgres, sqlite, sqlite_driver, sqlite_log, worker
+from tenuto.store import indexing, postgres, sqlite, sqlite_driver
 from tenuto.store.opening import open_store
 from tenuto.store.sql import SqlStore
 
 DRIVERS = {"sqlite": sqlite_driver.SqliteDriver, "postgres": postgres.PostgresDriver}
 KINDS = tuple(DRIVERS)
 COMMITS: dict[str, tuple[Marked, ...]] = {
-    "sqlite": ((sqlite_driver.SqliteDriver, "commit", COMMIT), (sqlite_driver.SqliteDriver, "add", COMMIT)),
+    "sqlite": ((sqlite_driver.SqliteDriver, "commit", COMMIT),),
     "postgres": ((postgres.PostgresDriver, "commit", COMMIT),),
 }
-"""What ends a transaction: in SQLite, an entry may be one by itself."""
+"""The methods that commit a transaction."""
 QUIET = indexing._QUIET
 
 
 def hasten() -> None:
-    """Let what is done once in a while (making room in the log, copying it, having a session's row tell of its entries) be
-    done several times in a short workload.
-    """
-    entries.TAIL = 3
+    """Let the log be copied several times in a short workload."""
     sqlite_driver._LOG_BYTES = 96 * 1024
-    sqlite_log.STEP = 24 * 1024
-    worker._LOOK = 4
 
 
 def set_quiet(seconds: float) -> None:
@@ -46,7 +41,7 @@ def quick_folder() -> str | None:
     return str(quick) if quick.is_dir() and os.access(quick, os.W_OK) else None
 
 
-MADE = ("sessions", "entries", "ids", "blobs", "words")
+MADE = ("sessions", "entries", "blobs", "words")
 """The tables that are emptied for the next experiment."""
 
 

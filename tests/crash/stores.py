@@ -41,7 +41,7 @@ def _hurry(goes_on: bool) -> None:
             entries.append(driver, crew.leases, lease, tuple(drafts))
             said.wait(0.2)  # not everything that is written is said
 
-        crew.writer.post(work)
+        crew.writer.submit_nowait(work)
         return msgspec.structs.replace(lease, head=lease.head + len(drafts))
 
     Voice.__call__ = spoken

@@ -183,7 +183,7 @@ async def _together(store: SqlStore, say: Voice) -> None:
         assert again.head == alpha.head
     nobody = Lease(session="beta", owner="nobody", fence=beta.fence + 1000, head=beta.head)
     gate = threading.Event()
-    held = store._here().writer.put(lambda driver: gate.wait(), alone=True)
+    held = store._here().writer.submit(lambda driver: gate.wait(), alone=True)
     some = [
         asyncio.ensure_future(work)
         for work in (write(store, say, alpha, upto=3), _refused(store, nobody), write(store, say, beta, upto=1))

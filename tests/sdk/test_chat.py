@@ -86,7 +86,7 @@ def test_sdk_reads_the_same_body(name):
     for at, choice in enumerate(theirs.choices):
         assert plain(back(ours, at)) == plain(json.loads(choice.message.to_json()))
         assert ours.choices[at].raw_finish_reason == choice.finish_reason
-    assert ours.usage.total == theirs.usage.total_tokens
+    assert ours.usage.total_tokens == theirs.usage.total_tokens
 
 
 CALLS = (

@@ -213,7 +213,9 @@ class Line:
 
     def executemany(self, sql, rows):
         with _Spoken():
+            before = self._db.total_changes()
             self._db.executemany(sql, [tuple(row) for row in rows])
+            return _Cursor([], self._db.total_changes() - before)
 
     def close(self):
         with _Spoken():

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tenuto.store.locks import Locks
 from tenuto.store.memory import Memory, MemoryStore
 from tenuto.testing import StoreConformance
 
@@ -32,6 +33,9 @@ class TestMemory(StoreConformance):
 
     async def open(self):
         return MemoryStore(self.memory, now=self.clock, ttl_ms=self.ttl_ms)
+
+    async def open_elsewhere(self):
+        return MemoryStore(self.memory, now=self.clock, ttl_ms=self.ttl_ms, host="elsewhere")
 
     async def damage(self, session, seq):
         entries = self.memory.rows[session].entries
@@ -54,6 +58,11 @@ class TestSqlite(StoreConformance):
 
         return SqlStore(SqliteEngine(self.path), now=self.clock, ttl_ms=self.ttl_ms)
 
+    async def open_elsewhere(self):
+        store = await self.open()
+        store._engine._locks = Locks(self.path.with_name("elsewhere"))
+        return store
+
     async def damage(self, session, seq):
         import sqlite3
 
@@ -73,14 +82,20 @@ class TestPostgres(StoreConformance):
     examples = 15
 
     @pytest.fixture(autouse=True)
-    def _place(self, emptied):
+    def _place(self, emptied, tmp_path):
         self.url = emptied()
+        self.elsewhere = tmp_path / "elsewhere"
 
     async def open(self):
         from tenuto.store.postgres import PostgresEngine
         from tenuto.store.sql import SqlStore
 
         return SqlStore(PostgresEngine(self.url), now=self.clock, ttl_ms=self.ttl_ms)
+
+    async def open_elsewhere(self):
+        store = await self.open()
+        store._engine._kept = Locks(self.elsewhere)
+        return store
 
     async def damage(self, session, seq):
         from tenuto.store.postgres import PostgresEngine
@@ -102,7 +117,7 @@ def emptied(postgres):
 
         def empty():
             driver.begin(write=True)
-            for table in ("sessions", "entries", "ids", "blobs", "words"):
+            for table in ("sessions", "entries", "blobs", "words"):
                 driver.change(f"DELETE FROM {table}")
             driver.commit()
             return url

@@ -43,7 +43,7 @@ async def filled(store):
 def left(path):
     """How many sessions are behind, by the file itself."""
     db = sqlite3.connect(path)
-    [[count]] = db.execute("SELECT count(*) FROM sessions WHERE indexed < told")
+    [[count]] = db.execute("SELECT count(*) FROM sessions WHERE indexed < head")
     db.close()
     return count
 

@@ -46,7 +46,7 @@ HOLDER = """
             elif line == "stop\\n":
                 def stop(driver):  # between two transactions: inside of one, it would hold up all others, too
                     signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
-                await store._here().writer.put(stop, alone=True)
+                await store._here().writer.submit(stop, alone=True)
                 print("goes on", flush=True)
             else:
                 try:
@@ -206,7 +206,7 @@ def test_who_took_over_is_not_mistaken_for_dead(path, holders):
             lease = await store.renew(lease)  # takes the lock, now that it can be had
             with pytest.raises(SessionInUse):
                 await third.lease("s")
-            [[place]] = await store._read(lambda driver: driver.rows("SELECT place FROM sessions WHERE id = 's'"))
+            [[place]] = await store._read(lambda driver: driver.rows("SELECT lock_dir_id FROM sessions WHERE id = 's'"))
             return lease, place
 
     _, place = run(path, take)
@@ -214,18 +214,20 @@ def test_who_took_over_is_not_mistaken_for_dead(path, holders):
     assert place == SqliteEngine(path).place
 
 
-def test_a_stopped_holder_loses_by_time_and_is_told(path, holders):
-    holder = holders(ttl=200)
+def test_stopped_holder_keeps_its_session_until_it_is_taken(path, holders):
+    """Its lock is held, so it is alive, however long ago its lease ended."""
+    holder = holders(ttl=20)
     holder.stop()
 
-    async def wait(store):
-        while True:
-            with contextlib.suppress(SessionInUse):
-                return await store.append(await store.lease("s"), [draft(question(), id="mine")])
-            await asyncio.sleep(0.02)
+    async def take(store):
+        end = (await store._read(lambda driver: driver.rows("SELECT until FROM sessions")))[0][0]
+        while time.time_ns() // 1_000_000 < end + 100:
+            with pytest.raises(SessionInUse):
+                await store.lease("s")
+        return await store.append(await store.lease("s", take=True), [draft(question(), id="mine")])
 
     try:
-        after = run(path, wait, ttl_ms=200)
+        after = run(path, take, ttl_ms=20)
     finally:
         holder.go_on()
 

@@ -16,7 +16,7 @@ from tenuto.core.blocks import Image, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.journal import Entry, Replied, Returned, Said, Steered, Stopped, Strange, digest_of
 from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, ToolResults, UserMessage, user
 from tenuto.core.stored import drafted
-from tenuto.errors import SessionInUse, SessionNotFound, StoreError
+from tenuto.errors import InvalidSessionId, SessionInUse, SessionNotFound, StoreError
 from tenuto.store.checks import faults_in
 from tenuto.store.ids import check_id, check_name, chosen, made_id, places_back
 from tenuto.store.memory import Memory, MemoryStore
@@ -92,13 +92,13 @@ def test_an_id_is_an_id_in_full(text):
     if good:
         assert check_id(text) == text
     else:
-        with pytest.raises(ValueError, match="is no session id"):
+        with pytest.raises(InvalidSessionId, match="is no session id"):
             check_id(text)
 
 
 def test_an_id_ends_where_its_line_ends():
     for text in ("abc\n", "\nabc", "a\x00", "../etc/passwd", "٣", "a" * 65):
-        with pytest.raises(ValueError, match="is no session id"):
+        with pytest.raises(InvalidSessionId, match="is no session id"):
             check_id(text)
 
 

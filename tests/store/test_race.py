@@ -14,6 +14,7 @@ import signal
 import warnings
 
 from tenuto.errors import LeaseLost, SessionInUse
+from tenuto.store.locks import Locks
 from tenuto.store.sql import SqlStore
 from tenuto.testing.chapters.stage import draft, question
 
@@ -53,7 +54,7 @@ async def race(engine, name, ask, tell):
 class Racer:
     """A process that races, and what it said."""
 
-    def __init__(self, engine, name):
+    def __init__(self, engine, name, locks):
         ask, self.ask = os.pipe()
         self.told, tell = os.pipe()
         with warnings.catch_warnings():
@@ -62,7 +63,11 @@ class Racer:
         if not self.pid:
             code = 1
             try:
-                asyncio.run(race(engine(), name, ask, lambda line: os.write(tell, f"{line}\n".encode())))
+                asyncio.run(
+                    race(
+                        elsewhere(engine(), locks / name), name, ask, lambda line: os.write(tell, f"{line}\n".encode())
+                    )
+                )
                 code = 0
             finally:
                 os.write(tell, b"end\n")  # others that were forked off have this open, too
@@ -111,9 +116,15 @@ def wait_for_another(others):
         pass
 
 
-def test_four_who_race_and_are_stopped(engine):
+def elsewhere(engine, folder):
+    """Let an engine see none of the locks of this machine: each racer is on a machine of its own."""
+    engine._locks = engine._kept = Locks(folder)
+    return engine
+
+
+def test_four_who_race_and_are_stopped(engine, tmp_path):
     asyncio.run(opened(engine))
-    racers = [Racer(engine, name) for name in "abcd"]
+    racers = [Racer(engine, name, tmp_path) for name in "abcd"]
     ended = []
     try:
         while sum(racer.heard.count(b"lost") for racer in racers) < LOST:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import fcntl
 import functools
 import os
@@ -16,14 +15,12 @@ import tempfile
 import threading
 import warnings
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from tenuto.errors import StoreCorrupt, StoreError
-from tenuto.store import sqlite_log
 from tenuto.store.opening import open_store
-from tenuto.store.schema import APPLICATION, VERSION, steps_for
+from tenuto.store.schema import APPLICATION, VERSION
 from tenuto.store.sql import SqlStore
 from tenuto.store.sqlite import SqliteEngine
 from tenuto.testing.chapters.stage import draft, question, same, turn, write
@@ -369,7 +366,7 @@ def fill_log(driver, rounds=40, first=0):
         driver.begin(write=True)
         driver.change("INSERT INTO blobs (digest, size, data) VALUES (?, 0, ?)", (str(number), os.urandom(200_000)))
         driver.commit()
-        driver.settle()
+        driver.checkpoint()
 
 
 def test_a_long_log_is_copied_into_the_file(path):
@@ -381,79 +378,15 @@ def test_a_long_log_is_copied_into_the_file(path):
     assert not log_of(path).exists()
 
 
-def test_a_log_that_was_copied_is_written_over(path):
-    """To make a file longer costs a disk more than to write over what is there."""
+def test_log_is_empty_after_a_checkpoint(path):
     driver = SqliteEngine(path).open(write=True)
-    fill_log(driver, 22)
-    copied, long = path.stat().st_size, log_of(path).stat().st_size
-    fill_log(driver, 15, first=22)
+    fill_log(driver, 21)
 
-    assert copied > 3_000_000
-    assert log_of(path).stat().st_size == long > 4_000_000
-    assert driver.rows("SELECT count(*) FROM blobs") == [(37,)]
+    assert log_of(path).stat().st_size < 500_000
+    assert path.stat().st_size > 4_000_000
+    assert driver.rows("SELECT count(*) FROM blobs") == [(21,)]
     driver.close()
     assert not log_of(path).exists()
-    assert path.stat().st_size > 7_000_000
-
-
-def little(driver, rounds, first=0):
-    """Write a page or two at a time, as appends do; return how long the log was after each."""
-    sizes = []
-    for number in range(first, first + rounds):
-        driver.begin(write=True)
-        driver.change("INSERT INTO blobs (digest, size, data) VALUES (?, 0, ?)", (str(number), b"x" * 900))
-        driver.commit()
-        sizes.append(log_of(Path(driver._path)).stat().st_size)
-        if number % 32 == 31:
-            driver.settle()
-    return sizes
-
-
-def test_a_log_has_room_before_it_is_needed(path):
-    """A commit that makes its file longer waits for more than its own data. So few do."""
-    driver = SqliteEngine(path).open(write=True)
-    sizes = little(driver, 2000)
-
-    assert sorted(set(sizes)) == [sqlite_log.STEP * number for number in range(1, 5)]
-    assert driver.rows("SELECT count(*) FROM blobs") == [(2000,)]
-    assert path.stat().st_size > 1_000_000  # and it was copied
-    driver.close()
-
-
-@pytest.mark.parametrize("room", [1, 31, 32, 5_000, 1_100_000])
-def test_zeros_behind_the_log_are_no_entries(path, tmp_path, room):
-    """However much of the room was written when the process or the power ended."""
-    run(path, lambda store: write(store, "s", question("Before")))
-    driver = SqliteEngine(path).open(write=True)
-    little(driver, 20)
-    files = {each.name: each.read_bytes() for each in path.parent.iterdir() if each.is_file()}
-    driver.close()
-    log = files[log_of(path).name].rstrip(b"\0")
-    for name, data in (("zeros behind it", log + bytes(room)), ("zeros alone", bytes(room))):
-        there = tmp_path / name / path.name
-        there.parent.mkdir()
-        there.write_bytes(files[path.name])
-        log_of(there).write_bytes(data)
-        with_it = run(there, lambda store: store._read(lambda driver: driver.rows("SELECT count(*) FROM blobs")))
-        assert with_it == [(20 if data.strip(b"\0") else 0,)]
-        assert run(there, lambda store: store.verify()) == []
-        assert len(run(there, lambda store: write(store, "t", question("After")))) == 1
-
-
-def full(*_):
-    raise OSError(errno.ENOSPC, "No space left on device")
-
-
-@pytest.mark.parametrize(
-    "broken",
-    [{"write": full}, {"open": full}, {"fstatvfs": lambda _: SimpleNamespace(f_bavail=1000, f_frsize=4096)}],
-    ids=["nothing can be written", "nothing can be opened", "little is left"],
-)
-def test_a_disk_without_room_for_more_than_is_needed(path, monkeypatch, broken):
-    driver = SqliteEngine(path).open(write=True)
-    monkeypatch.setattr(sqlite_log, "os", SimpleNamespace(**{**vars(os), **broken}))
-    assert max(little(driver, 70)) < sqlite_log.STEP
-    driver.close()
 
 
 def test_the_log_is_not_copied_while_anybody_writes(path):
@@ -526,37 +459,6 @@ def test_a_backup_is_a_store(path, tmp_path):
     assert mode(tmp_path / "copy.db") == 0o600
     assert same(run(tmp_path / "copy.db", reading), drafts)
     assert run(tmp_path / "copy.db", lambda store: store.verify()) == []
-
-
-ADDED = (*steps_for("sqlite"), ("ALTER TABLE sessions ADD COLUMN mood TEXT NOT NULL DEFAULT 'good'",))
-
-
-@pytest.mark.parametrize("first", ["reading", "writing"])
-def test_an_older_schema_is_brought_up_to_date(path, first):
-    """Once, with a copy of what it was; what is in it stays."""
-    drafts = made(path)
-    more = run(path, lambda store: write(store, "s", question())) if first == "writing" else []
-    assert same(run(path, reading, steps=ADDED), [*drafts, *more])
-    assert run(path, lambda store: store.verify(), steps=ADDED) == []
-    with contextlib.closing(sqlite3.connect(path)) as db:
-        assert db.execute("SELECT mood FROM sessions").fetchall() == [("good",)]
-        assert db.execute("SELECT value FROM meta WHERE key = 'schema'").fetchall() == [(str(VERSION + 1),)]
-
-    copy = path.with_name(f"{path.name}.schema-{VERSION}")
-    assert same(run(copy, reading), [*drafts, *more])
-    with pytest.raises(StoreError, match="newer"):
-        run(path, reading)
-
-
-def test_a_step_that_fails_changes_nothing(path):
-    drafts = made(path)
-    broken = (*ADDED, ("CREATE TABLE fine (id TEXT)", "CREATE TABLE sessions (id TEXT)"))
-    with pytest.raises(StoreError, match="already exists"):
-        run(path, reading, steps=broken)
-
-    assert same(run(path, reading), drafts)
-    with contextlib.closing(sqlite3.connect(path)) as db:
-        assert db.execute("SELECT name FROM sqlite_master WHERE name = 'fine'").fetchall() == []
 
 
 def test_arguments_that_sqlite_does_not_take_are_told(path):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strategies import broken_words, messages_of
-from tenuto.core.journal import Draft, Said, Stopped, Strange, digest_of
+from tenuto.core.journal import Said, Stopped, Strange, digest_of
 from tenuto.core.messages import UserMessage
 from tenuto.core.stored import drafted
 from tenuto.errors import StoreCorrupt, StoreError
@@ -287,18 +288,52 @@ def test_an_import_lets_go_even_if_it_fails():
     asyncio.run(play())
 
 
-def test_drafts_with_odd_ids_come_through():
-    odd = "é\0\ud800 \n"
+def one_entry(**fields):
+    """Return the lines of a session with one entry, some of whose fields are changed."""
 
     async def play(store):
-        draft = drafted(Stopped("completed"), id=odd, at=-5, version=9)
-        await store.append(await store.lease("s"), [draft])
-        lines = await lines_of(store)
-        async with MemoryStore() as other:
-            await import_session(other, lines)
-            (entry,) = await other.read("s")
-            assert (entry.id, entry.at, entry.version) == (odd, -5, 9)
-            assert isinstance(draft, Draft)
+        await store.append(await store.lease("s"), [drafted(Stopped("completed"), id="e1", at=5)])
+        first, line = await lines_of(store)
+        head = {key: value for key, value in fields.items() if key in ("name", "session")}
+        entry = {key: value for key, value in fields.items() if key not in head}
+        return [json.dumps(json.loads(first) | head), json.dumps(json.loads(line) | entry, separators=(",", ":"))]
+
+    return run(play)
+
+
+@pytest.mark.parametrize("fields", [{"id": "é 雨"}, {"id": "x" * 200}, {"at": 0}, {"version": 9}, {"name": "~one"}])
+def test_import_accepts_unusual_values(fields):
+    lines = one_entry(**fields)
+
+    async def play(store):
+        done = await import_session(store, lines)
+        (entry,) = await store.read("s")
+        assert {key: getattr(entry, key, None) for key in fields if key != "name"} == {
+            key: value for key, value in fields.items() if key != "name"
+        }
+        assert done.left_out == ()
+        assert await store.verify() == []
+
+    run(play)
+
+
+FUTURE = time.time_ns() // 1_000_000 + 2 * 24 * 60 * 60 * 1000
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"at": 2**62}, {"at": -1}, {"at": FUTURE}, {"version": 999}, {"version": -1}, {"version": 0}, {"id": ""},
+        {"id": "x" * 1_000_000}, {"id": "a\0b"}, {"id": "a\nb"}, {"name": "last"}, {"name": "~1"}, {"session": "last"},
+    ],
+)  # fmt: skip
+def test_import_refuses_values_out_of_range(fields):
+    lines = one_entry(**fields)
+
+    async def play(store):
+        with pytest.raises((StoreCorrupt, ValueError)):
+            await import_session(store, lines)
+        assert (await store.sessions(archived=None)).sessions == ()
 
     run(play)
 

@@ -15,9 +15,10 @@ import time
 import pytest
 
 from tenuto.errors import LeaseLost, StoreError
-from tenuto.store import worker
+from tenuto.store import sql
 from tenuto.store.sql import SqlStore
 from tenuto.store.sqlite import SqliteEngine
+from tenuto.store.sqlite_driver import SqliteDriver
 from tenuto.testing.chapters.stage import answer, draft, outcome, question, same, write
 
 
@@ -81,7 +82,7 @@ class Busy:
         assert self.free.wait(200)
 
     async def __aenter__(self):
-        self.done = self.worker.put(self.work, alone=True)
+        self.done = self.worker.submit(self.work, alone=True)
         assert await asyncio.to_thread(self.began.wait, 200)
         Counted.said.clear()
 
@@ -185,7 +186,7 @@ async def test_an_error_of_any_kind_is_the_callers(store):
 
     worker = store._here().writer
     async with Busy(store):
-        tasks = await started(worker.put(wrong), worker.put(lambda driver: 1), worker.put(wrong, alone=True))
+        tasks = await started(worker.submit(wrong), worker.submit(lambda driver: 1), worker.submit(wrong, alone=True))
     done = await asyncio.gather(*tasks, return_exceptions=True)
 
     assert [type(each) for each in done] == [KeyError, int, KeyError]
@@ -229,7 +230,7 @@ def test_a_store_outlives_event_loops(engine):
     lease = asyncio.run(store.append(lease, [draft(question())]))
 
     async def leave():
-        store._here().writer.put(lambda driver: None)  # the loop is gone before it is answered
+        store._here().writer.submit(lambda driver: None)  # the loop is gone before it is answered
 
     asyncio.run(leave())
     assert asyncio.run(store.append(lease, [draft(answer())])).head == 2
@@ -292,7 +293,7 @@ def test_a_lease_is_kept_while_something_slow_is_done(engine):
         async with SqlStore(engine, ttl_ms=600) as store:
             lease = await store.lease("s")
             seen = set()
-            for _ in range(worker._LOOK // 2):
+            for _ in range(32):
                 await store._write(lambda driver: time.sleep(0.05))
                 [[until]] = await store._read(lambda driver: driver.rows("SELECT until FROM sessions"))
                 seen.add(until)
@@ -381,3 +382,83 @@ def test_a_fork_of_the_process_opens_everything_anew(tmp_path):
     )
 
     assert (done.stdout, done.stderr) == ("whole\n", "")
+
+
+# --- failures ---------------------------------------------------------------------------------------------------------
+
+
+def test_innocent_job_gets_the_error_of_the_rollback(engine, monkeypatch):
+    """The job that failed keeps its own error; the jobs that share its transaction keep their leases."""
+    undo, failures = SqliteDriver.undo, [StoreError("disk full: ROLLBACK TO failed")]
+
+    def failing(self):
+        if failures:
+            raise failures.pop()
+        undo(self)
+
+    async def play():
+        async with SqlStore(engine) as store, SqlStore(engine) as other:
+            lost = await store.append(await store.lease("lost"), [draft(question())])
+            held = await store.append(await store.lease("held"), [draft(question())])
+            await other.lease("lost", take=True)
+            monkeypatch.setattr(SqliteDriver, "undo", failing)
+            async with Busy(store):
+                tasks = await started(
+                    store.append(lost, [draft(question())]),
+                    store.append(held, [draft(question())]),
+                    store.rename("held", "name"),
+                )
+            done = await asyncio.gather(*tasks, return_exceptions=True)
+            again = await store.append(held, [draft(question())])
+            return [(type(error), str(error)) for error in done], again.head
+
+    (first, second, third), head = asyncio.run(play())
+
+    assert first[0] is LeaseLost
+    assert second == third == (StoreError, "disk full: ROLLBACK TO failed")
+    assert head == 2
+
+
+def test_every_job_fails_when_the_thread_failed(engine, monkeypatch):
+    """Neither the jobs at hand nor later ones wait forever."""
+
+    def wrong(self):
+        raise ZeroDivisionError("a mistake in background work")
+
+    async def play():
+        store = SqlStore(engine)
+        lease = await store.lease("s")
+        monkeypatch.setattr(sql._BackgroundTasks, "wait", wrong)
+        errors = []
+        async with asyncio.timeout(60):
+            while len(errors) < 3:
+                try:
+                    lease = await store.append(lease, [draft(question())])
+                except StoreError as error:
+                    errors.append(str(error))
+            await store.close()
+        return errors
+
+    errors = asyncio.run(play())
+
+    assert all("must be opened again" in error and "a mistake" in error for error in errors)
+    assert not [thread for thread in threading.enumerate() if thread.name == "tenuto-writer"]
+
+
+def test_one_loop_is_woken_once_for_a_batch(engine):
+    async def play():
+        async with SqlStore(engine) as store:
+            loop = asyncio.get_running_loop()
+            calls, wake = [], loop.call_soon_threadsafe
+            loop.call_soon_threadsafe = lambda *args, **options: (calls.append(args), wake(*args, **options))[1]
+            worker = store._here().writer
+            async with Busy(store):
+                jobs = [worker.submit(lambda driver, n=n: n) for n in range(20)]
+                calls.clear()
+            del loop.call_soon_threadsafe
+            return await asyncio.gather(*jobs), len(calls)
+
+    values, wakes = asyncio.run(play())
+
+    assert values == list(range(20))
+    assert wakes <= 2  # for the job that kept the thread busy, and for the batch

@@ -15,7 +15,11 @@ from tenuto.tools import ToolContext
 MODEL = "anthropic/claude-opus-4-6"
 
 
-@tool(effect="keyed", timeout=30, approval=lambda amount, **_: amount > 100)
+def large(amount: int, **_: object) -> bool:
+    return amount > 100
+
+
+@tool(effect="keyed", timeout=30, approval=large)
 def pay(amount: int, context: ToolContext) -> str:
     """Pay."""
     return context.key

@@ -7,7 +7,7 @@ from typing import Any, Literal, assert_type
 import msgspec
 
 from tenuto import Client, NamedTool, ToolCallView, ToolDefinition, ToolResult, tool
-from tenuto.tools import Tool, web_search
+from tenuto.tools import web_search
 
 MODEL = "anthropic/claude-sonnet-4-6"
 PLAIN = {"type": "function", "function": {"name": "now", "parameters": {"type": "object", "properties": {}}}}
@@ -44,7 +44,7 @@ async def sum_of() -> float:
 
 
 assert_type(weather.definition, ToolDefinition)
-tools: list[Tool[..., Any]] = [weather, added]
+tools = [weather, added]
 with Client() as ai:
     reply = ai.chat(MODEL, "Weather in Oslo?", tools=[weather, ToolDefinition("stop"), PLAIN, web_search(max_uses=2)])
     reply = ai.chat(MODEL, "Weather in Oslo?", tools=tools)

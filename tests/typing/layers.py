@@ -59,7 +59,7 @@ with Client(middleware=[logger(log), retry(2, base=0.5), cache("kept.db", ttl=60
     ai.use(fallback(["openai/gpt-5.2", "groq/llama-3.3-70b-versatile"]), timeout(30))
     ai.use(rate_limit(requests=60, concurrent=4))
     print(ai.chat("openai/gpt-5.2", "Hello").text)
-    assert_type(limit.remaining, Decimal | None)
+    assert_type(limit.remaining_usd, Decimal | None)
 
 
 def around(handler: Next) -> Next:

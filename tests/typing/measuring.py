@@ -33,4 +33,4 @@ with Client() as ai:
         assert_type(model.id, str)
         assert_type(model.context_window, int | None)
     usage, cost = spent(ai, "anthropic/claude-sonnet-4-6", ["Hello", "Goodbye"])
-    print(usage.total, cost)
+    print(usage.total_tokens, cost)

@@ -30,7 +30,7 @@ def asking(ai: Client) -> None:
     ai.chat(MODEL)  # expect: call-overload
     ai.chat(MODEL, ["Hi", 42])  # expect: list-item
     ai.chat(MODEL, b"Hi")  # expect: arg-type
-    ai.chat(MODEL, "Hi", tools=[print])  # expect: list-item
+    ai.chat(MODEL, "Hi", tools=3)  # expect: call-overload
     ai.chat(MODEL, "Hi", tool_choice="always")  # expect: call-overload
     ai.chat(ChatRequest(model=MODEL, messages=()), temperature=1)  # expect: call-overload
     ai.stream(MODEL, "Hi", efort="high")  # expect: call-overload

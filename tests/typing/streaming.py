@@ -34,7 +34,7 @@ def told(event: Event) -> str:
             return repr(part)
         case UsageUpdate(usage=usage):
             assert_type(usage, Usage)
-            return str(usage.total)
+            return str(usage.total_tokens)
         case MessageDone(response=response):
             assert_type(response, ChatResponse)
             return response.text

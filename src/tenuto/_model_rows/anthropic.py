@@ -27,7 +27,7 @@ claude-sonnet-4-6<date> | Claude Sonnet 4.6 | interleaved=yes | 3/15/0.3/3.75 | 
 claude-opus-4-5<date> | Claude Opus 4.5 | efforts=low|medium|high* exclusive=temperature,top_p | 5/25/0.5/6.25 | pa;ll;v;gp | high | -
 claude-sonnet-4-5<date> | Claude Sonnet 4.5 | exclusive=temperature,top_p retires=2026-11-30 | 3/15/0.3/3.75* | pa;ll;v;gp;sdk | high | -
 claude-haiku-4-5<date> | Claude Haiku 4.5 | exclusive=temperature,top_p | 1/5/0.1/1.25 | pa;ll;v;gp | high | -
-claude-opus-4-1<date> | Claude Opus 4.1 | exclusive=temperature,top_p output=32_000 budget=1024-31_999 continuity=no-interleaving | 15/75/1.5/18.75 | pa;v;gp | medium | out of the SDK since 2026-08; prompt and max_tokens beyond the window are a 400
+claude-opus-4-1<date> | Claude Opus 4.1 | exclusive=temperature,top_p output=32_000 budget=1024-31_999 continuity=yes | 15/75/1.5/18.75 | pa;v;gp | medium | out of the SDK since 2026-08; prompt and max_tokens beyond the window are a 400
 claude-opus-4(?:-0)?<date> | Claude Opus 4 | output=32_000 budget=1024-31_999 format=tool continuity=no-interleaving retires=2026-06-15 | 15/75/1.5/18.75 | sdk;v;gp | high | some clouds still serve it
 claude-sonnet-4(?:-0)?<date> | Claude Sonnet 4 | format=tool continuity=no-interleaving retires=2026-06-15 | 3/15/0.3/3.75 | sdk;v;gp | high | some clouds still serve it
 claude-3-7-sonnet.* | Claude Sonnet 3.7 | format=tool interleaved=no continuity=no-interleaving retires=2026-02-19 | 3/15/0.3/3.75 | sdk;v;gp | high | some clouds still serve it

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import weakref
 from contextlib import suppress
 from types import TracebackType
@@ -11,8 +13,8 @@ import msgspec
 
 from tenuto import settings
 from tenuto.agent.children import AgentTool, Children
-from tenuto.agent.config import configured, kept_parameters
-from tenuto.agent.continuity import admit
+from tenuto.agent.config import check_names, check_type, configured, kept_parameters
+from tenuto.agent.continuity import DECLARED, admit
 from tenuto.agent.crew import Crew
 from tenuto.agent.limits import Limits
 from tenuto.agent.log import Clock, Log, own_clock
@@ -31,12 +33,25 @@ if TYPE_CHECKING:
 __all__ = ["OPTIONS", "AsyncAgent"]
 
 OPTIONS = (
-    *("system", "tools", "name", "limits", "store", "client", "approve", "retry", "continuity", "listeners", "timeout"),
+    *(
+        "system",
+        "tools",
+        "name",
+        "limits",
+        "store",
+        "client",
+        "approve",
+        "retry",
+        "allow_unverified",
+        "listeners",
+        "timeout",
+    ),
     *("now", "new_id", "fallback", "strict"),
 )
 """What is the agent's own among its options; everything else is said with each question."""
-OF_CLIENTS = ("keys", "providers", "middleware", "default_provider", "transport")
+OF_CLIENTS = ("keys", "providers", "middleware", "default_provider", "transport", "on_loss")
 """What is passed on to the client that the agent makes for itself."""
+_TYPES: dict[str, type] = {"system": str, "name": str, "limits": Limits, "client": AsyncClient, "retry": Retry}
 RETRIES = 4
 """How often a model is asked again by default: an agent works on its own, and has more patience than a person."""
 
@@ -44,36 +59,43 @@ RETRIES = 4
 class AsyncAgent:
     """Runs sessions with one model and its tools.
 
-    Raise `UnsupportedModel` for a model whose turns cannot be relied on to survive, before anything is asked; `TypeError`
+    Raise `UnsupportedModel` for a model that agents refuse, before anything is sent; `TypeError`
     and `ValueError` for options that are none. Close it with `async with` or `close()`.
     """
 
     def __init__(self, model: str, **options: Unpack[AgentOptions]) -> None:
         given: dict[str, Any] = dict(options)
+        check_names(given, (*OPTIONS, *OF_CLIENTS))
+        check_type("model", model, str)
+        for name, expected in _TYPES.items():
+            if given.get(name) is not None:
+                check_type(name, given[name], expected)
         own = {name: given.pop(name) for name in OPTIONS if name in given}
         self.name: str = own.get("name", "")
         self.toolbox = Toolbox(own.get("tools", ()))
         self.limits: Limits = own.get("limits") or Limits()
-        self._continuity: str = own.get("continuity", "")
+        self._unverified = bool(own.get("allow_unverified"))
         self._given_client: AsyncClient | None = own.get("client")
         self._client_of_its_own = self._given_client is not None or any(name in given for name in OF_CLIENTS)
         self.client = self._given_client or _client(given)
         model = self.client.qualified(model)
         self.model = model
-        self.admit(model, self._continuity)
+        self.admit(model, allow_unverified=self._unverified)
         fallback = tuple(map(self.client.qualified, own.get("fallback", ())))
         for other in fallback:
-            self.admit(other, self._continuity)
+            self.admit(other, allow_unverified=self._unverified)
         parameters, headers = kept_parameters(given)
         usual = own_clock()
         self._clock = Clock(own.get("now") or usual.now, own.get("new_id") or usual.new_id)
         self._where: Any = own.get("store", ...)
         self._store: Store | None = None
+        self._opening = threading.Lock()
         self._listeners = tuple(own.get("listeners", ()))
-        self._held: dict[str, tuple[Log, weakref.ref[AsyncSession]]] = {}
+        self._sessions: weakref.WeakSet[AsyncSession] = weakref.WeakSet()
         self._crew = Crew(
             client=self.client,
             toolbox=self.toolbox,
+            system=own.get("system"),
             retry=own.get("retry") or Retry(RETRIES),
             limits=self.limits,
             approve=own.get("approve"),
@@ -88,7 +110,8 @@ class AsyncAgent:
             parameters,
             self.toolbox.definitions(),
             agent=self.name,
-            continuity=self._continuity,
+            continuity=DECLARED if self._unverified else "",
+            roots=self.toolbox.roots(),
         )
         self.closed = False
 
@@ -98,21 +121,22 @@ class AsyncAgent:
         """Begin a session; it is kept from the first thing that is said in it. `id` is made, unless it is given."""
         return self._opened(Log(self.store, check_id(id or made_id(self._clock.now())), self._clock, new=True))
 
-    async def resume(self, session: str = "last", *, take: bool = False) -> AsyncSession:
-        """Take a session up again: by its id, the beginning of one, its name, `last` or `~N`. Nothing is written.
+    async def resume(
+        self, session: str = "last", *, take: bool = False, root: str | os.PathLike[str] | None = None
+    ) -> AsyncSession:
+        """Open a stored session: by its id, a unique prefix of it, its name, `last` or `~N`. Nothing is written.
 
-        Its model, system prompt and parameters are those it was begun with, its tools are this agent's. `take` takes it
-        from whoever holds it, now. Raise `SessionNotFound`, `MissingTool` for a tool that it was told of and that is not
-        here, and `StoreError` for one that a later version wrote.
+        The session keeps its model and parameters. The next run uses this agent's tools, and its instructions if it has
+        any. Builtin tools work in the directory that the session has stored; `root` is another one for them. `take` takes
+        the session over from the process that holds it. Raise `SessionNotFound`, and `StoreError` for a session that a
+        later version wrote.
         """
         id = await self.store.find(session, agent=self.name)
         kept = Log(self.store, id, self._clock, new=False)
         await kept.read()
-        opened = self._opened(kept)
-        asked = opened.ready()
-        self.admit(asked.model, asked.continuity)
+        opened = self._opened(kept, root)
         if take:
-            await opened.hold(take=True)
+            await opened.take_over()
         await opened.look()
         return opened
 
@@ -127,18 +151,17 @@ class AsyncAgent:
         """Where sessions are kept."""
         if self.closed:
             raise RuntimeError("the agent is closed")
-        if self._store is None:
-            self._store = open_store(settings.store() if self._where is ... else self._where)
-        return self._store
+        with self._opening:  # threads of the sync agent may come here at the same time
+            if self._store is None:
+                self._store = open_store(settings.store() if self._where is ... else self._where)
+            return self._store
 
     async def close(self) -> None:
         """Let go of every session and of the store; a store or a client that was given stays open."""
         if self.closed:
             return
-        for kept, session in tuple(self._held.values()):
-            live = session()
-            await (live.close() if live is not None else kept.let_go())
-        self._held.clear()
+        for session in tuple(self._sessions):
+            await session.close()
         self.closed = True
         if self._store is not None and self._store is not self._where:
             await self._store.close()
@@ -158,26 +181,26 @@ class AsyncAgent:
 
     # --- for its sessions ---
 
-    def admit(self, model: str, continuity: str) -> None:
-        """Raise `UnsupportedModel` unless sessions with this model can be relied on."""
-        admit(model, self.client.target(model), continuity, tools=bool(self.toolbox.definitions()))
+    def admit(self, model: str, *, allow_unverified: bool) -> None:
+        """Raise `UnsupportedModel` for a model that agents refuse, unless `allow_unverified`."""
+        tools = bool(self.toolbox.definitions())
+        admit(model, self.client.target(model), allow_unverified=allow_unverified or self._unverified, tools=tools)
 
-    def _opened(self, kept: Log) -> AsyncSession:
-        return self._heard(AsyncSession(self, kept, self._crew, self._configured))
+    def _opened(self, kept: Log, root: str | os.PathLike[str] | None = None) -> AsyncSession:
+        if root is None:
+            return self._heard(AsyncSession(self, kept, self._crew, self._configured))
+        toolbox = self.toolbox.at_roots(dict.fromkeys(self.toolbox.roots(), os.path.realpath(root)))
+        crew = msgspec.structs.replace(self._crew, toolbox=toolbox, keep_roots=False)
+        return self._heard(AsyncSession(self, kept, crew, self._configured))
 
     def _heard(self, session: AsyncSession) -> AsyncSession:
         for hear in self._listeners:
             session.listen(hear)
         return session
 
-    async def yielded(self, session: AsyncSession) -> None:
-        """Make way for a session: one of the same id in these hands that rests, or that nobody has any more, lets go."""
-        for id, (kept, holder) in tuple(self._held.items()):
-            live = holder()
-            if live is None or (id == session.id and live is not session and live.idle):
-                del self._held[id]
-                await kept.let_go()
-        self._held.setdefault(session.id, (session.log, weakref.ref(session)))
+    def register(self, session: AsyncSession) -> None:
+        """Remember a session that holds its lease, so that closing the agent releases it."""
+        self._sessions.add(session)
 
     async def forked(self, session: str, at: int | None) -> AsyncSession:
         """Branch a session off behind an entry."""
@@ -191,21 +214,21 @@ class AsyncAgent:
         return Children(session)
 
     async def child_of(self, parent: AsyncSession, id: str, name: str) -> AsyncSession:
-        """Open the session in which this agent answers a call of another's: in that one's store, with what is left of
-        its limits, by its client unless this agent was told of one, and with its approval unless this agent has its own.
+        """Open the session in which this agent answers a tool call of `parent`.
+
+        It uses the parent's store and shares its budget; it uses the parent's client and approver unless it has its own.
         """
         above = parent.crew
         crew = msgspec.structs.replace(
             self._crew,
             client=self.client if self._client_of_its_own else above.client,
-            limits=self.limits.within(parent.log.spent.left(above.limits)),
             approve=self._crew.approve or above.approve,
         )
         mine = msgspec.structs.replace(self._configured, agent=self.name or name)
         kept = parent.log.beside(id, new=True)
         with suppress(SessionNotFound):
             await kept.read()
-        return self._heard(AsyncSession(parent.agent, kept, crew, mine))
+        return self._heard(AsyncSession(parent.agent, kept, crew, mine, parent))
 
 
 def _client(given: dict[str, Any]) -> AsyncClient:

@@ -11,6 +11,7 @@ import asyncio
 import functools
 import os
 import socket
+import sys
 from collections.abc import Coroutine, Iterable
 from contextlib import suppress
 from typing import Any
@@ -32,7 +33,7 @@ from tenuto.tools.toolbox import Prepared
 __all__ = ["Turn", "cut_off"]
 
 AGAIN = ("pure", "idempotent", "keyed")
-_DIED = "the process died while it ran"
+_NO_RESULT = "no result was recorded"
 
 
 class _Ready(msgspec.Struct, frozen=True):
@@ -73,12 +74,13 @@ class Turn:
         self._room = crew.limits.tool_calls
         if self._room is not None:
             self._room = max(self._room - log.spent.tool_calls, 0)
+        self._slots = asyncio.Semaphore(crew.limits.parallel_calls or sys.maxsize)
         self._error: Exception | None = None
 
     async def run(self, calls: tuple[Call, ...]) -> Exception | None:
-        """Give each call its result. Those that are still open afterwards wait for somebody's word.
+        """Give each call its result. Calls that are still open afterwards wait for approval.
 
-        Return the error, if getting that word failed: what could run did, and its results are written.
+        Return the error, if the approver failed: the other calls ran, and their results are written.
         """
         over: list[Returned] = []
         ready: list[_Ready] = []
@@ -89,7 +91,7 @@ class Turn:
                 over.append(sorted_)
             else:
                 (asking if self._needs_word(call, sorted_) else ready).append(sorted_)
-        new = [one for one in asking if one.call.phase is Phase.PENDING]
+        new = [one for one in asking if one.call.phase is not Phase.WAITING]
         asked = [ApprovalAsked(one.call.view.id, one.call.ordinal, one.call.view.name) for one in new]
         await self._write(*over, *asked, *(act for one in ready for act in one.started()))
         views = {call.ordinal: call.view for call in calls}
@@ -99,6 +101,7 @@ class Turn:
             self._tell(ApprovalNeeded(one.call.view, one.call.ordinal))
         word = [self._approved(asking)] if asking and self._crew.approve is not None else []
         await _together([*map(self._one, ready), *word])
+        await self._log.flush()
         return self._error
 
     # --- sorting ---
@@ -108,11 +111,14 @@ class Turn:
         if call.phase is Phase.DENIED:
             return _denied(call, call.why)
         if call.phase is Phase.STARTED and call.effect not in AGAIN:
-            return cut_off(call, _DIED)
+            return cut_off(call, _NO_RESULT)
         prepared = self._crew.toolbox.prepare(call.view)
         if isinstance(prepared, Refused):
             told = prepared.outcome
             return Returned(told.result, call.ordinal, outcome="failed", detail=told.detail)
+        most = self._crew.limits.calls_per_reply
+        if most is not None and call.ordinal >= most:
+            return _denied(call, f"a reply may make at most {most} tool calls", "calls_per_reply")
         if self._room is not None and not call.attempt:
             if not self._room:
                 return _denied(call, f"the limit of {self._crew.limits.tool_calls} tool calls is reached", TOO_MANY)
@@ -122,7 +128,9 @@ class Turn:
         return _Ready(call, prepared, key, call.session or (below.session_for(prepared.name, key) if below else ""))
 
     def _needs_word(self, call: Call, ready: _Ready) -> bool:
-        return call.phase is Phase.WAITING or (call.phase is Phase.PENDING and ready.prepared.needs_approval)
+        """Whether a call needs approval. One that a crash interrupted needs it again."""
+        undecided = call.phase in (Phase.PENDING, Phase.STARTED)
+        return call.phase is Phase.WAITING or (undecided and ready.prepared.needs_approval)
 
     # --- running ---
 
@@ -132,7 +140,8 @@ class Turn:
         progress = functools.partial(self._progress, asyncio.get_running_loop(), view, at)
         context = ToolContext(view, key=ready.key, attempt=ready.attempt, session=self._log.id, progress=progress)
         try:
-            done = await self._done(ready, context)
+            async with self._slots:
+                done = await self._done(ready, context)
         except Waits:
             return
         told = done.outcome
@@ -145,7 +154,11 @@ class Turn:
             usage=done.usage,
             cost=done.cost,
         )
-        await self._write(returned)
+        try:
+            await self._log.record(returned)
+        finally:
+            if done.budget is not None:
+                done.budget.close()
         self._tell_returned(view, returned)
 
     async def _done(self, ready: _Ready, context: ToolContext) -> Done:
@@ -214,6 +227,9 @@ def cut_off(call: Call, why: str) -> Returned:
 
 
 def _denied(call: Call, why: str, detail: str = "") -> Returned:
+    """Return the result of a call that was denied; one that was started before may have taken effect."""
+    if call.attempt:
+        return cut_off(call, f"{_NO_RESULT}, and running it again was denied{f': {why}' if why else ''}".rstrip("."))
     text = f"{call.view.name} was not run: {why.rstrip('.') or 'it was denied'}."
     return Returned(call.view.answer(text, is_error=True), call.ordinal, outcome="denied", detail=detail)
 

@@ -70,20 +70,27 @@ class Children:
         child = await tool.agent.child_of(self._session, session, tool.name)
         tell = self._session.tell
         child.listen(lambda event: tell(FromSubAgent(context.call, session, event)))
-        async with child:
-            try:
-                if child.log.head == 0:
-                    await child.send(str(prepared.arguments["prompt"]))
-                else:
-                    await child.go_on()
-            except StoreError:
-                raise
-            except TenutoError as exc:
-                text = f"{tool.name} could not answer: {type(exc).__name__}: {exc}"
-                return _done(child, failure(context.call, text[:2000], "exception"))
-            if child.status == "waiting":
-                raise Waits
-            return _done(child, outcome_of(context.call, _said(child), tool.max_output))
+        try:
+            async with child:
+                return await self._answer(child, prepared, context, tool)
+        except BaseException:
+            child.budget.close()
+            raise
+
+    async def _answer(self, child: AsyncSession, prepared: Prepared, context: ToolContext, tool: AgentTool) -> Done:
+        try:
+            if child.log.head == 0:
+                await child.send(str(prepared.arguments["prompt"]))
+            else:
+                await child.go_on()
+        except StoreError:
+            raise
+        except TenutoError as exc:
+            text = f"{tool.name} could not answer: {type(exc).__name__}: {exc}"
+            return _done(child, failure(context.call, text[:2000], "exception"))
+        if child.status == "waiting":
+            raise Waits
+        return _done(child, outcome_of(context.call, _said(child), tool.max_output))
 
     async def waiting(self, session: str) -> list[Pending]:
         """Return the calls of a sub-agent's session, and of its own sub-agents', that wait for somebody's word."""
@@ -123,4 +130,4 @@ def _said(child: AsyncSession) -> str | list[Any]:
 
 def _done(child: AsyncSession, outcome: Outcome) -> Done:
     spent = child.log.spent
-    return Done(outcome, spent.usage, "" if spent.unpriced else str(spent.usd))
+    return Done(outcome, spent.usage, "" if spent.unpriced else str(spent.usd), child.budget)

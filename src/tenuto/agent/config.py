@@ -2,29 +2,49 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 
-from tenuto.client.messages import request_of
+from tenuto.client.messages import PARAMETERS, request_of
 from tenuto.core import jsonio
 from tenuto.core.journal import Configured
 from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
 
-__all__ = ["configured", "kept_parameters", "tool_names"]
+__all__ = ["check_names", "check_type", "configured", "kept_parameters", "tool_names"]
 
 _NOT_KEPT = frozenset(("model", "messages", "tools", "stream", "extra_headers", "without"))
-_NOT_FOR_AGENTS = ("n", "tools", "system", "timeout")
+_NOT_FOR_AGENTS = ("n",)
+_HINTS = {
+    "max_turns": "limits=Limits(turns=...)",
+    "instructions": "system",
+    "max_tool_calls": "limits=Limits(tool_calls=...)",
+}
+"""What other libraries call our options."""
+
+
+def check_names(options: Iterable[str], known: Iterable[str]) -> None:
+    """Raise `TypeError` for an unknown option, with a suggestion. `known` are the options besides request parameters."""
+    valid = {*known, *PARAMETERS} - {*_NOT_FOR_AGENTS}
+    for name in options:
+        if name not in valid:
+            near = _HINTS.get(name) or next(iter(difflib.get_close_matches(name, valid, 1)), "")
+            raise TypeError(f"unknown option {name!r} of an agent{f': did you mean {near!r}?' if near else ''}")
+
+
+def check_type(name: str, value: object, expected: type) -> None:
+    """Raise `TypeError` unless an option has the expected type."""
+    if not isinstance(value, expected):
+        raise TypeError(f"{name}: expected {expected.__name__}, got {type(value).__name__}")
 
 
 def kept_parameters(parameters: Mapping[str, object]) -> tuple[str, dict[str, str]]:
     """Return the parameters as JSON text, and apart from them the headers, which are not kept.
 
-    Raise `TypeError` or `ValueError` for what is no parameter, as the client does, or none of an agent's.
+    Raise `TypeError` or `ValueError` for an invalid value, as the client does.
     """
-    for name in _NOT_FOR_AGENTS:
-        if name in parameters:
-            raise TypeError(f"an agent takes no {name!r} among its parameters")
     request = request_of("agent/parameters", "-", parameters)
     kept = {
         field.encode_name: getattr(request, field.name)
@@ -39,9 +59,9 @@ def _default(field: msgspec.structs.FieldInfo) -> object:
 
 
 def configured(
-    model: str, system: str, parameters: str, tools: Iterable[ToolDefinition | ServerTool], **rest: str
+    model: str, system: str, parameters: str, tools: Iterable[ToolDefinition | ServerTool], **rest: Any
 ) -> Configured:
-    """Make the entry; `rest` are the agent's name and what was declared of the model."""
+    """Make the entry; `rest` are its other fields."""
     told = list(tools)
     written = jsonio.encode(told).decode() if told else ""
     return Configured(model=model, system=system, parameters=parameters, tools=written, **rest)

@@ -1,54 +1,61 @@
 """Decide whether an agent can use a model, before any request is sent.
 
-An agent sends the turns of a model back to it. So it must be known what the model needs of its earlier reasoning: it
-returns tokens or text that are sent back, or it has no reasoning that could be lost.
+An agent sends the turns of a model back to it. The specification names models that do not support that; they are refused
+on the endpoints of their vendors. Every other model is accepted: a known one with its replay policy, an unknown one with
+the policy that its reasoning is sent back as received.
 """
 
 from __future__ import annotations
 
+import logging
+
+from tenuto import models
 from tenuto.core.target import Target
 from tenuto.errors import UnsupportedModel
 from tenuto.providers import forced, is_row, provider
 
-__all__ = ["DECLARED", "admit", "refusal"]
+__all__ = ["DECLARED", "admit", "refusal", "warn_unknown"]
 
 DECLARED = "declared"
-"""The user accepts the model without proof; the journal records it."""
-_NOTHING_TO_LOSE = "no: it returns no reasoning that could be handed back"
+"""How the journal records `allow_unverified=True`."""
+_REMEDY = "; pass allow_unverified=True to use it anyway"
+_warned: set[str] = set()
+
+logger = logging.getLogger("tenuto")
 
 
-def admit(named: str, target: Target, continuity: str, *, tools: bool) -> None:
-    """Raise `UnsupportedModel`, with the missing feature, unless an agent can use the model.
+def admit(named: str, target: Target, *, allow_unverified: bool, tools: bool) -> None:
+    """Raise `UnsupportedModel`, with the reason, if an agent does not accept the model; warn once if it is unknown.
 
-    `named` is the model as the user wrote it. `continuity` and `tools` are those of `refusal`. Raise `ValueError` for
-    any other `continuity`.
+    `named` is the model as the user wrote it; `tools` tells whether the agent has tools.
     """
-    if continuity not in ("", DECLARED):
-        raise ValueError(f'continuity is "declared" or nothing, not {continuity!r}')
-    reason = refusal(target, continuity, tools=tools)
-    if reason:
-        raise UnsupportedModel(named, reason)
+    reason = refusal(target)
+    if reason and not allow_unverified:
+        raise UnsupportedModel(named, f"{reason}{_REMEDY}")
+    warn_unknown(named, target, tools=tools)
 
 
-def refusal(target: Target, continuity: str = "", *, tools: bool) -> str:
-    """Return why an agent cannot use a model; empty if it can.
-
-    `continuity` is `declared` if the user accepts a model whose reasoning may be lost; `tools` tells whether the agent
-    has tools.
-    """
+def refusal(target: Target) -> str:
+    """Return why an agent refuses a model; empty if it accepts it."""
     traits, name = target.traits, target.provider.name
     if "text" not in traits.output_modalities:
         return f"it returns {' and '.join(traits.output_modalities)} only"
-    if not traits.served:
-        return f"{name} does not serve it"
-    if tools and not traits.tools:
-        return "it takes no tools"
-    if continuity != DECLARED and traits.continuity not in ("yes", _NOTHING_TO_LOSE):
-        reason = traits.continuity.removeprefix("no: ")
-        reason = reason or f"nothing is known of what {name} wants back of its reasoning"
-        return f'{reason}; pass continuity="declared" if you know that it can be relied on'
+    if traits.continuity in models.UNSUPPORTED and name in models.owners(target.model):
+        return traits.continuity.removeprefix("no: ")
     home = provider(name).dialect if is_row(name) else target.provider.dialect
-    if home == "openai-responses" and target.dialect == "openai-chat":
+    if home == "openai-responses" and target.dialect == "openai-chat" and traits.continuity == "yes":
         use = forced(name, home)
         return f"agents need the Responses API for {name} models{f': use {use}/{target.model}' if use else ''}"
     return ""
+
+
+def warn_unknown(named: str, target: Target, *, tools: bool) -> None:
+    """Log one WARNING for a model that the catalog does not know, or that takes no tools although the agent has some."""
+    if named in _warned:
+        return
+    if not target.traits.continuity:
+        _warned.add(named)
+        logger.warning("%s is not in the catalog; its reasoning is sent back as received", named)
+    elif tools and not target.traits.tools:
+        _warned.add(named)
+        logger.warning("%s takes no tools; they are not sent", named)

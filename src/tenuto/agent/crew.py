@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from tenuto.agent.events import AgentEvent
-from tenuto.agent.limits import Limits
+from tenuto.agent.limits import Budget, Limits
 from tenuto.client.client import AsyncClient
 from tenuto.client.middleware import Retry
 from tenuto.client.options import Timeouts
@@ -40,11 +40,12 @@ class Waits(Exception):
 
 
 class Done(msgspec.Struct, frozen=True):
-    """How a call ended, and what a sub-agent spent on it."""
+    """The outcome of a call, and what a sub-agent spent on it. Close its `budget` when the outcome is recorded."""
 
     outcome: Outcome
     usage: Usage | None = None
     cost: str = ""
+    budget: Budget | None = None
 
 
 class SubAgents(Protocol):
@@ -68,6 +69,8 @@ class Crew(msgspec.Struct, frozen=True, kw_only=True):
 
     client: AsyncClient
     toolbox: Toolbox
+    system: str | None
+    """The instructions; None keeps those of a resumed session."""
     retry: Retry
     limits: Limits
     approve: Approve | None = None
@@ -76,3 +79,5 @@ class Crew(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | Timeouts | None = None
     fallback: tuple[str, ...] = ()
     strict: bool = False
+    keep_roots: bool = True
+    """Whether tools work in the directories that a session has stored."""

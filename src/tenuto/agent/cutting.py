@@ -24,11 +24,10 @@ def place_of(entries: Iterable[Entry], count: int) -> int:
             places.setdefault(len(fold), entry.seq)
     if 0 < count <= len(fold) and count in places:
         return places[count]
-    refused = f"the conversation cannot be cut behind message {count}: "
     if not 0 < count <= len(fold):
-        raise ValueError(f"{refused}it has {len(fold)} messages")
+        raise ValueError(f"cannot fork after message {count}: choose 1 to {len(fold)}")
     if count < least:
-        raise ValueError(f"{refused}what stood there was summed up since")
+        raise ValueError(f"cannot fork after message {count}: it was compacted since")
     near = sorted((place for place in places if place > 0), key=lambda place: abs(place - count))[:2]
-    where = f"; it can be cut behind message {' or '.join(map(str, sorted(near)))}" if near else ""
-    raise ValueError(f"{refused}calls would be taken from their results{where}")
+    where = f"; choose {' or '.join(map(str, sorted(near)))}" if near else ""
+    raise ValueError(f"cannot fork after message {count}: a tool call would lose its result{where}")

@@ -11,18 +11,19 @@ import msgspec
 
 from tenuto.core.events import Event
 from tenuto.core.messages import Message, ToolCallView, ToolResult
-from tenuto.core.target import Loss
+from tenuto.core.request import ChatRequest
+from tenuto.core.target import Loss, Target, WireRequest
 
 if TYPE_CHECKING:
-    from tenuto.audit.report import Report  # who only reads a stream loads no audit
+    from tenuto.audit.report import Report  # imported only when an audit is requested
 
 __all__ = [
     "AgentEvent",
     "ApprovalNeeded",
-    "Audited",
     "FromSubAgent",
     "ModelChanged",
     "RefusedItemLeftOut",
+    "RequestReady",
     "Retrying",
     "RunStopped",
     "SteeringHeard",
@@ -44,10 +45,18 @@ class TurnStarted(_Told, frozen=True, tag="turn.start"):
     attempt: int = 1
 
 
-class Audited(_Told, frozen=True, tag="audit"):
-    """A request is about to go out, and this is what the provider will make of it, as far as that can be told."""
+class RequestReady(_Told, frozen=True, tag="request"):
+    """A request is written and about to be sent to `target`; `wire` has its bytes."""
 
-    report: Report
+    request: ChatRequest
+    target: Target
+    wire: WireRequest
+
+    def audit(self) -> Report:
+        """Apply the rule book to the request. It costs more than writing the request."""
+        from tenuto.audit.auditing import report_of
+
+        return report_of(self.request, self.target, self.wire)
 
 
 class RefusedItemLeftOut(_Told, frozen=True, tag="left_out"):
@@ -128,9 +137,9 @@ class RunStopped(_Told, frozen=True, tag="stopped"):
 
 AgentEvent: TypeAlias = (
     TurnStarted
-    | Audited
     | Retrying
     | RefusedItemLeftOut
+    | RequestReady
     | ModelChanged
     | ToolStarted
     | ToolProgress

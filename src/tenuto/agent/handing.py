@@ -12,7 +12,7 @@ from tenuto.agent.log import Log, own_clock
 from tenuto.asking import Tools
 from tenuto.core.journal import HandedOver
 from tenuto.core.target import Target
-from tenuto.errors import BadRequest, LLMError, StoreError
+from tenuto.errors import BadRequest, ContextTooLong, LLMError, StoreError
 from tenuto.providers import resolve
 from tenuto.store.protocol import Store
 from tenuto.wire.dialects import write
@@ -35,14 +35,24 @@ def handed_over(model: str, log: Log, find: Callable[[str], Target], tools: Tool
 
 
 def elsewhere(error: LLMError, models: Iterable[str], log: Log, crew: Crew) -> HandedOver | None:
-    """Return the entry that hands a session over to the model with the fewest losses; None if nobody is left.
+    """Return the entry that hands a session over to the model with the fewest losses, the first of several; else None.
 
-    Of several with as few, it is the first. A request that was refused for what it says is no reason to ask somebody else.
+    A request that was refused for its content is not sent to another model; one that was too long is sent to a model with
+    a larger context window.
     """
-    if isinstance(error, BadRequest):
+    if isinstance(error, ContextTooLong):
+        models = _larger(models, log, crew)
+    elif isinstance(error, BadRequest):
         return None
     found = [handed_over(model, log, crew.client.target, crew.toolbox.definitions()) for model in models]
     return min(found, key=lambda act: len(act.losses), default=None)
+
+
+def _larger(models: Iterable[str], log: Log, crew: Crew) -> list[str]:
+    """Return the models with a larger context window than the session's own; an unknown window is not larger."""
+    own = log.configured
+    window = crew.client.target(own.model).traits.context_window if own is not None else None
+    return [model for model in models if (crew.client.target(model).traits.context_window or 0) > (window or 0)]
 
 
 async def hand_over(
@@ -59,7 +69,7 @@ async def hand_over(
         raise StoreError(f"session {session!r} has no configuration: nothing was asked in it")
     if model == kept.model:
         return None
-    admit(model, find(model), kept.continuity, tools=bool(kept.tools))
+    admit(model, find(model), allow_unverified=bool(kept.continuity), tools=bool(kept.tools))
     await log.hold(take=take)
     try:
         if log.configured is not None and model == log.configured.model:  # somebody else has done it meanwhile

@@ -8,18 +8,19 @@ it: a write that fails leaves everything as it was.
 from __future__ import annotations
 
 import asyncio
-import copy
+import logging
 import secrets
 import time
 from collections.abc import Callable
 from datetime import UTC, date, datetime
+from decimal import Decimal
 
 import msgspec
 
 from tenuto.agent.limits import Spent
 from tenuto.agent.machine import Machine
 from tenuto.asking import Asking
-from tenuto.core.journal import Act, Configured, Draft, Entry, Failed, Replied, strange_in
+from tenuto.core.journal import Act, Configured, Draft, Entry, Failed, Replied, Returned, strange_in
 from tenuto.core.messages import AssistantMessage, Usage
 from tenuto.core.stored import drafted
 from tenuto.core.transcript import Transcript
@@ -27,6 +28,8 @@ from tenuto.errors import LeaseLost, SessionNotFound, StoreError, TenutoError
 from tenuto.store.protocol import Lease, Store
 
 __all__ = ["Clock", "Log", "own_clock"]
+
+logger = logging.getLogger("tenuto")
 
 
 class Clock(msgspec.Struct, frozen=True):
@@ -57,11 +60,13 @@ class Log:
         self._doubt = False
         self._waiting: list[tuple[tuple[Act, ...], asyncio.Future[None]]] = []
         self._writing: asyncio.Task[None] | None = None
+        self._unwritten: list[tuple[int, Returned]] = []
         self.head = 0
         self.replied_at = 0
         self.machine = Machine()
         self.spent = Spent()
         self.usage = Usage()
+        self.cost: Decimal | None = Decimal(0)
         self.last: AssistantMessage | None = None
         self.asking = Asking()
 
@@ -113,7 +118,7 @@ class Log:
         if self._lease is None:
             lease = await self._store.lease(self.id, take=take)
             try:
-                if lease.head and self._new:
+                if lease.head and self._new and not self._doubt:
                     raise StoreError(f"there is a session {self.id!r} already: resume it, or choose another id")
                 if lease.head != self.head:
                     await self.read()
@@ -121,8 +126,10 @@ class Log:
                 await asyncio.shield(self._store.release(lease))
                 raise
             self._lease = msgspec.structs.replace(lease, head=self.head)
+            self._doubt = False
         elif self._doubt:
             await self._cleared()
+        await self.flush()
 
     async def let_go(self) -> None:
         """Give the right to write back."""
@@ -141,6 +148,32 @@ class Log:
         if self._writing is None:
             self._begin()
         await done
+
+    async def record(self, result: Returned) -> None:
+        """Write the result of a call. If the store fails, keep it: `flush` writes it.
+
+        Raise `LeaseLost` if another process owns the session now.
+        """
+        try:
+            await self.append(result)
+        except LeaseLost:
+            raise
+        except StoreError as exc:
+            logger.warning("session %s: a tool result was not written yet: %s", self.id, exc)
+            self._unwritten.append((self.replied_at, result))
+
+    async def flush(self) -> None:
+        """Write the results that the store did not take before. Raise `StoreError` if it fails again."""
+        if self._unwritten and self._doubt:
+            await self._cleared()
+        results = [
+            result
+            for reply, result in self._unwritten
+            if reply == self.replied_at and self.machine.calls[result.ordinal].open
+        ]
+        if results:
+            await self.append(*results)
+        self._unwritten.clear()
 
     async def settled(self) -> None:
         """Wait until nothing is being written, and it is known what was."""
@@ -180,20 +213,21 @@ class Log:
             raise StoreError(f"session {self.id!r} is not held here, and cannot be written: say something, or go on")
         if self._doubt:
             await self._cleared()
-        machine = copy.copy(self.machine)
+        machine = self.machine.copy()
         for act in acts:
             machine.take(act)
         drafts = [drafted(act, id=self._clock.new_id(), at=self._clock.now()) for act in acts]
         try:
             self._lease = await self._store.append(self._lease, drafts)
         except LeaseLost:
-            self._lease = None  # it is another's: the next run asks for it anew, and reads what was written meanwhile
+            self._lease = None  # the next run acquires it again, and reads what was written meanwhile
+            self._unwritten.clear()  # the other process decides about these calls
             raise
         except BaseException:
             self._doubt = True  # it may be there all the same: that is looked up before anything else is written
             raise
         self._new = False
-        self._follow([_entry(draft, self.head + at, self.fence) for at, draft in enumerate(drafts, 1)])
+        self._adopt(machine, [_entry(draft, self.head + at, self.fence) for at, draft in enumerate(drafts, 1)])
 
     async def _cleared(self) -> None:
         """The last write failed, and nobody knows how far it came: read on, and write behind what is there."""
@@ -213,20 +247,24 @@ class Log:
         self._doubt = False
 
     def _follow(self, entries: list[Entry]) -> None:
-        """Let everything follow from these entries. All of them are looked at before anything moves."""
+        """Apply entries that were read. All of them are checked before anything changes."""
         strange = next(strange_in(entries), None)
         if strange is not None:
             raise StoreError(
                 f"session {self.id!r} cannot be resumed: entry {strange.seq} ({strange.kind}) was written by a later "
                 "version of tenuto; it can be shown and exported, or resumed with that version"
             )
-        machine = copy.copy(self.machine)
+        machine = self.machine.copy()
         for entry in entries:
             try:
                 machine.take(entry.act)
             except TenutoError as exc:
                 exc.add_note(f"entry {entry.seq} of session {self.id!r}")
                 raise
+        self._adopt(machine, entries)
+
+    def _adopt(self, machine: Machine, entries: list[Entry]) -> None:
+        """Move everything that is derived from the journal past these entries; `machine` has taken them."""
         self.machine = machine
         for entry in entries:
             self.asking.take(entry)
@@ -235,8 +273,9 @@ class Log:
             self.head = entry.seq
 
     def _note(self, act: object, seq: int) -> None:
-        if isinstance(act, Replied | Failed) and act.usage is not None:
+        if isinstance(act, Replied | Failed | Returned) and act.usage is not None:
             self.usage += act.usage
+            self.cost = self.cost + Decimal(act.cost) if self.cost is not None and act.cost else None
         if isinstance(act, Replied):
             self.last, self.replied_at = act.message, seq
 

@@ -9,6 +9,7 @@ An entry that cannot follow the ones before it is refused by its name (`Impossib
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from enum import Enum
 from typing import TypeAlias
@@ -217,7 +218,8 @@ class Machine:
 
     def __init__(self) -> None:
         self.state = State.COMPLETED
-        self.calls: tuple[Call, ...] = ()
+        self.calls: list[Call] = []
+        self._open = 0
         self.halted: Stopped | None = None
         self.paused = False
         self._asked = 0
@@ -230,11 +232,16 @@ class Machine:
         follows = TABLE[self.state]
         if event not in follows:
             raise Impossible(event, self.state, self._why(event))
-        calls = self._calls(act, event)
+        self._move_calls(act, event)
         self.halted = act if isinstance(act, Stopped) else self.halted if event in _REST else None
-        self.calls = calls
         self._count(act, event)
         self.state = follows[event] or self.state
+
+    def copy(self) -> Machine:
+        """Return an independent machine in the same state."""
+        other = copy.copy(self)
+        other.calls = self.calls.copy()
+        return other
 
     @property
     def attempt(self) -> int:
@@ -266,14 +273,13 @@ class Machine:
                 return "replied with calls"
             return "replied and paused" if act.message.paused else "replied"
         if isinstance(act, Returned):
-            rest = [call for call in self.open_calls if call.ordinal != act.ordinal]
-            return "returned" if rest else "returned last"
+            return "returned" if self._open > 1 else "returned last"
         if isinstance(act, Stopped):
             if act.reason == CANCELLING:
                 return CANCELLING
             if self.state is not State.CANCELLING:
                 return "stopped"
-            if self.open_calls:
+            if self._open:
                 return "stopped with open calls"
             return "stopped with a question" if self._question else "stopped"
         return f"strange {act.kind}" if isinstance(act, Strange) else kind_of(act)
@@ -284,24 +290,25 @@ class Machine:
             return f"calls have no result yet: {named}"
         return ""
 
-    def _calls(self, act: Act | Strange, event: str) -> tuple[Call, ...]:
-        """Return the calls as they are then."""
+    def _move_calls(self, act: Act | Strange, event: str) -> None:
+        """Update the calls. Raise `Impossible`, before anything changes, if a call cannot take the step."""
         if isinstance(act, Replied):
-            return tuple(Call(view, ordinal) for ordinal, view in enumerate(act.message.tool_calls()))
-        if isinstance(act, Said | Steered):
-            return ()
-        if isinstance(act, Configured):
-            return tuple(map(_reconsidered, self.calls))
-        if not isinstance(act, ApprovalAsked | Decided | Linked | Started | Returned):
-            return self.calls
-        if not 0 <= act.ordinal < len(self.calls):
-            raise Impossible(event, self.state, f"the last reply has no call {act.ordinal}")
-        before = self.calls[act.ordinal]
-        after = _moved(before, act)
-        if after is None:
-            why = f"call {act.ordinal} ({before.view.name}) is {before.phase.value} already"
-            raise Impossible(event, self.state, why)
-        return (*self.calls[: act.ordinal], after, *self.calls[act.ordinal + 1 :])
+            self.calls = [Call(view, ordinal) for ordinal, view in enumerate(act.message.tool_calls())]
+            self._open = len(self.calls)
+        elif isinstance(act, Said | Steered):
+            self.calls, self._open = [], 0
+        elif isinstance(act, Configured):
+            self.calls = [*map(_reconsidered, self.calls)]
+        elif isinstance(act, ApprovalAsked | Decided | Linked | Started | Returned):
+            if not 0 <= act.ordinal < len(self.calls):
+                raise Impossible(event, self.state, f"the last reply has no call {act.ordinal}")
+            before = self.calls[act.ordinal]
+            after = _moved(before, act)
+            if after is None:
+                why = f"call {act.ordinal} ({before.view.name}) is {before.phase.value} already"
+                raise Impossible(event, self.state, why)
+            self.calls[act.ordinal] = after
+            self._open -= isinstance(act, Returned)
 
     def _count(self, act: Act | Strange, event: str) -> None:
         if isinstance(act, Asked):
@@ -316,7 +323,7 @@ class Machine:
 
 
 _ONCE = {
-    ApprovalAsked: ((Phase.PENDING,), Phase.WAITING),
+    ApprovalAsked: ((Phase.PENDING, Phase.STARTED), Phase.WAITING),
     Linked: ((Phase.PENDING, Phase.ALLOWED, Phase.STARTED), None),
     Started: ((Phase.PENDING, Phase.ALLOWED, Phase.STARTED), Phase.STARTED),
     Returned: ((Phase.PENDING, Phase.WAITING, Phase.ALLOWED, Phase.DENIED, Phase.STARTED), Phase.RETURNED),

@@ -12,13 +12,12 @@ from tenuto.agent.limits import Limits
 from tenuto.client.client import AsyncClient
 from tenuto.client.http import Transport
 from tenuto.client.middleware import Retry
-from tenuto.client.options import Timeouts
+from tenuto.client.options import OnLoss, Timeouts
 from tenuto.client.parameters import Key, ModelParameters, ProviderConfig
 from tenuto.client.pipeline import Middleware
 from tenuto.core.events import Event
 from tenuto.core.target import Provider
 from tenuto.store.protocol import Store
-from tenuto.tools.toolbox import AnyTool
 
 __all__ = ["AgentOptions"]
 
@@ -28,10 +27,10 @@ class AgentOptions(ModelParameters, total=False):
 
     `name` tells its sessions from those of other agents in the same store. `limits` bound each run. `store` is a path,
     `sqlite:///...`, `postgresql://...`, a store, or None, which keeps nothing; by default it is a file in the user's
-    data folder. `keys`, `providers`, `middleware`, `default_provider` and `transport` are as for a `Client`; or `client`
+    data folder. `keys`, `providers`, `middleware`, `default_provider`, `transport` and `on_loss` are as for a `Client`; or `client`
     is one that is shared: it keeps its own middleware, and is not closed with the agent.
     `approve` is asked for calls that need somebody's word; without it, they leave the session waiting. `retry` says how
-    a model is asked again after an error. `continuity="declared"` vouches for a model that the tables do not. `listeners`
+    a model is asked again after an error. `allow_unverified` accepts a model that agents refuse; the journal records it. `listeners`
     hear of everything that happens in its sessions. `fallback` are models with whom a session goes on where its own does
     not answer: the one to whom the most can be handed over first. `strict` asks nobody again without a block that was
     refused. `timeout` is for each question, in seconds or as `Timeouts`. `now`
@@ -39,7 +38,7 @@ class AgentOptions(ModelParameters, total=False):
     """
 
     system: str
-    tools: Iterable[AnyTool]
+    tools: Iterable[object]
     name: str
     limits: Limits
     store: str | os.PathLike[str] | Store | None
@@ -48,10 +47,11 @@ class AgentOptions(ModelParameters, total=False):
     middleware: Iterable[Middleware] | None
     default_provider: str | None
     transport: Transport | None
+    on_loss: OnLoss
     client: AsyncClient
     approve: Approve | None
     retry: Retry
-    continuity: str
+    allow_unverified: bool
     fallback: Sequence[str]
     strict: bool
     listeners: Iterable[Callable[[Event | AgentEvent], Any]]

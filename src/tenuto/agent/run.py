@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import weakref
+from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -29,17 +30,17 @@ class Runs(Protocol):
 
 
 class AsyncRun:
-    """A run while it goes on: `async with` it and iterate over what happens. Leaving early cancels the run, and says so.
+    """A run as a stream of its events. Use it in `async with`, and iterate over it.
 
-    What the model says comes as the events of a stream; after `Retrying`, what came of that reply is void.
+    Leaving early cancels the run and records that. After `Retrying`, the events of the failed reply are void.
     """
 
     def __init__(self, session: Runs, said: tuple[Message, ...]) -> None:
         self._session = session
         self._said = said
+        self._queue: asyncio.Queue[Event | AgentEvent | None] = asyncio.Queue()
         self._task: asyncio.Task[Reply | None] | None = None
-        self._events: AsyncIterator[Event | AgentEvent] | None = None
-        self._forget: Callable[[], None] | None = None
+        self._stop_listening: Callable[[], None] | None = None
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -50,51 +51,78 @@ class AsyncRun:
     ) -> None:
         await self.close()
 
-    def __aiter__(self) -> AsyncIterator[Event | AgentEvent]:
-        if self._events is None:
-            if self._closed:
-                raise TenutoError("the run is closed")
-            self._events = self._heard()
-        return self._events
+    def __aiter__(self) -> Self:
+        return self
 
-    async def _heard(self) -> AsyncIterator[Event | AgentEvent]:
-        queue: asyncio.Queue[Event | AgentEvent | None] = asyncio.Queue()
-        self._forget = self._session.listen(queue.put_nowait)
-        self._task = task = asyncio.create_task(self._session.run(self._said))
-        task.add_done_callback(lambda _: queue.put_nowait(None))
+    async def __anext__(self) -> Event | AgentEvent:
+        task = self._task or self._start()
         try:
-            while (event := await queue.get()) is not None:
-                yield event
-            if not task.cancelled():  # whoever closed it from elsewhere sees it end
-                task.result()
-        finally:
+            event = await self._queue.get()
+        except asyncio.CancelledError:
             await self.close()
+            raise
+        if event is not None:
+            return event
+        self._queue.put_nowait(None)  # for another reader, and for the next call
+        await self.close()
+        if not task.cancelled():  # after close() by another task, the events just end
+            task.result()
+        raise StopAsyncIteration
+
+    def _start(self) -> asyncio.Task[Reply | None]:
+        if self._closed:
+            raise TenutoError("the run is closed")
+        queue = self._queue
+        self._stop_listening = self._session.listen(queue.put_nowait)
+        self._task = task = asyncio.create_task(self._session.run(self._said))
+
+        def end(task: asyncio.Task[Reply | None]) -> None:
+            if not task.cancelled():
+                task.exception()  # a reader who left early is not interested
+            queue.put_nowait(None)
+
+        task.add_done_callback(end)
+        weakref.finalize(self, _abandon, asyncio.get_running_loop(), task, self._stop_listening).atexit = False
+        return task
 
     @property
     def reply(self) -> Reply:
-        """The last reply; it is there once the run has ended."""
+        """The last reply; it is available once the run has ended."""
         task = self._task
         if task is None or not task.done():
             raise TenutoError("the run has not ended: read on")
         if task.cancelled():
-            raise TenutoError("the run was closed before it had ended: the session has what came until then")
+            raise TenutoError("the run was closed before it ended: the session has the events until then")
         reply = task.result() or self._session.reply
         if reply is None:
-            raise TenutoError("nothing was owed, so the model was not asked")
+            raise TenutoError("no work was pending, so no request was sent")
         return reply
 
     async def cancel(self) -> None:
-        """End the run; what it did is kept."""
+        """Cancel the run; its results so far are saved."""
         await self.close()
 
     async def close(self) -> None:
-        """End the run, if it has not ended."""
+        """Cancel the run, if it has not ended."""
         self._closed = True
-        if self._forget is not None:
-            self._forget()
+        if self._stop_listening is not None:
+            self._stop_listening()
         task = self._task
         if task is not None and not task.done():
             task.cancel()
             await asyncio.wait({task})
-            if not task.cancelled():
-                task.exception()  # whoever leaves early does not want to know
+
+
+def _abandon(
+    loop: asyncio.AbstractEventLoop, task: asyncio.Task[Reply | None], stop_listening: Callable[[], None]
+) -> None:
+    """Cancel a run whose stream was dropped. The garbage collector may call this in any thread."""
+    stop_listening()
+    try:
+        here = asyncio.get_running_loop() is loop
+    except RuntimeError:
+        here = False
+    if here:
+        task.cancel()
+    elif not loop.is_closed():
+        loop.call_soon_threadsafe(task.cancel)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import deque
-from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
 from functools import partial
@@ -19,9 +18,9 @@ import msgspec
 from tenuto.agent.calls import Turn, cut_off
 from tenuto.agent.crew import Crew, Tell
 from tenuto.agent.events import (
-    Audited,
     ModelChanged,
     RefusedItemLeftOut,
+    RequestReady,
     Retrying,
     RunStopped,
     SteeringHeard,
@@ -29,6 +28,7 @@ from tenuto.agent.events import (
 )
 from tenuto.agent.handing import elsewhere
 from tenuto.agent.healing import named_by, names_an_item
+from tenuto.agent.limits import Budget, Reservation
 from tenuto.agent.log import Log
 from tenuto.agent.machine import CANCELLED, Drain, Machine, Owed, Recover, Run, Settle, State
 from tenuto.client.middleware import Patience
@@ -36,32 +36,32 @@ from tenuto.client.prices import cost
 from tenuto.client.reply import Reply
 from tenuto.client.stream import AsyncStream
 from tenuto.core.journal import Act, Asked, Failed, Lost, Replied, Steered, Stopped
-from tenuto.core.messages import Message
+from tenuto.core.messages import Message, Usage
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
 from tenuto.core.target import Target, WireRequest
-from tenuto.errors import ContextTooLong, LLMError, StoreError, TenutoError
+from tenuto.errors import ContextTooLong, LimitReached, LLMError, StoreError
 from tenuto.wire.dialects import ENCODING
 
 __all__ = ["Runner", "making_way", "settling"]
 
+_REPLY_TOKENS = 4096
+"""The estimated length of a reply to a request without `max_tokens`."""
 _FULL = (
-    "nothing is lost: the session waits. Go on with an earlier part of it, session.fork(at=...), or with a model that "
-    "reads more"
+    "the session is saved: hand it over to a model with a larger context window, session.handover(model), and continue"
 )
 
 
 class Runner:
-    """One run of a session that is held. `tell` hears of everything that happens; `heard_of` tells whether anybody does."""
+    """One run of a session whose lease is held. `tell` receives every event."""
 
-    def __init__(
-        self, log: Log, crew: Crew, inbox: deque[Message], tell: Tell, heard_of: Callable[[], bool] = lambda: True
-    ) -> None:
+    def __init__(self, log: Log, crew: Crew, inbox: deque[Message], tell: Tell, budget: Budget) -> None:
         self._log = log
         self._crew = crew
         self._inbox = inbox
         self._tell = tell
-        self._heard_of = heard_of
+        self._budget = budget
+        self._reservation: Reservation | None = None
         self._patience = Patience(crew.retry)
         self._error: LLMError | None = None
         self._asked = False
@@ -72,9 +72,16 @@ class Runner:
         self.reply: Reply | None = None
 
     async def run(self) -> None:
-        """Do what is owed. Raise the error, limit or fault of the store that ended it; the journal says so, too."""
-        while not self._waits and (owed := await self._next()) is not None:
-            await self._do(owed)
+        """Do the pending work. Raise what ended it: an error, a limit, a failure of the store. The journal records it."""
+        try:
+            while not self._waits and (owed := await self._next()) is not None:
+                await self._do(owed)
+        except StoreError:
+            raise
+        except Exception as exc:
+            if not self._waits:
+                await self._stop("failed", _named(exc))
+            raise
 
     async def _next(self) -> Owed:
         owed = self._log.machine.owed()
@@ -98,16 +105,28 @@ class Runner:
     # --- the model ---
 
     async def _ask(self) -> None:
-        over = self._log.spent.over(self._crew.limits)
+        over = self._budget.exceeded()
         if over is not None:
             await self._stop("limit", over.limit)
             raise over
         self._tell(TurnStarted(self._log.spent.turns + 1, self._log.machine.attempt))
         request = self._log.asking.request(self._crew.toolbox.definitions(), self._crew.headers)
         self._asked, self._sent = False, None
+        try:
+            await self._exchange(request)
+        finally:
+            if self._reservation is not None:
+                self._reservation.release()
+                self._reservation = None
+
+    async def _exchange(self, request: ChatRequest) -> None:
+        """Send one request and record its reply or its error."""
         stream = self._crew.client.asked(request, partial(self._before, request), timeout=self._crew.timeout)
         try:
             reply = await self._streamed(stream)
+        except LimitReached as exc:
+            await self._stop("limit", exc.limit)
+            raise
         except LLMError as exc:
             self._error = exc
             healing = self._healing(exc)
@@ -115,11 +134,6 @@ class Runner:
             self._mended = bool(healing)
             for lost in healing:
                 self._tell(RefusedItemLeftOut(lost.loss))
-        except StoreError:
-            raise
-        except TenutoError as exc:
-            await self._stop("failed", _named(exc))
-            raise
         else:
             await self._replied(request.model, reply)
 
@@ -131,11 +145,10 @@ class Runner:
 
     async def _before(self, request: ChatRequest, target: Target, wire: WireRequest) -> None:
         """The bytes are about to go out: from here on the question may have been paid for."""
+        if self._reservation is None:
+            self._reservation = await self._budget.reserve(*self._estimate(request, target, wire))
         self._sent = request, target, wire
-        if self._heard_of():  # it costs more than writing the request: not for nobody
-            from tenuto.audit.auditing import report_of
-
-            self._tell(Audited(report_of(request, target, wire)))
+        self._tell(RequestReady(request, target, wire))
         asked = Asked(
             model=f"{target.provider.name}/{target.model}",
             digest=hashlib.sha256(wire.body).hexdigest(),
@@ -145,6 +158,11 @@ class Runner:
         )
         await self._log.append(asked)
         self._asked = True
+
+    def _estimate(self, request: ChatRequest, target: Target, wire: WireRequest) -> tuple[int, Decimal | None]:
+        """Estimate the tokens of a request and its reply, and their cost."""
+        usage = Usage(input_tokens=len(wire.body) // 4, output_tokens=request.max_tokens or _REPLY_TOKENS)
+        return usage.total_tokens or 0, cost(usage, target.provider.name, target.model, self._log.today())
 
     def _healing(self, error: LLMError) -> tuple[Lost, ...]:
         """What is to be left out because an error names it: once for a question, and nothing where that is not wanted."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from decimal import Decimal
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -17,12 +18,13 @@ from tenuto.agent.crew import Crew, Pending, SubAgents
 from tenuto.agent.cutting import place_of
 from tenuto.agent.events import AgentEvent, ModelChanged, RunStopped
 from tenuto.agent.handing import handed_over
+from tenuto.agent.limits import Budget
 from tenuto.agent.log import Log
 from tenuto.agent.machine import CANCELLED, CANCELLING, Phase, Settle, State
 from tenuto.agent.run import AsyncRun
 from tenuto.agent.runner import Runner, making_way, settling
 from tenuto.client.messages import Said as Sayable
-from tenuto.client.messages import as_messages
+from tenuto.client.messages import as_messages, check_newest
 from tenuto.client.reply import Reply
 from tenuto.core.events import Event
 from tenuto.core.journal import Act, Configured, Decided, Entry, Said, Stopped
@@ -30,6 +32,7 @@ from tenuto.core.messages import AssistantMessage, Message, SystemMessage, ToolC
 from tenuto.core.target import Loss
 from tenuto.core.transcript import Transcript
 from tenuto.errors import LimitReached, MissingTool, RunCancelled, StoreError, TenutoError
+from tenuto.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from tenuto.audit import Report
@@ -42,14 +45,14 @@ log = logging.getLogger("tenuto")
 class Home(Protocol):
     """What a session needs of the agent whose it is."""
 
-    def admit(self, model: str, continuity: str) -> None:
-        """Raise `UnsupportedModel` unless sessions with this model can be relied on."""
+    def admit(self, model: str, *, allow_unverified: bool) -> None:
+        """Raise `UnsupportedModel` for a model that agents refuse, unless `allow_unverified`."""
 
     def children_of(self, session: AsyncSession) -> SubAgents:
         """Return the sub-agents of a session."""
 
-    async def yielded(self, session: AsyncSession) -> None:
-        """Make way for a session that is about to be held."""
+    def register(self, session: AsyncSession) -> None:
+        """Remember a session that holds its lease, so that closing the agent releases it."""
 
     async def forked(self, session: str, at: int | None) -> AsyncSession:
         """Branch a session off behind an entry."""
@@ -66,12 +69,18 @@ class _Current:
         self.over = asyncio.Event()
         self._before = task.cancelling()
         self._cancelled = False
+        self.cancel_requested = False
 
     def cancel(self) -> None:
         """End it; a second time, or when it is over, this does nothing."""
         if not self.over.is_set() and not self._cancelled:
             self._cancelled = True
             self.task.cancel()
+
+    @property
+    def ending(self) -> bool:
+        """Whether it was cancelled, and has not ended yet."""
+        return self.cancel_requested or self.task.cancelling() > self._before
 
     def end(self) -> bool:
         """It is over. Return whether it was cancelled here, and the task by nobody else."""
@@ -84,20 +93,25 @@ class _Current:
 class AsyncSession:
     """A conversation that is kept. `AsyncAgent.session()` begins one, `AsyncAgent.resume()` takes one up again.
 
-    Nothing is written before something is said. From then on the session is held: others who want to write it are told
-    who has it, until it is closed. One run at a time; `steer` and `cancel` may be called while it is under way, from any
-    thread.
+    Nothing is written before the first message. A run holds the session's lease, so no other process can write meanwhile,
+    and releases it when it ends. `async with session:` holds the lease from the first run until the block ends. One run at
+    a time; `steer` and `cancel` may be called during a run, from any thread.
     """
 
-    def __init__(self, agent: Home, kept: Log, crew: Crew, mine: Configured) -> None:
+    def __init__(
+        self, agent: Home, kept: Log, crew: Crew, mine: Configured, parent: AsyncSession | None = None
+    ) -> None:
         self.agent = agent
         self.crew = crew
         self._log = kept
+        self.budget: Budget = Budget(crew.limits, kept.spent, parent.budget if parent is not None else None)
         self._mine = mine
         self._inbox: deque[Message] = deque()
         self._listeners: list[Callable[[Event | AgentEvent], object]] = []
         self._current: _Current | None = None
+        self._keep_lease = False
         self._last_words: asyncio.Future[None] | None = None
+        self._releasing: asyncio.Future[None] | None = None
         self._below: tuple[Pending, ...] = ()
         self.reply: Reply | None = None
         """What the model said last in this process; None if it was not asked here."""
@@ -116,8 +130,13 @@ class AsyncSession:
 
     @property
     def usage(self) -> Usage:
-        """What the session used so far, failed attempts included; its sub-agents' sessions count their own."""
+        """The tokens used so far, failed attempts and sub-agents included."""
         return self._log.usage
+
+    @property
+    def cost(self) -> Decimal | None:
+        """The cost in USD so far, failed attempts and sub-agents included; None if the price of a reply is unknown."""
+        return self._log.cost
 
     @property
     def text(self) -> str:
@@ -156,7 +175,7 @@ class AsyncSession:
 
     @property
     def pending(self) -> tuple[Pending, ...]:
-        """The calls that wait for somebody's word: `approve` or `deny` them."""
+        """The calls that wait for approval: `approve` or `deny` them. `send` denies them instead."""
         own = tuple(Pending(call.view, call.ordinal) for call in self._log.machine.calls if call.phase is Phase.WAITING)
         return (*own, *self._below)
 
@@ -168,10 +187,11 @@ class AsyncSession:
     # --- going on ---
 
     async def send(self, said: Sayable) -> Reply:
-        """Say something; run tools until the model is done, and return its last reply.
+        """Send a message, run tools until the model is done, and return its last reply.
 
-        If calls wait for approval, it is the reply that made them: look at `pending`. Raise an `LLMError` once trying
-        again does not help, `LimitReached`, `SessionInUse`, `LeaseLost`; whatever happened until then is kept.
+        If calls need approval, it is the reply that made them: see `pending`. Calls that wait for approval when a new
+        message is sent are answered as not run. Raise an `LLMError` when retries do not help, `LimitReached`,
+        `SessionInUse`, `LeaseLost`; everything until then is saved.
         """
         reply = await self.run(_words(said))
         assert reply is not None  # something was said, so the model was asked
@@ -204,7 +224,8 @@ class AsyncSession:
         """End the run that is under way: `send` raises `RunCancelled` there. From any thread; harmless without a run."""
         current = self._current
         if current is not None:
-            with suppress(RuntimeError):  # its loop is closed, and so it has ended
+            current.cancel_requested = True
+            with suppress(RuntimeError):  # the loop is closed
                 current.loop.call_soon_threadsafe(current.cancel)
 
     async def fork(self, at: int | None = None) -> AsyncSession:
@@ -226,14 +247,12 @@ class AsyncSession:
         Raise `UnknownProvider`, `UnsupportedModel` for a model on which a session cannot rely, and what `send` raises
         where the session is in other hands.
         """
-        with self._begun():
-            model = self.crew.client.qualified(model)
-            asked = self.ready()
-            self.agent.admit(model, asked.continuity)
-            if self._log.head == 0:
-                self._mine = msgspec.structs.replace(self._mine, model=model)
-                return ()
-            await self.hold()
+        model = self.crew.client.qualified(model)
+        self.agent.admit(model, allow_unverified=bool(self.ready().continuity))
+        if self._log.head == 0 and self._current is None:
+            self._mine = msgspec.structs.replace(self._mine, model=model)
+            return ()
+        async with self._working():
             if model == self.model:  # as it is now: somebody else may have handed it over meanwhile
                 return ()
             news = self._news()
@@ -261,16 +280,18 @@ class AsyncSession:
         return await self._log.entries()
 
     async def close(self) -> None:
-        """Let go of the session: others may write it. What is under way is cancelled."""
+        """Cancel the run, if there is one, and release the lease. The session can be used again."""
+        self._keep_lease = False
         current = self._current
         if current is not None and current.task is not asyncio.current_task():
             current.cancel()
             await current.over.wait()
-        if self._last_words is not None:
-            await asyncio.wait({self._last_words})
-        await self._log.let_go()
+        if self._releasing is not None:
+            await asyncio.wait({self._releasing})
+        await self._release()
 
     async def __aenter__(self) -> Self:
+        self._keep_lease = True
         return self
 
     async def __aexit__(
@@ -285,7 +306,7 @@ class AsyncSession:
 
     @property
     def idle(self) -> bool:
-        """Whether no run is under way."""
+        """Whether no run is active."""
         return self._current is None
 
     @property
@@ -293,11 +314,15 @@ class AsyncSession:
         """What is kept of it."""
         return self._log
 
-    async def hold(self, *, take: bool = False) -> None:
-        """Take the right to write; a session in the same hands that is idle gives it up."""
-        if not self._log.held:
-            await self.agent.yielded(self)
-        await self._log.hold(take=take)
+    async def take_over(self) -> None:
+        """Acquire the lease from the process that holds it, which stops at its next write; then release it."""
+        await self._log.hold(take=True)
+        await self._log.let_go()
+
+    async def configure(self, **changes: str) -> None:
+        """Write a changed configuration: `parameters`, for example."""
+        async with self._working():
+            await self._log.append(msgspec.structs.replace(self.ready(), **changes))
 
     async def look(self) -> None:
         """Find out which calls of sub-agents wait for somebody's word."""
@@ -309,32 +334,46 @@ class AsyncSession:
         self._below = tuple(found)
 
     def ready(self) -> Configured:
-        """Return what the session asks with: what it was begun with, and the tools of this agent.
+        """Return the configuration of the next request.
 
-        Raise `MissingTool` for a tool that it was told of and that is not there.
+        Instructions and tools are those of this agent (instructions only if it has any); everything else is the session's.
         """
-        kept = self._log.configured
-        if kept is None:
+        stored = self._log.configured
+        if stored is None:
             return self._mine
-        here = self.crew.toolbox.names()
-        missing = next((name for name in tool_names(kept) if name not in here), None)
-        if missing is not None:
-            raise MissingTool(missing)
-        return msgspec.structs.replace(kept, tools=self._mine.tools)
+        system = stored.system if self.crew.system is None else self.crew.system
+        roots = {**self.crew.toolbox.roots(), **(stored.roots if self.crew.keep_roots else {})}
+        return msgspec.structs.replace(stored, system=system, tools=self._mine.tools, roots=roots)
+
+    def _check_tools(self) -> None:
+        """Raise `MissingTool` if an open call has to run a tool that was offered before and is gone."""
+        stored = self._log.configured
+        gone = {*tool_names(stored)} - {*self.crew.toolbox.names()} if stored is not None else set()
+        for call in self._log.machine.open_calls:
+            if call.view.name in gone and call.phase is not Phase.DENIED:
+                raise MissingTool(call.view.name)
 
     async def run(self, said: tuple[Message, ...]) -> Reply | None:
-        """Say something, if there is something to say, and do what is owed. Return the last reply that came."""
-        with self._begun():
-            await self.hold()
-            self._below = ()
-            crew = msgspec.structs.replace(self.crew, sub_agents=self.agent.children_of(self))
-            runner = Runner(self._log, crew, self._inbox, self.tell, lambda: bool(self._listeners))
-            try:
-                await self._guarded(runner, self._first(said))
-            finally:
-                self.reply = runner.reply or self.reply
-            await self.look()
-            return runner.reply
+        """Add messages, if any, and do the pending work. Return the last reply received in this run."""
+        async with self._working():
+            return await self._run(said)
+
+    async def _run(self, said: tuple[Message, ...]) -> Reply | None:
+        if not said:
+            self._check_tools()
+        self.agent.admit(self.model, allow_unverified=bool(self.ready().continuity))
+        if self._log.head == 0:
+            await self.crew.client.check_key(self.model, self.crew.headers)
+        self._below = ()
+        toolbox = _at_stored_roots(self.crew.toolbox, self.ready().roots)
+        crew = msgspec.structs.replace(self.crew, sub_agents=self.agent.children_of(self), toolbox=toolbox)
+        runner = Runner(self._log, crew, self._inbox, self.tell, self.budget)
+        try:
+            await self._guarded(runner, self._first(said))
+        finally:
+            self.reply = runner.reply or self.reply
+        await self.look()
+        return runner.reply
 
     def _first(self, said: tuple[Message, ...]) -> list[Act]:
         """What is written before anything is done; nothing, if nothing will be."""
@@ -391,8 +430,7 @@ class AsyncSession:
     async def _decide(
         self, calls: tuple[Pending | ToolCallView | str, ...], *, allowed: bool, why: str
     ) -> Reply | None:
-        with self._begun():
-            await self.hold()
+        async with self._working():
             await self.look()
             chosen = self._chosen(calls)
             own = [Decided(p.call.id, p.ordinal, allowed=allowed, why=why) for p in chosen if not p.session]
@@ -402,7 +440,7 @@ class AsyncSession:
                 if pending.session:
                     act = Decided(pending.call.id, pending.ordinal, allowed=allowed, why=why)
                     await self.agent.children_of(self).decided(pending.session, act)
-        return await self.go_on()
+            return await self._run(())
 
     def _chosen(self, calls: tuple[Pending | ToolCallView | str, ...]) -> list[Pending]:
         waiting = list(self.pending)
@@ -425,13 +463,19 @@ class AsyncSession:
             except Exception:
                 log.exception("a listener of session %s failed", self.id)
 
-    @contextmanager
-    def _begun(self) -> Iterator[None]:
-        """Hold that a session has one run at a time. Raise `RunCancelled` where `cancel` ended it."""
-        if self._current is not None:
-            raise TenutoError("a run of this session is under way: wait for it, steer() it or cancel() it")
+    @asynccontextmanager
+    async def _working(self) -> AsyncIterator[None]:
+        """Allow one run at a time, and hold the lease during it. Raise `RunCancelled` if `cancel` ended it."""
+        while self._current is not None:
+            if not self._current.ending:
+                raise TenutoError("a run of this session is active: wait for it, steer() it or cancel() it")
+            await self._current.over.wait()
         self._current = current = _Current()
         try:
+            if self._releasing is not None:
+                await asyncio.wait({self._releasing})
+            self.agent.register(self)
+            await self._log.hold()
             yield
         except asyncio.CancelledError:
             if current.end():
@@ -440,13 +484,37 @@ class AsyncSession:
         finally:
             current.end()
             self._current = None
+            if not self._keep_lease:
+                self._releasing = asyncio.ensure_future(self._release())
+                if self._last_words is None or self._last_words.done():  # a caller cancelled twice does not wait
+                    await asyncio.shield(self._releasing)
+
+    async def _release(self) -> None:
+        """Release the lease, after the last entry of a cancelled run was written."""
+        if self._last_words is not None:
+            await asyncio.wait({self._last_words})
+        try:
+            await self._log.let_go()
+        except StoreError as exc:  # the lease expires
+            log.warning("session %s: the lease could not be released: %s", self.id, exc)
+
+
+def _at_stored_roots(toolbox: Toolbox, roots: Mapping[str, str]) -> Toolbox:
+    """Return the tools for the directories of a session. Raise `TenutoError` if one does not exist any more."""
+    try:
+        return toolbox.at_roots(roots)
+    except NotADirectoryError as exc:
+        raise TenutoError(
+            f"a working directory of the session is gone: {exc}; resume(..., root=...) sets another"
+        ) from exc
 
 
 def _words(said: Sayable) -> tuple[Message, ...]:
     """Return a user's words as messages. Raise `ValueError` if there are none, `TypeError` if they are not a user's."""
     messages = as_messages(said)
     if not messages:
-        raise ValueError("nothing is said: give a text or a message; go_on() goes on without")
+        raise ValueError("no message: give a text or a message; go_on() continues without one")
+    check_newest(messages)
     for message in messages:
         if isinstance(message, AssistantMessage | ToolResults | SystemMessage):
             raise TypeError(f"only a user's words can be said in a session, not a {type(message).__name__}")

@@ -6,7 +6,9 @@ and is raised when that is done; a second one is raised at once. Either way the 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from decimal import Decimal
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
@@ -34,7 +36,7 @@ __all__ = ["Agent", "Run", "Session"]
 class Agent:
     """Runs sessions with one model and its tools. The methods are those of `AsyncAgent`, without the `await`.
 
-    Raise `UnsupportedModel` for a model whose turns cannot be relied on to survive, before anything is asked. Close it
+    Raise `UnsupportedModel` for a model that agents refuse, before anything is sent. Close it
     with `with` or `close()`; one that is forgotten closes by itself.
     """
 
@@ -56,9 +58,11 @@ class Agent:
         """Begin a session; it is kept from the first thing that is said in it."""
         return Session(self, self._async.session(id))
 
-    def resume(self, session: str = "last", *, take: bool = False) -> Session:
-        """Take a session up again: by its id, the beginning of one, its name, `last` or `~N`. Nothing is written."""
-        return Session(self, self._bridge.run(self._async.resume(session, take=take)))
+    def resume(
+        self, session: str = "last", *, take: bool = False, root: str | os.PathLike[str] | None = None
+    ) -> Session:
+        """Open a stored session: by its id, a unique prefix of it, its name, `last` or `~N`. Nothing is written."""
+        return Session(self, self._bridge.run(self._async.resume(session, take=take, root=root)))
 
     def as_tool(self, name: str, description: str = "") -> AgentTool:
         """Make a tool of the agent: whoever calls it gives a prompt, and gets the answer of a session of its own."""
@@ -104,8 +108,13 @@ class Session:
 
     @property
     def usage(self) -> Usage:
-        """What the session used so far, failed attempts included."""
+        """The tokens used so far, failed attempts and sub-agents included."""
         return self._async.usage
+
+    @property
+    def cost(self) -> Decimal | None:
+        """The cost in USD so far, failed attempts and sub-agents included; None if the price of a reply is unknown."""
+        return self._async.cost
 
     @property
     def text(self) -> str:
@@ -191,11 +200,12 @@ class Session:
         return self._async.listen(hear)
 
     def close(self) -> None:
-        """Let go of the session: others may write it."""
+        """Cancel the run, if there is one, and release the lease."""
         if not self._agent.bridge.closed:
             self._agent.bridge.run(self._async.close())
 
     def __enter__(self) -> Self:
+        self._agent.bridge.run(self._async.__aenter__())
         return self
 
     def __exit__(

@@ -40,8 +40,10 @@ def _builtin(names: Iterable[str], root: str) -> Mapping[str, AnyTool]:
     wanted = tuple(names)
     if not wanted:
         return {}
+    environment = settings.environment()
+    named = environment.get("TENUTO_PASS_ENV", "").replace(",", " ").split()
     try:
-        return builtin_tools(Path(root).expanduser(), names=wanted, env=settings.environment())
+        return builtin_tools(Path(root).expanduser(), names=wanted, env=environment, pass_env=named)
     except (OSError, RuntimeError) as exc:  # no such folder; a home that nobody has
         raise click.UsageError(f"--root {root!r} cannot be used: {getattr(exc, 'strerror', None) or exc}") from None
 

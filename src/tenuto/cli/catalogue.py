@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from tenuto import models
 from tenuto.agent.continuity import refusal
+from tenuto.core.target import Target
 from tenuto.providers import PROVIDERS, is_row, qualified, resolve
 from tenuto.providers import provider as row_of
 
@@ -85,9 +86,13 @@ def near_models(name: str, n: int = 3) -> list[str]:
 
 @cache
 def _usable(on: date) -> tuple[Known, ...]:
-    """Return the models that are served on a day and that an agent with tools can use."""
-    served = (known for known in known_models() if known.served(on))
-    return tuple(known for known in served if not refusal(resolve(known.id), tools=True))
+    """Return the models that are served on a day and that suit an agent with tools: no speech models."""
+    return tuple(known for known in known_models() if known.served(on) and _suits_agents(resolve(known.id)))
+
+
+def _suits_agents(target: Target) -> bool:
+    traits = target.traits
+    return traits.served and traits.tools and "audio" not in traits.output_modalities and not refusal(target)
 
 
 def _is_known(id: str) -> bool:

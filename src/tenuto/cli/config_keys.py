@@ -164,7 +164,7 @@ KEYS: dict[str, Key] = {
     "effort": Key(_one_of(EFFORTS), "effort", _BEGIN),
     "max_tokens": Key(_WHOLE, "max_tokens", _BEGIN),
     "options": Key(_OPTIONS, "option", _BEGIN),
-    "vouch": Key(_YES, "vouch", _BEGIN, usual=False),
+    "allow_unverified": Key(_YES, "allow_unverified", _BEGIN, usual=False),
     "fallback": Key(_LIST, "fallback", _ASK),
     "tools": Key(_LIST, "tool", _ASK),
     "root": Key(_TEXT, "root", _ASK, usual="."),

@@ -77,13 +77,12 @@ def _room(exc: OSError) -> str:
 
 
 def _unknown(exc: errors.UnsupportedModel) -> str:
-    own = ", or vouch for this one with --vouch" if _VOUCHED in exc.reason else ""
+    own = ", or allow this one with --allow-unverified" if "allow_unverified=True" in exc.reason else ""
     return f"choose another model with -m{own}"
 
 
-_VOUCHED = "; pass continuity="
 _FULL = (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
-_TOO_LONG = "nothing is lost: go on with an earlier part of it (tenuto fork SESSION --at N), or with a model that reads more (-m)"
+_TOO_LONG = "the session is saved: resume it with a model that has a larger context window (-m)"
 _NETWORK = "look at the connection, then go on with the session"
 TABLE: tuple[tuple[type[BaseException], Exit, Callable[[Any], str]], ...] = (
     (errors.MissingKey, Exit.KEY, _key),
@@ -120,7 +119,7 @@ def explained(error: BaseException, *, model: str = "") -> Told:
     for kind, code, next_step in TABLE:
         if isinstance(error, kind):
             # what can be called cannot be typed here: the table says what can
-            notes = [note for note in getattr(error, "__notes__", ()) if "session.fork(" not in note]
+            notes = [note for note in getattr(error, "__notes__", ()) if "session.handover(" not in note]
             if isinstance(error, errors.NotFound | errors.UnsupportedModel):
                 notes += _nearly(model or getattr(error, "model", ""))
             return Told(code, _said(error), "; ".join(filter(None, (*notes, next_step(error)))))
@@ -136,8 +135,8 @@ def _said(error: BaseException) -> str:
         return f"there is no API key for {error.provider}"
     if isinstance(error, errors.MissingTool):
         return f"the session was told of a tool that is not here: {error.name}"
-    if isinstance(error, errors.UnsupportedModel):  # what could be passed to a function cannot be typed here
-        return f"{error.model} cannot be relied on in a session: {error.reason.partition(_VOUCHED)[0]}"
+    if isinstance(error, errors.UnsupportedModel):  # the remedy for the library is not one for the command
+        return f"{error.model} cannot be used in a session: {error.reason.partition('; pass ')[0]}"
     if isinstance(error, errors.LLMError):
         who = f"{error.provider}: " if error.provider and error.provider not in error.message else ""
         return f"{who}{error.message} ({type(error).__name__})"

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from tenuto.cli.shellwords import is_plain, simple_commands
 from tenuto.tools.builtin import BUILTIN
-from tenuto.tools.builtin.walking import matcher_of
+from tenuto.tools.builtin.globs import Glob
 
 __all__ = ["Rule"]
 
@@ -47,7 +47,13 @@ class Rule:
         self._shown = f"{option} {name}" + ("" if glob is None else f"({glob})")
         self._glob = None if glob is None else glob.strip()
         self._wild = any(sign in (glob or "") for sign in "*?[")
-        self._path = matcher_of(f"/{_tidy(self._glob)}") if self._glob is not None else None
+        text = self._glob or ""
+        folded, path = _folded(text), _tidy(_folded(text))
+        self._path = Glob(f"/{_tidy(text)}")
+        self._text = Glob(text, crosses_slash=True)
+        self._folded_text = Glob(folded, crosses_slash=True)
+        self._folded_path = Glob(path, crosses_slash=True)
+        self._path_end = Glob(f"*/{path}", crosses_slash=True) if "/" in path else None
 
     def __str__(self) -> str:
         return self._shown
@@ -75,49 +81,31 @@ class Rule:
     def _allows(self, argument: _Argument) -> bool:
         glob, value = self._glob or "", argument.value
         if argument.kind == "path":
-            # what is before a `..` may be a link, and then it leads elsewhere
-            return (
-                ".." not in _spelt(value).split("/")
-                and self._path is not None
-                and bool(self._path.fullmatch(f"/{_tidy(value)}"))
-            )
+            # the name before a `..` may be a link, and then the path leads elsewhere
+            return ".." not in _spelt(value).split("/") and self._path.matches(f"/{_tidy(value)}")
         if argument.kind == "command":
             value = value.strip(" \t\n")
             if self._wild and not is_plain(value):
                 return False
-        return fnmatchcase(value, glob) if self._wild else value == glob
+        return self._text.matches(value) if self._wild else value == glob
 
     def _denies(self, argument: _Argument) -> bool:
-        glob = _folded(self._glob or "")
-        candidates = {"command": _commands, "path": _places, "text": _texts}[argument.kind]
         if argument.kind == "path":
-            glob = _tidy(glob)
-        return any(one is None or fnmatchcase(_folded(one), glob) for one in candidates(argument.value, glob))
+            return self._denies_path(argument.value)
+        values: tuple[str | None, ...] = (argument.value,)
+        if argument.kind == "command":
+            values = (argument.value.strip(), *simple_commands(argument.value))
+        return any(one is None or self._folded_text.matches(_folded(one)) for one in values)
 
-
-def _commands(value: str, glob: str) -> Iterator[str | None]:
-    del glob
-    yield value.strip()
-    yield from simple_commands(value)
-
-
-def _places(value: str, glob: str) -> Iterator[str | None]:
-    """Yield a path, the folders above it, and for a glob without a slash the names in it."""
-    yield value
-    path = _tidy(value)
-    names = [name for name in path.split("/") if name]
-    yield path
-    for at in range(1, len(names)):
-        yield path[: len(path) - len("/".join(names[at:])) - 1]
-    if "/" not in glob:
-        yield from names
-    elif path.startswith("/") or ".." in value:  # it may be below the root all the same
-        yield from ("/".join(names[at:]) for at in range(1, len(names)))
-
-
-def _texts(value: str, glob: str) -> Iterator[str | None]:
-    del glob
-    yield value
+    def _denies_path(self, value: str) -> bool:
+        """Match the path, the directories above it, and, for a glob without a slash, each name in it."""
+        path, glob = _folded(_tidy(value)), self._folded_path
+        if glob.matches(_folded(value)) or glob.matches_path_or_parent(path):
+            return True
+        if self._path_end is None:
+            return any(map(glob.matches, path.split("/")))
+        # the end of the path may be below the root all the same
+        return (path.startswith("/") or ".." in value) and self._path_end.matches(path)
 
 
 def _tidy(path: str) -> str:

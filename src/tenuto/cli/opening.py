@@ -12,7 +12,6 @@ import click
 
 from tenuto import settings
 from tenuto.agent.agent import AsyncAgent
-from tenuto.agent.continuity import DECLARED
 from tenuto.agent.events import AgentEvent
 from tenuto.agent.limits import Limits
 from tenuto.agent.session import AsyncSession
@@ -123,14 +122,15 @@ class _Making:
         model = given.get("model") or ""
         kept = _kept(await self._store.read(id))
         root = given.get("root", ".")
+        chosen_root = root if "root" in given.get("typed", frozenset()) else None
         tools = kept_tools(kept, tools_of(given.get("tool", ()), root), root)
-        asked = {"continuity": kept.continuity, "name": kept.agent} if kept is not None else {}
+        asked = {"allow_unverified": bool(kept.continuity), "name": kept.agent} if kept is not None else {}
         own = kept.model if kept is not None else model
         self._find(own)
         if model:
             model = going_on(model, self._door.target)
         async with self._agent(own, tools, {name: value for name, value in asked.items() if value}) as agent:
-            session = await agent.resume(id, take=given.get("take", False))
+            session = await agent.resume(id, take=given.get("take", False), root=chosen_root)
             if asks or session.owes:
                 await self._keyed(model or own)
             if name := given.get("name"):
@@ -154,6 +154,7 @@ class _Making:
                 fallback=fallback,
                 keys=self._keys,
                 providers=self._providers,
+                on_loss="keep",  # the command reports losses itself
                 **asked,
             )
         except (TypeError, ValueError) as exc:
@@ -190,7 +191,7 @@ def _asked(given: Given, effort: str | None, target: Target) -> dict[str, Any]:
         "system": system,
         "effort": effort or given.get("effort"),
         "max_tokens": given.get("max_tokens"),
-        "continuity": DECLARED if given.get("vouch") else None,
+        "allow_unverified": given.get("allow_unverified") or None,
         **parameters,
     }
     return {name: value for name, value in asked.items() if value is not None}

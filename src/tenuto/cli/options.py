@@ -48,7 +48,7 @@ class Given(TypedDict, total=False):
     system: str | None
     effort: str | None
     max_tokens: int | None
-    vouch: bool
+    allow_unverified: bool
     option: tuple[str, ...]
     fallback: str | None
     schema: str | None
@@ -85,7 +85,13 @@ _APART = (
     ("json", "jsonl", "--json prints one document, --jsonl a line for each event and the document last"),
     ("out", "jsonl", "--out writes the answer once it is whole, --jsonl a line as it happens: use --jsonl > FILE"),
 )
-_FIXED = {"system": "-s", "effort": "--effort", "option": "-o", "max_tokens": "--max-tokens", "vouch": "--vouch"}
+_FIXED = {
+    "system": "-s",
+    "effort": "--effort",
+    "option": "-o",
+    "max_tokens": "--max-tokens",
+    "allow_unverified": "--allow-unverified",
+}
 """What a session is begun with, and keeps."""
 _NAMES = ("session", "which", "name", "model", "fallback", "schema", "out", "root", "store")
 """What names something."""
@@ -198,10 +204,10 @@ def _fixed(*, hidden: bool = False) -> Options[Any]:
             "--max-tokens", type=_WHOLE, metavar="N", hidden=hidden, help="How long one reply may be, in tokens."
         ),
         click.option(
-            "--vouch",
+            "--allow-unverified",
             is_flag=True,
             hidden=hidden,
-            help="Vouch for a model of which it is not known whether its turns can be handed back; the session keeps that.",
+            help="Allow a model that agents refuse. Stored with the session.",
         ),
     )
 
@@ -311,7 +317,7 @@ def asking_options(command: F) -> F:
 
 _SECTIONS = {
     "Session": ("resume_last", "session", "name", "ephemeral", "take", "store"),
-    "Model": ("model", "system", "effort", "option", "max_tokens", "fallback", "vouch"),
+    "Model": ("model", "system", "effort", "option", "max_tokens", "fallback", "allow_unverified"),
     "Input": ("attach", "schema"),
     "Tools": ("tool", "root", "allow", "deny", "approve"),
     "Limits": ("max_turns", "max_usd", "max_tokens_total", "timeout"),

@@ -7,7 +7,6 @@ from decimal import Decimal
 
 from tenuto.agent.events import (
     AgentEvent,
-    Audited,
     FromSubAgent,
     ModelChanged,
     RefusedItemLeftOut,
@@ -95,7 +94,7 @@ class View:
             self._void(event.error)
             what = one_line(event.message, _LINE)
             screen.note(f"! {event.error}: {what}; asking again in {event.delay:.1f} s", "yellow")
-        elif isinstance(event, Audited | RefusedItemLeftOut | ModelChanged):
+        elif isinstance(event, RefusedItemLeftOut | ModelChanged):
             self._warned(event)
         elif isinstance(event, FromSubAgent):
             self._below(event)
@@ -115,18 +114,14 @@ class View:
             self._running.pop(event.ordinal, None)
         self._screen.status(f"running {', '.join(self._running.values())}" if self._running else "")
 
-    def _warned(self, event: Audited | RefusedItemLeftOut | ModelChanged) -> None:
-        """What an audit finds is told only where the provider would refuse it."""
+    def _warned(self, event: RefusedItemLeftOut | ModelChanged) -> None:
         if isinstance(event, ModelChanged):
             self._model = event.model
             count = len(event.losses)
             lost = f", {count} {'loss' if count == 1 else 'losses'}" if count else ""
             self._screen.note(f"! goes on with {one_line(event.model, _LINE)}{lost}", "yellow")
-        elif isinstance(event, RefusedItemLeftOut):
-            self._screen.note(f"! left out: {one_line(event.loss.what, _LINE)}", "yellow")
         else:
-            for found in event.report.refused:
-                self._screen.note(f"! audit: {found.rule} at {found.pointer}: {one_line(found.says, _LINE)}", "yellow")
+            self._screen.note(f"! left out: {one_line(event.loss.what, _LINE)}", "yellow")
 
     def _delta(self, event: ContentDelta) -> None:
         if event.choice_index:
@@ -165,7 +160,7 @@ class View:
             self._screen.note(text)
 
     def _count(self, usage: Usage) -> None:
-        total = (self._used + usage).total
+        total = (self._used + usage).total_tokens
         self._screen.tally(f"{total:,} tokens" if total else "")
 
     def _void(self, why: str) -> None:

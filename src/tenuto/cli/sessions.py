@@ -30,6 +30,7 @@ BELOW = {
     "gc": ("sessions_changing", "Remove what nothing refers to any more."),
     "reindex": ("sessions_changing", "Make what searches look into anew."),
     "backup": ("sessions_changing", "Write a copy of everything to a file."),
+    "restore": ("sessions_restore", "Replace all sessions by a backup."),
 }
 """Each word behind `sessions`: the file it is in, which is loaded when it is called, and what it does."""
 

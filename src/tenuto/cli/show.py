@@ -10,7 +10,7 @@ from tenuto.cli.options import color_option, store_option
 
 if TYPE_CHECKING:
     from tenuto.core.journal import Entry
-    from tenuto.store.protocol import Store, StoredSession
+    from tenuto.store.protocol import StoredSession
 
 __all__ = ["command"]
 
@@ -53,14 +53,7 @@ async def _read(named: str, place: str | None) -> tuple[StoredSession, list[Entr
 
     async with existing(place, named) as store:
         id = await found(store, named)
-        return await store.session(id), await store.read(id), await _forks(store, id)
-
-
-async def _forks(store: Store, id: str) -> list[str]:
-    """The sessions that were forked off this one, the first one first."""
-    from tenuto.cli.reading import every
-
-    return sorted([one.id async for one in every(store) if one.parent == id])
+        return await store.session(id), await store.read(id), await store.forks(id)
 
 
 async def _document(named: str, place: str | None) -> bytes:
@@ -74,7 +67,7 @@ async def _document(named: str, place: str | None) -> bytes:
         id = await found(store, named)
         head, *lines = [line.rstrip(b"\n") async for line in export_session(store, id)]
         losses = jsonio.encode(list(losses_of(await store.read(id))))
-        forks = jsonio.encode(await _forks(store, id))
+        forks = jsonio.encode(await store.forks(id))
     pieces = (
         b'{"session":',
         head,

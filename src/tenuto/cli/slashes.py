@@ -15,8 +15,6 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-import msgspec
-
 from tenuto.agent.agent import AsyncAgent
 from tenuto.agent.session import AsyncSession
 from tenuto.cli.ending import cost_of
@@ -176,10 +174,8 @@ def _effort(session: AsyncSession) -> str:
 
 async def _think(session: AsyncSession, effort: str) -> None:
     """Write down how much the model is to think from here on; whatever else it is asked with stays as it is written."""
-    await session.hold()
-    kept = session.ready()
-    parameters = {**jsonio.members(kept.parameters or "{}"), "effort": effort}
-    await session.log.append(msgspec.structs.replace(kept, parameters=jsonio.encode(parameters).decode()))
+    parameters = {**jsonio.members(session.ready().parameters or "{}"), "effort": effort}
+    await session.configure(parameters=jsonio.encode(parameters).decode())
 
 
 async def _fork(talk: Talk, rest: str) -> None:

@@ -16,8 +16,8 @@ import msgspec
 from tenuto.agent.events import (
     AgentEvent,
     ApprovalNeeded,
-    Audited,
     FromSubAgent,
+    RequestReady,
     ToolProgress,
     ToolReturned,
     ToolStarted,
@@ -134,7 +134,7 @@ class Told:
             MessageDelta: self._stop,
             UsageUpdate: self._used,
             MessageDone: self._done,
-            Audited: self._audited,
+            RequestReady: self._request,
             ToolStarted: self._call,
             ToolProgress: self._call,
             ToolReturned: self._call,
@@ -218,10 +218,10 @@ class Told:
 
     # --- everything else ---
 
-    def _audited(self, event: Audited) -> Line:
-        """What becomes of each block is told by its count: the request is as long as the session."""
-        report = event.report
-        return {"target": report.target, "fates": report.fates(), "findings": report.findings}
+    def _request(self, event: RequestReady) -> Line:
+        """Leave the bytes out: a request is as long as the session."""
+        target = f"{event.target.provider.name}/{event.target.model}"
+        return {"target": target, "bytes": len(event.wire.body), "losses": event.wire.losses}
 
     def _call(self, event: ToolStarted | ToolProgress | ToolReturned | ApprovalNeeded) -> Line:
         return {**_fields(event), "call": self._named(event.call)}

@@ -61,7 +61,7 @@ def _head(stored: StoredSession, forks: Sequence[str]) -> Iterator[Piece]:
     meta = stored.meta
     state = f"running ({stored.holder})" if stored.holder else meta.status
     yield "bold", f"session {stored.id}{f' {one_line(stored.name, 80)}' if stored.name else ''}"
-    total = meta.usage.total
+    total = meta.usage.total_tokens
     facts = [state, one_line(meta.model, 80), f"{meta.message_count} messages", f"{total or 0} tokens"]
     facts += [f"begun {when(meta.created_at)}"] if meta.created_at else []
     facts += [f"forked off {stored.parent}"] if stored.parent else []

@@ -18,7 +18,7 @@ from contextlib import suppress
 from contextvars import Context, copy_context
 from typing import Any, Generic, TypeVar
 
-from tenuto.errors import ConnectionFailed
+from tenuto.errors import ClosedError, ConnectionFailed
 
 __all__ = ["LAST_WORDS", "POLL", "Bridge", "Running", "waited"]
 
@@ -135,12 +135,16 @@ class Bridge:
         with self._lock:
             if self.closed:
                 coroutine.close()
-                raise RuntimeError(f"the {self._whose.lower()} is closed")
+                raise ClosedError(f"the {self._whose.lower()} is closed")
             running = Running(self._running_loop(), coroutine)
             self._live[id(running)] = running
         live, key = self._live, id(running)  # and nothing else, so that who forgets the client forgets all of it
         running.future.add_done_callback(lambda _: live.pop(key, None))
         return running
+
+    def is_own_thread(self) -> bool:
+        """Whether the caller runs in the loop's thread, which must not wait for the loop."""
+        return self._thread is threading.current_thread()
 
     def soon(self, act: Callable[[], object]) -> None:
         """Have something done on the loop."""

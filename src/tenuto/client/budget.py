@@ -51,7 +51,7 @@ class Budget:
         return f"budget(usd={self._usd}, tokens={self._most}, spent={self.spent}, used={self.tokens})"
 
     @property
-    def remaining(self) -> Decimal | None:
+    def remaining_usd(self) -> Decimal | None:
         """USD left; None if money is not limited."""
         return None if self._usd is None else max(Decimal(0), self._usd - self.spent)
 
@@ -98,7 +98,7 @@ class Budget:
         for used in meter.take():
             row, model = (used.origin.provider, used.origin.model) if used.origin else _named(request.model)
             usage = used.usage if used.whole else _at_least(used)
-            total = usage.total if usage is not None else None
+            total = usage.total_tokens if usage is not None else None
             price = cost(usage, row, model, self._today()) if usage is not None else None
             with self._lock:
                 self.tokens += total or 0

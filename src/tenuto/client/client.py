@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 import msgspec
 
 from tenuto.client.door import Door
-from tenuto.client.options import Timeouts
-from tenuto.errors import ConnectionFailed
+from tenuto.client.options import Timeouts, checked_on_loss
+from tenuto.errors import ClosedError, ConnectionFailed
 
 if TYPE_CHECKING:
     import asyncio
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OPTIONS", "AsyncClient", "loading"]
 
-OPTIONS = ("keys", "providers", "middleware", "default_provider", "timeout", "transport", "now")
+OPTIONS = ("keys", "providers", "middleware", "default_provider", "timeout", "transport", "on_loss", "now")
 """The names in `ClientOptions`."""
 
 T = TypeVar("T")
@@ -58,6 +58,7 @@ class AsyncClient:
         self._transport: Transport | None = options.get("transport")
         self._waits = _waits(options.get("timeout"), Timeouts())
         self._now = options.get("now", time.time)
+        self._on_loss = checked_on_loss(options.get("on_loss", "warn"))
         self._line: Line | None = None
         self._calls: set[Call] = set()
         self._limits: set[asyncio.Timeout] = set()
@@ -100,6 +101,12 @@ class AsyncClient:
     def qualified(self, model: str) -> str:
         """Return a model name with its provider in front, as far as one is clear."""
         return self._door.qualified(model)
+
+    async def check_key(self, model: str, headers: Iterable[str] = ()) -> None:
+        """Raise `MissingKey` if a request to the model would have no key. Nothing is sent, and no key function is called."""
+        target = self._door.target(model)
+        if not self._door.waits(target):
+            await self._door.way(target, {name.lower() for name in headers})
 
     def target(self, model: str) -> Target:
         """Return the target of a model name. Raise `UnknownProvider` if its provider is unknown or not clear."""
@@ -156,7 +163,9 @@ class AsyncClient:
         return await ask(chat, request, kind, native=native, repairs=repairs)
 
     @overload
-    async def embed(self, request: EmbedRequest, /, *, timeout: float | Timeouts | None = ...) -> EmbedResponse: ...
+    async def embed(
+        self, request: EmbedRequest | Mapping[str, Any], /, *, timeout: float | Timeouts | None = ...
+    ) -> EmbedResponse: ...
     @overload
     async def embed(
         self,
@@ -278,7 +287,7 @@ class AsyncClient:
 
     def _opened(self) -> Line:
         if self.closed:
-            raise RuntimeError("the client is closed")
+            raise ClosedError("the client is closed")
         if self._line is None:
             with loading():
                 importlib.import_module("tenuto.client.exchange")  # the first question needs it
@@ -288,7 +297,7 @@ class AsyncClient:
                     from tenuto.client.transport import AiohttpTransport
 
                     self._transport = AiohttpTransport()
-            self._line = Line(self._door, self._transport, self._now)
+            self._line = Line(self._door, self._transport, self._now, self._on_loss)
         return self._line
 
     def _sender(self, timeout: float | Timeouts | None) -> Callable[[Target, WireRequest], Awaitable[bytes]]:
@@ -301,6 +310,7 @@ class AsyncClient:
         total_at = _total_at(waits)
 
         async def send(target: Target, wire: WireRequest) -> bytes:
+            line.losses.report(target, wire.losses, once=True)
             act: Callable[[], Awaitable[bytes]] = partial(line.ask, target, wire, waits, total_at)
             for layer in reversed(self._layers()):
                 around = getattr(layer, "plain", None)

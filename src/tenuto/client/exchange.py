@@ -22,12 +22,12 @@ from tenuto.client.options import Timeouts
 from tenuto.client.reply import Exchange
 from tenuto.client.watch import Settled, Watch, out_of_time
 from tenuto.core.events import Event, Failure, MessageDone
-from tenuto.core.messages import AssistantMessage
+from tenuto.core.messages import AssistantMessage, UserMessage
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.target import Loss, Target, WireRequest
-from tenuto.errors import ConnectionFailed, IncompleteResponse, LLMError, ProtocolError, TimedOut
-from tenuto.wire.codec import Decoder
+from tenuto.errors import ConnectionFailed, IncompleteResponse, LLMError, ProtocolError, TimedOut, UnsupportedContent
+from tenuto.wire.codec import MOST_CHOICES, Decoder
 from tenuto.wire.dialects import DECODERS, write
 from tenuto.wire.prefix import prefix_of
 
@@ -57,6 +57,7 @@ class Question:
         self._opened: Opened | None = None
         self._decoder: Decoder | None = None
         self._clock: Clock | None = None
+        self._reported: tuple[Loss, ...] = ()
         self.exchange: Exchange | None = None
         self.asking = False
 
@@ -120,6 +121,8 @@ class Question:
         else:  # a key that is a string is there at once, and needs no clock
             target, way = await self._line.way_to(target, request.extra_headers)
         wire = write(request, target)
+        _check_content(request, target, wire.losses)
+        self._report(target, wire.losses)
         if self._before is not None:
             await self._before(target, wire)
         self._decoder = decoder = _decoder(request, target, wire.body)
@@ -136,6 +139,12 @@ class Question:
                 opened.known(exc)
             raise
         return Reading(opened, body, decoder, wire.losses, whole=not streams), opened
+
+    def _report(self, target: Target, losses: tuple[Loss, ...]) -> None:
+        """Report the losses of the request, once for all attempts."""
+        if losses and losses != self._reported:
+            self._reported = losses
+            self._line.losses.report(target, losses, once=self._before is not None)
 
     async def _late_way(self, target: Target, request: ChatRequest) -> tuple[Target, Way]:
         try:
@@ -272,4 +281,16 @@ def _decoder(request: ChatRequest, target: Target, body: bytes) -> Decoder:
     seed = hashlib.sha256(body).hexdigest()
     decoder = DECODERS[target.dialect](target, seed=seed, audio_format=sound if isinstance(sound, str) else "")
     decoder.prefix = prefix_of(body, target)
+    decoder.most_choices = MOST_CHOICES + (request.n or 0)
     return decoder
+
+
+def _check_content(request: ChatRequest, target: Target, losses: tuple[Loss, ...]) -> None:
+    """Raise `UnsupportedContent` if the newest message of the user has content that the target does not take."""
+    transcript = request.transcript
+    if not losses or not isinstance(transcript[-1], UserMessage):
+        return
+    newest = f"messages[{len(transcript) - 1}]"
+    for loss in losses:
+        if loss.rule in ("content-refused", "unsupported-content") and loss.place.startswith(newest):
+            raise UnsupportedContent(f"{target.provider.name}/{target.model}", loss.what)

@@ -22,6 +22,15 @@ _SHORTEST = 8
 """How long a secret is at least: shorter ones would be found in any text."""
 
 
+class Secret(str):
+    """A string whose `repr` is covered: error reporters show the `repr` of local variables."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'***'"
+
+
 @lru_cache(maxsize=256)
 def _is_secret(name: str) -> bool:
     small = name.casefold()
@@ -38,7 +47,12 @@ def secrets_of(headers: Mapping[str, str]) -> tuple[str, ...]:
     held = [piece for name, value in headers.items() if _is_secret(name) for piece in value.translate(_MARKS).split()]
     if not held:
         return ()
-    return tuple(sorted({piece for piece in held if len(piece) >= _SHORTEST}, key=len, reverse=True))
+    return tuple(sorted({Secret(piece) for piece in held if len(piece) >= _SHORTEST}, key=len, reverse=True))
+
+
+def with_secrets(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers with a covered `repr` of their secrets."""
+    return {name: Secret(value) if _is_secret(name) else value for name, value in headers.items()}
 
 
 def shown(url: str) -> str:

@@ -16,8 +16,9 @@ from tenuto import settings
 from tenuto.client.body import MAX_ERROR, MAX_REPLY, Body
 from tenuto.client.clock import Clock
 from tenuto.client.door import Door, Way
-from tenuto.client.http import HttpReply, HttpRequest, Transport, secrets_of, shown
-from tenuto.client.options import Timeouts
+from tenuto.client.http import HttpReply, HttpRequest, Secret, Transport, secrets_of, shown, with_secrets
+from tenuto.client.losses import LossReporter
+from tenuto.client.options import OnLoss, Timeouts
 from tenuto.client.reply import Exchange
 from tenuto.client.watch import Watch
 from tenuto.core.target import Target, WireRequest
@@ -36,7 +37,8 @@ _LONGEST = 2000
 class Line:
     """Sends a client's requests."""
 
-    def __init__(self, door: Door, transport: Transport, now: Callable[[], float]) -> None:
+    def __init__(self, door: Door, transport: Transport, now: Callable[[], float], on_loss: OnLoss = "warn") -> None:
+        self.losses = LossReporter(on_loss)
         self._door = door
         self._transport = transport
         self.now = now
@@ -71,6 +73,7 @@ class Line:
     async def way_to(self, target: Target, headers: Mapping[str, str]) -> tuple[Target, Way]:
         """Find how to get to a target; the target comes back with the account that is asked. `headers` are the caller's."""
         way = await self._door.way(target, {name.lower() for name in headers})
+        way = msgspec.structs.replace(way, auth=with_secrets(way.auth), secret=Secret(way.secret))
         return msgspec.structs.replace(target, account=way.account, platform=way.platform), way
 
     async def open(self, target: Target, way: Way, wire: WireRequest, watch: Watch) -> Opened:
@@ -83,7 +86,7 @@ class Line:
             "accept-encoding": "identity",
             **({"content-type": "application/json"} if wire.body else {}),
             **way.auth,
-            **{name.lower(): value for name, value in wire.headers.items()},
+            **with_secrets({name.lower(): value for name, value in wire.headers.items()}),
         }
         request = HttpRequest(wire.method, way.url(wire.path), headers, wire.body, watch.waits.connect)
         secrets = secrets_of(headers)
@@ -127,6 +130,7 @@ class Opened:
         self._secrets = secrets
         self._reply = reply
         self._provider = target.provider.name
+        self._untapped = b""
         self.watch = watch
         headers = reply.headers
         if secrets and any(secret in value for secret in secrets for value in headers.values()):
@@ -153,6 +157,9 @@ class Opened:
         status, headers = self._reply.status, self.exchange.headers
         if 200 <= status < 300:
             return
+        if status < 200:
+            what = "upgrade" if status == 101 else "status"
+            raise LLMError(f"HTTP {status}: unexpected {what}", provider=self._provider, status=status)
         raw, more = await self._refusal()
         text = covered(raw, self._secrets)
         if 300 <= status < 400 and "location" in headers:
@@ -177,9 +184,19 @@ class Opened:
             return b"", False
 
     def tap(self, piece: bytes) -> None:
-        """Show what came, if someone wants to see it."""
-        if self._line.tapped:
-            log.debug("<- %s", covered(piece, self._secrets))
+        """Log what arrived, if asked for. An empty piece is the end.
+
+        As many bytes as the longest secret has are held back: the rest of a secret may be in the next piece.
+        """
+        if not self._line.tapped:
+            return
+        held = self.covered(self._untapped + piece)
+        cut = len(held) - (len(self._secrets[0].encode()) - 1 if self._secrets and piece else 0)
+        while 0 < cut < len(held) and held[cut] & 0xC0 == 0x80:  # not inside a character
+            cut -= 1
+        self._untapped = held[max(cut, 0) :]
+        if cut > 0:
+            log.debug("<- %s", held[:cut].decode("utf-8", "replace"))
 
     def covered(self, body: bytes) -> bytes:
         """Cover the keys that a body quotes."""
@@ -195,6 +212,7 @@ class Opened:
 
     def close(self) -> None:
         """Let the line go."""
+        self.tap(b"")
         self.watch.close()
         self._reply.close()
 

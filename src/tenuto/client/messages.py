@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, get_origin
 
 import msgspec
 
 from tenuto.core import jsonio
-from tenuto.core.blocks import ToolUse
-from tenuto.core.messages import AssistantMessage, Message, SystemMessage, ToolResult, ToolResults, UserMessage
+from tenuto.core.blocks import Text, ToolUse
+from tenuto.core.messages import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolResult,
+    ToolResults,
+    UserMessage,
+    check_parts,
+)
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, ToolDefinition
 from tenuto.core.transcript import Transcript
 from tenuto.errors import TranscriptError
@@ -19,9 +27,11 @@ if TYPE_CHECKING:
     from tenuto.client.parameters import ChatParameters, Tools
 
 __all__ = [
+    "PARAMETERS",
     "Said",
     "as_messages",
     "as_tools",
+    "check_newest",
     "checked_request",
     "open_calls",
     "request_of",
@@ -239,7 +249,8 @@ def _tool(document: Mapping[str, Any], place: str) -> ToolDefinition:
 
 # --- the request ------------------------------------------------------------------------------------------------------
 
-_PARAMETERS = ("system", *(name for name in ChatRequest.__struct_fields__ if name not in ("model", "messages")))
+_NO_PARAMETERS = ("model", "messages", "stream", "without")
+PARAMETERS = ("system", *(name for name in ChatRequest.__struct_fields__ if name not in _NO_PARAMETERS))
 _ELSEWHERE = {
     "max_completion_tokens": "max_tokens",
     "max_output_tokens": "max_tokens",
@@ -264,7 +275,7 @@ def request_of(model: str, messages: Said, parameters: Mapping[str, object] | Ch
         raise TypeError(f"model: expected provider/model, a string, got {type(model).__name__}")
     given = {name: value for name, value in parameters.items() if value is not None}
     for name in given:
-        if name not in _PARAMETERS:
+        if name not in PARAMETERS:
             raise TypeError(f"no parameter is called {name!r}{_near(name)}")
     system = given.pop("system", None)
     if system is not None and not isinstance(system, str):
@@ -272,6 +283,8 @@ def request_of(model: str, messages: Said, parameters: Mapping[str, object] | Ch
     said = with_system(as_messages(messages), system)
     if not said:
         raise TranscriptError("messages: there is nothing to ask")
+    if isinstance(said[-1], UserMessage):
+        check_parts(said[-1])
     values = {name: _value(name, value) for name, value in given.items()}
     whole = msgspec.structs.replace(messages, messages=said) if isinstance(messages, Transcript) else said
     return msgspec.structs.replace(ChatRequest(model=model, messages=whole), **values)
@@ -286,7 +299,9 @@ def request_of_dict(document: Mapping[str, Any]) -> ChatRequest:
     for name in ("model", "messages"):
         if given.get(name) is None:
             raise TypeError(f"a request has a {name}; this one has {', '.join(map(str, document)) or 'nothing'}")
-    return request_of(given.pop("model"), given.pop("messages"), given)
+    stream = bool(given.pop("stream", None))
+    request = request_of(given.pop("model"), given.pop("messages"), given)
+    return msgspec.structs.replace(request, stream=stream)
 
 
 def checked_request(
@@ -305,39 +320,69 @@ def checked_request(
     if isinstance(asked, str):
         if messages is None:
             raise TypeError("messages are missing: chat(model, messages)")
-        request = request_of(asked, messages, parameters)
+        _check_stream(parameters, stream=stream)
+        request = request_of(asked, messages, {name: given for name, given in parameters.items() if name != "stream"})
     else:
         if asked is None or (messages is not None and not isinstance(asked, ChatRequest | Mapping)):
             raise TypeError(f"the model is {_type(asked)}: expected a string, provider/model")
         if messages is not None or parameters:
             extra = ", ".join(parameters) or "messages"
             raise TypeError(f"a whole request was given: {extra} cannot stand beside it")
-        request = asked if isinstance(asked, ChatRequest) else _dictionary(asked)
+        request = asked if isinstance(asked, ChatRequest) else _dictionary(asked, stream=stream)
     open_calls(request.transcript)
+    check_newest(request.transcript)
     return msgspec.structs.replace(request, model=qualified(request.model), stream=stream)
+
+
+def check_newest(transcript: Sequence[Message]) -> None:
+    """Raise `TranscriptError` if the newest message is a user message without content."""
+    newest = transcript[-1] if transcript else None
+    if not isinstance(newest, UserMessage):
+        return
+    content = newest.content
+    if isinstance(content, str):
+        empty = not content.strip()
+    else:
+        empty = all(isinstance(part, Text) and not part.text.strip() for part in content)
+    if empty:
+        raise TranscriptError("the newest message is empty: give a text, an image or another content")
 
 
 def _type(value: object) -> str:
     return "None" if value is None else type(value).__name__
 
 
-def _dictionary(asked: object) -> ChatRequest:
+def _dictionary(asked: object, *, stream: bool) -> ChatRequest:
     if not isinstance(asked, Mapping):
         raise TypeError(f"expected a model, a ChatRequest or a dictionary, got {type(asked).__name__}")
+    _check_stream(asked, stream=stream)
     return request_of_dict(asked)
+
+
+def _check_stream(given: Mapping[str, Any], *, stream: bool) -> None:
+    """Raise `TypeError` if the field `stream` asks for something else than the method does."""
+    if given.get("stream") is not None and bool(given["stream"]) is not stream:
+        raise TypeError("stream=False: use chat()" if stream else "stream=True: use stream()")
 
 
 def _near(name: str) -> str:
     import difflib
 
-    near = _ELSEWHERE.get(name) or next(iter(difflib.get_close_matches(name, _PARAMETERS, 1)), "")
+    near = _ELSEWHERE.get(name) or next(iter(difflib.get_close_matches(name, PARAMETERS, 1)), "")
     remedy = "did you mean" if near else "what only one provider knows goes into extra_body; there are"
-    return f"; {remedy} {repr(near) + '?' if near else ', '.join(_PARAMETERS)}"
+    return f"; {remedy} {repr(near) + '?' if near else ', '.join(PARAMETERS)}"
 
 
 @cache
 def _types() -> dict[str, Any]:
     return {found.name: found.type for found in msgspec.structs.fields(ChatRequest)}
+
+
+def _words(name: str) -> tuple[str, ...]:
+    """Return the words that a parameter accepts, if it accepts nothing else."""
+    members = [one for one in get_args(_types()[name]) if one is not type(None)]
+    literal = members[0] if len(members) == 1 else _types()[name]
+    return get_args(literal) if get_origin(literal) is Literal else ()
 
 
 def _value(name: str, value: Any) -> Any:
@@ -353,6 +398,9 @@ def _value(name: str, value: Any) -> Any:
     try:
         fitting = msgspec.convert(value, _types()[name])
     except msgspec.ValidationError as exc:
+        words = _words(name)
+        if words:
+            raise ValueError(f"{name}: expected {', '.join(map(repr, words))}, got {value!r}") from None
         hint = "; it maps a provider's name to fields of its body" if name == "metadata" else ""
         raise ValueError(f"{name}: {exc}{hint}") from None
     return fitting if isinstance(value, Mapping) and name != "logit_bias" else value

@@ -22,7 +22,7 @@ from tenuto.core.events import Event, MessageDone
 from tenuto.core.messages import Usage
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
-from tenuto.errors import LLMError, MissingKey, TenutoError, TimedOut, UnknownProvider, UnsupportedModel
+from tenuto.errors import LLMError, LossError, MissingKey, TenutoError, TimedOut, UnknownProvider, UnsupportedModel
 
 __all__ = [
     "LogEntry",
@@ -173,16 +173,15 @@ def _named(error: Exception) -> str:
 
 # --- other models -----------------------------------------------------------------------------------------------------
 
-_PASSED_ON = (LLMError, MissingKey, UnknownProvider, UnsupportedModel)
+_PASSED_ON = (LLMError, LossError, MissingKey, UnknownProvider, UnsupportedModel)
 
 
-def fallback(models: Iterable[str], *, after_asked: bool = False) -> Middleware:
-    """Ask each of the models in turn until one answers; the last one's error is raised.
+def fallback(models: Iterable[str], *, asked_first: bool = True) -> Middleware:
+    """Try the model of the request, then each of these in order, until one answers; raise the last one's error.
 
-    They stand in for the model of the request; with `after_asked`, that one goes first. The next model is asked after
-    anything a provider said or failed to say, and where a key, a provider or a feature is missing; an error in the
-    request itself, or a limit, is raised at once. As with `retry`, a streamed call stays with the model whose reply the
-    reader has begun to see.
+    With `asked_first=False` the models replace the one of the request. The next model is tried after any error of a
+    provider or connection, and if a key, a provider or a feature is missing; an error in the request itself, or a limit,
+    is raised at once. As with `retry`, a streamed call stays with the model whose reply the reader has begun to see.
     """
     if isinstance(models, str):
         raise TypeError(f"fallback takes a list of models: fallback([{models!r}])")
@@ -190,12 +189,12 @@ def fallback(models: Iterable[str], *, after_asked: bool = False) -> Middleware:
     if not listed:
         raise ValueError("fallback needs at least one model")
 
-    return _Fallback(listed, after_asked=after_asked)
+    return _Fallback(listed, asked_first=asked_first)
 
 
 class _Fallback(msgspec.Struct, frozen=True):
     models: tuple[str, ...]
-    after_asked: bool
+    asked_first: bool
 
     def __call__(self, request: ChatRequest, next: Next) -> AsyncIterator[Event]:
         """Stand around a call."""
@@ -204,7 +203,7 @@ class _Fallback(msgspec.Struct, frozen=True):
     def listed(self, request: ChatRequest, next: Lists) -> AsyncIterator[list[Event]]:
         """The same where the events come in lists."""
         names = self.models
-        if self.after_asked:
+        if self.asked_first:
             names = (request.model, *(name for name in names if name != request.model))
         left = iter(names[1:])
         return tried(msgspec.structs.replace(request, model=names[0]), next, _following(left), asyncio.sleep)

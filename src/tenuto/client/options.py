@@ -1,10 +1,21 @@
-"""How long a client waits."""
+"""Options of a client that are values: how long it waits, and what it does about losses."""
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias, get_args
+
 import msgspec
 
-__all__ = ["Timeouts"]
+__all__ = ["OnLoss", "Timeouts", "checked_on_loss"]
+
+OnLoss: TypeAlias = Literal["warn", "raise", "keep"]
+
+
+def checked_on_loss(on_loss: OnLoss) -> OnLoss:
+    """Return the option; raise `ValueError` for another word."""
+    if on_loss not in get_args(OnLoss):
+        raise ValueError(f"on_loss: expected {', '.join(map(repr, get_args(OnLoss)))}, got {on_loss!r}")
+    return on_loss
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):

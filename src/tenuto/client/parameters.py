@@ -9,15 +9,14 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict
 
 from tenuto.client.http import Transport
-from tenuto.client.options import Timeouts
+from tenuto.client.options import OnLoss, Timeouts
 from tenuto.client.pipeline import Middleware
-from tenuto.core.request import Effort, ResponseFormat, ServerTool, Thinking, ToolChoice, ToolDefinition
+from tenuto.core.request import CacheTime, Effort, ResponseFormat, ServerTool, Thinking, ToolChoice, ToolDefinition
 from tenuto.core.target import Dialect, Provider
 
 __all__ = [
     "ChatParameters",
     "ClientOptions",
-    "Defined",
     "Dispatcher",
     "Key",
     "ModelParameters",
@@ -40,14 +39,6 @@ class ProviderConfig(TypedDict, total=False):
     headers: dict[str, str]
 
 
-class Defined(Protocol):
-    """Anything that can be offered as a tool."""
-
-    @property
-    def definition(self) -> ToolDefinition | ServerTool:
-        """What the model is told of it."""
-
-
 class Dispatcher(Protocol):
     """Anything that holds several tools."""
 
@@ -55,8 +46,10 @@ class Dispatcher(Protocol):
         """What the model is told of them."""
 
 
-Tools: TypeAlias = "Iterable[ToolDefinition | ServerTool | Defined | Mapping[str, Any]] | Dispatcher"
-"""Tools as they may be given: definitions, `@tool` functions, plain dictionaries in the OpenAI shape, a dispatcher."""
+Tools: TypeAlias = "Iterable[object] | Dispatcher"
+"""Definitions, `@tool` functions, plain dictionaries in the OpenAI shape, or a dispatcher. They are checked at run time: type
+checkers infer `list[object]` for a list of functions with different parameters.
+"""
 
 
 class ModelParameters(TypedDict, total=False):
@@ -83,7 +76,7 @@ class ModelParameters(TypedDict, total=False):
     service_tier: str | None
     modalities: Iterable[str] | None
     audio: dict[str, Any] | None
-    cache: str | None
+    cache: CacheTime | None
     container: str | None
     metadata: dict[str, dict[str, Any]]
     extra_body: dict[str, Any]
@@ -110,7 +103,9 @@ class ClientOptions(TypedDict, total=False):
 
     `keys` by provider. `providers` are rows of one's own, or settings by name. `middleware` stands around every call,
     the first outermost; without it there is `retry(2)`, and `[]` means none. `default_provider` is asked for a model
-    without a provider. `timeout` is a total in seconds, or `Timeouts`. `transport` replaces the network.
+    without a provider. `timeout` is a total in seconds, or `Timeouts`. `transport` replaces the network. `on_loss` says what
+    happens if a request cannot carry everything: one WARNING per request (`warn`, the default), a `LossError` before
+    anything is sent (`raise`), or nothing besides `reply.losses` (`keep`).
     """
 
     keys: Mapping[str, Key]
@@ -119,4 +114,5 @@ class ClientOptions(TypedDict, total=False):
     default_provider: str | None
     timeout: float | Timeouts
     transport: Transport | None
+    on_loss: OnLoss
     now: Callable[[], float]

@@ -172,7 +172,7 @@ class RateLimit:
             self._call_first()
 
     def _charge(self, meter: Meter) -> None:
-        used = sum(part.usage.total or 0 for part in meter.take() if part.usage is not None)
+        used = sum(part.usage.total_tokens or 0 for part in meter.take() if part.usage is not None)
         if self._tokens is not None and used:
             with self._lock:
                 self._tokens.take(used)

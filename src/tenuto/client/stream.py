@@ -16,7 +16,7 @@ from tenuto.core.events import ContentDelta, Event, MessageDone, TextDelta
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
 from tenuto.core.transcript import Transcript
-from tenuto.errors import LLMError, TenutoError
+from tenuto.errors import ClosedError, LLMError, TenutoError
 
 if TYPE_CHECKING:
     from tenuto.client.exchange import Question
@@ -85,6 +85,9 @@ class Call:
         except asyncio.CancelledError:
             if not self._stopped():
                 raise
+        except LLMError as exc:
+            self._add_transcript(exc)
+            raise
         finally:
             await self._close(stream)
         self._conclude()
@@ -103,6 +106,9 @@ class Call:
         except asyncio.CancelledError:
             if not self._stopped():
                 raise
+        except LLMError as exc:
+            self._add_transcript(exc)
+            raise
         finally:
             self._drains = False
             await self._close(stream)
@@ -139,9 +145,14 @@ class Call:
         if self.response is not None:
             return
         if isinstance(self._ended, LLMError):
+            self._add_transcript(self._ended)
             raise self._ended
         if self._ended is None:
             raise TenutoError("the middleware ended without a reply: it must pass on the last event, MessageDone")
+
+    def _add_transcript(self, error: LLMError) -> None:
+        if error.partial is not None and error.transcript is None:
+            error.transcript = Transcript((*self._request.transcript, error.partial.message))
 
     def ring(self, _now: float) -> None:
         """The whole time is over: it also bounds what middleware waits for, its pauses and its queues."""
@@ -194,7 +205,7 @@ class AsyncStream:
         self._start = start
         self._call: Call | None = None
         self._events: AsyncGenerator[Event, None] | None = None
-        self._closed = False
+        self._closed = self._cut_short = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -206,7 +217,7 @@ class AsyncStream:
 
     def __aiter__(self) -> AsyncIterator[Event]:
         if self._closed:
-            raise TenutoError("the stream is closed")
+            raise ClosedError("the stream is closed")
         if self._events is None:
             self._call = self._start()
             self._events = self._call.events()
@@ -226,16 +237,16 @@ class AsyncStream:
 
     @property
     def reply(self) -> Reply:
-        """The whole reply. It is there once the events have ended; before that, `TenutoError`."""
-        if self._call is None or self._call.response is None:
-            ended = self._call is not None and self._call.over
-            why = (
-                "gave no reply: it broke off or was closed"
-                if ended
-                else "has not ended: read on, drain() or cancel() it"
-            )
-            raise TenutoError(f"the stream {why}")
-        return self._call.reply()
+        """The reply, once the events have ended; what arrived of it, if the stream was cancelled or closed.
+
+        Raise `TenutoError` before the end, and if the stream failed: then the error has `partial` and `transcript`.
+        """
+        call = self._call
+        if call is not None and (call.response is not None or self._cut_short):
+            return call.reply()
+        if call is not None and call.over:
+            raise TenutoError("no reply: the stream failed, and its error has what arrived")
+        raise TenutoError("the stream has not ended: read on, drain() or cancel() it")
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -258,6 +269,7 @@ class AsyncStream:
         again, self._closed = self._closed, True
         if again or self._call is None or self._events is None:
             return
+        self._cut_short = not self._call.over
         if self._call.waiting:
             self._call.stop(TenutoError("the stream was closed"))
             self._call.question.close()

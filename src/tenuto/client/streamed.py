@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 from tenuto.client.bridge import LAST_WORDS, POLL, Bridge, Running, waited
 from tenuto.client.stream import AsyncStream
 from tenuto.core.events import ContentDelta, Event, TextDelta
-from tenuto.errors import TenutoError
+from tenuto.errors import ClosedError, TenutoError
 
 if TYPE_CHECKING:
     from tenuto.client.reply import Reply
@@ -141,7 +141,10 @@ class Streamed(Generic[E]):
 
     @property
     def reply(self) -> Reply:
-        """The whole reply. It is there once the events have ended; before that, `TenutoError`."""
+        """The reply, once the events have ended; what arrived of it, if the stream was cancelled or closed.
+
+        Raise `TenutoError` before the end, and if the stream failed.
+        """
         return self._stream.reply
 
     def close(self) -> None:
@@ -183,11 +186,11 @@ class Streamed(Generic[E]):
         with self._lock:
             if self._running is None:
                 if self._closed:
-                    raise TenutoError("the stream is closed")
+                    raise ClosedError("the stream is closed")
                 self._running = running = self._bridge.start(self._pump.run())
                 queue = self._pump.queue
                 running.future.add_done_callback(lambda _: queue.put([]))
-                weakref.finalize(self, running.cancel).atexit = False
+                weakref.finalize(self, _abandon, running, self._bridge).atexit = False
             return self._running
 
     def _own(self) -> None:
@@ -206,6 +209,13 @@ class Streamed(Generic[E]):
         if self._running is not None:
             self._running.cancel()
         return result
+
+
+def _abandon(running: Running[None], bridge: Bridge) -> None:
+    """End a stream that was dropped without `close`, and wait for its end unless this is the loop's own thread."""
+    running.cancel()
+    if not bridge.is_own_thread():
+        wait((running.future,), LAST_WORDS)
 
 
 class Stream(Streamed[Event]):

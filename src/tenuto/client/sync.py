@@ -97,7 +97,9 @@ class Client:
         return self._bridge.run(self._async.chat_structured(model, messages, kind, **parameters))
 
     @overload
-    def embed(self, request: EmbedRequest, /, *, timeout: float | Timeouts | None = ...) -> EmbedResponse: ...
+    def embed(
+        self, request: EmbedRequest | Mapping[str, Any], /, *, timeout: float | Timeouts | None = ...
+    ) -> EmbedResponse: ...
     @overload
     def embed(
         self,

@@ -7,23 +7,18 @@ cookies, no passwords from files, no compressed bodies.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import io
 import os
 import socket
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
-from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any
 
 import aiohttp
-from aiohttp import http_writer
 from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.client_proto import ResponseHandler
-from aiohttp.connector import Connection
 from aiohttp.helpers import is_ip_address
-from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.resolver import ThreadedResolver
 from yarl import URL
 
@@ -64,19 +59,6 @@ _WHOLE = 1 << 20
 """A body with more bytes than this is handed to aiohttp as a file, to be sent piece by piece: it warns of others."""
 
 
-_AT_ONCE = 48 * 1024
-"""A body of so many bytes goes out in one write with its head: a transport takes 64 KiB before it asks to wait."""
-_HEADS = 64
-_SERIALIZER = "_serialize_headers"
-_LENGTH = b"\r\nContent-Length: "
-_STAND_IN = b" "
-"""The body for which a head is written: nobody's words are kept with it."""
-_LONG_WAY = frozenset({"connection", "content-length", "expect", "transfer-encoding"})
-"""What a caller can write into the head that aiohttp looks at when it sends: it makes the body another one, or lets it
-wait, or ends the line.
-"""
-
-
 def _payload(body: bytes) -> bytes | io.BytesIO | None:
     return io.BytesIO(body) if len(body) > _WHOLE else body or None
 
@@ -93,7 +75,6 @@ class AiohttpTransport:
         self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._proxies: dict[str, str | None] = {}
-        self._heads: dict[str, tuple[dict[str, str], _Head | None]] = {}
 
     async def send(self, request: HttpRequest) -> _Reply:
         """Send a request and wait for the head of the answer."""
@@ -103,9 +84,6 @@ class AiohttpTransport:
         if self._guard is not None:
             _check_literal(request.url, self._guard)
         try:
-            head = self._head(request, session)
-            if head is not None:
-                return await _posted(head, request)
             response = await session.request(
                 request.method,
                 request.url,
@@ -120,13 +98,12 @@ class AiohttpTransport:
             # aiohttp's error for an answer that is no HTTP shows the request's headers, and so the key
             error.__cause__ = None if isinstance(exc, aiohttp.ClientResponseError) else exc
         else:
-            return _Reply(response.content, response.status, response.headers, response.connection, response.close)
+            return _Reply(response)
         raise error
 
     async def close(self) -> None:
         """Close every line. The transport may be used again afterwards."""
         session, self._session = self._session, None
-        self._heads.clear()
         if session is not None:
             await session.close()
 
@@ -154,19 +131,6 @@ class AiohttpTransport:
         """Let the lines be, in a process that was forked off: they are the parent's, and so is what wakes its loop."""
         _LEFT.append(self._session)
         self._session = None
-        self._heads.clear()
-
-    def _head(self, request: HttpRequest, session: aiohttp.ClientSession) -> _Head | None:
-        """Return the head of a request that can go the short way (`_posted`)."""
-        if request.method != "POST" or not 0 < len(request.body) <= _AT_ONCE:
-            return None
-        headers, head = self._heads.get(request.url, (None, None))
-        if headers != request.headers:  # the key is one of them: a new one is another head
-            if len(self._heads) >= _HEADS:
-                self._heads.clear()
-            head = None if self._proxy(request.url) else _written(request, session)
-            self._heads[request.url] = dict(request.headers), head
-        return head
 
     def _proxy(self, url: str) -> str | None:
         if self._guard is not None:
@@ -177,99 +141,13 @@ class AiohttpTransport:
         return self._proxies[origin]
 
 
-class _Head(NamedTuple):
-    """The head of a POST as aiohttp writes it, before and behind the length of the body; and where it goes."""
-
-    before: bytes
-    behind: bytes
-    to: aiohttp.ClientRequest
-    connector: aiohttp.BaseConnector
-
-
-def _written(request: HttpRequest, session: aiohttp.ClientSession) -> _Head | None:
-    """Let aiohttp write the head of a request; None for one that has to go the long way.
-
-    What aiohttp refuses, it refuses there as well, and says why.
-    """
-    if not _has_short_way() or session.connector is None or any(name.lower() in _LONG_WAY for name in request.headers):
-        return None
-    try:
-        url = URL(request.url)
-        if url.scheme not in ("http", "https") or url.raw_user is not None or url.raw_password is not None:
-            return None
-        to = aiohttp.ClientRequest(
-            "POST",
-            url,
-            headers=request.headers,
-            skip_auto_headers=_NO_AUTO,
-            data=_STAND_IN,
-            loop=asyncio.get_running_loop(),
-            session=session,
-        )
-        line = f"POST {to.url.raw_path_qs} HTTP/1.1"
-        head: bytes = getattr(http_writer, _SERIALIZER)(line, to.headers)
-    except (aiohttp.ClientError, ValueError, TypeError, AttributeError):
-        return None
-    before, found, behind = head.partition(b"%b%d\r\n" % (_LENGTH, len(_STAND_IN)))
-    return _Head(before + _LENGTH, b"\r\n" + behind, to, session.connector) if found else None
-
-
-@cache
-def _has_short_way() -> bool:
-    """Whether this aiohttp has the parts of `_posted`, in the form in which they are used."""
-    try:
-        inspect.signature(aiohttp.TCPConnector.connect).bind(None, None, traces=[], timeout=None)
-        inspect.signature(ResponseHandler.set_response_params).bind(None, read_until_eof=True, auto_decompress=False)
-    except (TypeError, ValueError, AttributeError):
-        return False
-    parts = (ResponseHandler, ("read",)), (Connection, ("protocol", "release", "close"))
-    return all(hasattr(kind, name) for kind, names in parts for name in names)
-
-
-async def _posted(head: _Head, request: HttpRequest) -> _Reply:
-    """Send a request over aiohttp's lines, and let its protocol read the answer, without its session between.
-
-    The session makes the same head anew for each request, starts a task to write the body, and looks for cookies,
-    redirects and traces: 430,000 instructions a request, of which 270,000 are saved here (docs/decisions/0011).
-    """
-    try:
-        connection = await head.connector.connect(head.to, traces=[], timeout=_connecting(request.connect_timeout))
-    except TimeoutError as exc:
-        raise aiohttp.ConnectionTimeoutError("the line was not opened in time") from exc
-    try:
-        protocol = connection.protocol
-        if protocol is None or protocol.transport is None or protocol.transport.is_closing():
-            raise aiohttp.ClientConnectionError("it was closed before the request was sent")
-        protocol.set_response_params(read_until_eof=True, auto_decompress=False)
-        protocol.transport.write(b"%b%d%b%b" % (head.before, len(request.body), head.behind, request.body))
-        message, content = await protocol.read()
-        while 100 <= message.code < 200 and message.code != 101:  # more is to come
-            message, content = await protocol.read()
-    except HttpProcessingError as exc:
-        connection.close()
-        info = head.to.request_info
-        raise aiohttp.ClientResponseError(info, (), status=exc.code, message=exc.message, headers=exc.headers) from exc
-    except BaseException:
-        connection.close()
-        raise
-    content.on_eof(connection.release)
-    held = connection if connection.protocol is not None else None
-    return _Reply(content, message.code, message.headers, held, connection.close)
-
-
 class _Reply:
-    """An answer of aiohttp's. `connection` is None if the line was let go already: the answer came whole."""
+    """A response of aiohttp's. It has no connection if the whole body arrived with the head."""
 
-    def __init__(
-        self,
-        content: aiohttp.StreamReader,
-        status: int,
-        headers: Mapping[str, str],
-        connection: Connection | None,
-        cut: Callable[[], None],
-    ) -> None:
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        content, connection = response.content, response.connection
         self._content = content
-        self._cut = cut if connection is not None else None
+        self._cut: Callable[[], None] | None = response.close if connection is not None else None
         self._loop = asyncio.get_running_loop()
         # aiohttp does not tell whoever reads a body of every way in which its line can end
         protocol = connection.protocol if connection is not None else None
@@ -281,8 +159,8 @@ class _Reply:
             self._line.add_done_callback(self._lost)
         self._pieces = _pieces(content)
         self._error: ConnectionFailed | None = None
-        self.status = status
-        self.headers: Mapping[str, str] = {name.lower(): value for name, value in headers.items()}
+        self.status = response.status
+        self.headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
 
     async def read(self) -> bytes:
         if self._error is not None:

@@ -29,11 +29,33 @@ class EmbedRequest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     extra_headers: dict[str, str] = {}
 
     @classmethod
-    def of(cls, model: str, input: str | Iterable[str], dimensions: int | None = None) -> Self:
-        """Make a request of whatever texts come in. Raise `TypeError` for a model or a text that is none."""
+    def of(
+        cls, model: str | Mapping[str, Any], input: str | Iterable[str] | None = None, dimensions: int | None = None
+    ) -> Self:
+        """Make a request of a model and texts, or of one dictionary with the fields of a request.
+
+        Raise `TypeError` for a model, a text or a dictionary that is none, and for an unknown field.
+        """
+        if isinstance(model, Mapping):
+            if input is not None or dimensions is not None:
+                raise TypeError("a whole request was given: input and dimensions go into the dictionary")
+            return cls._of_dict(model)
         if not isinstance(model, str):
             raise TypeError(f"the model is {_named(model)}: expected a string, provider/model")
         return cls(model=model, input=input if isinstance(input, str) else _texts(input), dimensions=dimensions)
+
+    @classmethod
+    def _of_dict(cls, document: Mapping[str, Any]) -> Self:
+        unknown = [name for name in document if name not in cls.__struct_fields__]
+        if unknown:
+            raise TypeError(f"no field is called {unknown[0]!r}: provider-specific fields go into extra_body")
+        given = {name: value for name, value in document.items() if value is not None}
+        request = cls.of(given.pop("model", None), given.pop("input", None))
+        try:
+            options = msgspec.convert({"model": "", "input": "", **given}, cls)
+        except msgspec.ValidationError as exc:
+            raise TypeError(f"request: {exc}") from None
+        return msgspec.structs.replace(options, model=request.model, input=request.input)
 
     @property
     def texts(self) -> tuple[str, ...]:

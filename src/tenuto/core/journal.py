@@ -79,6 +79,8 @@ class Configured(_Act, frozen=True, tag="configured"):
     tools: str = ""
     agent: str = ""
     continuity: str = ""
+    roots: dict[str, str] = msgspec.field(default_factory=dict)
+    """The working directories of tools, absolute, by the name of the tool."""
 
 
 class Said(_Act, frozen=True, tag="said"):
@@ -310,7 +312,6 @@ def _calls_in(reply: AssistantMessage) -> int:
 
 
 _SPOKEN = (Said, Steered)
-_FOUND_BY = (Configured, Stopped)
 
 
 class Fold:
@@ -467,10 +468,6 @@ class SessionMeta(msgspec.Struct, frozen=True, omit_defaults=True):
         else:
             changed |= self._changed_by(act)
         return msgspec.structs.replace(self, **changed)
-
-    def is_moved_by(self, act: Act | Strange) -> bool:
-        """Tell whether one more entry may change by what a session is found: its status, or its agent."""
-        return self.status != "open" or isinstance(act, _FOUND_BY)
 
     def _changed_by(self, act: Act | Strange) -> dict[str, object]:
         """Return what an act changes that is no message."""

@@ -65,5 +65,5 @@ def _ended(event: MessageDone) -> Iterator[dict[str, Any]]:
     usage = event.response.usage
     if usage is not None:
         counts = {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
-        yield {"type": "usage", "usage": {**counts, "total_tokens": usage.total}}
+        yield {"type": "usage", "usage": {**counts, "total_tokens": usage.total_tokens}}
     yield {"type": "done"}

@@ -6,6 +6,7 @@ reply cost is billing, and stands on the response.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -190,17 +191,42 @@ def _view(block: ToolUse) -> ToolCallView:
 
 
 def user(*parts: str | Content) -> UserMessage:
-    """Make a user's message of strings and things to look at."""
+    """Make a user message of strings, images, audio and documents.
+
+    Raise `TypeError` for a part of another type, and `ValueError` for data that is not base64.
+    """
     if len(parts) == 1 and isinstance(parts[0], str):
         return UserMessage(parts[0])
-    return UserMessage(tuple(Text(part) if isinstance(part, str) else part for part in parts))
+    message = UserMessage(tuple(Text(part) if isinstance(part, str) else part for part in parts))
+    check_parts(message)
+    return message
 
 
-class Usage(Value, frozen=True):
-    """What one reply used, in tokens. The buckets do not overlap, and None means that nobody said.
+_BASE64 = re.compile(r"[A-Za-z0-9+/_\s-]*={0,2}\s*")
+_LOOKED_AT = 256
+
+
+def check_parts(message: UserMessage) -> None:
+    """Raise `TypeError` for a part that cannot be sent, and `ValueError` for data that does not begin as base64."""
+    for part in () if isinstance(message.content, str) else message.content:
+        if not isinstance(part, Content):
+            known = "Image.from_bytes, Audio.from_bytes or Document.from_bytes"
+            hint = f"use {known}" if isinstance(part, bytes | bytearray) else "use a string, Image, Audio or Document"
+            raise TypeError(f"a user message cannot hold {type(part).__name__}: {hint}")
+        data = part.data if isinstance(part, Image | Audio | Document) else ""
+        kind = type(part).__name__
+        if not isinstance(data, str):
+            raise TypeError(f"{kind}(data=) is {type(data).__name__}: use {kind}.from_bytes")
+        if not _BASE64.fullmatch(data[:_LOOKED_AT]):
+            raise ValueError(f"{kind}(data={data[:40]!r}) is not base64: use {kind}.from_path, from_bytes or from_url")
+
+
+class Usage(Value, frozen=True, rename={"reported_total": "total_tokens"}):
+    """The tokens that one reply used. The buckets do not overlap; None means that the provider did not report it.
 
     `input_tokens` were neither read from nor written to a cache; `output_tokens` exclude `reasoning_tokens` where those
-    are known. `total_tokens` is the provider's own sum, if it gave one. The other fields are shares of the buckets.
+    are known. `reported_total` is the provider's own sum, if it gave one: use `total_tokens`. The other fields are shares
+    of the buckets.
     """
 
     input_tokens: int | None = None
@@ -208,7 +234,7 @@ class Usage(Value, frozen=True):
     cache_write_tokens: int | None = None
     output_tokens: int | None = None
     reasoning_tokens: int | None = None
-    total_tokens: int | None = None
+    reported_total: int | None = None
     audio_input_tokens: int | None = None
     audio_output_tokens: int | None = None
     input_by_modality: dict[str, int] | None = None
@@ -225,26 +251,27 @@ class Usage(Value, frozen=True):
         return _sum(self.output_tokens, self.reasoning_tokens)
 
     @property
-    def total(self) -> int | None:
-        """The provider's own total where it gave one, else the sum of the buckets."""
-        return self.total_tokens if self.total_tokens is not None else _sum(self.prompt_tokens, self.completion_tokens)
+    def total_tokens(self) -> int | None:
+        """The sum of the buckets, or the provider's own sum if that is larger; None if neither is known."""
+        totals = (self.reported_total, _sum(self.prompt_tokens, self.completion_tokens))
+        return max((total for total in totals if total is not None), default=None)
 
     def __hash__(self) -> int:
-        return hash((self.input_tokens, self.output_tokens, self.total_tokens))
+        return hash((self.input_tokens, self.output_tokens, self.reported_total))
 
     def __add__(self, other: Usage) -> Usage:
         """Add bucket by bucket. None stays None only where both sides do not know.
 
         Where one side has a total of its own, the sum has one, so that it never falls short of its parts.
         """
-        own = self.total_tokens is not None or other.total_tokens is not None
+        own = self.reported_total is not None or other.reported_total is not None
         return Usage(
             _plus(self.input_tokens, other.input_tokens),
             _plus(self.cache_read_tokens, other.cache_read_tokens),
             _plus(self.cache_write_tokens, other.cache_write_tokens),
             _plus(self.output_tokens, other.output_tokens),
             _plus(self.reasoning_tokens, other.reasoning_tokens),
-            _plus(self.total, other.total) if own else None,
+            _plus(self.total_tokens, other.total_tokens) if own else None,
             _plus(self.audio_input_tokens, other.audio_input_tokens),
             _plus(self.audio_output_tokens, other.audio_output_tokens),
             _sums(self.input_by_modality, other.input_by_modality),

@@ -10,6 +10,7 @@ from tenuto.core.messages import Message
 from tenuto.core.transcript import Transcript
 
 __all__ = [
+    "CacheTime",
     "ChatRequest",
     "Effort",
     "JsonSchema",
@@ -23,6 +24,10 @@ __all__ = [
 
 Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 """How hard to think. What a model does not know is mapped to its nearest value, with a `Loss`."""
+
+
+CacheTime: TypeAlias = Literal["auto", "5m", "1h", "off"]
+"""How long a provider keeps the prompt in its cache; `auto` is the provider's default."""
 
 
 class ToolDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -119,7 +124,7 @@ class ChatRequest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     service_tier: str | None = None
     modalities: tuple[str, ...] | None = None
     audio: dict[str, Any] | None = None
-    cache: str | None = None
+    cache: CacheTime | None = None
     container: str | None = None
     store: bool | None = None
     stream: bool = False

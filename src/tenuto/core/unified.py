@@ -148,7 +148,7 @@ _DETAILS = {
     "input_by_modality": "promptTokensByModality",
     "output_by_modality": "completionTokensByModality",
 }
-_BUCKETS = {"input_tokens": "inputTokens", "output_tokens": "outputTokens", "total_tokens": "totalTokens"}
+_BUCKETS = {"input_tokens": "inputTokens", "output_tokens": "outputTokens", "reported_total": "totalTokens"}
 _USAGE = {"promptTokens", "completionTokens", "totalTokens", "details", "buckets", "unread"}
 
 
@@ -156,7 +156,7 @@ def _usage_document(usage: Usage) -> Doc:
     document: Doc = {
         "promptTokens": usage.prompt_tokens,
         "completionTokens": usage.completion_tokens,
-        "totalTokens": usage.total,
+        "totalTokens": usage.total_tokens,
     }
     details = {key: held for name, key in _DETAILS.items() if (held := getattr(usage, name)) is not None}
     _put(document, details=details, unread=usage.unread)
@@ -177,9 +177,10 @@ def _usage(document: Mapping[str, Any]) -> Usage:
         buckets = {
             "input_tokens": _without(document.get("promptTokens"), cached),
             "output_tokens": _without(document.get("completionTokens"), held.get("reasoning_tokens") or 0),
-            "total_tokens": document.get("totalTokens"),
+            "reported_total": document.get("totalTokens"),
         }
-    usage = msgspec.convert({**held, **buckets}, Usage)
+    total = buckets.pop("reported_total")
+    usage = msgspec.convert({**held, **buckets, "total_tokens": total}, Usage)
     return msgspec.structs.replace(usage, unread=_strange_usage(document, details))
 
 

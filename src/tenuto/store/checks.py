@@ -1,15 +1,22 @@
-"""What can be wrong with a session's entries, found by reading them: pure, and the same for every store."""
+"""What is the same for every store: problems in the entries of a session, and the summary of a new fork."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import msgspec
+
 from tenuto.core import stored
-from tenuto.core.journal import Entry, Replied, Returned, Said, Steered, digest_of, kind_of
+from tenuto.core.journal import Entry, Replied, Returned, Said, SessionMeta, Steered, digest_of, kind_of
 from tenuto.core.jsonio import JsonError
 from tenuto.store.protocol import Fault
 
-__all__ = ["faults_in"]
+__all__ = ["faults_in", "forked_meta"]
+
+
+def forked_meta(meta: SessionMeta, id: str, now: int) -> SessionMeta:
+    """Return the summary of a new fork, from the summary of its shared entries. It has times of its own."""
+    return msgspec.structs.replace(meta, id=id, created_at=now, updated_at=now, status="new")
 
 
 def faults_in(session: str, head: int, entries: Iterable[Entry]) -> list[Fault]:

@@ -36,14 +36,8 @@ class Driver(Protocol):
     whatever comes between `begin` and `commit`, where there is a line that can break.
     """
 
-    single: bool
-    """Whether nothing but one `add` may come before `commit`."""
-
     def begin(self, *, write: bool) -> None:
         """Begin a transaction. One that writes waits for its turn; one that reads sees one state of things."""
-
-    def begin_one(self) -> None:
-        """Begin a transaction that writes, and may be one `add`: where that costs less, it is all it can be (`single`)."""
 
     def commit(self) -> None:
         """End it. What was written is durable when this returns."""
@@ -63,15 +57,8 @@ class Driver(Protocol):
     def change(self, sql: str, args: Sequence[Arg] = ()) -> int:
         """Change something; return how many rows that touched."""
 
-    def add(self, args: Sequence[Arg]) -> bool:
-        """Insert an entry, if its session is what the caller takes it for; tell whether that was so. The arguments are
-        the entry's place, session, id, at, fence, version, kind, digest, body and seq, and of the session: its number, id,
-        fence and owner, a place behind all of its entries, and that of the last; and of the id: the session's number
-        again, and the id.
-        """
-
-    def insert(self, sql: str, rows: Iterable[Sequence[Arg]]) -> None:
-        """Insert several rows by one statement."""
+    def insert(self, sql: str, rows: Iterable[Sequence[Arg]]) -> int:
+        """Insert several rows by one statement; return how many were inserted."""
 
     def clock(self) -> int:
         """Return the store's own time, in milliseconds since 1970: the server's, where there is one."""
@@ -91,8 +78,8 @@ class Driver(Protocol):
     def backup(self, to: str) -> None:
         """Write a consistent copy to a file that does not exist yet."""
 
-    def settle(self) -> None:
-        """Do what is due from time to time, outside of any transaction: a checkpoint."""
+    def checkpoint(self) -> None:
+        """Copy the log into the database if it is long; called outside of a transaction."""
 
     def close(self) -> None:
         """Close it. Never raises."""
@@ -105,10 +92,10 @@ class Engine(Protocol):
     """What it is, with its version: `SQLite 3.40.1`."""
 
     def open(self, *, write: bool) -> Driver:
-        """Open a connection; the first brings an older schema up to date.
+        """Open a connection; the first creates the tables of an empty database.
 
-        Raise `StoreError` for a database that is newer, foreign or cannot be opened, `StoreCorrupt` for a damaged one;
-        and never change any of those.
+        Raise `StoreError` for a database of another version, of another program, or one that cannot be opened,
+        `StoreCorrupt` for a damaged one; and never change any of those.
         """
 
     def hold(self, session: str) -> Held | None:

@@ -12,24 +12,28 @@ from typing import Any
 
 import msgspec
 
-from tenuto.core import stored
-from tenuto.core.journal import Draft, Entry, Strange, digest_of
+from tenuto.core import jsonio, stored
+from tenuto.core.journal import Act, Draft, Entry, SessionMeta, Strange, digest_of
 from tenuto.core.jsonio import JsonError
 from tenuto.errors import SessionNotFound, StoreCorrupt, StoreError
 from tenuto.store.driver import Arg, Driver
-from tenuto.store.leases import Holding, Leases, lost
+from tenuto.store.leases import Leases, lost, meta_of
 from tenuto.store.protocol import BLOB, ID, Lease
-from tenuto.store.schema import ENTRY, place_of, seq_of
-from tenuto.store.shelf import Row
-from tenuto.store.summaries import TAIL, act_of, clean, row_of, summary, tell
+from tenuto.store.schema import place_of
+from tenuto.store.shelf import Row, row_of
 
-__all__ = ["append", "damaged", "found", "read", "rows_of"]
+__all__ = ["append", "clean", "columns_of", "damaged", "found", "read", "rows_of"]
 
+_HEAD = """
+UPDATE sessions SET head = ?, until = ?, created_at = ?, updated_at = ?, status = ?, agent = ?, meta = ?
+WHERE id = ? AND owner = ? AND fence = ? AND head = ?
+"""
 _ENTRY = """
-INSERT INTO {into} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-""".replace("{into}", ENTRY)
+INSERT INTO entries (rowid_key, session, seq, id, at, fence, version, kind, digest, body)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session, id) DO NOTHING
+"""
 _BLOB = "INSERT INTO blobs (digest, size, data) VALUES (?, ?, ?) ON CONFLICT (digest) DO NOTHING"
-_SENT = "SELECT id, digest FROM entries WHERE place > ? AND place <= ? ORDER BY place"
+_SENT = "SELECT id, digest FROM entries WHERE rowid_key > ? AND rowid_key <= ? ORDER BY rowid_key"
 _CHAIN = """
 WITH RECURSIVE chain (n, id, parent, forked_at, depth) AS (
     SELECT n, id, parent, forked_at, 0 FROM sessions WHERE id = ?
@@ -40,7 +44,8 @@ WITH RECURSIVE chain (n, id, parent, forked_at, depth) AS (
 SELECT n, forked_at FROM chain ORDER BY depth
 """
 _READ = """
-SELECT seq, id, at, fence, kind, body, digest, version FROM entries WHERE place > ? AND place <= ? ORDER BY place
+SELECT seq, id, at, fence, kind, body, digest, version FROM entries
+WHERE rowid_key > ? AND rowid_key <= ? ORDER BY rowid_key
 """
 _FETCH = "SELECT data FROM blobs WHERE digest = ?"
 _KEPT_APART = 5
@@ -50,108 +55,71 @@ _DIGEST = 6
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def append(driver: Driver, leases: Leases, lease: Lease, drafts: Sequence[Draft]) -> Lease | None:
-    """Add entries behind the head, in the transaction that is open. Whether head, fence and owner are what the lease says is
-    the database's to judge. The session's row is left alone as long as it may be (`summaries`). None: the transaction may
-    be one statement only, and that does not do.
+def append(driver: Driver, leases: Leases, lease: Lease, drafts: Sequence[Draft]) -> Lease:
+    """Add entries after the head and write the session row, in the transaction that is open.
+
+    The database checks head, fence and owner. Raise `LeaseLost` for a lease that this process does not hold.
     """
     holding = leases.held.get(lease.owner)
-    if holding is None or holding.head != lease.head or holding.fence != lease.fence:
-        return None if driver.single else _told(driver, leases, lease, drafts, None)
-    rows = _beside(driver, leases, lease, holding, drafts)
-    # What can be made before the disk is waited for is: afterwards, this thread has slept, and all it does costs more.
-    head = lease.head + len(drafts)
-    after = msgspec.structs.replace(lease, head=head, until=holding.until)
-    if rows is None or not driver.add(rows[0]):
-        return None if driver.single else _told(driver, leases, lease, drafts, holding)
-    for row in rows[1:]:
-        if not driver.add(row):
-            raise _doubled(lease.session)
-    for draft in drafts:
-        holding.behind[draft.id] = draft
-    holding.head = head
-    return after
-
-
-def _beside(
-    driver: Driver, leases: Leases, lease: Lease, holding: Holding, drafts: Sequence[Draft]
-) -> list[tuple[Arg, ...]] | None:
-    """Return what is to be added, if the session's row may stay as it is: what it does not tell of is little and still has
-    its ids in memory, and a list finds the session all the same.
-    """
-    behind, meta, n = holding.behind, holding.meta, holding.n
-    if not 0 < len(drafts) <= TAIL - len(behind) or not leases.is_fresh(driver, holding):
-        return None
-    rows: list[tuple[Arg, ...]] = []
-    at = place_of(n, lease.head)
-    for draft in drafts:
-        id, source = draft.id, draft.body
-        if id in behind or len(source) > BLOB or meta.is_moved_by(draft.act):
-            return None
-        rows.append((*_row_of(lease, at + 1, draft, source), *holding.key, at, n, id))
-        at += 1
-    return rows if len(rows) == 1 or len({draft.id for draft in drafts}) == len(rows) else None
-
-
-def _told(driver: Driver, leases: Leases, lease: Lease, drafts: Sequence[Draft], known: Holding | None) -> Lease:
-    """Add entries, and let the session's row tell of them and of all before."""
-    row, until = row_of(driver, lease.session), leases.until(driver)
-    if row is None or (row.fence, row.owner) != (lease.fence, lease.owner):
+    if holding is None or holding.fence != lease.fence:
         raise lost(lease.session)
-    if row.head != lease.head:
-        return _sent_again(driver, leases, lease, row, drafts)
-    meta = summary(driver, row) if known is None else known.summary()
+    if holding.head != lease.head:  # an append whose commit failed, or one that is sent again
+        row = _held_row(driver, lease)
+        if row.head != lease.head:
+            return _sent_again(driver, leases, lease, row, drafts)
+        holding.head, holding.meta = row.head, meta_of(row.meta)
+    meta, until, head = holding.meta, leases.until(driver), lease.head + len(drafts)
     for draft in drafts:
         meta = meta.after(draft.act, draft.at)
-    at = place_of(row.n, lease.head)
-    driver.insert(
-        _ENTRY, [_row_of(lease, place, draft, _kept(driver, draft)) for place, draft in enumerate(drafts, at + 1)]
-    )
-    head = lease.head + len(drafts)
-    if not tell(driver, row, head, meta):
-        raise _doubled(lease.session)
-    leases.extend(driver, row.n, until)
-    leases.note(lease.owner, head, meta, until)
+    if not driver.change(_HEAD, (head, until, *columns_of(meta), lease.session, lease.owner, lease.fence, lease.head)):
+        return _sent_again(driver, leases, lease, _held_row(driver, lease), drafts)
+    place = place_of(holding.n, lease.head)
+    rows = [
+        (place + at, lease.session, lease.head + at, *_values_of(driver, lease, draft))
+        for at, draft in enumerate(drafts, 1)
+    ]
+    added = driver.change(_ENTRY, rows[0]) if len(rows) == 1 else driver.insert(_ENTRY, rows)
+    if added != len(rows):
+        raise StoreError(f"session {lease.session!r} has an entry with the id of one of these already")
+    holding.head, holding.meta = head, meta
     return msgspec.structs.replace(lease, head=head, until=until)
 
 
-def _kept(driver: Driver, draft: Draft) -> bytes | None:
-    """Return the body as it is kept with its entry: a large one is put in its own place."""
-    if len(draft.body) <= BLOB:
-        return draft.body
-    driver.change(_BLOB, (draft.digest, len(draft.body), draft.body))
-    return None
-
-
-def _row_of(lease: Lease, place: int, draft: Draft, body: bytes | None) -> tuple[Arg, ...]:
-    """Return the row of an entry.
-
-    Bytes go to the database as a `bytearray`: `sqlite3` asks of `bytes`, and not of that, how they are to be adapted,
-    and is long about it. SQLite and Postgres keep the same.
-    """
-    kind = draft.kind
+def columns_of(meta: SessionMeta) -> tuple[Arg, ...]:
+    """Return created_at, updated_at, status, agent and meta as a session row contains them."""
+    status, agent = meta.status, meta.agent
     return (
-        place,
-        lease.session,
-        draft.id,
-        draft.at,
-        lease.fence,
-        draft.version,
-        kind if kind.isascii() else clean(kind),
-        digest_of(draft.body),
-        None if body is None else bytearray(body),
-        seq_of(place),
+        meta.created_at,
+        meta.updated_at,
+        status if status.isprintable() else clean(status),
+        agent if agent.isprintable() else clean(agent),
+        jsonio.encode(meta),
     )
 
 
-def _doubled(session: str) -> StoreError:
-    return StoreError(f"session {session!r} has an entry with the id of one of these already")
+def _values_of(driver: Driver, lease: Lease, draft: Draft) -> tuple[Arg, ...]:
+    """Return the columns of an entry after `seq`. A large body is written to `blobs`."""
+    body: bytes | None = draft.body
+    digest = digest_of(draft.body)
+    if len(draft.body) > BLOB:
+        driver.change(_BLOB, (digest, len(draft.body), draft.body))
+        body = None
+    kind = draft.kind if draft.kind.isascii() else clean(draft.kind)
+    return (draft.id, draft.at, lease.fence, draft.version, kind, digest, body)
+
+
+def _held_row(driver: Driver, lease: Lease) -> Row:
+    """Return the row of a session. Raise `LeaseLost` if another holder has it."""
+    row = row_of(driver, lease.session)
+    if row is None or (row.fence, row.owner) != (lease.fence, lease.owner):
+        raise lost(lease.session)
+    return row
 
 
 def _sent_again(driver: Driver, leases: Leases, lease: Lease, row: Row, drafts: Sequence[Draft]) -> Lease:
-    """The head is not where the lease was used last: either these very entries are there already, or this is a mistake.
+    """Accept entries that are stored already; raise `StoreError` if the head moved for another reason.
 
-    If they are, the session is written to all the same: what is answered now has to be on the disk.
+    The lease is renewed: that commit makes sure that the entries are on the disk.
     """
     these, head = [(draft.id, draft.digest) for draft in drafts], row.head
     if head < lease.head or driver.rows(_SENT, (place_of(row.n, lease.head), place_of(row.n, head))) != these:
@@ -159,9 +127,7 @@ def _sent_again(driver: Driver, leases: Leases, lease: Lease, row: Row, drafts: 
             f"session {lease.session!r} has {head} entries, and this lease was last used at {lease.head}: "
             "append with the lease that the last append returned"
         )
-    until = leases.until(driver)
-    leases.extend(driver, row.n, until)
-    return msgspec.structs.replace(lease, head=head, until=until)
+    return leases.renew(driver, lease)
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -170,7 +136,7 @@ def _sent_again(driver: Driver, leases: Leases, lease: Lease, row: Row, drafts: 
 def found(driver: Driver, session: str) -> Row:
     """Look a session up; one that has no entry yet is not there."""
     row = row_of(driver, session) if re.fullmatch(ID, session) else None
-    if row is None or not (row.told or row.parent):
+    if row is None or not (row.head or row.parent):
         raise SessionNotFound(f"there is no session {session[:80]!r}")
     return row
 
@@ -188,6 +154,10 @@ def read(driver: Driver, row: Row, after: int, upto: int) -> list[Entry]:
             if not isinstance(body, bytes):
                 gone = f"has lost its body ({digest})" if body is None else "has a body that is no bytes"
                 raise StoreCorrupt(f"entry {seq} of session {row.id!r} {gone}")
+            if digest_of(body) != digest:
+                raise StoreCorrupt(
+                    f"entry {seq} of session {row.id!r} is damaged: its bytes do not match their digest; restore a backup"
+                )
             act = load(body)
             called = act.kind if isinstance(act, Strange) else kind
             entries.append(Entry(seq, id, at, fence, called, body, digest, act, version))
@@ -224,3 +194,16 @@ def damaged(row: tuple[Any, ...]) -> Entry:
     return Entry(
         seq, id, at, fence, kind, body if isinstance(body, bytes) else b"", digest, act_of(kind, body), version
     )
+
+
+def act_of(kind: str, body: Any) -> Act | Strange:
+    """Read an entry's body; one that cannot be read is an act of an unknown kind."""
+    try:
+        return stored.load_act(body if isinstance(body, bytes) else b"")
+    except JsonError:
+        return Strange(kind, "")
+
+
+def clean(text: str) -> str:
+    """Return text that every database accepts: without NUL and unpaired surrogates."""
+    return jsonio.printable(text).replace("\0", "\ufffd")

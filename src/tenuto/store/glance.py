@@ -1,8 +1,7 @@
 """A look at which sessions a SQLite file holds, from a thread that waits for it: no event loop, no thread of its own.
 
 `page` gives what a store's `sessions` gives. `glimpses` gives the few words of each that a list of one line a session
-shows, and loads neither the values nor the codecs, unless one of them is being written: most of what it costs to list
-sessions from a command is loading.
+shows, and loads neither the values nor the codecs: most of what it costs to list sessions from a command is loading.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def glimpses(file: Path, wanted: Wanted) -> list[Glimpse]:
     limit = max(wanted.limit, 1)
     with _opened(file) as (_, driver):
         now = driver.clock()
-        return [_glimpse(driver, Row(*row), now) for row in driver.rows(*asked(wanted))[:limit]]
+        return [_glimpse(Row(*row), now) for row in driver.rows(*asked(wanted))[:limit]]
 
 
 def glimpse_of(stored: StoredSession) -> Glimpse:
@@ -87,19 +86,17 @@ _DEFAULTS = {"title": "", "status": "open", "model": "", "message_count": 0, "up
 """What a summary means that does not say otherwise."""
 
 
-def _glimpse(driver: Driver, row: Row, now: int) -> Glimpse:
-    return Glimpse(id=row.id, name=row.name, holder=row.holder(now), **_summary(driver, row))
+def _glimpse(row: Row, now: int) -> Glimpse:
+    return Glimpse(id=row.id, name=row.name, holder=row.holder(now), **_summary(row))
 
 
-def _summary(driver: Driver, row: Row) -> dict[str, Any]:
-    """Return what a session's entries come to. Where that does not stand in its row in plain words, it is left to who can add
-    up what came since, and can say what is wrong with a summary.
-    """
-    found = _plain(row.meta) if row.told == row.head else None
+def _summary(row: Row) -> dict[str, Any]:
+    """Return the summary in a session's row. If plain JSON does not give it, `meta_of` reads it or raises the error."""
+    found = _plain(row.meta)
     if found is None:
-        from tenuto.store.summaries import summary
+        from tenuto.store.leases import meta_of
 
-        judged = summary(driver, row)
+        judged = meta_of(row.meta)
         found = {name: getattr(judged, name) for name in _DEFAULTS}
     return found
 

@@ -14,15 +14,12 @@ from tenuto.core import stored
 from tenuto.core.jsonio import JsonError
 from tenuto.store.driver import Driver
 from tenuto.store.entries import rows_of
-from tenuto.store.schema import LAST
-from tenuto.store.summaries import caught_up, row_of
+from tenuto.store.shelf import row_of
 from tenuto.store.texts import text_of
 
 __all__ = ["Index"]
 
-_LATE = """
-SELECT id FROM sessions s WHERE indexed < told OR (owner <> '' AND (n << 32) + indexed < {last}) LIMIT ?
-""".replace("{last}", LAST)
+_LATE = "SELECT id FROM sessions WHERE indexed < head LIMIT ?"
 _CLAIM = "UPDATE sessions SET indexed = ? WHERE id = ? AND indexed = ?"
 _PIECE = 64
 """How many entries are indexed in one transaction: whoever appends meanwhile waits for no more."""
@@ -107,14 +104,13 @@ class Index:
 
 
 def _indexed(driver: Driver, session: str) -> int | None:
-    """Index the next entries of one session; None if there are none. Its row is written anyway, and tells of all."""
+    """Index the next entries of one session; None if there are none."""
     row = row_of(driver, session)
     if row is None or row.indexed >= row.head:
         return None
     before, upto = row.indexed, min(row.head, row.indexed + _PIECE)
     if not driver.change(_CLAIM, (upto, session, before)):
         return 0  # somebody else is at it
-    caught_up(driver, row)
     own = row._replace(parent="", forked_at=0)
     texts = [(session, kept[0], _text(kept[5])) for kept in rows_of(driver, own, before, upto)]
     found = [row for row in texts if row[2]]

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol, runtime_checkable
 
-import msgspec
-
-from tenuto.core import jsonio
 from tenuto.core.journal import Entry, SessionMeta, session_meta_of, strange_in
 from tenuto.errors import SessionNotFound, StoreError
-from tenuto.store.checks import faults_in
+from tenuto.store.checks import faults_in, forked_meta
 from tenuto.store.driver import Driver
-from tenuto.store.entries import damaged, found, read, rows_of
-from tenuto.store.leases import Leases
+from tenuto.store.entries import columns_of, damaged, found, read, rows_of
+from tenuto.store.leases import Leases, meta_of
 from tenuto.store.protocol import Fault, Stats
 from tenuto.store.schema import VERSION, place_of
-from tenuto.store.shelf import Row
-from tenuto.store.summaries import clean, meta_of, summary
+from tenuto.store.shelf import Row, row_of
+from tenuto.store.texts import text_of
 
 __all__ = [
     "archive",
@@ -35,7 +32,7 @@ __all__ = [
 
 _FORK = """
 INSERT INTO sessions (
-    id, told, fence, until, owner, pid, host, place, parent, forked_at, indexed, archived, created_at, updated_at, status,
+    id, head, fence, until, owner, pid, host, lock_dir_id, parent, forked_at, indexed, archived, created_at, updated_at, status,
     agent, name, meta
 ) VALUES (?, ?, 0, 0, '', 0, '', '', ?, ?, ?, 0, ?, ?, ?, ?, '', ?) ON CONFLICT (id) DO NOTHING
 """
@@ -50,22 +47,21 @@ WITH RECURSIVE below (id) AS (
 )
 SELECT id FROM below ORDER BY id
 """
-_REMOVE_ENTRIES = "DELETE FROM entries WHERE place > ? AND place < ?"
-_REMOVE_IDS = "DELETE FROM ids WHERE session = ?"
+_REMOVE_ENTRIES = "DELETE FROM entries WHERE rowid_key > ? AND rowid_key < ?"
 _REMOVE = "DELETE FROM sessions WHERE id = ?"
-_MEANT = "SELECT id, owner, until FROM sessions WHERE told = 0 AND parent = ''"
+_MEANT = "SELECT id FROM sessions WHERE head = 0 AND parent = ''"
 _UNUSED = "SELECT digest, size FROM blobs WHERE digest NOT IN (SELECT digest FROM entries WHERE body IS NULL)"
 _REMOVE_BLOB = "DELETE FROM blobs WHERE digest = ?"
-_THERE = "SELECT id FROM sessions WHERE told > 0 OR parent <> '' ORDER BY id"
-_SESSIONS = "SELECT count(*) FROM sessions WHERE told > 0 OR parent <> ''"
+_THERE = "SELECT id FROM sessions WHERE head > 0 OR parent <> '' ORDER BY id"
+_SESSIONS = "SELECT count(*) FROM sessions WHERE head > 0 OR parent <> ''"
 _ENTRIES = "SELECT count(*) FROM entries"
 _BLOBS = "SELECT count(*), coalesce(sum(size), 0) FROM blobs"
 _FINDABLE = "SELECT count(*) FROM words"
-_WITHOUT = "SELECT session, count(*) FROM entries WHERE (place >> 32) NOT IN (SELECT n FROM sessions) GROUP BY session"
-_OUTSIDE = (
-    "SELECT seq FROM entries WHERE place > ? AND place < ? AND (session <> ? OR seq > ? OR seq <= ?) ORDER BY place"
+_WITHOUT = (
+    "SELECT session, count(*) FROM entries WHERE (rowid_key >> 32) NOT IN (SELECT n FROM sessions) GROUP BY session"
 )
-_NAMED = "SELECT count(*) FROM ids WHERE session = ?"
+_OUTSIDE = "SELECT seq FROM entries WHERE rowid_key > ? AND rowid_key < ? AND (session <> ? OR seq > ? OR seq <= ?) ORDER BY rowid_key"
+_WORDS = "SELECT seq, text FROM words WHERE session = ?"
 _SHOWN = 5
 
 
@@ -85,15 +81,13 @@ def folded(driver: Driver, session: str, at: int | None) -> tuple[int, SessionMe
     at = row.head if at is None else at
     if not 0 <= at <= row.head:
         raise ValueError(f"session {session!r} has entries 1 to {row.head}: it cannot be forked at {at}")
-    return at, summary(driver, row) if at == row.head else session_meta_of(session, read(driver, row, 0, at))
+    return at, meta_of(row.meta) if at == row.head else session_meta_of(session, read(driver, row, 0, at))
 
 
 def fork(driver: Driver, session: str, at: int, new: str, meta: SessionMeta) -> str:
-    """Add a session that shares another's entries."""
+    """Add a session that shares another's entries; `meta` is its summary."""
     found(driver, session)
-    meta = msgspec.structs.replace(meta, id=new)
-    times = (meta.created_at, meta.updated_at)
-    row = (new, at, session, at, at, *times, clean(meta.status), clean(meta.agent), jsonio.encode(meta))
+    row = (new, at, session, at, at, *columns_of(meta))
     if not driver.change(_FORK, row):
         raise StoreError(f"there is a session {new!r} already")
     return new
@@ -129,16 +123,15 @@ def delete(driver: Driver, leases: Leases, session: str, children: bool) -> tupl
         n = found(driver, id).n
         driver.unindex(id)
         driver.change(_REMOVE_ENTRIES, (place_of(n, 0), place_of(n + 1, 0)))
-        driver.change(_REMOVE_IDS, (n,))
         driver.change(_REMOVE, (id,))
     return (session, *below)
 
 
 def collect(driver: Driver, leases: Leases) -> int:
     """Remove sessions that never came into being, and large bodies of which no entry speaks; return the bytes of these."""
-    now = leases.now(driver)
-    for id, owner, until in driver.rows(_MEANT):
-        if not leases.is_live(owner, until, now):
+    for (id,) in driver.rows(_MEANT):
+        row = row_of(driver, id)
+        if row is not None and not leases.is_held(driver, row):
             driver.change(_REMOVE, (id,))
     unused = driver.rows(_UNUSED)
     for digest, _ in unused:
@@ -204,11 +197,27 @@ def _of_the_row(driver: Driver, row: Row, entries: list[Entry], wrong: list[Faul
             found(driver, row.parent)
         except SessionNotFound:
             yield 0, f"was forked off {row.parent!r}, which is gone"
-    if not row.owner and row.told < row.head:
-        yield row.told + 1, f"is the first of which no list knows: nobody holds the session, which has {row.head}"
-    [[named]] = driver.rows(_NAMED, (row.n,))
-    if named != row.told - row.forked_at:
-        yield 0, f"knows the ids of {named} entries of its own, and tells of {row.told - row.forked_at}"
     readable = not wrong and not any(strange_in(entries))  # what cannot be read cannot be added up
-    if readable and session_meta_of(row.id, entries[: row.told]) != meta_of(row.meta):
+    if readable and _expected_meta(row, entries) != meta_of(row.meta):
         yield 0, "has a summary that is not what its entries come to"
+    damaged_seqs = {fault.seq for fault in wrong}
+    for seq in _differences_of_search(driver, row, entries):
+        if seq not in damaged_seqs:
+            yield seq, "has another text in the search index: `reindex` repairs it"
+
+
+def _expected_meta(row: Row, entries: list[Entry]) -> SessionMeta:
+    """Return the summary that a session row must contain."""
+    if not row.parent:
+        return session_meta_of(row.id, entries)
+    meta = forked_meta(session_meta_of(row.id, entries[: row.forked_at]), row.id, row.created_at)
+    for entry in entries[row.forked_at :]:
+        meta = meta.after(entry.act, entry.at)
+    return meta
+
+
+def _differences_of_search(driver: Driver, row: Row, entries: list[Entry]) -> list[int]:
+    """Return the entries of the session's own whose text in the search index is missing, wrong or unexpected."""
+    texts = {entry.seq: text_of(entry.act) for entry in entries if row.forked_at < entry.seq <= row.indexed}
+    expected = {(seq, text) for seq, text in texts.items() if text}
+    return sorted({seq for seq, _ in expected ^ {*driver.rows(_WORDS, (row.id,))}})

@@ -1,11 +1,10 @@
 """Who may write a session, and what this store holds of that.
 
-A lease is free if nobody has it, if its time is over, or if it ends later than any lease could (the clock was set back).
-It is free, too, if its holder is dead: that can be told by a lock in a folder that holder and asker share. The fence grows
-with every holder, and every write names it.
+A lease is free if nobody has it or if its holder is dead. If holder and asker share a directory of locks, the lock says
+whether the holder is alive, whatever the clock says. Otherwise the lease is free when its time is over, or if it ends later
+than any lease could (the clock was set back). The fence grows with every holder, and every write names it.
 
-An append does not write a session's row if it need not: what is held is renewed by the thread that writes, and by an append
-once a third of the lease's time is gone.
+Every append renews its lease; the thread that writes renews the others.
 """
 
 from __future__ import annotations
@@ -16,61 +15,46 @@ from collections.abc import Callable
 import msgspec
 
 from tenuto.core import jsonio
-from tenuto.core.journal import Draft, SessionMeta
-from tenuto.errors import LeaseLost, SessionInUse, StoreError
+from tenuto.core.journal import SessionMeta
+from tenuto.errors import LeaseLost, SessionInUse, StoreCorrupt, StoreError
 from tenuto.store.driver import Driver, Engine, Held
 from tenuto.store.protocol import Lease
-from tenuto.store.schema import place_of
-from tenuto.store.shelf import Row, is_live
-from tenuto.store.summaries import caught_up, row_of
+from tenuto.store.shelf import Row, is_live, row_of
 
-__all__ = ["Holding", "Leases", "lost"]
+__all__ = ["HeldLease", "Leases", "lost", "meta_of"]
 
 _NEW = """
 INSERT INTO sessions (
-    id, told, fence, until, owner, pid, host, place, parent, forked_at, indexed, archived, created_at, updated_at, status,
-    agent, name, meta
+    id, head, fence, until, owner, pid, host, lock_dir_id, parent, forked_at, indexed, archived, created_at, updated_at,
+    status, agent, name, meta
 ) VALUES (?, 0, 0, 0, '', 0, '', '', '', 0, 0, 0, 0, 0, 'open', '', '', ?) ON CONFLICT (id) DO NOTHING
 """
 _TAKE = """
-UPDATE sessions SET fence = fence + 1, until = ?, owner = ?, pid = ?, host = ?, place = ? WHERE id = ? AND fence = ?
+UPDATE sessions SET fence = fence + 1, until = ?, owner = ?, pid = ?, host = ?, lock_dir_id = ? WHERE id = ? AND fence = ?
 """
-_RENEW = "UPDATE sessions SET until = ?, place = ? WHERE id = ? AND owner = ? AND fence = ?"
-_EXTEND = "UPDATE sessions SET until = ? WHERE n = ?"
+_RENEW = "UPDATE sessions SET until = ?, lock_dir_id = ? WHERE id = ? AND owner = ? AND fence = ?"
 _RELEASE = """
-UPDATE sessions SET until = 0, owner = '', pid = 0, host = '', place = '' WHERE id = ? AND owner = ? AND fence = ?
+UPDATE sessions SET until = 0, owner = '', pid = 0, host = '', lock_dir_id = '' WHERE id = ? AND owner = ? AND fence = ?
 """
 _TRIES = 5
 
 
-class Holding:
-    """A lease that this store holds, with what its next append would otherwise have to look up.
+class HeldLease:
+    """A lease that this process holds, with the number of its session and the summary at `head`.
 
-    `meta` is what its row tells, `behind` the entries of which it does not, by their ids, and `head` the last of these, as
-    far as this store knows; `key` is what an append names of the session. They are believed only as far as the database
-    agrees: each append asks it for head, fence and owner.
+    An append uses the summary only if the database confirms head, fence and owner.
     """
 
-    __slots__ = ("behind", "fence", "head", "held", "key", "meta", "n", "owner", "session", "until")
+    __slots__ = ("fence", "head", "lock", "meta", "n", "owner", "session")
 
-    def __init__(self, lease: Lease, row: Row, meta: SessionMeta, held: Held | None) -> None:
+    def __init__(self, lease: Lease, row: Row, lock: Held | None) -> None:
         self.n = row.n
-        self.behind: dict[str, Draft] = {}
-        self.key = (row.n, lease.session, lease.fence, lease.owner, place_of(row.n + 1, 0))
-        self.until = lease.until
         self.session = lease.session
         self.owner = lease.owner
         self.fence = lease.fence
         self.head = lease.head
-        self.meta = meta
-        self.held = held
-
-    def summary(self) -> SessionMeta:
-        """Return what all entries come to."""
-        meta = self.meta
-        for draft in self.behind.values():
-            meta = meta.after(draft.act, draft.at)
-        return meta
+        self.meta = meta_of(row.meta)
+        self.lock = lock
 
 
 class Leases:
@@ -80,9 +64,8 @@ class Leases:
         self._engine = engine
         self._now = now
         self._ttl = ttl_ms
-        self._fresh = ttl_ms * 2 // 3
         self._me = (pid, host)
-        self.held: dict[str, Holding] = {}
+        self.held: dict[str, HeldLease] = {}
         """By owner."""
         self.at = time.monotonic() + ttl_ms / 3000
         """When what is held is to be renewed, twice before it would lapse, by the clock that is never set."""
@@ -94,20 +77,6 @@ class Leases:
     def until(self, driver: Driver) -> int:
         """Return when a lease lapses that is used now."""
         return self.now(driver) + self._ttl
-
-    def is_fresh(self, driver: Driver, holding: Holding) -> bool:
-        """Tell whether what is held needs no renewal: less than a third of its time is gone."""
-        return holding.until - self.now(driver) > self._fresh
-
-    def extend(self, driver: Driver, n: int, until: int) -> None:
-        """Let a lease last longer. The caller has seen that it is held."""
-        driver.change(_EXTEND, (until, n))
-
-    def note(self, owner: str, head: int, meta: SessionMeta, until: int) -> None:
-        """Take down what a row tells: all there is."""
-        holding = self.held.get(owner)
-        if holding is not None:
-            holding.head, holding.meta, holding.until, holding.behind = head, meta, until, {}
 
     # --- taking ---
 
@@ -129,28 +98,24 @@ class Leases:
     def _taken(self, driver: Driver, row: Row, session: str, owner: str, *, force: bool) -> Lease | None:
         """Take it, if it may be taken; None if somebody was quicker."""
         now = self.now(driver)
-        held = self._of_the_dead(row, session) if self.is_live(row.owner, row.until, now) else None
+        live, held = self._holder(row, now)
+        if live and not force:
+            raise SessionInUse(session, pid=row.pid, host=row.host)
         if held is None:
-            if self.is_live(row.owner, row.until, now) and not force:
-                raise SessionInUse(session, pid=row.pid, host=row.host)
-            # Who is being replaced may still have the lock. It is asked for again with every renewal.
+            # The replaced holder may still have the lock. Each renewal tries to get it.
             held = self._engine.hold(session)
         try:
             until = now + self._ttl
             changed = driver.change(_TAKE, (until, owner, *self._me, self._place(held), session, row.fence))
             if changed:
                 lease = Lease(session=session, owner=owner, fence=row.fence + 1, head=row.head, until=until)
-                self.held[owner] = Holding(lease, row, caught_up(driver, row), held)
+                self.held[owner] = HeldLease(lease, row, held)
                 held = None
                 return lease
         finally:
             if held is not None:
                 held.free()
         return None
-
-    def is_live(self, owner: str, until: int, now: int) -> bool:
-        """Tell whether a lease is held, as far as its time says."""
-        return is_live(owner, until, now, self._ttl)
 
     def holder(self, row: Row, now: int) -> str:
         """Return who holds a session, as `pid@host`; empty if nobody does, as far as the time says."""
@@ -159,17 +124,26 @@ class Leases:
     def is_free(self, driver: Driver, session: str) -> None:
         """Raise `SessionInUse` if somebody holds a session."""
         row = row_of(driver, session)
-        if row is not None and self.is_live(row.owner, row.until, self.now(driver)):
-            held = self._of_the_dead(row, session)
-            if held is None:
-                raise SessionInUse(session, pid=row.pid, host=row.host)
-            held.free()
+        if row is not None and self.is_held(driver, row):
+            raise SessionInUse(session, pid=row.pid, host=row.host)
 
-    def _of_the_dead(self, row: Row, session: str) -> Held | None:
-        """Return the lock that a holder had, and has no more: it is dead. A holder without a lock cannot be told dead."""
-        if not row.place or row.place != self._engine.place:
-            return None
-        return self._engine.hold(session)
+    def is_held(self, driver: Driver, row: Row) -> bool:
+        """Return whether a live process holds a session."""
+        live, lock = self._holder(row, self.now(driver))
+        if lock is not None:
+            lock.free()
+        return live
+
+    def _holder(self, row: Row, now: int) -> tuple[bool, Held | None]:
+        """Return whether a live process holds a session, and the session's lock if its holder is dead.
+
+        If the holder has its lock in the directory that this process uses, the lock alone decides: a step of the clock
+        does not end a lease. Otherwise the time decides.
+        """
+        if row.owner and row.lock_dir_id and row.lock_dir_id == self._engine.place:
+            lock = self._engine.hold(row.id)
+            return lock is None, lock
+        return is_live(row.owner, row.until, now, self._ttl), None
 
     def _place(self, held: Held | None) -> str:
         return self._engine.place if held is not None and self._engine.locks else ""
@@ -177,43 +151,39 @@ class Leases:
     # --- keeping and giving back ---
 
     def renew(self, driver: Driver, lease: Lease) -> Lease:
-        """Hold on to a lease."""
+        """Renew a lease; return it with the head of its session. Raise `LeaseLost`."""
         until = self.until(driver)
-        if not driver.change(_RENEW, (until, self._kept(lease.owner), lease.session, lease.owner, lease.fence)):
+        held = self.held.get(lease.owner)
+        place = self._kept(lease.owner)
+        if held is None or not driver.change(_RENEW, (until, place, lease.session, lease.owner, lease.fence)):
             self.forget(lease.owner)
             raise lost(lease.session)
-        return msgspec.structs.replace(lease, head=self._told(driver, lease.session, lease.owner, until), until=until)
+        row = row_of(driver, lease.session)
+        assert row is not None
+        held.head, held.meta = row.head, meta_of(row.meta)
+        return msgspec.structs.replace(lease, head=row.head, until=until)
 
     def renew_all(self, driver: Driver) -> None:
-        """Hold on to everything that is held. What was lost is let go of; its holder hears of it by the next write."""
+        """Renew every lease. One that is lost is dropped; its holder gets `LeaseLost` from its next write."""
         until = self.until(driver)
-        for holding in list(self.held.values()):
-            place = self._kept(holding.owner)
-            if not driver.change(_RENEW, (until, place, holding.session, holding.owner, holding.fence)):
-                self.forget(holding.owner)
-                continue
-            self._told(driver, holding.session, holding.owner, until)
-
-    def _told(self, driver: Driver, session: str, owner: str, until: int) -> int:
-        """Have a row tell of all entries, since it is written anyway; return the head."""
-        row = row_of(driver, session)
-        assert row is not None
-        self.note(owner, row.head, caught_up(driver, row), until)
-        return row.head
+        for held in list(self.held.values()):
+            place = self._kept(held.owner)
+            if not driver.change(_RENEW, (until, place, held.session, held.owner, held.fence)):
+                self.forget(held.owner)
 
     def _kept(self, owner: str) -> str:
-        """Return where the lock of a holding is, having asked for it once more if it could not be had before."""
-        holding = self.held.get(owner)
-        if holding is None:
+        """Return the directory of a lease's lock, and try to get the lock if it was not free before."""
+        held = self.held.get(owner)
+        if held is None:
             return ""
-        if holding.held is None:
-            holding.held = self._engine.hold(holding.session)
-        return self._place(holding.held)
+        if held.lock is None:
+            held.lock = self._engine.hold(held.session)
+        return self._place(held.lock)
 
     def release(self, driver: Driver, session: str, owner: str, fence: int) -> None:
-        """Let go of a lease, if it is still held. Of what nobody holds, the row tells all."""
-        if driver.change(_RELEASE, (session, owner, fence)):
-            self._told(driver, session, owner, 0)
+        """Release a lease that this process holds; a lost one is no error."""
+        if owner in self.held:
+            driver.change(_RELEASE, (session, owner, fence))
 
     def release_all(self, driver: Driver) -> None:
         """Let go of everything."""
@@ -229,9 +199,9 @@ class Leases:
 
     def forget(self, owner: str) -> None:
         """Free the lock of a lease that is held no more."""
-        holding = self.held.pop(owner, None)
-        if holding is not None and holding.held is not None:
-            holding.held.free()
+        held = self.held.pop(owner, None)
+        if held is not None and held.lock is not None:
+            held.lock.free()
 
     # --- a duty ---
 
@@ -243,8 +213,17 @@ class Leases:
         return self.renew_all
 
 
+def meta_of(stored: bytes) -> SessionMeta:
+    """Read the summary in a session row. Raise `StoreCorrupt`."""
+    try:
+        return jsonio.typed(stored, SessionMeta)
+    except jsonio.JsonError as exc:
+        raise StoreCorrupt(f"the summary of a session cannot be read: {exc}") from exc
+
+
 def lost(session: str) -> LeaseLost:
-    """Make the error for a write under a lease that is another's now."""
+    """Return the error for a write under a lease that this process does not hold."""
     return LeaseLost(
-        f"session {session!r} was taken over by somebody else, and this write was refused: stop what runs for it here"
+        f"session {session!r} is not held here any more: it was taken over by another process, or released, or this process "
+        "was forked from its holder; the write was refused: stop the work on it here"
     )

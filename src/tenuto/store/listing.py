@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from tenuto.errors import SessionNotFound
 from tenuto.store.driver import Driver
-from tenuto.store.entries import found
+from tenuto.store.entries import clean, found
 from tenuto.store.ids import chosen, places_back
-from tenuto.store.leases import Leases
+from tenuto.store.leases import Leases, meta_of
 from tenuto.store.protocol import Page, StoredSession
 from tenuto.store.shelf import Row, Wanted, asked
-from tenuto.store.summaries import clean, summary
 
-__all__ = ["Wanted", "find", "listed", "shown"]
+__all__ = ["Wanted", "find", "forks_of", "listed", "shown"]
 
-_CALLED = "SELECT id FROM sessions WHERE (told > 0 OR parent <> '') AND name = ?"
+_CALLED = "SELECT id FROM sessions WHERE (head > 0 OR parent <> '') AND name = ?"
+_FORKS = "SELECT id FROM sessions WHERE parent = ? AND parent <> '' ORDER BY id"
 _BEGINNING = """
-SELECT id FROM sessions WHERE (told > 0 OR parent <> '') AND substr(id, 1, ?) = ? AND (? = 0 OR agent = ?) LIMIT 6
+SELECT id FROM sessions WHERE (head > 0 OR parent <> '') AND substr(id, 1, ?) = ? AND (? = 0 OR agent = ?) LIMIT 6
 """
 
 
@@ -24,7 +24,7 @@ def listed(driver: Driver, leases: Leases, wanted: Wanted) -> Page:
     limit = max(wanted.limit, 1)
     rows = _rows(driver, wanted)
     now = leases.now(driver)
-    sessions = tuple(_session(driver, row, leases, now) for row in rows[:limit])
+    sessions = tuple(_session(row, leases, now) for row in rows[:limit])
     return Page(sessions, f"{rows[limit - 1].at}.{sessions[-1].id}" if len(rows) > limit else "")
 
 
@@ -35,7 +35,13 @@ def _rows(driver: Driver, wanted: Wanted) -> list[Row]:
 
 def shown(driver: Driver, leases: Leases, session: str) -> StoredSession:
     """Return one session as a list shows it."""
-    return _session(driver, found(driver, session), leases, leases.now(driver))
+    return _session(found(driver, session), leases, leases.now(driver))
+
+
+def forks_of(driver: Driver, session: str) -> list[str]:
+    """Return the ids of the sessions that were forked from this one, in order."""
+    found(driver, session)
+    return [id for (id,) in driver.rows(_FORKS, (session,))]
 
 
 def find(driver: Driver, text: str, agent: str | None) -> str:
@@ -44,16 +50,16 @@ def find(driver: Driver, text: str, agent: str | None) -> str:
         raise SessionNotFound("no session is called by an empty name")
     if clean(text) != text:
         return chosen(text, ())
+    back = places_back(text)
+    if back is not None:
+        rows = _rows(driver, Wanted(agent, None, archived=False, order="updated", limit=back + 1, after=""))
+        return chosen(text, [row.id for row in rows[back : back + 1]])
     try:
         return found(driver, text).id
     except SessionNotFound:
         named = driver.rows(_CALLED, (text,))
     if named:
         return str(named[0][0])
-    back = places_back(text)
-    if back is not None:
-        rows = _rows(driver, Wanted(agent, None, archived=False, order="updated", limit=back + 1, after=""))
-        return chosen(text, [row.id for row in rows[back : back + 1]])
     wanted = (int(agent is not None), _clean(agent) or "")
     return chosen(text, [id for (id,) in driver.rows(_BEGINNING, (len(text), text, *wanted))])
 
@@ -62,11 +68,11 @@ def _clean(text: str | None) -> str | None:
     return None if text is None else clean(text)
 
 
-def _session(driver: Driver, row: Row, leases: Leases, now: int) -> StoredSession:
+def _session(row: Row, leases: Leases, now: int) -> StoredSession:
     return StoredSession(
         id=row.id,
         head=row.head,
-        meta=summary(driver, row),
+        meta=meta_of(row.meta),
         name=row.name,
         parent=row.parent,
         forked_at=row.forked_at,

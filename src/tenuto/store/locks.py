@@ -91,6 +91,7 @@ class Locks:
         import socket
 
         path = self._folder / hashlib.sha256(session.encode("utf-8", "surrogatepass")).hexdigest()
+        lock: _Lock | None = None
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             while True:
@@ -104,6 +105,8 @@ class Locks:
             os.ftruncate(file, 0)
             os.write(file, f"{os.getpid()}@{socket.gethostname()}\n".encode())
         except OSError as exc:
+            if lock is not None:
+                lock.free()
             raise StoreError(f"session {session!r} cannot be locked by the file {str(path)!r}: {exc}") from exc
         return lock
 

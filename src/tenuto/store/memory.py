@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Literal, Self
 
-from tenuto.core.journal import Draft, Entry, SessionMeta, session_meta_of
-from tenuto.errors import LeaseLost, SessionInUse, SessionNotFound, StoreError
-from tenuto.store.checks import faults_in
+from tenuto.core.journal import Draft, Entry, SessionMeta, digest_of, session_meta_of
+from tenuto.errors import LeaseLost, SessionInUse, SessionNotFound, StoreCorrupt, StoreError
+from tenuto.store.checks import faults_in, forked_meta
 from tenuto.store.ids import check_id, check_name, chosen, made_id, places_back
 from tenuto.store.protocol import BLOB, Fault, Hit, Lease, Page, Stats, StoredSession, Tell
+from tenuto.store.shelf import is_live
 from tenuto.store.texts import snippet_of, text_of, words_in
 
 __all__ = ["Memory", "MemoryStore", "forgotten", "shared"]
@@ -165,7 +166,7 @@ class MemoryStore:
         if new in self._memory.rows:
             raise StoreError(f"there is a session {new!r} already")
         branch = _Row(new, parent=row, forked_at=at)
-        branch.meta = session_meta_of(new, row.read(0, at))
+        branch.meta = forked_meta(session_meta_of(new, row.read(0, at)), new, self._now())
         self._memory.rows[new] = branch
         return new
 
@@ -198,7 +199,11 @@ class MemoryStore:
     async def read(self, session: str, *, after: int = 0, upto: int | None = None) -> list[Entry]:
         """Return the entries, oldest first."""
         row = self._found(session)
-        return row.read(max(after, 0), row.head if upto is None else min(upto, row.head))
+        entries = row.read(max(after, 0), row.head if upto is None else min(upto, row.head))
+        for entry in entries:
+            if digest_of(entry.body) != entry.digest:
+                raise StoreCorrupt(f"entry {entry.seq} of session {session!r} is damaged: its digest differs")
+        return entries
 
     async def session(self, session: str) -> StoredSession:
         """Return what a list would show of one session."""
@@ -224,18 +229,23 @@ class MemoryStore:
         more = len(rows) > len(shown)
         return Page(shown, "{}.{}".format(*_place(rows[len(shown) - 1], order)) if more else "")
 
+    async def forks(self, session: str) -> list[str]:
+        """Return the ids of the sessions that were forked from this one, in order."""
+        row = self._found(session)
+        return sorted(other.id for other in self._rows() if other.parent is row)
+
     async def find(self, text: str, *, agent: str | None = None) -> str:
         """Return the id that is meant: an id, a name, `last`, `~N`, or the beginning of one id only."""
         if not text:
             raise SessionNotFound("no session is called by an empty name")
-        there = {row.id: row for row in self._rows()}
-        named = [text] if text in there else [row.id for row in there.values() if row.name == text]
-        if named:
-            return chosen(text, named)
         rows = self._listed(agent, "updated")
         back = places_back(text)
         if back is not None:
             return chosen(text, [row.id for row in rows if not row.archived][back : back + 1])
+        there = {row.id: row for row in self._rows()}
+        named = [text] if text in there else [row.id for row in there.values() if row.name == text]
+        if named:
+            return chosen(text, named)
         return chosen(text, [row.id for row in rows if row.id.startswith(text)])
 
     async def search(self, words: str, *, limit: int = 20) -> list[Hit]:
@@ -340,9 +350,10 @@ class MemoryStore:
         return row
 
     def _is_held(self, row: _Row) -> bool:
-        """A lease that ends later than any could was written before the clock was set back."""
-        now = self._now()
-        return bool(row.owner) and now < row.until <= now + 10 * self._ttl
+        """A holder on this machine lives as long as this memory; of another machine, the time decides."""
+        if row.holder[1] == self._me[1]:
+            return bool(row.owner)
+        return is_live(row.owner, row.until, self._now(), self._ttl)
 
     def _renewed(self, row: _Row) -> Lease:
         row.until = self._now() + self._ttl

@@ -41,8 +41,6 @@ _OLDEST = 12  # the first version of the server that will do
 _IDLE_MS = 30_000  # a process that was stopped in mid-transaction does not keep all others waiting for longer
 _TRIES = 5  # lines that may break as soon as they are there: a server that goes down takes a moment to refuse them
 _NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-_ADD = "INSERT INTO {into} SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ? {condition} ON CONFLICT DO NOTHING"
-_ADD = _ADD.replace("{into}", tables.ENTRY).replace("{condition}", tables.HELD)
 _TEXT, _NUMERIC = 25, 1700  # the server's numbers for its types
 _GIVEN = {
     "application_name": "tenuto",
@@ -98,15 +96,15 @@ class PostgresEngine:
         return f"postgresql://{user}{host}{port}/{of.get('dbname', '')}?schema={self.schema}"
 
     def open(self, *, write: bool) -> PostgresDriver:
-        """Open a connection. The first makes the tables, or brings older ones up to date: who reads reads them so, too."""
+        """Open a connection; the first one creates the tables."""
         del write  # a line does both
         driver = PostgresDriver(self)
         try:
             driver.begin(write=False)
-            found = self._version(driver)
+            exists = self._has_tables(driver)
             driver.rollback()
-            if found < tables.VERSION:
-                self._bring_up(driver)
+            if not exists:
+                self._create_tables(driver)
         except StoreError:
             driver.close()
             raise
@@ -187,25 +185,24 @@ class PostgresEngine:
 
     # --- the tables ---
 
-    def _version(self, driver: PostgresDriver) -> int:
-        """Return the version of the tables; 0 if there are none. Raise `StoreError` if they are not ours to touch."""
+    def _has_tables(self, driver: PostgresDriver) -> bool:
+        """Tell whether the tables exist. Raise `StoreError` if they are another program's or of another version."""
         named = driver.rows(
             "SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
             "WHERE n.nspname = ? AND c.relkind IN ('r', 'p', 'v', 'm', 'f')",
             (self.schema,),
         )
         if not named:
-            return 0
+            return False
         facts = self._facts(driver) if ("meta",) in named else {}
         if facts.get("store") != tables.MARKER or not facts.get("schema", "").isdecimal():
             raise StoreError(
                 f"{self.shown} holds tables that are not tenuto's: nothing was changed; name another schema by ?schema="
             )
-        found = int(facts["schema"])
-        if found > tables.VERSION:
-            raise tables.newer(self.shown, found, tables.VERSION)
+        if int(facts["schema"]) != tables.VERSION:
+            raise tables.version_error(self.shown, int(facts["schema"]))
         self._id = facts.get("id", "")
-        return found
+        return True
 
     def _facts(self, driver: PostgresDriver) -> dict[str, str]:
         columns = driver.rows(  # not from information_schema, whose views cost more than all else in opening
@@ -216,17 +213,15 @@ class PostgresEngine:
         )
         return dict(driver.rows("SELECT key, value FROM meta")) if {("key",), ("value",)} <= {*columns} else {}
 
-    def _bring_up(self, driver: PostgresDriver) -> None:
+    def _create_tables(self, driver: PostgresDriver) -> None:
         driver.begin(write=True)
         try:
-            found = self._version(driver)  # once more: somebody may have been quicker
-            if found < tables.VERSION:
+            if not self._has_tables(driver):  # another process may have created them meanwhile
                 if not driver.rows("SELECT 1 FROM pg_namespace WHERE nspname = ?", (self.schema,)):
                     driver.change(self._create)
-                tables.bring_up(driver, found, tables.steps_for("postgres"))
-            if not found:
+                tables.create_tables(driver, "postgres")
                 driver.change("INSERT INTO meta (key, value) VALUES ('id', ?)", (secrets.token_hex(16),))
-                self._version(driver)
+                self._has_tables(driver)
             driver.commit()
         except StoreError:
             driver.rollback()
@@ -242,7 +237,6 @@ class PostgresDriver:
         self._pid = 0
         self._now = 0
         self._marked = False
-        self.single = False
 
     # --- transactions ---
 
@@ -270,10 +264,6 @@ class PostgresDriver:
             else:
                 self._marked = False
                 return
-
-    def begin_one(self) -> None:
-        """Begin as ever: with each transaction, things are set, and a lock is taken."""
-        self.begin(write=True)
 
     def commit(self) -> None:
         """End it; what was written is on the server's disk then. Raise `Unsure` if the line broke meanwhile."""
@@ -350,16 +340,14 @@ class PostgresDriver:
         except psycopg.Error as exc:
             raise self._failed(exc) from exc
 
-    def add(self, args: Sequence[Arg]) -> bool:
-        """Insert an entry, if its session is what the caller takes it for; tell whether that was so."""
-        return self.change(_ADD, args) == 1
-
-    def insert(self, sql: str, rows: Iterable[Sequence[Arg]]) -> None:
-        """Insert several rows by one statement, without waiting for each."""
+    def insert(self, sql: str, rows: Iterable[Sequence[Arg]]) -> int:
+        """Insert several rows by one statement, without waiting for each; return how many were inserted."""
         import psycopg
 
         try:
-            self._live().cursor().executemany(numbered(sql), [written(row) for row in rows])
+            cursor = self._live().cursor()
+            cursor.executemany(numbered(sql), [written(row) for row in rows])
+            return max(cursor.rowcount, 0)
         except psycopg.Error as exc:
             raise self._failed(exc) from exc
 
@@ -430,8 +418,8 @@ class PostgresDriver:
         name = self._engine.schema
         raise StoreError(f"a store in Postgres is copied by its own command: pg_dump --schema={name} --file={to} ...")
 
-    def settle(self) -> None:
-        """Nothing is due: the server keeps its own house."""
+    def checkpoint(self) -> None:
+        """Do nothing: the server does it."""
 
 
 # --- addresses --------------------------------------------------------------------------------------------------------

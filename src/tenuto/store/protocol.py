@@ -4,8 +4,9 @@
   returns. Its cost does not depend on the length of the session. The same drafts sent again are the same entries: a
   caller who does not know whether an append arrived sends it again.
 * A lease says who may write. Its fence grows with every holder, so whoever lost a lease is told `LeaseLost` by the next
-  write, however late. A live holder refuses others (`SessionInUse`); a dead one on the same machine is replaced at once,
-  on another machine after the lease's time.
+  write, however late. A live holder refuses others (`SessionInUse`): on the same machine whatever the clock says. A dead
+  holder on the same machine is replaced at once, on another machine after the lease's time. Only the process that took a
+  lease can use it.
 * Reading, listing, searching and showing write nothing, and need no lease.
 * Nothing is ever overwritten, and nothing but `delete` removes an entry.
 """
@@ -128,7 +129,10 @@ class Store(Protocol):
         """Let go. A lease that is lost already is no error."""
 
     async def fork(self, session: str, *, at: int | None = None, id: str = "") -> str:
-        """Branch a session off behind entry `at` (None: its last); return the new id. The entries are shared."""
+        """Branch a session off behind entry `at` (None: its last); return the new id. The entries are shared.
+
+        The fork has times of its own, and the status `new` until something is written to it.
+        """
 
     async def rename(self, session: str, name: str) -> None:
         """Call a session something; an empty name takes it off. Raise `ValueError` if another has the name."""
@@ -144,7 +148,10 @@ class Store(Protocol):
     # --- reading ---
 
     async def read(self, session: str, *, after: int = 0, upto: int | None = None) -> list[Entry]:
-        """Return the entries, oldest first: those behind `after`, up to and with `upto`."""
+        """Return the entries, oldest first: those behind `after`, up to and with `upto`.
+
+        Raise `StoreCorrupt`, with the number of the entry, if its bytes do not match their digest.
+        """
 
     async def session(self, session: str) -> StoredSession:
         """Return what a list would show of one session."""
@@ -160,6 +167,9 @@ class Store(Protocol):
         after: str = "",
     ) -> Page:
         """List sessions, newest first; `archived=None` lists all."""
+
+    async def forks(self, session: str) -> list[str]:
+        """Return the ids of the sessions that were forked from this one itself, in order."""
 
     async def find(self, text: str, *, agent: str | None = None) -> str:
         """Return the id that is meant by an id, a name, the beginning of one id only, `last` or `~N` (the N-th before the

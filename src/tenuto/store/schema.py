@@ -1,10 +1,9 @@
-"""The tables, and how they came to be what they are: one text for both databases, in numbered steps that only go forward.
+"""The tables of a store: one text for both databases, with a version.
 
-A step is never changed once it was released. Each is run in one transaction with the record of it. Bodies are bytes and are
+A database of another version is refused, not converted: no version has been released yet. Bodies are bytes and are
 never rewritten; `entries.version` says how to read them.
 
-There is no index on what changes with the entries (`updated_at`, `told`): it would be written with them, too, and a list
-of sessions is short enough to be looked through.
+There is no index on `updated_at` or `head`: each append would have to write it, and a list reads all session rows anyway.
 """
 
 from __future__ import annotations
@@ -16,32 +15,30 @@ from tenuto.store.driver import Driver
 
 __all__ = [
     "APPLICATION",
-    "ENTRY",
-    "HELD",
-    "LAST",
     "MARKER",
-    "UPDATED",
     "VERSION",
     "Dialect",
-    "bring_up",
-    "newer",
+    "create_tables",
     "place_of",
-    "seq_of",
-    "steps_for",
+    "statements_for",
+    "version_error",
 ]
 
 Dialect: TypeAlias = Literal["sqlite", "postgres"]
+VERSION = 3
+"""The version of the tables that this library reads and writes."""
 MARKER = "tenuto"
-"""What stands in `meta` under `store`: by this, a database is known as ours."""
+"""The value of `store` in the table `meta`: it identifies a database as ours."""
 APPLICATION = 0x74_65_6E_75
-"""The same in the header of a SQLite file."""
+"""The application id in the header of a SQLite file."""
 
-# An entry's `place` is made of its session's number and its own (`place_of`). To SQLite that is the place in the table
-# itself: a session's entries lie side by side, an append writes to the last page of them, and no other index is needed.
+# `entries.rowid_key` is the session's number and the entry's number in one integer (`place_of`). In SQLite it is the rowid:
+# the entries of a session are next to each other, and no index is needed to read them in order.
 #
-# TEXT is ordered by its bytes everywhere. A session's `place` names the folder of locks in which its holder has one:
-# whoever sees the same folder can tell from the lock alone that the holder is dead. `indexed` is how far a search looks.
-_FIRST = """
+# TEXT is ordered by its bytes in both databases. `sessions.lock_dir_id` names the directory in which the holder has its
+# lock: a process that sees the same directory can tell by the lock alone whether the holder is alive. `indexed` is the last
+# entry that the search index contains.
+_TABLES = """
 CREATE TABLE meta (
     key TEXT NOT NULL PRIMARY KEY,
     value TEXT NOT NULL
@@ -55,7 +52,7 @@ CREATE TABLE sessions (
     owner TEXT NOT NULL,
     pid BIGINT NOT NULL,
     host TEXT NOT NULL,
-    place TEXT NOT NULL,
+    lock_dir_id TEXT NOT NULL,
     parent TEXT NOT NULL,
     forked_at BIGINT NOT NULL,
     indexed BIGINT NOT NULL,
@@ -70,7 +67,7 @@ CREATE TABLE sessions (
 CREATE UNIQUE INDEX sessions_name ON sessions (name) WHERE name <> '';
 CREATE INDEX sessions_parent ON sessions (parent) WHERE parent <> '';
 CREATE TABLE entries (
-    place {place},
+    rowid_key {rowid_key},
     session TEXT NOT NULL,
     seq BIGINT NOT NULL,
     id TEXT NOT NULL,
@@ -89,14 +86,15 @@ CREATE TABLE blobs (
     data {bytes} NOT NULL
 );
 """
-_FIRST_SQLITE = """
+_SEARCH: dict[Dialect, str] = {
+    "sqlite": """
 CREATE TABLE words (n INTEGER PRIMARY KEY, session TEXT NOT NULL, seq BIGINT NOT NULL, text TEXT NOT NULL);
 CREATE INDEX words_session ON words (session);
 CREATE VIRTUAL TABLE found USING fts5 (
     text, content='words', content_rowid='n', tokenize="unicode61 remove_diacritics 0 tokenchars '_'"
 );
-"""
-_FIRST_POSTGRES = """
+""",
+    "postgres": """
 CREATE TABLE words (
     session TEXT NOT NULL,
     seq BIGINT NOT NULL,
@@ -105,99 +103,54 @@ CREATE TABLE words (
     PRIMARY KEY (session, seq)
 );
 CREATE INDEX words_found ON words USING gin (found);
-"""
-# A session's row is not written with every entry: it tells of those up to `told`, its summary counts these, and `ids` holds
-# their ids, by which no entry is there twice. What came behind them is found where the entries are. Whoever writes by the
-# first version would be wrong about the head, and finds none any more.
-_SECOND = """
-ALTER TABLE sessions RENAME COLUMN head TO told;
-CREATE TABLE ids (
-    session BIGINT NOT NULL,
-    id TEXT NOT NULL,
-    PRIMARY KEY (session, id)
-) {keyed};
-INSERT INTO ids (session, id) SELECT place >> 32, id FROM entries;
-DROP INDEX entries_id;
-"""
-_STEPS: dict[Dialect, tuple[str, ...]] = {
-    "sqlite": (_FIRST + _FIRST_SQLITE, _SECOND),
-    "postgres": (_FIRST + _FIRST_POSTGRES, _SECOND),
+""",
 }
-_SPELLED: dict[Dialect, tuple[tuple[str, str], ...]] = {
+_TYPES: dict[Dialect, tuple[tuple[str, str], ...]] = {
     "sqlite": (
         ("{bytes}", "BLOB"),
         ("{keyed}", "WITHOUT ROWID"),
         ("{number}", "INTEGER PRIMARY KEY"),
-        ("{place}", "INTEGER PRIMARY KEY"),
+        ("{rowid_key}", "INTEGER PRIMARY KEY"),
     ),
     "postgres": (
         ("{bytes}", "BYTEA"),
         ("{keyed}", ""),
         ("{number}", "BIGINT GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY"),
-        ("{place}", "BIGINT PRIMARY KEY"),
+        ("{rowid_key}", "BIGINT PRIMARY KEY"),
         (" TEXT NOT NULL", ' TEXT COLLATE "C" NOT NULL'),
     ),
 }
-VERSION = len(_STEPS["sqlite"])
-"""The version of the schema that this library reads and writes."""
-ENTRY = "entries (place, session, id, at, fence, version, kind, digest, body, seq)"
-"""What an entry's row is, in SQL."""
-HELD = """
-FROM sessions WHERE n = ? AND id = ? AND fence = ? AND owner = ? AND (SELECT max(place) FROM entries WHERE place < ?) = ?
-AND NOT EXISTS (SELECT 1 FROM ids WHERE session = ? AND id = ?)
-"""
-"""The condition under which an entry is added, in SQL."""
-LAST = "(SELECT max(e.place) FROM entries e WHERE e.place > (s.n << 32) AND e.place < ((s.n + 1) << 32))"
-"""The place of the last entry of a session `s`, in SQL; NULL if it has none of its own."""
-UPDATED = """
-coalesce((
-    SELECT max(e.at) FROM entries e WHERE s.owner <> '' AND e.place > (s.n << 32) + s.told AND e.place < ((s.n + 1) << 32)
-    AND e.at > s.updated_at
-), s.updated_at)
-"""
-"""When a session `s` was last written, in SQL: only of one that is held there may be entries of which its row does not
-tell.
-"""
 
 
 def place_of(session: int, seq: int) -> int:
-    """Return where an entry is kept, by its session's number `n` and its own."""
+    """Return the `rowid_key` of an entry, from its session's number `n` and its own number."""
     return (session << 32) + seq
 
 
-def seq_of(place: int) -> int:
-    """Return an entry's own number, by where it is kept."""
-    return place & 0xFFFF_FFFF
-
-
-def steps_for(dialect: Dialect) -> tuple[tuple[str, ...], ...]:
-    """Return the statements of each step: the first makes version 1 of nothing, the next version 2 of that."""
-    return tuple(_statements(step, dialect) for step in _STEPS[dialect])
-
-
-def _statements(text: str, dialect: Dialect) -> tuple[str, ...]:
-    for sign, word in _SPELLED[dialect]:
-        text = text.replace(sign, word)
+def statements_for(dialect: Dialect) -> tuple[str, ...]:
+    """Return the statements that create the tables."""
+    text = _TABLES + _SEARCH[dialect]
+    for placeholder, word in _TYPES[dialect]:
+        text = text.replace(placeholder, word)
     return tuple(statement.strip() for statement in text.split(";") if statement.strip())
 
 
-def bring_up(driver: Driver, found: int, steps: tuple[tuple[str, ...], ...]) -> None:
-    """Run the steps behind version `found` (0: an empty database) and record the last. The caller has begun a transaction
-    that writes, has seen that nobody else is at it, and commits.
-    """
-    for statements in steps[found:]:
-        for statement in statements:
-            driver.change(statement)
-    if not found:
-        now = str(driver.clock())
-        driver.insert("INSERT INTO meta (key, value) VALUES (?, ?)", [("store", MARKER), ("created", now)])
-        driver.change("INSERT INTO meta (key, value) VALUES ('schema', ?)", (str(len(steps)),))
-    driver.change("UPDATE meta SET value = ? WHERE key = 'schema'", (str(len(steps)),))
+def create_tables(driver: Driver, dialect: Dialect) -> None:
+    """Create the tables of an empty database. The caller has begun a transaction that writes, and commits it."""
+    for statement in statements_for(dialect):
+        driver.change(statement)
+    facts = [("store", MARKER), ("created", str(driver.clock())), ("schema", str(VERSION))]
+    driver.insert("INSERT INTO meta (key, value) VALUES (?, ?)", facts)
 
 
-def newer(what: str, found: int, known: int) -> StoreError:
-    """Make the error for a database that a later version of this library wrote; `what` says where it is."""
+def version_error(location: str, version: int) -> StoreError:
+    """Return the error for a database of another version; `location` is its file or URL."""
+    if version > VERSION:
+        return StoreError(
+            f"{location} was written by a newer version of tenuto (schema {version}, and this version reads schema "
+            f"{VERSION}): upgrade tenuto; nothing was changed"
+        )
     return StoreError(
-        f"{what} was written by a newer version of tenuto (schema {found}, and this version knows {known}): "
-        "upgrade tenuto; nothing was changed"
+        f"{location} was written by an older version of tenuto (schema {version}, and this version reads schema {VERSION}): "
+        "export its sessions with that version and import them into a new store, or name another store; nothing was changed"
     )

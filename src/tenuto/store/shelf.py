@@ -7,60 +7,46 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from tenuto.store.driver import Arg
-from tenuto.store.schema import LAST, UPDATED, place_of
+from tenuto.store.driver import Arg, Driver
 
-__all__ = ["ONE", "TTL", "Row", "Wanted", "asked", "is_live"]
+__all__ = ["TTL", "Row", "Wanted", "asked", "is_live", "row_of"]
 
 _COLUMNS = """
-n, id, told, {last}, fence, until, owner, pid, host, place, parent, forked_at, indexed, archived, name, meta, {order}
+n, id, head, fence, until, owner, pid, host, lock_dir_id, parent, forked_at, indexed, archived, name, created_at, meta
 """
-ONE = "SELECT {columns} FROM sessions s WHERE id = ?".replace(
-    "{columns}", _COLUMNS.replace("{last}", LAST).replace("{order}", "0")
-)
-"""Asks for the `Row` of one session."""
+_ONE = "SELECT {columns}, 0 FROM sessions WHERE id = ?".replace("{columns}", _COLUMNS)
 TTL = 60_000
 """For how many milliseconds a lease is held, unless it is renewed."""
 _TIMES = 10
 """A lease that ends after as many of its lengths was written before the clock was set back."""
-_LIST = """
-SELECT {columns} FROM sessions s
-WHERE (told > 0 OR parent <> '') AND (? = 0 OR agent = ?) AND (? = 0 OR status = ?) AND (? = 0 OR archived = ?)
-AND ({order} < ? OR ({order} = ? AND id < ?))
-ORDER BY {order} DESC, id DESC LIMIT ?
-""".replace(
-    "{columns}", _COLUMNS.replace("{last}", "CASE WHEN owner = '' THEN 0 ELSE {last} END").replace("{last}", LAST)
+_LIST = (
+    "SELECT {columns}, {order} FROM sessions "
+    "WHERE (head > 0 OR parent <> '') AND (? = 0 OR agent = ?) AND (? = 0 OR status = ?) AND (? = 0 OR archived = ?) "
+    "AND ({order} < ? OR ({order} = ? AND id < ?)) ORDER BY {order} DESC, id DESC LIMIT ?"
 )
 _LAST = 2**63 - 1
 
 
 class Row(NamedTuple):
-    """A session's row, and where its entries end: `last` is the place of its last entry, 0 or None if it has none of its
-    own (and, in a list, if nobody holds it). `meta` counts the entries up to `told`; `at` is what a list is ordered by.
-    """
+    """The row of a session. `at` is the time by which a list is ordered."""
 
     n: int
     id: str
-    told: int
-    last: int | None
+    head: int
     fence: int
     until: int
     owner: str
     pid: int
     host: str
-    place: str
+    lock_dir_id: str
     parent: str
     forked_at: int
     indexed: int
     archived: int
     name: str
+    created_at: int
     meta: bytes
     at: int
-
-    @property
-    def head(self) -> int:
-        """The number of the last entry."""
-        return max(self.told, (self.last or 0) - place_of(self.n, 0))
 
     def holder(self, now: int, ttl: int = TTL) -> str:
         """Return who holds it, as `pid@host`; empty if nobody does, as far as the time says."""
@@ -78,6 +64,12 @@ class Wanted(NamedTuple):
     after: str
 
 
+def row_of(driver: Driver, session: str) -> Row | None:
+    """Return the row of a session, or None."""
+    rows = driver.rows(_ONE, (session,))
+    return Row(*rows[0]) if rows else None
+
+
 def asked(wanted: Wanted) -> tuple[str, tuple[Arg, ...]]:
     """Return the question for the `Row`s of a page, newest first, and its arguments. One row more is asked for than is
     wanted: if it is there, there is a next page. Texts are to be such as a database takes.
@@ -92,7 +84,7 @@ def asked(wanted: Wanted) -> tuple[str, tuple[Arg, ...]]:
         int(wanted.archived is not None),
         int(bool(wanted.archived)),
     )
-    sql = _LIST.replace("{order}", UPDATED if wanted.order == "updated" else "created_at")
+    sql = _LIST.format(columns=_COLUMNS, order="updated_at" if wanted.order == "updated" else "created_at")
     return sql, (*filters, when, when, id, max(wanted.limit, 1) + 1)
 
 

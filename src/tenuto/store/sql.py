@@ -21,6 +21,7 @@ from typing import Any, Literal, Self, TypeVar
 from tenuto.core.journal import Draft, Entry
 from tenuto.errors import LeaseLost, SessionInUse, SessionNotFound, StoreError
 from tenuto.store import entries, keeping, listing
+from tenuto.store.checks import forked_meta
 from tenuto.store.driver import Broken, Driver, Engine, Unsure
 from tenuto.store.ids import check_id, check_name, made_id
 from tenuto.store.indexing import Index
@@ -37,19 +38,19 @@ _PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)
 """How many seconds to wait before something is tried again because the line broke."""
 _LEFT: list[_Crew] = []
 """The threads and connections of a parent process: a child that was forked off neither uses nor closes them."""
-_NAP = 0.5
-"""How many seconds the thread that writes sleeps after its work before it asks what is due; less where leases are short, so
-that their renewal is never late.
+_POLL_INTERVAL = 0.5
+"""Seconds after which the writing thread asks for background work; less if leases are short, so that they are renewed in
+time.
 """
 
 
-class _Duties:
-    """What the thread that writes does without being asked."""
+class _BackgroundTasks:
+    """Renew leases and update the search index, in the thread that writes."""
 
     def __init__(self, leases: Leases, index: Index, ttl_ms: int) -> None:
         self._leases = leases
         self._index = index
-        self.nap = min(_NAP, ttl_ms / 60_000)
+        self.poll_interval = min(_POLL_INTERVAL, ttl_ms / 60_000)
 
     def wait(self) -> float | None:
         """Return in how many seconds the first is due."""
@@ -72,8 +73,8 @@ class _Crew:
         self.pid = os.getpid()
         self.leases = leases
         self.index = Index()
-        duties = _Duties(leases, self.index, ttl_ms)
-        self.writer = Worker("tenuto-writer", partial(engine.open, write=True), write=True, duties=duties)
+        background = _BackgroundTasks(leases, self.index, ttl_ms)
+        self.writer = Worker("tenuto-writer", partial(engine.open, write=True), write=True, background=background)
         self.reader = Worker("tenuto-reader", partial(engine.open, write=False), write=False)
 
 
@@ -115,27 +116,22 @@ class SqlStore:
         except SessionInUse:
             raise
         except BaseException:  # also if nobody waits any more: what was taken is given back
-            crew.writer.post(lambda driver: crew.leases.give_up(driver, owner))
+            crew.writer.submit_nowait(lambda driver: crew.leases.give_up(driver, owner))
             raise
 
     async def append(self, lease: Lease, drafts: Sequence[Draft]) -> Lease:
         """Add entries behind the head, all or none."""
         crew, drafts = self._here(), tuple(drafts)
 
-        def work(driver: Driver) -> Lease | None:
+        def work(driver: Driver) -> Lease:
             crew.index.behind(lease.session)  # before it is: to look for nothing does no harm
             return entries.append(driver, crew.leases, lease, drafts)
 
         try:
-            try:
-                after = await crew.writer.put(work, single=len(drafts) == 1)
-            except (Broken, Unsure):
-                after = await self._again(crew.writer, work)
+            return await self._again(crew.writer, work)
         except LeaseLost:
             crew.leases.forget(lease.owner)
             raise
-        assert after is not None  # what does not do in one statement is done in more
-        return after
 
     async def renew(self, lease: Lease) -> Lease:
         """Hold on to a lease for its time from now on."""
@@ -153,9 +149,14 @@ class SqlStore:
     async def fork(self, session: str, *, at: int | None = None, id: str = "") -> str:
         """Branch a session off; the entries are shared."""
         new = check_id(id or self._new_id())
-        where, meta = await self._read(lambda driver: keeping.folded(driver, session, at))
-        writer = self._here().writer
-        return await self._again(writer, lambda driver: keeping.fork(driver, session, where, new, meta), unsure=False)
+        crew = self._here()
+        where, shared = await self._read(lambda driver: keeping.folded(driver, session, at))
+
+        def work(driver: Driver) -> str:
+            meta = forked_meta(shared, new, crew.leases.now(driver))
+            return keeping.fork(driver, session, where, new, meta)
+
+        return await self._again(crew.writer, work, unsure=False)
 
     async def rename(self, session: str, name: str) -> None:
         """Call a session something."""
@@ -206,6 +207,10 @@ class SqlStore:
         leases = self._here().leases
         return await self._read(lambda driver: listing.listed(driver, leases, wanted))
 
+    async def forks(self, session: str) -> list[str]:
+        """Return the ids of the sessions that were forked from this one, in order."""
+        return await self._read(lambda driver: listing.forks_of(driver, session))
+
     async def find(self, text: str, *, agent: str | None = None) -> str:
         """Return the id that is meant: an id, a name, `last`, `~N`, or the beginning of one id only."""
         return await self._read(lambda driver: listing.find(driver, text, agent))
@@ -254,7 +259,7 @@ class SqlStore:
 
     async def backup(self, to: str) -> None:
         """Write a consistent copy to a file that must not exist yet."""
-        await self._here().reader.put(lambda driver: driver.backup(to), alone=True)
+        await self._here().reader.submit(lambda driver: driver.backup(to), alone=True)
 
     async def close(self) -> None:
         """Let go of everything; leases that are held are released."""
@@ -264,10 +269,10 @@ class SqlStore:
             return
         try:
             if crew.leases.held:
-                await crew.writer.put(crew.leases.release_all)
+                await crew.writer.submit(crew.leases.release_all)
             while crew.index.late:
-                await crew.writer.put(crew.index.catch_up)
-                await crew.writer.put(_settle, alone=True)  # that was much at once, and the log is to stay short
+                await crew.writer.submit(crew.index.catch_up)
+                await crew.writer.submit(_checkpoint, alone=True)  # that was much at once, and the log is to stay short
         except StoreError as exc:  # a disk that fails now fails nobody: leases lapse, and words can be found later
             log.warning("the store was closed without letting go of everything: %s", exc)
         finally:
@@ -318,14 +323,14 @@ class SqlStore:
         """
         for pause in _PAUSES:
             try:
-                return await worker.put(work)
+                return await worker.submit(work)
             except Broken:
                 await asyncio.sleep(pause)
             except Unsure:
                 if not unsure:
                     raise
                 await asyncio.sleep(pause)
-        return await worker.put(work)
+        return await worker.submit(work)
 
     async def _catch_up(self, index: Index) -> None:
         while index.late:
@@ -340,8 +345,8 @@ def _faults_unless_gone(driver: Driver, session: str) -> list[Fault]:
         return [Fault(session, 0, "is listed, and cannot be looked up")] if there else []
 
 
-def _settle(driver: Driver) -> None:
-    driver.settle()
+def _checkpoint(driver: Driver) -> None:
+    driver.checkpoint()
 
 
 def _unindex(driver: Driver) -> None:

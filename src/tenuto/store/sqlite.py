@@ -1,4 +1,4 @@
-"""Sessions in one SQLite file: making it, opening it, bringing it up to date.
+"""Sessions in one SQLite file: creating it and opening it.
 
 The file is in WAL mode and every commit waits for the disk (`synchronous=FULL`): what was acknowledged survives a killed
 process, a crash of the system and a loss of power. It is made whole under another name and then put in its place, so that
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -18,8 +19,8 @@ from pathlib import Path
 from tenuto.errors import StoreCorrupt, StoreError
 from tenuto.store.driver import Driver, Held
 from tenuto.store.locks import Guard, Locks
-from tenuto.store.schema import APPLICATION, MARKER, bring_up, newer, steps_for
-from tenuto.store.sqlite_driver import LOG_MOST, SqliteDriver, beside, copied, wait_for
+from tenuto.store.schema import APPLICATION, MARKER, VERSION, create_tables, version_error
+from tenuto.store.sqlite_driver import SqliteDriver, beside, wait_for
 from tenuto.store.sqlite_errors import PATIENCE, name_of, said, spoken
 
 __all__ = ["SqliteEngine"]
@@ -29,7 +30,6 @@ _WRITING = (
     "PRAGMA fullfsync=1",  # macOS: a disk's own cache is no disk
     "PRAGMA checkpoint_fullfsync=1",
     "PRAGMA wal_autocheckpoint=0",
-    f"PRAGMA journal_size_limit={LOG_MOST}",
     "PRAGMA trusted_schema=0",
 )
 
@@ -39,20 +39,17 @@ class SqliteEngine:
 
     `connect` is called as `sqlite3.connect` is and gives a connection like its own: `execute`, `executemany`, `close`,
     `cursor`, the last with `execute` and `close` of its own; its errors are `sqlite3.Error`s that carry
-    `sqlite_errorname`. `steps` are the steps of the schema.
+    `sqlite_errorname`.
     """
 
     def __init__(
         self,
         path: str | os.PathLike[str],
         connect: Callable[..., sqlite3.Connection] = sqlite3.connect,
-        *,
-        steps: tuple[tuple[str, ...], ...] | None = None,
     ) -> None:
         self.name = f"SQLite {sqlite3.sqlite_version}"
-        self._path = Path(path).absolute()
+        self._path = Path(os.path.realpath(path))  # one set of locks and logs, whatever links lead to the file
         self._connect = connect
-        self._steps = steps_for("sqlite") if steps is None else steps
         self._locks = Locks(beside(self._path, ".locks"))
 
     @property
@@ -85,8 +82,10 @@ class SqliteEngine:
                 found = self._path.stat()
             except FileNotFoundError:
                 return False
-        if self._path.is_dir():
+        if stat.S_ISDIR(found.st_mode):
             raise StoreError(f"{str(self._path)!r} is a folder: name a file in it")
+        if not stat.S_ISREG(found.st_mode):
+            raise StoreError(f"{str(self._path)!r} is not a regular file: name another file")
         if not found.st_size:
             raise StoreError(
                 f"{str(self._path)!r} is empty: a store never is. If nothing was in it, remove it and it is made anew; "
@@ -95,18 +94,17 @@ class SqliteEngine:
         return True
 
     def _make(self) -> None:
-        """Make the file under another name, whole, and put it in its place."""
+        """Create the file under another name, then rename it. Processes that find the file meanwhile wait no longer."""
         new = beside(self._path, ".new")
         guard = Guard(beside(self._path, ".lock"))
         with spoken(self._path):
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             try:
-                wait_for(guard.alone, self._path)
-                if self._path.exists():  # somebody else made it while we waited
+                wait_for(lambda: self._path.exists() or guard.alone(), self._path)
+                if self._path.exists():  # another process created it
                     return
-                for left in ("", "-wal", "-shm", "-journal"):
-                    beside(new, left).unlink(missing_ok=True)
-                os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+                _remove_logs(self._path)  # of a file that was deleted: SQLite would apply them to the new one
+                _create_empty(new)
                 self._fill(new)
                 _put(new, self._path)
             finally:
@@ -117,26 +115,64 @@ class SqliteEngine:
         try:
             _prepare(db, write=True)
             db.execute(f"PRAGMA application_id={APPLICATION}")
-            self._upgrade(db, SqliteDriver(lambda: db, path, guarded=False), 0)
+            driver = SqliteDriver(lambda: db, path, guarded=False)
+            try:
+                driver.begin(write=True)
+                create_tables(driver, "sqlite")
+                db.execute(f"PRAGMA user_version={VERSION}")
+                driver.commit()
+            finally:
+                driver.rollback()
+                driver.part()
         finally:
             db.close()
 
-    def _upgrade(self, db: sqlite3.Connection, driver: SqliteDriver, found: int) -> None:
-        """Bring the schema up to date, in one transaction with the record of it."""
-        driver.begin(write=True)
-        try:
-            if _version(db) == found:  # else somebody else did it while we waited
-                bring_up(driver, found, self._steps)
-                db.execute(f"PRAGMA user_version={len(self._steps)}")
-            driver.commit()
-        finally:
-            driver.rollback()
-            driver.part()
+    def restore(self, backup: Path) -> None:
+        """Replace the file by a copy of a backup. No process can write meanwhile; open stores notice the new file.
 
-    def _keep_a_copy(self, db: sqlite3.Connection, found: int) -> None:
-        copy = beside(self._path, f".schema-{found}")
-        if not copy.exists():
-            copied(db, copy)
+        Raise `StoreError` if the backup is no store of this version, `StoreCorrupt` if it is damaged; the store is not
+        changed then.
+        """
+        new = beside(self._path, ".restore")
+        guard = Guard(beside(self._path, ".lock"))
+        with spoken(self._path):
+            if self._path.exists() and not stat.S_ISREG(self._path.stat().st_mode):
+                raise StoreError(f"{str(self._path)!r} is not a regular file: name another file")
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            try:
+                wait_for(guard.alone, self._path)
+                _create_empty(new)
+                self._copy_backup(backup, new)
+                _remove_logs(self._path)  # before the rename: SQLite would apply them to the new file
+                new.replace(self._path)
+                _sync_directory(self._path)
+            finally:
+                _remove(new)
+                guard.leave()
+
+    def _copy_backup(self, backup: Path, new: Path) -> None:
+        """Copy a backup and check it. Leases in it are lost: their holders get `LeaseLost`."""
+        source = SqliteEngine(backup, self._connect)
+        if not source._is_there():
+            raise StoreError(f"{str(backup)!r} does not exist: name a backup")
+        driver = SqliteDriver(source._reader, source._path)
+        try:
+            problems = driver.check()
+            if problems:
+                raise StoreCorrupt(f"{str(backup)!r} is damaged and was not restored: {problems[0]}")
+            new.unlink()
+            driver.backup(str(new))
+        finally:
+            driver.close()
+        db = self._connected(new, "mode=rw")
+        try:
+            _prepare(db, write=True)
+            db.execute(
+                "UPDATE sessions SET fence = fence + 1, until = 0, owner = '', pid = 0, host = '', lock_dir_id = ''"
+            )
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        finally:
+            db.close()
 
     # --- connections ---
 
@@ -144,11 +180,8 @@ class SqliteEngine:
         with spoken(self._path):
             db = self._connected(self._path, "mode=rw")
             try:
-                found = self._checked(db)
+                self._check(db)
                 _prepare(db, write=True)
-                if found < len(self._steps):
-                    self._keep_a_copy(db, found)
-                    self._upgrade(db, SqliteDriver(lambda: db, self._path), found)
             except BaseException:
                 db.close()
                 raise
@@ -173,15 +206,11 @@ class SqliteEngine:
     def _reading(self, how: str) -> sqlite3.Connection:
         db = self._connected(self._path, how)
         try:
-            found = self._checked(db)
+            self._check(db)
             _prepare(db, write=False)
         except BaseException:
             db.close()
             raise
-        if found < len(self._steps):
-            db.close()
-            self._writer().close()  # brings it up to date
-            return self._reading(how)
         return db
 
     def _connected(self, path: Path, how: str) -> sqlite3.Connection:
@@ -189,26 +218,20 @@ class SqliteEngine:
             f"{path.as_uri()}?{how}", uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False
         )
 
-    def _checked(self, db: sqlite3.Connection) -> int:
-        """Make sure that this is a store of ours that we can read; return the version of its schema."""
+    def _check(self, db: sqlite3.Connection) -> None:
+        """Raise `StoreError` unless this is a store of this version."""
         what = repr(str(self._path))
         [[application]] = db.execute("PRAGMA application_id").fetchall()
         if application != APPLICATION:
             raise StoreError(f"{what} is a database of another program; name another file. Nothing was changed")
-        found = _version(db)
-        if found > len(self._steps):
-            raise newer(what, found, len(self._steps))
+        [[version]] = db.execute("PRAGMA user_version").fetchall()
+        if version != VERSION:
+            raise version_error(what, version)
         if db.execute("SELECT value FROM meta WHERE key = 'store'").fetchall() != [(MARKER,)]:
             raise StoreCorrupt(f"{what} says that it is a store of tenuto and does not look like one; fetch a backup")
-        return found
 
 
 # --- small things -----------------------------------------------------------------------------------------------------
-
-
-def _version(db: sqlite3.Connection) -> int:
-    [[version]] = db.execute("PRAGMA user_version").fetchall()
-    return int(version)
 
 
 def _prepare(db: sqlite3.Connection, *, write: bool) -> None:
@@ -230,7 +253,26 @@ def _put(new: Path, path: Path) -> None:
         raise
     except OSError:  # a file system without links; nobody of ours is here, since we have the lock
         new.rename(path)
-    with suppress(OSError):  # a folder cannot be opened everywhere
+    _sync_directory(path)
+
+
+def _create_empty(path: Path) -> None:
+    _remove(path)
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    _remove_logs(path)
+
+
+def _remove_logs(path: Path) -> None:
+    for ending in ("-wal", "-shm", "-journal"):
+        beside(path, ending).unlink(missing_ok=True)
+
+
+def _sync_directory(path: Path) -> None:
+    with suppress(OSError):  # a directory cannot be opened everywhere
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)

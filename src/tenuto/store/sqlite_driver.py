@@ -1,9 +1,8 @@
 """One connection to a SQLite file, through the standard library.
 
-SQLite before 3.51.3 can damage a file when one connection begins its log anew while another copies the log into the file.
-So nothing is copied by itself: writers share the lock on `<file>.lock` for as long as a transaction lasts, and the log is
-copied (`settle`) only by who has that lock alone. Who writes next begins it anew, having the lock with other writers: so
-the two cannot happen at one moment, in whatever process.
+SQLite before 3.51.3 can damage a file if one connection starts its log again while another copies the log into the file.
+So SQLite copies nothing by itself (`wal_autocheckpoint=0`): writers share a lock on `<file>.lock` during a transaction, and
+`checkpoint` copies the log only under an exclusive lock.
 """
 
 from __future__ import annotations
@@ -17,28 +16,18 @@ from pathlib import Path
 from typing import Any
 
 from tenuto.errors import StoreError
-from tenuto.store import sqlite_log
 from tenuto.store.driver import Arg
 from tenuto.store.locks import Guard
-from tenuto.store.schema import ENTRY, HELD
 from tenuto.store.sqlite_errors import ERRORS, PATIENCE, name_of, said, spoken
-from tenuto.store.sqlite_log import full_at, make_room
 from tenuto.store.words import snippet_of, words_in
 
-__all__ = ["LOG_MOST", "SqliteDriver", "beside", "copied", "wait_for"]
+__all__ = ["SqliteDriver", "beside", "copied", "wait_for"]
 
 _PAUSE = 0.005
+_TURN = 0.002
+"""Seconds between two tries to begin a transaction."""
 _LOG_BYTES = 4 * 1024 * 1024
-"""A log that is as long as this and nearly full is copied into the file, and then written anew from its beginning. It is
-not cut off: to write over what is there costs far less than to make a file longer. A shorter one is made longer beforehand.
-"""
-LOG_MOST = _LOG_BYTES * 5 // 4
-"""One that became longer is cut off there when it is written anew."""
-_ADD = "INSERT OR IGNORE INTO {into} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT ? {condition}))"
-_ADD = _ADD.replace("{into}", ENTRY).replace("{condition}", HELD)
-"""Without its condition an entry would have no number, which it needs: so it is ignored. To select all of it instead would
-have SQLite put it down elsewhere before.
-"""
+"""A log of this length is copied into the file."""
 _FIND = """
 SELECT words.session, words.seq, words.text FROM found JOIN words ON words.n = found.rowid
 WHERE found MATCH ? ORDER BY found.rank, words.n LIMIT ?
@@ -54,51 +43,55 @@ class SqliteDriver:
         self._guard = Guard(beside(path, ".lock") if guarded else None)
         self._log = beside(path, "-wal")
         self._db: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
+        self._sqlite_waits = True
         self._connect()
         self._marked = False
         self._wrote = False
-        self._short = guarded  # who makes a file writes little
-        self.single = False
         self._held_up = 0
 
     def begin(self, *, write: bool) -> None:
-        """Begin a transaction; a connection that broke is replaced."""
-        if self._db is None:
-            self._connect()
+        """Begin a transaction. A connection that broke, or whose file was replaced, is opened again."""
         try:
+            if write and not self._guard.share():
+                wait_for(self._guard.share, self._path)
+            if self._db is not None and _identity(self._path) != self._file:
+                self._part_with(self._db)
+            if self._db is None:
+                self._connect()
             if not write:
                 self._run("BEGIN")
                 return
-            if not self._guard.share():
-                wait_for(self._guard.share, self._path)
             self._wrote = True
-            self._run("BEGIN IMMEDIATE")
-            if self._short:
-                self._short = False
-                make_room(self._log, _LOG_BYTES)
+            self._begin_immediate()
+        except StoreError:
+            self._guard.free()
+            raise
         except (sqlite3.Error, OSError) as exc:
             self._guard.free()
             raise said(self._path, exc) from exc
 
-    def begin_one(self) -> None:
-        """Begin what may be one statement: that is a transaction by itself, which needs neither its beginning nor its end
-        said. Where there is more to be seen to, begin one with both.
+    def _begin_immediate(self) -> None:
+        """Wait for the turn to write.
+
+        SQLite waits up to 0.1 s between two tries, so a process may wait for long while others write without pause. Short
+        waits give every process its turn.
         """
-        try:
-            ready = self._db is not None and not self._short and self._guard.share()
-        except OSError as exc:
-            raise said(self._path, exc) from exc
-        if ready:
-            self._wrote = self.single = True
-        else:
-            self.begin(write=True)
+        if self._sqlite_waits:
+            self._run("PRAGMA busy_timeout=0")
+            self._sqlite_waits = False
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self._run("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as exc:
+                if not name_of(exc).startswith("SQLITE_BUSY") or time.monotonic() > until:
+                    raise
+            time.sleep(_TURN)
 
     def commit(self) -> None:
         """End it; what was written is on the disk."""
-        if self.single:
-            self.single = False
-            self._guard.free()
-            return
         self._marked = False
         try:
             self._run("COMMIT")
@@ -110,9 +103,7 @@ class SqliteDriver:
     def rollback(self) -> None:
         """Undo it."""
         self._marked = False
-        if self.single:
-            self.single = False
-        elif self._db is not None:
+        if self._db is not None:
             try:
                 self._run("ROLLBACK")
             except sqlite3.Error as exc:
@@ -147,20 +138,11 @@ class SqliteDriver:
         except ERRORS as exc:
             raise said(self._path, exc) from exc
 
-    def add(self, args: Sequence[Arg]) -> bool:
-        """Insert an entry, if its session is what the caller takes it for; tell whether that was so."""
-        try:
-            return self._run(_ADD, args).rowcount == 1
-        except ERRORS as exc:
-            if self.single:
-                self._wrote = False  # as after a commit that failed
-            raise said(self._path, exc) from exc
-
-    def insert(self, sql: str, rows: Iterable[Sequence[Arg]]) -> None:
-        """Insert several rows."""
+    def insert(self, sql: str, rows: Iterable[Sequence[Arg]]) -> int:
+        """Insert several rows; return how many were inserted."""
         assert self._db is not None
         with spoken(self._path):
-            self._db.executemany(sql, rows)
+            return max(self._db.executemany(sql, rows).rowcount, 0)
 
     def clock(self) -> int:
         """Return the time of this machine."""
@@ -211,16 +193,14 @@ class SqliteDriver:
             finally:
                 self._run(f"PRAGMA query_only={only}")
 
-    def settle(self) -> None:
-        """When the log is nearly full: let who writes next make it longer, or copy it into the file, if nobody writes."""
-        size = full_at(self._log)
-        if size is None or size < self._held_up:
+    def checkpoint(self) -> None:
+        """Copy the log into the file and empty it, if it is long and no process writes."""
+        size = _size(self._log)
+        if size < max(_LOG_BYTES, self._held_up):
             return
-        if size + sqlite_log.STEP <= _LOG_BYTES:
-            self._short = True
-        elif self._checkpoint("RESTART"):
+        if self._checkpoint():
             self._held_up = 0
-        else:  # somebody writes, or reads and keeps it from being written anew: it may grow on for a while
+        else:  # a process writes, or reads an older state: try again when the log has grown further
             self._held_up = size + _LOG_BYTES // 4
 
     def close(self) -> None:
@@ -229,7 +209,7 @@ class SqliteDriver:
         if db is not None:
             if self._wrote:
                 with suppress(StoreError):
-                    self._checkpoint("TRUNCATE")
+                    self._checkpoint()
             self._part_with(db)
         self._guard.leave()
 
@@ -242,19 +222,26 @@ class SqliteDriver:
 
     def _connect(self) -> None:
         """Open a connection. All goes through one cursor: each `execute` of a connection's own would make another."""
-        self._db = self._open()
+        while True:
+            before = _identity(self._path)
+            self._db = self._open()
+            self._file = _identity(self._path)
+            if self._file == before:
+                break
+            self._db.close()  # the file was replaced meanwhile
         self._cursor = self._db.cursor()
-        self._run = self._cursor.execute
+        self._sqlite_waits = True
+        self._run: Callable[..., sqlite3.Cursor] = self._cursor.execute
 
-    def _checkpoint(self, how: str) -> bool:
-        """Copy the log, if nobody writes; tell whether all of it was copied, and the next to write begins it anew."""
+    def _checkpoint(self) -> bool:
+        """Copy the log and empty it, if no process writes; return whether all of it was copied."""
         with spoken(self._path):
             if not self._guard.alone():
                 return False
             try:
-                self._run("PRAGMA busy_timeout=0")  # who reads is not waited for
-                [[busy, _, _]] = self._run(f"PRAGMA wal_checkpoint({how})").fetchall()
-                self._run(f"PRAGMA busy_timeout={int(PATIENCE * 1000)}")
+                self._run("PRAGMA busy_timeout=0")  # do not wait for readers
+                self._sqlite_waits = False
+                [[busy, _, _]] = self._run("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             finally:
                 self._guard.free()
         return not busy
@@ -273,6 +260,15 @@ class SqliteDriver:
 def beside(path: Path, ending: str) -> Path:
     """Return the file that lies beside another, and is called as it is, with an ending."""
     return path.with_name(path.name + ending)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return what identifies a file, whatever its name; None if there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _size(path: Path) -> int:

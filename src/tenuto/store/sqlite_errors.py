@@ -16,14 +16,20 @@ PATIENCE = 10.0
 _MEANING = {
     "FULL": "the disk is full: make room and try again; nothing of this was written",
     "IOERR": "the disk reports an error, or a quota is used up; look whether the last entries are there before going on",
-    "CORRUPT": "the file is damaged: copy it away, then try `sqlite3 FILE .recover` or fetch a backup",
+    "CORRUPT": (
+        "the file is damaged, or it was replaced while its -wal file was left next to it: copy both away, then restore a "
+        "backup with `tenuto sessions restore BACKUP`, or try `sqlite3 FILE .recover`"
+    ),
     "NOTADB": "the file is no SQLite database, or its beginning is damaged: name another, or fetch a backup; nothing was changed",
     "READONLY": "the file or its folder cannot be written: change their permissions, or name another place",
     "PERM": "the file or its folder cannot be written: change their permissions, or name another place",
     "CANTOPEN": (
         "the file cannot be opened: look at the permissions of it and its folder, and whether anything can be written there"
     ),
-    "BUSY": f"another process kept it busy for {PATIENCE:.0f} s: try again",
+    "BUSY": (
+        f"the store is saturated: other processes wrote without pause for {PATIENCE:.0f} s; nothing of this was written, try "
+        "again, or let fewer processes write to one file"
+    ),
     "CONSTRAINT": "something of this name or number is there already",
     "TOOBIG": "a value is larger than SQLite can hold (1 GB)",
 }

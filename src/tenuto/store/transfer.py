@@ -12,6 +12,7 @@ as long as lines can be read twice: once to see that they are whole, and once to
 from __future__ import annotations
 
 import base64
+import time
 from collections.abc import AsyncIterator, Iterable, Iterator
 from itertools import groupby
 from typing import Any, TypeAlias, TypeVar
@@ -23,7 +24,7 @@ from tenuto.core import jsonio, stored
 from tenuto.core.journal import Draft, Entry, digest_of, kind_of
 from tenuto.core.jsonio import JsonError
 from tenuto.errors import SessionNotFound, StoreCorrupt, StoreError
-from tenuto.store.ids import check_id, check_name
+from tenuto.store.ids import check_entry_id, check_id, check_name, is_keyword
 from tenuto.store.protocol import Lease, Store
 
 __all__ = ["FORMAT", "Imported", "Whole", "bring_in", "examine", "export_session", "import_session", "refuse_another"]
@@ -38,6 +39,10 @@ _BATCH = 8 * 1024 * 1024
 _WINDOW = 128
 """So many entries at most are read at once; fewer, if they are large."""
 _HELD = 8 * 1024 * 1024
+_CLOCK_SKEW = 24 * 60 * 60 * 1000
+"""Milliseconds by which the clock of an exporting machine may be ahead."""
+_LATEST_VERSION = 255
+"""The highest version of an entry that an import accepts: entries of later versions are stored and shown."""
 
 
 class Imported(msgspec.Struct, frozen=True):
@@ -260,10 +265,13 @@ def _head(members: dict[str, Raw]) -> _Head:
         raise StoreError(
             f"this session was exported by a later version (format {version}); this one reads up to {FORMAT}"
         )
+    name = _field(members, "name", str, "")
+    if is_keyword(name):
+        raise JsonError(f"the session has the name {name[:80]!r}, which means a session by its position")
     return _Head(
         _field(members, "session", str),
         _field(members, "head", int),
-        _field(members, "name", str, ""),
+        name,
         _field(members, "parent", str, ""),
         _field(members, "archived", bool, False),
     )
@@ -280,6 +288,14 @@ def _draft(members: dict[str, Raw], expected: int) -> Draft:
     if kind != kind_of(act):
         raise JsonError(f"entry {seq} is called {kind!r} and is {kind_of(act)!r}")
     id, at, version = _field(members, "id", str), _field(members, "at", int), _field(members, "version", int)
+    try:
+        check_entry_id(id)
+    except ValueError as exc:
+        raise JsonError(f"entry {seq}: {exc}") from None
+    if not 0 <= at <= time.time_ns() // 1_000_000 + _CLOCK_SKEW:
+        raise JsonError(f"entry {seq} has the time {at}, which is not between 1970 and now")
+    if not 1 <= version <= _LATEST_VERSION:
+        raise JsonError(f"entry {seq} has the version {version}; versions are 1 to {_LATEST_VERSION}")
     return Draft(id, at, kind, body, act, version)
 
 

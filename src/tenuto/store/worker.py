@@ -1,11 +1,10 @@
-"""A thread that owns one connection, and does what it is given in the order in which it was given.
+"""A thread that owns one connection and runs jobs in the order in which they were submitted.
 
-**Group commit.** Whatever waits when the thread is free is done in one transaction, each piece behind a mark of its own,
-and committed once: callers who write at the same moment share one wait for the disk. A piece that fails is undone alone.
-Nobody is answered before the commit.
+Group commit: all jobs that wait when the thread is free share one transaction, each after a savepoint of its own. The
+transaction is committed once, so callers that write at the same time share one wait for the disk. A job that fails is
+rolled back alone. No caller gets its result before the commit.
 
-A caller awaits a future. One that is cancelled stops waiting; what it gave is done all the same, or was not begun: no
-transaction is ever torn.
+A caller awaits a future. If the caller is cancelled, the job still runs, or was never started: no transaction is torn.
 """
 
 from __future__ import annotations
@@ -17,259 +16,213 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from itertools import groupby
-from types import TracebackType
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from tenuto.errors import StoreError
-from tenuto.store.bells import Bell, bell_of
 from tenuto.store.driver import Driver
-from tenuto.store.jobs import Job
 
-__all__ = ["Duties", "Work", "Worker"]
+__all__ = ["BackgroundTasks", "Work", "Worker"]
 
 T = TypeVar("T")
 log = logging.getLogger("tenuto")
 Work: TypeAlias = Callable[[Driver], T]
-_MOST = 256
-"""How many pieces share a transaction at most: a wait for the disk is small against as many, and an answer is not late."""
-_LOOK = 64
-"""After as many rounds, or after a nap's time, it is asked what is due, however busy it is."""
+_BATCH = 256
+"""The most jobs in one transaction: more would not save much waiting for the disk, and the first would wait for long."""
 
 
-class Duties(Protocol):
-    """What is to be done from time to time, without anybody asking."""
+class BackgroundTasks(Protocol):
+    """Work that is due from time to time and that no caller awaits."""
 
-    nap: float
-    """How many seconds may pass after a piece of work before it is asked what is due. It is not asked after each: that would
-    cost every append.
-    """
+    poll_interval: float
+    """Seconds after which a busy thread asks for work that is due."""
 
     def wait(self) -> float | None:
-        """Return in how many seconds something will be due, if nothing is asked before; None if nothing will."""
+        """Return the seconds until work is due if no job comes before; None if there is none."""
 
     def due(self) -> Work[Any] | None:
-        """Return what is due now."""
+        """Return the work that is due now."""
 
 
-class _Caught:
-    """Holds the error that ended its block: whatever it is, it is the caller's, and not this thread's to die of."""
+class Job(Generic[T]):
+    """Work, the future of its caller (None if no caller waits), and its outcome. Work None ends the thread.
 
-    error: Exception | None = None
+    `alone` runs the work outside of a transaction.
+    """
 
-    def __enter__(self) -> _Caught:
-        return self
+    __slots__ = ("alone", "error", "future", "value", "work")
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        if isinstance(error, Exception):
-            self.error = error
-        return self.error is not None
+    def __init__(self, work: Work[T] | None, future: asyncio.Future[T] | None = None, *, alone: bool = False) -> None:
+        self.work = work
+        self.future = future
+        self.alone = alone
+        self.value: Any = None
+        self.error: Exception | None = None
+
+    def run(self, driver: Driver) -> None:
+        """Run the work; keep its result or its error."""
+        assert self.work is not None
+        try:
+            self.value = self.work(driver)
+        except Exception as exc:
+            log.debug("a job of a store failed", exc_info=True)
+            self.error = exc  # the caller raises it
+
+    def resolve(self) -> None:
+        """Give the outcome to the caller, in its event loop."""
+        if self.future is None or self.future.done():
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.value)
 
 
 class Worker:
-    """One thread and its connection, which is opened by the first piece of work and again after it broke."""
+    """One thread and its connection. The first job opens the connection; after an error it is opened again."""
 
-    def __init__(self, name: str, open: Callable[[], Driver], *, write: bool, duties: Duties | None = None) -> None:
+    def __init__(
+        self, name: str, open: Callable[[], Driver], *, write: bool, background: BackgroundTasks | None = None
+    ) -> None:
         self._open = open
         self._write = write
-        self._duties = duties
+        self._background = background
         self._queue: queue.SimpleQueue[Job[Any]] = queue.SimpleQueue()
-        self._bell: Bell | None = None
         self._driver: Driver | None = None
         self._stopped = False
-        self._rounds = 0
-        self._lone: Job[Any] | None = None
-        self._undone = False
-        self._nap = None if duties is None else duties.nap
+        self._failure: BaseException | None = None
         self._wait: float | None = None
-        self._late = float("inf") if duties is None else 0.0
+        self._poll_at = 0.0
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def put(self, work: Work[T] | None, *, alone: bool = False, single: bool = False) -> Job[T]:
-        """Have something done; await what this returns. `alone`: outside of any transaction; it begins and ends its own.
-        `single`: it asks the driver whether one statement is all it may do, and then gives None if that does not do.
-        """
+    def submit(self, work: Work[T] | None, *, alone: bool = False) -> asyncio.Future[T]:
+        """Queue work; return a future of the running loop. `alone` runs it outside of a transaction."""
         if self._stopped:
             raise StoreError("the store is closed")
-        loop = asyncio.get_running_loop()
-        bell = self._bell
-        if bell is None or bell.loop() is not loop:
-            bell = self._bell = bell_of(loop)
-        job = Job(work, bell, bell.loop, alone, single)
-        self._queue.put(job)
-        return job
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._queue.put(Job(work, future, alone=alone))
+        return future
 
-    def post(self, work: Work[Any]) -> None:
-        """Have something done that nobody waits for."""
+    def submit_nowait(self, work: Work[Any]) -> None:
+        """Queue work whose outcome nobody awaits."""
         self._queue.put(Job(work))
 
-    def stop(self) -> Job[None]:
-        """End the thread and close the connection, when all that was given before is done."""
-        last: Job[None] = self.put(None, alone=True)
+    def stop(self) -> asyncio.Future[None]:
+        """End the thread and close the connection after all jobs that were submitted before."""
+        last: asyncio.Future[None] = self.submit(None, alone=True)
         self._stopped = True
         return last
 
     def join(self) -> None:
-        """Wait for the thread to be gone, once `stop` has answered."""
+        """Wait until the thread has ended, after the future of `stop` is done."""
         self._thread.join()
 
     # --- in the thread ---
 
     def _run(self) -> None:
-        going = True
-        while going:
-            with _Caught() as caught:
-                while self._round():
-                    pass
-                going = False
-            if caught.error is not None:
-                self._failed(caught.error)
+        running = True
+        while running:
+            jobs = self._next_jobs()
+            try:
+                running = self._run_once(jobs)
+            except BaseException as exc:  # if this thread ended, its callers would wait forever
+                log.exception("the thread of a store failed")
+                self._failure, self._wait = exc, None
+                self._attempt(self._close)
+                running = _fail(jobs, exc)
+            del jobs  # while the thread waits, it keeps no entry in memory
 
-    def _round(self) -> bool:
-        """Do what there is to do; tell whether there may be more. In between, this thread holds on to nothing of it."""
-        if self._lone is not None:
-            self._tell()
-        job = self._next()
-        if job is None:
-            self._see_to_it()
-            return True
-        self._wait = self._nap
-        more = True
-        if job.alone or not self._queue.empty():
-            more = self._several(job)
-        else:
-            self._do(job)
-        self._rounds += 1
-        if not self._rounds % _LOOK or time.monotonic() > self._late:
-            self._look()
-        return more
-
-    def _next(self) -> Job[Any] | None:
-        """Wait for something to do; None if it is time to see to what is due."""
+    def _next_jobs(self) -> list[Job[Any]]:
+        """Wait for jobs; return those that wait, or none if background work is due."""
         try:
-            return self._queue.get(timeout=self._wait)
+            jobs = [self._queue.get(timeout=self._wait)]
         except queue.Empty:
-            return None
-
-    def _tell(self) -> None:
-        """Answer who gave a lone piece, just before this thread sleeps: who is woken needs the lock that it holds."""
-        job, self._lone = self._lone, None
-        if job is not None and job.bell is not None:
-            job.bell.ring(job)
-
-    def _do(self, job: Job[Any]) -> None:
-        """Do a lone piece in a transaction of its own. It needs no mark: what goes wrong with it goes wrong with the whole.
-
-        An error ends the round (`_failed`): this is asked for every append, and a block around it for its errors has its
-        price.
-        """
-        assert job.work is not None
-        self._lone = job
-        driver = self._driver or self._opened()
-        if job.single:
-            driver.begin_one()
-        else:
-            driver.begin(write=self._write)
-        try:
-            job.value = job.work(driver)
-        except BaseException:
-            self._undone = not driver.single
-            driver.rollback()
-            raise
-        driver.commit()
-        if job.single and job.value is None:
-            job.single = False
-            self._do(job)
-
-    def _failed(self, error: Exception) -> None:
-        """See to it that the next round can begin, after a lone piece failed. It is its giver's error."""
-        job, undone, self._undone = self._lone, self._undone, False
-        if job is None:
-            raise error
-        job.value, job.error = None, error
-        if not undone:
-            self._close()
-
-    def _several(self, first: Job[Any]) -> bool:
-        """Do all there is, up to as many as may share a transaction; tell whether there may be more."""
-        jobs = [first]
-        while not self._queue.empty() and len(jobs) < _MOST and jobs[-1].work is not None:
+            return []
+        while len(jobs) < _BATCH and jobs[-1].work is not None and not self._queue.empty():
             jobs.append(self._queue.get())
+        return jobs
+
+    def _run_once(self, jobs: list[Job[Any]]) -> bool:
+        """Run jobs, then what is due; return whether the thread goes on."""
+        if self._failure is not None:
+            return _fail(jobs, self._failure)
         for alone, some in groupby(jobs, key=lambda job: job.alone):
+            batch = list(some)
             if alone:
-                self._each(list(some))
+                self._run_alone(batch)
             else:
-                self._together(list(some))
-        return jobs[-1].work is not None
-
-    def _together(self, jobs: list[Job[Any]]) -> None:
-        error = self._transaction(jobs)
-        if error is not None:
-            for job in jobs:
-                job.value, job.error = None, copy.copy(error)
-                job.error.__cause__ = error
-        _answer(jobs)
-
-    def _transaction(self, jobs: list[Job[Any]]) -> Exception | None:
-        """Do all of it, or nothing: return what went wrong with the whole."""
-        several = len(jobs) > 1
-        with _Caught() as caught:
-            driver = self._opened()
-            driver.begin(write=self._write)
-            for job in jobs:
-                if several:
-                    driver.save()
-                _done(job, driver)
-                if several and job.error is not None:
-                    _undo(driver, job.error)
-            if several or jobs[0].error is None:
-                driver.commit()
-            else:
-                driver.rollback()
-        if caught.error is not None:
+                self._run_batch(batch)
+            _resolve(batch)
+        if jobs and jobs[-1].work is None:
+            return False
+        if self._background is not None:
+            self._wait = self._background.poll_interval
+            if not jobs or time.monotonic() > self._poll_at:
+                self._background_work(self._background)
+        if self._write and self._driver is not None and self._attempt(self._driver.checkpoint) is not None:
             self._close()
-        return caught.error
+        return True
 
-    def _each(self, jobs: list[Job[Any]]) -> None:
+    def _run_batch(self, jobs: list[Job[Any]]) -> None:
+        """Run jobs in one transaction. If the transaction fails, every job fails; its own error is kept."""
+        error = self._attempt(lambda: self._transaction(jobs))
+        if error is None:
+            return
+        self._close()
+        for job in jobs:
+            job.value = None
+            if job.error is None:
+                job.error = copy.copy(error)
+                job.error.__cause__ = error
+
+    def _transaction(self, jobs: list[Job[Any]]) -> None:
+        several = len(jobs) > 1
+        driver = self._opened()
+        driver.begin(write=self._write)
+        for job in jobs:
+            if several:
+                driver.save()
+            job.run(driver)
+            if several and job.error is not None:
+                driver.undo()
+        if several or jobs[0].error is None:
+            driver.commit()
+        else:
+            driver.rollback()
+
+    def _run_alone(self, jobs: list[Job[Any]]) -> None:
         for job in jobs:
             if job.work is None:
                 self._close()
-            else:
-                with _Caught() as caught:
-                    _done(job, self._opened())
-                job.error = job.error or caught.error
-        _answer(jobs)
+                continue
+            error = self._attempt(partial(self._run_one, job))
+            job.error = job.error or error
 
-    def _see_to_it(self) -> None:
-        """Do what is due, and find out for how long nothing will be.
+    def _run_one(self, job: Job[Any]) -> None:
+        job.run(self._opened())
 
-        Duties have nobody who could be told of an error: they are due again, or somebody's next write says it.
-        """
-        duties = self._duties
-        if duties is None:
-            return
-        work = duties.due() if duties.wait() == 0 else None
+    def _background_work(self, background: BackgroundTasks) -> None:
+        """Run what is due. An error is logged: the work is due again later."""
+        work = background.due() if background.wait() == 0 else None
         if work is not None:
-            job = Job(work)
-            error = self._transaction([job]) or job.error
-            if error is not None:
-                log.warning("a store's own work failed, and will be due again: %s", error)
-        self._late = time.monotonic() + duties.nap
-        self._wait = duties.wait()
+            job: Job[Any] = Job(work)
+            self._run_batch([job])
+            if job.error is not None:
+                log.warning("background work of a store failed and is tried again later: %s", job.error)
+        self._poll_at = time.monotonic() + background.poll_interval
+        self._wait = background.wait()
 
-    def _look(self) -> None:
-        """See to what is due from time to time, and would never be if this thread had always something to do."""
-        self._tell()
-        self._see_to_it()
-        if not self._write or self._driver is None:
-            return
-        with _Caught() as caught:
-            self._driver.settle()
-        if caught.error is not None:
-            self._close()
+    def _attempt(self, action: Callable[[], object]) -> Exception | None:
+        """Run an action of the connection; return its error."""
+        try:
+            action()
+        except Exception as exc:
+            log.debug("the connection of a store failed", exc_info=True)
+            return exc  # the callers raise it
+        return None
 
     def _opened(self) -> Driver:
         if self._driver is None:
@@ -283,26 +236,28 @@ class Worker:
             driver.close()
 
 
-def _done(job: Job[Any], driver: Driver) -> None:
-    assert job.work is not None
-    with _Caught() as caught:
-        job.value = job.work(driver)
-    job.error = caught.error
-
-
-def _undo(driver: Driver, error: Exception) -> None:
-    """Go back to the mark. If even that fails (a full disk may end the whole transaction), it is for the same reason."""
-    with _Caught() as caught:
-        driver.undo()
-    if caught.error is not None:
-        raise error
-
-
-def _answer(jobs: list[Job[Any]]) -> None:
-    """Wake each event loop once, however many of its callers are answered."""
-    bells: dict[Bell | None, list[Job[Any]]] = {}
+def _resolve(jobs: list[Job[Any]]) -> None:
+    """Give the outcomes to the callers; wake each event loop once."""
+    loops: dict[asyncio.AbstractEventLoop, list[Job[Any]]] = {}
     for job in jobs:
-        bells.setdefault(job.bell, []).append(job)
-    for bell, mine in bells.items():
-        if bell is not None:
-            bell.ring(*mine)
+        if job.future is not None:
+            loops.setdefault(job.future.get_loop(), []).append(job)
+    for loop, mine in loops.items():
+        with suppress(RuntimeError):  # the loop is closed: no caller waits
+            loop.call_soon_threadsafe(_resolve_each, mine)
+
+
+def _resolve_each(jobs: list[Job[Any]]) -> None:
+    for job in jobs:
+        job.resolve()
+
+
+def _fail(jobs: list[Job[Any]], cause: BaseException) -> bool:
+    """Fail jobs after the thread itself failed; return whether the thread goes on."""
+    for job in jobs:
+        if job.work is not None:
+            job.value = None
+            job.error = StoreError(f"the store failed and must be opened again: {cause}")
+            job.error.__cause__ = cause
+    _resolve(jobs)
+    return not (jobs and jobs[-1].work is None)

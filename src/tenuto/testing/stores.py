@@ -15,6 +15,7 @@ place, as another process would have. A class may also say
 
 * `shared = False` if the place can be opened only once,
 * `timed = True` if the store goes by `self.clock`, and `ttl_ms` how long its leases hold,
+* `async def open_elsewhere(self)`: how to open the place as another machine would,
 * `async def damage(self, session, seq)`: how to change the bytes of an entry behind the store's back,
 * `examples`, `large`: how many random stories are played, how large the largest value is.
 
@@ -23,12 +24,13 @@ The chapters can be used one by one, too.
 
 from __future__ import annotations
 
+from tenuto.testing.chapters.forking import Forking
 from tenuto.testing.chapters.keeping import Keeping, Verifying
 from tenuto.testing.chapters.reading import Finding, Listing, Reading, Searching
 from tenuto.testing.chapters.stage import Chapter, Clock
 from tenuto.testing.chapters.stories import Stories
 from tenuto.testing.chapters.values import Transfer, Values
-from tenuto.testing.chapters.writing import Appending, Forking, Leasing
+from tenuto.testing.chapters.writing import Appending, Leasing
 
 __all__ = [
     "Appending",

@@ -5,13 +5,14 @@ What the model is told is read off the function: its name, its docstring, and th
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import logging
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, Literal, ParamSpec, TypeAlias, TypedDict, TypeVar, Unpack, get_args, overload
+from typing import Any, Generic, Literal, ParamSpec, Self, TypeAlias, TypedDict, TypeVar, Unpack, get_args, overload
 
 import msgspec
 
@@ -93,6 +94,23 @@ class Tool(Generic[P, R]):
         self.timeout = _timeout(self.name, given.timeout)
         self.approval = _approval(self.name, given.approval)
         self.max_output = _positive(self.name, given.max_output)
+        self.root = ""
+        """The directory in which the tool works, absolute; empty for a tool without one."""
+        self._at_root: Callable[[str], Callable[P, R]] | None = None
+
+    def bind_root(self, root: str, function_at: Callable[[str], Callable[P, R]]) -> Self:
+        """Say that the tool works in a directory; `function_at` returns the function for another one."""
+        self.root, self._at_root = root, function_at
+        return self
+
+    def at_root(self, root: str) -> Tool[P, R]:
+        """Return the tool for another directory. Raise `NotADirectoryError` if it does not exist."""
+        if self._at_root is None or root == self.root:
+            return self
+        other = copy.copy(self)
+        other.__wrapped__ = self._at_root(root)
+        other.root = root
+        return other
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.__wrapped__(*args, **kwargs)

@@ -6,6 +6,7 @@ all, and begins nothing; `run` runs it.
 
 from __future__ import annotations
 
+import copy
 import difflib
 import functools
 import logging
@@ -69,7 +70,7 @@ class Toolbox:
 
     def __init__(self, tools: Iterable[AnyTool] = ()) -> None:
         self._definitions: list[ToolDefinition | ServerTool] = []
-        self._owners: dict[str, Tool[..., Any] | ToolDispatcher] = {}
+        self.owners: dict[str, Tool[..., Any] | ToolDispatcher] = {}
         self._served: dict[tuple[str, str], ServerTool] = {}
         for given in tools:
             self._add(given)
@@ -80,15 +81,35 @@ class Toolbox:
 
     def names(self) -> tuple[str, ...]:
         """The names of the tools that are run here, in the order given; not those that a provider runs."""
-        return tuple(self._owners)
+        return tuple(self.owners)
 
     def get(self, name: str) -> Tool[..., Any] | ToolDispatcher | None:
         """Return what runs the calls of this name; None if nothing does."""
-        return self._owners.get(name)
+        return self.owners.get(name)
+
+    def roots(self) -> dict[str, str]:
+        """Return the directories of the tools that work in one, by the name of the tool."""
+        return {name: owner.root for name, owner in self.owners.items() if isinstance(owner, Tool) and owner.root}
+
+    def at_roots(self, roots: Mapping[str, str]) -> Toolbox:
+        """Return the toolbox with tools that work in these directories; other tools stay as they are.
+
+        Raise `NotADirectoryError` for a directory that does not exist.
+        """
+        moved = {
+            name: owner.at_root(roots[name])
+            for name, owner in self.owners.items()
+            if isinstance(owner, Tool) and owner.root and name in roots
+        }
+        if all(self.owners[name] is owner for name, owner in moved.items()):
+            return self
+        other = copy.copy(self)
+        other.owners = {**self.owners, **moved}
+        return other
 
     def prepare(self, call: ToolCallView) -> Prepared | Refused:
         """Look a call up and read its arguments; nothing is begun."""
-        owner = self._owners.get(call.name)
+        owner = self.owners.get(call.name)
         if owner is None:
             return _refused(call, self._unknown(call.name), "unknown-tool")
         if not isinstance(owner, Tool):
@@ -145,21 +166,21 @@ class Toolbox:
 
     def _own(self, definition: ToolDefinition, owner: Tool[..., Any] | ToolDispatcher) -> None:
         name = checked_name(definition.name)
-        if name in self._owners or any(kind == name for kind, _ in self._served):
-            other = self._owners.get(name, "a tool that the provider runs")
+        if name in self.owners or any(kind == name for kind, _ in self._served):
+            other = self.owners.get(name, "a tool that the provider runs")
             raise ValueError(f"two tools are called {name!r}: {_shown(other)} and {_shown(owner)}; rename one of them")
-        self._owners[name] = owner
+        self.owners[name] = owner
         self._definitions.append(definition)
 
     def _serve(self, served: Any) -> None:
-        if served.kind in self._owners or (served.kind, served.type) in self._served:
-            other = self._owners.get(served.kind, "a tool that the provider runs")
+        if served.kind in self.owners or (served.kind, served.type) in self._served:
+            other = self.owners.get(served.kind, "a tool that the provider runs")
             raise ValueError(f"two tools are called {served.kind!r}: {_shown(other)} and {served!r}; leave one out")
         self._served[served.kind, served.type] = served
         self._definitions.append(served)
 
     def _unknown(self, name: str) -> str:
-        names = sorted(self._owners)
+        names = sorted(self.owners)
         near = difflib.get_close_matches(name, names, n=3)
         more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
         listed = f"The tools are: {', '.join(names[:_LISTED])}{more}." if names else "There are no tools."

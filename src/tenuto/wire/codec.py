@@ -42,6 +42,8 @@ _FAULTS = (ValueError, RecursionError, StreamAssemblyError)
 _RAISED = (LLMError, *_FAULTS)
 _SHOWN = 200
 """How many characters of an unreadable frame its error shows."""
+MOST_CHOICES = 1_000
+"""How many choices a reply may have beyond those asked for: a server could send millions."""
 _PACKED = 31
 """How many frames go by before pieces are packed: 600 of 20 letters take 13 KB then, and 53 where each stays alone.
 
@@ -138,6 +140,7 @@ class Decoder(ABC):
         self.seed = seed
         self.prefix = ""
         self.audio_format = audio_format
+        self.most_choices = MOST_CHOICES
         self.out: list[Event] = []
         self.losses: list[Loss] = []
         self.error: LLMError | None = None
@@ -314,7 +317,12 @@ class Decoder(ABC):
     # --- what dialects share ------------------------------------------------------------------------------------------
 
     def parts(self, choice: int = 0) -> Parts:
-        """Make the assembler of one choice; one that was made for it before is void."""
+        """Make the assembler of one choice; one that was made for it before is void.
+
+        Raise `ProtocolError` for more than `most_choices`.
+        """
+        if len(self._choices) >= self.most_choices and choice not in self._choices:
+            raise ProtocolError(f"the reply has more than {self.most_choices:,} choices")
         self._choices[choice] = parts = Parts(self.out, self.losses, choice)
         return parts
 

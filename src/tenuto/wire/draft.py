@@ -15,13 +15,14 @@ from typing import Any
 from msgspec import Raw
 
 from tenuto.core import jsonio
+from tenuto.core.blocks import Text
+from tenuto.core.messages import AssistantMessage
 from tenuto.core.request import ChatRequest
 from tenuto.core.target import Loss, Target, WireRequest
 
-__all__ = ["NOTHING", "Draft", "extra_fields", "failed", "given", "raw_object", "spliced"]
+__all__ = ["Draft", "extra_fields", "failed", "given", "raw_object", "spliced"]
 
-NOTHING = "(nothing that can be shown here)"
-"""What the user says where nothing of it can be said to the target."""
+_PLACEHOLDER = "(empty message)"
 
 _ESCAPE = rb"(?s)\\(?:u([0-9a-fA-F]{4})|.)"  # compiled when there is one to look for
 
@@ -66,6 +67,16 @@ class Draft:
         self.body: dict[str, Any] = {}
         self.headers: dict[str, str] = {"content-type": "application/json"}
         self._joined: dict[str, list[str]] = {}
+
+    def placeholder(self, place: str) -> str:
+        """Return the text that is sent for a user message without content, and record the `Loss`."""
+        self.lose("empty-message", place, "a user message without content: a placeholder is sent")
+        return _PLACEHOLDER
+
+    def leave_out_if_empty(self, message: AssistantMessage, place: str) -> None:
+        """Record the `Loss` of an assistant message that has no content, and so is not sent."""
+        if all(isinstance(block, Text) and not block.text.strip() for block in message.blocks):
+            self.lose("empty-message", place, "an assistant message without content is left out")
 
     def lose(self, rule: str, place: str, what: str, remedy: str = "") -> None:
         """Record something that could not be carried."""

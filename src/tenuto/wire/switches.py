@@ -265,8 +265,8 @@ def response_format(draft: Draft, switches: ChatSwitches) -> None:
 
 
 def cache_control(cache: str) -> dict[str, str]:
-    """Write a hint to cache the prompt up to here; five minutes go without saying."""
-    return {"type": "ephemeral", **({"ttl": cache} if cache != "5m" else {})}
+    """Write a hint to cache the prompt up to here; without a `ttl`, providers keep it for five minutes."""
+    return {"type": "ephemeral", **({"ttl": cache} if cache not in ("5m", "auto") else {})}
 
 
 def usage_of_stream(draft: Draft, switches: ChatSwitches) -> None:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import select
+import signal
+import subprocess
 import sys
+import time
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tenuto.providers import PROVIDERS
 from tenuto.tools import Toolbox, builtin_tools
-from tenuto.tools.builtin import environment
-from tenuto.tools.builtin.environment import scrubbed
+from tenuto.tools.builtin.environment import command_environment
 from tenuto.tools.builtin.shell import Kept
 from tools.calls import call, ran, run
 
@@ -112,6 +114,47 @@ def test_what_is_left_in_the_background_is_ended_and_told(tmp_path):
     assert left(tmp_path) == []
 
 
+SENDS = """
+import asyncio, sys
+from tenuto import ToolCallView
+from tenuto.tools import Toolbox, builtin_tools
+
+tools = builtin_tools(sys.argv[1], names=["shell"], approval=False)
+asyncio.run(Toolbox(tools.values()).dispatch(ToolCallView("1", "shell", sys.argv[2])))
+"""
+
+
+def until(condition):
+    """Wait until this holds."""
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@needs_handles
+@pytest.mark.parametrize("trap", ["", "trap '' TERM HUP; "])
+def test_command_dies_when_its_process_is_killed(tmp_path, trap):
+    command = f"{trap}echo $$ >> ids; (echo $(exec sh -c 'echo $PPID') >> ids; sleep 300) & sleep 300"
+    arguments = json.dumps({"command": command})
+    with subprocess.Popen([sys.executable, "-c", SENDS, str(tmp_path), arguments]) as owner:
+        until(lambda: (tmp_path / "ids").exists() and len((tmp_path / "ids").read_text().split()) == 2)
+        owner.send_signal(signal.SIGKILL)
+
+    assert left(tmp_path) == []
+
+
+def test_background_job_outlives_its_command(tmp_path):
+    """Unless it could still write where the command wrote."""
+    os.mkfifo(tmp_path / "fifo")
+    outcome = shell(tmp_path, "(read line < fifo; echo $line > heard) > /dev/null 2>&1 &")
+    assert outcome.result.content == "[exit code 0]"
+    with (tmp_path / "fifo").open("w") as fifo:
+        fifo.write("hello\n")
+
+    until(lambda: (tmp_path / "heard").exists() and (tmp_path / "heard").read_text() == "hello\n")
+
+
 def test_a_model_may_shorten_the_time_but_not_lengthen_it(tmp_path):
     assert "timed out after 0.3 s" in shell(tmp_path, "sleep 60", seconds=0.3, timeout=100).result.content
 
@@ -148,53 +191,52 @@ SECRET = "made-up-secret"
 @pytest.mark.parametrize(
     "name",
     [
-        "MY_API_KEY", "GITHUB_TOKEN", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD", "PGPASSWORD", "PGPASSFILE",
-        "GOOGLE_APPLICATION_CREDENTIALS", "TENUTO_HOME", "SSH_AUTH_SOCK", "npm_config__authToken", "SENTRY_DSN", "my_secret",
+        *("MY_API_KEY", "GITHUB_TOKEN", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD", "PGPASSWORD"),
+        *("GOOGLE_APPLICATION_CREDENTIALS", "TENUTO_HOME", "SSH_AUTH_SOCK", "npm_config__authToken", "SENTRY_DSN"),
+        *("SSHPASS", "MYSQL_PWD", "DB_PW", "LDAP_BINDPW", "AZURE_STORAGE_CONNECTION_STRING", "SLACK_WEBHOOK_URL"),
+        *(
+            "APPKEY",
+            "ACCESSKEY",
+            "MASTERKEY",
+            "STRIPE_SK",
+            "BEARER",
+            "AUTHORIZATION",
+            "PGPASS",
+            "SMTPPASS",
+            "OPENAI_KEY2",
+        ),
+        *("GIT_REMOTE", "http_proxy", "DATABASE_URL", "ANYTHING"),
     ],
-)  # fmt: skip
-def test_a_command_sees_nothing_that_looks_like_a_secret(name):
-    assert scrubbed({name: "x", "PATH": "/bin"}) == {"PATH": "/bin"}
+)
+def test_command_does_not_see_variable(name):
+    assert command_environment({name: "x", "PATH": "/bin"}) == {"PATH": "/bin"}
 
 
-def test_no_providers_key_is_seen():
+def test_command_does_not_see_provider_keys():
     names = {name for row in PROVIDERS.values() for name in (*row.key_env, *row.bearer_env)}
 
     assert names
-    assert scrubbed(dict.fromkeys(names, SECRET)).keys() == {"PATH"}
+    assert command_environment(dict.fromkeys(names, SECRET)).keys() == {"PATH"}
 
 
-def test_a_providers_key_is_known_by_its_row(monkeypatch):
-    """Whatever it is called."""
-    row = msgspec.structs.replace(next(iter(PROVIDERS.values())), key_env=("ODD",), bearer_env=("EVEN",))
-    monkeypatch.setattr(environment, "PROVIDERS", {"mine": row})
-
-    assert scrubbed({"ODD": "x", "EVEN": "y", "OTHER": "z", "PATH": "p"}) == {"OTHER": "z", "PATH": "p"}
+@pytest.mark.parametrize("name", ["PATH", "HOME", "LANG", "LC_ALL", "TERM", "TZ", "TMPDIR", "VIRTUAL_ENV"])
+def test_command_sees_allowed_variable(name):
+    assert command_environment({name: "x"})[name] == "x"
 
 
-def test_a_secret_is_one_under_any_name():
-    given_to = {
-        "X_TOKEN": SECRET,
-        "COPY": SECRET,
-        "DATABASE_URL": "postgresql://me:pw@host/db",
-        "LANG": "C",
-        "PAGER": "less",
-    }
+def test_command_sees_variables_that_are_named(tmp_path):
+    env = {"PATH": os.defpath, "MY_TOKEN": SECRET, "MY_NAME": "me", "CARGO_A": "1", "CARGO_B": "2", "OTHER": "no"}
+    tools = builtin_tools(tmp_path, names=["shell"], env=env, pass_env=["MY_NAME", "CARGO_*"]).values()
+    shown = run(tools, call("shell", command="env")).result.content
 
-    assert scrubbed(given_to) == {"PATH": os.defpath, "LANG": "C", "PAGER": "less"}
-
-
-@pytest.mark.parametrize(
-    "name", ["PATH", "HOME", "KEYBOARD", "MONKEY", "COMPASS", "LC_ALL", "PATTERN", "AUTHOR", "http_proxy"]
-)
-def test_what_only_sounds_like_a_secret_is_seen(name):
-    assert scrubbed({name: "x"})[name] == "x"
-
-
-def test_a_command_is_given_no_secret(tmp_path):
-    shown = shell(tmp_path, "env", env={"PATH": os.defpath, "MY_TOKEN": SECRET, "SEEN": "yes"}).result.content
-
-    assert "SEEN=yes" in shown
+    assert {"MY_NAME=me", "CARGO_A=1", "CARGO_B=2"} <= set(shown.splitlines())
     assert SECRET not in shown
+    assert "OTHER" not in shown
+
+
+def test_single_string_is_no_list_of_variables(tmp_path):
+    with pytest.raises(TypeError, match="single string"):
+        builtin_tools(tmp_path, pass_env="HOME")
 
 
 def test_without_an_environment_a_command_sees_only_a_path(tmp_path, monkeypatch):

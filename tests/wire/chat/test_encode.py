@@ -162,6 +162,21 @@ def test_hints_to_cache():
     ]
 
 
+@pytest.mark.parametrize(
+    "cache, hint",
+    [
+        ("auto", {"type": "ephemeral"}),
+        ("5m", {"type": "ephemeral"}),
+        ("1h", {"type": "ephemeral", "ttl": "1h"}),
+        ("off", None),
+    ],
+)
+def test_cache_time_of_request(cache, hint):
+    wire = encode(ChatRequest(model="m", messages=(HI,), cache=cache), target(ChatSwitches(cache_control=True)))
+
+    assert (json.loads(wire.body).get("cache_control"), wire.losses) == (hint, ())
+
+
 # --- questions --------------------------------------------------------------------------------------------------------
 
 

@@ -203,7 +203,7 @@ def test_usage_is_taken_wherever_it_stands(frames):
     response = stream(sse(FIRST, text("a"), *frames))
 
     assert json.loads(response.raw_usage) == USAGE
-    assert (response.usage.input_tokens, response.usage.output_tokens, response.usage.total) == (10, 5, 15)
+    assert (response.usage.input_tokens, response.usage.output_tokens, response.usage.total_tokens) == (10, 5, 15)
 
 
 def test_usage_keeps_its_spelling():
@@ -251,7 +251,7 @@ def test_a_frame_with_an_error_is_read_before_it_is_told():
         stream(sse(FIRST, text("It ra"), event))
     partial = caught.value.partial
 
-    assert (partial.text, partial.message.raw_stop, partial.usage.total) == ("It rains", "length", 15)
+    assert (partial.text, partial.message.raw_stop, partial.usage.total_tokens) == ("It rains", "length", 15)
 
 
 @pytest.mark.parametrize("error", [None, {}, ""])

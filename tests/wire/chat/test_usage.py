@@ -63,7 +63,7 @@ BASE = {"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 150}
     ],
 )
 def test_every_spelling_is_read(fields, expected):
-    assert read({**BASE, **fields}) == (Usage(total_tokens=150, **expected), [])
+    assert read({**BASE, **fields}) == (Usage(reported_total=150, **expected), [])
 
 
 def test_what_nobody_said_is_not_zero():

@@ -26,7 +26,7 @@ def test_buckets_do_not_overlap():
         cache_read_tokens=8,
         output_tokens=7,
         reasoning_tokens=10,
-        total_tokens=42,
+        reported_total=42,
         audio_input_tokens=4,
         input_by_modality={"TEXT": 16, "AUDIO": 4},
         output_by_modality={"TEXT": 7},

@@ -121,7 +121,7 @@ def test_usage_is_taken_apart():
         cache_write_tokens=30,
         output_tokens=30,
         reasoning_tokens=20,
-        total_tokens=150,
+        reported_total=150,
     )
     assert json.loads(reply.raw_usage)["input_tokens"] == 100
 

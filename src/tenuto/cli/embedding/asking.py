@@ -35,7 +35,7 @@ def client() -> AsyncClient:
     from tenuto.cli.configuring import own_providers
     from tenuto.cli.keyring import kept_keys
 
-    return AsyncClient(keys=kept_keys(), providers=own_providers())
+    return AsyncClient(keys=kept_keys(), providers=own_providers(), on_loss="keep")
 
 
 def asked(ai: AsyncClient, kept: Kept | None, model: str | None, dimensions: int | None, where: str) -> Asked:

@@ -132,7 +132,7 @@ class Table:
                     "meanwhile: choose another --into"
                 )
             self._insert(rows)
-        db.settle()
+        db.checkpoint()
 
     def prune(self, seen: set[str]) -> int:
         """Take away what is not among these ids; return how much that was."""
@@ -142,7 +142,7 @@ class Table:
         if old:
             with self._writing():
                 self._db.insert("DELETE FROM embeddings WHERE id = ?", old)
-        self._db.settle()
+        self._db.checkpoint()
         return len(old)
 
     # --- inside ---

@@ -7,7 +7,7 @@ from tempfile import NamedTemporaryFile
 import pytest
 
 from tenuto.core.journal import Stopped
-from tenuto.errors import SessionInUse, SessionNotFound, StoreError
+from tenuto.errors import SessionInUse, SessionNotFound, StoreCorrupt, StoreError
 from tenuto.store.protocol import BLOB, Store
 from tenuto.testing.chapters.stage import Chapter, answer, draft, question, reply, result, same, turn, write
 
@@ -40,6 +40,15 @@ class Keeping(Chapter):
         for name in ("a\nb", "a\0", "\ud800", "\x1b[2J", "x" * 201, " a", "\u2028"):
             with pytest.raises(ValueError, match="name"):
                 await store.rename("a", name)
+        assert (await store.session("a")).name == ""
+
+    async def test_keyword_is_no_name(self, store: Store) -> None:
+        await write(store, "a")
+        await write(store, "b")
+        for name in ("last", "~0", "~1", "~123456789012"):
+            with pytest.raises(ValueError, match="is no name"):
+                await store.rename("a", name)
+        assert await store.find("last") == "b"
         assert (await store.session("a")).name == ""
 
     async def test_the_name_of_a_deleted_session_is_free(self, store: Store) -> None:
@@ -185,6 +194,19 @@ class Verifying(Chapter):
 
         assert {(fault.session, fault.seq) for fault in await store.verify()} == {("a", 3), ("b", 1)}
         assert {fault.seq for fault in await store.verify("b")} == {1}
+
+    async def test_read_refuses_damaged_entries(self, store: Store) -> None:
+        drafts = await write(store, "a", *turn())
+        fork = await store.fork("a", at=5)
+        await write(store, "b", question("rain " * BLOB), answer())
+        for session, seq in (("a", 3), ("b", 1)):
+            await self.damage(session, seq)
+
+        for session, seq in (("a", 3), (fork, 3), ("b", 1)):
+            with pytest.raises(StoreCorrupt, match=f"entry {seq} "):
+                await store.read(session)
+        assert same(await store.read("a", upto=2), drafts[:2])
+        assert same(await store.read("a", after=3), drafts[3:], first=4)
 
     async def test_changed_bytes_are_found_through_forks(self, store: Store) -> None:
         await write(store, "a", *turn())

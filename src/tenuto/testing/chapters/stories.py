@@ -7,9 +7,10 @@ import functools
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
+import msgspec
 import pytest
 
-from tenuto.core.journal import Configured, Draft, Stopped
+from tenuto.core.journal import Configured, Draft, SessionMeta, Stopped
 from tenuto.errors import StoreError
 from tenuto.store.memory import MemoryStore
 from tenuto.store.protocol import BLOB, Lease, Store, StoredSession
@@ -150,11 +151,24 @@ async def _state(store: Store) -> dict[str, object]:
 
 def _without_holder(state: dict[str, object]) -> dict[str, object]:
     return {
-        key: (value.head, value.meta, value.name, value.parent, value.forked_at, value.archived, bool(value.holder))
+        key: (
+            value.head,
+            _without_times(value),
+            value.name,
+            value.parent,
+            value.forked_at,
+            value.archived,
+            bool(value.holder),
+        )
         if isinstance(value, StoredSession)
         else value
         for key, value in state.items()
     }
+
+
+def _without_times(shown: StoredSession) -> SessionMeta:
+    """The two stores have clocks of their own, and a fork has the time of its clock."""
+    return msgspec.structs.replace(shown.meta, created_at=0, updated_at=0) if shown.parent else shown.meta
 
 
 async def _emptied(store: Store) -> None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from tenuto.tools.builtin.environment import scrubbed
+from tenuto.tools.builtin.environment import command_environment
 from tenuto.tools.builtin.files import Files
 from tenuto.tools.builtin.root import Root
 from tenuto.tools.builtin.searching import Search
 from tenuto.tools.builtin.shell import Shell
-from tenuto.tools.function import Tool
+from tenuto.tools.function import Tool, ToolOptions
 
-__all__ = ["BUILTIN", "builtin_tools", "scrubbed"]
+__all__ = ["BUILTIN", "builtin_tools", "command_environment"]
 
 BUILTIN = ("read_file", "write_file", "edit_file", "list_files", "search_files", "shell")
 """The names of the tools there are."""
@@ -25,14 +25,19 @@ def builtin_tools(
     names: Iterable[str] = BUILTIN,
     shell_timeout: float = 120.0,
     env: Mapping[str, str] | None = None,
+    pass_env: Iterable[str] = (),
     approval: bool = True,
 ) -> dict[str, Tool[..., Any]]:
-    """Return the tools of these names, by name, for one folder.
+    """Return the tools of these names, by name, for one directory.
 
-    Files outside `root` cannot be reached, by no path and through no link. `env` is what commands see, without anything
-    that looks like a secret (see `scrubbed`); without it they see a `PATH` and nothing else. A command may take
-    `shell_timeout` seconds. What writes, and `shell`, needs approval, unless `approval` is False. Raise `ValueError` for
-    a name that is none of `BUILTIN`, `NotADirectoryError` for a root that is no folder.
+    `root`: files outside it cannot be reached, by any path or link.
+    `shell_timeout`: how many seconds a command may take.
+    `env`: the environment from which commands get their variables, as in `os.environ`; only those of an allow-list
+    (`PATH`, `HOME`, `LANG`, ...) and of `pass_env` are passed on. Without it, commands see only a `PATH`.
+    `pass_env`: names, and globs as in `CARGO_*`, of more variables that commands may see.
+    `approval`: whether `shell` and the tools that write need approval.
+
+    Raise `ValueError` for a name that is not in `BUILTIN`, `NotADirectoryError` if `root` is not a directory.
     """
     wanted = tuple(names)
     unknown = [name for name in wanted if name not in BUILTIN]
@@ -40,14 +45,32 @@ def builtin_tools(
         raise ValueError(f"there is no builtin tool {unknown[0]!r}: there are {', '.join(BUILTIN)}")
     if not shell_timeout > 0:
         raise ValueError(f"shell_timeout={shell_timeout!r} is no number of seconds")
-    place = Root(root)
-    files, search, shell = Files(place), Search(place), Shell(place, scrubbed(env or {}), shell_timeout)
-    made: tuple[Tool[..., Any], ...] = (
-        Tool(files.read_file, effect="pure", timeout=60),
-        Tool(files.write_file, effect="idempotent", timeout=60, approval=approval),
-        Tool(files.edit_file, effect="once", timeout=60, approval=approval),
-        Tool(files.list_files, effect="pure", timeout=60),
-        Tool(search.search_files, effect="pure", timeout=60, max_output=100_000),
-        Tool(shell.shell, effect="once", approval=approval),
-    )
-    return {tool.name: tool for tool in made if tool.name in wanted}
+    variables = command_environment(env or {}, pass_env)
+
+    def functions_at(directory: str | os.PathLike[str]) -> dict[str, Callable[..., Any]]:
+        place = Root(directory)
+        files = Files(place)
+        return {
+            "read_file": files.read_file,
+            "write_file": files.write_file,
+            "edit_file": files.edit_file,
+            "list_files": files.list_files,
+            "search_files": Search(place).search_files,
+            "shell": Shell(place, variables, shell_timeout).shell,
+        }
+
+    options: dict[str, ToolOptions] = {
+        "read_file": {"effect": "pure", "timeout": 60},
+        "write_file": {"effect": "idempotent", "timeout": 60, "approval": approval},
+        "edit_file": {"effect": "once", "timeout": 60, "approval": approval},
+        "list_files": {"effect": "pure", "timeout": 60},
+        "search_files": {"effect": "pure", "timeout": 60, "max_output": 100_000},
+        "shell": {"effect": "once", "approval": approval},
+    }
+
+    def tool_of(name: str) -> Tool[..., Any]:
+        tool: Tool[..., Any] = Tool(made[name], **options[name])
+        return tool.bind_root(absolute, lambda other: functions_at(other)[name])
+
+    absolute, made = str(Root(root).path), functions_at(root)
+    return {name: tool_of(name) for name in BUILTIN if name in wanted}

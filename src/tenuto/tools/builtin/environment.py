@@ -1,37 +1,40 @@
-"""The environment that a command is given: without anything that looks like a secret."""
+"""The environment of a command: an allow-list, and what the user names."""
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 
-from tenuto.providers import PROVIDERS
+__all__ = ["ALLOWED", "command_environment"]
 
-__all__ = ["scrubbed"]
-
-_SECRET = re.compile(
-    r"(^|_)(API_?KEY|KEYS?|TOKENS?|AUTH|PASS|PAT|CERT|DSN|JWT|COOKIES?)(_|$)"
-    r"|SECRET|TOKEN|PASSW|PASSPHRASE|PASSFILE|CREDENTIAL|APIKEY|PRIVATE|^TENUTO_",
-    re.IGNORECASE,
+ALLOWED = (
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "HOSTNAME"),
+    *("LANG", "LANGUAGE", "LC_*", "TZ", "TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES"),
+    *("TMPDIR", "TMP", "TEMP", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"),
+    *("XDG_RUNTIME_DIR", "EDITOR", "VISUAL", "PAGER", "CI"),
+    *("VIRTUAL_ENV", "CONDA_PREFIX", "PYENV_ROOT", "PYTHONPATH", "NVM_DIR", "NODE_PATH", "GOPATH", "GOROOT"),
+    *("CARGO_HOME", "RUSTUP_HOME", "JAVA_HOME", "GEM_HOME", "LD_LIBRARY_PATH", "PKG_CONFIG_PATH", "CC", "CXX"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"),
+    # Windows
+    *("SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT", "USERPROFILE", "USERNAME", "HOMEDRIVE", "HOMEPATH"),
+    *("APPDATA", "LOCALAPPDATA", "PROGRAMDATA", "PROGRAMFILES", "PROGRAMFILES(X86)", "NUMBER_OF_PROCESSORS"),
+    *("PROCESSOR_ARCHITECTURE",),
 )
-_WITH_PASSWORD = re.compile(r"\w+://[^/\s@]*:[^/\s@]+@")
-_LONG_ENOUGH = 8
-"""A value at least this long is a secret under any name."""
+"""Names, and globs of names, of variables that every command may see."""
 
 
-def scrubbed(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that a command may see, and a `PATH` if there was none.
+def command_environment(environment: Mapping[str, str], pass_env: Iterable[str] = ()) -> dict[str, str]:
+    """Return the variables that a command may see: those of `ALLOWED` and of `pass_env`, and a `PATH` in any case.
 
-    Left out is what is called like a secret, what any provider's key is called, what holds the same value as one of
-    those, and addresses with a password in them.
+    `pass_env` holds names and globs, as in `CARGO_*`. Raise `TypeError` if it is a single string.
     """
-    keys = {name for row in PROVIDERS.values() for name in (*row.key_env, *row.bearer_env)}
-    secret = {name for name in environment if name in keys or _SECRET.search(name)}
-    values = {environment[name] for name in secret if len(environment[name]) >= _LONG_ENOUGH}
-    kept = {
+    if isinstance(pass_env, str):
+        raise TypeError(f"pass_env={pass_env!r} is a single string: pass a list of names")
+    patterns = (*ALLOWED, *pass_env)
+    seen = {
         name: value
         for name, value in environment.items()
-        if name not in secret and value not in values and not _WITH_PASSWORD.search(value)
+        if any(fnmatchcase(os.path.normcase(name), os.path.normcase(pattern)) for pattern in patterns)
     }
-    return {"PATH": os.defpath, **kept}
+    return {"PATH": os.defpath, **seen}

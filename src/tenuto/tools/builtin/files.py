@@ -9,7 +9,7 @@ from msgspec import Meta
 from tenuto.core import files
 from tenuto.tools.builtin.edits import replaced
 from tenuto.tools.builtin.root import Root
-from tenuto.tools.builtin.walking import matcher_of, shown_path, walk
+from tenuto.tools.builtin.walking import path_matcher, shown_path, walk
 from tenuto.tools.function import MAX_OUTPUT
 from tenuto.tools.results import cut
 
@@ -100,13 +100,13 @@ class Files:
             depth: how many levels of folders to go down
             hidden: also list what begins with a dot, and what is inside
         """
-        matches = matcher_of(pattern)
+        matches = path_matcher(pattern)
         lines: list[str] = []
         left, veiled = 0, 0
         for found, _ in walk(self._root, path, depth=depth, hidden=hidden):
             if found.hidden and not hidden:
                 veiled += 1
-            elif matches.fullmatch(found.path) and (found.kind != "folder" or pattern == "*"):
+            elif matches(found.path) and (found.kind != "folder" or pattern == "*"):
                 left += len(lines) >= _MOST_LISTED
                 if len(lines) < _MOST_LISTED:
                     lines.append(_line(found.path, found.kind, found.size))

@@ -1,7 +1,8 @@
-"""A tool that searches files for a text or for a regular expression, inside one folder.
+"""A tool that searches files for a text or for a regular expression, inside one directory.
 
-Somebody else's expression may take longer than the world lasts, and while it is tried nothing else runs in the process.
-So it is tried in another one, which is ended when its time is up. A plain text is looked for here.
+A regular expression that a model wrote may take hours, and `re` holds the interpreter's lock meanwhile. So a subprocess
+compiles and runs it, and is killed when its time is up. Files are read in parts, because every call of the interpreter's
+own functions (decoding, splitting, finding) holds the lock as well.
 """
 
 from __future__ import annotations
@@ -10,18 +11,17 @@ import asyncio
 import contextlib
 import json
 import math
-import re
 import stat
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from tenuto.core import files
 from tenuto.tools.builtin import matcher
 from tenuto.tools.builtin.files import MAX_FILE
 from tenuto.tools.builtin.root import Folder, Root, names_of
-from tenuto.tools.builtin.walking import Found, matcher_of, shown_path, walk
+from tenuto.tools.builtin.walking import Found, path_matcher, shown_path, walk
 from tenuto.tools.context import ToolContext
 
 __all__ = ["Search"]
@@ -34,8 +34,12 @@ _SHOWN = 300
 _SECONDS = 20.0
 """How long a regular expression may be tried, on all files together."""
 
+_PART = 1_000_000
+"""How many bytes of a file are searched at once: a few milliseconds."""
+_LONGEST_LINE = 4 * _PART
+
 Lines: TypeAlias = Callable[[str], Awaitable[list[int]]]
-"""Tells which lines of a text match."""
+"""Return the numbers of the lines of a text that match, from 1."""
 
 
 class Search:
@@ -65,11 +69,11 @@ class Search:
         """
         if not text or "\n" in text:
             raise ValueError("text is looked for line by line: give some text without a line break")
-        matches = matcher_of(pattern)
+        matches = path_matcher(pattern)
         chosen = (
             (found, folder)
             for found, folder in _files(self._root, path, hidden=hidden)
-            if matches.fullmatch(found.path) and not (context and context.cancelled)
+            if matches(found.path) and not (context and context.cancelled)
         )
         return asyncio.run(_searched(text, chosen, regex=regex))  # in the thread of this call, on a loop of its own
 
@@ -97,28 +101,49 @@ async def _searched(wanted: str, chosen: Iterator[tuple[Found, Folder]], *, rege
             if len(lines) >= _MOST:
                 more = True
                 break
-            text = _text(found, folder)
-            if text is None:
+            hits = await _hits(found, folder, look)
+            if hits is None:
                 skipped += 1
                 continue
             searched += 1
-            numbers = await look(text)
-            whole = text.split("\n")
-            lines += [_line(found.path, at, whole[at - 1]) for at in numbers[:_MOST_IN_FILE]]
-            if len(numbers) > _MOST_IN_FILE:
+            lines += [_line(found.path, number, text) for number, text in hits[:_MOST_IN_FILE]]
+            if len(hits) > _MOST_IN_FILE:
                 lines.append(f"{shown_path(found.path)}: [more than {_MOST_IN_FILE} lines, the rest left out]")
     notes = [f"[stopped after {len(lines)} lines: name a folder, a pattern or a longer text]"] if more else []
     notes += [f"[{skipped:,} files skipped: no text, or too large]"] if skipped else []
     return "\n".join([*(lines or [f"[nothing found in {searched:,} files]"]), *notes])
 
 
-def _text(found: Found, folder: Folder) -> str | None:
+async def _hits(found: Found, folder: Folder, look: Lines) -> list[tuple[int, str]] | None:
+    """Return the matching lines of a file with their numbers; None if it is no text, too large, or cannot be read."""
     if found.size > MAX_FILE:
         return None
     try:
-        return files.plain_text(folder.read(found.path.rpartition("/")[2], MAX_FILE))
-    except OSError:  # gone by now, or not ours to read: counted as skipped
+        data = folder.read(found.path.rpartition("/")[2], MAX_FILE)
+    except OSError:
         return None
+    hits: list[tuple[int, str]] = []
+    before = 0
+    for part in _parts(data):
+        text = files.plain_text(part) if len(part) <= _LONGEST_LINE else None
+        if text is None:
+            return None
+        if len(hits) <= _MOST_IN_FILE:
+            numbers = await look(text)
+            held = text.split("\n") if numbers else []
+            hits += [(before + number, held[number - 1]) for number in numbers]
+        before += text.count("\n")
+    return hits
+
+
+def _parts(data: bytes) -> Iterator[bytes]:
+    """Split after a line break about every `_PART` bytes; a longer line is one part."""
+    start = 0
+    while start < len(data):
+        end = data.rfind(b"\n", start, start + _PART) + 1 if start + _PART < len(data) else len(data)
+        end = end or data.find(b"\n", start + _PART) + 1 or len(data)
+        yield data[start:end]
+        start = end
 
 
 def _line(path: str, number: int, text: str) -> str:
@@ -136,13 +161,7 @@ async def _plain(wanted: str) -> AsyncIterator[Lines]:
 
 @contextlib.asynccontextmanager
 async def _tried(expression: str) -> AsyncIterator[Lines]:
-    """Start the program that tries the expression, and end it whatever happens."""
-    try:
-        re.compile(expression)
-    except (re.error, OverflowError, RecursionError) as exc:
-        raise ValueError(
-            f"text is no regular expression: {exc}; leave regex=true out to look for it as it is"
-        ) from None
+    """Start the program that runs the expression, and kill it at the end."""
     pipe = asyncio.subprocess.PIPE
     where = str(Path(matcher.__file__))
     process = await asyncio.create_subprocess_exec(
@@ -151,20 +170,27 @@ async def _tried(expression: str) -> AsyncIterator[Lines]:
     assert process.stdin is not None
     assert process.stdout is not None
     to, back = process.stdin, process.stdout
-    to.write(json.dumps([expression, _MOST_IN_FILE + 1, math.ceil(_SECONDS) + 1]).encode() + b"\n")
 
-    async def look(text: str) -> list[int]:
-        to.write(json.dumps(text).encode() + b"\n")
-        with contextlib.suppress(ConnectionError):  # it has ended: so it does not answer, either
+    async def ask(value: object) -> Any:
+        to.write(json.dumps(value).encode() + b"\n")
+        with contextlib.suppress(ConnectionError):  # the program has ended, and gives no answer either
             await to.drain()
         answer = await back.readline()
         if not answer:
             raise ValueError("the expression could not be tried: write a simpler one")
-        found: list[int] = json.loads(answer)
+        return json.loads(answer)
+
+    async def look(text: str) -> list[int]:
+        found: list[int] = await ask(text)
         return found
 
     try:
         async with asyncio.timeout(_SECONDS):
+            fault = await ask([expression, _MOST_IN_FILE + 1, math.ceil(_SECONDS) + 1])
+            if fault is not None:
+                raise ValueError(
+                    f"text is no regular expression: {fault}; leave regex=true out to look for it as it is"
+                )
             yield look
     except TimeoutError:
         raise ValueError(

@@ -1,7 +1,7 @@
-"""A tool that runs commands in one folder.
+"""A tool that runs commands in one directory.
 
-A command is not confined as files are: it can do whatever its user can. Hence it needs approval unless told otherwise,
-and sees no keys in its environment.
+A command is not confined: it can do whatever its user can. So it needs approval by default, and its environment is
+limited to an allow-list. Its process group is killed on timeout, on cancellation, and when this process dies.
 """
 
 from __future__ import annotations
@@ -27,6 +27,15 @@ _GRACE = 0.4
 """Seconds between asking a command to end and ending it; twice that is less than a cancelled tool has to clean up in."""
 _LINGER = 0.3
 """Seconds that output may still come after the command has ended, from what it left in the background."""
+_SUPERVISED = """
+exec 3<&0 </dev/null
+( (read -r line <&3 || kill -KILL 0) >/dev/null 2>&1 & )
+exec 3<&-
+exec /bin/sh -c "$1"
+"""
+"""Runs `$1` in this process group. Standard input is a pipe from this process: a line on it ends the supervisor in the
+background, and the end of the pipe without one (this process was killed) makes it kill the whole group.
+"""
 _ROOM = 20_000
 """How many bytes are kept of the beginning, and as many of the end."""
 
@@ -71,8 +80,8 @@ class _Watch(asyncio.SubprocessProtocol):
     def pipe_data_received(self, _fd: int, data: bytes) -> None:
         self._kept.add(data)
 
-    def pipe_connection_lost(self, _fd: int, _exc: Exception | None) -> None:
-        if not self.closed.done():
+    def pipe_connection_lost(self, fd: int, _exc: Exception | None) -> None:
+        if fd == 1 and not self.closed.done():
             self.closed.set_result(None)
 
     def process_exited(self) -> None:
@@ -81,7 +90,7 @@ class _Watch(asyncio.SubprocessProtocol):
 
 
 class Shell:
-    """The tool, as a method. `environment` is given to commands as it is; `seconds` is how long one may take."""
+    """The tool, as a method. `environment` is what commands see; `seconds` is how long one may take."""
 
     def __init__(self, root: Root, environment: Mapping[str, str], seconds: float) -> None:
         self._root = root
@@ -106,6 +115,8 @@ class Shell:
             late, left = await _waited(watch, seconds)
             if late or left:
                 await _end(transport, watch)
+            else:
+                _release(transport)
             code = transport.get_returncode()
         return _told(kept, code, seconds if late else None, context, left=left)
 
@@ -131,8 +142,8 @@ class Shell:
         windows = sys.platform == "win32"
         return await asyncio.get_running_loop().subprocess_exec(
             lambda: _Watch(kept),
-            *(("cmd", "/d", "/c", command) if windows else ("/bin/sh", "-c", command)),
-            stdin=subprocess.DEVNULL,
+            *(("cmd", "/d", "/c", command) if windows else ("/bin/sh", "-c", _SUPERVISED, "/bin/sh", command)),
+            stdin=subprocess.DEVNULL if windows else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             cwd=self._root.path,
@@ -149,6 +160,13 @@ async def _waited(watch: _Watch, seconds: float) -> tuple[bool, bool]:
         return True, False
     closed, _ = await asyncio.wait({watch.closed}, timeout=_LINGER)
     return False, not closed
+
+
+def _release(transport: asyncio.SubprocessTransport) -> None:
+    """End the supervisor of a command that has ended: its background jobs, if any, may run on."""
+    pipe = transport.get_pipe_transport(0)
+    if isinstance(pipe, asyncio.WriteTransport):
+        pipe.write(b"\n")
 
 
 async def _end(transport: asyncio.SubprocessTransport, watch: _Watch) -> None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
+from tenuto.tools.builtin.globs import Glob
 from tenuto.tools.builtin.root import Folder, Root, names_of
 
-__all__ = ["Found", "matcher_of", "shown_path", "walk"]
+__all__ = ["Found", "path_matcher", "shown_path", "walk"]
 
 _SKIPPED = (".git", ".hg", ".svn")
-_MOST_STARS = 8
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -60,28 +59,15 @@ def shown_path(path: str) -> str:
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace").replace("\n", "\\n")
 
 
-def matcher_of(pattern: str) -> re.Pattern[str]:
-    """Return what tells whether a path matches a glob; one without a slash is for the name alone.
+def path_matcher(pattern: str) -> Callable[[str], bool]:
+    """Return a function that tells whether a path matches a glob; without a slash, the glob is for the name alone.
 
-    `*` is anything but a slash, `**` anything, `?` one sign, `[...]` one of several. Raise `ValueError` for a pattern
-    that cannot be read, or that would take too long.
+    Raise `ValueError` for a pattern that `Glob` does not accept.
     """
-    if pattern.count("*") > _MOST_STARS or len(pattern) > 300:
-        raise ValueError(f"the pattern {pattern[:80]!r} is too long: use at most {_MOST_STARS} stars")
-    pieces = re.findall(r"\*\*/?|\*|\?|\[!?\]?[^\]]*\]|.", pattern.removeprefix("./"), re.DOTALL)
-    body = "".join(map(_piece, pieces))
-    start = "" if "/" in pattern.removeprefix("./") else "(?:.*/)?"
-    try:
-        return re.compile(f"{start}{body}", re.DOTALL)
-    except re.error as exc:
-        raise ValueError(f"the pattern {pattern!r} cannot be read: {exc}") from None
-
-
-def _piece(piece: str) -> str:
-    simple = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    if piece in simple:
-        return simple[piece]
-    if len(piece) == 1:
-        return re.escape(piece)
-    inside = piece[1:-1].replace("\\", "\\\\").replace("[", "\\[")
-    return f"[^{inside[1:]}]" if inside.startswith("!") else f"[{inside}]"
+    pattern = pattern.removeprefix("./")
+    if "/" in pattern:
+        return Glob(pattern).matches
+    if "**" in pattern:
+        return Glob(f"**/{pattern}").matches
+    name = Glob(pattern)
+    return lambda path: name.matches(path.rpartition("/")[2])

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tenuto.wire.anthropic.shapes import CALLS
-from tenuto.wire.draft import NOTHING, Draft
+from tenuto.wire.draft import Draft
 
 __all__ = ["close_turns", "think_only_where_it_can"]
 
@@ -29,8 +29,7 @@ def close_turns(messages: list[dict[str, Any]], places: list[str], draft: Draft)
                 continue
         elif role == "user":
             if _is_blank(content):
-                draft.lose("blank-turn", place, "a turn of nothing but space")
-                content = [{"type": "text", "text": NOTHING}]
+                content = [{"type": "text", "text": draft.placeholder(place)}]
             if closed and closed[-1]["role"] == "user":
                 content = [*closed.pop()["content"], *content]
         closed.append({"role": role, "content": content})

@@ -35,7 +35,7 @@ from tenuto.core.target import Loss, Target, WireRequest
 from tenuto.wire.anthropic import blocks as wire
 from tenuto.wire.anthropic.closing import close_turns, think_only_where_it_can
 from tenuto.wire.anthropic.options import cache_mark, write_options
-from tenuto.wire.draft import NOTHING, Draft, extra_fields, raw_object
+from tenuto.wire.draft import Draft, extra_fields, raw_object
 from tenuto.wire.places import path_of
 
 __all__ = ["encode", "verbatim"]
@@ -125,7 +125,10 @@ class _Messages:
                 self._say("user", [self._result(result, place) for result in message.results], place)
             case AssistantMessage():
                 self.beside = message.extra
-                self._say("assistant", self._turn(message, place), place)
+                content = self._turn(message, place)
+                if not content:
+                    self._draft.leave_out_if_empty(message, place)
+                self._say("assistant", content, place)
             case SystemMessage():
                 self._instruct(message, place)
 
@@ -137,9 +140,10 @@ class _Messages:
                 message["content"].sort(key=lambda part: not _is_result(part))
 
     def speak_up(self) -> None:
-        """Let something stand for a turn in which the user says nothing: two turns of the assistant's are not one."""
+        """Write a placeholder for an empty user turn, so that two assistant turns are not merged."""
         if self._unsaid:
-            self.written.append({"role": "user", "content": [{"type": "text", "text": NOTHING}]})
+            text = self._draft.placeholder(self._unsaid)
+            self.written.append({"role": "user", "content": [{"type": "text", "text": text}]})
             self.places.append(self._unsaid)
             self._unsaid = ""
 

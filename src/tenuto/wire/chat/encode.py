@@ -51,7 +51,7 @@ def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) 
     draft.body.update(given(request, _SAME_WORD))
     if request.container is not None:
         draft.unsupported("container")
-    if request.cache:
+    if request.cache is not None and request.cache != "off":
         draft.body.update(_hint(draft, request.cache, "cache"))
     switch.usage_of_stream(draft, switches)
     switch.strip(draft, switches.strip)

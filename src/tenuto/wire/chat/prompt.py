@@ -18,7 +18,7 @@ from tenuto.core.messages import (
     UserMessage,
 )
 from tenuto.wire.chat.assistant import assistant_object, is_legacy
-from tenuto.wire.draft import NOTHING, Draft, extra_fields, failed
+from tenuto.wire.draft import Draft, extra_fields, failed
 from tenuto.wire.switches import cache_control
 
 __all__ = ["Prompt"]
@@ -91,7 +91,7 @@ class Prompt:
 
     def _user(self, message: UserMessage, place: str) -> Fields:
         content = self._content(message.content, place)
-        found: Fields = {"role": "user", "content": NOTHING if _is_empty(content) else content}
+        found: Fields = {"role": "user", "content": self.draft.placeholder(place) if _is_empty(content) else content}
         if message.name and self.switches.names:
             found["name"] = message.name
         elif message.name:

@@ -32,7 +32,7 @@ from tenuto.core.messages import (
 )
 from tenuto.core.request import ChatRequest
 from tenuto.core.target import Loss, Target, WireRequest
-from tenuto.wire.draft import NOTHING, Draft, extra_fields, raw_object
+from tenuto.wire.draft import Draft, extra_fields, raw_object
 from tenuto.wire.gemini.media import media_part
 from tenuto.wire.gemini.options import write_options
 from tenuto.wire.gemini.parts import DATA, completed, write_part
@@ -81,14 +81,15 @@ class _Contents:
         """The identities of the calls that the target made itself."""
         self._answered: Wire | None = None
         """The content that holds the last answers."""
-        self._unsaid = False
+        self._unsaid = ""
+        """Where in the transcript an empty user turn is."""
         """Whether the user had a turn and nothing to say in it: then something must stand for it."""
 
     def take(self, message: Message, place: str) -> None:
         match message:
             case UserMessage():
                 self._flush()
-                self._say("user", self._asked(message.content, place))
+                self._say("user", self._asked(message.content, place), place)
                 if message.name:
                     self._draft.lose("unsupported-parameter", f"{place}.name", message.name)
             case ToolResults():
@@ -96,15 +97,17 @@ class _Contents:
                     self._answer(result, f"{place}.results[{at}]")
             case AssistantMessage():
                 self._flush()
-                self._say("model", self._turn(message, place))
+                parts = self._turn(message, place)
+                if not parts:
+                    self._draft.leave_out_if_empty(message, place)
+                self._say("model", parts, place)
             case SystemMessage():
                 self._instruct(message, place)
 
     def finish(self) -> list[Wire]:
         """Return the contents; calls of the current turn that Gemini did not sign get the word that excuses it."""
         self._flush()
-        if self._unsaid:
-            self._written.append({"role": "user", "parts": [{"text": NOTHING}]})
+        self._write_placeholder()
         traits = self._draft.target.traits
         if "level" in traits.thinking:
             self._excuse_unsigned_calls(only_foreign=False)
@@ -118,15 +121,22 @@ class _Contents:
         if text := str(message):
             self.system.append(text)
 
-    def _say(self, role: str, parts: list[Any]) -> None:
+    def _write_placeholder(self) -> None:
+        """Write a placeholder for an empty user turn, so that two turns of the model are not merged."""
+        if self._unsaid:
+            self._written.append({"role": "user", "parts": [{"text": self._draft.placeholder(self._unsaid)}]})
+            self._unsaid = ""
+
+    def _say(self, role: str, parts: list[Any], place: str) -> None:
         last = self._written[-1] if self._written else None
         if not parts:
-            self._unsaid |= role == "user" and (last is None or last["role"] != "user")
+            if role == "user" and (last is None or last["role"] != "user"):
+                self._unsaid = place
             return
-        if role == "model" and self._unsaid:
-            self._written.append({"role": "user", "parts": [{"text": NOTHING}]})
-            last = self._written[-1]
-        self._unsaid = False
+        if role == "model":
+            self._write_placeholder()
+            last = self._written[-1] if self._written else None
+        self._unsaid = ""
         if last is not None and last["role"] == role and last is not self._answered:
             last["parts"].extend(parts)
         else:
@@ -223,7 +233,7 @@ class _Contents:
             self._answers.sort(key=lambda answer: answer[0])
             self._answered = {"role": "user", "parts": [answer for _, answer in self._answers]}
             self._written.append(self._answered)
-            self._say("user", self._media)
+            self._say("user", self._media, "")
             self._answers, self._media = [], []
 
     # --- what the model said ------------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ def normalised(raw: bytes) -> tuple[Usage | None, list[Loss]]:
         cache_read_tokens=cached,
         output_tokens=found.candidates_token_count,
         reasoning_tokens=found.thoughts_token_count,
-        total_tokens=found.total_token_count,
+        reported_total=found.total_token_count,
         audio_input_tokens=given.get("AUDIO") if given else None,
         audio_output_tokens=made.get("AUDIO") if made else None,
         input_by_modality=given,

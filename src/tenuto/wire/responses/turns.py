@@ -47,6 +47,8 @@ class Turns:
             at += len(group)
             thoughts += isinstance(group[0], Reasoning)
         kept = self._replayable(written, thoughts)
+        if not written:
+            self._draft.leave_out_if_empty(message, place)
         if self._switches.calls_last:
             kept = self._calls_last(kept, place)
         return kept

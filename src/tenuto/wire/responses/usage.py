@@ -53,7 +53,7 @@ def usage_of(raw: Raw) -> tuple[Usage, list[str]]:
         cache_write_tokens=written,
         output_tokens=_rest("output_tokens", found.output_tokens, thought or 0, faults),
         reasoning_tokens=thought,
-        total_tokens=found.total_tokens,
+        reported_total=found.total_tokens,
         audio_input_tokens=given.audio_tokens,
         audio_output_tokens=gave.audio_tokens,
         input_by_modality=_by_kind(given),

@@ -1,0 +1,95 @@
+"""Errors as values: each one copies and pickles without change."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+
+import pytest
+
+import tenuto.agent.machine
+import tenuto.store.driver
+from tenuto import errors
+from tenuto.core.blocks import Text
+from tenuto.core.messages import AssistantMessage, Usage
+from tenuto.core.response import ChatResponse, Choice
+from tenuto.core.target import Loss
+from tenuto.errors import InvalidSessionId, LLMError, SessionInUse, StoreError, TenutoError, UnsupportedModel
+
+PARTIAL = ChatResponse("id", "m", "p", (Choice(AssistantMessage((Text("half"),), incomplete=True)),), Usage(1, 2))
+VALUES = {
+    "str": "a word",
+    "int": 503,
+    "int | None": 503,
+    "bool": True,
+    "bool | None": True,
+    "bytes": b"\xff{",
+    "tuple[str, ...]": ("one", "two"),
+    "ChatResponse | None": PARTIAL,
+    "tuple[Loss, ...]": (Loss("clamped", "temperature", "7.0 became 1"),),
+    "State": next(iter(tenuto.agent.machine.State)),
+}
+
+
+def tree(kind: type[TenutoError] = TenutoError) -> list[type[TenutoError]]:
+    found = [one for sub in kind.__subclasses__() if sub.__module__.startswith("tenuto.") for one in tree(sub)]
+    return [kind, *dict.fromkeys(found)]
+
+
+def made(kind: type[TenutoError]) -> TenutoError:
+    """An error with every argument that it takes, as it is when it has travelled through a client."""
+    if not inspect.isfunction(kind.__init__):
+        error = kind("a word")
+    else:
+        parameters = list(inspect.signature(kind).parameters.values())
+        given = {one.name: VALUES[one.annotation] for one in parameters}
+        positional = [given.pop(one.name) for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+        error = kind(*positional, **given)
+    if isinstance(error, LLMError):
+        error.request_id, error.retry_after, error.partial = "req_1", 1.5, PARTIAL
+    error.add_note("tried 3 times")
+    return error
+
+
+def test_tree_is_found():
+    listed = {getattr(errors, name) for name in errors.__all__}
+
+    assert listed <= set(tree())
+    assert {tenuto.agent.machine.Impossible, tenuto.store.driver.Broken} <= set(tree())
+
+
+@pytest.mark.parametrize("kind", tree(), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "again",
+    [copy.copy, copy.deepcopy, *(lambda e, p=p: pickle.loads(pickle.dumps(e, p)) for p in range(2, 6))],
+    ids=["copy", "deepcopy", *(f"pickle-{protocol}" for protocol in range(2, 6))],
+)
+def test_error_copies_and_pickles_without_change(kind, again):
+    error = made(kind)
+    found = again(error)
+
+    assert type(found) is kind
+    assert (str(found), found.args, vars(found)) == (str(error), error.args, vars(error))
+
+
+def test_note_on_copy_leaves_original_alone():
+    error = UnsupportedModel("m", "r")
+    error.add_note("first")
+    copied = copy.copy(error)
+    copied.add_note("second")
+
+    assert error.__notes__ == ["first"]
+    assert copied.__notes__ == ["first", "second"]
+
+
+def test_copy_of_session_in_use_names_session_and_holder():
+    found = copy.copy(SessionInUse("s", pid=1, host="h"))
+
+    assert (found.session, found.pid, found.host) == ("s", 1, "h")
+    assert str(found).startswith("session 's' is in use by process 1 on h")
+
+
+def test_invalid_session_id_is_store_error_and_value_error():
+    assert issubclass(InvalidSessionId, StoreError)
+    assert issubclass(InvalidSessionId, ValueError)

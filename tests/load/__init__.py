@@ -1,0 +1,1 @@
+"""Many sessions at once: nothing fails, nothing leaks, no turn is lost or doubled."""
