@@ -254,9 +254,7 @@ def test_a_terminal_is_no_file(monkeypatch):
 
 def test_what_is_attached_stands_behind_what_is_said(here, tenuto_sim, file):
     tenuto_sim.script(turn("Seen."))
-    done = here(
-        "run", "What is this?", "-a", file("a.png", PNG), "-a", "-", "-a", file("b.md", b"b"), stdin=MP3[:3] + b"x"
-    )
+    done = here("run", "What is this?", "-a", file("a.png", PNG), "-a", "-", "-a", file("b.md", b"b"), stdin=PNG)
     [request] = tenuto_sim.requests
     content = request.body["messages"][0]["content"]
 
@@ -264,6 +262,14 @@ def test_what_is_attached_stands_behind_what_is_said(here, tenuto_sim, file):
     assert "What is this?" == content[0]["text"]
     assert ["text", "image"] == [part["type"] for part in content[:2]]
     assert 'File "b.md":\n```\nb\n```' == content[-1]["text"]
+
+
+def test_content_that_the_model_does_not_take_is_an_error(here, tenuto_sim, file):
+    done = here("run", "What is this?", "-a", file("a.mp3", MP3), "-m", "sim/anthropic")
+
+    assert (2, "") == done[:2]
+    assert "sim/anthropic does not take audio in a user message" in done.err
+    assert not tenuto_sim.requests
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_the_command_says_it_in_one_line(here, monkeypatch):
 def test_a_default_model_is_one_that_an_agent_can_rely_on(model):
     """It is known, takes tools, carries its reasoning on, and is served, also some weeks from the table's day."""
     target = resolve(model)
-    admit(model, target, "", tools=True)
+    admit(model, target, allow_unverified=False, tools=True)
 
     assert target.traits.known
     assert target.traits.confidence in ("high", "medium")

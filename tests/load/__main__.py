@@ -19,7 +19,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=3000, help="short runs per store and interface")
     parser.add_argument("--conversations", type=int, default=200, help="conversations with the HTTP service")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, real_postgres.using(Path(folder)) as server:
+    with tempfile.TemporaryDirectory() as folder, real_postgres.using(Path(folder) / "postgres") as server:
         for name, store in (("sqlite", f"{folder}/load.db"), ("postgres", server.url("load"))):
             for kind, play in (("async", waves.async_waves), ("sync", waves.sync_waves)):
                 started = time.monotonic()

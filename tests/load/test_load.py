@@ -14,8 +14,8 @@ def store(request, tmp_path, tmp_path_factory):
     if request.param == "sqlite":
         yield str(tmp_path / "load.db")
         return
-    with real_postgres.using(tmp_path_factory.getbasetemp().parent) as server:
-        yield server.url(f"load{tmp_path.name.replace('-', '_')}".lower()[:40])
+    with real_postgres.using(tmp_path_factory.getbasetemp() / "load-postgres") as server:
+        yield server.url(f"load_{tmp_path.name}"[:40])
 
 
 def test_waves_of_async_runs_leak_nothing(store):

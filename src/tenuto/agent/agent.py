@@ -13,7 +13,7 @@ import msgspec
 
 from tenuto import settings
 from tenuto.agent.children import AgentTool, Children
-from tenuto.agent.config import check_names, check_type, configured, kept_parameters
+from tenuto.agent.config import check_names, check_type, configured, kept_parameters, roots_text
 from tenuto.agent.continuity import DECLARED, admit
 from tenuto.agent.crew import Crew
 from tenuto.agent.limits import Limits
@@ -111,7 +111,7 @@ class AsyncAgent:
             self.toolbox.definitions(),
             agent=self.name,
             continuity=DECLARED if self._unverified else "",
-            roots=self.toolbox.roots(),
+            roots=roots_text(self.toolbox.roots()),
         )
         self.closed = False
 

@@ -13,7 +13,7 @@ from tenuto.core import jsonio
 from tenuto.core.journal import Configured
 from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
 
-__all__ = ["check_names", "check_type", "configured", "kept_parameters", "tool_names"]
+__all__ = ["check_names", "check_type", "configured", "kept_parameters", "roots_text", "stored_roots", "tool_names"]
 
 _NOT_KEPT = frozenset(("model", "messages", "tools", "stream", "extra_headers", "without"))
 _NOT_FOR_AGENTS = ("n",)
@@ -65,6 +65,16 @@ def configured(
     told = list(tools)
     written = jsonio.encode(told).decode() if told else ""
     return Configured(model=model, system=system, parameters=parameters, tools=written, **rest)
+
+
+def roots_text(roots: Mapping[str, str]) -> str:
+    """Return the working directories of tools as the journal stores them."""
+    return jsonio.encode(dict(sorted(roots.items()))).decode() if roots else ""
+
+
+def stored_roots(stored: Configured) -> dict[str, str]:
+    """Return the working directories of a session's tools."""
+    return dict(jsonio.parse(stored.roots)) if stored.roots else {}
 
 
 def tool_names(kept: Configured) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import msgspec
 
-from tenuto.agent.config import tool_names
+from tenuto.agent.config import roots_text, stored_roots, tool_names
 from tenuto.agent.crew import Crew, Pending, SubAgents
 from tenuto.agent.cutting import place_of
 from tenuto.agent.events import AgentEvent, ModelChanged, RunStopped
@@ -342,8 +342,10 @@ class AsyncSession:
         if stored is None:
             return self._mine
         system = stored.system if self.crew.system is None else self.crew.system
-        roots = {**self.crew.toolbox.roots(), **(stored.roots if self.crew.keep_roots else {})}
-        return msgspec.structs.replace(stored, system=system, tools=self._mine.tools, roots=roots)
+        own = self.crew.toolbox.roots()
+        if self.crew.keep_roots:
+            own |= {name: root for name, root in stored_roots(stored).items() if name in own}
+        return msgspec.structs.replace(stored, system=system, tools=self._mine.tools, roots=roots_text(own))
 
     def _check_tools(self) -> None:
         """Raise `MissingTool` if an open call has to run a tool that was offered before and is gone."""
@@ -365,7 +367,7 @@ class AsyncSession:
         if self._log.head == 0:
             await self.crew.client.check_key(self.model, self.crew.headers)
         self._below = ()
-        toolbox = _at_stored_roots(self.crew.toolbox, self.ready().roots)
+        toolbox = _at_stored_roots(self.crew.toolbox, stored_roots(self.ready()))
         crew = msgspec.structs.replace(self.crew, sub_agents=self.agent.children_of(self), toolbox=toolbox)
         runner = Runner(self._log, crew, self._inbox, self.tell, self.budget)
         try:

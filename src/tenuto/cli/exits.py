@@ -95,6 +95,7 @@ TABLE: tuple[tuple[type[BaseException], Exit, Callable[[Any], str]], ...] = (
     (errors.ConnectionFailed, Exit.FAILED, _say(_NETWORK)),
     (errors.TimedOut, Exit.FAILED, _say(_NETWORK)),
     (errors.UnsupportedModel, Exit.USAGE, _unknown),
+    (errors.UnsupportedContent, Exit.USAGE, _say("choose another model with -m")),
     (errors.UnknownProvider, Exit.USAGE, _near),
     (errors.MissingTool, Exit.USAGE, lambda exc: f"give it with -T MODULE:{exc.name}"),
     (errors.LimitReached, Exit.LIMIT, _say("")),

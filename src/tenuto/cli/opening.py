@@ -6,6 +6,7 @@ import shlex
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
@@ -122,7 +123,6 @@ class _Making:
         model = given.get("model") or ""
         kept = _kept(await self._store.read(id))
         root = given.get("root", ".")
-        chosen_root = root if "root" in given.get("typed", frozenset()) else None
         tools = kept_tools(kept, tools_of(given.get("tool", ()), root), root)
         asked = {"allow_unverified": bool(kept.continuity), "name": kept.agent} if kept is not None else {}
         own = kept.model if kept is not None else model
@@ -130,7 +130,7 @@ class _Making:
         if model:
             model = going_on(model, self._door.target)
         async with self._agent(own, tools, {name: value for name, value in asked.items() if value}) as agent:
-            session = await agent.resume(id, take=given.get("take", False), root=chosen_root)
+            session = await agent.resume(id, take=given.get("take", False), root=_typed_root(given))
             if asks or session.owes:
                 await self._keyed(model or own)
             if name := given.get("name"):
@@ -195,6 +195,11 @@ def _asked(given: Given, effort: str | None, target: Target) -> dict[str, Any]:
         **parameters,
     }
     return {name: value for name, value in asked.items() if value is not None}
+
+
+def _typed_root(given: Given) -> Path | None:
+    """Return the directory that `--root` names; None keeps that of the session."""
+    return Path(given.get("root", ".")).expanduser() if "root" in given.get("typed", frozenset()) else None
 
 
 async def _handed(session: AsyncSession, model: str, tell: Tell | None) -> None:

@@ -79,8 +79,8 @@ class Configured(_Act, frozen=True, tag="configured"):
     tools: str = ""
     agent: str = ""
     continuity: str = ""
-    roots: dict[str, str] = msgspec.field(default_factory=dict)
-    """The working directories of tools, absolute, by the name of the tool."""
+    roots: str = ""
+    """The working directories of tools, absolute, by the name of the tool: the text of a JSON object."""
 
 
 class Said(_Act, frozen=True, tag="said"):
