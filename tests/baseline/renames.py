@@ -33,8 +33,8 @@ WORDS: dict[str, dict[str, str]] = {}
 VALUES: dict[str, Callable[[Any], Any]] = {}
 """Functions from the new plain value of a field, by `Class.field` (old), to the recorded one, where its form changed."""
 
-IGNORED_EVENTS: set[str] = {"audit"}
-"""Events, by old tag, that are not recorded. `audit` exists only while somebody listens, and its report is tested elsewhere."""
+IGNORED_EVENTS: set[str] = {"request"}
+"""Events, by old tag, that are not recorded. `request` repeats the request and its bytes, which are recorded by themselves."""
 
 TEXTS: dict[str, str] = {}
 """Parts of texts in agent runs and in the output of commands. Longer new texts are replaced first."""
