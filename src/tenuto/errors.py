@@ -377,17 +377,22 @@ class SessionNotFound(StoreError):
 
 
 class SessionInUse(StoreError):
-    """Another live process holds the session: `pid` on `host`, as far as it is known."""
+    """Another holder has the session: `pid` on `host`, as far as it is known; `own` is a handle of this process."""
 
-    def __init__(self, session: str, *, pid: int = 0, host: str = "") -> None:
-        who = f"process {pid} on {host or 'this machine'}" if pid else "somebody else"
+    def __init__(self, session: str, *, pid: int = 0, host: str = "", own: bool = False) -> None:
+        if own:
+            message = "in use by this process: wait for the run of the other handle, or close that handle"
+        else:
+            who = f"process {pid} on {host or 'this machine'}" if pid else "another process"
+            message = f"in use by {who}: stop it or wait for its end"
         super().__init__(
-            f"session {session!r} is in use by {who}: stop that one or wait for its end, fork the session, or take it "
-            "over (take=True), which stops the other at its next write"
+            f"session {session!r} is {message}; or fork the session, or take it over (take=True), which stops the holder at "
+            "its next write"
         )
         self.session = session
         self.pid = pid
         self.host = host
+        self.own = own
 
 
 class LeaseLost(StoreError):

@@ -129,3 +129,12 @@ def test_with_holds_the_lease_of_a_sync_session(tenuto_sim, tmp_path):
             with pytest.raises(SessionInUse):
                 theirs.resume(session.id).send("B")
         theirs.resume(session.id).send("B")
+
+
+@scene
+async def test_session_held_by_this_process_is_named_so(tenuto_sim, stores):
+    async with stores() as store, agent(store=store) as ai, ai.session() as session:
+        await session.send("A")
+        other = await ai.resume(session.id)
+        with pytest.raises(SessionInUse, match=r"in use by this process: .* close that handle"):
+            await other.send("B")

@@ -100,7 +100,7 @@ class Leases:
         now = self.now(driver)
         live, held = self._holder(row, now)
         if live and not force:
-            raise SessionInUse(session, pid=row.pid, host=row.host)
+            raise SessionInUse(session, pid=row.pid, host=row.host, own=(row.pid, row.host) == self._me)
         if held is None:
             # The replaced holder may still have the lock. Each renewal tries to get it.
             held = self._engine.hold(session)
@@ -125,7 +125,7 @@ class Leases:
         """Raise `SessionInUse` if somebody holds a session."""
         row = row_of(driver, session)
         if row is not None and self.is_held(driver, row):
-            raise SessionInUse(session, pid=row.pid, host=row.host)
+            raise SessionInUse(session, pid=row.pid, host=row.host, own=(row.pid, row.host) == self._me)
 
     def is_held(self, driver: Driver, row: Row) -> bool:
         """Return whether a live process holds a session."""

@@ -121,7 +121,7 @@ class MemoryStore:
         self._open()
         row = self._memory.rows.get(check_id(session)) or _Row(session)
         if self._is_held(row) and not take:
-            raise _in_use(row)
+            raise _in_use(row, self._me)
         self._memory.rows[session] = row
         row.fence += 1
         row.owner, row.holder = secrets.token_hex(8), self._me
@@ -189,7 +189,7 @@ class MemoryStore:
             raise StoreError(f"session {session!r} has forks: {', '.join(sorted(other.id for other in below)[:5])}")
         for other in (row, *below):
             if self._is_held(other):
-                raise _in_use(other)
+                raise _in_use(other, self._me)
         for other in (row, *below):
             del self._memory.rows[other.id]
         return tuple(other.id for other in (row, *below))
@@ -388,6 +388,6 @@ def _place(row: _Row, order: Literal["updated", "created"]) -> tuple[int, str]:
     return (row.meta.updated_at if order == "updated" else row.meta.created_at, row.id)
 
 
-def _in_use(row: _Row) -> SessionInUse:
+def _in_use(row: _Row, me: tuple[int, str]) -> SessionInUse:
     pid, host = row.holder
-    return SessionInUse(row.id, pid=pid, host=host)
+    return SessionInUse(row.id, pid=pid, host=host, own=row.holder == me)
