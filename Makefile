@@ -13,7 +13,7 @@ STAMP := $(VENV)/.installed
 # Compiled files are kept even where the environment says otherwise: the tests start several times.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check conformance fuzz baseline baseline-check baseline-coverage baseline-coverage-check crash bench bench-peers there-and-back soak format clean
+.PHONY: demo test check conformance fuzz baseline baseline-check baseline-coverage baseline-coverage-check crash load bench bench-peers there-and-back soak format clean
 
 demo: $(STAMP)
 	$(BIN)/python -m examples.demo
@@ -52,6 +52,10 @@ fuzz: $(STAMP)
 
 crash: $(STAMP)
 	$(BIN)/python tests/crash
+
+# 3,000 runs in waves on each store, and a service with two workers: 2 minutes
+load: $(STAMP)
+	$(BIN)/python tests/load
 
 # Ends with 1 where a goal is missed or its row is noisy: for a machine that does nothing else meanwhile
 bench: $(STAMP)
