@@ -28,7 +28,7 @@ NOT_MEASURED = "not measured"
 RUNS = {
     "peers": ("Beside others", "make bench-peers"),
     "bench": ("Beside the floor, and beside itself", "make bench"),
-    "scaling": ("Growth with the input", "python -m bench scaling"),
+    "scaling": ("Growth with the input, without the garbage collector", "python -m bench scaling"),
     "soak": ("For a long time", "make soak"),
 }
 
