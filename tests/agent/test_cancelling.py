@@ -208,11 +208,11 @@ async def test_cancelling_while_something_is_being_written(tenuto_sim, kind):
     tenuto_sim.script(turn("Done."), turn("Done again."))
 
     class Slow(MemoryStore):
-        async def append(self, lease, drafts):
+        async def append(self, lease, drafts, **how):
             if not go.is_set() and any(draft.kind == kind for draft in drafts):
                 writing.set()
                 await go.wait()
-            return await super().append(lease, drafts)
+            return await super().append(lease, drafts, **how)
 
     writing, go = asyncio.Event(), asyncio.Event()
     async with agent(store=Slow()) as ai:
@@ -259,10 +259,10 @@ async def test_an_end_that_cannot_be_written_ends_all_the_same(tenuto_sim, caplo
     tenuto_sim.script(turn(call("hold")), turn("I see."))
 
     class Full(MemoryStore):
-        async def append(self, lease, drafts):
+        async def append(self, lease, drafts, **how):
             if full:
                 raise StoreError("the disk is full")
-            return await super().append(lease, drafts)
+            return await super().append(lease, drafts, **how)
 
     held, full = Held(), []
     async with agent(held.tool, store=Full()) as ai:
@@ -285,11 +285,11 @@ async def test_an_impatient_caller_leaves_and_it_is_written_all_the_same(tenuto_
     tenuto_sim.script(turn(call("hold")), turn("I see."))
 
     class Slow(MemoryStore):
-        async def append(self, lease, drafts):
+        async def append(self, lease, drafts, **how):
             if any(draft.kind == "stopped" for draft in drafts):
                 writing.set()
                 await go.wait()
-            return await super().append(lease, drafts)
+            return await super().append(lease, drafts, **how)
 
     held, writing, go = Held(), asyncio.Event(), asyncio.Event()
     async with agent(held.tool, store=Slow()) as ai:

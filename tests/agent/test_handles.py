@@ -97,11 +97,11 @@ class Failing(MemoryStore):
         super().__init__()
         self.at, self.late, self.count = at, late, 0
 
-    async def append(self, lease, drafts):
+    async def append(self, lease, drafts, **how):
         self.count += 1
         if self.count in self.at and not self.late:
             raise StoreError("the disk is full")
-        renewed = await super().append(lease, drafts)
+        renewed = await super().append(lease, drafts, **how)
         if self.count in self.at:
             raise StoreError("the line broke")
         return renewed

@@ -8,9 +8,10 @@ import threading
 
 import pytest
 
-from agent.acting import Held, agent, pay, running, scene
-from tenuto import Agent
+from agent.acting import Held, add, agent, pay, running, scene
+from tenuto import Agent, Limits
 from tenuto.errors import SessionInUse
+from tenuto.store.memory import MemoryStore
 from tenuto.testing import call, turn
 
 WAVE = 20
@@ -138,3 +139,39 @@ async def test_session_held_by_this_process_is_named_so(tenuto_sim, stores):
         other = await ai.resume(session.id)
         with pytest.raises(SessionInUse, match=r"in use by this process: .* close that handle"):
             await other.send("B")
+
+
+class NeverReleased(MemoryStore):
+    """Does nothing when it is asked to release: only an append can."""
+
+    async def release(self, lease):
+        if self.appending:
+            await super().release(lease)
+
+    appending = False
+
+    async def append(self, lease, drafts, **how):
+        self.appending = True
+        try:
+            return await super().append(lease, drafts, **how)
+        finally:
+            self.appending = False
+
+
+@pytest.mark.parametrize("end", ["completed", "waiting", "limit", "cancelled"])
+@scene
+async def test_last_entry_of_a_run_releases_the_lease(tenuto_sim, end):
+    held, store = Held(), NeverReleased()
+    tools = {"cancelled": [held.tool], "waiting": [pay]}.get(end, [add])
+    calls = {"cancelled": call("hold", {"x": 1}), "waiting": call("pay", {"amount": 1})}
+    tenuto_sim.script(turn(calls.get(end, call("add", {"a": 1, "b": 2}))), turn("Done."))
+    async with agent(*tools, store=store, limits=Limits(turns=1 if end == "limit" else 9)) as ai:
+        session = ai.session("s")
+        async with running(session.send("Go.")) as run:
+            if end == "cancelled":
+                await held.begun.wait()
+                session.cancel()
+            await asyncio.wait({run})
+            run.exception()
+        assert session.status == end
+        assert (await store.session("s")).holder == ""

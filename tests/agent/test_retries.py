@@ -163,10 +163,10 @@ async def test_nothing_goes_out_before_it_is_written_that_it_does(tenuto_sim):
     """A store that fails then costs nothing."""
 
     class Full(MemoryStore):
-        async def append(self, lease, drafts):
+        async def append(self, lease, drafts, **how):
             if full and any(draft.kind == "asked" for draft in drafts):
                 raise StoreError("the disk is full")
-            return await super().append(lease, drafts)
+            return await super().append(lease, drafts, **how)
 
     full = [True]
     async with agent(store=Full(), retry=QUICK) as ai:

@@ -154,11 +154,11 @@ async def test_what_is_being_written_when_the_run_is_cancelled_is_not_said_twice
     tenuto_sim.script(turn("One."), turn("Two."), turn("Three."))
 
     class Slow(MemoryStore):
-        async def append(self, lease, drafts):
+        async def append(self, lease, drafts, **how):
             if any(draft.kind == "steered" for draft in drafts):
                 writing.set()
                 await go.wait()
-            return await super().append(lease, drafts)
+            return await super().append(lease, drafts, **how)
 
     writing, go = asyncio.Event(), asyncio.Event()
     async with agent(store=Slow()) as ai:
@@ -182,10 +182,10 @@ async def test_what_could_not_be_written_is_said_the_next_time(tenuto_sim):
     tenuto_sim.script(turn("One."), turn("Two."), turn("Three."))
 
     class Full(MemoryStore):
-        async def append(self, lease, drafts):
+        async def append(self, lease, drafts, **how):
             if full and any(draft.kind == "steered" for draft in drafts):
                 raise StoreError("the disk is full")
-            return await super().append(lease, drafts)
+            return await super().append(lease, drafts, **how)
 
     full = [True]
     async with agent(store=Full()) as ai:

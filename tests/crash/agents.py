@@ -34,8 +34,8 @@ def _unstarted(goes_on: bool) -> None:
     """Run tools without writing that they are about to run."""
     real = Log.append
 
-    async def append(self, *acts):
-        await real(self, *(act for act in acts if not isinstance(act, Started)))
+    async def append(self, *acts, **how):
+        await real(self, *(act for act in acts if not isinstance(act, Started)), **how)
 
     Log.append = append
 
@@ -63,8 +63,8 @@ def _forgetful(goes_on: bool) -> None:
     """Write that a call returned, and nothing of what it gave."""
     real = Log.append
 
-    async def append(self, *acts):
-        await real(self, *(_emptied(act) if isinstance(act, Returned) and goes_on else act for act in acts))
+    async def append(self, *acts, **how):
+        await real(self, *(_emptied(act) if isinstance(act, Returned) and goes_on else act for act in acts), **how)
 
     Log.append = append
 

@@ -35,8 +35,8 @@ class Apart:
     async def lease(self, session: str, *, take: bool = False) -> Lease:
         return self._out(await self.whole.lease(self.before + session, take=take))
 
-    async def append(self, lease: Lease, drafts: Sequence[Draft]) -> Lease:
-        return self._out(await self.whole.append(self._in(lease), drafts))
+    async def append(self, lease: Lease, drafts: Sequence[Draft], *, release: bool = False) -> Lease:
+        return self._out(await self.whole.append(self._in(lease), drafts, release=release))
 
     async def renew(self, lease: Lease) -> Lease:
         return self._out(await self.whole.renew(self._in(lease)))

@@ -31,10 +31,10 @@ def _hurry(goes_on: bool) -> None:
         speak(self, what, **facts)
         said.set()
 
-    async def append(self, lease, drafts):
+    async def append(self, lease, drafts, **how):
         crew = self._here()
         if lease.owner not in crew.leases.held:
-            return await honest(self, lease, drafts)
+            return await honest(self, lease, drafts, **how)
         said.clear()
 
         def work(driver):

@@ -134,8 +134,8 @@ from tenuto.testing import StoreConformance
 import pytest
 
 class Forgetful(MemoryStore):
-    async def append(self, lease, drafts):
-        return await super().append(lease, drafts[:1])
+    async def append(self, lease, drafts, **how):
+        return await super().append(lease, drafts[:1], **how)
 
 class TestGood(StoreConformance):
     shared, examples, large = False, 1, 1000000

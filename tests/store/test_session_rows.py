@@ -74,7 +74,8 @@ def test_append_fails_alone_in_a_shared_transaction(engine):
 
 @pytest.mark.parametrize("how", ["before", "after"])
 @pytest.mark.parametrize("many", [1, 3])
-def test_append_is_stored_once_when_its_commit_is_unknown(tmp_path, monkeypatch, how, many):
+@pytest.mark.parametrize("release", [False, True])
+def test_append_is_stored_once_when_its_commit_is_unknown(tmp_path, monkeypatch, how, many, release):
     broken = []
     commit = SqliteDriver.commit
 
@@ -92,8 +93,11 @@ def test_append_is_stored_once_when_its_commit_is_unknown(tmp_path, monkeypatch,
         lease = await append_each(store, await store.lease("s"), *turn())
         drafts = [draft(question(), id=f"again-{at}") for at in range(many)]
         broken.append(how)
-        lease = await store.append(lease, drafts)
+        lease = await store.append(lease, drafts, release=release)
         assert not broken
+        if release:
+            assert (await store.session("s")).holder == ""
+            lease = await store.lease("s")
         lease = await append_each(store, lease, answer())
         entries = await store.read("s")
         assert [entry.id for entry in entries[7:-1]] == [one.id for one in drafts]

@@ -147,9 +147,9 @@ def test_a_large_session_is_written_in_pieces(monkeypatch):
     sizes = []
 
     class Counting(MemoryStore):
-        async def append(self, lease, drafts):
+        async def append(self, lease, drafts, **how):
             sizes.append(len(drafts))
-            return await super().append(lease, drafts)
+            return await super().append(lease, drafts, **how)
 
     async def play():
         async with Counting() as store:
@@ -275,7 +275,7 @@ def test_an_import_lets_go_even_if_it_fails():
     lines = exported(*turn())
 
     class Full(MemoryStore):
-        async def append(self, lease, drafts):
+        async def append(self, lease, drafts, **how):
             raise StoreError("the disk is full")
 
     async def play():

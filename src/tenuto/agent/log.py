@@ -31,6 +31,9 @@ __all__ = ["Clock", "Log", "own_clock"]
 
 logger = logging.getLogger("tenuto")
 
+_Append = tuple[tuple[Act, ...], bool, asyncio.Future[None]]
+"""Acts that wait to be written, whether they end a run, and who waits for it."""
+
 
 class Clock(msgspec.Struct, frozen=True):
     """Where times and ids come from: milliseconds since 1970, and a new id for each entry."""
@@ -57,8 +60,11 @@ class Log:
         self._store = store
         self._clock = clock
         self._lease: Lease | None = None
+        self.keep_lease = False
+        """Whether the lease is kept at the end of a run. Otherwise it is released with the last entry."""
         self._doubt = False
-        self._waiting: list[tuple[tuple[Act, ...], asyncio.Future[None]]] = []
+        self._releasing = False
+        self._waiting: list[_Append] = []
         self._writing: asyncio.Task[None] | None = None
         self._unwritten: list[tuple[int, Returned]] = []
         self.head = 0
@@ -138,13 +144,15 @@ class Log:
         if lease is not None:
             await self._store.release(lease)
 
-    async def append(self, *acts: Act) -> None:
+    async def append(self, *acts: Act, last: bool = False) -> None:
         """Write acts, all or none; they are on the disk when this returns.
+
+        `last`: they end a run. The lease is released with them unless `keep_lease` is set.
 
         Whoever is cancelled meanwhile stops waiting; what was given is written all the same, before anything else is.
         """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((acts, done))
+        self._waiting.append((acts, last, done))
         if self._writing is None:
             self._begin()
         await done
@@ -196,19 +204,20 @@ class Log:
             self._begin()
 
     async def _write(self) -> None:
-        batch: list[tuple[tuple[Act, ...], asyncio.Future[None]]] = []
+        batch: list[_Append] = []
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting, []
-                acts = tuple(act for given, _ in batch for act in given)
-                [outcome] = await asyncio.gather(self._commit(acts), return_exceptions=True)
-                for _, done in batch:
+                acts = tuple(act for given, _, _ in batch for act in given)
+                release = batch[-1][1] and not self.keep_lease
+                [outcome] = await asyncio.gather(self._commit(acts, release), return_exceptions=True)
+                for _, _, done in batch:
                     _tell(done, outcome)
         finally:
-            for _, done in batch:  # nobody waits for what will not be told
+            for _, _, done in batch:  # nobody waits for what will not be told
                 done.cancel()
 
-    async def _commit(self, acts: tuple[Act, ...]) -> None:
+    async def _commit(self, acts: tuple[Act, ...], release: bool) -> None:
         if self._lease is None:
             raise StoreError(f"session {self.id!r} is not held here, and cannot be written: say something, or go on")
         if self._doubt:
@@ -217,8 +226,9 @@ class Log:
         for act in acts:
             machine.take(act)
         drafts = [drafted(act, id=self._clock.new_id(), at=self._clock.now()) for act in acts]
+        self._releasing, fence = release, self.fence
         try:
-            self._lease = await self._store.append(self._lease, drafts)
+            self._lease = await self._store.append(self._lease, drafts, release=release)
         except LeaseLost:
             self._lease = None  # the next run acquires it again, and reads what was written meanwhile
             self._unwritten.clear()  # the other process decides about these calls
@@ -227,7 +237,9 @@ class Log:
             self._doubt = True  # it may be there all the same: that is looked up before anything else is written
             raise
         self._new = False
-        self._adopt(machine, [_entry(draft, self.head + at, self.fence) for at, draft in enumerate(drafts, 1)])
+        if release:
+            self._lease = None
+        self._adopt(machine, [_entry(draft, self.head + at, fence) for at, draft in enumerate(drafts, 1)])
 
     async def _cleared(self) -> None:
         """The last write failed, and nobody knows how far it came: read on, and write behind what is there."""
@@ -236,7 +248,9 @@ class Log:
                 self._lease = await self._store.renew(self._lease)
             except LeaseLost:
                 self._lease = None
-                raise
+                if not self._releasing:
+                    raise
+                self._lease = await self._store.lease(self.id)  # the failed write released it
         try:
             await self.read()
         except SessionNotFound:

@@ -188,7 +188,7 @@ class Runner:
             cost="" if price is None else str(price),
         )
         last = not (reply.message.has_tool_calls() or reply.message.paused or self._inbox)
-        await self._log.append(*self._unasked(model), act, *([Stopped("completed")] if last else []))
+        await self._log.append(*self._unasked(model), act, *([Stopped("completed")] if last else []), last=last)
         self.reply, self._error = reply, None
         self._patience = Patience(self._crew.retry)
         self._tried.clear()
@@ -259,6 +259,7 @@ class Runner:
         if not said:
             return
         try:
+            await self._log.hold()  # a run that was over released the lease
             await self._log.append(*(Steered(message) for message in said))
         except StoreError:
             self._inbox.extendleft(reversed(said))
@@ -267,7 +268,7 @@ class Runner:
             self._tell(SteeringHeard(message))
 
     async def _stop(self, reason: str, detail: str) -> None:
-        await self._log.append(Stopped(reason, detail))
+        await self._log.append(Stopped(reason, detail), last=True)
         self._waits = True
         self._tell(RunStopped(reason, detail))
 

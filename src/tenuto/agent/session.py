@@ -109,7 +109,6 @@ class AsyncSession:
         self._inbox: deque[Message] = deque()
         self._listeners: list[Callable[[Event | AgentEvent], object]] = []
         self._current: _Current | None = None
-        self._keep_lease = False
         self._last_words: asyncio.Future[None] | None = None
         self._releasing: asyncio.Future[None] | None = None
         self._below: tuple[Pending, ...] = ()
@@ -281,7 +280,7 @@ class AsyncSession:
 
     async def close(self) -> None:
         """Cancel the run, if there is one, and release the lease. The session can be used again."""
-        self._keep_lease = False
+        self._log.keep_lease = False
         current = self._current
         if current is not None and current.task is not asyncio.current_task():
             current.cancel()
@@ -291,7 +290,7 @@ class AsyncSession:
         await self._release()
 
     async def __aenter__(self) -> Self:
-        self._keep_lease = True
+        self._log.keep_lease = True
         return self
 
     async def __aexit__(
@@ -420,10 +419,10 @@ class AsyncSession:
         try:
             await self._log.settled()
             machine = self._log.machine
-            if machine.state is State.COMPLETED:
+            if machine.state is State.COMPLETED or not self._log.held:
                 return
             acts = settling(Settle(machine.open_calls), reason, detail, why)
-            await self._log.append(Stopped(CANCELLING), *acts)
+            await self._log.append(Stopped(CANCELLING), *acts, last=True)
         except StoreError as exc:  # it goes on from what is there: calls that were started are interrupted
             log.warning("session %s was ended, and that could not be written: %s", self.id, exc)
             return
@@ -486,7 +485,7 @@ class AsyncSession:
         finally:
             current.end()
             self._current = None
-            if not self._keep_lease:
+            if not self._log.keep_lease:
                 self._releasing = asyncio.ensure_future(self._release())
                 if self._last_words is None or self._last_words.done():  # a caller cancelled twice does not wait
                     await asyncio.shield(self._releasing)

@@ -15,14 +15,14 @@ import msgspec
 from tenuto.core import jsonio, stored
 from tenuto.core.journal import Act, Draft, Entry, SessionMeta, Strange, digest_of
 from tenuto.core.jsonio import JsonError
-from tenuto.errors import SessionNotFound, StoreCorrupt, StoreError
+from tenuto.errors import LeaseLost, SessionNotFound, StoreCorrupt, StoreError
 from tenuto.store.driver import Arg, Driver
 from tenuto.store.leases import Leases, lost, meta_of
 from tenuto.store.protocol import BLOB, ID, Lease
 from tenuto.store.schema import place_of
 from tenuto.store.shelf import Row, row_of
 
-__all__ = ["append", "clean", "columns_of", "damaged", "found", "read", "rows_of"]
+__all__ = ["append", "append_and_release", "clean", "columns_of", "damaged", "found", "read", "rows_of"]
 
 _HEAD = """
 UPDATE sessions SET head = ?, until = ?, created_at = ?, updated_at = ?, status = ?, agent = ?, meta = ?
@@ -47,6 +47,8 @@ _READ = """
 SELECT seq, id, at, fence, kind, body, digest, version FROM entries
 WHERE rowid_key > ? AND rowid_key <= ? ORDER BY rowid_key
 """
+_TOUCH = "UPDATE sessions SET until = until WHERE id = ?"
+"""Changes nothing. Its commit makes sure that what was written before is on the disk."""
 _FETCH = "SELECT data FROM blobs WHERE digest = ?"
 _KEPT_APART = 5
 _DIGEST = 6
@@ -83,6 +85,29 @@ def append(driver: Driver, leases: Leases, lease: Lease, drafts: Sequence[Draft]
         raise StoreError(f"session {lease.session!r} has an entry with the id of one of these already")
     holding.head, holding.meta = head, meta
     return msgspec.structs.replace(lease, head=head, until=until)
+
+
+def append_and_release(driver: Driver, leases: Leases, lease: Lease, drafts: Sequence[Draft]) -> Lease:
+    """Add entries and release the lease, in the transaction that is open.
+
+    If the connection broke at the commit, this runs again; entries that are stored then show that the lease was released.
+    """
+    try:
+        added = append(driver, leases, lease, drafts)
+    except LeaseLost:
+        row = row_of(driver, lease.session)
+        if row is None or not _are_stored(driver, row, lease, drafts):
+            raise
+        driver.change(_TOUCH, (lease.session,))
+        return msgspec.structs.replace(lease, head=lease.head + len(drafts))
+    leases.release(driver, lease.session, lease.owner, lease.fence)
+    return added
+
+
+def _are_stored(driver: Driver, row: Row, lease: Lease, drafts: Sequence[Draft]) -> bool:
+    """Return whether the entries after the head of the lease are these."""
+    stored = driver.rows(_SENT, (place_of(row.n, lease.head), place_of(row.n, lease.head + len(drafts))))
+    return bool(drafts) and stored == [(draft.id, draft.digest) for draft in drafts]
 
 
 def columns_of(meta: SessionMeta) -> tuple[Arg, ...]:

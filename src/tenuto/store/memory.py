@@ -127,8 +127,14 @@ class MemoryStore:
         row.owner, row.holder = secrets.token_hex(8), self._me
         return self._renewed(row)
 
-    async def append(self, lease: Lease, drafts: Sequence[Draft]) -> Lease:
-        """Add entries behind the head, all or none."""
+    async def append(self, lease: Lease, drafts: Sequence[Draft], *, release: bool = False) -> Lease:
+        """Add entries after the head, all or none."""
+        added = self._appended(lease, drafts)
+        if release:
+            await self.release(added)
+        return added
+
+    def _appended(self, lease: Lease, drafts: Sequence[Draft]) -> Lease:
         row = self._row_of(lease)
         if row.head != lease.head:
             written = row.read(lease.head, row.head)

@@ -119,8 +119,11 @@ class Store(Protocol):
         Raise `SessionInUse` while somebody else holds it, unless `take`; `ValueError` for an id that is none.
         """
 
-    async def append(self, lease: Lease, drafts: Sequence[Draft]) -> Lease:
-        """Add entries behind the head; return the lease as it is then. Raise `LeaseLost` if somebody else holds it now."""
+    async def append(self, lease: Lease, drafts: Sequence[Draft], *, release: bool = False) -> Lease:
+        """Add entries after the head, all or none, and return the lease with the new head. Raise `LeaseLost`.
+
+        With `release` the lease is released in the same transaction; the lease that is returned cannot be used again.
+        """
 
     async def renew(self, lease: Lease) -> Lease:
         """Hold on to a lease for its time from now on. Raise `LeaseLost`."""

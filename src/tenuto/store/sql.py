@@ -119,19 +119,24 @@ class SqlStore:
             crew.writer.submit_nowait(lambda driver: crew.leases.give_up(driver, owner))
             raise
 
-    async def append(self, lease: Lease, drafts: Sequence[Draft]) -> Lease:
-        """Add entries behind the head, all or none."""
+    async def append(self, lease: Lease, drafts: Sequence[Draft], *, release: bool = False) -> Lease:
+        """Add entries after the head, all or none."""
         crew, drafts = self._here(), tuple(drafts)
 
         def work(driver: Driver) -> Lease:
             crew.index.behind(lease.session)  # before it is: to look for nothing does no harm
-            return entries.append(driver, crew.leases, lease, drafts)
+            if not release:
+                return entries.append(driver, crew.leases, lease, drafts)
+            return entries.append_and_release(driver, crew.leases, lease, drafts)
 
         try:
-            return await self._again(crew.writer, work)
+            added = await self._again(crew.writer, work)
         except LeaseLost:
             crew.leases.forget(lease.owner)
             raise
+        if release:
+            crew.leases.forget(lease.owner)
+        return added
 
     async def renew(self, lease: Lease) -> Lease:
         """Hold on to a lease for its time from now on."""

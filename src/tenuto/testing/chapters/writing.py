@@ -273,6 +273,18 @@ class Leasing(Chapter):
                 await store.renew(late)
         assert same(await store.read("s"), drafts)
 
+    async def test_a_lease_is_released_with_the_last_entries(self, store: Store) -> None:
+        other = await self.another()
+        lease = await store.lease("s")
+        last = await store.append(lease, [first := draft(question()), second := draft(answer())], release=True)
+
+        assert (await store.session("s")).holder == ""
+        assert same(await store.read("s"), [first, second])
+        for late in (lease, last):
+            with pytest.raises(LeaseLost):
+                await store.append(late, [draft(answer("too late"))])
+        assert (await other.lease("s")).fence > lease.fence
+
     async def test_closing_a_store_frees_what_it_held(self, store: Store) -> None:
         other = await self.another()
         first = await store.lease("s")
