@@ -14,8 +14,8 @@ from tenuto import Limits, tool
 from tenuto.agent.agent import AsyncAgent
 from tenuto.audit.auditing import report_of
 from tenuto.core.messages import UserMessage
+from tenuto.core.provider import Target
 from tenuto.core.request import ChatRequest
-from tenuto.core.target import Target
 from tenuto.sim.simulator import Simulator
 from tenuto.testing import call, say, think, turn
 from tenuto.wire.dialects import write

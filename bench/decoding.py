@@ -15,7 +15,7 @@ from bench.results import Board, judged
 from bench.streams import DIALECTS, MAKERS, expected
 from bench.turns import cpu, in_turns
 from tenuto.core.events import ContentDelta, MessageDone
-from tenuto.core.target import Provider, Target
+from tenuto.core.provider import Provider, Target
 from tenuto.wire.dialects import DECODERS
 
 GOALS = {"anthropic-messages": 2.2, "openai-responses": 2.2, "openai-chat": 2.8, "gemini": 2.8}

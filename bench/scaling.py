@@ -22,9 +22,9 @@ from bench.streams import CALL_MAKERS, DIALECTS, anthropic_with_fields, chat_wit
 from bench.turns import cpu, in_turns
 from tenuto.core.events import MessageDone
 from tenuto.core.messages import AssistantMessage, Message, ToolResult, ToolResults, UserMessage
+from tenuto.core.provider import Provider, Target
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
-from tenuto.core.target import Provider, Target
 from tenuto.core.transcript import Transcript
 from tenuto.wire.dialects import DECODERS, write
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from bench.results import Board
 from bench.turns import in_turns
-from tenuto.core.journal import Configured, Said, Stopped
+from tenuto.core.journal import Configured, MessageAdded, RunEnded
 from tenuto.core.messages import UserMessage
-from tenuto.core.stored import drafted
+from tenuto.core.stored import make_draft
 from tenuto.store.opening import open_store
 
 REPEAT = 2
@@ -31,9 +31,9 @@ _NEVER = ("asyncio", "aiohttp", "rich")
 async def _filled(place: Path) -> None:
     async with open_store(place) as store:
         for at in range(SESSIONS):
-            acts = (Configured("sim/anthropic"), Said(UserMessage(f"Question {at}")), Stopped("completed"))
+            acts = (Configured("sim/anthropic"), MessageAdded(UserMessage(f"Question {at}")), RunEnded("completed"))
             lease = await store.lease(f"session-{at}")
-            drafts = [drafted(act, id=str(n), at=1_700_000_000_000 + at) for n, act in enumerate(acts)]
+            drafts = [make_draft(act, id=str(n), at=1_700_000_000_000 + at) for n, act in enumerate(acts)]
             await store.release(await store.append(lease, drafts))
 
 

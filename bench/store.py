@@ -21,7 +21,7 @@ from bench.results import Board, Result, calibration
 from bench.turns import Turns, apart
 from tenuto.core import stored
 from tenuto.core.blocks import Text, ToolUse
-from tenuto.core.journal import Act, Replied, Said, transcript_of, usage_of
+from tenuto.core.journal import EntryPayload, MessageAdded, ReplyReceived, transcript_of, usage_of
 from tenuto.core.messages import AssistantMessage, Usage, UserMessage
 from tenuto.store.opening import open_store
 
@@ -67,12 +67,12 @@ def prose(at: int, size: int) -> str:
 
 def draft(at: int, size: int = 400):
     """Make an entry: what a user or a model says, of so many letters."""
-    act: Act = Said(UserMessage(f"Question {at}: {prose(at, size)}"))
+    act: EntryPayload = MessageAdded(UserMessage(f"Question {at}: {prose(at, size)}"))
     if at % 2:
         blocks = (Text(prose(at, size)), ToolUse(id=f"call_{at}", name="weather", args='{"city": "Oslo"}'))
-        act = Replied(AssistantMessage(blocks), usage=Usage(input_tokens=10, output_tokens=5))
+        act = ReplyReceived(AssistantMessage(blocks), usage=Usage(input_tokens=10, output_tokens=5))
     now = 1_700_000_000_000 + at
-    return stored.drafted(act, id=f"{now:012x}{hash((at, size)) % 2**64:016x}", at=now)  # as an agent's ids are
+    return stored.make_draft(act, id=f"{now:012x}{hash((at, size)) % 2**64:016x}", at=now)  # as an agent's ids are
 
 
 async def filled(store, session: str, count: int, size: int = 400):
@@ -294,7 +294,7 @@ async def opened(folder: Path, board: Board) -> None:
         await store.release(await filled(store, "long", 10_000, BODY))
     async with open_store(folder / "long.db") as store:  # anew: by now, what searches look into was made
         bodies = [entry.body for entry in await store.read("long")]
-        decode = msgspec.json.Decoder(Act).decode
+        decode = msgspec.json.Decoder(EntryPayload).decode
         turns = Turns({"ours": 0, "kept": 0, "dropped": 0})
         while turns.wanting:
             beside = calibration()

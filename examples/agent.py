@@ -3,7 +3,7 @@
 import tempfile
 
 from tenuto import Agent, Limits, tool
-from tenuto.events import ToolReturned
+from tenuto.events import ToolFinished
 
 
 @tool(effect="pure")
@@ -27,7 +27,7 @@ with tempfile.TemporaryDirectory() as folder:
         session = agent.resume("last")
         print(len(session.transcript), "messages,", session.status)
         for event in session.stream("And Paris?"):
-            if isinstance(event, ToolReturned):
+            if isinstance(event, ToolFinished):
                 print("->", event.result.content)
         print(session.text)
         earlier = session.fork(at=1)  # the first message, to be answered anew

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 from tenuto import ChatRequest, Client
-from tenuto.events import ContentDelta, Event
+from tenuto.events import ContentDelta, StreamEvent
 from tenuto.middleware import LogEntry, Next, budget, cache, logger, retry
 
 
@@ -12,7 +12,7 @@ def log(entry: LogEntry) -> None:
     print(f"log: {entry.provider}/{entry.model} {entry.status}")
 
 
-async def counted(request: ChatRequest, next: Next) -> AsyncIterator[Event]:
+async def counted(request: ChatRequest, next: Next) -> AsyncIterator[StreamEvent]:
     """See the events pass, whether the call streams or not."""
     pieces = 0
     async for event in next(request):

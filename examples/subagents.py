@@ -1,7 +1,7 @@
 """An agent that asks another one: each answer is a session of its own, linked in the caller's journal."""
 
 from tenuto import Agent, Limits
-from tenuto.events import FromSubAgent, RunStopped
+from tenuto.events import RunStopped, SubAgentEvent
 from tenuto.testing import Simulator, call, say, turn
 
 SCRIPT = [
@@ -18,7 +18,7 @@ with Simulator() as sim:
     with Agent("sim/anthropic", tools=[ask], store=None, providers={"sim": {"base_url": place}}) as writer:
         session = writer.session()
         for event in session.stream("What is known of frogs?"):
-            if isinstance(event, FromSubAgent) and isinstance(event.event, RunStopped):
+            if isinstance(event, SubAgentEvent) and isinstance(event.event, RunStopped):
                 print("the reader:", event.event.reason)
         print(session.text)
         print([entry.kind for entry in session.entries() if entry.kind in ("linked", "started", "returned")])

@@ -46,9 +46,9 @@ from tenuto.core.messages import (
     Usage,
     UserMessage,
 )
+from tenuto.core.provider import Loss
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, Thinking, ToolDefinition
 from tenuto.core.response import ChatResponse, Choice
-from tenuto.core.target import Loss
 from tenuto.core.transcript import Transcript
 
 DIALECTS = ("anthropic-messages", "openai-responses", "openai-chat", "gemini")

@@ -18,8 +18,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies
 
 from tenuto import UserMessage, encode, models
+from tenuto.core.provider import ModelTraits
 from tenuto.core.request import ChatRequest
-from tenuto.core.target import ModelTraits
 
 TODAY = date(2026, 11, 15)
 RULES = [rule for vendor in (*models.vendors(), models.ANYWHERE) for rule in models.rules(vendor)]

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 import strategies as say
 from conformance.corpus import exchanges
-from tenuto import plain, providers
+from tenuto import oneshot, providers
 from tenuto.core.blocks import (
     AnthropicMeta,
     AnthropicRedactedMeta,
@@ -25,10 +25,10 @@ from tenuto.core.blocks import (
     Text,
     ToolUse,
 )
-from tenuto.core.events import Event, Failure, MessageStart
+from tenuto.core.events import ErrorEvent, MessageStart, StreamEvent
 from tenuto.core.messages import AssistantMessage, Origin, ToolResult, ToolResults, UserMessage
+from tenuto.core.provider import Loss, Target
 from tenuto.core.request import ChatRequest
-from tenuto.core.target import Loss, Target
 from tenuto.errors import LLMError
 from tenuto.wire.codec import read_whole
 from tenuto.wire.dialects import DECODERS, write
@@ -49,7 +49,7 @@ MODELS = {
     "gemini": ("google/gemini-3-pro-preview", "google/gemini-2.5-flash", "vertex/gemini-3-flash-preview"),
 }
 TARGETS = [
-    *(pytest.param(plain.target_of(dialect, "m", "custom"), id=f"{dialect}-unknown") for dialect in DIALECTS),
+    *(pytest.param(oneshot.target_of(dialect, "m", "custom"), id=f"{dialect}-unknown") for dialect in DIALECTS),
     *(pytest.param(providers.resolve(model), id=model) for models in MODELS.values() for model in models),
 ]
 
@@ -72,7 +72,7 @@ def test_any_transcript_adapts_and_encodes(target, said, request):
 @given(said=say.transcripts_of(say.broken_words))
 def test_half_characters_never_reach_a_provider(dialect, said):
     """Lone surrogates, NUL and the like: the body is UTF-8 and holds no half character."""
-    body = write(ChatRequest(model="m", messages=said), plain.target_of(dialect, "m", "custom")).body
+    body = write(ChatRequest(model="m", messages=said), oneshot.target_of(dialect, "m", "custom")).body
 
     json.dumps(json.loads(body), ensure_ascii=False).encode("utf-8")
 
@@ -113,7 +113,7 @@ def signed_turns(draw, dialect: str):
 def test_tokens_in_are_tokens_out_plus_losses(home, to, data):
     """The books balance: each token is in the body, or one loss says that it is not."""
     said = data.draw(signed_turns(home))
-    written = write(ChatRequest(model="m", messages=said), plain.target_of(to, "m", "custom"))
+    written = write(ChatRequest(model="m", messages=said), oneshot.target_of(to, "m", "custom"))
     given_tokens = [f"token{at}" for at, block in enumerate(said[1].blocks) if isinstance(block, Reasoning)]
     sent = [token for token in given_tokens if written.body.decode().count(f'{token}"') == 1]
     rules = (
@@ -139,8 +139,8 @@ def test_there_and_back(dialect, data):
     """Handing a transcript over changes nothing in it: the way back finds every token in place."""
     said = data.draw(signed_turns(dialect))
     for other in DIALECTS:
-        adapt(said, plain.target_of(other, "m", "custom"))
-    back = adapt(said, plain.target_of(dialect, "m", "custom"))
+        adapt(said, oneshot.target_of(other, "m", "custom"))
+    back = adapt(said, oneshot.target_of(dialect, "m", "custom"))
 
     assert back.messages is said
     assert back.losses == ()
@@ -180,7 +180,7 @@ def _said(message: AssistantMessage) -> tuple[str, list, list]:
 def test_decoding_what_was_encoded_gives_it_back(dialect, data):
     """Text, calls and thoughts survive the way out and in, save for what a loss says."""
     said = data.draw(signed_turns(dialect))
-    target = plain.target_of(dialect, "m", "custom")
+    target = oneshot.target_of(dialect, "m", "custom")
     written = write(ChatRequest(model="m", messages=said), target)
     answer = _answer(dialect, json.loads(written.body))
     back = read_whole(DECODERS[dialect](target), answer).message
@@ -225,17 +225,17 @@ BODIES = st.lists(
 )
 
 
-def _heard(dialect: str, body: bytes, *, stream: bool) -> list[Event]:
-    decoder = DECODERS[dialect](plain.target_of(dialect, "m", "custom"))
+def _heard(dialect: str, body: bytes, *, stream: bool) -> list[StreamEvent]:
+    decoder = DECODERS[dialect](oneshot.target_of(dialect, "m", "custom"))
     events = decoder.feed(body) if stream else decoder.whole(body)
     with contextlib.suppress(LLMError):
         events += decoder.finish()
     return events
 
 
-def _begins(events: list[Event]) -> bool:
+def _begins(events: list[StreamEvent]) -> bool:
     """Whether the reply begins as one; one that could not be read at all is a failure and nothing else."""
-    return not events or isinstance(events[0], MessageStart) or (len(events) == 1 and isinstance(events[0], Failure))
+    return not events or isinstance(events[0], MessageStart) or (len(events) == 1 and isinstance(events[0], ErrorEvent))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -272,7 +272,7 @@ def _frames(events: list[str]) -> bytes:
 def test_what_has_come_so_far_can_always_be_had(dialect, data, events):
     """After any bytes: no exception, at least one message, and all of them incomplete."""
     for body in (_frames(events), data.draw(damaged(RECORDED[dialect]))):
-        decoder = DECODERS[dialect](plain.target_of(dialect, "m", "custom"))
+        decoder = DECODERS[dialect](oneshot.target_of(dialect, "m", "custom"))
         for at in range(0, len(body), 200):
             decoder.feed(body[at : at + 200])
             partial = decoder.partial()
@@ -285,7 +285,7 @@ def test_what_has_come_so_far_can_always_be_had(dialect, data, events):
 
 def _only_ours(dialect: str, body: bytes, *, stream: bool) -> None:
     with contextlib.suppress(LLMError):
-        assert plain.decode(dialect, body, stream=stream, provider="custom").provider == "custom"
+        assert oneshot.decode(dialect, body, stream=stream, provider="custom").provider == "custom"
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from tenuto import models, providers
-from tenuto.core.target import Provider
+from tenuto.core.provider import Provider
 from tenuto.errors import UnknownProvider
 
 ROOT = Path(__file__).parent.parent

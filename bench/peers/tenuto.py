@@ -8,9 +8,9 @@ from pathlib import Path
 from bench.peers.driver import MESSAGE, QUESTION, Save, main
 from tenuto import AsyncClient, Provider
 from tenuto.core.events import ContentDelta
-from tenuto.core.journal import Said
+from tenuto.core.journal import MessageAdded
 from tenuto.core.messages import UserMessage
-from tenuto.core.stored import Draft, drafted
+from tenuto.core.stored import EntryDraft, make_draft
 from tenuto.store.opening import open_store
 
 DIALECTS = {
@@ -45,8 +45,8 @@ class Client:
         return (await self.client.chat("bench/m", QUESTION, max_tokens=4096)).text
 
 
-def _entry(at: int) -> Draft:
-    return drafted(Said(UserMessage(f"{at}{MESSAGE}")), id=f"e{at:08}", at=1_700_000_000_000 + at)
+def _entry(at: int) -> EntryDraft:
+    return make_draft(MessageAdded(UserMessage(f"{at}{MESSAGE}")), id=f"e{at:08}", at=1_700_000_000_000 + at)
 
 
 async def keep(folder: Path, count: int) -> Save:

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from tenuto.core.messages import Usage as Usage
     from tenuto.core.messages import UserMessage as UserMessage
     from tenuto.core.messages import user as user
+    from tenuto.core.provider import Loss as Loss
+    from tenuto.core.provider import Provider as Provider
+    from tenuto.core.provider import Target as Target
+    from tenuto.core.provider import WireRequest as WireRequest
     from tenuto.core.request import ChatRequest as ChatRequest
     from tenuto.core.request import JsonSchema as JsonSchema
     from tenuto.core.request import NamedTool as NamedTool
@@ -39,15 +43,11 @@ if TYPE_CHECKING:
     from tenuto.core.request import ToolDefinition as ToolDefinition
     from tenuto.core.response import ChatResponse as ChatResponse
     from tenuto.core.response import Choice as Choice
-    from tenuto.core.target import Loss as Loss
-    from tenuto.core.target import Provider as Provider
-    from tenuto.core.target import Target as Target
-    from tenuto.core.target import WireRequest as WireRequest
     from tenuto.core.transcript import Transcript as Transcript
     from tenuto.errors import LLMError as LLMError
     from tenuto.errors import TenutoError as TenutoError
-    from tenuto.plain import decode as decode
-    from tenuto.plain import encode as encode
+    from tenuto.oneshot import decode as decode
+    from tenuto.oneshot import encode as encode
     from tenuto.providers import resolve as resolve
     from tenuto.tools import tool as tool
 
@@ -76,10 +76,10 @@ _HOMES = {
     ),
     "tenuto.core.request": ("ChatRequest", "JsonSchema", "NamedTool", "ServerTool", "Thinking", "ToolDefinition"),
     "tenuto.core.response": ("ChatResponse", "Choice"),
-    "tenuto.core.target": ("Loss", "Provider", "Target", "WireRequest"),
+    "tenuto.core.provider": ("Loss", "Provider", "Target", "WireRequest"),
     "tenuto.core.transcript": ("Transcript",),
     "tenuto.errors": ("LLMError", "TenutoError"),
-    "tenuto.plain": ("decode", "encode"),
+    "tenuto.oneshot": ("decode", "encode"),
     "tenuto.providers": ("resolve",),
     "tenuto.tools": ("tool",),
 }

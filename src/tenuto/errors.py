@@ -41,8 +41,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # who only lists sessions, or is told that a file is not there, needs none of the values
+    from tenuto.core.provider import Loss
     from tenuto.core.response import ChatResponse
-    from tenuto.core.target import Loss
     from tenuto.core.transcript import Transcript
 
 __all__ = [

@@ -23,7 +23,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tenuto._model_rows import AS_OF, tables
-from tenuto.core.target import Dialect, ModelTraits
+from tenuto.core.provider import Dialect, ModelTraits
 
 __all__ = [
     "UNSUPPORTED",

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from tenuto import models
 from tenuto._provider_rows import ROWS
-from tenuto.core.target import Dialect, EmbeddingSwitches, Provider, Target
+from tenuto.core.provider import Dialect, EmbeddingSwitches, Provider, Target
 from tenuto.errors import UnknownProvider, UnsupportedModel
 
 __all__ = [

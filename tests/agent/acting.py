@@ -8,7 +8,7 @@ import functools
 
 from tenuto import AsyncAgent, tool
 from tenuto.client.middleware import Retry
-from tenuto.core.journal import Failed, Returned, Started, Stopped, kind_of
+from tenuto.core.journal import CallFinished, CallStarted, RequestFailed, RunEnded, payload_kind
 
 MODEL = "sim/anthropic"
 QUICK = Retry(4, base=0.0)
@@ -32,15 +32,15 @@ def agent(*tools, **options) -> AsyncAgent:
 def shown(entry) -> str:
     """An entry in a word or two."""
     act = entry.act
-    if isinstance(act, Stopped):
+    if isinstance(act, RunEnded):
         return f"{act.reason}({act.detail})" if act.detail else act.reason
-    if isinstance(act, Returned):
+    if isinstance(act, CallFinished):
         return f"{act.outcome} {act.ordinal}" + (f" ({act.detail})" if act.detail else "")
-    if isinstance(act, Started):
+    if isinstance(act, CallStarted):
         return f"started {act.ordinal}"
-    if isinstance(act, Failed):
+    if isinstance(act, RequestFailed):
         return f"failed {act.error}"
-    return kind_of(act)
+    return payload_kind(act)
 
 
 async def story(session) -> list[str]:
@@ -50,7 +50,7 @@ async def story(session) -> list[str]:
 
 async def results(session) -> list[str]:
     """What the calls of the session came to, in the order in which it was written."""
-    return [str(entry.act.result.content) for entry in await session.entries() if isinstance(entry.act, Returned)]
+    return [str(entry.act.result.content) for entry in await session.entries() if isinstance(entry.act, CallFinished)]
 
 
 async def until(holds, *, turns: int = 20_000) -> None:

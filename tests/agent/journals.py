@@ -4,65 +4,65 @@ from __future__ import annotations
 
 from tenuto.core.blocks import Text, ToolUse
 from tenuto.core.journal import (
-    ApprovalAsked,
-    Asked,
+    ApprovalDecided,
+    ApprovalRequested,
+    CallFinished,
+    CallStarted,
     Compacted,
     Configured,
-    Decided,
     Entry,
-    Failed,
     HandedOver,
-    Linked,
-    Lost,
-    Replied,
-    Returned,
-    Said,
-    Started,
-    Steered,
-    Stopped,
-    kind_of,
+    LossRecorded,
+    MessageAdded,
+    ReplyReceived,
+    RequestFailed,
+    RequestStarted,
+    RunEnded,
+    SteeringAdded,
+    SubSessionLinked,
+    payload_kind,
 )
 from tenuto.core.messages import AssistantMessage, ToolResult, UserMessage
-from tenuto.core.target import Loss
+from tenuto.core.provider import Loss
 
 MODEL = "sim/anthropic"
 CONFIGURED = Configured(MODEL)
-SAID = Said(UserMessage("Hi"))
-STEERED = Steered(UserMessage("Quick!"))
-ASKED = Asked(MODEL)
-REPLIED = Replied(AssistantMessage((Text("Hello"),), raw_stop="end_turn"))
-PAUSED = Replied(AssistantMessage((Text("Wait"),), raw_stop="pause_turn"))
-FAILED = Failed("Unavailable", "busy", retryable=True)
-LOST = Lost(Loss("rule", "place", "what", "do"))
+SAID = MessageAdded(UserMessage("Hi"))
+STEERED = SteeringAdded(UserMessage("Quick!"))
+ASKED = RequestStarted(MODEL)
+REPLIED = ReplyReceived(AssistantMessage((Text("Hello"),), raw_stop="end_turn"))
+PAUSED = ReplyReceived(AssistantMessage((Text("Wait"),), raw_stop="pause_turn"))
+FAILED = RequestFailed("Unavailable", "busy", retryable=True)
+LOST = LossRecorded(Loss("rule", "place", "what", "do"))
 HANDED_OVER = HandedOver("sim/openai", MODEL)
-COMPLETED = Stopped("completed")
-CANCELLING = Stopped("cancelling")
-CANCELLED = Stopped("cancelled")
+COMPLETED = RunEnded("completed")
+CANCELLING = RunEnded("cancelling")
+CANCELLED = RunEnded("cancelled")
 
 
-def calling(count: int, *, raw_stop: str = "tool_use") -> Replied:
+def calling(count: int, *, raw_stop: str = "tool_use") -> ReplyReceived:
     blocks = tuple(ToolUse(f"call_{at}", "act", "{}") for at in range(count))
-    return Replied(AssistantMessage(blocks, raw_stop=raw_stop))
+    return ReplyReceived(AssistantMessage(blocks, raw_stop=raw_stop))
 
 
-def started(at: int, attempt: int = 1, effect: str = "once") -> Started:
-    return Started(f"call_{at}", at, "act", f"key_{at}", effect, attempt)
+def started(at: int, attempt: int = 1, effect: str = "once") -> CallStarted:
+    return CallStarted(f"call_{at}", at, "act", f"key_{at}", effect, attempt)
 
 
-def returned(at: int) -> Returned:
-    return Returned(ToolResult(f"call_{at}", "done"), at)
+def returned(at: int) -> CallFinished:
+    return CallFinished(ToolResult(f"call_{at}", "done"), at)
 
 
-def approval(at: int) -> ApprovalAsked:
-    return ApprovalAsked(f"call_{at}", at, "act")
+def approval(at: int) -> ApprovalRequested:
+    return ApprovalRequested(f"call_{at}", at, "act")
 
 
-def decided(at: int, *, allowed: bool = True) -> Decided:
-    return Decided(f"call_{at}", at, allowed)
+def decided(at: int, *, allowed: bool = True) -> ApprovalDecided:
+    return ApprovalDecided(f"call_{at}", at, allowed)
 
 
-def linked(at: int) -> Linked:
-    return Linked(f"child_{at}", f"call_{at}", at)
+def linked(at: int) -> SubSessionLinked:
+    return SubSessionLinked(f"child_{at}", f"call_{at}", at)
 
 
 def compacted(upto: int) -> Compacted:
@@ -70,4 +70,4 @@ def compacted(upto: int) -> Compacted:
 
 
 def entries_of(acts) -> list[Entry]:
-    return [Entry(seq, f"e{seq}", seq, 1, kind_of(act), b"", "", act) for seq, act in enumerate(acts, 1)]
+    return [Entry(seq, f"e{seq}", seq, 1, payload_kind(act), b"", "", act) for seq, act in enumerate(acts, 1)]

@@ -9,7 +9,7 @@ import pytest
 from agent.acting import add, agent, pay, results, running, scene, story
 from tenuto import tool
 from tenuto.agent.events import ApprovalNeeded
-from tenuto.core.journal import Decided, kind_of
+from tenuto.core.journal import ApprovalDecided, payload_kind
 from tenuto.errors import RunCancelled
 from tenuto.testing import call, turn
 
@@ -39,7 +39,7 @@ async def test_a_function_gives_its_word(tenuto_sim, approve, paid):
         session = ai.session()
         assert (await session.send("Pay.")).text == "Done."
         found = session.transcript[2].results
-        decided = [entry.act.allowed for entry in await session.entries() if isinstance(entry.act, Decided)]
+        decided = [entry.act.allowed for entry in await session.entries() if isinstance(entry.act, ApprovalDecided)]
 
         assert [found[0].content, found[2].content] == paid
         assert found[1].content == "3"
@@ -239,5 +239,5 @@ async def test_interrupted_call_needs_approval_before_it_runs_again(tenuto_sim, 
 async def _cut_after_start(store, id: str) -> str:
     """Branch off a session as it was when its first call had started."""
     entries = await store.read(id)
-    started = next(entry.seq for entry in entries if kind_of(entry.act) == "started")
+    started = next(entry.seq for entry in entries if payload_kind(entry.act) == "started")
     return await store.fork(id, at=started)

@@ -8,8 +8,8 @@ import pytest
 
 from agent.acting import Held, add, agent, results, running, scene, story
 from tenuto import tool
-from tenuto.agent.events import ToolProgress, ToolReturned, ToolStarted
-from tenuto.core.journal import Returned, Started
+from tenuto.agent.events import ToolFinished, ToolProgress, ToolStarted
+from tenuto.core.journal import CallFinished, CallStarted
 from tenuto.testing import call, turn
 from tenuto.tools import ToolContext
 
@@ -48,13 +48,13 @@ async def test_what_goes_wrong_is_a_result_that_the_model_reads(tenuto_sim, made
         assert (await session.send("Go.")).text == "I see."
         acts = [entry.act for entry in await session.entries()]
 
-    returned = {act.ordinal: act for act in acts if isinstance(act, Returned)}
-    assert len([act for act in acts if isinstance(act, Returned)]) == 2
+    returned = {act.ordinal: act for act in acts if isinstance(act, CallFinished)}
+    assert len([act for act in acts if isinstance(act, CallFinished)]) == 2
     assert (returned[0].detail, returned[0].result.is_error, returned[1].result.content) == (detail, True, "3")
     assert said in returned[0].result.content
-    assert {act.ordinal for act in acts if isinstance(act, Started)} == ({0, 1} if begun else {1})
+    assert {act.ordinal for act in acts if isinstance(act, CallStarted)} == ({0, 1} if begun else {1})
     assert {event.ordinal for event in told if isinstance(event, ToolStarted)} == ({0, 1} if begun else {1})
-    ended = {event.ordinal: event for event in told if isinstance(event, ToolReturned)}
+    ended = {event.ordinal: event for event in told if isinstance(event, ToolFinished)}
     assert (ended[0].detail, ended[1].outcome) == (detail, "done")
     assert said in tenuto_sim.requests[1].body["messages"][-2]["content"]
     tenuto_sim.assert_clean()
@@ -128,7 +128,7 @@ async def test_a_tool_that_fails_ends_no_other(tenuto_sim):
     async with agent(fail, held.tool, store=None) as ai:
         session = ai.session()
         returned = asyncio.Event()
-        session.listen(lambda event: returned.set() if isinstance(event, ToolReturned) else None)
+        session.listen(lambda event: returned.set() if isinstance(event, ToolFinished) else None)
         async with running(session.send("Go.")) as run:
             await asyncio.gather(held.begun.wait(), returned.wait())
             held.go.set()

@@ -9,7 +9,7 @@ import pytest
 
 from agent.acting import Held, add, agent, results, running, scene, story, until
 from tenuto import tool
-from tenuto.agent.events import RunStopped, ToolReturned
+from tenuto.agent.events import RunStopped, ToolFinished
 from tenuto.errors import RunCancelled, StoreError
 from tenuto.store.memory import MemoryStore
 from tenuto.testing import call, say, stall, turn
@@ -57,7 +57,7 @@ async def test_cancelling_while_tools_run(tenuto_sim, stores):
     async with stores() as store, agent(add, held.tool, spin, store=store) as ai:
         session = ai.session()
         added = asyncio.Event()
-        session.listen(lambda event: added.set() if isinstance(event, ToolReturned) else None)
+        session.listen(lambda event: added.set() if isinstance(event, ToolFinished) else None)
         async with running(session.send("Go.")) as run:
             await asyncio.gather(held.begun.wait(), added.wait())
             await asyncio.to_thread(spinning.wait)

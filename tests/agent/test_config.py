@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 import strategies as say
 from tenuto import Agent, Client, user
 from tenuto.agent.config import configured, kept_parameters, tool_names
-from tenuto.asking import asked_with
 from tenuto.core import jsonio
+from tenuto.core.next_request import request_from_config
 from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
-from tenuto.core.stored import dump_act, load_act
+from tenuto.core.stored import dump_payload, load_payload
 
 APART = ("model", "messages", "tools", "stream", "n", "extra_headers")
 
@@ -36,9 +36,9 @@ def test_every_parameter_survives_its_journal(request, system):
     """Whatever a question may carry: written, stored, read, and asked with."""
     parameters, headers = kept_parameters({**said_in(request), "extra_headers": {"x": "y"}})
     act = configured("sim/anthropic", system, parameters, request.tools or (), agent="a", continuity="")
-    asked = asked_with(load_act(dump_act(act)), request.messages, request.tools or (), headers)
+    asked = request_from_config(load_payload(dump_payload(act)), request.messages, request.tools or (), headers)
 
-    assert load_act(dump_act(act)) == act
+    assert load_payload(dump_payload(act)) == act
     assert said_in(asked) == said_in(request)
     assert asked.extra_headers == {"x": "y"}
     assert asked.messages[-len(request.messages) :] == request.messages

@@ -12,7 +12,7 @@ from crash import asking, victim
 from tenuto import Limits, tool
 from tenuto.agent.agent import AsyncAgent
 from tenuto.agent.events import ApprovalNeeded
-from tenuto.core.journal import Decided, Returned, Said, Stopped
+from tenuto.core.journal import ApprovalDecided, CallFinished, MessageAdded, RunEnded
 from tenuto.store.sql import SqlStore
 from tenuto.store.sqlite import SqliteEngine
 from tenuto.testing import call, say, turn
@@ -122,7 +122,7 @@ def test_a_model_that_calls_hostile_names(tenuto_sim, tmp_path):
 
     assert (text, faults) == ("It is done.", [])
     assert [view.name for view in transcript.messages[1].tool_calls()] == names
-    returned = [entry.act for entry in entries if isinstance(entry.act, Returned)]
+    returned = [entry.act for entry in entries if isinstance(entry.act, CallFinished)]
     assert {(act.outcome, act.detail) for act in returned} == {("failed", "unknown-tool")}
     for result in transcript.messages[2].results:
         assert result.is_error
@@ -171,7 +171,7 @@ def test_a_word_given_before_the_description_changed_is_asked_for_again(tenuto_s
         async with before, before.session() as session:
             await session.send("Go.")
             [waiting] = session.pending
-            await session.log.append(Decided(waiting.call.id, waiting.ordinal, allowed=True))
+            await session.log.append(ApprovalDecided(waiting.call.id, waiting.ordinal, allowed=True))
         async with AsyncAgent("sim/anthropic", tools=[acting(now)], store=where, listeners=[told.append]) as agent:
             session = await agent.resume()
             await session.go_on()
@@ -204,12 +204,12 @@ def _gone_on(where):
     """Resume, and go on; return how each call ended."""
     with victim.agent(where) as agent:
         session = agent.resume()
-        before = [act.reason for act in _acts(session, Stopped)]
+        before = [act.reason for act in _acts(session, RunEnded)]
         session.go_on()
         assert (session.status, session.text) == ("completed", "It is done.")
-        outcomes = {act.ordinal: act.outcome for act in _acts(session, Returned)}
-        assert len(_acts(session, Returned)) == 3
-        assert len(_acts(session, Said)) == 1
+        outcomes = {act.ordinal: act.outcome for act in _acts(session, CallFinished)}
+        assert len(_acts(session, CallFinished)) == 3
+        assert len(_acts(session, MessageAdded)) == 1
     assert asking.faults(where) == []
     return before, [outcomes[at] for at in range(3)]
 
@@ -289,4 +289,4 @@ def test_run_is_recorded_as_failed_after_a_bug(tenuto_sim):
     status, last = asyncio.run(played())
 
     assert status == "failed"
-    assert last == Stopped("failed", "ValueError: a bug in a middleware")
+    assert last == RunEnded("failed", "ValueError: a bug in a middleware")

@@ -12,7 +12,7 @@ from tenuto.agent.agent import AsyncAgent
 from tenuto.client.client import AsyncClient
 from tenuto.client.middleware import Retry
 from tenuto.client.options import Timeouts
-from tenuto.core.journal import Replied
+from tenuto.core.journal import ReplyReceived
 from tenuto.errors import LLMError
 from tenuto.testing import call, say, think, turn
 
@@ -131,6 +131,6 @@ def test_two_hundred_turns(tenuto_sim, tmp_path):
     print(f"seed {seed}: {dict(met)}, {ended} runs ended with an error")
     assert met.keys() == {"", *FAULTS}
     assert (text, faults) == ("It is done.", [])
-    assert sum(isinstance(entry.act, Replied) for entry in entries) == TURNS
+    assert sum(isinstance(entry.act, ReplyReceived) for entry in entries) == TURNS
     assert transcript.check() == ()
     tenuto_sim.assert_clean()

@@ -9,7 +9,7 @@ import pytest
 
 from agent.acting import Held, add, agent, results, running, scene, story, until
 from tenuto import tool
-from tenuto.core.journal import kind_of
+from tenuto.core.journal import payload_kind
 from tenuto.errors import LeaseLost, SessionInUse, StoreError
 from tenuto.store.memory import MemoryStore
 from tenuto.testing import call, turn
@@ -29,7 +29,7 @@ async def test_two_handles_in_one_process_take_turns(tenuto_sim, stores):
         assert (await first.send("C")).text == "Three."
 
         assert len(first.transcript) == 6
-        assert [kind_of(entry.act) for entry in await first.entries()].count("configured") == 1
+        assert [payload_kind(entry.act) for entry in await first.entries()].count("configured") == 1
 
 
 @scene
@@ -65,7 +65,7 @@ async def test_session_held_by_another_process_is_not_written(tenuto_sim, stores
             with pytest.raises(LeaseLost):
                 await session.send("C")
             assert (await session.send("C")).text == "Three."
-        assert [kind_of(entry.act) for entry in await session.entries()].count("said") == 3
+        assert [payload_kind(entry.act) for entry in await session.entries()].count("said") == 3
     tenuto_sim.assert_clean()
 
 

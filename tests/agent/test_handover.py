@@ -11,7 +11,7 @@ from tenuto import Agent, Provider
 from tenuto.agent.events import ModelChanged, RequestReady
 from tenuto.agent.handing import hand_over
 from tenuto.core.blocks import Reasoning
-from tenuto.core.journal import Asked, HandedOver, kind_of
+from tenuto.core.journal import HandedOver, RequestStarted, payload_kind
 from tenuto.errors import BadRequest, ConnectionFailed, SessionInUse, TenutoError, UnknownProvider, UnsupportedModel
 from tenuto.store.memory import Memory, MemoryStore
 from tenuto.testing import Answer, ScriptedTransport, call, deny, say, think, turn
@@ -53,7 +53,9 @@ async def test_there_and_back(tenuto_sim, stores):
     first, _, _, last = (record.body for record in tenuto_sim.requests)
     tenuto_sim.assert_clean()
     assert last["messages"][: len(first["messages"])] == first["messages"]
-    kept = [b for e in before if kind_of(e.act) == "replied" for b in e.act.message.blocks if isinstance(b, Reasoning)]
+    kept = [
+        b for e in before if payload_kind(e.act) == "replied" for b in e.act.message.blocks if isinstance(b, Reasoning)
+    ]
     assert [block["signature"] for block in signed(last)] == [block.meta.signature for block in kept]
 
 
@@ -210,7 +212,7 @@ async def test_listener_can_audit_a_request_before_it_is_sent(tenuto_sim):
         session = ai.session()
         session.listen(lambda e: isinstance(e, RequestReady) and written.append((session.log.head, e.audit())))
         await session.send("Add.")
-        asked = [entry.seq for entry in await session.entries() if isinstance(entry.act, Asked)]
+        asked = [entry.seq for entry in await session.entries() if isinstance(entry.act, RequestStarted)]
 
     assert [head + 1 for head, _ in written] == asked
     assert all(report.clean and not report.findings for _, report in written)

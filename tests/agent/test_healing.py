@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from agent.acting import add, agent, scene, story
-from tenuto.agent.events import RefusedItemLeftOut
+from tenuto.agent.events import RefusedBlockDropped
 from tenuto.agent.healing import REFUSED, named_by
 from tenuto.core.blocks import AnthropicMeta, OpenAiMeta, Reasoning, Text
-from tenuto.core.journal import Lost, Replied
+from tenuto.core.journal import LossRecorded, ReplyReceived
 from tenuto.core.messages import AssistantMessage, Origin, UserMessage
 from tenuto.core.request import ChatRequest
-from tenuto.core.stored import drafted
+from tenuto.core.stored import make_draft
 from tenuto.errors import BadRequest, NotFound, RateLimited
 from tenuto.providers import resolve
 from tenuto.store.memory import Memory, MemoryStore
@@ -64,7 +64,7 @@ async def broken(memory: Memory, model: str, *which: int, spoilt=spoilt) -> None
         await session.send("Add.")
         await session.send("One more.")
         entries = await session.entries()
-    replies = [entry.seq for entry in entries if isinstance(entry.act, Replied)]
+    replies = [entry.seq for entry in entries if isinstance(entry.act, ReplyReceived)]
     spoils = {replies[number] for number in which}
     async with MemoryStore(memory) as store:
         acts = [
@@ -72,12 +72,12 @@ async def broken(memory: Memory, model: str, *which: int, spoilt=spoilt) -> None
             for entry in entries
         ]
         lease = await store.lease("run")
-        lease = await store.append(lease, [drafted(act, id=f"e{at}", at=at + 1) for at, act in enumerate(acts)])
+        lease = await store.append(lease, [make_draft(act, id=f"e{at}", at=at + 1) for at, act in enumerate(acts)])
         await store.release(lease)
 
 
-async def losses(session) -> list[Lost]:
-    return [entry.act for entry in await session.entries() if isinstance(entry.act, Lost)]
+async def losses(session) -> list[LossRecorded]:
+    return [entry.act for entry in await session.entries() if isinstance(entry.act, LossRecorded)]
 
 
 @pytest.mark.parametrize("model", ["sim/anthropic", "sim/openai"])
@@ -107,7 +107,7 @@ async def test_the_named_block_is_left_out_once_and_for_all(tenuto_sim, model):
         assert lost.loss.rule == REFUSED
         assert lost.loss.place == "messages[1].blocks[0]"
         assert "refused" in lost.loss.what
-        assert [event.loss for event in told if isinstance(event, RefusedItemLeftOut)] == [lost.loss]
+        assert [event.loss for event in told if isinstance(event, RefusedBlockDropped)] == [lost.loss]
         assert session.transcript.messages[: len(kept.messages)] == kept.messages
         assert isinstance(session.transcript.messages[1].blocks[0], Reasoning)
         assert (await session.send("And?")).text == "Six."
@@ -180,10 +180,10 @@ async def test_a_crash_between_refusal_and_retry_changes_nothing(tenuto_sim):
         session = await ai.resume("run")
         await session.send("Go on.")
         entries = await session.entries()
-    upto = next(at for at, entry in enumerate(entries) if isinstance(entry.act, Lost)) + 1
+    upto = next(at for at, entry in enumerate(entries) if isinstance(entry.act, LossRecorded)) + 1
     async with MemoryStore(cut) as store:
         lease = await store.lease("run")
-        await store.append(lease, [drafted(e.act, id=e.id, at=e.at) for e in entries[:upto]])
+        await store.append(lease, [make_draft(e.act, id=e.id, at=e.at) for e in entries[:upto]])
     tenuto_sim.clear()
     async with MemoryStore(cut) as store, agent(add, store=store) as ai:
         session = await ai.resume("run", take=True)

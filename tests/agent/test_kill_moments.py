@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 from crash import asking, victim
-from tenuto.core.journal import Asked, Replied, Returned, Started
+from tenuto.core.journal import CallFinished, CallStarted, ReplyReceived, RequestStarted
 from tenuto.testing import call, say, stall, think, turn
 
 
@@ -27,7 +27,7 @@ def test_in_the_middle_of_a_stream(tenuto_sim, tmp_path):
         assert (session.status, session.text, session.owes) == ("open", "", True)
         session.go_on()
         assert (session.status, session.text) == ("completed", "Half and half.")
-        assert (len(_acts(session, Asked)), len(_acts(session, Replied))) == (2, 1)
+        assert (len(_acts(session, RequestStarted)), len(_acts(session, ReplyReceived))) == (2, 1)
     assert len(tenuto_sim.requests) == 2
     tenuto_sim.assert_clean()
     assert asking.faults(where) == []
@@ -44,10 +44,10 @@ def test_while_three_tools_run(tenuto_sim, tmp_path):
 
     with victim.agent(where) as agent:
         session = agent.resume()
-        assert len(_acts(session, Started)) == 3
+        assert len(_acts(session, CallStarted)) == 3
         session.go_on()
         assert session.text == "It is done."
-        results = sorted(_acts(session, Returned), key=lambda act: act.ordinal)
+        results = sorted(_acts(session, CallFinished), key=lambda act: act.ordinal)
         assert [act.outcome for act in results] == ["done", "interrupted", "interrupted"]
         assert all("may or may not" in str(act.result.content) for act in results[1:])
     tenuto_sim.assert_clean()

@@ -11,10 +11,10 @@ import pytest
 from agent import journals as j
 from agent.acting import Held, add, agent, results, running, scene, story, until
 from tenuto import Agent, Limits, Usage
-from tenuto.agent.events import FromSubAgent
+from tenuto.agent.events import SubAgentEvent
 from tenuto.agent.limits import Budget, Spent
 from tenuto.core.events import MessageDone
-from tenuto.core.journal import Failed, Replied, Returned
+from tenuto.core.journal import CallFinished, ReplyReceived, RequestFailed
 from tenuto.core.messages import AssistantMessage, ToolResult
 from tenuto.errors import LimitReached
 from tenuto.providers import provider
@@ -146,16 +146,22 @@ def spent(*acts) -> Spent:
     return counted
 
 
-def reply(cost: str) -> Replied:
-    return Replied(AssistantMessage(()), Usage(10, 5), cost=cost)
+def reply(cost: str) -> ReplyReceived:
+    return ReplyReceived(AssistantMessage(()), Usage(10, 5), cost=cost)
 
 
 def test_what_counts_as_spent():
     """Replies, failed attempts, and what sub-agents spent; calls once, however often they are tried."""
     answer = ToolResult("call_0", "done")
     counted = spent(
-        *(j.SAID, reply("0.10"), Failed("Unavailable", usage=Usage(3, 1), cost="0.05"), j.started(0), j.started(0, 2)),
-        *(Returned(answer, 0, usage=Usage(100, 1), cost="0.25"), j.returned(0)),
+        *(
+            j.SAID,
+            reply("0.10"),
+            RequestFailed("Unavailable", usage=Usage(3, 1), cost="0.05"),
+            j.started(0),
+            j.started(0, 2),
+        ),
+        *(CallFinished(answer, 0, usage=Usage(100, 1), cost="0.25"), j.returned(0)),
     )
 
     assert (counted.turns, counted.tool_calls, counted.tokens) == (1, 1, 120)
@@ -165,7 +171,7 @@ def test_what_counts_as_spent():
 
 def test_a_sub_agent_whose_cost_is_not_known_ends_a_run_that_is_held_to_a_sum():
     """As a reply of one's own does."""
-    told = Returned(ToolResult("call_0", "done"), 0, usage=Usage(1, 1))
+    told = CallFinished(ToolResult("call_0", "done"), 0, usage=Usage(1, 1))
 
     assert Budget(Limits(usd=1), spent(told)).exceeded().limit == "usd"
     assert Budget(Limits(), spent(told)).exceeded() is None
@@ -214,7 +220,7 @@ async def test_parallel_sub_agents_share_one_token_limit(tenuto_sim, children):
         replies = [
             event.event.response.usage.total_tokens
             for event in events
-            if isinstance(event, FromSubAgent) and isinstance(event.event, MessageDone)
+            if isinstance(event, SubAgentEvent) and isinstance(event.event, MessageDone)
         ]
         assert replies
         assert session.log.spent.tokens <= limit + max(replies)

@@ -24,19 +24,19 @@ from tenuto.agent.machine import (
 )
 from tenuto.agent.runner import making_way, settling
 from tenuto.core.journal import (
-    ApprovalAsked,
-    Asked,
+    ApprovalDecided,
+    ApprovalRequested,
+    CallFinished,
+    CallStarted,
     Configured,
-    Decided,
-    Failed,
-    Linked,
-    Replied,
-    Returned,
-    Said,
-    Started,
-    Steered,
-    Stopped,
-    Strange,
+    MessageAdded,
+    ReplyReceived,
+    RequestFailed,
+    RequestStarted,
+    RunEnded,
+    SteeringAdded,
+    SubSessionLinked,
+    UnknownPayload,
     open_calls_of,
     transcript_of,
 )
@@ -146,7 +146,7 @@ def test_an_act_of_a_later_version_is_refused_whatever_it_is_called():
         for kind in ("said", "configured", "dreamt"):
             machine = fed(acts)
             with pytest.raises(Impossible, match=f"'strange {kind}'"):
-                machine.take(Strange(kind, "{}"))
+                machine.take(UnknownPayload(kind, "{}"))
             assert machine.state is state
 
 
@@ -214,7 +214,7 @@ def test_attempts_and_failures_count_from_the_last_answer():
 
 def test_why_a_run_stopped_is_known_until_the_work_goes_on():
     """What changes nothing keeps it."""
-    waiting = Stopped("waiting", "approval")
+    waiting = RunEnded("waiting", "approval")
     machine = fed([*REACHED[WAITING], j.approval(0), waiting, j.CONFIGURED, j.LOST])
 
     assert machine.halted == waiting
@@ -227,8 +227,8 @@ def test_why_a_run_stopped_is_known_until_the_work_goes_on():
 PLACES = (-1, 0, 0, 1, 1, 2, 3)
 ALL = [
     *(j.SAID, j.SAID, j.ASKED, j.ASKED, j.ASKED, j.REPLIED, j.PAUSED, j.FAILED, j.STEERED),
-    *(j.CONFIGURED, j.LOST, j.HANDED_OVER, Strange("said", "{}")),
-    *(j.COMPLETED, j.CANCELLED, j.CANCELLED, j.CANCELLING, Stopped("limit", "turns")),
+    *(j.CONFIGURED, j.LOST, j.HANDED_OVER, UnknownPayload("said", "{}")),
+    *(j.COMPLETED, j.CANCELLED, j.CANCELLED, j.CANCELLING, RunEnded("limit", "turns")),
     *(j.calling(count, raw_stop=stop) for count in (1, 2, 3) for stop in ("tool_use", "tool_use", "pause_turn")),
     *(j.started(at, attempt, "once") for at in PLACES for attempt in (1, 2)),
     *(j.returned(at) for at in (*PLACES, *PLACES)),
@@ -253,47 +253,47 @@ class Sketch:
 
     def takes(self, act) -> bool:
         match act:
-            case Said() | Steered():
-                ok = not self.open and not self.cancelling and not (self.failed and isinstance(act, Steered))
+            case MessageAdded() | SteeringAdded():
+                ok = not self.open and not self.cancelling and not (self.failed and isinstance(act, SteeringAdded))
                 stays = (
-                    self.waits and not self.asking and isinstance(act, Steered)
+                    self.waits and not self.asking and isinstance(act, SteeringAdded)
                 )  # heard at the boundary, where it is
                 if ok:
                     self.calls, self.failed, self.question = [], False, True
                     self.asking, self.waits = not stays, stays
                 return ok
-            case Asked():
+            case RequestStarted():
                 ok = (self.asking or self.waits or self.failed) and not self.open and not self.cancelling
                 if ok:
                     self.asking, self.waits, self.failed = True, False, False
                 return ok
-            case Replied(message):
+            case ReplyReceived(message):
                 ok = self.asking and not self.cancelling
                 if ok:
                     self.calls = ["pending" for _ in message.tool_calls()]
                     self.asking, self.question = False, False
                     self.waits = not self.calls and message.paused
                 return ok
-            case Failed():
+            case RequestFailed():
                 ok = self.asking and not self.cancelling
                 if ok:
                     self.asking, self.failed = False, True
                 return ok
-            case Stopped("cancelling"):
+            case RunEnded("cancelling"):
                 ok = (self.asking or self.waits or self.failed or self.open) and not self.cancelling
                 self.cancelling = self.cancelling or ok
                 return ok
-            case Stopped():
+            case RunEnded():
                 ok = not (self.cancelling and self.open)
                 if ok and self.cancelling:
                     self.cancelling, self.asking, self.failed = False, self.question, False
                     self.waits = not self.question
                 return ok
-            case Started() | Returned() | ApprovalAsked() | Decided() | Linked():
+            case CallStarted() | CallFinished() | ApprovalRequested() | ApprovalDecided() | SubSessionLinked():
                 return self.moves(act)
             case Configured():  # what was allowed of other tools is to be allowed anew
                 self.calls = ["pending" if phase == "allowed" else phase for phase in self.calls]
-            case Strange():
+            case UnknownPayload():
                 return False
         return True
 
@@ -303,11 +303,11 @@ class Sketch:
         phase, working = self.calls[act.ordinal], not self.cancelling
         unbegun = phase in ("pending", "allowed", "started")
         ok, then = {
-            Started: (unbegun and working, "started"),
-            Returned: (phase != "returned", "returned"),
-            ApprovalAsked: (phase in ("pending", "started") and working, "waiting"),
-            Decided: (phase == "waiting" and working, "allowed" if getattr(act, "allowed", 0) else "denied"),
-            Linked: (unbegun and working, phase),
+            CallStarted: (unbegun and working, "started"),
+            CallFinished: (phase != "returned", "returned"),
+            ApprovalRequested: (phase in ("pending", "started") and working, "waiting"),
+            ApprovalDecided: (phase == "waiting" and working, "allowed" if getattr(act, "allowed", 0) else "denied"),
+            SubSessionLinked: (unbegun and working, phase),
         }[type(act)]
         if ok:
             self.calls[act.ordinal] = then

@@ -7,9 +7,17 @@ import pytest
 from agent.acting import add, agent, pay, scene, story
 from tenuto import Thinking, tool
 from tenuto.core import jsonio
-from tenuto.core.journal import Asked, Configured, Replied, Said, Started, Strange, kind_of
+from tenuto.core.journal import (
+    CallStarted,
+    Configured,
+    MessageAdded,
+    ReplyReceived,
+    RequestStarted,
+    UnknownPayload,
+    payload_kind,
+)
 from tenuto.core.messages import UserMessage
-from tenuto.core.stored import drafted
+from tenuto.core.stored import make_draft
 from tenuto.errors import MissingKey, MissingTool, SessionNotFound, StoreError, TenutoError, UnsupportedModel
 from tenuto.testing import call, say, turn
 from tenuto.tools import builtin_tools
@@ -18,7 +26,7 @@ from tenuto.tools import builtin_tools
 async def left_at(store, session: str, *acts) -> None:
     """Write a journal as a process would have left it that was killed."""
     lease = await store.lease(session)
-    await store.append(lease, [drafted(act, id=f"{session}-{at}", at=at) for at, act in enumerate(acts, 1)])
+    await store.append(lease, [make_draft(act, id=f"{session}-{at}", at=at) for at, act in enumerate(acts, 1)])
     await store.release(await store.lease(session, take=True))
 
 
@@ -30,7 +38,7 @@ async def replied(tenuto_sim, tools, *steps):
         await session.send("Hi")
         acts = [entry.act for entry in await session.entries()]
     tenuto_sim.clear()
-    return acts[: next(at for at, act in enumerate(acts) if isinstance(act, Replied)) + 1]
+    return acts[: next(at for at, act in enumerate(acts) if isinstance(act, ReplyReceived)) + 1]
 
 
 @scene
@@ -188,13 +196,17 @@ async def test_a_question_without_an_answer_is_asked_again(tenuto_sim, stores):
     """By whoever goes on; the attempt is counted."""
     tenuto_sim.script(turn("Here."))
     async with stores() as store:
-        await left_at(store, "s", Configured("sim/anthropic"), Said(UserMessage("Hi")), Asked("sim/anthropic"))
+        await left_at(
+            store, "s", Configured("sim/anthropic"), MessageAdded(UserMessage("Hi")), RequestStarted("sim/anthropic")
+        )
         async with agent(store=store) as ai:
             session = await ai.resume("s")
             assert (session.status, session.owes) == ("open", True)
             reply = await session.go_on()
             assert reply.text == "Here."
-            assert [entry.act.attempt for entry in await session.entries() if isinstance(entry.act, Asked)] == [1, 2]
+            assert [
+                entry.act.attempt for entry in await session.entries() if isinstance(entry.act, RequestStarted)
+            ] == [1, 2]
             assert session.status == "completed"
 
 
@@ -222,7 +234,7 @@ async def test_a_call_that_never_returned_is_treated_by_its_effect(tenuto_sim, e
     runs.clear()
     tenuto_sim.script(turn(call("look", {"x": 5})), turn("Done."))
     async with agent(look) as ai:
-        begun = Started(next(acts[-1].message.tool_calls()).id, 0, "look", "the-key", effect)
+        begun = CallStarted(next(acts[-1].message.tool_calls()).id, 0, "look", "the-key", effect)
         await left_at(ai.store, "s", *acts, begun)
         session = await ai.resume("s")
         assert (await session.go_on()).text == "Done."
@@ -230,7 +242,7 @@ async def test_a_call_that_never_returned_is_treated_by_its_effect(tenuto_sim, e
 
         assert len(runs) == ran
         assert said in str(session.transcript[2].results[0].content)
-        begun = [entry.act for entry in entries if isinstance(entry.act, Started)]
+        begun = [entry.act for entry in entries if isinstance(entry.act, CallStarted)]
         assert [(act.key, act.attempt) for act in begun] == [("the-key", 1), ("the-key", 2)][: 1 + ran]
         assert not await ai.store.verify()
     tenuto_sim.assert_clean()
@@ -244,11 +256,11 @@ async def test_a_session_of_a_later_version_is_shown_and_not_resumed(tenuto_sim)
         await ai.close()
     async with agent() as ai:
         lease = await ai.store.lease("s")
-        strange = Strange("dreamt", '{"entry":"dreamt"}')
-        await ai.store.append(lease, [drafted(strange, id="x", at=9)])
+        strange = UnknownPayload("dreamt", '{"entry":"dreamt"}')
+        await ai.store.append(lease, [make_draft(strange, id="x", at=9)])
         with pytest.raises(StoreError, match=r"entry 6 \(dreamt\) was written by a later version.*exported"):
             await ai.resume("s")
-        assert [kind_of(entry.act) for entry in await ai.store.read("s")][-1] == "dreamt"
+        assert [payload_kind(entry.act) for entry in await ai.store.read("s")][-1] == "dreamt"
 
 
 @scene
@@ -256,7 +268,7 @@ async def test_a_parameter_of_a_later_version_is_named(tenuto_sim):
     """What cannot be said is not left out in silence."""
     async with agent() as ai:
         kept = Configured("sim/anthropic", parameters=jsonio.encode({"mood": "gay"}).decode())
-        await left_at(ai.store, "s", kept, Said(UserMessage("Hi")))
+        await left_at(ai.store, "s", kept, MessageAdded(UserMessage("Hi")))
         with pytest.raises(StoreError, match="'mood', which this version"):
             await (await ai.resume("s")).go_on()
     assert not tenuto_sim.requests
@@ -267,12 +279,12 @@ async def test_session_with_a_refused_model_can_be_read(tenuto_sim):
     """A run is refused, unless the model was allowed when the session began."""
     model = "anthropic/claude-3-opus-20240229"
     async with agent(keys={"anthropic": ""}) as ai:
-        await left_at(ai.store, "s", Configured(model), Said(UserMessage("Hi")))
+        await left_at(ai.store, "s", Configured(model), MessageAdded(UserMessage("Hi")))
         session = await ai.resume("s")
         assert len(session.transcript) == 1
         with pytest.raises(UnsupportedModel):
             await session.go_on()
-        await left_at(ai.store, "t", Configured(model, continuity="declared"), Said(UserMessage("Hi")))
+        await left_at(ai.store, "t", Configured(model, continuity="declared"), MessageAdded(UserMessage("Hi")))
         with pytest.raises(MissingKey):
             await (await ai.resume("t")).go_on()
 
@@ -281,7 +293,7 @@ async def test_session_with_a_refused_model_can_be_read(tenuto_sim):
 async def test_a_journal_that_cannot_be_is_refused_by_the_entry(tenuto_sim):
     """Nothing is guessed."""
     async with agent() as ai:
-        await left_at(ai.store, "s", Configured("sim/anthropic"), Asked("sim/anthropic"))
+        await left_at(ai.store, "s", Configured("sim/anthropic"), RequestStarted("sim/anthropic"))
         with pytest.raises(Exception, match="'asked' cannot happen while the session is completed") as caught:
             await ai.resume("s")
     assert caught.value.__notes__ == ["entry 2 of session 's'"]

@@ -10,7 +10,7 @@ from agent.acting import QUICK, add, agent, running, scene, story
 from tenuto import Timeouts
 from tenuto.agent.events import Retrying, RunStopped
 from tenuto.client.middleware import Retry
-from tenuto.core.journal import Asked, Failed
+from tenuto.core.journal import RequestFailed, RequestStarted
 from tenuto.errors import BadRequest, ContextTooLong, MissingKey, RateLimited, RunCancelled, StoreError, Unavailable
 from tenuto.store.memory import MemoryStore
 from tenuto.testing import call, cut, deny, fail, say, stall, turn
@@ -42,9 +42,9 @@ async def test_an_error_that_may_pass_is_tried_again(tenuto_sim, steps, error):
         assert reply.text.endswith("Done.")
         assert (await story(session))[2:] == ["asked", f"failed {error}", "asked", "replied", "completed"]
     assert [(event.error, event.delay) for event in told if isinstance(event, Retrying)] == [(error, 0.0)]
-    [failed] = [act for act in acts if isinstance(act, Failed)]
+    [failed] = [act for act in acts if isinstance(act, RequestFailed)]
     assert (failed.attempt, failed.retryable) == (1, True)
-    assert [act.attempt for act in acts if isinstance(act, Asked)] == [1, 2]
+    assert [act.attempt for act in acts if isinstance(act, RequestStarted)] == [1, 2]
     began = error != "RateLimited" and len(steps) > 1
     assert bool(failed.usage and failed.usage.total_tokens) is began
     assert failed.cost == ("0" if began else "")  # the simulator is free
@@ -81,7 +81,7 @@ async def test_giving_up_raises_the_error_and_the_session_goes_on_later(tenuto_s
     async with stores() as store, agent(store=store) as ai:
         session = await ai.resume("s")
         assert (await session.go_on()).text
-        attempts = [entry.act.attempt for entry in await session.entries() if isinstance(entry.act, Asked)]
+        attempts = [entry.act.attempt for entry in await session.entries() if isinstance(entry.act, RequestStarted)]
         assert attempts == [1, 2, 3, 4, 5, 6]
 
 

@@ -9,7 +9,15 @@ import pytest
 from agent.acting import Held, add, agent, results, scene, story
 from tenuto import tool
 from tenuto.core.events import MessageStart
-from tenuto.core.journal import Asked, Configured, Replied, Returned, Said, Started, kind_of
+from tenuto.core.journal import (
+    CallFinished,
+    CallStarted,
+    Configured,
+    MessageAdded,
+    ReplyReceived,
+    RequestStarted,
+    payload_kind,
+)
 from tenuto.core.messages import ToolResults
 from tenuto.errors import TenutoError
 from tenuto.testing import call, pause, refuse, say, stop, think, turn
@@ -74,12 +82,12 @@ async def test_what_is_to_be_acted_upon_is_kept_before_anything_acts(tenuto_sim,
     async def look(context: ToolContext) -> str:
         """Look into the store, from another process as it were."""
         async with stores() as other:
-            seen.append([kind_of(entry.act) for entry in await other.read(context.session)])
+            seen.append([payload_kind(entry.act) for entry in await other.read(context.session)])
         return "seen"
 
     async def asked(at):
         async with stores() as other:
-            begun[at] = [kind_of(entry.act) for entry in await other.read(session.id)]
+            begun[at] = [payload_kind(entry.act) for entry in await other.read(session.id)]
 
     async with stores() as store, agent(look, store=store) as ai:
         session = ai.session()
@@ -100,7 +108,7 @@ async def test_what_is_to_be_acted_upon_is_kept_before_anything_acts(tenuto_sim,
         assert seen == [two]
         assert [begun[0][: len(one)], begun[1][: len(three)]] == [one, three]  # it may have gone on meanwhile
         async with stores() as other:
-            assert [kind_of(entry.act) for entry in await other.read(session.id)] == [*three, "replied", "stopped"]
+            assert [payload_kind(entry.act) for entry in await other.read(session.id)] == [*three, "replied", "stopped"]
 
 
 @scene
@@ -116,13 +124,13 @@ async def test_what_the_entries_say(tenuto_sim):
     assert (begun.model, begun.system, begun.agent) == ("sim/anthropic", "Be brief.", "adder")
     assert begun.parameters == '{"temperature":0.5}'
     assert '"name":"add"' in begun.tools
-    assert [act.attempt for act in acts if isinstance(act, Asked)] == [1, 1]
-    assert all(act.digest and act.encoder for act in acts if isinstance(act, Asked))
-    assert [(act.key, act.effect, act.attempt) for act in acts if isinstance(act, Started)] == [
+    assert [act.attempt for act in acts if isinstance(act, RequestStarted)] == [1, 1]
+    assert all(act.digest and act.encoder for act in acts if isinstance(act, RequestStarted))
+    assert [(act.key, act.effect, act.attempt) for act in acts if isinstance(act, CallStarted)] == [
         ("mine/4/0", "pure", 1),
         ("mine/4/1", "pure", 1),
     ]
-    replies = [act for act in acts if isinstance(act, Replied)]
+    replies = [act for act in acts if isinstance(act, ReplyReceived)]
     assert all(act.usage and act.response_id for act in replies)
     assert session.usage == replies[0].usage + replies[1].usage
 
@@ -202,7 +210,7 @@ async def test_a_session_has_one_run_at_a_time(tenuto_sim):
         held.go.set()
 
         assert (await run).text == "Done."
-        assert [kind_of(entry.act) for entry in await session.entries()].count("said") == 1
+        assert [payload_kind(entry.act) for entry in await session.entries()].count("said") == 1
 
 
 @scene
@@ -221,7 +229,7 @@ async def test_only_a_users_words_can_be_said(tenuto_sim):
                 await door([])
 
         assert (await session.send(["A", "B"])).text == "Bye."
-        assert [kind_of(entry.act) for entry in await session.entries()].count("said") == 3
+        assert [payload_kind(entry.act) for entry in await session.entries()].count("said") == 3
 
 
 @scene
@@ -261,6 +269,6 @@ async def test_said_twice_is_two_runs(tenuto_sim):
         texts = [(await session.send(word)).text for word in ("A", "B")]
 
         assert texts == ["One.", "Two."]
-        assert [type(entry.act) for entry in await session.entries()].count(Said) == 2
+        assert [type(entry.act) for entry in await session.entries()].count(MessageAdded) == 2
         assert [type(entry.act) for entry in await session.entries()].count(Configured) == 1
-        assert not any(isinstance(entry.act, Returned) for entry in await session.entries())
+        assert not any(isinstance(entry.act, CallFinished) for entry in await session.entries())

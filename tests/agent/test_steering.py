@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from agent.acting import Held, add, agent, running, scene, story, until
-from tenuto.agent.events import SteeringHeard
+from tenuto.agent.events import SteeringInjected
 from tenuto.errors import RunCancelled, StoreError
 from tenuto.store.memory import MemoryStore
 from tenuto.testing import call, pause, say, turn
@@ -27,7 +27,7 @@ async def test_steering_is_heard_when_the_calls_of_the_turn_are_answered(tenuto_
     held, heard = Held(), []
     async with stores() as store, agent(held.tool, store=store) as ai:
         session = ai.session()
-        session.listen(lambda event: heard.append(str(event.message)) if isinstance(event, SteeringHeard) else None)
+        session.listen(lambda event: heard.append(str(event.message)) if isinstance(event, SteeringInjected) else None)
         async with running(session.send("Go.")) as run:
             await held.begun.wait()
             session.steer("Only Celsius.")

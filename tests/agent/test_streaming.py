@@ -10,7 +10,7 @@ import pytest
 
 from agent.acting import Held, add, agent, running, scene, story, until
 from tenuto import Agent
-from tenuto.agent.events import RunStopped, ToolReturned, ToolStarted, TurnStarted
+from tenuto.agent.events import RunStopped, ToolFinished, ToolStarted, TurnStarted
 from tenuto.core.events import ContentDelta, MessageDone
 from tenuto.errors import LimitReached, RunCancelled, TenutoError
 from tenuto.testing import call, say, turn
@@ -32,8 +32,8 @@ async def test_a_stream_tells_everything_in_order(tenuto_sim):
             events = [event async for event in run]
 
         kinds = [type(event) for event in events if not isinstance(event, ContentDelta)]
-        steps = [kind for kind in kinds if kind in (TurnStarted, MessageDone, ToolStarted, ToolReturned, RunStopped)]
-        assert steps == [TurnStarted, MessageDone, ToolStarted, ToolReturned, TurnStarted, MessageDone, RunStopped]
+        steps = [kind for kind in kinds if kind in (TurnStarted, MessageDone, ToolStarted, ToolFinished, RunStopped)]
+        assert steps == [TurnStarted, MessageDone, ToolStarted, ToolFinished, TurnStarted, MessageDone, RunStopped]
         assert [event.turn for event in events if isinstance(event, TurnStarted)] == [1, 2]
         assert run.reply.text == "It is 3."
         assert session._listeners == []
@@ -173,7 +173,7 @@ async def test_events_are_told_when_they_are_kept(tenuto_sim):
         reading = []
 
         def hear(event):
-            if isinstance(event, ToolReturned | RunStopped):
+            if isinstance(event, ToolFinished | RunStopped):
                 reading.append(asyncio.ensure_future(story(session)))
 
         session.listen(hear)

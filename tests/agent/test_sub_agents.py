@@ -8,9 +8,9 @@ import pytest
 
 from agent.acting import Held, add, agent, pay, results, running, scene, story
 from tenuto import Limits
-from tenuto.agent.events import FromSubAgent, ToolReturned
+from tenuto.agent.events import SubAgentEvent, ToolFinished
 from tenuto.core.events import MessageDone
-from tenuto.core.journal import Linked, Replied, Returned, Started, kind_of
+from tenuto.core.journal import CallFinished, CallStarted, ReplyReceived, SubSessionLinked, payload_kind
 from tenuto.errors import LimitReached, RunCancelled
 from tenuto.testing import call, deny, refuse, say, stop, think, turn
 
@@ -18,7 +18,7 @@ ASK = turn(call("helper", {"prompt": "Help me."}))
 
 
 def linked_in(entries) -> list[str]:
-    return [entry.act.session for entry in entries if isinstance(entry.act, Linked)]
+    return [entry.act.session for entry in entries if isinstance(entry.act, SubSessionLinked)]
 
 
 @scene
@@ -39,19 +39,19 @@ async def test_a_sub_agent_answers_in_a_session_of_its_own(tenuto_sim, stores):
 
         assert (await story(session))[4:7] == ["linked", "started 0", "done 0"]
         assert await results(session) == ["It is 3."]
-        assert [kind_of(entry.act) for entry in child][:3] == ["configured", "said", "asked"]
+        assert [payload_kind(entry.act) for entry in child][:3] == ["configured", "said", "asked"]
         assert (child[0].act.system, child[0].act.agent, str(child[1].act.message)) == (
             "You help.",
             "helper",
             "Help me.",
         )
-        [returned] = [entry.act for entry in entries if isinstance(entry.act, Returned)]
+        [returned] = [entry.act for entry in entries if isinstance(entry.act, CallFinished)]
         assert returned.usage == meta.usage
         assert session.log.spent.tokens == session.usage.total_tokens
         assert (await store.session(below)).holder == ""
         assert (await ai.resume()).id == "s"  # the last of its own, not of its sub-agent's
-    assert {event.session for event in told if isinstance(event, FromSubAgent)} == {below}
-    assert any(isinstance(event, FromSubAgent) and isinstance(event.event, ToolReturned) for event in told)
+    assert {event.session for event in told if isinstance(event, SubAgentEvent)} == {below}
+    assert any(isinstance(event, SubAgentEvent) and isinstance(event.event, ToolFinished) for event in told)
     assert tenuto_sim.requests[0].body["tools"][0]["description"] == "Knows sums."
     tenuto_sim.assert_clean()
 
@@ -78,9 +78,9 @@ async def test_whoever_goes_on_finds_the_sub_agents_session(tenuto_sim, stores):
 
             entries, child = await session.entries(), await other.read(below)
             assert linked_in(entries) == [below]
-            assert [entry.act.attempt for entry in entries if isinstance(entry.act, Started)] == [1, 2]
-            assert [kind_of(entry.act) for entry in child].count("said") == 1
-            assert [(e.act.name, e.act.attempt) for e in child if isinstance(e.act, Started)] == [
+            assert [entry.act.attempt for entry in entries if isinstance(entry.act, CallStarted)] == [1, 2]
+            assert [payload_kind(entry.act) for entry in child].count("said") == 1
+            assert [(e.act.name, e.act.attempt) for e in child if isinstance(e.act, CallStarted)] == [
                 *(("add", 1), ("hold", 1), ("hold", 2)),
             ]
             assert not await other.verify()
@@ -96,7 +96,7 @@ async def test_a_sub_agent_has_what_is_left_of_the_budget(tenuto_sim):
         session = ai.session()
         await session.send("Go.")
         first = next(
-            entry.act.usage.total_tokens for entry in await session.entries() if isinstance(entry.act, Replied)
+            entry.act.usage.total_tokens for entry in await session.entries() if isinstance(entry.act, ReplyReceived)
         )
     async with agent(agent(add).as_tool("helper"), limits=Limits(tokens=first + 1), store=None) as ai:
         session = ai.session()
@@ -176,7 +176,7 @@ async def test_a_sub_agents_call_that_waits_makes_its_caller_wait_however_deep(t
         assert "paid 5" in [
             str(entry.act.result.content)
             for entry in await store.read(pending.session)
-            if isinstance(entry.act, Returned)
+            if isinstance(entry.act, CallFinished)
         ]
         assert not await store.verify()
     tenuto_sim.assert_clean()
@@ -265,7 +265,7 @@ async def test_usage_and_cost_include_sub_agents(tenuto_sim):
         await session.send("go")
         own = [event.response.usage for event in events if isinstance(event, MessageDone)]
         below = [
-            e.event.response.usage for e in events if isinstance(e, FromSubAgent) and isinstance(e.event, MessageDone)
+            e.event.response.usage for e in events if isinstance(e, SubAgentEvent) and isinstance(e.event, MessageDone)
         ]
     assert below
     assert session.usage.input_tokens == sum(usage.input_tokens for usage in own + below)

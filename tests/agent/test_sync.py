@@ -12,7 +12,7 @@ import pytest
 
 from agent.acting import QUICK, add, pay
 from tenuto import Agent, Limits, tool
-from tenuto.agent.events import ToolReturned
+from tenuto.agent.events import ToolFinished
 from tenuto.errors import LimitReached, RunCancelled, TenutoError
 from tenuto.store.memory import MemoryStore
 from tenuto.testing import call, turn
@@ -48,7 +48,7 @@ def test_a_run_without_awaiting(tenuto_sim, tmp_path):
             assert "".join(run.text_deltas()) == "More."
         assert run.reply.text == "More."
         assert len(session.fork(at=2 + 2).transcript) == 4
-    assert any(isinstance(event, ToolReturned) for event in told)
+    assert any(isinstance(event, ToolFinished) for event in told)
     tenuto_sim.assert_clean()
 
 

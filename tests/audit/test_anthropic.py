@@ -16,7 +16,7 @@ from tenuto.audit import audit_body
 from tenuto.audit.anthropic_pictures import seen
 from tenuto.core.blocks import AnthropicMeta, AnthropicRedactedMeta, Opaque, Reasoning, ServerToolResult, Text, ToolUse
 from tenuto.core.messages import AssistantMessage, Origin
-from tenuto.plain import target_of
+from tenuto.oneshot import target_of
 from tenuto.wire.prefix import prefix_of
 
 OPEN, BOUND = "claude-opus-4-6", "claude-opus-5-5"

@@ -11,11 +11,20 @@ import pytest
 from tenuto import Transcript, resolve, user
 from tenuto.audit import Report, audit, audit_body
 from tenuto.core.blocks import AnthropicMeta, Reasoning, Text, ToolUse
-from tenuto.core.journal import Asked, Configured, Entry, HandedOver, Lost, Replied, Said, Strange
+from tenuto.core.journal import (
+    Configured,
+    Entry,
+    HandedOver,
+    LossRecorded,
+    MessageAdded,
+    ReplyReceived,
+    RequestStarted,
+    UnknownPayload,
+)
 from tenuto.core.messages import AssistantMessage, Origin, ToolResult, ToolResults, UserMessage
+from tenuto.core.provider import Loss
 from tenuto.core.request import ChatRequest, ToolDefinition
-from tenuto.core.stored import drafted
-from tenuto.core.target import Loss
+from tenuto.core.stored import make_draft
 from tenuto.errors import StoreError, TranscriptError, UnknownProvider
 from tenuto.wire.dialects import ENCODING, write
 from tenuto.wire.prefix import prefix_of
@@ -31,7 +40,7 @@ TALK = (UserMessage("One?"), REPLY, ToolResults((ToolResult("toolu_1", "1"),)))
 def journal(*acts) -> list[Entry]:
     found = []
     for seq, act in enumerate(acts, 1):
-        draft = drafted(act, id=f"e{seq}", at=seq)
+        draft = make_draft(act, id=f"e{seq}", at=seq)
         found.append(Entry(seq, draft.id, draft.at, 1, draft.kind, draft.body, draft.digest, draft.act))
     return found
 
@@ -46,7 +55,7 @@ def fates(report: Report) -> dict[str, str]:
         Transcript(TALK),
         list(TALK),
         ChatRequest(model=CLAUDE, messages=TALK),
-        journal(Configured(CLAUDE), Said(TALK[0]), Replied(REPLY)),
+        journal(Configured(CLAUDE), MessageAdded(TALK[0]), ReplyReceived(REPLY)),
     ],
     ids=["transcript", "messages", "request", "journal"],
 )
@@ -147,14 +156,16 @@ def test_thoughts_behind_a_change_are_told():
 # --- a journal ---
 
 
-def asked(model: str, *messages, digest: str | None = None, **more) -> Asked:
+def asked(model: str, *messages, digest: str | None = None, **more) -> RequestStarted:
     body = write(ChatRequest(model=model, messages=messages, stream=True), resolve(model)).body
-    return Asked(model, digest=sha256(body).hexdigest() if digest is None else digest, encoder=ENCODING, **more)
+    return RequestStarted(
+        model, digest=sha256(body).hexdigest() if digest is None else digest, encoder=ENCODING, **more
+    )
 
 
 def test_questions_are_made_again():
     entries = journal(
-        Configured(CLAUDE), Said(TALK[0]), asked(CLAUDE, TALK[0]), Replied(REPLY),
+        Configured(CLAUDE), MessageAdded(TALK[0]), asked(CLAUDE, TALK[0]), ReplyReceived(REPLY),
         HandedOver(GPT, CLAUDE), asked(GPT, TALK[0], REPLY),
     )  # fmt: skip
     report = audit(entries)
@@ -163,7 +174,7 @@ def test_questions_are_made_again():
 
 
 def test_one_that_comes_out_differently_is_found():
-    entries = journal(Configured(CLAUDE), Said(TALK[0]), asked(CLAUDE, TALK[0], digest="0" * 64))
+    entries = journal(Configured(CLAUDE), MessageAdded(TALK[0]), asked(CLAUDE, TALK[0], digest="0" * 64))
     report = audit(entries)
 
     assert (report.compared, report.clean) == (1, False)
@@ -175,24 +186,26 @@ def test_one_that_comes_out_differently_is_found():
 def test_what_cannot_be_compared_is_not():
     """Another version of the encoder, and what never went out as bytes."""
     entries = journal(
-        Configured(CLAUDE), Said(TALK[0]),
-        Asked(CLAUDE, digest="0" * 64, encoder=ENCODING + 1), Asked(CLAUDE), asked(CLAUDE, TALK[0]),
+        Configured(CLAUDE), MessageAdded(TALK[0]),
+        RequestStarted(CLAUDE, digest="0" * 64, encoder=ENCODING + 1), RequestStarted(CLAUDE), asked(CLAUDE, TALK[0]),
     )  # fmt: skip
 
     assert audit(entries).compared == 1
 
 
 def test_a_provider_that_nobody_knows_any_more_is_a_finding():
-    entries = journal(Configured(CLAUDE), Said(TALK[0]), Asked("nobody/x", digest="0" * 64, encoder=ENCODING))
+    entries = journal(
+        Configured(CLAUDE), MessageAdded(TALK[0]), RequestStarted("nobody/x", digest="0" * 64, encoder=ENCODING)
+    )
 
     assert [finding.severity for finding in audit(entries).findings] == ["changed"]
 
 
 def test_a_name_that_nails_down_a_dialect_is_whom_it_names():
     """The journal has the row that was asked; the session's own name for it says in which dialect."""
-    named, said = "sim/openai-chat", Said(TALK[0])
+    named, said = "sim/openai-chat", MessageAdded(TALK[0])
     request = ChatRequest(model=named, messages=(TALK[0],), stream=True)
-    asked = Asked("sim/openai", sha256(write(request, resolve(named)).body).hexdigest(), ENCODING)
+    asked = RequestStarted("sim/openai", sha256(write(request, resolve(named)).body).hexdigest(), ENCODING)
     report = audit(journal(Configured(named), said, asked))
 
     assert (report.clean, report.compared) == (True, 1)
@@ -203,7 +216,7 @@ def test_a_name_that_nails_down_a_dialect_is_whom_it_names():
 def test_what_was_left_out_stays_out():
     """A block that the provider refused is in no question after that."""
     entries = journal(
-        Configured(CLAUDE), Said(TALK[0]), Replied(REPLY), Lost(Loss("refused-item", "messages[1].blocks[0]", "x"), 3, 0)
+        Configured(CLAUDE), MessageAdded(TALK[0]), ReplyReceived(REPLY), LossRecorded(Loss("refused-item", "messages[1].blocks[0]", "x"), 3, 0)
     )  # fmt: skip
     report = audit(entries)
 
@@ -215,8 +228,12 @@ def test_what_was_left_out_stays_out():
     [
         (list(TALK), None, ValueError),
         (list(TALK), "nobody/x", UnknownProvider),
-        (journal(Said(TALK[0])), CLAUDE, StoreError),
-        (journal(Configured(CLAUDE), Said(TALK[0]), Strange("later", '{"entry":"later"}')), CLAUDE, StoreError),
+        (journal(MessageAdded(TALK[0])), CLAUDE, StoreError),
+        (
+            journal(Configured(CLAUDE), MessageAdded(TALK[0]), UnknownPayload("later", '{"entry":"later"}')),
+            CLAUDE,
+            StoreError,
+        ),
     ],
 )
 def test_what_cannot_be_audited(said, target, error):

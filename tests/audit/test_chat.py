@@ -18,7 +18,7 @@ from tenuto.audit.looking import Sent
 from tenuto.core.blocks import ChatMeta, Reasoning, Text, ToolUse
 from tenuto.core.messages import AssistantMessage, Origin
 from tenuto.core.rules import rules
-from tenuto.plain import target_of
+from tenuto.oneshot import target_of
 from tenuto.providers import resolve
 
 HI = {"role": "user", "content": "hi"}

@@ -7,13 +7,23 @@ from hashlib import sha256
 import msgspec
 import pytest
 
-from tenuto.asking import Asking
 from tenuto.audit import comparing
 from tenuto.core.blocks import AnthropicMeta, Reasoning, Text, ToolUse
-from tenuto.core.journal import Asked, Compacted, Configured, Entry, HandedOver, Lost, Replied, Returned, Said
+from tenuto.core.journal import (
+    CallFinished,
+    Compacted,
+    Configured,
+    Entry,
+    HandedOver,
+    LossRecorded,
+    MessageAdded,
+    ReplyReceived,
+    RequestStarted,
+)
 from tenuto.core.messages import AssistantMessage, Origin, ToolResult, UserMessage
-from tenuto.core.stored import drafted
-from tenuto.core.target import Loss
+from tenuto.core.next_request import NextRequest
+from tenuto.core.provider import Loss
+from tenuto.core.stored import make_draft
 from tenuto.providers import resolve
 from tenuto.wire.dialects import ENCODING, write
 from tenuto.wire.prefix import prefix_of
@@ -28,13 +38,13 @@ class Journal:
 
     def __init__(self, model: str = HERE) -> None:
         self.entries: list[Entry] = []
-        self._asking = Asking()
+        self._asking = NextRequest()
         self.add(Configured(model, system="Be brief."))
 
     def add(self, *acts) -> None:
         for act in acts:
             at = len(self.entries) + 1
-            draft = drafted(act, id=f"e{at}", at=at)
+            draft = make_draft(act, id=f"e{at}", at=at)
             self.entries.append(Entry(at, draft.id, at, 1, draft.kind, draft.body, draft.digest, draft.act))
             self._asking.take(self.entries[-1])
 
@@ -44,16 +54,18 @@ class Journal:
         target = resolve(request.model)
         body = write(msgspec.structs.replace(request, messages=request.transcript[:upto]), target).body
         count = len(self.entries)
-        self.add(Asked(f"sim/{target.model}", sha256(body).hexdigest(), ENCODING))
+        self.add(RequestStarted(f"sim/{target.model}", sha256(body).hexdigest(), ENCODING))
         if not answered:
             return
         origin = Origin("sim", target.dialect, target.model, prefix=prefix_of(body, target))
         thought = Reasoning("Hm.", meta=AnthropicMeta(f"sig{count}")) if "claude" in target.model else Reasoning("Hm.")
-        self.add(Replied(AssistantMessage((thought, ToolUse(f"t{count}", "add", "{}"), Text("So.")), origin=origin)))
-        self.add(Returned(ToolResult(f"t{count}", "3"), 0))
+        self.add(
+            ReplyReceived(AssistantMessage((thought, ToolUse(f"t{count}", "add", "{}"), Text("So.")), origin=origin))
+        )
+        self.add(CallFinished(ToolResult(f"t{count}", "3"), 0))
 
     def says(self) -> None:
-        self.add(Said(UserMessage("And?")))
+        self.add(MessageAdded(UserMessage("And?")))
 
 
 def written(monkeypatch) -> list[str]:
@@ -84,7 +96,12 @@ def test_a_conversation_that_grows_is_written_once(monkeypatch, model):
 def test_through_many_hands(monkeypatch):
     """There and back, with something left out and something summed up on the way: each stretch is written once."""
     journal = Journal()
-    for act in (HandedOver(THERE), HandedOver(HERE), Lost(LEFT, 4, 0), Compacted(6, (UserMessage("They added."),))):
+    for act in (
+        HandedOver(THERE),
+        HandedOver(HERE),
+        LossRecorded(LEFT, 4, 0),
+        Compacted(6, (UserMessage("They added."),)),
+    ):
         journal.says()
         journal.asks()
         journal.asks()

@@ -22,8 +22,8 @@ from tenuto.core.blocks import (
     ToolUse,
 )
 from tenuto.core.messages import AssistantMessage, Origin
+from tenuto.core.provider import Dialect, Target
 from tenuto.core.rules import rules
-from tenuto.core.target import Dialect, Target
 from tenuto.providers import resolve
 
 TARGETS: dict[Dialect, str] = {

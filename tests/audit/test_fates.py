@@ -14,7 +14,7 @@ import strategies as say
 import tenuto.wire
 from conformance.corpus import exchanges
 from conformance.subject import decode, target_for
-from tenuto import plain, providers
+from tenuto import oneshot, providers
 from tenuto.audit.fates import FATE_OF, fates, place_at
 from tenuto.audit.fates_rules import NOT_OF_BLOCKS, UNACCOUNTED
 from tenuto.audit.fates_slots import slots_of
@@ -34,9 +34,9 @@ from tenuto.core.blocks import (
     ToolUse,
 )
 from tenuto.core.messages import AssistantMessage, Origin, SystemMessage, ToolResult, ToolResults, UserMessage
+from tenuto.core.provider import Loss
 from tenuto.core.request import ChatRequest
 from tenuto.core.rules import rules
-from tenuto.core.target import Loss
 from tenuto.wire.dialects import DECODERS, write
 
 DIALECTS = tuple(DECODERS)
@@ -47,7 +47,7 @@ MODELS = (
     "perplexity/sonar", "google/gemini-3-pro-preview",
 )  # fmt: skip
 TARGETS = [
-    *(pytest.param(plain.target_of(dialect, "m", "custom"), id=dialect) for dialect in DIALECTS),
+    *(pytest.param(oneshot.target_of(dialect, "m", "custom"), id=dialect) for dialect in DIALECTS),
     *(pytest.param(providers.resolve(model), id=model) for model in MODELS),
 ]
 OWN = {
@@ -62,7 +62,7 @@ TEXT_META = {"openai-responses": OpenAiMeta("msg_1")}
 
 def sent(messages, dialect, model="m", row="custom"):
     """Write the messages; return the body, as it was parsed, and the fates."""
-    target = plain.target_of(dialect, model, row)
+    target = oneshot.target_of(dialect, model, row)
     written = write(ChatRequest(model="m", messages=tuple(messages)), target)
     body = json.loads(written.body)
     return body, fates(tuple(messages), body, dialect, written.losses)
@@ -278,7 +278,7 @@ def test_a_thought_that_is_told_in_a_note_is_found_there(dialect):
     """Foreign reasoning goes into the user's next words, if that was asked for."""
     other = AssistantMessage((Reasoning("it may be a cat"), Text("a cat?")), origin=Origin("other", "none", "n"))
     said = (UserMessage("?"), other, UserMessage("yes"))
-    target = plain.target_of(dialect, "m", "custom")
+    target = oneshot.target_of(dialect, "m", "custom")
     written = write(ChatRequest(model="m", messages=said, foreign_reasoning="note"), target)
     body = json.loads(written.body)
     found = fates(said, body, dialect, written.losses)
@@ -291,13 +291,13 @@ def test_a_thought_that_is_told_in_a_note_is_found_there(dialect):
 def test_what_is_left_out_on_purpose_is_told():
     """A thought goes as a whole; of what Gemini signed, only the signature goes."""
     thinking = conversation("anthropic-messages")
-    target = plain.target_of("anthropic-messages", "m", "custom")
+    target = oneshot.target_of("anthropic-messages", "m", "custom")
     written = write(ChatRequest(model="m", messages=thinking, without=((2, 0),)), target)
     found = fates(thinking, json.loads(written.body), target.dialect, written.losses)
     assert (found[3].fate, found[3].rule) == ("dropped", "left-out")
 
     signed = conversation("gemini")
-    target = plain.target_of("gemini", "m", "custom")
+    target = oneshot.target_of("gemini", "m", "custom")
     written = write(ChatRequest(model="m", messages=signed, without=((2, 2),)), target)
     found = fates(signed, json.loads(written.body), target.dialect, written.losses)
     assert (found[5].fate, found[5].rule, found[5].pointer) == ("stripped", "left-out", "/contents/1/parts/2")
@@ -406,7 +406,7 @@ def test_no_block_of_a_received_reply_is_lost_in_silence(exchange, dialect):
     """Replies as the decoders read them, sent back to where they came from and to others."""
     said = decode(exchange, target_for(exchange)).said
     home = target_for(exchange)
-    target = home if home.dialect == dialect else plain.target_of(dialect, "m", "custom")
+    target = home if home.dialect == dialect else oneshot.target_of(dialect, "m", "custom")
     for choice in said.choices if said is not None else ():
         messages = answered(choice.message)
         written = write(ChatRequest(model="m", messages=messages), target)

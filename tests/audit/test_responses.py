@@ -15,7 +15,7 @@ from sim.test_responses_rules import TOLERATED
 from tenuto.audit import Finding, audit_body
 from tenuto.core.blocks import OpenAiMeta, Reasoning, ServerToolUse, Text, ToolUse
 from tenuto.core.messages import AssistantMessage, Origin
-from tenuto.core.target import Target
+from tenuto.core.provider import Target
 from tenuto.providers import resolve
 from tenuto.wire.codec import read_whole
 from tenuto.wire.dialects import DECODERS

@@ -27,7 +27,7 @@ from tenuto import (
 from tenuto.agent.limits import Budget
 from tenuto.client.middleware import Retry
 from tenuto.errors import ConnectionFailed
-from tenuto.plain import target_of
+from tenuto.oneshot import target_of
 from tenuto.testing import Answer, ScriptedTransport
 from tenuto.wire import dialects
 from tenuto.wire.dialects import DECODERS

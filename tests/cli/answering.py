@@ -7,9 +7,9 @@ import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from tenuto.core.journal import Said
+from tenuto.core.journal import MessageAdded
 from tenuto.core.messages import user
-from tenuto.core.stored import drafted
+from tenuto.core.stored import make_draft
 from tenuto.store.ids import made_id
 from tenuto.store.opening import open_store
 
@@ -50,7 +50,7 @@ def keep_sessions(file, said):
         async with open_store(file) as store:
             for at, (id, (words, name)) in enumerate(zip(ids, said, strict=True), 1):
                 lease = await store.lease(id)
-                await store.append(lease, [drafted(Said(user(words)), id="first", at=at)])
+                await store.append(lease, [make_draft(MessageAdded(user(words)), id="first", at=at)])
                 await store.release(lease)
                 if name:
                     await store.rename(id, name)

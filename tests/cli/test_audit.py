@@ -9,9 +9,9 @@ import re
 import pytest
 
 from tenuto import settings
-from tenuto.core.journal import Asked, HandedOver, Said
+from tenuto.core.journal import HandedOver, MessageAdded, RequestStarted
 from tenuto.core.messages import UserMessage
-from tenuto.core.stored import drafted
+from tenuto.core.stored import make_draft
 from tenuto.store.opening import open_store
 from tenuto.testing import say, think, turn
 from tenuto.wire.dialects import ENCODING
@@ -65,12 +65,12 @@ def test_as_a_document(here, talked):
 
 def test_a_journal_that_does_not_say_what_was_sent(here, talked):
     """A question that cannot be made again as it was sent is a finding, and the code says so."""
-    acts = Said(UserMessage("And?")), Asked("sim/anthropic", digest="0" * 64, encoder=ENCODING)
+    acts = MessageAdded(UserMessage("And?")), RequestStarted("sim/anthropic", digest="0" * 64, encoder=ENCODING)
 
     async def falsify():
         async with open_store(settings.store()) as store:
             lease = await store.lease(await store.find("last"))
-            lease = await store.append(lease, [drafted(act, id=f"false{at}", at=1) for at, act in enumerate(acts)])
+            lease = await store.append(lease, [make_draft(act, id=f"false{at}", at=1) for at, act in enumerate(acts)])
             await store.release(lease)
 
     asyncio.run(falsify())

@@ -14,7 +14,7 @@ from tenuto import settings
 from tenuto.cli.chatting import Chat
 from tenuto.cli.line_editor import Cleared, Unreadable
 from tenuto.cli.screen import Screen, looks
-from tenuto.core.journal import Configured, HandedOver, Said
+from tenuto.core.journal import Configured, HandedOver, MessageAdded
 from tenuto.store.opening import open_store
 from tenuto.testing import call, deny, fail, say, stop, think, turn
 
@@ -122,7 +122,7 @@ def sessions():
 
 
 def said_in(entries):
-    return [str(entry.act.message) for entry in entries if isinstance(entry.act, Said)]
+    return [str(entry.act.message) for entry in entries if isinstance(entry.act, MessageAdded)]
 
 
 # --- talking ----------------------------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ def test_what_could_not_be_written_is_there_to_be_said_again(chat, tenuto_sim, t
         *(lambda: asyncio.run(others.close()), "Mine!"),
         session="last",
     )
-    parts = [entry.act.message.parts for entry in sessions()[0][1] if isinstance(entry.act, Said)]
+    parts = [entry.act.message.parts for entry in sessions()[0][1] if isinstance(entry.act, MessageAdded)]
 
     assert "One.\nTwo.\n" == f"One.\n{done.out}"
     assert "error: session 01" in done.err
@@ -428,7 +428,7 @@ def test_what_is_attached_goes_along_once(chat, tenuto_sim, tmp_path):
         *("/attach a photo.png", "/attach a\\ photo.png", "Both?"),
     )
     [(_, entries), (_, before)] = sessions()
-    parts = [entry.act.message.parts for entry in (*before, *entries) if isinstance(entry.act, Said)]
+    parts = [entry.act.message.parts for entry in (*before, *entries) if isinstance(entry.act, MessageAdded)]
 
     assert [2, 1, 3] == [len(one) for one in parts]
     assert "! name a file or an address: /attach FILE (0 attachments so far)\n" in done.err

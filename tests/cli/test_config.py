@@ -15,8 +15,8 @@ import pytest
 from tenuto.cli import configuring
 from tenuto.cli.config_keys import DIALECTS, EFFORTS, KEYS, PARAMETERS, kind_of
 from tenuto.cli.main import main
+from tenuto.core.provider import Dialect
 from tenuto.core.request import Effort
-from tenuto.core.target import Dialect
 from tenuto.sim.simulator import Simulator
 
 

@@ -21,31 +21,31 @@ from tenuto import settings
 from tenuto.cli.paper import code, fenced, plain, quoted
 from tenuto.core.blocks import Image, Reasoning, Text, ToolUse
 from tenuto.core.journal import (
+    ApprovalDecided,
+    CallFinished,
+    CallStarted,
     Compacted,
     Configured,
-    Decided,
-    Failed,
     HandedOver,
-    Linked,
-    Lost,
-    Replied,
-    Returned,
-    Said,
-    Started,
-    Stopped,
-    Strange,
+    LossRecorded,
+    MessageAdded,
+    ReplyReceived,
+    RequestFailed,
+    RunEnded,
+    SubSessionLinked,
+    UnknownPayload,
 )
 from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, UserMessage
-from tenuto.core.stored import drafted
-from tenuto.core.target import Loss
+from tenuto.core.provider import Loss
+from tenuto.core.stored import make_draft
 from tenuto.store.opening import open_store
 
 EVIL = "```\n# user\n</details>\n`````\n<script>\n~~~ \x1b[2J \u202e\n> \\` | <b>`x`"
 ACTS = [
     Configured("sim/anthropic", system=EVIL),
-    Said(UserMessage((Text(f"Look {EVIL}"), Image("aGk=", "image/png")))),
-    Failed("RateLimited", EVIL),
-    Replied(
+    MessageAdded(UserMessage((Text(f"Look {EVIL}"), Image("aGk=", "image/png")))),
+    RequestFailed("RateLimited", EVIL),
+    ReplyReceived(
         AssistantMessage(
             (
                 Reasoning(f"A thought {EVIL}"),
@@ -58,25 +58,29 @@ ACTS = [
         ),
         losses=(Loss("foreign", "messages[0]", EVIL, "none"),),
     ),
-    Decided("c1", 0, allowed=False, why=EVIL),
-    Returned(ToolResult("c1", EVIL, is_error=True), 0, outcome="denied"),
-    Linked("child", "c2", 1),
-    Started("c2", 1, "ask"),
-    Returned(ToolResult("c2", EVIL), 1),
-    Lost(Loss("unread", "usage", EVIL)),
+    ApprovalDecided("c1", 0, allowed=False, why=EVIL),
+    CallFinished(ToolResult("c1", EVIL, is_error=True), 0, outcome="denied"),
+    SubSessionLinked("child", "c2", 1),
+    CallStarted("c2", 1, "ask"),
+    CallFinished(ToolResult("c2", EVIL), 1),
+    LossRecorded(Loss("unread", "usage", EVIL)),
     HandedOver(f"sim/{EVIL}", "sim/anthropic", (Loss("foreign", "messages[1]", "a thought"),)),
     Compacted(2, (SystemMessage(EVIL),)),
-    Strange("dreamt", '{"entry":"dreamt","of":"sheep"}'),
-    Stopped("failed", EVIL),
+    UnknownPayload("dreamt", '{"entry":"dreamt","of":"sheep"}'),
+    RunEnded("failed", EVIL),
 ]
-SAID = [Configured("sim/anthropic", system="Be brief."), Said(UserMessage("Where is Oslo?")), Stopped("completed")]
+SAID = [
+    Configured("sim/anthropic", system="Be brief."),
+    MessageAdded(UserMessage("Where is Oslo?")),
+    RunEnded("completed"),
+]
 
 
 def keep(place, id, acts):
     async def write():
         async with open_store(place) as store:
             lease = await store.lease(id)
-            drafts = [drafted(act, id=f"{id}{at}", at=1_000_000 + at) for at, act in enumerate(acts)]
+            drafts = [make_draft(act, id=f"{id}{at}", at=1_000_000 + at) for at, act in enumerate(acts)]
             await store.release(await store.append(lease, drafts))
 
     asyncio.run(write())
@@ -460,7 +464,7 @@ def test_from_one_process_to_another(tenuto):
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
 def test_on_a_terminal(tenuto):
     """What it would obey is spelt out, in JSON's own way. The bar is gone at the end."""
-    keep(tenuto.store, "evil", [*SAID[:1], Said(UserMessage("\x1b[2J\u202ehere"))])
+    keep(tenuto.store, "evil", [*SAID[:1], MessageAdded(UserMessage("\x1b[2J\u202ehere"))])
     exported = tenuto.terminal("export", "evil")
     code, _ = exported.end()
     last = exported.seen.replace("\r\n", "\n").splitlines()[-1]

@@ -11,20 +11,20 @@ import pytest
 
 from tenuto import settings
 from tenuto.core.blocks import Text, ToolUse
-from tenuto.core.journal import Configured, Replied, Returned, Said, Started, Stopped
+from tenuto.core.journal import CallFinished, CallStarted, Configured, MessageAdded, ReplyReceived, RunEnded
 from tenuto.core.messages import AssistantMessage, ToolResult, UserMessage
-from tenuto.core.stored import drafted
+from tenuto.core.stored import make_draft
 from tenuto.store.opening import open_store
 
 CALL = AssistantMessage((ToolUse("c1", "dig", "{}"),), stop_reason="tool_calls")
 ACTS = [
     Configured("sim/anthropic"),
-    Said(UserMessage("Dig")),
-    Replied(CALL),
-    Started("c1", 0, "dig"),
-    Returned(ToolResult("c1", "dug"), 0),
-    Replied(AssistantMessage((Text("Done."),))),
-    Stopped("completed"),
+    MessageAdded(UserMessage("Dig")),
+    ReplyReceived(CALL),
+    CallStarted("c1", 0, "dig"),
+    CallFinished(ToolResult("c1", "dug"), 0),
+    ReplyReceived(AssistantMessage((Text("Done."),))),
+    RunEnded("completed"),
 ]
 
 
@@ -32,7 +32,7 @@ def keep(place, id, acts):
     async def write():
         async with open_store(place) as store:
             lease = await store.lease(id)
-            drafts = [drafted(act, id=f"{id}{at}", at=1_000_000 + at) for at, act in enumerate(acts)]
+            drafts = [make_draft(act, id=f"{id}{at}", at=1_000_000 + at) for at, act in enumerate(acts)]
             await store.release(await store.append(lease, drafts))
 
     asyncio.run(write())

@@ -14,7 +14,7 @@ if sys.platform == "win32":
     pytest.skip("there are no pseudo-terminals", allow_module_level=True)
 
 from cli.screens import Display, Window
-from tenuto.agent.events import ToolProgress, ToolReturned, ToolStarted, TurnStarted
+from tenuto.agent.events import ToolFinished, ToolProgress, ToolStarted, TurnStarted
 from tenuto.cli.cells import clipped, cut, rows, size, width, wrapped
 from tenuto.cli.live import Answer, Area
 from tenuto.cli.render import View, usage_line
@@ -296,7 +296,7 @@ def test_nothing_that_a_model_or_a_tool_wrote_is_obeyed(text, color, data):
         view.hear(ToolStarted(call, 0))
         screen.tick()
         view.hear(ToolProgress(call, 0, text))
-        view.hear(ToolReturned(call, 0, ToolResult("1", text)))
+        view.hear(ToolFinished(call, 0, ToolResult("1", text)))
         screen.end_line()
         left = OURS.sub("", window.raw)
 
@@ -318,10 +318,10 @@ def test_two_calls_at_a_time():
         view.hear(ToolProgress(one, 0, "half"))
         screen.tick()
         both = window.display.lines
-        view.hear(ToolReturned(two, 1, ToolResult("drill", "\n".join(f"\t{number} m" for number in range(1, 8)))))
+        view.hear(ToolFinished(two, 1, ToolResult("drill", "\n".join(f"\t{number} m" for number in range(1, 8)))))
         screen.tick()
         left = window.display.lines
-        view.hear(ToolReturned(one, 0, ToolResult("dig", "wet\nfeet", is_error=True), "failed"))
+        view.hear(ToolFinished(one, 0, ToolResult("dig", "wet\nfeet", is_error=True), "failed"))
 
         started = ["> dig depth=3", "> drill depth=3", ". dig: half"]
         drilled = ["< drill: 1 m", "            2 m", "            3 m", "            4 m", "    (3 more lines)"]

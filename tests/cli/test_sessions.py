@@ -16,37 +16,37 @@ from tenuto.agent.agent import AsyncAgent
 from tenuto.cli.sessions import BELOW
 from tenuto.core.blocks import Image, Reasoning, ServerToolUse, Text, ToolUse
 from tenuto.core.journal import (
-    ApprovalAsked,
-    Asked,
+    ApprovalDecided,
+    ApprovalRequested,
+    CallFinished,
+    CallStarted,
     Compacted,
     Configured,
-    Decided,
-    Failed,
     HandedOver,
-    Linked,
-    Lost,
-    Replied,
-    Returned,
-    Said,
-    Started,
-    Steered,
-    Stopped,
-    Strange,
+    LossRecorded,
+    MessageAdded,
+    ReplyReceived,
+    RequestFailed,
+    RequestStarted,
+    RunEnded,
+    SteeringAdded,
+    SubSessionLinked,
+    UnknownPayload,
 )
 from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, UserMessage
-from tenuto.core.stored import drafted
-from tenuto.core.target import Loss
+from tenuto.core.provider import Loss
+from tenuto.core.stored import make_draft
 from tenuto.errors import StoreError
 from tenuto.store.opening import open_store
 from tenuto.testing import call, say, turn
 
 ACTS = [
     Configured("sim/anthropic", system="Be\x1b brief."),
-    Said(UserMessage((Text("Look \u202ehere"), Image("aGk=", "image/png")))),
-    Asked("sim/anthropic"),
-    Failed("RateLimited", "slow\x07 down"),
-    Asked("sim/anthropic"),
-    Replied(
+    MessageAdded(UserMessage((Text("Look \u202ehere"), Image("aGk=", "image/png")))),
+    RequestStarted("sim/anthropic"),
+    RequestFailed("RateLimited", "slow\x07 down"),
+    RequestStarted("sim/anthropic"),
+    ReplyReceived(
         AssistantMessage(
             (
                 Reasoning("A thought\nof two lines"),
@@ -60,17 +60,17 @@ ACTS = [
         ),
         losses=(Loss("foreign", "messages[0]", "a signature", "none"),),
     ),
-    ApprovalAsked("c1", 0, "dig"),
-    Decided("c1", 0, allowed=False, why="too\x9b deep"),
-    Returned(ToolResult("c1", "dig was not run", is_error=True), 0, outcome="denied"),
-    Linked("child", "c2", 1),
-    Started("c2", 1, "ask"),
-    Returned(ToolResult("c2", "\n".join(f"line {n}\x1b" for n in range(60))), 1),
-    Steered(UserMessage("Hurry")),
-    Lost(Loss("unread", "usage", "a field")),
+    ApprovalRequested("c1", 0, "dig"),
+    ApprovalDecided("c1", 0, allowed=False, why="too\x9b deep"),
+    CallFinished(ToolResult("c1", "dig was not run", is_error=True), 0, outcome="denied"),
+    SubSessionLinked("child", "c2", 1),
+    CallStarted("c2", 1, "ask"),
+    CallFinished(ToolResult("c2", "\n".join(f"line {n}\x1b" for n in range(60))), 1),
+    SteeringAdded(UserMessage("Hurry")),
+    LossRecorded(Loss("unread", "usage", "a field")),
     HandedOver("sim/openai", "sim/anthropic", (Loss("foreign", "messages[1]", "a thought"),)),
     Compacted(4, (SystemMessage("They dug."),)),
-    Stopped("failed", "of\x1b old age"),
+    RunEnded("failed", "of\x1b old age"),
 ]
 
 
@@ -82,7 +82,7 @@ def kept(here):
         async def write():
             async with open_store(settings.store()) as store:
                 lease = await store.lease(id)
-                drafts = [drafted(act, id=f"{id}{at}", at=1_000_000 + at) for at, act in enumerate(acts)]
+                drafts = [make_draft(act, id=f"{id}{at}", at=1_000_000 + at) for at, act in enumerate(acts)]
                 await store.release(await store.append(lease, drafts))
 
         asyncio.run(write())
@@ -120,7 +120,7 @@ def test_a_session_is_shown_whole_and_nothing_of_it_is_obeyed(here, kept):
 
 
 def test_a_session_of_a_later_version_is_shown_and_not_resumed(here, kept):
-    kept("later", [*ACTS[:2], Strange("dreamt", '{"entry":"dreamt","of":"sheep"}')])
+    kept("later", [*ACTS[:2], UnknownPayload("dreamt", '{"entry":"dreamt","of":"sheep"}')])
     shown, resumed = here("show", "later"), here("resume", "later")
 
     assert '[entry 3: dreamt, of a later version] {"entry":"dreamt","of":"sheep"}' in shown.out
@@ -132,7 +132,7 @@ def test_a_session_of_a_later_version_is_shown_and_not_resumed(here, kept):
 def test_sessions_are_listed_by_what_finds_them(here, tenuto_sim, kept):
     """The newest first; a wide title does not break the columns; what is in it is not obeyed."""
     tenuto_sim.script(turn("One."))
-    kept("old", [Configured("sim/古\x1b"), Said(UserMessage("古い\x1b session")), Stopped("completed")])
+    kept("old", [Configured("sim/古\x1b"), MessageAdded(UserMessage("古い\x1b session")), RunEnded("completed")])
     here("run", "Hello there")
     done, listed = here("sessions"), json.loads(here("sessions", "--json").out)
     lines = done.out.splitlines()
@@ -197,7 +197,7 @@ def test_a_damaged_store_is_one_message(here, tmp_path):
 
 # --- the group --------------------------------------------------------------------------------------------------------
 
-SAID = [Configured("sim/anthropic"), Said(UserMessage("Where is Oslo?")), Stopped("completed")]
+SAID = [Configured("sim/anthropic"), MessageAdded(UserMessage("Where is Oslo?")), RunEnded("completed")]
 
 
 @pytest.fixture
@@ -400,7 +400,7 @@ def test_damage_is_told_with_its_place_and_code_7(here, kept, file):
 
 
 def test_what_nothing_refers_to_goes_and_the_rest_can_be_copied(here, kept, file, tmp_path):
-    kept("one", [*SAID[:1], Said(UserMessage("x" * 100_000))])
+    kept("one", [*SAID[:1], MessageAdded(UserMessage("x" * 100_000))])
     kept("two", SAID)
     here("sessions", "rm", "one", "-y")
     copy = tmp_path / "copy.db"
@@ -471,7 +471,7 @@ def put(tenuto, **sessions):
         async with open_store(tenuto.store) as store:
             for id, acts in sessions.items():
                 lease = await store.lease(id)
-                drafts = [drafted(act, id=f"{id}{at}", at=1_000_000 + at) for at, act in enumerate(acts)]
+                drafts = [make_draft(act, id=f"{id}{at}", at=1_000_000 + at) for at, act in enumerate(acts)]
                 await store.release(await store.append(lease, drafts))
 
     asyncio.run(play())

@@ -21,7 +21,7 @@ from tenuto import (
     UserMessage,
     user,
 )
-from tenuto.core.events import ContentDelta, Failure, MessageDone, MessageStart
+from tenuto.core.events import ContentDelta, ErrorEvent, MessageDone, MessageStart
 from tenuto.errors import (
     AuthenticationFailed,
     ClosedError,
@@ -290,7 +290,7 @@ def test_an_error_inside_a_stream_is_told_and_then_raised():
 
     (events, error), _ = run(talk, Answer.stream(*frames("a", done=False), bad))
 
-    assert isinstance(events[-1], Failure)
+    assert isinstance(events[-1], ErrorEvent)
     assert ("mine", "a") == (error.provider, error.partial.text)
     assert error.transcript.messages == (UserMessage("Hi"), error.partial.message)
 

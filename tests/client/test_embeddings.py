@@ -10,7 +10,7 @@ import pytest
 from tenuto import providers
 from tenuto.client.embeddings import MOST_PAGES, embed, models
 from tenuto.core.embedding import EmbedRequest, EmbedUsage
-from tenuto.core.target import EmbeddingSwitches, Provider, Target
+from tenuto.core.provider import EmbeddingSwitches, Provider, Target
 from tenuto.errors import ProtocolError, RateLimited, UnsupportedModel
 
 MINE = Provider("mine", "openai-chat", "http://localhost/v1", embeddings=EmbeddingSwitches(batch=2))

@@ -11,7 +11,7 @@ import pytest
 from serving import Request, Server, replies, reply, streamed
 from serving.asking import ask, client
 from tenuto import AsyncClient
-from tenuto.core.events import Event, Failure, TextDelta
+from tenuto.core.events import ErrorEvent, StreamEvent, TextDelta
 from tenuto.errors import (
     AuthenticationFailed,
     BadRequest,
@@ -42,7 +42,7 @@ def refused(answer: object, *, stream: bool = False, dialect: str = "openai-chat
     return asyncio.run(run())
 
 
-async def read(ai: AsyncClient, told: list[Event]) -> None:
+async def read(ai: AsyncClient, told: list[StreamEvent]) -> None:
     """Read a stream to its end, and keep what is told."""
     async with ai.stream("mine/m", "Hi") as stream:
         async for event in stream:
@@ -311,7 +311,7 @@ def test_nothing_is_tried_again_once_something_was_seen():
         events = replies.events("openai-chat")
         answers = streamed(events[:3]), streamed(events)
         async with Server(*answers) as server, client(server.url, middleware=[retry(2)]) as ai:
-            told: list[Event] = []
+            told: list[StreamEvent] = []
             with pytest.raises(IncompleteResponse):
                 await read(ai, told)
             assert told
@@ -333,12 +333,12 @@ IN_STREAM: dict[str, bytes] = {
 @pytest.mark.parametrize("dialect", replies.DIALECTS)
 @pytest.mark.parametrize("before", [0, 1, 3])
 def test_error_within_a_stream(dialect, before):
-    """First or later: what came is told, then `Failure`, then the typed error with the part."""
+    """First or later: what came is told, then `ErrorEvent`, then the typed error with the part."""
     events = [*replies.events(dialect)[:before], IN_STREAM[dialect]]
 
     async def run() -> None:
         async with Server(streamed(events)) as server, client(server.url, dialect) as ai:
-            told: list[Event] = []
+            told: list[StreamEvent] = []
             with pytest.raises(Unavailable) as caught:
                 await read(ai, told)
             error = caught.value
@@ -347,7 +347,7 @@ def test_error_within_a_stream(dialect, before):
             assert error.provider == "mine"
             assert "Overloaded" in error.raw
             assert error.partial is not None
-            assert isinstance(told[-1], Failure) if before else len(told) <= 1
+            assert isinstance(told[-1], ErrorEvent) if before else len(told) <= 1
             assert len(told) > before - 1
 
     asyncio.run(run())

@@ -14,15 +14,7 @@ from hypothesis import strategies as st
 import tenuto.middleware
 from client.handlers import USAGE, Script, Time, played, question, reply, response, told
 from tenuto.core.blocks import Text
-from tenuto.core.events import (
-    ContentDelta,
-    ContentStart,
-    Failure,
-    MessageDone,
-    MessageStart,
-    TextDelta,
-    UsageUpdate,
-)
+from tenuto.core.events import ContentDelta, ContentStart, ErrorEvent, MessageDone, MessageStart, TextDelta, UsageUpdate
 from tenuto.core.messages import AssistantMessage, Usage
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import (
@@ -42,7 +34,7 @@ from tenuto.middleware import LogEntry, compose, fallback, logger, response_midd
 
 START = MessageStart("msg_1", "claude-sonnet-4-5")
 HI = ContentDelta(0, 0, TextDelta("Hi"))
-FAILURE = Failure("Overloaded", "{}")
+FAILURE = ErrorEvent("Overloaded", "{}")
 DONE = MessageDone(response())
 
 

@@ -19,7 +19,7 @@ from conformance.neutral_wire import details_text
 from conformance.reading import Call
 from conformance.requests import Entry, entries
 from conformance.subject import Outcome, decode, sendable, target_for
-from tenuto.core.target import Target
+from tenuto.core.provider import Target
 
 __all__ = ["Ancestor", "Conversation", "owners", "resolved"]
 

@@ -14,10 +14,10 @@ from tenuto.core.events import (
     ContentDelta,
     ContentDone,
     ContentStart,
-    Event,
     ImageDelta,
     MessageDone,
     MessageStart,
+    StreamEvent,
     TextDelta,
     ThinkingDelta,
 )
@@ -47,7 +47,7 @@ class _Part:
 
 
 def event_faults(
-    events: list[Event], said: ChatResponse | None, *, broken: bool, torn: Sequence[str] = ()
+    events: list[StreamEvent], said: ChatResponse | None, *, broken: bool, torn: Sequence[str] = ()
 ) -> list[str]:
     """Return what is wrong with the events of the reply `said`.
 

@@ -18,10 +18,10 @@ import pytest
 from conformance.jsontext import load, plain
 from tenuto.core import stored
 from tenuto.core.blocks import Block
-from tenuto.core.events import ContentDelta, Event
+from tenuto.core.events import ContentDelta, StreamEvent
 from tenuto.core.messages import AssistantMessage
+from tenuto.core.provider import Target, WireRequest
 from tenuto.core.response import ChatResponse
-from tenuto.core.target import Target, WireRequest
 from tenuto.wire import codec, dialects, sse
 
 __all__ = [
@@ -190,13 +190,13 @@ def on_lines(change: Callable[[bytes], bytes]) -> Patch:
     return patch
 
 
-def on_events(change: Callable[[Event], list[Event]], kind: type[Event] = ContentDelta) -> Patch:
+def on_events(change: Callable[[StreamEvent], list[StreamEvent]], kind: type[StreamEvent] = ContentDelta) -> Patch:
     """Change the events of a kind on their way to the caller."""
 
     def patch(monkeypatch: pytest.MonkeyPatch, _: Any) -> None:
         feed = codec.Decoder.feed
 
-        def mutated(self: codec.Decoder, piece: bytes) -> list[Event]:
+        def mutated(self: codec.Decoder, piece: bytes) -> list[StreamEvent]:
             told = feed(self, piece)
             return [other for event in told for other in (change(event) if isinstance(event, kind) else [event])]
 

@@ -13,12 +13,12 @@ import msgspec
 from conformance.corpus import Exchange
 from conformance.jsontext import load
 from tenuto.core import stored
-from tenuto.core.events import Event, MessageDone
+from tenuto.core.events import MessageDone, StreamEvent
 from tenuto.core.messages import AssistantMessage
+from tenuto.core.provider import Dialect, Target
 from tenuto.core.response import ChatResponse
-from tenuto.core.target import Dialect, Target
 from tenuto.errors import LLMError
-from tenuto.plain import target_of
+from tenuto.oneshot import target_of
 from tenuto.wire import dialects
 from tenuto.wire.codec import Decoder
 
@@ -49,7 +49,7 @@ class Outcome:
 
     response: ChatResponse | None
     error: LLMError | None
-    events: list[Event]
+    events: list[StreamEvent]
 
     @property
     def said(self) -> ChatResponse | None:
@@ -92,7 +92,7 @@ def decode_pieces(exchange: Exchange, target: Target, pieces: Iterable[bytes]) -
     return _finished(decoder, [])
 
 
-def _finished(decoder: Decoder, events: list[Event]) -> Outcome:
+def _finished(decoder: Decoder, events: list[StreamEvent]) -> Outcome:
     events += decoder.drain()  # the events of a last frame without an end, which `finish` drops when it raises
     try:
         last = decoder.finish()

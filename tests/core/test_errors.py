@@ -13,8 +13,8 @@ import tenuto.store.driver
 from tenuto import errors
 from tenuto.core.blocks import Text
 from tenuto.core.messages import AssistantMessage, Usage
+from tenuto.core.provider import Loss
 from tenuto.core.response import ChatResponse, Choice
-from tenuto.core.target import Loss
 from tenuto.errors import InvalidSessionId, LLMError, SessionInUse, StoreError, TenutoError, UnsupportedModel
 
 PARTIAL = ChatResponse("id", "m", "p", (Choice(AssistantMessage((Text("half"),), incomplete=True)),), Usage(1, 2))

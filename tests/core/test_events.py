@@ -12,12 +12,12 @@ from tenuto.core.events import (
     ContentDone,
     ContentStart,
     Delta,
-    Event,
-    Failure,
+    ErrorEvent,
     MessageDelta,
     MessageDone,
     MessageStart,
     SignatureDelta,
+    StreamEvent,
     TextDelta,
     ThinkingDelta,
     UsageUpdate,
@@ -31,7 +31,7 @@ RESPONSE = ChatResponse("id", "row", "m", (Choice(AssistantMessage((Text("Hi"),)
 
 
 def test_events_are_named_as_specified():
-    assert [kind.__struct_config__.tag for kind in get_args(Event)] == [
+    assert [kind.__struct_config__.tag for kind in get_args(StreamEvent)] == [
         "message.start",
         "content.start",
         "content.delta",
@@ -56,7 +56,7 @@ def test_deltas_are_named_as_specified():
     }
 
 
-@pytest.mark.parametrize("kind", [*get_args(Event), *get_args(Delta)])
+@pytest.mark.parametrize("kind", [*get_args(StreamEvent), *get_args(Delta)])
 def test_an_event_cannot_be_changed(kind):
     """Keeping an event must never show a later state."""
     assert kind.__struct_config__.frozen
@@ -132,7 +132,7 @@ def test_a_reply_that_starts_over_forgets_its_calls():
 def test_the_older_events_tell_of_errors_and_of_unknown_usage():
     done = MessageDone(ChatResponse("id", "row", "m", ()))
 
-    assert list(legacy_events([Failure("Overloaded", "{}")])) == [
+    assert list(legacy_events([ErrorEvent("Overloaded", "{}")])) == [
         {"type": "error", "error": {"message": "Overloaded", "raw": "{}"}}
     ]
     assert list(legacy_events([done])) == [{"type": "done"}]

@@ -28,32 +28,32 @@ from tenuto.core import journal, jsonio, stored
 from tenuto.core.blocks import Reasoning, Text, ToolUse
 from tenuto.core.journal import (
     VERSION,
-    ApprovalAsked,
-    Asked,
+    ApprovalDecided,
+    ApprovalRequested,
+    CallFinished,
+    CallStarted,
     Compacted,
     Configured,
-    Decided,
-    Draft,
     Entry,
-    Failed,
+    EntryDraft,
     HandedOver,
-    Linked,
-    Lost,
-    Replied,
-    Returned,
-    Said,
+    LossRecorded,
+    MessageAdded,
+    ReplyReceived,
+    RequestFailed,
+    RequestStarted,
+    RunEnded,
     SessionMeta,
     SessionState,
-    Started,
-    Steered,
-    Stopped,
-    Strange,
-    digest_of,
-    kind_of,
+    SteeringAdded,
+    SubSessionLinked,
+    UnknownPayload,
     open_calls_of,
+    payload_kind,
     session_meta_of,
-    strange_in,
+    sha256_hex,
     transcript_of,
+    unknown_payloads_in,
     usage_of,
 )
 from tenuto.core.jsonio import JsonError
@@ -65,7 +65,7 @@ from tenuto.core.messages import (
     Usage,
     UserMessage,
 )
-from tenuto.core.stored import drafted, dump_act, load_act
+from tenuto.core.stored import dump_payload, load_payload, make_draft
 from tenuto.core.transcript import Transcript
 
 # --- acts, at random --------------------------------------------------------------------------------------------------
@@ -83,10 +83,10 @@ def acts_of(text):
     ordinal = st.integers(0, 3)
     return st.one_of(
         act(Configured, model=text, system=text, parameters=text, tools=text, agent=text),
-        act(Said, message=messages_of(text)),
-        act(Asked, model=text, digest=tokens, encoder=st.integers(0, 9), attempt=st.integers(1, 9)),
+        act(MessageAdded, message=messages_of(text)),
+        act(RequestStarted, model=text, digest=tokens, encoder=st.integers(0, 9), attempt=st.integers(1, 9)),
         act(
-            Replied,
+            ReplyReceived,
             message=assistant_messages_of(text),
             usage=st.none() | usages_of(text),
             losses=st.lists(losses_of(text), max_size=2).map(tuple),
@@ -94,39 +94,45 @@ def acts_of(text):
             request_id=text,
             cost=text,
         ),
-        act(Failed, error=names, message=text, retryable=st.booleans(), usage=st.none() | usages_of(text)),
-        act(Started, call=text, ordinal=ordinal, name=text, key=text, effect=names, pid=numbers, host=text),
-        act(Returned, result=results_of(text), ordinal=ordinal, outcome=st.sampled_from(_OUTCOMES)),
-        act(ApprovalAsked, call=text, ordinal=ordinal, name=text),
-        act(Decided, call=text, ordinal=ordinal, allowed=st.booleans(), why=text),
-        act(Steered, message=messages_of(text)),
+        act(RequestFailed, error=names, message=text, retryable=st.booleans(), usage=st.none() | usages_of(text)),
+        act(CallStarted, call=text, ordinal=ordinal, name=text, key=text, effect=names, pid=numbers, host=text),
+        act(CallFinished, result=results_of(text), ordinal=ordinal, outcome=st.sampled_from(_OUTCOMES)),
+        act(ApprovalRequested, call=text, ordinal=ordinal, name=text),
+        act(ApprovalDecided, call=text, ordinal=ordinal, allowed=st.booleans(), why=text),
+        act(SteeringAdded, message=messages_of(text)),
         act(Compacted, upto=st.integers(0, 12), messages=st.lists(messages_of(text), max_size=2).map(tuple), why=text),
         act(HandedOver, model=text, before=text, losses=st.lists(losses_of(text), max_size=1).map(tuple)),
-        act(Lost, loss=losses_of(text)),
-        act(Linked, session=text, call=text, ordinal=ordinal),
-        act(Stopped, reason=text, detail=text),
+        act(LossRecorded, loss=losses_of(text)),
+        act(SubSessionLinked, session=text, call=text, ordinal=ordinal),
+        act(RunEnded, reason=text, detail=text),
     )
 
 
 stranges = st.tuples(names, json_values).map(
-    lambda pair: Strange(f"later_{pair[0]}", json.dumps({"entry": f"later_{pair[0]}", "holds": pair[1]}))
+    lambda pair: UnknownPayload(f"later_{pair[0]}", json.dumps({"entry": f"later_{pair[0]}", "holds": pair[1]}))
 )
 
 _calls = st.lists(st.sampled_from("abc"), max_size=3).map(
-    lambda ids: Replied(AssistantMessage(tuple(ToolUse(id, "t", "{}") for id in ids)), Usage(input_tokens=1))
+    lambda ids: ReplyReceived(AssistantMessage(tuple(ToolUse(id, "t", "{}") for id in ids)), Usage(input_tokens=1))
 )
 _results = st.builds(
-    Returned,
+    CallFinished,
     result=st.builds(ToolResult, st.sampled_from("abc"), st.integers(0, 99).map(str)),
     ordinal=st.integers(-1, 3),
 )
 _compactions = st.builds(
     Compacted, upto=st.integers(0, 14), messages=st.lists(st.builds(UserMessage, words), max_size=2).map(tuple)
 )
-_saids = st.builds(Said, st.builds(UserMessage, words) | st.builds(SystemMessage, words))
+_saids = st.builds(MessageAdded, st.builds(UserMessage, words) | st.builds(SystemMessage, words))
 turns = st.lists(
     st.one_of(
-        _calls, _results, _results, _saids, st.builds(Steered, st.builds(UserMessage, words)), acts_of(words), stranges
+        _calls,
+        _results,
+        _results,
+        _saids,
+        st.builds(SteeringAdded, st.builds(UserMessage, words)),
+        acts_of(words),
+        stranges,
     ),
     max_size=14,
 )
@@ -135,7 +141,7 @@ compacted_turns = st.lists(st.one_of(_calls, _results, _saids, _compactions), ma
 
 
 def entries_of(acts, *, version=VERSION):
-    drafts = [drafted(act, id=f"e{seq}", at=1000 * seq, version=version) for seq, act in enumerate(acts, 1)]
+    drafts = [make_draft(act, id=f"e{seq}", at=1000 * seq, version=version) for seq, act in enumerate(acts, 1)]
     return [
         Entry(seq, draft.id, draft.at, 1, draft.kind, draft.body, draft.digest, draft.act, draft.version)
         for seq, draft in enumerate(drafts, 1)
@@ -144,12 +150,12 @@ def entries_of(acts, *, version=VERSION):
 
 # --- the transcript ---------------------------------------------------------------------------------------------------
 
-QUESTION = Said(UserMessage("Weather in Oslo?"))
-TWO_CALLS = Replied(
+QUESTION = MessageAdded(UserMessage("Weather in Oslo?"))
+TWO_CALLS = ReplyReceived(
     AssistantMessage((Reasoning("Hm."), ToolUse("a", "weather", "{}"), Text("So."), ToolUse("b", "weather", "{}")))
 )
 RESULT_A, RESULT_B = ToolResult("a", "rain"), ToolResult("b", "snow")
-ANSWER = Replied(AssistantMessage((Text("Stay in."),)), Usage(input_tokens=9, output_tokens=2))
+ANSWER = ReplyReceived(AssistantMessage((Text("Stay in."),)), Usage(input_tokens=9, output_tokens=2))
 
 
 def told(*acts):
@@ -157,51 +163,51 @@ def told(*acts):
 
 
 def test_results_stand_in_the_order_of_their_calls():
-    acts = [QUESTION, Asked("m"), TWO_CALLS, Started("a", 0), Started("b", 1)]
+    acts = [QUESTION, RequestStarted("m"), TWO_CALLS, CallStarted("a", 0), CallStarted("b", 1)]
     whole = [QUESTION.message, TWO_CALLS.message, ToolResults((RESULT_A, RESULT_B)), ANSWER.message]
 
-    assert told(*acts, Returned(RESULT_B, 1), Returned(RESULT_A, 0), ANSWER) == whole
-    assert told(*acts, Returned(RESULT_A, 0), Returned(RESULT_B, 1), ANSWER) == whole
-    assert told(*acts, Returned(RESULT_B, 1)) == [*whole[:2], ToolResults((RESULT_B,))]
+    assert told(*acts, CallFinished(RESULT_B, 1), CallFinished(RESULT_A, 0), ANSWER) == whole
+    assert told(*acts, CallFinished(RESULT_A, 0), CallFinished(RESULT_B, 1), ANSWER) == whole
+    assert told(*acts, CallFinished(RESULT_B, 1)) == [*whole[:2], ToolResults((RESULT_B,))]
 
 
 def test_ids_may_repeat_and_places_do_not():
-    twice = Replied(AssistantMessage((ToolUse("x", "t", "1"), ToolUse("x", "t", "2"))))
+    twice = ReplyReceived(AssistantMessage((ToolUse("x", "t", "1"), ToolUse("x", "t", "2"))))
     first, second = ToolResult("x", "one"), ToolResult("x", "two")
-    acts = [QUESTION, twice, Returned(second, 1)]
+    acts = [QUESTION, twice, CallFinished(second, 1)]
 
     assert [call.args for call in open_calls_of(entries_of(acts))] == ["1"]
-    assert told(*acts, Returned(first, 0))[-1] == ToolResults((first, second))
+    assert told(*acts, CallFinished(first, 0))[-1] == ToolResults((first, second))
 
 
 def test_the_last_result_for_a_call_counts():
     again = ToolResult("a", "sun")
 
-    assert told(TWO_CALLS, Returned(RESULT_A, 0), Returned(again, 0, attempt=2))[-1] == ToolResults((again,))
+    assert told(TWO_CALLS, CallFinished(RESULT_A, 0), CallFinished(again, 0, attempt=2))[-1] == ToolResults((again,))
 
 
 @pytest.mark.parametrize("ordinal", [-1, 2, 99])
 def test_a_result_for_no_call_counts_for_nothing(ordinal):
-    stray = Returned(RESULT_A, ordinal)
+    stray = CallFinished(RESULT_A, ordinal)
 
     assert told(QUESTION, stray, TWO_CALLS, stray) == [QUESTION.message, TWO_CALLS.message]
     assert session_meta_of("s", entries_of([QUESTION, stray, TWO_CALLS, stray])).message_count == 2
 
 
 def test_whatever_is_said_closes_the_calls():
-    acts = [TWO_CALLS, Returned(RESULT_A, 0)]
+    acts = [TWO_CALLS, CallFinished(RESULT_A, 0)]
 
     assert [call.id for call in open_calls_of(entries_of(acts))] == ["b"]
-    for closing in (QUESTION, Steered(UserMessage("Hurry.")), ANSWER):
-        entries = entries_of([*acts, closing, Returned(RESULT_B, 1)])
+    for closing in (QUESTION, SteeringAdded(UserMessage("Hurry.")), ANSWER):
+        entries = entries_of([*acts, closing, CallFinished(RESULT_B, 1)])
         assert open_calls_of(entries) == ()
         assert transcript_of(entries)[1] == ToolResults((RESULT_A,))
     for other in (
-        Asked("m"),
-        Failed("TimedOut"),
-        Stopped("cancelled"),
+        RequestStarted("m"),
+        RequestFailed("TimedOut"),
+        RunEnded("cancelled"),
         Configured("m"),
-        Lost(journal.Loss("r", "p", "w")),
+        LossRecorded(journal.Loss("r", "p", "w")),
     ):
         assert [call.id for call in open_calls_of(entries_of([*acts, other]))] == ["b"]
 
@@ -211,12 +217,12 @@ def test_whatever_is_said_closes_the_calls():
 def test_the_transcript_is_what_a_plain_reading_gives(acts):
     """Written a second time, without a thought for speed."""
     acts = [act for act in acts if not isinstance(act, Compacted)]
-    spoken = [at for at, act in enumerate(acts) if isinstance(act, Said | Steered | Replied)]
+    spoken = [at for at, act in enumerate(acts) if isinstance(act, MessageAdded | SteeringAdded | ReplyReceived)]
     expected = []
     for at, end in pairwise([*spoken, len(acts)]):
         expected.append(acts[at].message)
-        calls = list(acts[at].message.tool_calls()) if isinstance(acts[at], Replied) else []
-        results = {act.ordinal: act.result for act in acts[at:end] if isinstance(act, Returned)}
+        calls = list(acts[at].message.tool_calls()) if isinstance(acts[at], ReplyReceived) else []
+        results = {act.ordinal: act.result for act in acts[at:end] if isinstance(act, CallFinished)}
         answered = [results[ordinal] for ordinal in range(len(calls)) if ordinal in results]
         expected += [ToolResults(tuple(answered))] if answered else []
 
@@ -228,7 +234,8 @@ def test_the_transcript_is_what_a_plain_reading_gives(acts):
 def test_open_calls_are_those_that_no_result_has(acts):
     entries = entries_of([act for act in acts if not isinstance(act, Compacted)])
     last = max(
-        (at for at, entry in enumerate(entries) if isinstance(entry.act, Said | Steered | Replied)), default=None
+        (at for at, entry in enumerate(entries) if isinstance(entry.act, MessageAdded | SteeringAdded | ReplyReceived)),
+        default=None,
     )
     calls = list(entries[last].act.message.tool_calls()) if last is not None and entries[last].kind == "replied" else []
     answered = {entry.act.ordinal for entry in entries[last:] if entry.kind == "returned"} if calls else set()
@@ -249,7 +256,7 @@ def test_a_fold_can_be_stopped_and_taken_up_again(acts, data):
     assert fold.transcript() == transcript_of(entries)
     assert fold.open_calls() == open_calls_of(entries)
     assert usage_of(entries) == usage_of(entries[:cut]) + usage_of(entries[cut:])
-    assert [*strange_in(entries)] == [*strange_in(entries[:cut]), *strange_in(entries[cut:])]
+    assert [*unknown_payloads_in(entries)] == [*unknown_payloads_in(entries[:cut]), *unknown_payloads_in(entries[cut:])]
 
 
 @settings(max_examples=25)
@@ -265,7 +272,7 @@ def test_folding_changes_nothing(acts):
 # --- compaction -------------------------------------------------------------------------------------------------------
 
 SUMMARY = UserMessage("It rained.")
-TURN = [QUESTION, TWO_CALLS, Returned(RESULT_B, 1), Returned(RESULT_A, 0), ANSWER]
+TURN = [QUESTION, TWO_CALLS, CallFinished(RESULT_B, 1), CallFinished(RESULT_A, 0), ANSWER]
 TURN_TOLD = [QUESTION.message, TWO_CALLS.message, ToolResults((RESULT_A, RESULT_B)), ANSWER.message]
 
 
@@ -273,23 +280,23 @@ TURN_TOLD = [QUESTION.message, TWO_CALLS.message, ToolResults((RESULT_A, RESULT_
 def test_a_compaction_covers_turns_as_a_whole(upto, kept):
     """A cut between a call and its result would leave a result that no provider takes."""
     compacted = Compacted(upto, (SUMMARY,))
-    more = Said(UserMessage("And now?"))
+    more = MessageAdded(UserMessage("And now?"))
 
     assert told(*TURN, compacted) == [SUMMARY, *TURN_TOLD[kept:]]
     assert told(*TURN, compacted, more) == [SUMMARY, *TURN_TOLD[kept:], more.message]
 
 
 def test_calls_that_wait_outlive_a_compaction():
-    acts = [QUESTION, TWO_CALLS, Returned(RESULT_B, 1), Compacted(3, (SUMMARY,))]
+    acts = [QUESTION, TWO_CALLS, CallFinished(RESULT_B, 1), Compacted(3, (SUMMARY,))]
 
     assert told(*acts) == [SUMMARY, TWO_CALLS.message, ToolResults((RESULT_B,))]
     assert [call.id for call in open_calls_of(entries_of(acts))] == ["a"]
-    assert told(*acts, Returned(RESULT_A, 0)) == [SUMMARY, TWO_CALLS.message, ToolResults((RESULT_A, RESULT_B))]
+    assert told(*acts, CallFinished(RESULT_A, 0)) == [SUMMARY, TWO_CALLS.message, ToolResults((RESULT_A, RESULT_B))]
 
 
 def test_a_compaction_covers_the_one_before():
     first, second = Compacted(5, (SUMMARY,)), Compacted(7, (UserMessage("Still raining."),))
-    more = Said(UserMessage("And now?"))
+    more = MessageAdded(UserMessage("And now?"))
 
     assert told(*TURN, first, more, second) == [UserMessage("Still raining.")]
     assert told(*TURN, first, more, Compacted(5, second.messages)) == [*second.messages, more.message]
@@ -341,8 +348,8 @@ def test_what_a_list_shows():
     configured, handed = Configured("some/model", agent="scout"), HandedOver("other/model")
     acts = [
         configured,
-        Said(SystemMessage("Be kind.")),
-        Said(UserMessage("  What\n of\tthe rain?  ")),
+        MessageAdded(SystemMessage("Be kind.")),
+        MessageAdded(UserMessage("  What\n of\tthe rain?  ")),
         *TURN[1:],
         handed,
     ]
@@ -364,20 +371,26 @@ def test_what_a_list_shows():
 
 def test_a_title_is_short_and_can_be_shown():
     for said, title in (("x" * 200, "x" * 80), (" \n", ""), ("a\ud800b", "a�b"), ("y " * 10**6, "y " * 40)):
-        meta = SessionMeta().after(Said(UserMessage(said)), 1)
+        meta = SessionMeta().after(MessageAdded(UserMessage(said)), 1)
         assert meta.title == title
-    assert SessionMeta().after(Said(UserMessage(" ")), 1).after(QUESTION, 2).title == "Weather in Oslo?"
+    assert SessionMeta().after(MessageAdded(UserMessage(" ")), 1).after(QUESTION, 2).title == "Weather in Oslo?"
 
 
 def test_status_is_the_last_word_until_the_work_goes_on():
-    stopped = session_meta_of("s", entries_of([QUESTION, ANSWER, Stopped("completed")]))
+    stopped = session_meta_of("s", entries_of([QUESTION, ANSWER, RunEnded("completed")]))
 
     assert stopped.status == "completed"
-    for act in (QUESTION, Steered(UserMessage("Hm.")), Asked("m"), ANSWER, Started("a", 0)):
+    for act in (QUESTION, SteeringAdded(UserMessage("Hm.")), RequestStarted("m"), ANSWER, CallStarted("a", 0)):
         assert stopped.after(act, 9).status == "open"
-    for act in (Configured("m"), Linked("t"), Lost(journal.Loss("r", "p", "w")), Compacted(1), Strange("x", "{}")):
+    for act in (
+        Configured("m"),
+        SubSessionLinked("t"),
+        LossRecorded(journal.Loss("r", "p", "w")),
+        Compacted(1),
+        UnknownPayload("x", "{}"),
+    ):
         assert stopped.after(act, 9).status == "completed"
-    assert stopped.after(Stopped("failed"), 9).status == "failed"
+    assert stopped.after(RunEnded("failed"), 9).status == "failed"
 
 
 def test_time_does_not_run_backwards():
@@ -387,7 +400,7 @@ def test_time_does_not_run_backwards():
 
 
 def test_usage_counts_what_failed():
-    paid, free = Failed("TimedOut", usage=Usage(input_tokens=4)), Failed("RateLimited")
+    paid, free = RequestFailed("TimedOut", usage=Usage(input_tokens=4)), RequestFailed("RateLimited")
 
     assert usage_of(entries_of([QUESTION, paid, free, ANSWER])) == Usage(input_tokens=13, output_tokens=2)
     assert usage_of([]) == Usage()
@@ -410,43 +423,43 @@ def test_a_session_is_a_value():
 @settings(max_examples=50)
 @given(acts_of(broken_words))
 def test_an_act_is_stored_and_read_back_identical(act):
-    written = dump_act(act)
+    written = dump_payload(act)
 
-    assert load_act(written) == act
+    assert load_payload(written) == act
     assert stored._act(jsonio.check(written)) == act, "reading member by member gives the same value"
-    assert dump_act(load_act(written)) == written
-    assert json.loads(written)["entry"] == kind_of(act) == act.__struct_config__.tag
+    assert dump_payload(load_payload(written)) == written
+    assert json.loads(written)["entry"] == payload_kind(act) == act.__struct_config__.tag
     assert b'"unread":' not in written
 
 
 @settings(max_examples=30)
 @given(acts_of(words), names, json_values)
 def test_fields_of_a_later_version_come_back(act, name, value):
-    document = {**json.loads(dump_act(act)), f"later_{name}": value}
-    read = load_act(json.dumps(document))
+    document = {**json.loads(dump_payload(act)), f"later_{name}": value}
+    read = load_payload(json.dumps(document))
 
     assert type(read) is type(act)
-    assert json.loads(dump_act(read)) == document
+    assert json.loads(dump_payload(read)) == document
 
 
 @given(stranges)
 def test_kinds_of_a_later_version_come_back(strange):
-    written = dump_act(strange)
+    written = dump_payload(strange)
 
-    assert load_act(written) == strange
+    assert load_payload(written) == strange
     assert written == strange.raw.encode()
-    assert kind_of(strange) == strange.kind
-    assert drafted(strange, id="x", at=1).kind == strange.kind
+    assert payload_kind(strange) == strange.kind
+    assert make_draft(strange, id="x", at=1).kind == strange.kind
 
 
 def test_strange_acts_say_nothing_and_stop_a_session_from_going_on():
-    strange = Strange("dreamt", '{"entry":"dreamt"}')
+    strange = UnknownPayload("dreamt", '{"entry":"dreamt"}')
     entries = entries_of([QUESTION, strange, ANSWER])
 
     assert told(QUESTION, strange, ANSWER) == [QUESTION.message, ANSWER.message]
-    assert [entry.seq for entry in strange_in(entries)] == [2]
-    assert [entry.seq for entry in strange_in(entries_of([QUESTION], version=VERSION + 1))] == [1]
-    assert list(strange_in(entries_of([QUESTION, ANSWER]))) == []
+    assert [entry.seq for entry in unknown_payloads_in(entries)] == [2]
+    assert [entry.seq for entry in unknown_payloads_in(entries_of([QUESTION], version=VERSION + 1))] == [1]
+    assert list(unknown_payloads_in(entries_of([QUESTION, ANSWER]))) == []
 
 
 @pytest.mark.parametrize(
@@ -460,52 +473,52 @@ def test_strange_acts_say_nothing_and_stop_a_session_from_going_on():
     ],
 )
 def test_an_act_that_does_not_fit_its_kind_can_still_be_shown(body):
-    act = load_act(body)
+    act = load_payload(body)
 
-    assert act == Strange(json.loads(body).get("entry", ""), body)
-    assert dump_act(act) == body.encode()
+    assert act == UnknownPayload(json.loads(body).get("entry", ""), body)
+    assert dump_payload(act) == body.encode()
 
 
 def test_what_later_versions_know_better_is_kept():
-    act = load_act('{"entry":"returned","result":{"tool_use_id":"a"},"ordinal":0,"outcome":"timed_out"}')
+    act = load_payload('{"entry":"returned","result":{"tool_use_id":"a"},"ordinal":0,"outcome":"timed_out"}')
 
-    assert act == Returned(ToolResult("a"), 0, unread='{"outcome":"timed_out"}')
-    assert json.loads(dump_act(act))["outcome"] == "timed_out"
+    assert act == CallFinished(ToolResult("a"), 0, unread='{"outcome":"timed_out"}')
+    assert json.loads(dump_payload(act))["outcome"] == "timed_out"
 
 
 @pytest.mark.parametrize("body", ["", "[]", "{", '{"entry":5}', b'{"entry":"x","s":"\xff"}', "[" * 500])
 def test_what_is_no_act_cannot_be_read(body):
     with pytest.raises(JsonError):
-        load_act(body)
+        load_payload(body)
 
 
 @pytest.mark.parametrize(
     "act",
     [
-        Strange("x", "no JSON"),
-        Strange("x", '{"entry":"y"}'),
-        Strange("stopped", '{"entry":"stopped","reason":"completed"}'),
-        Strange("x", ' {"entry":"x"} '),
-        Stopped("completed", unread='{"reason":"failed"}'),
-        Stopped("completed", unread='{"entry":"dreamt"}'),
+        UnknownPayload("x", "no JSON"),
+        UnknownPayload("x", '{"entry":"y"}'),
+        UnknownPayload("stopped", '{"entry":"stopped","reason":"completed"}'),
+        UnknownPayload("x", ' {"entry":"x"} '),
+        RunEnded("completed", unread='{"reason":"failed"}'),
+        RunEnded("completed", unread='{"entry":"dreamt"}'),
     ],
 )
 def test_what_would_say_something_else_when_read_is_not_stored(act):
     with pytest.raises(JsonError):
-        dump_act(act)
+        dump_payload(act)
 
 
 def test_a_draft_holds_the_bytes_and_their_digest():
-    draft = drafted(ANSWER, id="e1", at=5)
+    draft = make_draft(ANSWER, id="e1", at=5)
 
-    assert draft == Draft("e1", 5, "replied", dump_act(ANSWER), ANSWER, VERSION)
-    assert draft.digest == digest_of(draft.body) == digest_of(dump_act(ANSWER))
+    assert draft == EntryDraft("e1", 5, "replied", dump_payload(ANSWER), ANSWER, VERSION)
+    assert draft.digest == sha256_hex(draft.body) == sha256_hex(dump_payload(ANSWER))
     assert len(draft.digest) == 64
 
 
 def test_a_transcript_from_entries_is_the_one_that_was_told():
     """After a restart: everything from bytes."""
     entries = entries_of(TURN)
-    read = [msgspec.structs.replace(entry, act=load_act(entry.body)) for entry in entries]
+    read = [msgspec.structs.replace(entry, act=load_payload(entry.body)) for entry in entries]
 
     assert transcript_of(read) == transcript_of(entries) == Transcript(tuple(TURN_TOLD))

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 
 from strategies import requests
 from tenuto.core.messages import UserMessage
+from tenuto.core.provider import Loss, ModelTraits
 from tenuto.core.request import ChatRequest, ToolDefinition
-from tenuto.core.target import Loss, ModelTraits
 from tenuto.core.transcript import Transcript
 
 

@@ -41,7 +41,7 @@ from tenuto.core.blocks import (
     UrlCitation,
     Value,
 )
-from tenuto.core.journal import Failed
+from tenuto.core.journal import RequestFailed
 from tenuto.core.jsonio import JsonError
 from tenuto.core.messages import (
     AssistantMessage,
@@ -53,6 +53,7 @@ from tenuto.core.messages import (
     Usage,
     UserMessage,
 )
+from tenuto.core.provider import Loss
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.stored import (
     dump_block,
@@ -66,7 +67,6 @@ from tenuto.core.stored import (
     load_response,
     load_transcript,
 )
-from tenuto.core.target import Loss
 from tenuto.core.transcript import Transcript
 
 KINDS = {
@@ -489,8 +489,8 @@ def test_every_field_that_holds_values_has_a_reader_of_its_own(kind):
 )
 def test_a_usage_that_says_unread_is_kept_word_for_word(usage, said):
     """It is the name of a field of ours, which no stored document may fill, however it is spelt and wherever it stands."""
-    act = stored.load_act('{"entry":"failed",%s,"error":"E"}' % (usage % said))
+    act = stored.load_payload('{"entry":"failed",%s,"error":"E"}' % (usage % said))
 
-    assert isinstance(act, Failed)
+    assert isinstance(act, RequestFailed)
     assert act.usage is not None
     assert jsonio.parse(act.usage.unread) == {"unread": jsonio.parse("{" + said + "}")["unread"]}

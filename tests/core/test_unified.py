@@ -36,8 +36,8 @@ from tenuto.core.blocks import (
 from tenuto.core.jsonio import JsonError
 from tenuto.core.messages import AssistantMessage, Origin, Usage
 from tenuto.core.parts import block_of, part_of
+from tenuto.core.provider import Loss
 from tenuto.core.response import ChatResponse, Choice
-from tenuto.core.target import Loss
 from tenuto.core.unified import from_unified, to_unified
 
 PARTS = [

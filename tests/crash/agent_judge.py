@@ -18,7 +18,16 @@ from crash.places import Place
 from crash.provider import Heard, Provider
 from crash.stories import MEANWHILE, PROMPT, STORIES, finished, ledger_of, session_of
 from tenuto.agent.session import AsyncSession
-from tenuto.core.journal import Asked, Entry, Failed, Linked, Replied, Returned, Started, transcript_of
+from tenuto.core.journal import (
+    CallFinished,
+    CallStarted,
+    Entry,
+    ReplyReceived,
+    RequestFailed,
+    RequestStarted,
+    SubSessionLinked,
+    transcript_of,
+)
 from tenuto.core.messages import AssistantMessage, Message, ToolResults, UserMessage
 from tenuto.core.stored import dump_message
 from tenuto.errors import SessionNotFound, TenutoError
@@ -83,7 +92,7 @@ class AgentJudge:
 
     def _was_written_first(self, before: list[Entry], ran: list[Ran]) -> None:
         """Nothing took effect of which the journal did not know beforehand."""
-        begun = {(act.key, act.attempt) for act in _acts(before, Started)}
+        begun = {(act.key, act.attempt) for act in _acts(before, CallStarted)}
         for one in ran:
             if self.story.counted(one.name):
                 self._expect((one.key, one.attempt) in begun, f"{one}: took effect, and had not been written down")
@@ -103,14 +112,14 @@ class AgentJudge:
             for what in self._differences(after, open_then):
                 self._expect(False, what)
 
-    def _calls(self, before: list[Entry], after: list[Entry], open_then: dict[tuple[int, int], Started]) -> None:
+    def _calls(self, before: list[Entry], after: list[Entry], open_then: dict[tuple[int, int], CallStarted]) -> None:
         """Each call has one result, and those whose fate nobody knows say so."""
-        results = Counter((at, act.ordinal) for at, act in _by_reply(after, Returned))
+        results = Counter((at, act.ordinal) for at, act in _by_reply(after, CallFinished))
         calls = [(at, ordinal) for at, n in _calls_by_reply(after).items() for ordinal in range(n)]
         self._expect(results == Counter(calls), f"results for {sorted(results.elements())}, calls {calls}")
         unknown = {place for place, act in open_then.items() if act.effect not in AGAIN}
-        told = {(at, act.ordinal): act for at, act in _by_reply(after, Returned) if act.outcome == "interrupted"}
-        unknown |= {(at, act.ordinal) for at, act in _by_reply(before, Returned) if act.outcome == "interrupted"}
+        told = {(at, act.ordinal): act for at, act in _by_reply(after, CallFinished) if act.outcome == "interrupted"}
+        unknown |= {(at, act.ordinal) for at, act in _by_reply(before, CallFinished) if act.outcome == "interrupted"}
         if self.story.same:
             self._expect(told.keys() == unknown, f"interrupted: {sorted(told)}, expected: {sorted(unknown)}")
         for act in told.values():
@@ -128,12 +137,12 @@ class AgentJudge:
         heard = self.provider.heard(self.place.folder.name)
         for one in heard:
             self._expect(not one.refused, f"refused: {one.refused}")
-        asked = Counter(act.digest for act in _acts(after, Asked))
+        asked = Counter(act.digest for act in _acts(after, RequestStarted))
         more = Counter(one.digest for one in heard if self._is_own(one)) - asked
         self._expect(not more, f"{more.total()} questions were asked that the journal does not know")
-        again = len(_acts(after, Asked)) - len(_acts(self.uncut.entries, Asked))
-        left = [e.act for e in before if isinstance(e.act, Asked | Replied | Failed)][-1:]
-        expected = 1 if left and isinstance(left[0], Asked) else 0
+        again = len(_acts(after, RequestStarted)) - len(_acts(self.uncut.entries, RequestStarted))
+        left = [e.act for e in before if isinstance(e.act, RequestStarted | ReplyReceived | RequestFailed)][-1:]
+        expected = 1 if left and isinstance(left[0], RequestStarted) else 0
         if self.story.same:
             exact = again == expected if self.story.bytes else again <= expected
             self._expect(exact, f"{again} questions more than in the run that nobody killed; expected {expected}")
@@ -156,11 +165,11 @@ class AgentJudge:
         """What may be done once was done once at the most; what was done is in the journal as done."""
         ran = [one for one in ledger_of(self.place).read() if self.story.counted(one.name)]
         times = Counter(one.key for one in ran)
-        started = {(at, act.ordinal): act for at, act in _by_reply(after, Started)}
+        started = {(at, act.ordinal): act for at, act in _by_reply(after, CallStarted)}
         for place, act in started.items():
             most = 3 if act.effect in AGAIN else 1  # some were killed once before
             self._expect(times[act.key] <= most, f"{act.name} ({act.effect}) took effect {times[act.key]} times")
-            done = [r for at, r in _by_reply(after, Returned) if (at, r.ordinal) == place and r.outcome == "done"]
+            done = [r for at, r in _by_reply(after, CallFinished) if (at, r.ordinal) == place and r.outcome == "done"]
             if done and act.name in {one.name for one in ran}:
                 self._expect(times[act.key] >= 1, f"{act.name} is done, and never took effect")
         repeated = [key for key, n in Counter((one.key, one.attempt) for one in ran).items() if n > 1]
@@ -168,7 +177,7 @@ class AgentJudge:
         marks = self.place.folder / "root" / "ran"
         self._expect(not marks.exists() or len(marks.read_text()) <= 1, "shell ran twice")
 
-    def _differences(self, after: list[Entry], open_then: dict[tuple[int, int], Started]) -> Iterator[str]:
+    def _differences(self, after: list[Entry], open_then: dict[tuple[int, int], CallStarted]) -> Iterator[str]:
         """Say where the conversation is not the one of the run that nobody killed."""
         ours, theirs = _messages(after), _messages(self.uncut.entries)
         cut = {place for place, act in open_then.items() if act.effect not in AGAIN}
@@ -192,9 +201,9 @@ class AgentJudge:
 
     async def _children(self, store: SqlStore) -> None:
         """A sub-agent's session is as whole as its caller's."""
-        for linked in _acts(await entries_of(store, self.id), Linked):
+        for linked in _acts(await entries_of(store, self.id), SubSessionLinked):
             entries = await entries_of(store, linked.session)
-            results = Counter((at, act.ordinal) for at, act in _by_reply(entries, Returned))
+            results = Counter((at, act.ordinal) for at, act in _by_reply(entries, CallFinished))
             calls = Counter((at, ordinal) for at, n in _calls_by_reply(entries).items() for ordinal in range(n))
             self._expect(bool(entries) and results == calls, f"the sub-agent has {results} for {calls}")
             for fault in await store.verify(linked.session):
@@ -213,25 +222,25 @@ def _by_reply(entries: Sequence[Entry], kind: type) -> list[tuple[int, Any]]:
     at = 0
     found = []
     for entry in entries:
-        at = entry.seq if isinstance(entry.act, Replied) else at
+        at = entry.seq if isinstance(entry.act, ReplyReceived) else at
         if isinstance(entry.act, kind):
             found.append((at, entry.act))
     return found
 
 
 def _calls_by_reply(entries: Sequence[Entry]) -> dict[int, int]:
-    return {e.seq: len(list(e.act.message.tool_calls())) for e in entries if isinstance(e.act, Replied)}
+    return {e.seq: len(list(e.act.message.tool_calls())) for e in entries if isinstance(e.act, ReplyReceived)}
 
 
-def _open(entries: Sequence[Entry]) -> dict[tuple[int, int], Started]:
+def _open(entries: Sequence[Entry]) -> dict[tuple[int, int], CallStarted]:
     """Return the calls that were started and have not returned."""
-    returned = {(at, act.ordinal) for at, act in _by_reply(entries, Returned)}
-    started = {(at, act.ordinal): act for at, act in _by_reply(entries, Started)}
+    returned = {(at, act.ordinal) for at, act in _by_reply(entries, CallFinished)}
+    started = {(at, act.ordinal): act for at, act in _by_reply(entries, CallStarted)}
     return {place: act for place, act in started.items() if place not in returned}
 
 
 def _last(entries: Sequence[Entry]) -> AssistantMessage:
-    return _acts(entries, Replied)[-1].message
+    return _acts(entries, ReplyReceived)[-1].message
 
 
 def _messages(entries: Sequence[Entry]) -> list[Message]:

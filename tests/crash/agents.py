@@ -20,7 +20,7 @@ from crash.work import Verdict
 from tenuto.agent import calls
 from tenuto.agent.log import Log
 from tenuto.agent.session import AsyncSession
-from tenuto.core.journal import Entry, Fold, Returned, Started
+from tenuto.core.journal import CallFinished, CallStarted, Entry, TranscriptFold
 
 SOURCES = Path(tenuto.__file__).parent
 TOOLS = "the tools that are run"
@@ -35,7 +35,7 @@ def _unstarted(goes_on: bool) -> None:
     real = Log.append
 
     async def append(self, *acts, **how):
-        await real(self, *(act for act in acts if not isinstance(act, Started)), **how)
+        await real(self, *(act for act in acts if not isinstance(act, CallStarted)), **how)
 
     Log.append = append
 
@@ -47,16 +47,16 @@ def _twice(goes_on: bool) -> None:
 
 def _unordered(goes_on: bool) -> None:
     """Hand results back in the order in which they came."""
-    real = Fold.take
+    real = TranscriptFold.take
 
     def take(self, entry: Entry) -> None:
         real(self, entry)
         turn = self._turn
-        if turn is not None and isinstance(entry.act, Returned) and goes_on:
+        if turn is not None and isinstance(entry.act, CallFinished) and goes_on:
             results = list(turn._results.values())
             turn._results = dict(zip(sorted(turn._results), results[::-1], strict=True))
 
-    Fold.take = take
+    TranscriptFold.take = take
 
 
 def _forgetful(goes_on: bool) -> None:
@@ -64,12 +64,12 @@ def _forgetful(goes_on: bool) -> None:
     real = Log.append
 
     async def append(self, *acts, **how):
-        await real(self, *(_emptied(act) if isinstance(act, Returned) and goes_on else act for act in acts), **how)
+        await real(self, *(_emptied(act) if isinstance(act, CallFinished) and goes_on else act for act in acts), **how)
 
     Log.append = append
 
 
-def _emptied(act: Returned) -> Returned:
+def _emptied(act: CallFinished) -> CallFinished:
     return msgspec.structs.replace(act, result=msgspec.structs.replace(act.result, content=""))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from tenuto.core.journal import Draft, Entry
+from tenuto.core.journal import Entry, EntryDraft
 from tenuto.store.protocol import Fault, Hit, Lease, Page, StoredSession
 from tenuto.store.sql import SqlStore
 
@@ -35,7 +35,7 @@ class Apart:
     async def lease(self, session: str, *, take: bool = False) -> Lease:
         return self._out(await self.whole.lease(self.before + session, take=take))
 
-    async def append(self, lease: Lease, drafts: Sequence[Draft], *, release: bool = False) -> Lease:
+    async def append(self, lease: Lease, drafts: Sequence[EntryDraft], *, release: bool = False) -> Lease:
         return self._out(await self.whole.append(self._in(lease), drafts, release=release))
 
     async def renew(self, lease: Lease) -> Lease:

@@ -29,7 +29,7 @@ from tenuto.agent.session import AsyncSession
 from tenuto.audit import audit
 from tenuto.client.client import AsyncClient
 from tenuto.client.middleware import Retry
-from tenuto.core.journal import Asked, Entry, HandedOver, Replied, Said
+from tenuto.core.journal import Entry, HandedOver, MessageAdded, ReplyReceived, RequestStarted
 from tenuto.core.rules import rules
 from tenuto.errors import SessionNotFound
 from tenuto.sim.script import Script
@@ -118,7 +118,7 @@ async def _gone_on(place: Place, way: Sequence[str]) -> str:
 
 
 async def _said(session: AsyncSession) -> int:
-    return sum(isinstance(entry.act, Said) for entry in await session.entries())
+    return sum(isinstance(entry.act, MessageAdded) for entry in await session.entries())
 
 
 def _walked(place: Place, way: Sequence[str], kill: int) -> str:
@@ -149,19 +149,19 @@ def _wrong(entries: Sequence[Entry], heard: Sequence[Heard]) -> Iterator[str]:
     yield from (f"refused: {one.refused}" for one in heard if one.refused or one.status != 200)
     left: Entry | None = None
     for entry in entries:
-        if isinstance(entry.act, Asked):
+        if isinstance(entry.act, RequestStarted):
             if left is not None and left.fence == entry.fence:
                 yield f"entry {entry.seq}: asked again by the same process"
             left = entry
-        elif isinstance(entry.act, Replied):
+        elif isinstance(entry.act, ReplyReceived):
             left = None
-    replies = sum(isinstance(entry.act, Replied) for entry in entries)
+    replies = sum(isinstance(entry.act, ReplyReceived) for entry in entries)
     changes = sum(isinstance(entry.act, HandedOver) for entry in entries)
     if replies != sum(2 + _twice(at) for at in range(TURNS)) or changes < TURNS - 1:
         yield f"{replies} replies, {changes} changes of provider"
     yield from _lost_tokens(entries, heard)
     report = audit(entries)
-    asked = sum(isinstance(entry.act, Asked) for entry in entries)
+    asked = sum(isinstance(entry.act, RequestStarted) for entry in entries)
     if report.compared != asked or not report.clean:
         yield f"{asked} questions, made again: {report}"
 
@@ -170,15 +170,15 @@ def _lost_tokens(entries: Sequence[Entry], heard: Sequence[Heard]) -> Iterator[s
     """Say which token that a provider gave is not where it was when that provider is asked again."""
     texts = {one.digest: one for one in heard}
     given: dict[str, list[str]] = {}
-    asked: Asked | None = None
+    asked: RequestStarted | None = None
     for entry in entries:
         act = entry.act
-        if isinstance(act, Asked):
+        if isinstance(act, RequestStarted):
             asked = act
             text = texts[act.digest].asked if act.digest in texts else None
             for token in _unsent(text, given.get(act.model, [])) if text is not None else ():
                 yield f"entry {entry.seq}: {act.model} does not get its token {token:.40} back"
-        elif isinstance(act, Replied) and asked is not None:
+        elif isinstance(act, ReplyReceived) and asked is not None:
             given.setdefault(asked.model, []).extend(_tokens(texts[asked.digest].answered))
 
 

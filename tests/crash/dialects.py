@@ -37,7 +37,7 @@ from tenuto.agent.session import AsyncSession
 from tenuto.client.client import AsyncClient
 from tenuto.client.middleware import Retry
 from tenuto.core.blocks import Reasoning, Text, ToolUse
-from tenuto.core.journal import Asked, Entry, Replied, digest_of, transcript_of
+from tenuto.core.journal import Entry, ReplyReceived, RequestStarted, sha256_hex, transcript_of
 from tenuto.core.messages import AssistantMessage, Message, ToolResults
 from tenuto.errors import LLMError, SessionNotFound
 from tenuto.sim.script import Script
@@ -172,7 +172,7 @@ async def _judged(trip: Trip, provider: Provider) -> Found:
     heard = provider.heard(trip.tag)
     where = f"{trip.style}, {trip.length} turns"
     found.wrong += [f"{where}: {what}" for what in (*_missing(trip, entries, heard), *map(str, faults))]
-    dialect = next(entry.act.message.origin.dialect for entry in entries if isinstance(entry.act, Replied))
+    dialect = next(entry.act.message.origin.dialect for entry in entries if isinstance(entry.act, ReplyReceived))
     found.tried[dialect] = {rule for one in heard for rule in one.tried}
     found.count["questions"] += len(heard)
     return found
@@ -192,14 +192,14 @@ def _missing(trip: Trip, entries: Sequence[Entry], heard: Sequence[Heard]) -> It
     texts = {one.digest: one.asked for one in heard}
     tokens: list[str] = []
     for at, entry in enumerate(entries):
-        if isinstance(entry.act, Asked) and entry.act.digest in texts:
+        if isinstance(entry.act, RequestStarted) and entry.act.digest in texts:
             text = texts[entry.act.digest]
             yield from _left_out(text, entries[:at], silent=silent)
             yield from (
                 f"entry {entry.seq}: the provider's token {t:.40} is not sent back" for t in _unsent(text, tokens)
             )
-        if isinstance(entry.act, Replied):
-            asked = next(e.act.digest for e in reversed(entries[:at]) if isinstance(e.act, Asked))
+        if isinstance(entry.act, ReplyReceived):
+            asked = next(e.act.digest for e in reversed(entries[:at]) if isinstance(e.act, RequestStarted))
             answer = next((one.answered for one in reversed(heard) if one.digest == asked), "")
             tokens += _tokens(answer)
 
@@ -209,15 +209,15 @@ def _attempts(trip: Trip, entries: Sequence[Entry], heard: list[str]) -> Iterato
     left: Entry | None = None
     replies = 0
     for entry in entries:
-        if isinstance(entry.act, Asked):
+        if isinstance(entry.act, RequestStarted):
             if left is not None and left.fence == entry.fence:
                 yield f"entry {entry.seq}: asked again by the same process"
             left = entry
-        elif isinstance(entry.act, Replied):
+        elif isinstance(entry.act, ReplyReceived):
             left, replies = None, replies + 1
     if replies != LENGTHS[trip.length].turns + 1:
         yield f"{replies} replies"
-    asked = iter([entry.act.digest for entry in entries if isinstance(entry.act, Asked)])
+    asked = iter([entry.act.digest for entry in entries if isinstance(entry.act, RequestStarted)])
     if not all(any(digest == other for other in asked) for digest in heard):
         yield "what was asked is not what the journal says, or in another order"
 
@@ -302,7 +302,7 @@ def _changed(trip: Trip) -> bool:
             if found:
                 at = (found.start(1) + found.end(1)) // 2
                 other = body[:at] + (b"A" if body[at : at + 1] != b"A" else b"B") + body[at + 1 :]
-                changed = (other, digest_of(other), row)
+                changed = (other, sha256_hex(other), row)
                 database.execute("UPDATE entries SET body = ?, digest = ? WHERE rowid = ?", changed)
                 return True
     return False

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from crash.places import Place
 from crash.workload import LASTING, PLANS, Voice, marked, play
-from tenuto.core.journal import Entry, digest_of
+from tenuto.core.journal import Entry, sha256_hex
 from tenuto.errors import SessionInUse, SessionNotFound, StoreError
 from tenuto.store.protocol import Lease
 from tenuto.store.sql import SqlStore
@@ -171,7 +171,7 @@ class Judge:
             draft = planned[seq - 1] if seq <= len(planned) else None
             if draft is None or entry.id != draft.id:
                 yield f"{session}: entry {seq} is {entry.id!r}, which was never sent"
-            elif (entry.seq, entry.digest, digest_of(entry.body)) != (seq, draft.digest, draft.digest):
+            elif (entry.seq, entry.digest, sha256_hex(entry.body)) != (seq, draft.digest, draft.digest):
                 yield f"{session}: entry {seq} is not what was sent"
             elif entry.fence != self.told.written.get((session, seq), entry.fence):
                 yield f"{session}: entry {seq} has the fence {entry.fence}"

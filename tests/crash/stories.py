@@ -19,7 +19,7 @@ from crash.provider import TAG
 from crash.tracing import die, stop
 from tenuto import Agent, Limits
 from tenuto.agent.agent import AsyncAgent
-from tenuto.agent.events import ToolReturned
+from tenuto.agent.events import ToolFinished
 from tenuto.agent.session import AsyncSession
 from tenuto.client.client import AsyncClient
 from tenuto.client.middleware import Retry
@@ -215,7 +215,7 @@ async def _cancelled(place: Place) -> None:
     """Cancelled as soon as a call has its result, and gone on with in the same process."""
     async with place.whole() as store, _cut(place, store, False) as agent:
         session = agent.session(session_of(place))
-        session.listen(lambda event: session.cancel() if isinstance(event, ToolReturned) else None)
+        session.listen(lambda event: session.cancel() if isinstance(event, ToolFinished) else None)
         try:
             await session.send(PROMPT)
             raise AssertionError("nobody was cancelled")

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from tenuto import Agent, tool
-from tenuto.agent.events import ToolReturned
+from tenuto.agent.events import ToolFinished
 from tenuto.core.events import ContentDelta
 from tenuto.store.sql import SqlStore
 from tenuto.store.sqlite import SqliteEngine
@@ -70,7 +70,7 @@ def main() -> None:
             for event in run:
                 if isinstance(event, ContentDelta):
                     said("text")
-                elif isinstance(event, ToolReturned):
+                elif isinstance(event, ToolFinished):
                     said("returned")
         said(session.text)
 

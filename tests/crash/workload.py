@@ -15,9 +15,18 @@ from typing import Any
 
 from crash.places import QUIET, Place, set_quiet
 from tenuto.core.blocks import Text, ToolUse
-from tenuto.core.journal import Asked, Configured, Draft, Replied, Returned, Said, Started, Stopped
+from tenuto.core.journal import (
+    CallFinished,
+    CallStarted,
+    Configured,
+    EntryDraft,
+    MessageAdded,
+    ReplyReceived,
+    RequestStarted,
+    RunEnded,
+)
 from tenuto.core.messages import AssistantMessage, ToolResult, UserMessage
-from tenuto.core.stored import drafted
+from tenuto.core.stored import make_draft
 from tenuto.errors import LeaseLost, SessionInUse, SessionNotFound, StoreError
 from tenuto.store.protocol import Lease
 from tenuto.store.sql import SqlStore
@@ -50,23 +59,23 @@ class Plan:
         self.id = id
         self.parent = parent
         self.at = at
-        self.drafts: list[Draft] = PLANS[parent].drafts[:at] if parent else []
+        self.drafts: list[EntryDraft] = PLANS[parent].drafts[:at] if parent else []
         self.heads = [at]
-        self.batches: list[tuple[int, list[Draft]]] = []
+        self.batches: list[tuple[int, list[EntryDraft]]] = []
         for batch in batches:
             first = len(self.drafts)
-            some = [drafted(act, id=f"{id}-{n}", at=AT + n) for n, act in enumerate(batch, first + 1)]
+            some = [make_draft(act, id=f"{id}-{n}", at=AT + n) for n, act in enumerate(batch, first + 1)]
             self.drafts = self.drafts + some
             self.batches.append((len(self.drafts), some))
             self.heads.append(len(self.drafts))
 
 
 def _talk(*words: str) -> list[Any]:
-    return [Said(UserMessage((Text(word),))) for word in words]
+    return [MessageAdded(UserMessage((Text(word),))) for word in words]
 
 
-def _called(*ids: str) -> Replied:
-    return Replied(AssistantMessage((Text("marked"), *(ToolUse(id, "look", "{}") for id in ids))))
+def _called(*ids: str) -> ReplyReceived:
+    return ReplyReceived(AssistantMessage((Text("marked"), *(ToolUse(id, "look", "{}") for id in ids))))
 
 
 PLANS: dict[str, Plan] = {}
@@ -74,24 +83,24 @@ for _made in (
     lambda: Plan(
         "alpha",
         [Configured("sim/chat", agent="crashed"), *_talk("marked hello")],
-        [Asked("sim/chat")],
+        [RequestStarted("sim/chat")],
         [
             _called("c1", "c2"),
-            Started("c1", 0),
-            Returned(ToolResult("c1", "marked"), 0),
-            Returned(ToolResult("c2", "marked"), 1),
-            Stopped("completed", LARGE),
+            CallStarted("c1", 0),
+            CallFinished(ToolResult("c1", "marked"), 0),
+            CallFinished(ToolResult("c2", "marked"), 1),
+            RunEnded("completed", LARGE),
         ],
     ),
     lambda: Plan("beta", _talk("one"), _talk("marked two", "three")),
-    lambda: Plan("gamma", [*_talk("marked branch"), Stopped("waiting", LARGE)], parent="alpha", at=4),
+    lambda: Plan("gamma", [*_talk("marked branch"), RunEnded("waiting", LARGE)], parent="alpha", at=4),
     lambda: Plan("delta", parent="gamma", at=3),
     lambda: Plan("lent", _talk("mine"), _talk("marked theirs")),
     lambda: Plan("made"),
     lambda: Plan("meant"),
-    lambda: Plan("house", [*_talk("marked house"), Stopped("failed", LARGE)]),
+    lambda: Plan("house", [*_talk("marked house"), RunEnded("failed", LARGE)]),
     lambda: Plan("idle", _talk("marked idle")),
-    lambda: Plan("doomed", [*_talk("marked and gone"), Stopped("failed", LARGE + "doomed")]),
+    lambda: Plan("doomed", [*_talk("marked and gone"), RunEnded("failed", LARGE + "doomed")]),
     lambda: Plan("doomed-too", parent="doomed", at=1),
 ):
     _plan = _made()
@@ -99,7 +108,7 @@ for _made in (
 PLANS["copy"] = Plan("copy")
 PLANS["copy"].drafts = PLANS["house"].drafts
 PLANS["copy"].heads.append(len(PLANS["house"].drafts))
-STRAY = drafted(Stopped("a write that must be refused"), id="stray", at=AT)
+STRAY = make_draft(RunEnded("a write that must be refused"), id="stray", at=AT)
 LASTING = {
     "making": set(),
     "writing": {"alpha", "beta", "gamma", "delta", "lent"},

@@ -12,7 +12,7 @@ from conformance.corpus import DIALECTS, Exchange, exchanges
 from conformance.subject import target_for
 from fuzz.mutations import mutate
 from fuzz.stream import Stream, parse
-from tenuto.core.target import Target
+from tenuto.core.provider import Target
 
 __all__ = ["OWN", "RECORDED", "Mutant", "mutant", "recorded"]
 

@@ -21,11 +21,11 @@ from conformance import subject
 from conformance.cutting import cut
 from conformance.subject import kept
 from tenuto.core import stored
-from tenuto.core.events import Event, MessageDone
+from tenuto.core.events import MessageDone, StreamEvent
 from tenuto.core.messages import AssistantMessage, Message, ToolResults, UserMessage
+from tenuto.core.provider import Target
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
-from tenuto.core.target import Target
 from tenuto.core.transcript import Transcript
 from tenuto.errors import LLMError, TenutoError
 from tenuto.wire import dialects
@@ -50,7 +50,7 @@ class Fault(NamedTuple):
 class Outcome(NamedTuple):
     """The result of one decoding."""
 
-    events: list[Event]
+    events: list[StreamEvent]
     response: ChatResponse | None
     error: LLMError | None
     escaped: Exception | None = None
@@ -81,7 +81,7 @@ class Outcome(NamedTuple):
 def outcome_of(target: Target, pieces: Iterable[bytes], *, whole: bool = False) -> Outcome:
     """Decode a reply fed in these pieces; with `whole`, each piece is a complete body that did not stream."""
     decoder = dialects.DECODERS[target.dialect](target, seed="fuzz")
-    events: list[Event] = []
+    events: list[StreamEvent] = []
     try:
         for piece in pieces:
             events += decoder.whole(piece) if whole else decoder.feed(piece)

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from sim.playing import SEED
 from tenuto import providers
+from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest, ToolDefinition
-from tenuto.core.target import Target, WireRequest
 from tenuto.sim.asked import Malformed, Request
 from tenuto.sim.judging import Verdict, judge
 from tenuto.sim.mint import Seals, digest

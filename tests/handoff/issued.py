@@ -7,7 +7,7 @@ import functools
 from handoff.facing import accepted, opened_request, target
 from sim.playing import FOUND, SEED
 from tenuto.core.messages import AssistantMessage, Message, ToolResults, UserMessage
-from tenuto.core.target import Target
+from tenuto.core.provider import Target
 from tenuto.sim.mint import Mint
 from tenuto.sim.script import Call, Cite, Pause, Picture, RunCode, Say, Search, Think, Turn
 from tenuto.sim.voices import voice

@@ -27,7 +27,7 @@ from tenuto.core.blocks import (
     UrlCitation,
 )
 from tenuto.core.messages import AssistantMessage, Origin, SystemMessage, ToolResult, ToolResults, UserMessage
-from tenuto.core.target import Target
+from tenuto.core.provider import Target
 
 __all__ = ["transcripts"]
 

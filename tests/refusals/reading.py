@@ -10,7 +10,7 @@ import msgspec
 
 from tenuto.audit import Finding, audit_body
 from tenuto.core.messages import AssistantMessage
-from tenuto.core.target import Target
+from tenuto.core.provider import Target
 from tenuto.providers import resolve
 from tenuto.sim.asked import Request
 from tenuto.sim.judging import Broken, judge

@@ -13,8 +13,8 @@ from pydantic import TypeAdapter
 
 from tenuto.core.blocks import Audio, Document, Image, Text, ToolUse
 from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, ToolResults, UserMessage, user
+from tenuto.core.provider import ChatSwitches
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ToolDefinition
-from tenuto.core.target import ChatSwitches
 from tenuto.wire.chat.encode import encode
 from wire.chat.cases import STREAMS, WHOLE, back, stream, target, whole
 

@@ -12,8 +12,8 @@ from pydantic import TypeAdapter
 
 from tenuto.core.blocks import Document, Image, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.messages import SystemMessage, ToolResult, ToolResults, user
+from tenuto.core.provider import ModelTraits
 from tenuto.core.request import JsonSchema, NamedTool, ServerTool, ToolDefinition
-from tenuto.core.target import ModelTraits
 from tenuto.wire.codec import read
 from wire.responses.cases import CLIENT, IMAGE, MARKED, OURS, RESULTS, STREAMS, body, call, message, reasoning, text
 from wire.responses.reading import decoder, whole, written

@@ -8,8 +8,8 @@ from serving import replies
 from tenuto import AsyncClient, Provider
 from tenuto.client.options import Timeouts
 from tenuto.core.blocks import Reasoning, ToolUse
+from tenuto.core.provider import Dialect
 from tenuto.core.response import ChatResponse
-from tenuto.core.target import Dialect
 
 QUICK = Timeouts(connect=10, read=10, event=10, total=20)
 """Deadlines that no test that is well reaches."""

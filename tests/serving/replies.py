@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 
-from tenuto.core.target import Dialect
+from tenuto.core.provider import Dialect
 
 THOUGHT = "Hm ☃"
 TEXT = "Snow: é."

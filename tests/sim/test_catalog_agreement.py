@@ -10,7 +10,7 @@ from openai.types.shared.all_models import AllModels
 
 from tenuto import models
 from tenuto.cli.catalogue import known_models, spelt_out
-from tenuto.core.target import Dialect, ModelTraits
+from tenuto.core.provider import Dialect, ModelTraits
 from tenuto.sim.anthropic import models as anthropic
 from tenuto.sim.chat import models as chat
 from tenuto.sim.gemini import models as gemini

@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 
 from tenuto.core.blocks import Opaque, ToolUse
-from tenuto.core.journal import Replied, Strange
+from tenuto.core.journal import ReplyReceived, UnknownPayload
 from tenuto.core.jsonio import JsonError
 from tenuto.core.messages import AssistantMessage
 from tenuto.errors import SessionNotFound, StoreError
@@ -425,9 +425,9 @@ def test_json_that_bursts_is_refused_before_it_is_written(path):
         '{"entry":"x"',
     ):
         with pytest.raises(JsonError):
-            draft(Strange("x", raw))
+            draft(UnknownPayload("x", raw))
     texts = (BOMB, "[" * 100_000, '{"n": NaN, "n": -Infinity, "m": 1e400}', '{"a"')
-    acts = [Replied(AssistantMessage((ToolUse("a", "t", text), Opaque("gemini", text)))) for text in texts]
+    acts = [ReplyReceived(AssistantMessage((ToolUse("a", "t", text), Opaque("gemini", text)))) for text in texts]
     drafts = run(path, lambda store: write(store, "s", *acts))
 
     assert same(run(path, lambda store: store.read("s")), drafts)

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import Text
-from tenuto.core.journal import Configured, Replied, Said, SessionMeta, Stopped
+from tenuto.core.journal import Configured, MessageAdded, ReplyReceived, RunEnded, SessionMeta
 from tenuto.core.messages import AssistantMessage, Usage, UserMessage
-from tenuto.core.stored import drafted
+from tenuto.core.stored import make_draft
 from tenuto.errors import StoreCorrupt, StoreError
 from tenuto.store.glance import Glimpse, _plain, glimpse_of, glimpses, page
 from tenuto.store.opening import file_of, open_store
@@ -30,21 +30,23 @@ from tenuto.store.sqlite import SqliteEngine
 def written(store, id, *acts, at=1_000):
     async def write():
         lease = await store.lease(id)
-        drafts = [drafted(act, id=f"{id}{n}", at=at + n) for n, act in enumerate(acts)]
+        drafts = [make_draft(act, id=f"{id}{n}", at=at + n) for n, act in enumerate(acts)]
         await store.release(await store.append(lease, drafts))
 
     return write()
 
 
-REPLY = Replied(AssistantMessage((Text("Yes."),)), usage=Usage(input_tokens=3, output_tokens=4))
+REPLY = ReplyReceived(AssistantMessage((Text("Yes."),)), usage=Usage(input_tokens=3, output_tokens=4))
 
 
 async def filled(store):
     """Sessions of many kinds: named, put away, forked, of agents, with odd words in them."""
-    await written(store, "one", Configured("sim/anthropic"), Said(UserMessage("Hello")), REPLY, Stopped("completed"))
-    await written(store, "two", Configured("sim/古\ud800"), Said(UserMessage('古い "\x1b" \udc00')), at=5_000)
-    await written(store, "three", Configured("sim/openai", agent="helper"), Said(UserMessage("Help")), at=3_000)
-    await written(store, "four", Configured("sim/openai"), Stopped("failed"), at=4_000)
+    await written(
+        store, "one", Configured("sim/anthropic"), MessageAdded(UserMessage("Hello")), REPLY, RunEnded("completed")
+    )
+    await written(store, "two", Configured("sim/古\ud800"), MessageAdded(UserMessage('古い "\x1b" \udc00')), at=5_000)
+    await written(store, "three", Configured("sim/openai", agent="helper"), MessageAdded(UserMessage("Help")), at=3_000)
+    await written(store, "four", Configured("sim/openai"), RunEnded("failed"), at=4_000)
     await store.rename("one", "trip to 東京")
     await store.archive("four")
     await store.fork("one", at=2, id="fork")
@@ -78,8 +80,10 @@ def test_it_sees_what_the_store_shows(file):
         async with open_store(file) as store:
             await filled(store)
             lease = await store.lease("three")
-            for at, act in enumerate((Said(UserMessage("Again")), REPLY, Said(UserMessage("And now?")))):
-                lease = await store.append(lease, [drafted(act, id=f"more{at}", at=4_500 + at)])
+            for at, act in enumerate(
+                (MessageAdded(UserMessage("Again")), REPLY, MessageAdded(UserMessage("And now?")))
+            ):
+                lease = await store.append(lease, [make_draft(act, id=f"more{at}", at=4_500 + at)])
             for wanted in ASKED:
                 theirs = await seen(store, wanted)
                 assert page(file, wanted) == theirs
@@ -104,7 +108,7 @@ def test_a_holder_whose_time_is_over_is_none(file):
     async def play(now):
         store = SqlStore(SqliteEngine(file), now=lambda: now)
         lease = await store.lease("one")
-        await store.append(lease, [drafted(Said(UserMessage("Hi")), id="a", at=1)])
+        await store.append(lease, [make_draft(MessageAdded(UserMessage("Hi")), id="a", at=1)])
         store._crew.leases.held.clear()  # as if it had been killed
         await store.close()
 

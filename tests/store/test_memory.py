@@ -13,9 +13,18 @@ from hypothesis import strategies as st
 
 from strategies import broken_words, messages_of
 from tenuto.core.blocks import Image, Reasoning, Refusal, Text, ToolUse
-from tenuto.core.journal import Entry, Replied, Returned, Said, Steered, Stopped, Strange, digest_of
+from tenuto.core.journal import (
+    CallFinished,
+    Entry,
+    MessageAdded,
+    ReplyReceived,
+    RunEnded,
+    SteeringAdded,
+    UnknownPayload,
+    sha256_hex,
+)
 from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, ToolResults, UserMessage, user
-from tenuto.core.stored import drafted
+from tenuto.core.stored import make_draft
 from tenuto.errors import InvalidSessionId, SessionInUse, SessionNotFound, StoreError
 from tenuto.store.checks import faults_in
 from tenuto.store.ids import check_id, check_name, chosen, made_id, places_back
@@ -25,7 +34,7 @@ from tenuto.testing.chapters.stage import turn
 
 
 def draft(act, id):
-    return drafted(act, id=id, at=1)
+    return make_draft(act, id=id, at=1)
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------
@@ -34,7 +43,7 @@ def draft(act, id):
 def test_two_memories_have_nothing_in_common():
     async def play():
         async with MemoryStore() as one, MemoryStore() as other:
-            await one.append(await one.lease("s"), [draft(Stopped("completed"), "e1")])
+            await one.append(await one.lease("s"), [draft(RunEnded("completed"), "e1")])
             assert (await other.sessions()).sessions == ()
             assert (await other.stats()).backend == "memory"
 
@@ -46,7 +55,7 @@ def test_the_clock_the_ids_and_the_holder_are_those_given():
         memory, numbers = Memory(), itertools.count(1)
         store = MemoryStore(memory, now=lambda: 5000, new_id=lambda: f"id{next(numbers)}", ttl_ms=10, host="h", pid=7)
         lease = await store.lease("s")
-        lease = await store.append(lease, [draft(Stopped("completed"), "e1")])
+        lease = await store.append(lease, [draft(RunEnded("completed"), "e1")])
 
         assert lease.until == 5010
         assert [await store.fork("s"), await store.fork("s")] == ["id1", "id2"]
@@ -127,21 +136,21 @@ def test_what_was_typed():
 @pytest.mark.parametrize(
     "act, text",
     [
-        (Said(UserMessage("Rain?")), "Rain?"),
-        (Said(user("See ", Image("AAAA", "image/png"), "this")), "See this"),
-        (Said(SystemMessage("Be kind.")), "Be kind."),
-        (Steered(UserMessage("a\0b \ud800 c")), "a b � c"),
+        (MessageAdded(UserMessage("Rain?")), "Rain?"),
+        (MessageAdded(user("See ", Image("AAAA", "image/png"), "this")), "See this"),
+        (MessageAdded(SystemMessage("Be kind.")), "Be kind."),
+        (SteeringAdded(UserMessage("a\0b \ud800 c")), "a b � c"),
         (
-            Replied(
+            ReplyReceived(
                 AssistantMessage((Reasoning("Hm."), Text("No."), Refusal("Never."), ToolUse("a", "dig", '{"x":1}')))
             ),
             'Hm.\nNo.\nNever.\ndig {"x":1}',
         ),
-        (Said(AssistantMessage((Text("As before."),))), "As before."),
-        (Said(ToolResults((ToolResult("a", "one"), ToolResult("b", (Text("two"),))))), "one\ntwo"),
-        (Returned(ToolResult("a", (Text("wet"), Image("AAAA", "image/png"), Text("cold"))), 0), "wet  cold"),
-        (Stopped("completed", "quietly"), ""),
-        (Strange("x", '{"entry":"x","said":"what?"}'), ""),
+        (MessageAdded(AssistantMessage((Text("As before."),))), "As before."),
+        (MessageAdded(ToolResults((ToolResult("a", "one"), ToolResult("b", (Text("two"),))))), "one\ntwo"),
+        (CallFinished(ToolResult("a", (Text("wet"), Image("AAAA", "image/png"), Text("cold"))), 0), "wet  cold"),
+        (RunEnded("completed", "quietly"), ""),
+        (UnknownPayload("x", '{"entry":"x","said":"what?"}'), ""),
     ],
 )
 def test_what_is_looked_into(act, text):
@@ -150,14 +159,14 @@ def test_what_is_looked_into(act, text):
 
 @given(messages_of(broken_words))
 def test_every_text_can_be_written_anywhere(message):
-    text = text_of(Said(message))
+    text = text_of(MessageAdded(message))
 
     text.encode()
     assert "\0" not in text
 
 
 def test_only_the_beginning_of_a_long_text_is_looked_into():
-    assert len(text_of(Said(UserMessage("x" * 10 * LONGEST)))) == LONGEST
+    assert len(text_of(MessageAdded(UserMessage("x" * 10 * LONGEST)))) == LONGEST
 
 
 def test_words_and_what_stands_around_them():
@@ -204,7 +213,7 @@ def test_each_kind_of_damage_is_told():
         ([*good[:2], change(good[2], body=text), *good[3:]], [(3, "its bytes have the digest")]),
         ([*good[:2], change(good[2], digest="0" * 64), *good[3:]], [(3, "its bytes have the digest")]),
         ([*good[:2], change(good[2], kind="stopped"), *good[3:]], [(3, "is called 'stopped'")]),
-        ([*good[:2], change(good[2], act=Stopped("x")), *good[3:]], [(3, "is called 'started'")]),
+        ([*good[:2], change(good[2], act=RunEnded("x")), *good[3:]], [(3, "is called 'started'")]),
     ]
     for damaged, expected in cases:
         found = faults(7, damaged)
@@ -214,7 +223,7 @@ def test_each_kind_of_damage_is_told():
 
 def test_a_body_that_is_no_act_is_told():
     body = b"no JSON"
-    strange = Entry(1, "e1", 1, 1, "x", body, digest_of(body), Strange("x", ""))
+    strange = Entry(1, "e1", 1, 1, "x", body, sha256_hex(body), UnknownPayload("x", ""))
 
     assert [what[:15] for _, what in faults(1, [strange])] == ["cannot be read:"]
 
@@ -222,8 +231,8 @@ def test_a_body_that_is_no_act_is_told():
 @pytest.mark.parametrize("stray", [ToolResult("a"), ToolResult("b")])
 @pytest.mark.parametrize("ordinal", [-1, 0, 1, 2])
 def test_a_result_answers_the_call_in_its_place(stray, ordinal):
-    calls = Replied(AssistantMessage((ToolUse("a", "t", ""), ToolUse("b", "t", ""))))
+    calls = ReplyReceived(AssistantMessage((ToolUse("a", "t", ""), ToolUse("b", "t", ""))))
     fits = (stray.tool_use_id, ordinal) in (("a", 0), ("b", 1))
 
-    assert bool(faults(2, entries(calls, Returned(stray, ordinal)))) is not fits
-    assert faults(3, entries(calls, Steered(UserMessage("Stop.")), Returned(stray, ordinal)))
+    assert bool(faults(2, entries(calls, CallFinished(stray, ordinal)))) is not fits
+    assert faults(3, entries(calls, SteeringAdded(UserMessage("Stop.")), CallFinished(stray, ordinal)))

@@ -16,9 +16,9 @@ import psycopg
 import pytest
 
 from cut_line import CutLine
-from tenuto.core.journal import Said
+from tenuto.core.journal import MessageAdded
 from tenuto.core.messages import UserMessage
-from tenuto.core.stored import drafted
+from tenuto.core.stored import make_draft
 from tenuto.errors import LeaseLost, StoreError
 from tenuto.store.postgres import PostgresEngine
 from tenuto.store.sql import SqlStore
@@ -28,7 +28,7 @@ PATIENCE = 50.0
 
 
 def draft(id, text="hello"):
-    return drafted(Said(UserMessage(text)), id=id, at=1)
+    return make_draft(MessageAdded(UserMessage(text)), id=id, at=1)
 
 
 @pytest.fixture

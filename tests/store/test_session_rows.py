@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from tenuto.core.journal import Configured, Stopped, session_meta_of
+from tenuto.core.journal import Configured, RunEnded, session_meta_of
 from tenuto.errors import StoreError
 from tenuto.store.driver import Unsure
 from tenuto.store.locks import Guard
@@ -46,7 +46,7 @@ async def append_each(store, lease, *acts):
 def test_session_row_is_written_with_each_entry(engine):
     async def play(store):
         lease = await store.lease("s")
-        for act in (*turn(), Configured("m", agent="other"), Stopped("completed"), question()):
+        for act in (*turn(), Configured("m", agent="other"), RunEnded("completed"), question()):
             lease = await store.append(lease, [draft(act)])
             [(head, until, status, agent)] = rows(engine, "SELECT head, until, status, agent FROM sessions")
             meta = session_meta_of("s", await store.read("s"))

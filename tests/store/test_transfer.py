@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strategies import broken_words, messages_of
-from tenuto.core.journal import Said, Stopped, Strange, digest_of
+from tenuto.core.journal import MessageAdded, RunEnded, UnknownPayload, sha256_hex
 from tenuto.core.messages import UserMessage
-from tenuto.core.stored import drafted
+from tenuto.core.stored import make_draft
 from tenuto.errors import StoreCorrupt, StoreError
 from tenuto.store import transfer
 from tenuto.store.memory import Memory, MemoryStore
@@ -81,7 +81,7 @@ def test_a_line_for_the_session_and_one_for_each_entry():
     ],
 )
 def test_bytes_that_would_not_survive_in_a_line_are_wrapped(raw):
-    strange = Strange("x", raw)
+    strange = UnknownPayload("x", raw)
     lines = exported(strange)
     document = json.loads(lines[1])
 
@@ -92,14 +92,14 @@ def test_bytes_that_would_not_survive_in_a_line_are_wrapped(raw):
 
 @pytest.mark.parametrize("raw", ['{ "entry" : "x", "a" : 1.10, "a" : 2 }', '{"entry":"x","s":"\\u0041\\ud800 \u2028"}'])
 def test_other_bytes_stand_there_as_they_are(raw):
-    lines = exported(Strange("x", raw))
+    lines = exported(UnknownPayload("x", raw))
 
     assert raw.encode() in lines[1]
     assert imported(lines)[1][0].body == raw.encode()
 
 
 def test_an_empty_body_is_wrapped_too():
-    entry = transfer.Entry(1, "e1", 1, 1, "x", b"", digest_of(b""), Strange("x", ""))
+    entry = transfer.Entry(1, "e1", 1, 1, "x", b"", sha256_hex(b""), UnknownPayload("x", ""))
 
     assert json.loads(transfer._line(entry))["body64"] == ""
 
@@ -111,7 +111,7 @@ def test_an_empty_body_is_wrapped_too():
 @given(st.lists(messages_of(broken_words), min_size=1, max_size=4))
 def test_what_goes_out_comes_in(said):
     async def play(store):
-        drafts = await write(store, "s", *map(Said, said))
+        drafts = await write(store, "s", *map(MessageAdded, said))
         lines = await lines_of(store)
         async with MemoryStore() as other:
             await import_session(other, lines)
@@ -143,7 +143,7 @@ def test_fields_of_a_later_version_are_no_hindrance():
 
 
 def test_a_large_session_is_written_in_pieces(monkeypatch):
-    lines = exported(*(Said(UserMessage("x" * 1000)) for _ in range(10)))
+    lines = exported(*(MessageAdded(UserMessage("x" * 1000)) for _ in range(10)))
     sizes = []
 
     class Counting(MemoryStore):
@@ -236,12 +236,12 @@ def test_a_session_of_the_same_id_is_not_touched():
     lines = exported(*turn())
 
     async def play(store):
-        mine = await write(store, "s", Stopped("completed"))
+        mine = await write(store, "s", RunEnded("completed"))
         with pytest.raises(StoreError, match="another session 's' already"):
             await import_session(store, lines)
         assert same(await store.read("s"), mine)
         await import_session(store, lines, id="t")
-        more = await write(store, "t", Stopped("completed"))
+        more = await write(store, "t", RunEnded("completed"))
         with pytest.raises(StoreError, match="another session 't' already"):
             await import_session(store, lines, id="t")
         assert (await store.read("t"))[-1].id == more[0].id
@@ -292,7 +292,7 @@ def one_entry(**fields):
     """Return the lines of a session with one entry, some of whose fields are changed."""
 
     async def play(store):
-        await store.append(await store.lease("s"), [drafted(Stopped("completed"), id="e1", at=5)])
+        await store.append(await store.lease("s"), [make_draft(RunEnded("completed"), id="e1", at=5)])
         first, line = await lines_of(store)
         head = {key: value for key, value in fields.items() if key in ("name", "session")}
         entry = {key: value for key, value in fields.items() if key not in head}
@@ -386,7 +386,7 @@ def test_another_session_is_seen_before_anything_is_written():
         await refuse_another(store, whole)
         await import_session(store, lines)
         await refuse_another(store, whole)
-        await write(store, "other", Stopped("completed"))
+        await write(store, "other", RunEnded("completed"))
         with pytest.raises(StoreError, match="another session 'other' already"):
             await refuse_another(store, whole, id="other")
 
@@ -406,7 +406,7 @@ def test_a_long_session_is_read_in_pieces(monkeypatch, held, most):
 
     async def play():
         async with Counting() as store:
-            await write(store, "s", *(Said(UserMessage("x" * 1000)) for _ in range(400)))
+            await write(store, "s", *(MessageAdded(UserMessage("x" * 1000)) for _ in range(400)))
             asked.clear()
             return [json.loads(line)["seq"] for line in (await lines_of(store))[1:]]
 

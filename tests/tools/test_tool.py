@@ -19,7 +19,7 @@ from core.kinds import kinds, with_value
 from tenuto.core import jsonio
 from tenuto.core.conform import conform
 from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
-from tenuto.plain import encode
+from tenuto.oneshot import encode
 from tenuto.tools import Tool, code_execution, tool, web_fetch, web_search
 
 

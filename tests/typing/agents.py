@@ -8,7 +8,7 @@ from typing import assert_type
 from tenuto import Agent, AsyncAgent, Limits, Reply, ToolCallView, Transcript, Usage, tool
 from tenuto.agent.session import Pending
 from tenuto.core.journal import Entry
-from tenuto.events import AgentEvent, ContentDelta, Event, FromSubAgent, TextDelta, ToolReturned
+from tenuto.events import AgentEvent, ContentDelta, StreamEvent, SubAgentEvent, TextDelta, ToolFinished
 from tenuto.middleware import retry
 from tenuto.tools import ToolContext
 
@@ -46,11 +46,11 @@ def awaiting_none() -> None:
         earlier = session.fork(at=2)
         with earlier.stream("And Bob.") as run:
             for event in run:
-                assert_type(event, Event | AgentEvent)
+                assert_type(event, StreamEvent | AgentEvent)
                 match event:
                     case ContentDelta(delta=TextDelta(text=text)):
                         assert_type(text, str)
-                    case ToolReturned(result=result) | FromSubAgent(event=ToolReturned(result=result)):
+                    case ToolFinished(result=result) | SubAgentEvent(event=ToolFinished(result=result)):
                         print(result.content)
             assert_type(run.reply, Reply)
 
@@ -61,6 +61,6 @@ async def awaiting() -> None:
         assert_type(await session.send("Go on."), Reply)
         async with session.stream() as run:
             async for event in run:
-                assert_type(event, Event | AgentEvent)
+                assert_type(event, StreamEvent | AgentEvent)
         other = AsyncAgent(MODEL, tools=[agent.as_tool("payer", "Pays.")], store="sqlite:///x.db", max_tokens=100)
         await other.close()

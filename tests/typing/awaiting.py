@@ -8,7 +8,7 @@ from typing import assert_type
 import msgspec
 
 from tenuto import AsyncClient, EmbedResponse, Image, Reply
-from tenuto.events import Event
+from tenuto.events import StreamEvent
 
 MODELS = ("anthropic/claude-sonnet-4-6", "openai/gpt-5.2")
 
@@ -26,7 +26,7 @@ async def main() -> str:
 
         async with ai.stream(MODELS[0], replies[0].transcript + "Go on.") as stream:
             async for event in stream:
-                assert_type(event, Event)
+                assert_type(event, StreamEvent)
         assert_type(stream.reply, Reply)
 
         pieces = [piece async for piece in ai.stream(MODELS[1], "Hello").text_deltas()]

@@ -9,7 +9,7 @@ from typing import assert_type
 import msgspec
 
 from tenuto import ChatRequest, ChatResponse, Client
-from tenuto.events import ContentDelta, Event
+from tenuto.events import ContentDelta, StreamEvent
 from tenuto.middleware import (
     LogEntry,
     Middleware,
@@ -27,7 +27,7 @@ from tenuto.middleware import (
 )
 
 
-async def counted(request: ChatRequest, next: Next) -> AsyncIterator[Event]:
+async def counted(request: ChatRequest, next: Next) -> AsyncIterator[StreamEvent]:
     pieces = 0
     async for event in next(request):
         pieces += isinstance(event, ContentDelta)
@@ -39,7 +39,7 @@ class Cooler:
     def __init__(self, temperature: float) -> None:
         self.temperature = temperature
 
-    def __call__(self, request: ChatRequest, next: Next) -> AsyncIterator[Event]:
+    def __call__(self, request: ChatRequest, next: Next) -> AsyncIterator[StreamEvent]:
         return next(msgspec.structs.replace(request, temperature=self.temperature))
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from tenuto import AsyncClient, ChatRequest, Client, Provider, Transcript, tool
-from tenuto.events import Event
+from tenuto.events import StreamEvent
 from tenuto.middleware import budget, fallback, retry
 
 MODEL = "openai/gpt-5.2"
@@ -76,7 +76,7 @@ def building() -> None:
     fallback([1, 2])  # expect: list-item
 
 
-async def drained(request: ChatRequest) -> AsyncIterator[Event]:
+async def drained(request: ChatRequest) -> AsyncIterator[StreamEvent]:
     raise NotImplementedError
     yield
 

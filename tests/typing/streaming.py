@@ -11,18 +11,18 @@ from tenuto.events import (
     ContentDelta,
     ContentDone,
     ContentStart,
-    Event,
-    Failure,
+    ErrorEvent,
     MessageDelta,
     MessageDone,
     MessageStart,
+    StreamEvent,
     TextDelta,
     ThinkingDelta,
     UsageUpdate,
 )
 
 
-def told(event: Event) -> str:
+def told(event: StreamEvent) -> str:
     match event:
         case ContentDelta(delta=TextDelta(text=text)):
             assert_type(text, str)
@@ -40,7 +40,7 @@ def told(event: Event) -> str:
             return response.text
         case MessageStart() | MessageDelta() | ContentDelta():
             return ""
-        case Failure(message=message):
+        case ErrorEvent(message=message):
             return message
         case _:
             assert_never(event)
@@ -49,7 +49,7 @@ def told(event: Event) -> str:
 with Client() as ai:
     with ai.stream("google/gemini-3-flash-preview", "Write a haiku.", effort="low") as stream:
         for event in stream:
-            assert_type(event, Event)
+            assert_type(event, StreamEvent)
             print(told(event), end="")
         assert_type(stream.reply, Reply)
         assert_type(stream.headers, Mapping[str, str])

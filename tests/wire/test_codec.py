@@ -13,15 +13,15 @@ from tenuto.core.events import (
     ContentDelta,
     ContentDone,
     ContentStart,
-    Failure,
+    ErrorEvent,
     MessageDone,
     MessageStart,
     SignatureDelta,
     TextDelta,
 )
 from tenuto.core.messages import AssistantMessage, Origin, Usage
+from tenuto.core.provider import Loss, Provider, Target
 from tenuto.core.response import ChatResponse, Choice
-from tenuto.core.target import Loss, Provider, Target
 from tenuto.errors import IncompleteResponse, LLMError, OrphanedReasoningDelta, ProtocolError, Unavailable
 from tenuto.wire.codec import Decoder, mint, read, read_whole
 from tenuto.wire.dialects import DECODERS
@@ -142,7 +142,7 @@ def test_a_fault_is_told_after_what_came_before_it():
     events = decoder.feed(frames("Hel") + b"data: {broken\n\n" + frames("lo", "end"))
 
     assert events[-2] == ContentDelta(0, 0, TextDelta("Hel"))
-    assert isinstance(events[-1], Failure)
+    assert isinstance(events[-1], ErrorEvent)
     assert events[-1].raw == "{broken"
     assert decoder.feed(frames("more")) == [], "nothing more is read"
     with pytest.raises(ProtocolError, match="unreadable frame") as caught:
@@ -305,7 +305,7 @@ def test_drain_tells_of_a_frame_that_was_cut():
     decoder = Toy()
     events = [*decoder.feed(frames("Hel") + b"data: {"), *decoder.drain()]
 
-    assert isinstance(events[-1], Failure)
+    assert isinstance(events[-1], ErrorEvent)
     assert decoder.drain() == []
     with pytest.raises(IncompleteResponse, match="middle of an event"):
         decoder.finish()

@@ -8,8 +8,8 @@ from msgspec import Raw
 
 from strategies import broken_words, documents
 from tenuto.core.jsonio import JsonError
+from tenuto.core.provider import Loss, Provider, Target
 from tenuto.core.request import ChatRequest
-from tenuto.core.target import Loss, Provider, Target
 from tenuto.wire.draft import Draft, extra_fields, raw_object, spliced
 
 PROVIDER = Provider(

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from tenuto import providers
 from tenuto.core.embedding import EmbedRequest, EmbedUsage
-from tenuto.core.target import EmbeddingSwitches, Provider, Target
+from tenuto.core.provider import EmbeddingSwitches, Provider, Target
 from tenuto.errors import BadRequest, LLMError, NotFound, ProtocolError, TranscriptError, UnsupportedModel
 from tenuto.wire.embedding import UNSTATED, Batch, batches, decode, encode, joined
 

@@ -8,8 +8,8 @@ import pytest
 
 from tenuto.core.blocks import Audio, Document, Image, Text
 from tenuto.core.messages import SystemMessage, ToolResult, ToolResults, UserMessage
+from tenuto.core.provider import ModelTraits, Provider, Target
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, Thinking, ToolDefinition
-from tenuto.core.target import ModelTraits, Provider, Target
 from tenuto.wire.fit import fit
 
 ROW = Provider("here", "openai-chat", "")

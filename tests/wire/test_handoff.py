@@ -29,8 +29,8 @@ from tenuto.core.blocks import (
     UrlCitation,
 )
 from tenuto.core.messages import AssistantMessage, Origin, SystemMessage, ToolResult, ToolResults, UserMessage
+from tenuto.core.provider import ChatSwitches, Loss, ModelTraits, Provider, Target
 from tenuto.core.request import ChatRequest, JsonSchema
-from tenuto.core.target import ChatSwitches, Loss, ModelTraits, Provider, Target
 from tenuto.providers import resolve
 from tenuto.wire.codec import read_whole
 from tenuto.wire.dialects import DECODERS, write

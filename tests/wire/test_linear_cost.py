@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from tenuto import providers
 from tenuto.core.blocks import Text, ToolUse
 from tenuto.core.messages import AssistantMessage, Message, Origin, ToolResult, ToolResults, UserMessage
+from tenuto.core.provider import Dialect, Target
 from tenuto.core.request import ChatRequest
-from tenuto.core.target import Dialect, Target
 from tenuto.core.transcript import Transcript
 from tenuto.wire.codec import read, read_whole
 from tenuto.wire.dialects import DECODERS, write

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tenuto import providers
-from tenuto.core.target import ModelInfo, Provider
+from tenuto.core.provider import ModelInfo, Provider
 from tenuto.errors import AuthenticationFailed, LLMError, ProtocolError, UnsupportedModel
 from tenuto.wire.listing import decode, encode
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import tenuto
 from tenuto.core.messages import UserMessage
+from tenuto.core.provider import Dialect
 from tenuto.core.request import ChatRequest
 from tenuto.core.stored import dump_response, load_response
-from tenuto.core.target import Dialect
 from tenuto.errors import TenutoError
 
 Path = tuple[str | int, ...]

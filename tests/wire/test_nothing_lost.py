@@ -13,10 +13,10 @@ from tenuto import providers
 from tenuto.core.blocks import Document, Image, Text, ToolUse
 from tenuto.core.events import MessageDelta, MessageDone
 from tenuto.core.messages import AssistantMessage, ToolResult, ToolResults, UserMessage
+from tenuto.core.provider import Dialect, Target, WireRequest
 from tenuto.core.request import ChatRequest, Thinking
 from tenuto.core.response import ChatResponse
 from tenuto.core.stored import dump_response
-from tenuto.core.target import Dialect, Target, WireRequest
 from tenuto.wire.codec import Decoder
 from tenuto.wire.dialects import DECODERS, write
 

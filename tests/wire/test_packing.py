@@ -14,7 +14,7 @@ from serving.replies import DIALECTS, named, plain
 from strategies import words
 from tenuto.core.blocks import Text
 from tenuto.core.events import ContentDelta
-from tenuto.core.target import Provider, Target
+from tenuto.core.provider import Provider, Target
 from tenuto.errors import IncompleteResponse
 from tenuto.wire.assembler import BlockAssembler
 from tenuto.wire.dialects import DECODERS

@@ -12,7 +12,7 @@ from typing import get_args
 import pytest
 
 import tenuto
-from tenuto import plain
+from tenuto import oneshot
 from tenuto.core.blocks import (
     AnthropicMeta,
     Audio,
@@ -281,7 +281,7 @@ MADE = {
 def test_every_block_is_sent_or_told(dialect, kind):
     """P58, R21: an encoder that has no word for a block says so, whatever it is handed."""
     said = (UserMessage("?"), AssistantMessage((MADE[kind], Text("so"))), UserMessage("And now?"))
-    to = plain.target_of(dialect, "model-x", "custom")
+    to = oneshot.target_of(dialect, "model-x", "custom")
     for wire in (
         ENCODERS[dialect](ChatRequest(model="model-x", messages=said), to, ()),
         tenuto.encode(dialect, ChatRequest(model="model-x", messages=said), provider="custom"),
@@ -292,7 +292,7 @@ def test_every_block_is_sent_or_told(dialect, kind):
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_model_is_named_as_the_caller_named_it(dialect):
     """P99: the names for people that the tables hold never go out."""
-    target = plain.target_of(dialect, MODELS[dialect], ROWS[dialect])
+    target = oneshot.target_of(dialect, MODELS[dialect], ROWS[dialect])
     wire = asked(decoded(dialect), dialect)
 
     assert target.traits.known

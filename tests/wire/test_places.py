@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tenuto.core.provider import Provider, Target
 from tenuto.core.request import ChatRequest
-from tenuto.core.target import Provider, Target
 from tenuto.errors import UnsupportedModel
 from tenuto.wire.dialects import write
 from tenuto.wire.places import path_of

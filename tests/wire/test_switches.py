@@ -7,8 +7,8 @@ import json
 import pytest
 
 from tenuto.core.messages import UserMessage
+from tenuto.core.provider import ChatSwitches, ModelTraits, Provider, Target
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, Thinking, ToolDefinition
-from tenuto.core.target import ChatSwitches, ModelTraits, Provider, Target
 from tenuto.wire.chat.encode import encode
 from tenuto.wire.switches import alternate
 

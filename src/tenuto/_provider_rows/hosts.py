@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tenuto.core.target import (
+from tenuto.core.provider import (
     AnthropicSwitches,
     ChatSwitches,
     EmbeddingSwitches,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tenuto.core.target import ChatSwitches, EmbeddingSwitches, Provider, ResponsesSwitches
+from tenuto.core.provider import ChatSwitches, EmbeddingSwitches, Provider, ResponsesSwitches
 
 __all__ = ["ROWS"]
 

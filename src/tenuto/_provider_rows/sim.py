@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tenuto.core.target import Provider
+from tenuto.core.provider import Provider
 
 __all__ = ["ROWS"]
 

@@ -19,11 +19,18 @@ from typing import Any
 import msgspec
 
 from tenuto.agent.crew import Crew, Done, Tell, Waits
-from tenuto.agent.events import ApprovalNeeded, ToolProgress, ToolReturned, ToolStarted
+from tenuto.agent.events import ApprovalNeeded, ToolFinished, ToolProgress, ToolStarted
 from tenuto.agent.limits import TOO_MANY
 from tenuto.agent.log import Log
 from tenuto.agent.machine import Call, Phase
-from tenuto.core.journal import Act, ApprovalAsked, Decided, Linked, Returned, Started
+from tenuto.core.journal import (
+    ApprovalDecided,
+    ApprovalRequested,
+    CallFinished,
+    CallStarted,
+    EntryPayload,
+    SubSessionLinked,
+)
 from tenuto.core.messages import ToolCallView
 from tenuto.tools.context import ToolContext
 from tenuto.tools.outcome import Refused
@@ -46,12 +53,12 @@ class _Ready(msgspec.Struct, frozen=True):
     def attempt(self) -> int:
         return self.call.attempt + 1
 
-    def started(self) -> tuple[Act, ...]:
+    def started(self) -> tuple[EntryPayload, ...]:
         """What is written before it acts. A sub-agent's session is known before it is begun, so that it can be found."""
         view, at = self.call.view, self.call.ordinal
-        linked = (Linked(self.session, view.id, at),) if self.session != self.call.session else ()
+        linked = (SubSessionLinked(self.session, view.id, at),) if self.session != self.call.session else ()
         effect = "keyed" if self.session else self.prepared.effect
-        begun = Started(
+        begun = CallStarted(
             view.id,
             at,
             name=view.name,
@@ -82,17 +89,17 @@ class Turn:
 
         Return the error, if the approver failed: the other calls ran, and their results are written.
         """
-        over: list[Returned] = []
+        over: list[CallFinished] = []
         ready: list[_Ready] = []
         asking: list[_Ready] = []
         for call in calls:
             sorted_ = self._sorted(call)
-            if isinstance(sorted_, Returned):
+            if isinstance(sorted_, CallFinished):
                 over.append(sorted_)
             else:
                 (asking if self._needs_word(call, sorted_) else ready).append(sorted_)
         new = [one for one in asking if one.call.phase is not Phase.WAITING]
-        asked = [ApprovalAsked(one.call.view.id, one.call.ordinal, one.call.view.name) for one in new]
+        asked = [ApprovalRequested(one.call.view.id, one.call.ordinal, one.call.view.name) for one in new]
         await self._write(*over, *asked, *(act for one in ready for act in one.started()))
         views = {call.ordinal: call.view for call in calls}
         for returned in over:
@@ -106,7 +113,7 @@ class Turn:
 
     # --- sorting ---
 
-    def _sorted(self, call: Call) -> _Ready | Returned:
+    def _sorted(self, call: Call) -> _Ready | CallFinished:
         """Return the call, ready to be run, or the result that it gets without."""
         if call.phase is Phase.DENIED:
             return _denied(call, call.why)
@@ -115,7 +122,7 @@ class Turn:
         prepared = self._crew.toolbox.prepare(call.view)
         if isinstance(prepared, Refused):
             told = prepared.outcome
-            return Returned(told.result, call.ordinal, outcome="failed", detail=told.detail)
+            return CallFinished(told.result, call.ordinal, outcome="failed", detail=told.detail)
         most = self._crew.limits.calls_per_reply
         if most is not None and call.ordinal >= most:
             return _denied(call, f"a reply may make at most {most} tool calls", "calls_per_reply")
@@ -145,7 +152,7 @@ class Turn:
         except Waits:
             return
         told = done.outcome
-        returned = Returned(
+        returned = CallFinished(
             told.result,
             at,
             attempt=ready.attempt,
@@ -180,12 +187,12 @@ class Turn:
                     break
                 at, id = one.call.ordinal, one.call.view.id
                 if word is True:
-                    await self._write(Decided(id, at, allowed=True), *one.started())
+                    await self._write(ApprovalDecided(id, at, allowed=True), *one.started())
                     begun.append(asyncio.create_task(self._one(one)))
                 else:
                     why = word if isinstance(word, str) else ""
                     returned = _denied(one.call, why)
-                    await self._write(Decided(id, at, allowed=False, why=why), returned)
+                    await self._write(ApprovalDecided(id, at, allowed=False, why=why), returned)
                     self._tell_returned(one.call.view, returned)
         except BaseException:
             for task in begun:
@@ -204,34 +211,34 @@ class Turn:
 
     # --- telling ---
 
-    async def _write(self, *acts: Act) -> None:
+    async def _write(self, *acts: EntryPayload) -> None:
         if acts:
             await self._log.append(*acts)
 
-    def _tell_returned(self, view: ToolCallView, returned: Returned) -> None:
-        self._tell(ToolReturned(view, returned.ordinal, returned.result, returned.outcome, returned.detail))
+    def _tell_returned(self, view: ToolCallView, returned: CallFinished) -> None:
+        self._tell(ToolFinished(view, returned.ordinal, returned.result, returned.outcome, returned.detail))
 
     def _progress(self, loop: asyncio.AbstractEventLoop, view: ToolCallView, at: int, text: str) -> None:
         with suppress(RuntimeError):  # a thread that was left behind may outlive the loop
             loop.call_soon_threadsafe(self._tell, ToolProgress(view, at, text))
 
 
-def cut_off(call: Call, why: str) -> Returned:
+def cut_off(call: Call, why: str) -> CallFinished:
     """Return the result of a call that was not run to its end, or not at all."""
     if not call.attempt:
         answer = call.view.answer(f"{call.view.name} was not run: {why}.", is_error=True)
-        return Returned(answer, call.ordinal, outcome="cancelled")
+        return CallFinished(answer, call.ordinal, outcome="cancelled")
     text = f"{call.view.name} was interrupted: {why}. It may or may not have taken effect: check before you retry."
     answer = call.view.answer(text, is_error=True)
-    return Returned(answer, call.ordinal, attempt=call.attempt, outcome="interrupted")
+    return CallFinished(answer, call.ordinal, attempt=call.attempt, outcome="interrupted")
 
 
-def _denied(call: Call, why: str, detail: str = "") -> Returned:
+def _denied(call: Call, why: str, detail: str = "") -> CallFinished:
     """Return the result of a call that was denied; one that was started before may have taken effect."""
     if call.attempt:
         return cut_off(call, f"{_NO_RESULT}, and running it again was denied{f': {why}' if why else ''}".rstrip("."))
     text = f"{call.view.name} was not run: {why.rstrip('.') or 'it was denied'}."
-    return Returned(call.view.answer(text, is_error=True), call.ordinal, outcome="denied", detail=detail)
+    return CallFinished(call.view.answer(text, is_error=True), call.ordinal, outcome="denied", detail=detail)
 
 
 async def _together(work: Iterable[Coroutine[Any, Any, None] | asyncio.Task[None]]) -> None:

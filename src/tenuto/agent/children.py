@@ -11,11 +11,11 @@ from collections.abc import Coroutine
 from typing import Any, Protocol
 
 from tenuto.agent.crew import Done, Pending, Waits
-from tenuto.agent.events import FromSubAgent
+from tenuto.agent.events import SubAgentEvent
 from tenuto.agent.machine import Phase
 from tenuto.agent.session import AsyncSession
 from tenuto.core.blocks import Text
-from tenuto.core.journal import Decided
+from tenuto.core.journal import ApprovalDecided
 from tenuto.core.messages import Content
 from tenuto.errors import SessionNotFound, StoreError, TenutoError
 from tenuto.tools.context import ToolContext
@@ -69,7 +69,7 @@ class Children:
         assert isinstance(tool, AgentTool)
         child = await tool.agent.child_of(self._session, session, tool.name)
         tell = self._session.tell
-        child.listen(lambda event: tell(FromSubAgent(context.call, session, event)))
+        child.listen(lambda event: tell(SubAgentEvent(context.call, session, event)))
         try:
             async with child:
                 return await self._answer(child, prepared, context, tool)
@@ -107,7 +107,7 @@ class Children:
                 found += await self.waiting(call.session)
         return found
 
-    async def decided(self, session: str, act: Decided) -> None:
+    async def decided(self, session: str, act: ApprovalDecided) -> None:
         """Write somebody's word into a sub-agent's session."""
         kept = self._session.log.beside(session)
         await kept.read()

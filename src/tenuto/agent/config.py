@@ -1,4 +1,4 @@
-"""What a session is configured with, as it is kept in its journal; `tenuto.asking` makes questions of it."""
+"""What a session is configured with, as it is kept in its journal; `tenuto.core.next_request` makes questions of it."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 
 from tenuto import models
-from tenuto.core.target import Target
+from tenuto.core.provider import Target
 from tenuto.errors import UnsupportedModel
 from tenuto.providers import forced, is_row, provider
 

@@ -12,8 +12,8 @@ from tenuto.agent.limits import Budget, Limits
 from tenuto.client.client import AsyncClient
 from tenuto.client.middleware import Retry
 from tenuto.client.options import Timeouts
-from tenuto.core.events import Event
-from tenuto.core.journal import Decided
+from tenuto.core.events import StreamEvent
+from tenuto.core.journal import ApprovalDecided
 from tenuto.core.messages import ToolCallView, Usage
 from tenuto.tools.context import ToolContext
 from tenuto.tools.outcome import Outcome
@@ -23,7 +23,7 @@ __all__ = ["Approve", "Crew", "Done", "Pending", "SubAgents", "Tell", "Waits"]
 
 Approve: TypeAlias = Callable[[ToolCallView], "bool | str | Awaitable[bool | str]"]
 """Asked for a call that needs somebody's word: True lets it run, False does not, and a string says why not."""
-Tell: TypeAlias = Callable[[Event | AgentEvent], None]
+Tell: TypeAlias = Callable[[StreamEvent | AgentEvent], None]
 """Hears of everything that happens."""
 
 
@@ -60,7 +60,7 @@ class SubAgents(Protocol):
     async def waiting(self, session: str) -> list[Pending]:
         """Return the calls of a session, and of those below it, that wait for somebody's word."""
 
-    async def decided(self, session: str, act: Decided) -> None:
+    async def decided(self, session: str, act: ApprovalDecided) -> None:
         """Write somebody's word into a session."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tenuto.core.journal import Compacted, Entry, Fold
+from tenuto.core.journal import Compacted, Entry, TranscriptFold
 
 __all__ = ["place_of"]
 
@@ -14,7 +14,7 @@ def place_of(entries: Iterable[Entry], count: int) -> int:
 
     Raise `ValueError`, which says where a cut can be made, if there is no such entry.
     """
-    fold, least = Fold(), 0
+    fold, least = TranscriptFold(), 0
     places: dict[int, int] = {}
     for entry in entries:
         fold.take(entry)

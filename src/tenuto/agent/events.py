@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from tenuto.core.events import Event
+from tenuto.core.events import StreamEvent
 from tenuto.core.messages import Message, ToolCallView, ToolResult
+from tenuto.core.provider import Loss, Target, WireRequest
 from tenuto.core.request import ChatRequest
-from tenuto.core.target import Loss, Target, WireRequest
 
 if TYPE_CHECKING:
     from tenuto.audit.report import Report  # imported only when an audit is requested
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 __all__ = [
     "AgentEvent",
     "ApprovalNeeded",
-    "FromSubAgent",
     "ModelChanged",
-    "RefusedItemLeftOut",
+    "RefusedBlockDropped",
     "RequestReady",
     "Retrying",
     "RunStopped",
-    "SteeringHeard",
+    "SteeringInjected",
+    "SubAgentEvent",
+    "ToolFinished",
     "ToolProgress",
-    "ToolReturned",
     "ToolStarted",
     "TurnStarted",
 ]
@@ -59,7 +59,7 @@ class RequestReady(_Told, frozen=True, tag="request"):
         return report_of(self.request, self.target, self.wire)
 
 
-class RefusedItemLeftOut(_Told, frozen=True, tag="left_out"):
+class RefusedBlockDropped(_Told, frozen=True, tag="left_out"):
     """The provider refused one of its own blocks by name: it is asked once more, without it."""
 
     loss: Loss
@@ -97,7 +97,7 @@ class ToolProgress(_Told, frozen=True, tag="tool.progress"):
     text: str
 
 
-class ToolReturned(_Told, frozen=True, tag="tool.done"):
+class ToolFinished(_Told, frozen=True, tag="tool.done"):
     """A call has its result; `outcome` says whether it ran, failed, was denied, interrupted or cancelled."""
 
     call: ToolCallView
@@ -108,24 +108,24 @@ class ToolReturned(_Told, frozen=True, tag="tool.done"):
 
 
 class ApprovalNeeded(_Told, frozen=True, tag="approval"):
-    """A call waits for somebody's word. That of a sub-agent's comes inside `FromSubAgent`."""
+    """A call waits for somebody's word. That of a sub-agent's comes inside `SubAgentEvent`."""
 
     call: ToolCallView
     ordinal: int
 
 
-class SteeringHeard(_Told, frozen=True, tag="steered"):
+class SteeringInjected(_Told, frozen=True, tag="steered"):
     """What was said meanwhile is in the transcript now."""
 
     message: Message
 
 
-class FromSubAgent(_Told, frozen=True, tag="sub_agent"):
+class SubAgentEvent(_Told, frozen=True, tag="sub_agent"):
     """Something happened in the session of a sub-agent that answers a call."""
 
     call: ToolCallView
     session: str
-    event: Event | AgentEvent
+    event: StreamEvent | AgentEvent
 
 
 class RunStopped(_Told, frozen=True, tag="stopped"):
@@ -138,14 +138,14 @@ class RunStopped(_Told, frozen=True, tag="stopped"):
 AgentEvent: TypeAlias = (
     TurnStarted
     | Retrying
-    | RefusedItemLeftOut
+    | RefusedBlockDropped
     | RequestReady
     | ModelChanged
     | ToolStarted
     | ToolProgress
-    | ToolReturned
+    | ToolFinished
     | ApprovalNeeded
-    | SteeringHeard
-    | FromSubAgent
+    | SteeringInjected
+    | SubAgentEvent
     | RunStopped
 )

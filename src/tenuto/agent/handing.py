@@ -9,9 +9,9 @@ import msgspec
 from tenuto.agent.continuity import admit
 from tenuto.agent.crew import Crew
 from tenuto.agent.log import Log, own_clock
-from tenuto.asking import Tools
 from tenuto.core.journal import HandedOver
-from tenuto.core.target import Target
+from tenuto.core.next_request import Tools
+from tenuto.core.provider import Target
 from tenuto.errors import BadRequest, ContextTooLong, LLMError, StoreError
 from tenuto.providers import resolve
 from tenuto.store.protocol import Store

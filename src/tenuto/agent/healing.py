@@ -12,9 +12,9 @@ from functools import cache
 
 from tenuto.core.blocks import Block, OpenAiMeta, Reasoning
 from tenuto.core.messages import AssistantMessage
+from tenuto.core.provider import Loss, Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.core.rules import rule
-from tenuto.core.target import Loss, Target, WireRequest
 from tenuto.errors import BadRequest, LLMError, NotFound
 from tenuto.wire.handoff import is_signed_part
 from tenuto.wire.scope import issued_by

@@ -8,7 +8,15 @@ from decimal import Decimal, InvalidOperation
 
 import msgspec
 
-from tenuto.core.journal import Act, Failed, Replied, Returned, Said, Started, Strange
+from tenuto.core.journal import (
+    CallFinished,
+    CallStarted,
+    EntryPayload,
+    MessageAdded,
+    ReplyReceived,
+    RequestFailed,
+    UnknownPayload,
+)
 from tenuto.core.messages import Usage
 from tenuto.errors import LimitReached
 
@@ -83,20 +91,20 @@ class Spent:
         self.uncounted = 0
         """Replies that reported no usable token counts."""
 
-    def take(self, act: Act | Strange) -> None:
+    def take(self, act: EntryPayload | UnknownPayload) -> None:
         """Count an entry. A message of the user starts a new run."""
-        if isinstance(act, Said):
+        if isinstance(act, MessageAdded):
             self.clear()
-        elif isinstance(act, Replied):
+        elif isinstance(act, ReplyReceived):
             self.turns += 1
             self._book(act.usage, act.cost)
             self.unpriced += not act.cost
             self.uncounted += not _tokens(act.usage)
-        elif isinstance(act, Failed):
+        elif isinstance(act, RequestFailed):
             self._book(act.usage, act.cost)
-        elif isinstance(act, Started):
+        elif isinstance(act, CallStarted):
             self.tool_calls += act.attempt == 1
-        elif isinstance(act, Returned):
+        elif isinstance(act, CallFinished):
             self.tool_calls += act.outcome == "denied" and act.detail == TOO_MANY
             self._book(act.usage, act.cost)
             self.unpriced += act.usage is not None and not act.cost

@@ -19,10 +19,19 @@ import msgspec
 
 from tenuto.agent.limits import Spent
 from tenuto.agent.machine import Machine
-from tenuto.asking import Asking
-from tenuto.core.journal import Act, Configured, Draft, Entry, Failed, Replied, Returned, strange_in
+from tenuto.core.journal import (
+    CallFinished,
+    Configured,
+    Entry,
+    EntryDraft,
+    EntryPayload,
+    ReplyReceived,
+    RequestFailed,
+    unknown_payloads_in,
+)
 from tenuto.core.messages import AssistantMessage, Usage
-from tenuto.core.stored import drafted
+from tenuto.core.next_request import NextRequest
+from tenuto.core.stored import make_draft
 from tenuto.core.transcript import Transcript
 from tenuto.errors import LeaseLost, SessionNotFound, StoreError, TenutoError
 from tenuto.store.protocol import Lease, Store
@@ -31,7 +40,7 @@ __all__ = ["Clock", "Log", "own_clock"]
 
 logger = logging.getLogger("tenuto")
 
-_Append = tuple[tuple[Act, ...], bool, asyncio.Future[None]]
+_Append = tuple[tuple[EntryPayload, ...], bool, asyncio.Future[None]]
 """Acts that wait to be written, whether they end a run, and who waits for it."""
 
 
@@ -66,7 +75,7 @@ class Log:
         self._releasing = False
         self._waiting: list[_Append] = []
         self._writing: asyncio.Task[None] | None = None
-        self._unwritten: list[tuple[int, Returned]] = []
+        self._unwritten: list[tuple[int, CallFinished]] = []
         self.head = 0
         self.replied_at = 0
         self.machine = Machine()
@@ -74,7 +83,7 @@ class Log:
         self.usage = Usage()
         self.cost: Decimal | None = Decimal(0)
         self.last: AssistantMessage | None = None
-        self.asking = Asking()
+        self.asking = NextRequest()
 
     # --- reading ---
 
@@ -144,7 +153,7 @@ class Log:
         if lease is not None:
             await self._store.release(lease)
 
-    async def append(self, *acts: Act, last: bool = False) -> None:
+    async def append(self, *acts: EntryPayload, last: bool = False) -> None:
         """Write acts, all or none; they are on the disk when this returns.
 
         `last`: they end a run. The lease is released with them unless `keep_lease` is set.
@@ -157,7 +166,7 @@ class Log:
             self._begin()
         await done
 
-    async def record(self, result: Returned) -> None:
+    async def record(self, result: CallFinished) -> None:
         """Write the result of a call. If the store fails, keep it: `flush` writes it.
 
         Raise `LeaseLost` if another process owns the session now.
@@ -217,7 +226,7 @@ class Log:
             for _, _, done in batch:  # nobody waits for what will not be told
                 done.cancel()
 
-    async def _commit(self, acts: tuple[Act, ...], release: bool) -> None:
+    async def _commit(self, acts: tuple[EntryPayload, ...], release: bool) -> None:
         if self._lease is None:
             raise StoreError(f"session {self.id!r} is not held here, and cannot be written: say something, or go on")
         if self._doubt:
@@ -225,7 +234,7 @@ class Log:
         machine = self.machine.copy()
         for act in acts:
             machine.take(act)
-        drafts = [drafted(act, id=self._clock.new_id(), at=self._clock.now()) for act in acts]
+        drafts = [make_draft(act, id=self._clock.new_id(), at=self._clock.now()) for act in acts]
         self._releasing, fence = release, self.fence
         try:
             self._lease = await self._store.append(self._lease, drafts, release=release)
@@ -262,7 +271,7 @@ class Log:
 
     def _follow(self, entries: list[Entry]) -> None:
         """Apply entries that were read. All of them are checked before anything changes."""
-        strange = next(strange_in(entries), None)
+        strange = next(unknown_payloads_in(entries), None)
         if strange is not None:
             raise StoreError(
                 f"session {self.id!r} cannot be resumed: entry {strange.seq} ({strange.kind}) was written by a later "
@@ -287,10 +296,10 @@ class Log:
             self.head = entry.seq
 
     def _note(self, act: object, seq: int) -> None:
-        if isinstance(act, Replied | Failed | Returned) and act.usage is not None:
+        if isinstance(act, ReplyReceived | RequestFailed | CallFinished) and act.usage is not None:
             self.usage += act.usage
             self.cost = self.cost + Decimal(act.cost) if self.cost is not None and act.cost else None
-        if isinstance(act, Replied):
+        if isinstance(act, ReplyReceived):
             self.last, self.replied_at = act.message, seq
 
 
@@ -305,5 +314,5 @@ def _tell(done: asyncio.Future[None], outcome: BaseException | None) -> None:
         done.exception()  # whoever is gone by then misses nothing: the next write says it again
 
 
-def _entry(draft: Draft, seq: int, fence: int) -> Entry:
+def _entry(draft: EntryDraft, seq: int, fence: int) -> Entry:
     return Entry(seq, draft.id, draft.at, fence, draft.kind, draft.body, "", draft.act, draft.version)

@@ -17,22 +17,22 @@ from typing import TypeAlias
 import msgspec
 
 from tenuto.core.journal import (
-    Act,
-    ApprovalAsked,
-    Asked,
+    ApprovalDecided,
+    ApprovalRequested,
+    CallFinished,
+    CallStarted,
     Configured,
-    Decided,
     Entry,
-    Failed,
-    Linked,
-    Replied,
-    Returned,
-    Said,
-    Started,
-    Steered,
-    Stopped,
-    Strange,
-    kind_of,
+    EntryPayload,
+    MessageAdded,
+    ReplyReceived,
+    RequestFailed,
+    RequestStarted,
+    RunEnded,
+    SteeringAdded,
+    SubSessionLinked,
+    UnknownPayload,
+    payload_kind,
 )
 from tenuto.core.messages import ToolCallView
 from tenuto.errors import TenutoError
@@ -136,7 +136,7 @@ class Drain(msgspec.Struct, frozen=True):
 class Recover(msgspec.Struct, frozen=True):
     """The last attempt to ask failed; so did `failures` in a row."""
 
-    failed: Failed
+    failed: RequestFailed
     failures: int
 
 
@@ -220,20 +220,20 @@ class Machine:
         self.state = State.COMPLETED
         self.calls: list[Call] = []
         self._open = 0
-        self.halted: Stopped | None = None
+        self.halted: RunEnded | None = None
         self.paused = False
         self._asked = 0
-        self._failures: tuple[Failed, ...] = ()
+        self._failures: tuple[RequestFailed, ...] = ()
         self._question = False
 
-    def take(self, act: Act | Strange) -> None:
+    def take(self, act: EntryPayload | UnknownPayload) -> None:
         """Take note of what happened. Raise `Impossible`, and stay as it was, if it cannot have happened now."""
         event = self._event(act)
         follows = TABLE[self.state]
         if event not in follows:
             raise Impossible(event, self.state, self._why(event))
         self._move_calls(act, event)
-        self.halted = act if isinstance(act, Stopped) else self.halted if event in _REST else None
+        self.halted = act if isinstance(act, RunEnded) else self.halted if event in _REST else None
         self._count(act, event)
         self.state = follows[event] or self.state
 
@@ -267,14 +267,14 @@ class Machine:
 
     # --- what happened, in the table's words ---
 
-    def _event(self, act: Act | Strange) -> str:
-        if isinstance(act, Replied):
+    def _event(self, act: EntryPayload | UnknownPayload) -> str:
+        if isinstance(act, ReplyReceived):
             if act.message.has_tool_calls():
                 return "replied with calls"
             return "replied and paused" if act.message.paused else "replied"
-        if isinstance(act, Returned):
+        if isinstance(act, CallFinished):
             return "returned" if self._open > 1 else "returned last"
-        if isinstance(act, Stopped):
+        if isinstance(act, RunEnded):
             if act.reason == CANCELLING:
                 return CANCELLING
             if self.state is not State.CANCELLING:
@@ -282,7 +282,7 @@ class Machine:
             if self._open:
                 return "stopped with open calls"
             return "stopped with a question" if self._question else "stopped"
-        return f"strange {act.kind}" if isinstance(act, Strange) else kind_of(act)
+        return f"strange {act.kind}" if isinstance(act, UnknownPayload) else payload_kind(act)
 
     def _why(self, event: str) -> str:
         if event in ("said", "steered", "asked", "stopped with open calls") and self.open_calls:
@@ -290,16 +290,16 @@ class Machine:
             return f"calls have no result yet: {named}"
         return ""
 
-    def _move_calls(self, act: Act | Strange, event: str) -> None:
+    def _move_calls(self, act: EntryPayload | UnknownPayload, event: str) -> None:
         """Update the calls. Raise `Impossible`, before anything changes, if a call cannot take the step."""
-        if isinstance(act, Replied):
+        if isinstance(act, ReplyReceived):
             self.calls = [Call(view, ordinal) for ordinal, view in enumerate(act.message.tool_calls())]
             self._open = len(self.calls)
-        elif isinstance(act, Said | Steered):
+        elif isinstance(act, MessageAdded | SteeringAdded):
             self.calls, self._open = [], 0
         elif isinstance(act, Configured):
             self.calls = [*map(_reconsidered, self.calls)]
-        elif isinstance(act, ApprovalAsked | Decided | Linked | Started | Returned):
+        elif isinstance(act, ApprovalRequested | ApprovalDecided | SubSessionLinked | CallStarted | CallFinished):
             if not 0 <= act.ordinal < len(self.calls):
                 raise Impossible(event, self.state, f"the last reply has no call {act.ordinal}")
             before = self.calls[act.ordinal]
@@ -308,39 +308,41 @@ class Machine:
                 why = f"call {act.ordinal} ({before.view.name}) is {before.phase.value} already"
                 raise Impossible(event, self.state, why)
             self.calls[act.ordinal] = after
-            self._open -= isinstance(act, Returned)
+            self._open -= isinstance(act, CallFinished)
 
-    def _count(self, act: Act | Strange, event: str) -> None:
-        if isinstance(act, Asked):
+    def _count(self, act: EntryPayload | UnknownPayload, event: str) -> None:
+        if isinstance(act, RequestStarted):
             self._asked += 1
-        elif isinstance(act, Failed):
+        elif isinstance(act, RequestFailed):
             self._failures = (*self._failures, act)
-        elif isinstance(act, Said | Steered | Replied):
+        elif isinstance(act, MessageAdded | SteeringAdded | ReplyReceived):
             self._asked = 0
             self._failures = ()
-            self._question = not isinstance(act, Replied)
+            self._question = not isinstance(act, ReplyReceived)
             self.paused = event == "replied and paused"
 
 
 _ONCE = {
-    ApprovalAsked: ((Phase.PENDING, Phase.STARTED), Phase.WAITING),
-    Linked: ((Phase.PENDING, Phase.ALLOWED, Phase.STARTED), None),
-    Started: ((Phase.PENDING, Phase.ALLOWED, Phase.STARTED), Phase.STARTED),
-    Returned: ((Phase.PENDING, Phase.WAITING, Phase.ALLOWED, Phase.DENIED, Phase.STARTED), Phase.RETURNED),
+    ApprovalRequested: ((Phase.PENDING, Phase.STARTED), Phase.WAITING),
+    SubSessionLinked: ((Phase.PENDING, Phase.ALLOWED, Phase.STARTED), None),
+    CallStarted: ((Phase.PENDING, Phase.ALLOWED, Phase.STARTED), Phase.STARTED),
+    CallFinished: ((Phase.PENDING, Phase.WAITING, Phase.ALLOWED, Phase.DENIED, Phase.STARTED), Phase.RETURNED),
 }
 
 
-def _moved(call: Call, act: ApprovalAsked | Decided | Linked | Started | Returned) -> Call | None:
+def _moved(
+    call: Call, act: ApprovalRequested | ApprovalDecided | SubSessionLinked | CallStarted | CallFinished
+) -> Call | None:
     """Return the call one step further; None if it cannot take this step."""
-    if isinstance(act, Decided):
+    if isinstance(act, ApprovalDecided):
         phase = Phase.ALLOWED if act.allowed else Phase.DENIED
         return msgspec.structs.replace(call, phase=phase, why=act.why) if call.phase is Phase.WAITING else None
     before, after = _ONCE[type(act)]
     if call.phase not in before:
         return None
-    if isinstance(act, Linked):
+    if isinstance(act, SubSessionLinked):
         return msgspec.structs.replace(call, session=act.session)
-    if isinstance(act, Started):
+    if isinstance(act, CallStarted):
         return msgspec.structs.replace(call, phase=after, attempt=act.attempt, key=act.key, effect=act.effect)
     return msgspec.structs.replace(call, phase=after)
 

@@ -15,8 +15,8 @@ from tenuto.client.middleware import Retry
 from tenuto.client.options import OnLoss, Timeouts
 from tenuto.client.parameters import Key, ModelParameters, ProviderConfig
 from tenuto.client.pipeline import Middleware
-from tenuto.core.events import Event
-from tenuto.core.target import Provider
+from tenuto.core.events import StreamEvent
+from tenuto.core.provider import Provider
 from tenuto.store.protocol import Store
 
 __all__ = ["AgentOptions"]
@@ -54,7 +54,7 @@ class AgentOptions(ModelParameters, total=False):
     allow_unverified: bool
     fallback: Sequence[str]
     strict: bool
-    listeners: Iterable[Callable[[Event | AgentEvent], Any]]
+    listeners: Iterable[Callable[[StreamEvent | AgentEvent], Any]]
     timeout: float | Timeouts | None
     now: Callable[[], int]
     new_id: Callable[[], str]

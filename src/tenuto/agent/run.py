@@ -10,7 +10,7 @@ from typing import Protocol, Self
 
 from tenuto.agent.events import AgentEvent
 from tenuto.client.reply import Reply
-from tenuto.core.events import Event
+from tenuto.core.events import StreamEvent
 from tenuto.core.messages import Message
 from tenuto.errors import TenutoError
 
@@ -22,7 +22,7 @@ class Runs(Protocol):
 
     reply: Reply | None
 
-    def listen(self, hear: Callable[[Event | AgentEvent], object]) -> Callable[[], None]:
+    def listen(self, hear: Callable[[StreamEvent | AgentEvent], object]) -> Callable[[], None]:
         """Have a function called for everything that happens from now on; return what ends that."""
 
     async def run(self, said: tuple[Message, ...]) -> Reply | None:
@@ -38,7 +38,7 @@ class AsyncRun:
     def __init__(self, session: Runs, said: tuple[Message, ...]) -> None:
         self._session = session
         self._said = said
-        self._queue: asyncio.Queue[Event | AgentEvent | None] = asyncio.Queue()
+        self._queue: asyncio.Queue[StreamEvent | AgentEvent | None] = asyncio.Queue()
         self._task: asyncio.Task[Reply | None] | None = None
         self._stop_listening: Callable[[], None] | None = None
         self._closed = False
@@ -54,7 +54,7 @@ class AsyncRun:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Event | AgentEvent:
+    async def __anext__(self) -> StreamEvent | AgentEvent:
         task = self._task or self._start()
         try:
             event = await self._queue.get()

@@ -19,11 +19,11 @@ from tenuto.agent.calls import Turn, cut_off
 from tenuto.agent.crew import Crew, Tell
 from tenuto.agent.events import (
     ModelChanged,
-    RefusedItemLeftOut,
+    RefusedBlockDropped,
     RequestReady,
     Retrying,
     RunStopped,
-    SteeringHeard,
+    SteeringInjected,
     TurnStarted,
 )
 from tenuto.agent.handing import elsewhere
@@ -35,11 +35,19 @@ from tenuto.client.middleware import Patience
 from tenuto.client.prices import cost
 from tenuto.client.reply import Reply
 from tenuto.client.stream import AsyncStream
-from tenuto.core.journal import Act, Asked, Failed, Lost, Replied, Steered, Stopped
+from tenuto.core.journal import (
+    EntryPayload,
+    LossRecorded,
+    ReplyReceived,
+    RequestFailed,
+    RequestStarted,
+    RunEnded,
+    SteeringAdded,
+)
 from tenuto.core.messages import Message, Usage
+from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
-from tenuto.core.target import Target, WireRequest
 from tenuto.errors import ContextTooLong, LimitReached, LLMError, StoreError
 from tenuto.wire.dialects import ENCODING
 
@@ -133,7 +141,7 @@ class Runner:
             await self._log.append(*self._unasked(request.model), self._failed(exc), *healing)
             self._mended = bool(healing)
             for lost in healing:
-                self._tell(RefusedItemLeftOut(lost.loss))
+                self._tell(RefusedBlockDropped(lost.loss))
         else:
             await self._replied(request.model, reply)
 
@@ -149,7 +157,7 @@ class Runner:
             self._reservation = await self._budget.reserve(*self._estimate(request, target, wire))
         self._sent = request, target, wire
         self._tell(RequestReady(request, target, wire))
-        asked = Asked(
+        asked = RequestStarted(
             model=f"{target.provider.name}/{target.model}",
             digest=hashlib.sha256(wire.body).hexdigest(),
             encoder=ENCODING,
@@ -164,22 +172,22 @@ class Runner:
         usage = Usage(input_tokens=len(wire.body) // 4, output_tokens=request.max_tokens or _REPLY_TOKENS)
         return usage.total_tokens or 0, cost(usage, target.provider.name, target.model, self._log.today())
 
-    def _healing(self, error: LLMError) -> tuple[Lost, ...]:
+    def _healing(self, error: LLMError) -> tuple[LossRecorded, ...]:
         """What is to be left out because an error names it: once for a question, and nothing where that is not wanted."""
         if self._sent is None or self._crew.strict or self._log.asking.healed:
             return ()
         request = self._sent[0]
         found = named_by(error, *self._sent)
         reply = self._log.asking.reply_at(request.transcript[found[0]]) if found is not None else 0
-        return (Lost(found[2], reply, found[1]),) if found is not None and reply else ()
+        return (LossRecorded(found[2], reply, found[1]),) if found is not None and reply else ()
 
-    def _unasked(self, model: str) -> tuple[Act, ...]:
+    def _unasked(self, model: str) -> tuple[EntryPayload, ...]:
         """What came without anything going out (from a cache, or because the way was not found) is an attempt, too."""
-        return () if self._asked else (Asked(model=model, attempt=self._log.machine.attempt),)
+        return () if self._asked else (RequestStarted(model=model, attempt=self._log.machine.attempt),)
 
     async def _replied(self, model: str, reply: Reply) -> None:
         price = reply.cost
-        act = Replied(
+        act = ReplyReceived(
             message=reply.message,
             usage=reply.usage,
             losses=reply.losses,
@@ -188,17 +196,17 @@ class Runner:
             cost="" if price is None else str(price),
         )
         last = not (reply.message.has_tool_calls() or reply.message.paused or self._inbox)
-        await self._log.append(*self._unasked(model), act, *([Stopped("completed")] if last else []), last=last)
+        await self._log.append(*self._unasked(model), act, *([RunEnded("completed")] if last else []), last=last)
         self.reply, self._error = reply, None
         self._patience = Patience(self._crew.retry)
         self._tried.clear()
         if last:
             self._tell(RunStopped("completed"))
 
-    def _failed(self, error: LLMError) -> Failed:
+    def _failed(self, error: LLMError) -> RequestFailed:
         attempt, partial = self._log.machine.attempt - self._asked, error.partial
         paid = _paid(partial, self._log.today()) if partial is not None else None
-        return Failed(
+        return RequestFailed(
             type(error).__name__,
             error.message,
             attempt=attempt,
@@ -260,25 +268,27 @@ class Runner:
             return
         try:
             await self._log.hold()  # a run that was over released the lease
-            await self._log.append(*(Steered(message) for message in said))
+            await self._log.append(*(SteeringAdded(message) for message in said))
         except StoreError:
             self._inbox.extendleft(reversed(said))
             raise
         for message in said:
-            self._tell(SteeringHeard(message))
+            self._tell(SteeringInjected(message))
 
     async def _stop(self, reason: str, detail: str) -> None:
-        await self._log.append(Stopped(reason, detail), last=True)
+        await self._log.append(RunEnded(reason, detail), last=True)
         self._waits = True
         self._tell(RunStopped(reason, detail))
 
 
-def settling(owed: Settle, reason: str, detail: str = "", why: str = "the run was cancelled") -> tuple[Act, ...]:
+def settling(
+    owed: Settle, reason: str, detail: str = "", why: str = "the run was cancelled"
+) -> tuple[EntryPayload, ...]:
     """Return what gives open calls the result that they were not run to their end, and says that the run has stopped."""
-    return (*(cut_off(call, why) for call in owed.calls), Stopped(reason, detail))
+    return (*(cut_off(call, why) for call in owed.calls), RunEnded(reason, detail))
 
 
-def making_way(machine: Machine) -> tuple[Act, ...]:
+def making_way(machine: Machine) -> tuple[EntryPayload, ...]:
     """Return what has to be written before something new can be said: calls that are open are closed."""
     acts = settling(Settle(machine.open_calls), CANCELLED, why="something else was said")
     if machine.state is State.CANCELLING:

@@ -26,10 +26,18 @@ from tenuto.agent.runner import Runner, making_way, settling
 from tenuto.client.messages import Said as Sayable
 from tenuto.client.messages import as_messages, check_newest
 from tenuto.client.reply import Reply
-from tenuto.core.events import Event
-from tenuto.core.journal import Act, Configured, Decided, Entry, Said, Stopped
-from tenuto.core.messages import AssistantMessage, Message, SystemMessage, ToolCallView, ToolResults, Usage, shown_text
-from tenuto.core.target import Loss
+from tenuto.core.events import StreamEvent
+from tenuto.core.journal import ApprovalDecided, Configured, Entry, EntryPayload, MessageAdded, RunEnded
+from tenuto.core.messages import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolCallView,
+    ToolResults,
+    Usage,
+    display_text,
+)
+from tenuto.core.provider import Loss
 from tenuto.core.transcript import Transcript
 from tenuto.errors import LimitReached, MissingTool, RunCancelled, StoreError, TenutoError
 from tenuto.tools.toolbox import Toolbox
@@ -107,7 +115,7 @@ class AsyncSession:
         self.budget: Budget = Budget(crew.limits, kept.spent, parent.budget if parent is not None else None)
         self._mine = mine
         self._inbox: deque[Message] = deque()
-        self._listeners: list[Callable[[Event | AgentEvent], object]] = []
+        self._listeners: list[Callable[[StreamEvent | AgentEvent], object]] = []
         self._current: _Current | None = None
         self._last_words: asyncio.Future[None] | None = None
         self._releasing: asyncio.Future[None] | None = None
@@ -141,7 +149,7 @@ class AsyncSession:
     def text(self) -> str:
         """What the model said last, refusals included; empty if it has said nothing yet."""
         last = self._log.last
-        return "".join(filter(None, map(shown_text, last.blocks))) if last is not None else ""
+        return "".join(filter(None, map(display_text, last.blocks))) if last is not None else ""
 
     @property
     def last(self) -> AssistantMessage | None:
@@ -178,7 +186,7 @@ class AsyncSession:
         own = tuple(Pending(call.view, call.ordinal) for call in self._log.machine.calls if call.phase is Phase.WAITING)
         return (*own, *self._below)
 
-    def listen(self, hear: Callable[[Event | AgentEvent], object]) -> Callable[[], None]:
+    def listen(self, hear: Callable[[StreamEvent | AgentEvent], object]) -> Callable[[], None]:
         """Have a function called for everything that happens from now on; return what ends that."""
         self._listeners.append(hear)
         return lambda: self._listeners.remove(hear) if hear in self._listeners else None
@@ -376,21 +384,21 @@ class AsyncSession:
         await self.look()
         return runner.reply
 
-    def _first(self, said: tuple[Message, ...]) -> list[Act]:
+    def _first(self, said: tuple[Message, ...]) -> list[EntryPayload]:
         """What is written before anything is done; nothing, if nothing will be."""
         machine, acts = self._log.machine, self._news()
         if not said and not self._inbox and machine.owed() is None:
             return []
         if said:
-            acts += [*making_way(machine), *(Said(message) for message in said)]
+            acts += [*making_way(machine), *(MessageAdded(message) for message in said)]
         return acts
 
-    def _news(self) -> list[Act]:
+    def _news(self) -> list[EntryPayload]:
         """What the session asks with, if that has changed."""
         now = self.ready()
         return [] if now == self._log.configured else [now]
 
-    async def _guarded(self, runner: Runner, first: list[Act]) -> None:
+    async def _guarded(self, runner: Runner, first: list[EntryPayload]) -> None:
         """Run, and write down why it stopped where the runner itself cannot."""
         seconds = self.crew.limits.seconds
         try:
@@ -422,7 +430,7 @@ class AsyncSession:
             if machine.state is State.COMPLETED or not self._log.held:
                 return
             acts = settling(Settle(machine.open_calls), reason, detail, why)
-            await self._log.append(Stopped(CANCELLING), *acts, last=True)
+            await self._log.append(RunEnded(CANCELLING), *acts, last=True)
         except StoreError as exc:  # it goes on from what is there: calls that were started are interrupted
             log.warning("session %s was ended, and that could not be written: %s", self.id, exc)
             return
@@ -434,12 +442,12 @@ class AsyncSession:
         async with self._working():
             await self.look()
             chosen = self._chosen(calls)
-            own = [Decided(p.call.id, p.ordinal, allowed=allowed, why=why) for p in chosen if not p.session]
+            own = [ApprovalDecided(p.call.id, p.ordinal, allowed=allowed, why=why) for p in chosen if not p.session]
             if own:
                 await self._log.append(*self._news(), *own)
             for pending in chosen:
                 if pending.session:
-                    act = Decided(pending.call.id, pending.ordinal, allowed=allowed, why=why)
+                    act = ApprovalDecided(pending.call.id, pending.ordinal, allowed=allowed, why=why)
                     await self.agent.children_of(self).decided(pending.session, act)
             return await self._run(())
 
@@ -456,7 +464,7 @@ class AsyncSession:
             chosen += [p for p in fitting if p not in chosen]
         return chosen
 
-    def tell(self, event: Event | AgentEvent) -> None:
+    def tell(self, event: StreamEvent | AgentEvent) -> None:
         """Let everybody who listens know. One who fails at it keeps nobody from his work: the log has the error."""
         for hear in tuple(self._listeners):
             try:

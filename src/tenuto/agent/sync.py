@@ -16,7 +16,7 @@ from tenuto.agent.agent import AsyncAgent
 from tenuto.agent.session import AsyncRun, AsyncSession, Pending
 from tenuto.client.bridge import Bridge
 from tenuto.client.streamed import Streamed
-from tenuto.core.events import Event
+from tenuto.core.events import StreamEvent
 
 if TYPE_CHECKING:
     from tenuto.agent.children import AgentTool
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tenuto.client.reply import Reply
     from tenuto.core.journal import Entry
     from tenuto.core.messages import AssistantMessage, ToolCallView, Usage
-    from tenuto.core.target import Loss
+    from tenuto.core.provider import Loss
     from tenuto.core.transcript import Transcript
 
 __all__ = ["Agent", "Run", "Session"]
@@ -195,7 +195,7 @@ class Session:
         """Read the journal."""
         return self._agent.bridge.run(self._async.entries())
 
-    def listen(self, hear: Callable[[Event | AgentEvent], object]) -> Callable[[], None]:
+    def listen(self, hear: Callable[[StreamEvent | AgentEvent], object]) -> Callable[[], None]:
         """Have a function called, in another thread, for everything that happens from now on; return what ends that."""
         return self._async.listen(hear)
 
@@ -222,7 +222,7 @@ class Session:
         return repr(self._async).replace("AsyncSession", "Session")
 
 
-class Run(Streamed["Event | AgentEvent"]):
+class Run(Streamed["StreamEvent | AgentEvent"]):
     """A run while it goes on: iterate over what happens. Leaving a `with` early cancels the run, and says so."""
 
     def __init__(self, session: Session, run: AsyncRun) -> None:

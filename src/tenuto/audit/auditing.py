@@ -8,16 +8,16 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from tenuto.asking import Asking, Tools
 from tenuto.audit.comparing import CHANGED, compared
 from tenuto.audit.fates import Places, fates
 from tenuto.audit.looking import Checks, Sent, look
 from tenuto.audit.report import BlockFate, Finding, Report
 from tenuto.core import jsonio
-from tenuto.core.journal import Entry, strange_in
+from tenuto.core.journal import Entry, unknown_payloads_in
 from tenuto.core.messages import AssistantMessage, Message, UserMessage
+from tenuto.core.next_request import NextRequest, Tools
+from tenuto.core.provider import Dialect, Target, WireRequest
 from tenuto.core.request import ChatRequest
-from tenuto.core.target import Dialect, Target, WireRequest
 from tenuto.core.transcript import Transcript
 from tenuto.errors import StoreError, TranscriptError
 from tenuto.providers import resolve
@@ -181,13 +181,13 @@ def _request(
     given = said.messages if isinstance(said, Transcript) else tuple(said)
     entries = tuple(one for one in given if isinstance(one, Entry))
     if entries:
-        strange = next(strange_in(entries), None)
+        strange = next(unknown_payloads_in(entries), None)
         if strange is not None:
             raise StoreError(
                 f"the journal cannot be audited: entry {strange.seq} ({strange.kind}) was written by a later version of "
                 "tenuto; audit it with that version"
             )
-        asking = Asking()
+        asking = NextRequest()
         for entry in entries:
             asking.take(entry)
         return asking.request(tools), entries

@@ -15,13 +15,13 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Raw
 
-from tenuto.asking import Asking
 from tenuto.audit.fates import fates
 from tenuto.audit.report import Finding
 from tenuto.core import jsonio
-from tenuto.core.journal import Asked, Configured, Entry
+from tenuto.core.journal import Configured, Entry, RequestStarted
+from tenuto.core.next_request import NextRequest
+from tenuto.core.provider import Dialect, Target, WireRequest
 from tenuto.core.request import ChatRequest
-from tenuto.core.target import Dialect, Target, WireRequest
 from tenuto.errors import TenutoError
 from tenuto.wire.dialects import ENCODING, write
 
@@ -50,7 +50,7 @@ class _Question(NamedTuple):
     """A question of the journal, at a place in it, and how many messages it has."""
 
     at: int
-    act: Asked
+    act: RequestStarted
     alike: _Alike
     messages: int
 
@@ -82,16 +82,16 @@ def compared(entries: Sequence[Entry], find: Callable[[str], Target]) -> list[Fi
 
 def _questions(entries: Sequence[Entry]) -> Iterator[_Question]:
     """Yield what can be compared."""
-    asking = Asking()
+    asking = NextRequest()
     for at, entry in enumerate(entries):
         act, kept = entry.act, asking.configured
-        if isinstance(act, Asked) and act.digest and act.encoder == ENCODING and kept is not None:
+        if isinstance(act, RequestStarted) and act.digest and act.encoder == ENCODING and kept is not None:
             yield _Question(at, act, _Alike(act.model, act.account, kept), len(asking))
         asking.take(entry)
 
 
 def _again(entries: Sequence[Entry], question: _Question, find: Callable[[str], Target]) -> tuple[bytes, _Beginnings]:
-    asking = Asking()
+    asking = NextRequest()
     for entry in entries[: question.at]:
         asking.take(entry)
     act = question.act

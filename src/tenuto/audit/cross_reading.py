@@ -14,7 +14,7 @@ from tenuto.audit.looking import Sent, once
 from tenuto.core import jsonio
 from tenuto.core.blocks import AnthropicMeta, AnthropicRedactedMeta, ChatMeta, GeminiMeta, OpenAiMeta, ProviderMeta
 from tenuto.core.messages import AssistantMessage
-from tenuto.core.target import Dialect
+from tenuto.core.provider import Dialect
 
 __all__ = ["CONVERSATION", "Called", "answers", "calls", "held_tokens", "messages", "tokens", "tokens_given"]
 

@@ -19,8 +19,8 @@ from tenuto.audit.fates_units import Unit, units_of
 from tenuto.audit.report import BlockFate, Fate
 from tenuto.core.blocks import Opaque, Reasoning, ToolUse
 from tenuto.core.messages import AssistantMessage, Message, ToolResult
+from tenuto.core.provider import Dialect, Loss
 from tenuto.core.rules import rule as book_rule
-from tenuto.core.target import Dialect, Loss
 
 __all__ = ["FATE_OF", "Places", "fates", "place_at"]
 

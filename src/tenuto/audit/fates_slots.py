@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from tenuto.core import jsonio
-from tenuto.core.target import Dialect
+from tenuto.core.provider import Dialect
 
 __all__ = ["Key", "Slot", "Stream", "media", "raw_key", "read_raw", "sent", "slots_of"]
 

@@ -32,7 +32,7 @@ from tenuto.core.blocks import (
     ToolUse,
 )
 from tenuto.core.messages import AssistantMessage, Message, SystemMessage, ToolResult, ToolResults, UserMessage
-from tenuto.core.target import Dialect
+from tenuto.core.provider import Dialect
 
 __all__ = ["Unit", "token_of", "units_of"]
 

@@ -16,8 +16,8 @@ import msgspec
 from tenuto.audit.report import Finding
 from tenuto.core.blocks import BlockBase
 from tenuto.core.messages import AssistantMessage
+from tenuto.core.provider import Target
 from tenuto.core.rules import Rule, rule
-from tenuto.core.target import Target
 
 __all__ = ["Broken", "Check", "Checks", "Sent", "given_blocks", "look", "once"]
 

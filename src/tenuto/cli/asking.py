@@ -10,7 +10,7 @@ from contextlib import redirect_stdout
 from typing import Any
 
 from tenuto.agent.agent import AsyncAgent
-from tenuto.agent.events import AgentEvent, FromSubAgent, ModelChanged, ToolReturned
+from tenuto.agent.events import AgentEvent, ModelChanged, SubAgentEvent, ToolFinished
 from tenuto.agent.limits import TOO_MANY
 from tenuto.agent.session import AsyncSession
 from tenuto.cli.approving import Approver
@@ -24,7 +24,7 @@ from tenuto.cli.render import View
 from tenuto.cli.screen import Screen, looks
 from tenuto.cli.signals import heeded
 from tenuto.cli.streaming import Lines
-from tenuto.core.events import ContentDelta, Event, TextDelta
+from tenuto.core.events import ContentDelta, StreamEvent, TextDelta
 from tenuto.core.messages import UserMessage, user
 from tenuto.errors import RunCancelled, TenutoError
 
@@ -98,7 +98,7 @@ class _Run:
         given = self._given
         policy = Policy(given.get("allow", ()), given.get("deny", ()))
         self._approver = policy.approver(given.get("approve", "ask"), self._screen)
-        early: list[Event | AgentEvent] = []
+        early: list[StreamEvent | AgentEvent] = []
         async with opened(given, self._approver, tell=early.append, asks=self._said is not None) as (agent, session):
             self._session = session
             ending = Ending(session, given, out=self._out, signal=self._signal)
@@ -170,14 +170,14 @@ class _Heard:
         if given.get("jsonl"):
             ending.lines = Lines(screen, session.id, thinking=thinking)
 
-    def hear(self, event: Event | AgentEvent) -> None:
+    def hear(self, event: StreamEvent | AgentEvent) -> None:
         """Take note of an event."""
         inner = event
-        while isinstance(inner, FromSubAgent):
+        while isinstance(inner, SubAgentEvent):
             inner = inner.event
         if isinstance(inner, ModelChanged):
             self._ending.fresh.update(inner.losses)
-        if isinstance(inner, ToolReturned) and inner.outcome == "denied" and inner.detail != TOO_MANY:
+        if isinstance(inner, ToolFinished) and inner.outcome == "denied" and inner.detail != TOO_MANY:
             self._ending.denied.append(inner.call)
         if self._ending.lines is not None:
             self._ending.lines.hear(event)
@@ -185,5 +185,5 @@ class _Heard:
             self._view.hear(event)
 
 
-def _is_text(event: Event | AgentEvent) -> bool:
+def _is_text(event: StreamEvent | AgentEvent) -> bool:
     return isinstance(event, ContentDelta) and isinstance(event.delta, TextDelta)

@@ -129,7 +129,7 @@ def _kind(data: bytes, name: str) -> str:
     """Tell the media type by the bytes; where they do not tell, and are no text, by the name. It also tells what is in a
     container.
     """
-    told, named = files.media_type(data), files.named_type(name)
+    told, named = files.media_type(data), files.type_from_name(name)
     if told == "application/zip" or (told in ("video/mp4", "video/webm") and named.startswith("audio/")):
         return named or told
     return told or ("text/plain" if files.plain_text(data) is not None else named)
@@ -161,7 +161,7 @@ def _addressed(url: str) -> Content:
     except ValueError as exc:
         raise click.UsageError(f"-a {_shown(url)}: {exc}") from None
     name = split.path.rpartition("/")[2]
-    kind = files.named_type(name)
+    kind = files.type_from_name(name)
     if kind.startswith("image/"):
         return Image.from_url(checked, mime=kind)
     if kind.startswith("audio/"):

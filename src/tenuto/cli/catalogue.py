@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from tenuto import models
 from tenuto.agent.continuity import refusal
-from tenuto.core.target import Target
+from tenuto.core.provider import Target
 from tenuto.providers import PROVIDERS, is_row, qualified, resolve
 from tenuto.providers import provider as row_of
 

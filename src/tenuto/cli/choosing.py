@@ -10,7 +10,7 @@ import click
 from tenuto.cli.config_keys import EFFORTS
 
 if TYPE_CHECKING:
-    from tenuto.core.target import Target
+    from tenuto.core.provider import Target
 
 __all__ = ["SIMULATED", "Chosen", "chosen", "finding", "going_on", "split_effort", "target_of"]
 

@@ -23,9 +23,9 @@ from tenuto.cli.options import Given
 from tenuto.cli.policy import Policy
 from tenuto.cli.screen import Screen
 from tenuto.cli.signals import heeded
-from tenuto.core.events import Event
+from tenuto.core.events import StreamEvent
 from tenuto.core.messages import Content, UserMessage
-from tenuto.core.target import Loss
+from tenuto.core.provider import Loss
 
 __all__ = ["Desk", "Leave", "Left"]
 
@@ -170,7 +170,7 @@ class Desk:
         """Open the session that is meant, or begin one."""
         policy = Policy(given.get("allow", ()), given.get("deny", ()))
         approve = policy.approver(given.get("approve", "ask"), self.screen)
-        heard: list[Event | AgentEvent] = []
+        heard: list[StreamEvent | AgentEvent] = []
         with redirect_stdout(sys.stderr):  # what a tool of the user's prints is not the answer
             found = await self._stack.enter_async_context(opened(given, approve, tell=heard.append, asks=False))
         self.agent, self.session = found

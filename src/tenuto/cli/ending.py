@@ -19,9 +19,9 @@ from tenuto.cli.render import answer_of, call_line, usage_line
 from tenuto.cli.screen import Screen
 from tenuto.cli.streaming import Lines
 from tenuto.core import jsonio
-from tenuto.core.journal import Entry, Failed, Replied, Returned
+from tenuto.core.journal import CallFinished, Entry, ReplyReceived, RequestFailed
 from tenuto.core.messages import ToolCallView
-from tenuto.core.target import Loss
+from tenuto.core.provider import Loss
 from tenuto.errors import RunCancelled, SchemaMismatch, StoreError, TenutoError
 
 if TYPE_CHECKING:
@@ -286,7 +286,7 @@ async def _entries(session: AsyncSession) -> list[Entry]:
 
 def cost_of(entries: Iterable[Entry]) -> Decimal | None:
     """What a session cost in USD so far, with what failed and what sub-agents did; None if a reply did not tell."""
-    acts = [entry.act for entry in entries if isinstance(entry.act, Replied | Failed | Returned)]
-    if any(isinstance(act, Replied) and not act.cost for act in acts):
+    acts = [entry.act for entry in entries if isinstance(entry.act, ReplyReceived | RequestFailed | CallFinished)]
+    if any(isinstance(act, ReplyReceived) and not act.cost for act in acts):
         return None
     return sum((Decimal(act.cost) for act in acts if act.cost), Decimal(0))

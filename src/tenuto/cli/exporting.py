@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from tenuto.core.target import Loss
+    from tenuto.core.provider import Loss
     from tenuto.store.protocol import Store
 
 __all__ = ["FORMS", "Lose"]
@@ -37,19 +37,19 @@ async def openai(store: Store, session: str, lose: Lose) -> AsyncIterator[bytes]
     """Yield `{"messages": [...]}` in one line, as a request in OpenAI's chat dialect has them: text, pictures, calls and
     results. Thoughts and tokens of other providers have no place there.
     """
-    from tenuto.asking import configured_after
     from tenuto.core import jsonio
-    from tenuto.core.journal import Strange, transcript_of
+    from tenuto.core.journal import UnknownPayload, transcript_of
     from tenuto.core.messages import SystemMessage
+    from tenuto.core.next_request import config_after
+    from tenuto.core.provider import Loss
     from tenuto.core.request import ChatRequest
-    from tenuto.core.target import Loss
-    from tenuto.plain import encode
+    from tenuto.oneshot import encode
 
     entries = await store.read(session)
     kept = None
     for entry in entries:
-        kept = configured_after(kept, entry.act)
-        if isinstance(entry.act, Strange):
+        kept = config_after(kept, entry.act)
+        if isinstance(entry.act, UnknownPayload):
             lose(Loss("later-version", f"entry {entry.seq}", entry.act.kind, "a later version of tenuto knows it"))
     first = (SystemMessage(kept.system),) if kept is not None and kept.system else ()
     request = ChatRequest(model="", messages=(*first, *transcript_of(entries).messages))

@@ -86,11 +86,11 @@ async def _forked(named: str, at: int | None, name: str, place: str | None) -> t
 async def _cut(store: Store, session: str, count: int | None) -> int:
     """Return the entry behind which a session can be cut. Raise `click.UsageError` where a call would lose its result."""
     from tenuto.agent.cutting import place_of
-    from tenuto.core.journal import Fold
+    from tenuto.core.journal import TranscriptFold
 
     entries = await store.read(session)
     if count is None:
-        fold = Fold()
+        fold = TranscriptFold()
         for entry in entries:
             fold.take(entry)
         if not fold.open_calls():

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from tenuto.cli.configuring import own_providers
 from tenuto.cli.keyring import key_source, keys_path, variables_of
-from tenuto.core.target import Provider
+from tenuto.core.provider import Provider
 from tenuto.providers import PROVIDERS, is_row, provider, row_or_default
 
 __all__ = ["Having", "all_providers", "with_key"]

@@ -17,7 +17,7 @@ from tenuto.cli.configuring import Misconfigured, config_path, loaded
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tenuto.core.target import Provider
+    from tenuto.core.provider import Provider
 
 __all__ = [
     "forget_key",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tenuto.core.journal import Entry, HandedOver, Lost, Replied
-from tenuto.core.target import Loss
+from tenuto.core.journal import Entry, HandedOver, LossRecorded, ReplyReceived
+from tenuto.core.provider import Loss
 
 __all__ = ["loss_line", "losses_of"]
 
@@ -13,9 +13,9 @@ __all__ = ["loss_line", "losses_of"]
 def losses_of(entries: Iterable[Entry]) -> Iterator[Loss]:
     """Yield every loss that is written down, in its order: of requests and replies, of handing over, of healing."""
     for entry in entries:
-        if isinstance(entry.act, Replied | HandedOver):
+        if isinstance(entry.act, ReplyReceived | HandedOver):
             yield from entry.act.losses
-        elif isinstance(entry.act, Lost):
+        elif isinstance(entry.act, LossRecorded):
             yield entry.act.loss
 
 

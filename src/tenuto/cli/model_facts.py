@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from tenuto import models
 from tenuto.cli.catalogue import Known
 from tenuto.cli.escaping import one_line
-from tenuto.core.target import ModelInfo, ModelTraits
+from tenuto.core.provider import ModelInfo, ModelTraits
 
 __all__ = ["HEADS", "Facts", "facts_of", "listed_facts"]
 

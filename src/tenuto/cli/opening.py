@@ -16,7 +16,6 @@ from tenuto.agent.agent import AsyncAgent
 from tenuto.agent.events import AgentEvent
 from tenuto.agent.limits import Limits
 from tenuto.agent.session import AsyncSession
-from tenuto.asking import configured_after
 from tenuto.cli.approving import Approver
 from tenuto.cli.belt import kept_tools, tools_of
 from tenuto.cli.choosing import chosen, going_on, split_effort, target_of
@@ -27,9 +26,10 @@ from tenuto.cli.policy import Policy
 from tenuto.cli.reading import found, is_missing, naming
 from tenuto.cli.saying import system_words
 from tenuto.client.door import Door
-from tenuto.core.events import Event
+from tenuto.core.events import StreamEvent
 from tenuto.core.journal import Configured, Entry
-from tenuto.core.target import Target
+from tenuto.core.next_request import config_after
+from tenuto.core.provider import Target
 from tenuto.errors import SessionNotFound
 from tenuto.store.opening import open_store
 from tenuto.store.protocol import Store
@@ -37,7 +37,7 @@ from tenuto.tools.toolbox import AnyTool
 
 __all__ = ["Opened", "opened", "refuse_name"]
 
-Tell = Callable[[Event | AgentEvent], object]
+Tell = Callable[[StreamEvent | AgentEvent], object]
 
 
 class Opened(NamedTuple):
@@ -234,5 +234,5 @@ def _kept(entries: Sequence[Entry]) -> Configured | None:
     """What a session asks with, as far as it is written."""
     kept: Configured | None = None
     for entry in entries:
-        kept = configured_after(kept, entry.act)
+        kept = config_after(kept, entry.act)
     return kept

@@ -16,25 +16,25 @@ from tenuto.cli.reading import when
 from tenuto.cli.render import part_line, said_of
 from tenuto.core.blocks import Block, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.journal import (
-    Act,
+    ApprovalDecided,
+    CallFinished,
     Compacted,
     Configured,
-    Decided,
     Entry,
-    Failed,
-    Fold,
+    EntryPayload,
     HandedOver,
-    Linked,
-    Lost,
-    Replied,
-    Returned,
-    Said,
-    Steered,
-    Stopped,
-    Strange,
+    LossRecorded,
+    MessageAdded,
+    ReplyReceived,
+    RequestFailed,
+    RunEnded,
+    SteeringAdded,
+    SubSessionLinked,
+    TranscriptFold,
+    UnknownPayload,
 )
 from tenuto.core.messages import AssistantMessage, Message, UserMessage
-from tenuto.core.target import Loss
+from tenuto.core.provider import Loss
 from tenuto.store.protocol import StoredSession
 
 __all__ = ["code", "fenced", "paper", "plain", "quoted"]
@@ -167,44 +167,44 @@ class _Paper:
     def __init__(self) -> None:
         self._names: tuple[str, ...] = ()
         self._model = ""
-        self._fold = Fold()
+        self._fold = TranscriptFold()
 
     def entry(self, entry: Entry) -> Iterator[str]:
         """Yield what an entry comes to; most of those that only keep the books come to nothing."""
         act = entry.act
         self._fold.take(entry)
-        if isinstance(act, Strange):
+        if isinstance(act, UnknownPayload):
             yield f"Entry {entry.seq}, of a later version of tenuto: {code(act.kind)}\n"
             yield fenced(act.raw, "json")
-        elif isinstance(act, Replied):
+        elif isinstance(act, ReplyReceived):
             yield from self._reply(act)
-        elif isinstance(act, Returned):
+        elif isinstance(act, CallFinished):
             yield from self._result(act)
-        elif isinstance(act, Said | Steered):
+        elif isinstance(act, MessageAdded | SteeringAdded):
             yield from _message(act.message, f" ({len(self._fold)})")
         else:
             yield from self._rest(act)
 
-    def _rest(self, act: Act) -> Iterator[str]:
+    def _rest(self, act: EntryPayload) -> Iterator[str]:
         if isinstance(act, Configured):
             yield from self._configured(act)
-        elif isinstance(act, Failed):
+        elif isinstance(act, RequestFailed):
             yield f"Asking failed: {plain(f'{act.error}: {act.message}')}\n"
-        elif isinstance(act, Decided):
+        elif isinstance(act, ApprovalDecided):
             why = f": {plain(act.why)}" if act.why else ""
             yield f"{self._name(act.ordinal)} was {'allowed' if act.allowed else 'denied'}{why}\n"
-        elif isinstance(act, Linked):
+        elif isinstance(act, SubSessionLinked):
             yield f"Answered in session {code(act.session)}\n"
         elif isinstance(act, HandedOver):
             yield f"Handed over to {code(act.model)}\n"
             yield from map(_loss, act.losses)
-        elif isinstance(act, Lost):
+        elif isinstance(act, LossRecorded):
             yield _loss(act.loss)
         elif isinstance(act, Compacted):
             yield f"What stands above entry {act.upto} is summed up from here on:\n"
             for message in act.messages:
                 yield from _message(message)
-        elif isinstance(act, Stopped):
+        elif isinstance(act, RunEnded):
             yield f"---\n\nEnded: {plain(act.reason)}{f': {plain(act.detail)}' if act.detail else ''}\n"
 
     def _configured(self, act: Configured) -> Iterator[str]:
@@ -215,7 +215,7 @@ class _Paper:
             yield quoted(act.system)
         self._model = act.model
 
-    def _reply(self, act: Replied) -> Iterator[str]:
+    def _reply(self, act: ReplyReceived) -> Iterator[str]:
         message = act.message
         self._names = tuple(call.name for call in message.tool_calls())
         yield f"## {code(self._model) or 'model'} ({len(self._fold)})\n"
@@ -225,7 +225,7 @@ class _Paper:
             yield f"Cut off: {message.stop_reason}\n"
         yield from map(_loss, act.losses)
 
-    def _result(self, act: Returned) -> Iterator[str]:
+    def _result(self, act: CallFinished) -> Iterator[str]:
         how = "" if act.outcome == "done" else f" ({plain(act.outcome)})"
         yield f"Result of {self._name(act.ordinal)}{how}:\n"
         yield fenced(said_of(act.result.content))

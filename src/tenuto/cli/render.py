@@ -7,13 +7,13 @@ from decimal import Decimal
 
 from tenuto.agent.events import (
     AgentEvent,
-    FromSubAgent,
     ModelChanged,
-    RefusedItemLeftOut,
+    RefusedBlockDropped,
     Retrying,
     RunStopped,
+    SubAgentEvent,
+    ToolFinished,
     ToolProgress,
-    ToolReturned,
     ToolStarted,
     TurnStarted,
 )
@@ -37,9 +37,9 @@ from tenuto.core.events import (
     ContentDelta,
     ContentDone,
     ContentStart,
-    Event,
     MessageDone,
     MessageStart,
+    StreamEvent,
     TextDelta,
     ThinkingDelta,
     UsageUpdate,
@@ -69,7 +69,7 @@ class View:
         self._used = Usage()
         """What the replies before this one used."""
 
-    def hear(self, event: Event | AgentEvent) -> None:
+    def hear(self, event: StreamEvent | AgentEvent) -> None:
         """Show an event."""
         if isinstance(event, ContentDelta):
             self._delta(event)
@@ -79,12 +79,12 @@ class View:
             self._void("the provider started over")
         elif isinstance(event, UsageUpdate):
             self._count(event.usage)
-        elif isinstance(event, ToolStarted | ToolProgress | ToolReturned):
+        elif isinstance(event, ToolStarted | ToolProgress | ToolFinished):
             self._tool(event)
         else:
             self._step(event)
 
-    def _step(self, event: Event | AgentEvent) -> None:
+    def _step(self, event: StreamEvent | AgentEvent) -> None:
         screen = self._screen
         if isinstance(event, TurnStarted):
             screen.begin_reply()
@@ -94,9 +94,9 @@ class View:
             self._void(event.error)
             what = one_line(event.message, _LINE)
             screen.note(f"! {event.error}: {what}; asking again in {event.delay:.1f} s", "yellow")
-        elif isinstance(event, RefusedItemLeftOut | ModelChanged):
+        elif isinstance(event, RefusedBlockDropped | ModelChanged):
             self._warned(event)
-        elif isinstance(event, FromSubAgent):
+        elif isinstance(event, SubAgentEvent):
             self._below(event)
         elif isinstance(event, MessageDone):
             self._done(event.response)
@@ -104,17 +104,17 @@ class View:
             screen.status("")
             screen.end_line()
 
-    def _tool(self, event: ToolStarted | ToolProgress | ToolReturned) -> None:
+    def _tool(self, event: ToolStarted | ToolProgress | ToolFinished) -> None:
         """A call has a line when it begins; of what it gives, a terminal shows how it begins."""
         line = _tool_line(event, _RESULT if self._screen.how.err_live else 1)
         self._screen.note(line, "red" if line.startswith("!") else "dim")
         if isinstance(event, ToolStarted):
             self._running[event.ordinal] = event.call.name
-        elif isinstance(event, ToolReturned):
+        elif isinstance(event, ToolFinished):
             self._running.pop(event.ordinal, None)
         self._screen.status(f"running {', '.join(self._running.values())}" if self._running else "")
 
-    def _warned(self, event: RefusedItemLeftOut | ModelChanged) -> None:
+    def _warned(self, event: RefusedBlockDropped | ModelChanged) -> None:
         if isinstance(event, ModelChanged):
             self._model = event.model
             count = len(event.losses)
@@ -168,9 +168,9 @@ class View:
         if self._screen.take_back():
             self._screen.note(f"! the reply broke off ({why}): what stands above of it is void", "yellow")
 
-    def _below(self, event: FromSubAgent) -> None:
+    def _below(self, event: SubAgentEvent) -> None:
         inner = event.event
-        while isinstance(inner, FromSubAgent):
+        while isinstance(inner, SubAgentEvent):
             inner = inner.event
         line = _tool_line(inner)
         if line:
@@ -192,7 +192,7 @@ def _tool_line(event: object, lines: int = 1) -> str:
         return f"> {call_line(event.call)}{again}"
     if isinstance(event, ToolProgress):
         return f". {event.call.name}: {one_line(event.text, _LINE)}"
-    if isinstance(event, ToolReturned):
+    if isinstance(event, ToolFinished):
         return result_line(event.call.name, event.result, event.outcome, lines)
     return ""
 

@@ -17,9 +17,9 @@ from tenuto.core import jsonio
 from tenuto.core.conform import BROKEN, conform
 from tenuto.core.journal import Configured
 from tenuto.core.messages import AssistantMessage
+from tenuto.core.provider import Target
 from tenuto.core.request import JsonSchema
 from tenuto.core.response import ChatResponse, Choice
-from tenuto.core.target import Target
 from tenuto.core.transcript import Transcript
 
 __all__ = ["Shape", "kind_of", "shaped"]

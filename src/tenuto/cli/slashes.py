@@ -26,9 +26,9 @@ from tenuto.cli.render import usage_line
 from tenuto.cli.screen import Screen, write_text
 from tenuto.core import jsonio
 from tenuto.core.blocks import Text
-from tenuto.core.journal import Said
+from tenuto.core.journal import MessageAdded
 from tenuto.core.messages import Content, UserMessage
-from tenuto.core.target import Loss
+from tenuto.core.provider import Loss
 from tenuto.tools.builtin import BUILTIN
 
 __all__ = ["COMMANDS", "Command", "Refused", "Slash", "Talk", "Words", "completed", "obeyed", "parsed"]
@@ -193,7 +193,7 @@ async def _undo(talk: Talk, rest: str) -> None:
     """The fork is made behind the entry before what was said: of an exchange, nothing is left."""
     count = _number(rest, "/undo") if rest else 1
     before, entries = talk.session, await talk.session.entries()
-    said = [at for at, entry in enumerate(entries) if at and isinstance(entry.act, Said)]
+    said = [at for at, entry in enumerate(entries) if at and isinstance(entry.act, MessageAdded)]
     if count > len(said):
         much = f"only {len(said)} can be" if said else "nothing was said yet that could be"
         raise Refused(f"{much} taken back")
@@ -206,7 +206,7 @@ async def _undo(talk: Talk, rest: str) -> None:
     )
     _tell_change(talk, before)
     act = entries[at].act
-    if isinstance(act, Said) and isinstance(act.message, UserMessage):
+    if isinstance(act, MessageAdded) and isinstance(act.message, UserMessage):
         _offer(talk, act.message)
 
 

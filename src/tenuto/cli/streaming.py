@@ -16,10 +16,10 @@ import msgspec
 from tenuto.agent.events import (
     AgentEvent,
     ApprovalNeeded,
-    FromSubAgent,
     RequestReady,
+    SubAgentEvent,
+    ToolFinished,
     ToolProgress,
-    ToolReturned,
     ToolStarted,
 )
 from tenuto.cli.screen import Screen
@@ -31,10 +31,10 @@ from tenuto.core.events import (
     ContentDone,
     ContentStart,
     Delta,
-    Event,
     MessageDelta,
     MessageDone,
     MessageStart,
+    StreamEvent,
     ThinkingDelta,
     UsageUpdate,
 )
@@ -59,7 +59,7 @@ class Lines:
         self._told = Told(thinking=thinking)
         self._seq = 0
 
-    def hear(self, event: Event | AgentEvent) -> None:
+    def hear(self, event: StreamEvent | AgentEvent) -> None:
         """Write an event, if there is something in it that was not said before."""
         line = self._told.line(event)
         if line is not None:
@@ -137,12 +137,12 @@ class Told:
             RequestReady: self._request,
             ToolStarted: self._call,
             ToolProgress: self._call,
-            ToolReturned: self._call,
+            ToolFinished: self._call,
             ApprovalNeeded: self._call,
-            FromSubAgent: self._inner,
+            SubAgentEvent: self._inner,
         }
 
-    def line(self, event: Event | AgentEvent) -> Line | None:
+    def line(self, event: StreamEvent | AgentEvent) -> Line | None:
         """Return what is to be said of an event, its `type` first; None if that is nothing."""
         said = self._kinds.get(type(event), _fields)(event)
         return None if said is None else {"type": event.__struct_config__.tag, **said}
@@ -223,7 +223,7 @@ class Told:
         target = f"{event.target.provider.name}/{event.target.model}"
         return {"target": target, "bytes": len(event.wire.body), "losses": event.wire.losses}
 
-    def _call(self, event: ToolStarted | ToolProgress | ToolReturned | ApprovalNeeded) -> Line:
+    def _call(self, event: ToolStarted | ToolProgress | ToolFinished | ApprovalNeeded) -> Line:
         return {**_fields(event), "call": self._named(event.call)}
 
     def _named(self, call: ToolCallView) -> Line:
@@ -233,7 +233,7 @@ class Told:
         self._calls.add(call.id)
         return _fields(call)
 
-    def _inner(self, event: FromSubAgent) -> Line | None:
+    def _inner(self, event: SubAgentEvent) -> Line | None:
         below = self._below.setdefault(event.session, Told(thinking=self._thinking))
         inner = below.line(event.event)
         if inner is None:

@@ -11,25 +11,25 @@ from tenuto.cli.render import call_lines, part_line, said_of
 from tenuto.cli.screen import Style, painted
 from tenuto.core.blocks import Block, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.journal import (
-    Act,
+    ApprovalDecided,
+    CallFinished,
     Compacted,
     Configured,
-    Decided,
     Entry,
-    Failed,
-    Fold,
+    EntryPayload,
     HandedOver,
-    Linked,
-    Lost,
-    Replied,
-    Returned,
-    Said,
-    Steered,
-    Stopped,
-    Strange,
+    LossRecorded,
+    MessageAdded,
+    ReplyReceived,
+    RequestFailed,
+    RunEnded,
+    SteeringAdded,
+    SubSessionLinked,
+    TranscriptFold,
+    UnknownPayload,
 )
 from tenuto.core.messages import AssistantMessage, Message, ToolCallView, UserMessage
-from tenuto.core.target import Loss
+from tenuto.core.provider import Loss
 from tenuto.store.protocol import StoredSession
 
 __all__ = ["told"]
@@ -77,46 +77,46 @@ class _Page:
         self._thinking = thinking
         self._calls: tuple[ToolCallView, ...] = ()
         self._model = ""
-        self._fold = Fold()
+        self._fold = TranscriptFold()
 
     def entry(self, entry: Entry) -> Iterator[Piece]:
         """Yield what an entry comes to; most of those that only keep the books come to nothing."""
         act = entry.act
         self._fold.take(entry)
-        if isinstance(act, Strange):
+        if isinstance(act, UnknownPayload):
             yield (
                 "yellow",
                 f"\n[entry {entry.seq}: {one_line(act.kind, 40)}, of a later version] {one_line(act.raw, _RAW)}",
             )
-        elif isinstance(act, Replied):
+        elif isinstance(act, ReplyReceived):
             yield from self._reply(act)
-        elif isinstance(act, Returned):
+        elif isinstance(act, CallFinished):
             yield from self._result(act)
-        elif isinstance(act, Said | Steered):
+        elif isinstance(act, MessageAdded | SteeringAdded):
             yield from _message(act.message, f" ({len(self._fold)})")
         else:
             yield from self._rest(act)
 
-    def _rest(self, act: Act) -> Iterator[Piece]:
+    def _rest(self, act: EntryPayload) -> Iterator[Piece]:
         if isinstance(act, Configured):
             yield from self._configured(act)
-        elif isinstance(act, Failed):
+        elif isinstance(act, RequestFailed):
             yield "red", f"\n! asking failed: {act.error}: {one_line(act.message, _RAW)}"
-        elif isinstance(act, Decided):
+        elif isinstance(act, ApprovalDecided):
             why = f": {one_line(act.why, _RAW)}" if act.why else ""
             yield "dim", f"  ? {self._name(act.ordinal)} {'allowed' if act.allowed else 'denied'}{why}"
-        elif isinstance(act, Linked):
+        elif isinstance(act, SubSessionLinked):
             yield "dim", f"    answered in session {act.session}"
         elif isinstance(act, HandedOver):
             yield "yellow", f"\n[handed over to {one_line(act.model, 80)}]"
             yield from map(_loss, act.losses)
-        elif isinstance(act, Lost):
+        elif isinstance(act, LossRecorded):
             yield _loss(act.loss)
         elif isinstance(act, Compacted):
             yield "yellow", f"\n[what stands above entry {act.upto} is summed up from here on]"
             for message in act.messages:
                 yield from _message(message)
-        elif isinstance(act, Stopped):
+        elif isinstance(act, RunEnded):
             detail = f": {one_line(act.detail, _RAW)}" if act.detail else ""
             yield "dim", f"\n[{one_line(act.reason, 40)}{detail}]"
 
@@ -128,7 +128,7 @@ class _Page:
             yield "", _indented(act.system)
         self._model = act.model
 
-    def _reply(self, act: Replied) -> Iterator[Piece]:
+    def _reply(self, act: ReplyReceived) -> Iterator[Piece]:
         message = act.message
         self._calls = tuple(message.tool_calls())
         yield "bold", f"\n{one_line(self._model, 80) or 'model'} ({len(self._fold)})"
@@ -158,7 +158,7 @@ class _Page:
     def _name(self, ordinal: int) -> str:
         return one_line(self._calls[ordinal].name, 60) if 0 <= ordinal < len(self._calls) else f"call {ordinal}"
 
-    def _result(self, act: Returned) -> Iterator[Piece]:
+    def _result(self, act: CallFinished) -> Iterator[Piece]:
         lines = shown(said_of(act.result.content)).rstrip("\n").split("\n")
         kept = lines[:_LINES]
         if len(lines) > _LINES:

@@ -14,7 +14,7 @@ import msgspec
 from tenuto.client.meter import Meter, Used
 from tenuto.client.pipeline import Next, closing
 from tenuto.client.prices import cost, priced
-from tenuto.core.events import ContentDelta, Event, MessageDone
+from tenuto.core.events import ContentDelta, MessageDone, StreamEvent
 from tenuto.core.messages import Usage
 from tenuto.core.request import ChatRequest
 from tenuto.errors import LimitReached, LLMError, UnsupportedModel
@@ -60,7 +60,7 @@ class Budget:
         """Tokens left; None if they are not limited."""
         return None if self._most is None else max(0, self._most - self.tokens)
 
-    async def __call__(self, request: ChatRequest, next: Next) -> AsyncIterator[Event]:
+    async def __call__(self, request: ChatRequest, next: Next) -> AsyncIterator[StreamEvent]:
         """Stand around a call."""
         self._admit(request)
         meter = Meter()

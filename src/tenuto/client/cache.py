@@ -22,7 +22,7 @@ import msgspec
 from tenuto.client.pipeline import Next, closing
 from tenuto.client.replay import events_of
 from tenuto.core import jsonio
-from tenuto.core.events import Event, MessageDone
+from tenuto.core.events import MessageDone, StreamEvent
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
 from tenuto.core.stored import dump_message, dump_response, load_response
@@ -94,7 +94,7 @@ class Cache:
         self._ttl = ttl
         self._now = now
 
-    async def __call__(self, request: ChatRequest, next: Next) -> AsyncIterator[Event]:
+    async def __call__(self, request: ChatRequest, next: Next) -> AsyncIterator[StreamEvent]:
         """Stand around a call."""
         key = None if request.tools else key_of(request)
         kept = None if key is None else await self._kept(key)

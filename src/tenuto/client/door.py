@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import msgspec
 
 from tenuto import settings
-from tenuto.core.target import Dialect, Provider, Target
+from tenuto.core.provider import Dialect, Provider, Target
 
 if TYPE_CHECKING:
     from tenuto.client.parameters import Key, ProviderConfig

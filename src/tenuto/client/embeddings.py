@@ -13,7 +13,7 @@ from typing import TypeAlias
 import msgspec
 
 from tenuto.core.embedding import EmbedRequest, EmbedResponse
-from tenuto.core.target import ModelInfo, Target, WireRequest
+from tenuto.core.provider import ModelInfo, Target, WireRequest
 from tenuto.errors import ProtocolError
 from tenuto.wire import embedding, listing
 

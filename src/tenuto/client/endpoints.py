@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from tenuto import settings
 from tenuto.client.http import shown
-from tenuto.core.target import Dialect, Provider
+from tenuto.core.provider import Dialect, Provider
 from tenuto.errors import LLMError, MissingKey, TenutoError
 from tenuto.providers import is_row, provider
 

@@ -21,11 +21,11 @@ from tenuto.client.line import Line, Opened
 from tenuto.client.options import Timeouts
 from tenuto.client.reply import Exchange
 from tenuto.client.watch import Settled, Watch, out_of_time
-from tenuto.core.events import Event, Failure, MessageDone
+from tenuto.core.events import ErrorEvent, MessageDone, StreamEvent
 from tenuto.core.messages import AssistantMessage, UserMessage
+from tenuto.core.provider import Loss, Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse, Choice
-from tenuto.core.target import Loss, Target, WireRequest
 from tenuto.errors import ConnectionFailed, IncompleteResponse, LLMError, ProtocolError, TimedOut, UnsupportedContent
 from tenuto.wire.codec import MOST_CHOICES, Decoder
 from tenuto.wire.dialects import DECODERS, write
@@ -78,7 +78,7 @@ class Question:
         """Say that the whole time is over."""
         return out_of_time(self._waits)
 
-    async def ask(self, request: ChatRequest) -> AsyncIterator[list[Event]]:
+    async def ask(self, request: ChatRequest) -> AsyncIterator[list[StreamEvent]]:
         """Ask once: yield the events, of which the last is `MessageDone`; raise the typed error it came to."""
         reading, opened = await self._own(self._begin(request))
         try:
@@ -172,7 +172,7 @@ class Reading:
         self._at_end = False
         self.done = False
 
-    async def step(self) -> list[Event]:
+    async def step(self) -> list[StreamEvent]:
         """Return the events of the next bytes; the last of all is `MessageDone`."""
         if self._error is not None:
             raise self._error
@@ -201,7 +201,7 @@ class Reading:
         except (TimeoutError, Settled, LLMError):  # the reply is whole; the line is cut off instead of kept
             return
 
-    def _read_whole(self, body: bytes) -> list[Event]:
+    def _read_whole(self, body: bytes) -> list[StreamEvent]:
         self._opened.exchange.raw = body
         self._at_end = True
         self._opened.tap(body)
@@ -211,7 +211,7 @@ class Reading:
         events = self._decoder.whole(body)
         return self._covered(events) if self._decoder.error is not None else [*events, *self._last()]
 
-    def _fed(self) -> list[Event]:
+    def _fed(self) -> list[StreamEvent]:
         """Decode the next slice of what came: the first events need not wait for the last."""
         piece = self._piece
         if len(piece) > _SLICE:
@@ -241,7 +241,7 @@ class Reading:
             self._piece, self._read_to = b"", 0
         return piece[start:end]
 
-    def _last(self) -> list[Event]:
+    def _last(self) -> list[StreamEvent]:
         events = self._decoder.drain()
         if self._decoder.error is not None:
             return self._covered(events)
@@ -257,7 +257,7 @@ class Reading:
             events[-1] = MessageDone(response)
         return events
 
-    def _broken(self, exc: LLMError) -> list[Event]:
+    def _broken(self, exc: LLMError) -> list[StreamEvent]:
         """The line failed. A reply whose last word has come is whole all the same."""
         self._at_end = True
         if self._decoder.settled:
@@ -269,11 +269,11 @@ class Reading:
         self._decoder.broken(self._error)
         return []
 
-    def _covered(self, events: list[Event]) -> list[Event]:
+    def _covered(self, events: list[StreamEvent]) -> list[StreamEvent]:
         """The provider reported an error inside the stream: hand out what came, without the key it may quote."""
         assert self._decoder.error is not None
         self._error = self._opened.known(self._decoder.error)
-        return [Failure(str(self._error), self._error.raw) if isinstance(e, Failure) else e for e in events]
+        return [ErrorEvent(str(self._error), self._error.raw) if isinstance(e, ErrorEvent) else e for e in events]
 
 
 def _decoder(request: ChatRequest, target: Target, body: bytes) -> Decoder:

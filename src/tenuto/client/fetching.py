@@ -205,10 +205,10 @@ def _filled(block: Media, data: bytes, content_type: str) -> Media:
         raise ValueError("it is empty")
     name = urlsplit(block.url).path.rpartition("/")[2]
     generic = told in ("", "application/octet-stream", "binary/octet-stream")
-    mime = files.media_type(data) or ((block.mime or files.named_type(name)) if generic else told)
+    mime = files.media_type(data) or ((block.mime or files.type_from_name(name)) if generic else told)
     if isinstance(block, Document):
         return _document(block, data, mime, parameters)
-    make = files.as_image if isinstance(block, Image) else files.as_audio
+    make = files.read_image if isinstance(block, Image) else files.read_audio
     found = make(data, mime) if mime else make(data)
     return msgspec.structs.replace(block, data=found.data, mime=found.mime, url="")
 
@@ -218,7 +218,7 @@ def _document(block: Document, data: bytes, mime: str, parameters: str) -> Docum
     codec = _CHARSETS.get(named[1].lower(), "") if named else ""
     if codec and files.is_text(mime):
         data = _recoded(data, codec)
-    found = files.as_document(data, mime)
+    found = files.read_document(data, mime)
     if found.data and found.mime != "application/pdf" and not files.is_text(found.mime):
         raise ValueError(f"it is no document that can be read here, but {found.mime}")
     mime = "text/plain" if found.text else found.mime  # the one written kind that every provider takes

@@ -21,7 +21,7 @@ from tenuto.client.losses import LossReporter
 from tenuto.client.options import OnLoss, Timeouts
 from tenuto.client.reply import Exchange
 from tenuto.client.watch import Watch
-from tenuto.core.target import Target, WireRequest
+from tenuto.core.provider import Target, WireRequest
 from tenuto.errors import ConnectionFailed, LLMError, ProtocolError, TimedOut
 from tenuto.wire.failures import failure
 

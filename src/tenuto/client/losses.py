@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from tenuto.client.options import OnLoss
-from tenuto.core.target import Loss, Target
+from tenuto.core.provider import Loss, Target
 from tenuto.errors import LossError
 
 __all__ = ["LossReporter"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tenuto.core.events import Event, MessageDone, MessageStart, UsageUpdate
+from tenuto.core.events import MessageDone, MessageStart, StreamEvent, UsageUpdate
 from tenuto.core.messages import Origin, Usage
 from tenuto.core.response import ChatResponse
 from tenuto.errors import LLMError
@@ -31,7 +31,7 @@ class Meter:
         self._told: Usage | None = None
         self._begun = False
 
-    def hear(self, event: Event) -> None:
+    def hear(self, event: StreamEvent) -> None:
         """Take note of an event."""
         if isinstance(event, UsageUpdate):
             self._told = event.usage

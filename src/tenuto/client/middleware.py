@@ -18,7 +18,7 @@ from tenuto.client.gate import Again, Sleep, tried
 from tenuto.client.pipeline import Lists, Middleware, Next, apart, closing, gathered
 from tenuto.client.replay import events_of, response_of
 from tenuto.core import jsonio
-from tenuto.core.events import Event, MessageDone
+from tenuto.core.events import MessageDone, StreamEvent
 from tenuto.core.messages import Usage
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
@@ -49,7 +49,7 @@ def response_middleware(act: Callable[[ChatRequest, NextResponse], Awaitable[Cha
     A streamed call is drained behind it, and its events come at once at the end. May be used as a decorator.
     """
 
-    async def adapted(request: ChatRequest, next: Next) -> AsyncIterator[Event]:
+    async def adapted(request: ChatRequest, next: Next) -> AsyncIterator[StreamEvent]:
         async def answer(asked: ChatRequest) -> ChatResponse:
             return await response_of(next(asked))
 
@@ -93,11 +93,11 @@ class Retry(_Times, frozen=True, kw_only=True):
         if not 0 <= self.jitter <= 1:
             raise ValueError(f"jitter is a share between 0 and 1, not {self.jitter}")
 
-    def __call__(self, request: ChatRequest, next: Next) -> AsyncIterator[Event]:
+    def __call__(self, request: ChatRequest, next: Next) -> AsyncIterator[StreamEvent]:
         """Stand around a call."""
         return apart(partial(self.listed, next=partial(gathered, next)), request)
 
-    def listed(self, request: ChatRequest, next: Lists) -> AsyncIterator[list[Event]]:
+    def listed(self, request: ChatRequest, next: Lists) -> AsyncIterator[list[StreamEvent]]:
         """The same where the events come in lists."""
         patience = Patience(self)
 
@@ -196,11 +196,11 @@ class _Fallback(msgspec.Struct, frozen=True):
     models: tuple[str, ...]
     asked_first: bool
 
-    def __call__(self, request: ChatRequest, next: Next) -> AsyncIterator[Event]:
+    def __call__(self, request: ChatRequest, next: Next) -> AsyncIterator[StreamEvent]:
         """Stand around a call."""
         return apart(partial(self.listed, next=partial(gathered, next)), request)
 
-    def listed(self, request: ChatRequest, next: Lists) -> AsyncIterator[list[Event]]:
+    def listed(self, request: ChatRequest, next: Lists) -> AsyncIterator[list[StreamEvent]]:
         """The same where the events come in lists."""
         names = self.models
         if self.asked_first:
@@ -238,7 +238,7 @@ class Timeout(msgspec.Struct, frozen=True):
         if not self.seconds > 0:
             raise ValueError(f"timeout takes a number of seconds above 0, not {self.seconds}")
 
-    async def __call__(self, request: ChatRequest, next: Next) -> AsyncIterator[Event]:
+    async def __call__(self, request: ChatRequest, next: Next) -> AsyncIterator[StreamEvent]:
         """Stand around a call."""
         clock = asyncio.get_running_loop().time
         left = self.seconds
@@ -300,7 +300,7 @@ def logger(
     """
     write = log or _write
 
-    async def logged(request: ChatRequest, next: Next) -> AsyncIterator[Event]:
+    async def logged(request: ChatRequest, next: Next) -> AsyncIterator[StreamEvent]:
         provider, model = _split(request.model)
         began = clock()
         told = False

@@ -11,8 +11,8 @@ from typing import Any, Literal, Protocol, TypeAlias, TypedDict
 from tenuto.client.http import Transport
 from tenuto.client.options import OnLoss, Timeouts
 from tenuto.client.pipeline import Middleware
+from tenuto.core.provider import Dialect, Provider
 from tenuto.core.request import CacheTime, Effort, ResponseFormat, ServerTool, Thinking, ToolChoice, ToolDefinition
-from tenuto.core.target import Dialect, Provider
 
 __all__ = [
     "ChatParameters",

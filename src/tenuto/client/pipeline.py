@@ -16,16 +16,16 @@ from functools import partial
 from types import TracebackType
 from typing import Generic, TypeAlias, TypeVar
 
-from tenuto.core.events import Event
+from tenuto.core.events import StreamEvent
 from tenuto.core.request import ChatRequest
 
 __all__ = ["Lists", "Middleware", "Next", "apart", "closing", "compose", "gathered", "stacked"]
 
 T = TypeVar("T")
 E = TypeVar("E")
-Next: TypeAlias = Callable[[ChatRequest], AsyncIterator[Event]]
-Middleware: TypeAlias = Callable[[ChatRequest, Next], AsyncIterator[Event]]
-Lists: TypeAlias = Callable[[ChatRequest], AsyncIterator[list[Event]]]
+Next: TypeAlias = Callable[[ChatRequest], AsyncIterator[StreamEvent]]
+Middleware: TypeAlias = Callable[[ChatRequest, Next], AsyncIterator[StreamEvent]]
+Lists: TypeAlias = Callable[[ChatRequest], AsyncIterator[list[StreamEvent]]]
 """A handler whose events come in lists. `MessageDone` is the last of its list. Whoever is handed a list may empty it."""
 
 
@@ -79,7 +79,7 @@ def _through(layer: Callable[[ChatRequest, T], AsyncIterator[E]], handler: T, re
     return layer(request, handler)
 
 
-async def apart(handler: Lists, request: ChatRequest) -> AsyncIterator[Event]:
+async def apart(handler: Lists, request: ChatRequest) -> AsyncIterator[StreamEvent]:
     """Yield one event after the other."""
     async with closing(handler(request)) as lists:
         async for events in lists:
@@ -88,7 +88,7 @@ async def apart(handler: Lists, request: ChatRequest) -> AsyncIterator[Event]:
             events.clear()  # whoever waits for the next does not hold the last
 
 
-async def gathered(handler: Next, request: ChatRequest) -> AsyncIterator[list[Event]]:
+async def gathered(handler: Next, request: ChatRequest) -> AsyncIterator[list[StreamEvent]]:
     """Yield each event as a list of its own."""
     async with closing(handler(request)) as events:
         async for event in events:

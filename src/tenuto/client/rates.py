@@ -16,7 +16,7 @@ from typing import TypeVar
 from tenuto.client.gate import Sleep
 from tenuto.client.meter import Meter
 from tenuto.client.pipeline import Next, closing
-from tenuto.core.events import ContentDelta, Event, MessageDone
+from tenuto.core.events import ContentDelta, MessageDone, StreamEvent
 from tenuto.core.request import ChatRequest
 from tenuto.errors import LLMError
 
@@ -98,7 +98,7 @@ class RateLimit:
         self._queue: deque[_Place] = deque()
         self._running = 0
 
-    async def __call__(self, request: ChatRequest, next: Next) -> AsyncIterator[Event]:
+    async def __call__(self, request: ChatRequest, next: Next) -> AsyncIterator[StreamEvent]:
         """Stand around a call."""
         await self._enter()
         meter = Meter()

@@ -36,12 +36,12 @@ from tenuto.core.events import (
     ContentDone,
     ContentStart,
     Delta,
-    Event,
     ImageDelta,
     MessageDelta,
     MessageDone,
     MessageStart,
     SignatureDelta,
+    StreamEvent,
     TextDelta,
     ThinkingDelta,
     TranscriptDelta,
@@ -65,7 +65,7 @@ _GROWS: dict[type[Block], tuple[str, Callable[[str], Delta]]] = {
 """The field that grows while a block arrives, and the delta that tells of it."""
 
 
-def events_of(response: ChatResponse) -> Iterator[Event]:
+def events_of(response: ChatResponse) -> Iterator[StreamEvent]:
     """Yield the events of a reply, choice by choice and block by block; the last is `MessageDone(response)`.
 
     Each block begins without what grows in it, gets that in one delta (then its citations and its token, if it has any),
@@ -84,7 +84,7 @@ def events_of(response: ChatResponse) -> Iterator[Event]:
     yield MessageDone(response)
 
 
-async def response_of(events: AsyncIterator[Event]) -> ChatResponse:
+async def response_of(events: AsyncIterator[StreamEvent]) -> ChatResponse:
     """Drain a stream of events and return the reply it ends with.
 
     Raise what the stream raises, and `IncompleteResponse` if it ends without `MessageDone`.

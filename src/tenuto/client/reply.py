@@ -11,8 +11,8 @@ import msgspec
 
 from tenuto.core.blocks import Audio, Block, Citation, Image
 from tenuto.core.messages import AssistantMessage, StopReason, ToolCallView, Usage
+from tenuto.core.provider import Loss, Target
 from tenuto.core.response import ChatResponse, Choice
-from tenuto.core.target import Loss, Target
 from tenuto.core.transcript import Transcript
 
 __all__ = ["Exchange", "Reply"]

@@ -211,9 +211,9 @@ def _file(rest: dict[str, Any], place: str) -> Document:
         refuse(place, "file_data or file_id must stand here")
     held = files.data_url(told)
     if held is None:
-        return Document(told, files.named_type(title) if told else "", file_id=file_id, title=title)
+        return Document(told, files.type_from_name(title) if told else "", file_id=file_id, title=title)
     data, mime = held
-    mime = mime or files.media_type(data) or files.named_type(title)
+    mime = mime or files.media_type(data) or files.type_from_name(title)
     return Document(files.encoded(data), mime, file_id=file_id, title=title)
 
 
@@ -301,7 +301,7 @@ class _Turn:
     """One reply being read: checked here, so that each fault has its place, and taken apart as a provider's reply is."""
 
     def __init__(self, said: dict[str, Any], place: str, mint: Callable[[int], str]) -> None:
-        from tenuto.core.target import Loss
+        from tenuto.core.provider import Loss
         from tenuto.wire.chat.choice import ChoiceState
         from tenuto.wire.codec import Parts
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tenuto.client.pipeline import Lists
 from tenuto.client.reply import Reply
-from tenuto.core.events import ContentDelta, Event, MessageDone, TextDelta
+from tenuto.core.events import ContentDelta, MessageDone, StreamEvent, TextDelta
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
 from tenuto.core.transcript import Transcript
@@ -53,19 +53,19 @@ class Call:
         self.question = question
         self.response: ChatResponse | None = None
         self._asked_at = 0.0
-        self._generator: Callable[[], AsyncGenerator[Event, None] | None] = _nothing
+        self._generator: Callable[[], AsyncGenerator[StreamEvent, None] | None] = _nothing
         self._drains = False
         self._reader: asyncio.Task[Any] | None = None
         self._cancelling = 0
         self._ended: TenutoError | None = None
 
-    def events(self) -> AsyncGenerator[Event, None]:
+    def events(self) -> AsyncGenerator[StreamEvent, None]:
         """Yield the events; the reply is there when they have ended."""
         generator = self._run()
         self._generator = weakref.ref(generator)  # it holds this call already
         return generator
 
-    async def _run(self) -> AsyncGenerator[Event, None]:
+    async def _run(self) -> AsyncGenerator[StreamEvent, None]:
         current = _current_task()
         stream = self._begin(current())
         try:
@@ -115,7 +115,7 @@ class Call:
         self._conclude()
         return self.reply()
 
-    def _begin(self, reader: asyncio.Task[Any] | None) -> AsyncIterator[list[Event]]:
+    def _begin(self, reader: asyncio.Task[Any] | None) -> AsyncIterator[list[StreamEvent]]:
         stream = self._handler(self._request)  # first: a layer that raises at once leaves nothing behind
         self._asked_at = self._now()
         self._read_by(reader)
@@ -123,7 +123,7 @@ class Call:
         self.question.begin(self)
         return stream
 
-    async def _close(self, stream: AsyncIterator[list[Event]]) -> None:
+    async def _close(self, stream: AsyncIterator[list[StreamEvent]]) -> None:
         self._calls.discard(self)
         self.question.over(self)
         close = getattr(stream, "aclose", None)
@@ -204,7 +204,7 @@ class AsyncStream:
     def __init__(self, start: Callable[[], Call]) -> None:
         self._start = start
         self._call: Call | None = None
-        self._events: AsyncGenerator[Event, None] | None = None
+        self._events: AsyncGenerator[StreamEvent, None] | None = None
         self._closed = self._cut_short = False
 
     async def __aenter__(self) -> Self:
@@ -215,7 +215,7 @@ class AsyncStream:
     ) -> None:
         await self.close()
 
-    def __aiter__(self) -> AsyncIterator[Event]:
+    def __aiter__(self) -> AsyncIterator[StreamEvent]:
         if self._closed:
             raise ClosedError("the stream is closed")
         if self._events is None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 from tenuto.client.bridge import LAST_WORDS, POLL, Bridge, Running, waited
 from tenuto.client.stream import AsyncStream
-from tenuto.core.events import ContentDelta, Event, TextDelta
+from tenuto.core.events import ContentDelta, StreamEvent, TextDelta
 from tenuto.errors import ClosedError, TenutoError
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ def _abandon(running: Running[None], bridge: Bridge) -> None:
         wait((running.future,), LAST_WORDS)
 
 
-class Stream(Streamed[Event]):
+class Stream(Streamed[StreamEvent]):
     """A reply while it arrives: use it in a `with`, and iterate over its events.
 
     The request goes out with the first event that is asked for. Leaving the `with` early closes the connection.

@@ -18,12 +18,12 @@ from tenuto.client.reply import Reply
 from tenuto.core import jsonio
 from tenuto.core.blocks import Refusal
 from tenuto.core.conform import BROKEN, conform
-from tenuto.core.messages import Message, SystemMessage, Usage, shown_text
+from tenuto.core.messages import Message, SystemMessage, Usage, display_text
 from tenuto.core.narrow import WRAPPED, Narrowed, narrow
+from tenuto.core.provider import Target
 from tenuto.core.request import ChatRequest, JsonSchema
 from tenuto.core.response import ChatResponse
 from tenuto.core.schemas import read, schema_of
-from tenuto.core.target import Target
 from tenuto.core.transcript import Transcript
 from tenuto.errors import LLMError, SchemaMismatch
 
@@ -274,7 +274,7 @@ def _text(reply: Reply) -> str:
         hopeless = _hopeless(reply)
         raise LLMError(f"{EMPTY}: {hopeless}" if hopeless else EMPTY, provider=reply.provider)
     if jsonio.problem(whole):
-        said = [shown_text(block) for block in reply.content]
+        said = [display_text(block) for block in reply.content]
         begin = max((at + 1 for at, text in enumerate(said) if text is None), default=0)
         last = _unfenced("".join(filter(None, said[begin:])))
         return whole if jsonio.problem(last) else last

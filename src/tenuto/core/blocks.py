@@ -263,14 +263,14 @@ class Image(BlockBase, frozen=True, tag="image"):
         from tenuto.core import files
 
         data, name = files.read(path)
-        return cls(*files.as_image(data, mime, name)[:2])
+        return cls(*files.read_image(data, mime, name)[:2])
 
     @classmethod
     def from_bytes(cls, data: bytes, mime: str = "") -> Image:
         """Take bytes. Their type is read off them unless given; raise `ValueError` if they are empty or no picture."""
         from tenuto.core import files
 
-        return cls(*files.as_image(data, mime)[:2])
+        return cls(*files.read_image(data, mime)[:2])
 
     @classmethod
     def from_url(cls, url: str, *, mime: str = "") -> Image:
@@ -304,14 +304,14 @@ class Audio(BlockBase, frozen=True, tag="audio"):
         from tenuto.core import files
 
         data, name = files.read(path)
-        return cls(*files.as_audio(data, mime, name)[:2])
+        return cls(*files.read_audio(data, mime, name)[:2])
 
     @classmethod
     def from_bytes(cls, data: bytes, mime: str = "") -> Audio:
         """Take bytes. Their type is read off them unless given; raise `ValueError` if they are empty or no sound."""
         from tenuto.core import files
 
-        return cls(*files.as_audio(data, mime)[:2])
+        return cls(*files.read_audio(data, mime)[:2])
 
     @classmethod
     def from_url(cls, url: str, *, mime: str = "") -> Audio:
@@ -348,7 +348,7 @@ class Document(BlockBase, frozen=True, tag="document"):
         from tenuto.core import files
 
         data, name = files.read(path)
-        return cls(*files.as_document(data, mime, name), title=title or name)
+        return cls(*files.read_document(data, mime, name), title=title or name)
 
     @classmethod
     def from_bytes(cls, data: bytes, mime: str = "", *, title: str = "") -> Document:
@@ -358,7 +358,7 @@ class Document(BlockBase, frozen=True, tag="document"):
         """
         from tenuto.core import files
 
-        return cls(*files.as_document(data, mime, title), title=title)
+        return cls(*files.read_document(data, mime, title), title=title)
 
     @classmethod
     def from_url(cls, url: str, *, mime: str = "", title: str = "") -> Document:

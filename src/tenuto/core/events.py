@@ -23,13 +23,13 @@ __all__ = [
     "ContentDone",
     "ContentStart",
     "Delta",
-    "Event",
-    "Failure",
+    "ErrorEvent",
     "ImageDelta",
     "MessageDelta",
     "MessageDone",
     "MessageStart",
     "SignatureDelta",
+    "StreamEvent",
     "TextDelta",
     "ThinkingDelta",
     "TranscriptDelta",
@@ -167,13 +167,13 @@ class MessageDone(_Event, frozen=True, tag="message.done"):
     response: ChatResponse
 
 
-class Failure(_Event, frozen=True, tag="error"):
+class ErrorEvent(_Event, frozen=True, tag="error"):
     """The provider reported an error inside the stream; `raw` is its own words. The matching exception follows."""
 
     message: str
     raw: str = ""
 
 
-Event: TypeAlias = (
-    MessageStart | ContentStart | ContentDelta | ContentDone | MessageDelta | UsageUpdate | MessageDone | Failure
+StreamEvent: TypeAlias = (
+    MessageStart | ContentStart | ContentDelta | ContentDone | MessageDelta | UsageUpdate | MessageDone | ErrorEvent
 )

@@ -13,19 +13,19 @@ import re
 from typing import NamedTuple, Protocol
 
 __all__ = [
-    "Content",
+    "FileContent",
     "FilePath",
-    "as_audio",
-    "as_document",
-    "as_image",
     "checked_url",
     "data_url",
     "encoded",
     "is_text",
     "media_type",
-    "named_type",
     "plain_text",
     "read",
+    "read_audio",
+    "read_document",
+    "read_image",
+    "type_from_name",
 ]
 
 
@@ -36,7 +36,7 @@ class FilePath(Protocol):
         """Return the path as a string."""
 
 
-class Content(NamedTuple):
+class FileContent(NamedTuple):
     """What a block is made of: base64 `data` or plain `text`, and its media type."""
 
     data: str
@@ -155,7 +155,7 @@ def _frames(head: bytes) -> str:
     return "audio/mpeg" if third_layer and head[2] & 0xF0 not in (0, 0xF0) and head[2] & 0x0C != 0x0C else ""
 
 
-def named_type(name: str) -> str:
+def type_from_name(name: str) -> str:
     """Tell the media type by the ending of a name; empty for an ending that is not known."""
     return _ENDINGS.get(name.rpartition(".")[2].lower(), "") if "." in name else ""
 
@@ -183,12 +183,12 @@ def read(path: str | FilePath) -> tuple[bytes, str]:
     return where.read_bytes(), where.name
 
 
-def as_image(data: bytes, mime: str = "", name: str = "") -> Content:
+def read_image(data: bytes, mime: str = "", name: str = "") -> FileContent:
     """Make a picture's content; raise `ValueError` if it is none, or if nothing tells what it is."""
     return _as("image", data, mime, name)
 
 
-def as_audio(data: bytes, mime: str = "", name: str = "") -> Content:
+def read_audio(data: bytes, mime: str = "", name: str = "") -> FileContent:
     """Make a sound's content; raise `ValueError` if it is none, or if nothing tells what it is.
 
     A container that may also hold a film counts as sound here.
@@ -196,7 +196,7 @@ def as_audio(data: bytes, mime: str = "", name: str = "") -> Content:
     return _as("audio", data, mime, name)
 
 
-def as_document(data: bytes, mime: str = "", name: str = "") -> Content:
+def read_document(data: bytes, mime: str = "", name: str = "") -> FileContent:
     """Make a document's content: text where it is UTF-8, base64 otherwise.
 
     Raise `ValueError` if it is a picture or a sound, or if nothing tells what it is.
@@ -207,25 +207,25 @@ def as_document(data: bytes, mime: str = "", name: str = "") -> Content:
     if text is not None and not text:
         raise ValueError(f"{_called(name)} is empty")
     if text is not None:
-        return Content("", mime or "text/plain", text)
+        return FileContent("", mime or "text/plain", text)
     if not found:
-        raise _untold(name)
+        raise _unknown_type(name)
     if found.startswith(("image/", "audio/")):
         kind = "Image" if found.startswith("image/") else "Audio"
         raise ValueError(f"{_called(name)} is no document but {found}: use {kind}")
-    return Content(encoded(data), found)
+    return FileContent(encoded(data), found)
 
 
-def _as(kind: str, data: bytes, mime: str, name: str) -> Content:
+def _as(kind: str, data: bytes, mime: str, name: str) -> FileContent:
     _refuse_empty(data, name)
     found = _type_of(data, mime, name)
     if not found:
-        raise _untold(name)
+        raise _unknown_type(name)
     if kind == "audio" and found in ("video/mp4", "video/webm"):
         found = found.replace("video", "audio")
     if not found.startswith(f"{kind}/"):
         raise ValueError(f"{_called(name)} is no {kind} but {found}")
-    return Content(encoded(data), found)
+    return FileContent(encoded(data), found)
 
 
 def _type_of(data: bytes, mime: str, name: str) -> str:
@@ -233,7 +233,7 @@ def _type_of(data: bytes, mime: str, name: str) -> str:
         if not re.fullmatch(r"[\w.+-]+/[\w.+-]+", mime):
             raise ValueError(f"mime={mime!r} is no media type: write it as in image/png")
         return mime
-    told, named = media_type(data), named_type(name)
+    told, named = media_type(data), type_from_name(name)
     return named or told if told == "application/zip" else told or named
 
 
@@ -242,7 +242,7 @@ def _refuse_empty(data: bytes, name: str) -> None:
         raise ValueError(f"{_called(name)} is empty")
 
 
-def _untold(name: str) -> ValueError:
+def _unknown_type(name: str) -> ValueError:
     return ValueError(f"cannot tell what {_called(name)} is: pass mime=, as in mime='image/png'")
 
 

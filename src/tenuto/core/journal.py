@@ -1,11 +1,11 @@
 """The journal: what was said and done in a session, entry by entry, and the folds that make everything else of it.
 
-An `Act` is what happened. An `Entry` is an act in its place: numbered, timed, fenced, with an id that its writer made and
+An `EntryPayload` is what happened. An `Entry` is an act in its place: numbered, timed, fenced, with an id that its writer made and
 the digest of its bytes. Entries are only ever added. The transcript, the usage, the open calls and the summary of a
 session are pure functions of its entries; there is no other state.
 
-A kind of entry that a later version wrote is a `Strange` act: it can be shown and copied, and a session that holds one is
-not resumed by this version (`strange_in`).
+A kind of entry that a later version wrote is a `UnknownPayload` act: it can be shown and copied, and a session that holds one is
+not resumed by this version (`unknown_payloads_in`).
 """
 
 from __future__ import annotations
@@ -19,39 +19,39 @@ import msgspec
 from tenuto.core import jsonio
 from tenuto.core.blocks import ToolUse, Value
 from tenuto.core.messages import AssistantMessage, Message, ToolCallView, ToolResult, ToolResults, Usage, UserMessage
-from tenuto.core.target import Loss
+from tenuto.core.provider import Loss
 from tenuto.core.transcript import Transcript
 
 __all__ = [
     "VERSION",
-    "Act",
-    "ApprovalAsked",
-    "Asked",
+    "ApprovalDecided",
+    "ApprovalRequested",
+    "CallFinished",
+    "CallStarted",
     "Compacted",
     "Configured",
-    "Decided",
-    "Draft",
     "Entry",
-    "Failed",
-    "Fold",
+    "EntryDraft",
+    "EntryPayload",
     "HandedOver",
-    "Linked",
-    "Lost",
-    "Replied",
-    "Returned",
-    "Said",
+    "LossRecorded",
+    "MessageAdded",
+    "ReplyReceived",
+    "RequestFailed",
+    "RequestStarted",
+    "RunEnded",
     "SessionMeta",
     "SessionState",
-    "Started",
-    "Steered",
-    "Stopped",
-    "Strange",
-    "digest_of",
-    "kind_of",
+    "SteeringAdded",
+    "SubSessionLinked",
+    "TranscriptFold",
+    "UnknownPayload",
     "open_calls_of",
+    "payload_kind",
     "session_meta_of",
-    "strange_in",
+    "sha256_hex",
     "transcript_of",
+    "unknown_payloads_in",
     "usage_of",
 ]
 
@@ -83,13 +83,13 @@ class Configured(_Act, frozen=True, tag="configured"):
     """The working directories of tools, absolute, by the name of the tool: the text of a JSON object."""
 
 
-class Said(_Act, frozen=True, tag="said"):
+class MessageAdded(_Act, frozen=True, tag="said"):
     """Somebody other than the model said something: the user, as a rule."""
 
     message: Message
 
 
-class Asked(_Act, frozen=True, tag="asked"):
+class RequestStarted(_Act, frozen=True, tag="asked"):
     """The model is about to be asked: `digest` stands for the request as it goes out, to whichever `account`."""
 
     model: str
@@ -99,7 +99,7 @@ class Asked(_Act, frozen=True, tag="asked"):
     account: str = ""
 
 
-class Replied(_Act, frozen=True, tag="replied"):
+class ReplyReceived(_Act, frozen=True, tag="replied"):
     """The model answered, whole. What it used, what was lost on the way, and what it cost (USD, as text)."""
 
     message: AssistantMessage
@@ -110,7 +110,7 @@ class Replied(_Act, frozen=True, tag="replied"):
     cost: str = ""
 
 
-class Failed(_Act, frozen=True, tag="failed"):
+class RequestFailed(_Act, frozen=True, tag="failed"):
     """An attempt to ask came to nothing; what it used is paid for all the same (`cost` in USD, as text)."""
 
     error: str
@@ -121,7 +121,7 @@ class Failed(_Act, frozen=True, tag="failed"):
     cost: str = ""
 
 
-class Started(_Act, frozen=True, tag="started"):
+class CallStarted(_Act, frozen=True, tag="started"):
     """A call is about to act. `ordinal` is its place among the calls of the last reply: ids may repeat, places do not.
 
     `key` is the same for every attempt at this call; `effect` says what may be done if it never returned.
@@ -137,7 +137,7 @@ class Started(_Act, frozen=True, tag="started"):
     host: str = ""
 
 
-class Returned(_Act, frozen=True, tag="returned"):
+class CallFinished(_Act, frozen=True, tag="returned"):
     """A call has its result, whether it ran, was denied, or was interrupted and nobody knows what became of it.
 
     `detail` says in a word what was wrong (`arguments`, `timeout`, ...). `usage` and `cost` are what a sub-agent spent on
@@ -153,7 +153,7 @@ class Returned(_Act, frozen=True, tag="returned"):
     cost: str = ""
 
 
-class ApprovalAsked(_Act, frozen=True, tag="approval_asked"):
+class ApprovalRequested(_Act, frozen=True, tag="approval_asked"):
     """A call waits for somebody's word."""
 
     call: str
@@ -161,7 +161,7 @@ class ApprovalAsked(_Act, frozen=True, tag="approval_asked"):
     name: str = ""
 
 
-class Decided(_Act, frozen=True, tag="decided"):
+class ApprovalDecided(_Act, frozen=True, tag="decided"):
     """Somebody gave it."""
 
     call: str
@@ -170,7 +170,7 @@ class Decided(_Act, frozen=True, tag="decided"):
     why: str = ""
 
 
-class Steered(_Act, frozen=True, tag="steered"):
+class SteeringAdded(_Act, frozen=True, tag="steered"):
     """Something was said while the agent was at work; the model hears it at the next turn boundary, which is here."""
 
     message: Message
@@ -192,7 +192,7 @@ class HandedOver(_Act, frozen=True, tag="handed_over"):
     losses: tuple[Loss, ...] = ()
 
 
-class Lost(_Act, frozen=True, tag="lost"):
+class LossRecorded(_Act, frozen=True, tag="lost"):
     """Something could not be carried.
 
     Where the provider refused a block of its own, `reply` is the entry of the reply that had it, and `block` its place
@@ -204,7 +204,7 @@ class Lost(_Act, frozen=True, tag="lost"):
     block: int = 0
 
 
-class Linked(_Act, frozen=True, tag="linked"):
+class SubSessionLinked(_Act, frozen=True, tag="linked"):
     """Another session belongs to this one: that of a sub-agent, for the call it answers."""
 
     session: str
@@ -212,27 +212,27 @@ class Linked(_Act, frozen=True, tag="linked"):
     ordinal: int = 0
 
 
-class Stopped(_Act, frozen=True, tag="stopped"):
+class RunEnded(_Act, frozen=True, tag="stopped"):
     """The run ended or waits: `completed`, `failed`, `cancelled`, `waiting`, `limit`; `detail` says for what."""
 
     reason: str
     detail: str = ""
 
 
-class Strange(msgspec.Struct, frozen=True, gc=False):
+class UnknownPayload(msgspec.Struct, frozen=True, gc=False):
     """An act that this version does not know. `raw` is its JSON text."""
 
     kind: str
     raw: str
 
 
-Act: TypeAlias = (
-    Configured | Said | Asked | Replied | Failed | Started | Returned | ApprovalAsked | Decided | Steered | Compacted
-    | HandedOver | Lost | Linked | Stopped
+EntryPayload: TypeAlias = (
+    Configured | MessageAdded | RequestStarted | ReplyReceived | RequestFailed | CallStarted | CallFinished | ApprovalRequested | ApprovalDecided | SteeringAdded | Compacted
+    | HandedOver | LossRecorded | SubSessionLinked | RunEnded
 )  # fmt: skip
 
 
-class Draft(msgspec.Struct, frozen=True, gc=False):
+class EntryDraft(msgspec.Struct, frozen=True, gc=False):
     """An entry before it has its place. `id` is its writer's: the same draft sent twice is one entry.
 
     `at` is milliseconds since 1970, `body` the act's stored bytes and `act` what they say: `stored.drafted` makes both.
@@ -242,13 +242,13 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
     at: int
     kind: str
     body: bytes
-    act: Act | Strange
+    act: EntryPayload | UnknownPayload
     version: int = VERSION
 
     @property
     def digest(self) -> str:
         """The sha-256 of the body, in hex."""
-        return digest_of(self.body)
+        return sha256_hex(self.body)
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
@@ -261,18 +261,18 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     kind: str
     body: bytes
     digest: str
-    act: Act | Strange
+    act: EntryPayload | UnknownPayload
     version: int = VERSION
 
 
-def digest_of(body: bytes) -> str:
+def sha256_hex(body: bytes) -> str:
     """Return the sha-256 of a body, in hex."""
     return hashlib.sha256(body).hexdigest()
 
 
-def kind_of(act: Act | Strange) -> str:
+def payload_kind(act: EntryPayload | UnknownPayload) -> str:
     """Return what kind of act it is, in a word: what stands under `entry` in its stored form."""
-    return act.kind if isinstance(act, Strange) else str(act.__struct_config__.tag)
+    return act.kind if isinstance(act, UnknownPayload) else str(act.__struct_config__.tag)
 
 
 # --- folds ------------------------------------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ class _Turn:
         self._count = -1
         self._results: dict[int, ToolResult] = {}
 
-    def take(self, returned: Returned, seq: int) -> None:
+    def take(self, returned: CallFinished, seq: int) -> None:
         """Of several results for one call, the last counts. One for a call that was never made counts for nothing."""
         if self._count < 0:
             self._count = _calls_in(self._reply)
@@ -311,10 +311,10 @@ def _calls_in(reply: AssistantMessage) -> int:
     return sum([isinstance(block, ToolUse) for block in reply.blocks])
 
 
-_SPOKEN = (Said, Steered)
+_SPOKEN = (MessageAdded, SteeringAdded)
 
 
-class Fold:
+class TranscriptFold:
     """Makes the conversation of the entries, one by one as they come.
 
     A message is held with the number of the last entry of its turn: a compaction covers a turn as a whole or not at all,
@@ -328,10 +328,10 @@ class Fold:
     def take(self, entry: Entry) -> None:
         """Add an entry."""
         act = entry.act
-        if isinstance(act, Replied):
+        if isinstance(act, ReplyReceived):
             self._settle()
             self._turn = _Turn(act.message, entry.seq)
-        elif isinstance(act, Returned):
+        elif isinstance(act, CallFinished):
             if self._turn is not None:
                 self._turn.take(act, entry.seq)
         elif isinstance(act, _SPOKEN):
@@ -367,8 +367,8 @@ class Fold:
         return len(self._settled) + (len(self._turn.messages()) if self._turn else 0)
 
 
-def _folded(entries: Iterable[Entry]) -> Fold:
-    fold = Fold()
+def _folded(entries: Iterable[Entry]) -> TranscriptFold:
+    fold = TranscriptFold()
     for entry in entries:
         fold.take(entry)
     return fold
@@ -394,12 +394,12 @@ def usage_of(entries: Iterable[Entry]) -> Usage:
     return total
 
 
-_PAID = (Replied, Failed)
+_PAID = (ReplyReceived, RequestFailed)
 
 
-def strange_in(entries: Iterable[Entry]) -> Iterator[Entry]:
+def unknown_payloads_in(entries: Iterable[Entry]) -> Iterator[Entry]:
     """Yield the entries that this version cannot read: of an unknown kind, or of a later version."""
-    return (entry for entry in entries if isinstance(entry.act, Strange) or entry.version > VERSION)
+    return (entry for entry in entries if isinstance(entry.act, UnknownPayload) or entry.version > VERSION)
 
 
 # --- what a session comes to ------------------------------------------------------------------------------------------
@@ -432,7 +432,7 @@ class SessionState(msgspec.Struct, frozen=True):
 class SessionMeta(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a list of sessions shows of one; times are milliseconds since 1970.
 
-    `title` is how the first thing said begins; `status` the last word of `Stopped`, or `open` if the work went on since.
+    `title` is how the first thing said begins; `status` the last word of `RunEnded`, or `open` if the work went on since.
     `message_count` counts what a compaction covers, too.
     """
 
@@ -448,12 +448,12 @@ class SessionMeta(msgspec.Struct, frozen=True, omit_defaults=True):
     waiting: int = 0
     """How many calls the last reply made, as long as none of them has its result: the first one makes a message."""
 
-    def after(self, act: Act | Strange, at: int) -> SessionMeta:
+    def after(self, act: EntryPayload | UnknownPayload, at: int) -> SessionMeta:
         """Return what one more entry makes of it. Adding up is all it takes: no earlier entry is looked at."""
         changed: dict[str, object] = {"updated_at": max(self.updated_at, at)}
         if not self.created_at:
             changed["created_at"] = at
-        if isinstance(act, Replied):
+        if isinstance(act, ReplyReceived):
             changed["status"] = "open"
             changed["message_count"] = self.message_count + 1
             changed["waiting"] = _calls_in(act.message)
@@ -463,25 +463,25 @@ class SessionMeta(msgspec.Struct, frozen=True, omit_defaults=True):
             changed["status"] = "open"
             changed["message_count"] = self.message_count + 1
             changed["waiting"] = 0
-            if not self.title and isinstance(act, Said) and isinstance(act.message, UserMessage):
+            if not self.title and isinstance(act, MessageAdded) and isinstance(act.message, UserMessage):
                 changed["title"] = _title(str(act.message))
         else:
             changed |= self._changed_by(act)
         return msgspec.structs.replace(self, **changed)
 
-    def _changed_by(self, act: Act | Strange) -> dict[str, object]:
+    def _changed_by(self, act: EntryPayload | UnknownPayload) -> dict[str, object]:
         """Return what an act changes that is no message."""
-        if isinstance(act, Asked | Started):
+        if isinstance(act, RequestStarted | CallStarted):
             return {"status": "open"}
-        if isinstance(act, Returned) and 0 <= act.ordinal < self.waiting:
+        if isinstance(act, CallFinished) and 0 <= act.ordinal < self.waiting:
             return {"message_count": self.message_count + 1, "waiting": 0}
-        if isinstance(act, Failed) and act.usage is not None:
+        if isinstance(act, RequestFailed) and act.usage is not None:
             return {"usage": self.usage + act.usage}
         if isinstance(act, Configured):
             return {"model": act.model, "agent": act.agent or self.agent}
         if isinstance(act, HandedOver):
             return {"model": act.model}
-        return {"status": act.reason} if isinstance(act, Stopped) else {}
+        return {"status": act.reason} if isinstance(act, RunEnded) else {}
 
 
 def _title(said: str) -> str:

@@ -14,18 +14,18 @@ from tenuto.core.events import (
     ArgumentsDelta,
     ContentDelta,
     ContentStart,
-    Event,
-    Failure,
+    ErrorEvent,
     MessageDelta,
     MessageDone,
     MessageStart,
+    StreamEvent,
     TextDelta,
 )
 
 __all__ = ["legacy_events"]
 
 
-def legacy_events(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
+def legacy_events(events: Iterable[StreamEvent]) -> Iterator[dict[str, Any]]:
     """Yield the older events. A call's `index` is its part's; usage comes once, before `done`, if it is known."""
     calls: set[tuple[int, int]] = set()
     for event in events:
@@ -41,7 +41,7 @@ def legacy_events(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
             yield _delta(event.choice_index, {}, event.finish_reason)
         elif isinstance(event, MessageDone):
             yield from _ended(event)
-        elif isinstance(event, Failure):
+        elif isinstance(event, ErrorEvent):
             yield {"type": "error", "error": {"message": event.message, "raw": event.raw}}
 
 

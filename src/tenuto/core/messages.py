@@ -103,7 +103,7 @@ class _Message(Value, frozen=True, tag_field="role"):
     pass
 
 
-def _said(content: str | tuple[Content, ...]) -> str:
+def _content_text(content: str | tuple[Content, ...]) -> str:
     if isinstance(content, str):
         return content
     return "".join(part.text for part in content if isinstance(part, Text))
@@ -115,7 +115,7 @@ class SystemMessage(_Message, frozen=True, tag="system"):
     content: str | tuple[Text, ...]
 
     def __str__(self) -> str:
-        return _said(self.content)
+        return _content_text(self.content)
 
 
 class UserMessage(_Message, frozen=True, tag="user"):
@@ -125,7 +125,7 @@ class UserMessage(_Message, frozen=True, tag="user"):
     name: str = ""
 
     def __str__(self) -> str:
-        return _said(self.content)
+        return _content_text(self.content)
 
     @property
     def parts(self) -> tuple[Content, ...]:
@@ -180,7 +180,7 @@ class ToolResults(_Message, frozen=True, tag="tool"):
 
     def __str__(self) -> str:
         """What the tools said, one result a line."""
-        return "\n".join(_said(result.content) for result in self.results)
+        return "\n".join(_content_text(result.content) for result in self.results)
 
 
 Message: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolResults
@@ -296,6 +296,6 @@ def _sum(*parts: int | None) -> int | None:
     return sum(known) if known else None
 
 
-def shown_text(block: Block) -> str | None:
+def display_text(block: Block) -> str | None:
     """Return what a block says out loud: text and refusals."""
     return block.text if isinstance(block, Text | Refusal) else None

@@ -6,8 +6,8 @@ from typing import Any
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Block, Citation, Image, Reasoning, Text, Value
-from tenuto.core.messages import AssistantMessage, StopReason, ToolCallView, Usage, shown_text
-from tenuto.core.target import Loss
+from tenuto.core.messages import AssistantMessage, StopReason, ToolCallView, Usage, display_text
+from tenuto.core.provider import Loss
 
 __all__ = ["ChatResponse", "Choice"]
 
@@ -37,7 +37,7 @@ class Choice(Value, frozen=True):
     @property
     def text(self) -> str:
         """What was said, refusals included, joined."""
-        return "".join(said for block in self.content if (said := shown_text(block)) is not None)
+        return "".join(said for block in self.content if (said := display_text(block)) is not None)
 
     @property
     def thinking(self) -> str:

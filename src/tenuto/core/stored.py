@@ -6,7 +6,7 @@ Loading goes two ways. A document of exactly our own fields is one typed decode.
 * a block of an unknown type, or that does not fit its type, becomes `Opaque` with no dialect; a token `OpaqueMeta`; a
   citation an `OtherCitation`;
 * an unknown field, or an optional one that does not fit, is kept as text in the `unread` of the value it stood on;
-* an act of an unknown kind, or that does not fit its kind, is `Strange`.
+* an act of an unknown kind, or that does not fit its kind, is `UnknownPayload`.
 
 All of them are written back where they stood. A block may also come with its fields inside `data`, a call with its
 arguments as JSON instead of text, and a token under another spelling of its tag; each is written in the one form.
@@ -38,27 +38,27 @@ from tenuto.core.blocks import (
     ToolUse,
     Value,
 )
-from tenuto.core.journal import VERSION, Act, Draft, Strange, kind_of
+from tenuto.core.journal import VERSION, EntryDraft, EntryPayload, UnknownPayload, payload_kind
 from tenuto.core.jsonio import JsonError
 from tenuto.core.messages import AssistantMessage, Content, Message, Origin, ToolResult, Usage
+from tenuto.core.provider import Loss
 from tenuto.core.response import ChatResponse, Choice
-from tenuto.core.target import Loss
 from tenuto.core.transcript import Transcript
 
 __all__ = [
-    "drafted",
-    "dump_act",
     "dump_block",
     "dump_message",
     "dump_meta",
+    "dump_payload",
     "dump_response",
     "dump_transcript",
-    "load_act",
     "load_block",
     "load_message",
     "load_meta",
+    "load_payload",
     "load_response",
     "load_transcript",
+    "make_draft",
 ]
 
 T = TypeVar("T")
@@ -70,7 +70,9 @@ _meta_decoder: msgspec.json.Decoder[ProviderMeta] = msgspec.json.Decoder(Provide
 _message_decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 _transcript_decoder = msgspec.json.Decoder(Transcript)
 _response_decoder = msgspec.json.Decoder(ChatResponse)
-_act_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Act)  # what it cannot read is read as `Strange`
+_act_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(
+    EntryPayload
+)  # what it cannot read is read as `UnknownPayload`
 
 
 def dump_block(block: Block) -> bytes:
@@ -123,32 +125,32 @@ def load_response(stored: Stored) -> ChatResponse:
     return _load(stored, _response_decoder, _reader(ChatResponse))
 
 
-def dump_act(act: Act | Strange) -> bytes:
+def dump_payload(act: EntryPayload | UnknownPayload) -> bytes:
     """Write what happened."""
-    if not isinstance(act, Strange):
+    if not isinstance(act, UnknownPayload):
         return _dump(act, _load_known_act)
     data = act.raw.encode("utf-8", "surrogatepass")
-    if load_act(data) != act:
+    if load_payload(data) != act:
         raise JsonError(
             f"an act of the kind {act.kind!r} cannot be stored: what it holds says something else when read"
         )
     return data
 
 
-def load_act(stored: Stored) -> Act | Strange:
-    """Read what happened; an act of an unknown kind, or that does not fit its kind, comes back as `Strange`."""
-    act: Act | Strange = _load(stored, _act_decoder, _act)
+def load_payload(stored: Stored) -> EntryPayload | UnknownPayload:
+    """Read what happened; an act of an unknown kind, or that does not fit its kind, comes back as `UnknownPayload`."""
+    act: EntryPayload | UnknownPayload = _load(stored, _act_decoder, _act)
     return act
 
 
-def drafted(act: Act | Strange, *, id: str, at: int, version: int = VERSION) -> Draft:
+def make_draft(act: EntryPayload | UnknownPayload, *, id: str, at: int, version: int = VERSION) -> EntryDraft:
     """Make an entry that has no place yet; `at` is milliseconds since 1970."""
-    return Draft(id, at, kind_of(act), dump_act(act), act, version)
+    return EntryDraft(id, at, payload_kind(act), dump_payload(act), act, version)
 
 
-def _load_known_act(stored: bytes) -> Act:
-    act = load_act(stored)
-    if isinstance(act, Strange):
+def _load_known_act(stored: bytes) -> EntryPayload:
+    act = load_payload(stored)
+    if isinstance(act, UnknownPayload):
         raise JsonError(f"an act of the kind {act.kind!r} cannot be stored: it reads as one that nobody knows")
     return act
 
@@ -297,13 +299,13 @@ def _message(raw: Raw) -> Message:
     return _value(_MESSAGES[role], members)
 
 
-def _act(raw: Raw) -> Act | Strange:
+def _act(raw: Raw) -> EntryPayload | UnknownPayload:
     members = jsonio.members(raw)
     kind = jsonio.text_of(members.get("entry"))
     try:
         return _value(_ACTS[kind], members)
     except (JsonError, KeyError):
-        return Strange(kind, jsonio.as_text(raw))
+        return UnknownPayload(kind, jsonio.as_text(raw))
 
 
 def _content(raw: Raw) -> Block:
@@ -336,7 +338,7 @@ _BLOCKS: dict[str, type[Block]] = _by_tag(Block)
 _METAS: dict[str, type[ProviderMeta]] = _by_tag(ProviderMeta)
 _CITATIONS: dict[str, type[Citation]] = _by_tag(Citation)
 _MESSAGES: dict[str, type[Message]] = _by_tag(Message)
-_ACTS: dict[str, type[Act]] = _by_tag(Act)
+_ACTS: dict[str, type[EntryPayload]] = _by_tag(EntryPayload)
 _SPELLINGS = dict(pair.split("=") for pair in ("openai=open_ai", "google=gemini"))
 
 _NESTED: dict[Any, Callable[[Raw], Any]] = {

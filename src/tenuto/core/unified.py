@@ -19,8 +19,8 @@ from tenuto.core import jsonio
 from tenuto.core.jsonio import JsonError
 from tenuto.core.messages import AssistantMessage, Origin, StopReason, Usage
 from tenuto.core.parts import block_of, camel, document_of, part_of, rest_of, value_of
+from tenuto.core.provider import Loss
 from tenuto.core.response import ChatResponse, Choice
-from tenuto.core.target import Loss
 
 __all__ = ["from_unified", "to_unified"]
 

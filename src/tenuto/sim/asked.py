@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from tenuto.core.target import Dialect
+from tenuto.core.provider import Dialect
 from tenuto.sim.mint import Mint, Seals
 
 __all__ = ["Asked", "Made", "Malformed", "Offered", "Request", "Said", "Style"]

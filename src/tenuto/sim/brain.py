@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 import msgspec
 
 from tenuto.core import jsonio
-from tenuto.core.target import Dialect
+from tenuto.core.provider import Dialect
 from tenuto.sim import envelopes, listing, styles
 from tenuto.sim.asked import Asked, Malformed, Request
 from tenuto.sim.cues import Scripts, acting, timed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tenuto.core.target import Dialect
+from tenuto.core.provider import Dialect
 from tenuto.sim.styles import STYLES, exists, find
 
 __all__ = ["MODELS", "entry", "listed"]

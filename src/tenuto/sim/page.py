@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import get_args
 
+from tenuto.core.provider import Dialect
 from tenuto.core.rules import Rule, rules
-from tenuto.core.target import Dialect
 from tenuto.sim.voices import unchecked, voice
 
 __all__ = ["rules_page"]

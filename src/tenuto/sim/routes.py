@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from tenuto.core.target import Dialect
+from tenuto.core.provider import Dialect
 
 __all__ = ["HELP", "Route", "route"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tenuto.core.target import Dialect
+from tenuto.core.provider import Dialect
 from tenuto.sim.asked import Style
 
 __all__ = ["ALIASES", "STYLES", "exists", "find"]

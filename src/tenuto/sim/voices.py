@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from tenuto.core.target import Dialect
+from tenuto.core.provider import Dialect
 from tenuto.sim.voice import Voice
 
 __all__ = ["unchecked", "voice"]

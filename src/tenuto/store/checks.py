@@ -7,7 +7,16 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from tenuto.core import stored
-from tenuto.core.journal import Entry, Replied, Returned, Said, SessionMeta, Steered, digest_of, kind_of
+from tenuto.core.journal import (
+    CallFinished,
+    Entry,
+    MessageAdded,
+    ReplyReceived,
+    SessionMeta,
+    SteeringAdded,
+    payload_kind,
+    sha256_hex,
+)
 from tenuto.core.jsonio import JsonError
 from tenuto.store.protocol import Fault
 
@@ -39,11 +48,11 @@ def _faults(head: int, entries: list[Entry]) -> Iterator[tuple[int, str]]:
         ids.add(entry.id)
         yield from ((entry.seq, what) for what in _damage(entry))
         act = entry.act
-        if isinstance(act, Replied):
+        if isinstance(act, ReplyReceived):
             calls = [call.id for call in act.message.tool_calls()]
-        elif isinstance(act, Said | Steered):
+        elif isinstance(act, MessageAdded | SteeringAdded):
             calls = []
-        elif isinstance(act, Returned) and (act.ordinal, act.result.tool_use_id) not in enumerate(calls):
+        elif isinstance(act, CallFinished) and (act.ordinal, act.result.tool_use_id) not in enumerate(calls):
             yield (
                 entry.seq,
                 f"is a result for call {act.ordinal}, {act.result.tool_use_id!r}: the last reply made no such",
@@ -53,14 +62,14 @@ def _faults(head: int, entries: list[Entry]) -> Iterator[tuple[int, str]]:
 
 
 def _damage(entry: Entry) -> Iterator[str]:
-    digest = digest_of(entry.body)
+    digest = sha256_hex(entry.body)
     if digest != entry.digest:
         yield f"its bytes have the digest {digest[:12]}... and had {entry.digest[:12]}... when they were written"
         return
     try:
-        act = stored.load_act(entry.body)
+        act = stored.load_payload(entry.body)
     except JsonError as exc:
         yield f"cannot be read: {exc}"
         return
-    if act != entry.act or kind_of(act) != entry.kind:
+    if act != entry.act or payload_kind(act) != entry.kind:
         yield f"is called {entry.kind!r}, and its bytes say something else"

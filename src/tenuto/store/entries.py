@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from tenuto.core import jsonio, stored
-from tenuto.core.journal import Act, Draft, Entry, SessionMeta, Strange, digest_of
+from tenuto.core.journal import Entry, EntryDraft, EntryPayload, SessionMeta, UnknownPayload, sha256_hex
 from tenuto.core.jsonio import JsonError
 from tenuto.errors import LeaseLost, SessionNotFound, StoreCorrupt, StoreError
 from tenuto.store.driver import Arg, Driver
@@ -57,7 +57,7 @@ _DIGEST = 6
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def append(driver: Driver, leases: Leases, lease: Lease, drafts: Sequence[Draft]) -> Lease:
+def append(driver: Driver, leases: Leases, lease: Lease, drafts: Sequence[EntryDraft]) -> Lease:
     """Add entries after the head and write the session row, in the transaction that is open.
 
     The database checks head, fence and owner. Raise `LeaseLost` for a lease that this process does not hold.
@@ -87,7 +87,7 @@ def append(driver: Driver, leases: Leases, lease: Lease, drafts: Sequence[Draft]
     return msgspec.structs.replace(lease, head=head, until=until)
 
 
-def append_and_release(driver: Driver, leases: Leases, lease: Lease, drafts: Sequence[Draft]) -> Lease:
+def append_and_release(driver: Driver, leases: Leases, lease: Lease, drafts: Sequence[EntryDraft]) -> Lease:
     """Add entries and release the lease, in the transaction that is open.
 
     If the connection broke at the commit, this runs again; entries that are stored then show that the lease was released.
@@ -104,7 +104,7 @@ def append_and_release(driver: Driver, leases: Leases, lease: Lease, drafts: Seq
     return added
 
 
-def _are_stored(driver: Driver, row: Row, lease: Lease, drafts: Sequence[Draft]) -> bool:
+def _are_stored(driver: Driver, row: Row, lease: Lease, drafts: Sequence[EntryDraft]) -> bool:
     """Return whether the entries after the head of the lease are these."""
     stored = driver.rows(_SENT, (place_of(row.n, lease.head), place_of(row.n, lease.head + len(drafts))))
     return bool(drafts) and stored == [(draft.id, draft.digest) for draft in drafts]
@@ -122,10 +122,10 @@ def columns_of(meta: SessionMeta) -> tuple[Arg, ...]:
     )
 
 
-def _values_of(driver: Driver, lease: Lease, draft: Draft) -> tuple[Arg, ...]:
+def _values_of(driver: Driver, lease: Lease, draft: EntryDraft) -> tuple[Arg, ...]:
     """Return the columns of an entry after `seq`. A large body is written to `blobs`."""
     body: bytes | None = draft.body
-    digest = digest_of(draft.body)
+    digest = sha256_hex(draft.body)
     if len(draft.body) > BLOB:
         driver.change(_BLOB, (digest, len(draft.body), draft.body))
         body = None
@@ -141,7 +141,7 @@ def _held_row(driver: Driver, lease: Lease) -> Row:
     return row
 
 
-def _sent_again(driver: Driver, leases: Leases, lease: Lease, row: Row, drafts: Sequence[Draft]) -> Lease:
+def _sent_again(driver: Driver, leases: Leases, lease: Lease, row: Row, drafts: Sequence[EntryDraft]) -> Lease:
     """Accept entries that are stored already; raise `StoreError` if the head moved for another reason.
 
     The lease is renewed: that commit makes sure that the entries are on the disk.
@@ -173,18 +173,18 @@ def read(driver: Driver, row: Row, after: int, upto: int) -> list[Entry]:
     if [kept[0] for kept in rows] != list(range(after + 1, max(min(upto, row.head), after) + 1)):
         raise StoreCorrupt(f"session {row.id!r} lacks entries; `verify` says which")
     entries: list[Entry] = []
-    load = stored.load_act
+    load = stored.load_payload
     try:
         for seq, id, at, fence, kind, body, digest, version in rows:
             if not isinstance(body, bytes):
                 gone = f"has lost its body ({digest})" if body is None else "has a body that is no bytes"
                 raise StoreCorrupt(f"entry {seq} of session {row.id!r} {gone}")
-            if digest_of(body) != digest:
+            if sha256_hex(body) != digest:
                 raise StoreCorrupt(
                     f"entry {seq} of session {row.id!r} is damaged: its bytes do not match their digest; restore a backup"
                 )
             act = load(body)
-            called = act.kind if isinstance(act, Strange) else kind
+            called = act.kind if isinstance(act, UnknownPayload) else kind
             entries.append(Entry(seq, id, at, fence, called, body, digest, act, version))
     except JsonError as exc:
         raise StoreCorrupt(f"entry {seq} of session {row.id!r} cannot be read: {exc}") from exc
@@ -221,12 +221,12 @@ def damaged(row: tuple[Any, ...]) -> Entry:
     )
 
 
-def act_of(kind: str, body: Any) -> Act | Strange:
+def act_of(kind: str, body: Any) -> EntryPayload | UnknownPayload:
     """Read an entry's body; one that cannot be read is an act of an unknown kind."""
     try:
-        return stored.load_act(body if isinstance(body, bytes) else b"")
+        return stored.load_payload(body if isinstance(body, bytes) else b"")
     except JsonError:
-        return Strange(kind, "")
+        return UnknownPayload(kind, "")
 
 
 def clean(text: str) -> str:

@@ -121,6 +121,6 @@ def _indexed(driver: Driver, session: str) -> int | None:
 def _text(body: bytes | None) -> str:
     """An entry that cannot be read has no words; `verify` tells of it."""
     try:
-        return text_of(stored.load_act(body or b""))
+        return text_of(stored.load_payload(body or b""))
     except JsonError:
         return ""

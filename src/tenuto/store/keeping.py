@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol, runtime_checkable
 
-from tenuto.core.journal import Entry, SessionMeta, session_meta_of, strange_in
+from tenuto.core.journal import Entry, SessionMeta, session_meta_of, unknown_payloads_in
 from tenuto.errors import SessionNotFound, StoreError
 from tenuto.store.checks import faults_in, forked_meta
 from tenuto.store.driver import Driver
@@ -197,7 +197,7 @@ def _of_the_row(driver: Driver, row: Row, entries: list[Entry], wrong: list[Faul
             found(driver, row.parent)
         except SessionNotFound:
             yield 0, f"was forked off {row.parent!r}, which is gone"
-    readable = not wrong and not any(strange_in(entries))  # what cannot be read cannot be added up
+    readable = not wrong and not any(unknown_payloads_in(entries))  # what cannot be read cannot be added up
     if readable and _expected_meta(row, entries) != meta_of(row.meta):
         yield 0, "has a summary that is not what its entries come to"
     damaged_seqs = {fault.seq for fault in wrong}

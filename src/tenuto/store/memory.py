@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Literal, Self
 
-from tenuto.core.journal import Draft, Entry, SessionMeta, digest_of, session_meta_of
+from tenuto.core.journal import Entry, EntryDraft, SessionMeta, session_meta_of, sha256_hex
 from tenuto.errors import LeaseLost, SessionInUse, SessionNotFound, StoreCorrupt, StoreError
 from tenuto.store.checks import faults_in, forked_meta
 from tenuto.store.ids import check_id, check_name, chosen, made_id, places_back
@@ -127,14 +127,14 @@ class MemoryStore:
         row.owner, row.holder = secrets.token_hex(8), self._me
         return self._renewed(row)
 
-    async def append(self, lease: Lease, drafts: Sequence[Draft], *, release: bool = False) -> Lease:
+    async def append(self, lease: Lease, drafts: Sequence[EntryDraft], *, release: bool = False) -> Lease:
         """Add entries after the head, all or none."""
         added = self._appended(lease, drafts)
         if release:
             await self.release(added)
         return added
 
-    def _appended(self, lease: Lease, drafts: Sequence[Draft]) -> Lease:
+    def _appended(self, lease: Lease, drafts: Sequence[EntryDraft]) -> Lease:
         row = self._row_of(lease)
         if row.head != lease.head:
             written = row.read(lease.head, row.head)
@@ -207,7 +207,7 @@ class MemoryStore:
         row = self._found(session)
         entries = row.read(max(after, 0), row.head if upto is None else min(upto, row.head))
         for entry in entries:
-            if digest_of(entry.body) != entry.digest:
+            if sha256_hex(entry.body) != entry.digest:
                 raise StoreCorrupt(f"entry {entry.seq} of session {session!r} is damaged: its digest differs")
         return entries
 
@@ -367,7 +367,7 @@ class MemoryStore:
         self._held[row.id] = lease
         return lease
 
-    def _add(self, row: _Row, draft: Draft) -> None:
+    def _add(self, row: _Row, draft: EntryDraft) -> None:
         digest = draft.digest
         body = self._memory.blobs.setdefault(digest, draft.body) if len(draft.body) > BLOB else draft.body
         entry = Entry(

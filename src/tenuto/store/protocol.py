@@ -19,7 +19,7 @@ from typing import Literal, Protocol, Self, TypeAlias
 
 import msgspec
 
-from tenuto.core.journal import Draft, Entry, SessionMeta
+from tenuto.core.journal import Entry, EntryDraft, SessionMeta
 
 __all__ = [
     "BLOB",
@@ -119,7 +119,7 @@ class Store(Protocol):
         Raise `SessionInUse` while somebody else holds it, unless `take`; `ValueError` for an id that is none.
         """
 
-    async def append(self, lease: Lease, drafts: Sequence[Draft], *, release: bool = False) -> Lease:
+    async def append(self, lease: Lease, drafts: Sequence[EntryDraft], *, release: bool = False) -> Lease:
         """Add entries after the head, all or none, and return the lease with the new head. Raise `LeaseLost`.
 
         With `release` the lease is released in the same transaction; the lease that is returned cannot be used again.

@@ -18,7 +18,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
-from tenuto.core.journal import Draft, Entry
+from tenuto.core.journal import Entry, EntryDraft
 from tenuto.errors import LeaseLost, SessionInUse, SessionNotFound, StoreError
 from tenuto.store import entries, keeping, listing
 from tenuto.store.checks import forked_meta
@@ -119,7 +119,7 @@ class SqlStore:
             crew.writer.submit_nowait(lambda driver: crew.leases.give_up(driver, owner))
             raise
 
-    async def append(self, lease: Lease, drafts: Sequence[Draft], *, release: bool = False) -> Lease:
+    async def append(self, lease: Lease, drafts: Sequence[EntryDraft], *, release: bool = False) -> Lease:
         """Add entries after the head, all or none."""
         crew, drafts = self._here(), tuple(drafts)
 

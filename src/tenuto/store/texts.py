@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import Block, Reasoning, Refusal, Text, ToolUse
-from tenuto.core.journal import Act, Replied, Returned, Said, Steered, Strange
+from tenuto.core.journal import CallFinished, EntryPayload, MessageAdded, ReplyReceived, SteeringAdded, UnknownPayload
 from tenuto.core.messages import AssistantMessage, ToolResult, ToolResults
 from tenuto.store.words import snippet_of, words_in
 
@@ -14,18 +14,18 @@ LONGEST = 256 * 1024
 """How many characters of an entry are looked into."""
 
 
-def text_of(act: Act | Strange) -> str:
+def text_of(act: EntryPayload | UnknownPayload) -> str:
     """Return what was said in an entry: questions, replies, calls and their results. NUL and half characters are out."""
-    if isinstance(act, Said | Steered):
+    if isinstance(act, MessageAdded | SteeringAdded):
         message = act.message
         if isinstance(message, AssistantMessage):
             return _joined([_of_block(block) for block in message.blocks])
         if isinstance(message, ToolResults):
             return _joined([_of_result(result) for result in message.results])
         return _joined([str(message)])
-    if isinstance(act, Replied):
+    if isinstance(act, ReplyReceived):
         return _joined([_of_block(block) for block in act.message.blocks])
-    if isinstance(act, Returned):
+    if isinstance(act, CallFinished):
         return _joined([_of_result(act.result)])
     return ""
 

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Raw
 
 from tenuto.core import jsonio, stored
-from tenuto.core.journal import Draft, Entry, digest_of, kind_of
+from tenuto.core.journal import Entry, EntryDraft, payload_kind, sha256_hex
 from tenuto.core.jsonio import JsonError
 from tenuto.errors import SessionNotFound, StoreCorrupt, StoreError
 from tenuto.store.ids import check_entry_id, check_id, check_name, is_keyword
@@ -176,7 +176,7 @@ async def bring_in(store: Store, lines: Lines, *, id: str = "", name: str | None
         )
 
 
-async def _write(store: Store, lease: Lease, drafts: Iterator[Draft]) -> int:
+async def _write(store: Store, lease: Lease, drafts: Iterator[EntryDraft]) -> int:
     """Write what is not there yet, once it is clear that what is there is the same; return how many entries it has."""
     session, there, count = lease.session, lease.head, 0
     for batch in _batches(drafts):
@@ -195,8 +195,8 @@ def _another(session: str) -> StoreError:
     return StoreError(f"there is another session {session!r} already: import this one under another id")
 
 
-def _batches(drafts: Iterator[Draft]) -> Iterator[list[Draft]]:
-    batch: list[Draft] = []
+def _batches(drafts: Iterator[EntryDraft]) -> Iterator[list[EntryDraft]]:
+    batch: list[EntryDraft] = []
     size = 0
     for draft in drafts:
         if batch and size + len(draft.body) > _BATCH:
@@ -221,7 +221,7 @@ async def _finish(store: Store, session: str, head: _Head, name: str) -> AsyncIt
         yield f"that it was forked off {head.parent!r}: it stands for itself now, with all of its entries"
 
 
-_Piece: TypeAlias = tuple[int, _Head, Draft]
+_Piece: TypeAlias = tuple[int, _Head, EntryDraft]
 """Which session of the lines it is, counted from 1; what is said of it; and one of its entries."""
 
 
@@ -277,16 +277,16 @@ def _head(members: dict[str, Raw]) -> _Head:
     )
 
 
-def _draft(members: dict[str, Raw], expected: int) -> Draft:
+def _draft(members: dict[str, Raw], expected: int) -> EntryDraft:
     seq = _field(members, "seq", int)
     if seq != expected:
         raise JsonError(f"entry {seq} stands where entry {expected} should be")
     body = _body(members)
-    if digest_of(body) != _field(members, "digest", str):
+    if sha256_hex(body) != _field(members, "digest", str):
         raise JsonError(f"the bytes of entry {seq} are not those that were exported: their digest differs")
-    act, kind = stored.load_act(body), _field(members, "kind", str)
-    if kind != kind_of(act):
-        raise JsonError(f"entry {seq} is called {kind!r} and is {kind_of(act)!r}")
+    act, kind = stored.load_payload(body), _field(members, "kind", str)
+    if kind != payload_kind(act):
+        raise JsonError(f"entry {seq} is called {kind!r} and is {payload_kind(act)!r}")
     id, at, version = _field(members, "id", str), _field(members, "at", int), _field(members, "version", int)
     try:
         check_entry_id(id)
@@ -296,7 +296,7 @@ def _draft(members: dict[str, Raw], expected: int) -> Draft:
         raise JsonError(f"entry {seq} has the time {at}, which is not between 1970 and now")
     if not 1 <= version <= _LATEST_VERSION:
         raise JsonError(f"entry {seq} has the version {version}; versions are 1 to {_LATEST_VERSION}")
-    return Draft(id, at, kind, body, act, version)
+    return EntryDraft(id, at, kind, body, act, version)
 
 
 def _body(members: dict[str, Raw]) -> bytes:

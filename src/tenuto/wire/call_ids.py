@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 
 from tenuto.core import jsonio
-from tenuto.core.target import Target
+from tenuto.core.provider import Target
 
 __all__ = ["CallIds"]
 

@@ -3,7 +3,7 @@
 A decoder reads one reply. Bytes go in (`feed`, or `whole` for a body that did not stream), events come out, and
 `finish` says that no more bytes come. A body that did not stream takes the same path as the frames of a stream.
 
-Faults are told in order: `feed` returns the events that came before a fault, then a `Failure`, and keeps the exception
+Faults are told in order: `feed` returns the events that came before a fault, then a `ErrorEvent`, and keeps the exception
 in `error`; `finish` raises it. So no event is lost to an error that came in the same piece.
 """
 
@@ -19,18 +19,10 @@ from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import Block, ToolUse
-from tenuto.core.events import (
-    ContentDelta,
-    ContentDone,
-    ContentStart,
-    Delta,
-    Event,
-    Failure,
-    MessageDone,
-)
+from tenuto.core.events import ContentDelta, ContentDone, ContentStart, Delta, ErrorEvent, MessageDone, StreamEvent
 from tenuto.core.messages import AssistantMessage, Origin
+from tenuto.core.provider import Dialect, Loss, Target
 from tenuto.core.response import ChatResponse, Choice
-from tenuto.core.target import Dialect, Loss, Target
 from tenuto.errors import IncompleteResponse, LLMError, ProtocolError, StreamAssemblyError
 from tenuto.wire.assembler import BlockAssembler, Slot
 from tenuto.wire.sse import FrameReader
@@ -75,7 +67,7 @@ class Parts:
 
     __slots__ = ("assembler", "choice", "losses", "out")
 
-    def __init__(self, out: list[Event], losses: list[Loss], choice: int = 0) -> None:
+    def __init__(self, out: list[StreamEvent], losses: list[Loss], choice: int = 0) -> None:
         self.out = out
         self.losses = losses
         self.choice = choice
@@ -141,7 +133,7 @@ class Decoder(ABC):
         self.prefix = ""
         self.audio_format = audio_format
         self.most_choices = MOST_CHOICES
-        self.out: list[Event] = []
+        self.out: list[StreamEvent] = []
         self.losses: list[Loss] = []
         self.error: LLMError | None = None
         self.heard = 0
@@ -180,8 +172,8 @@ class Decoder(ABC):
 
     # --- the door -----------------------------------------------------------------------------------------------------
 
-    def feed(self, piece: bytes) -> list[Event]:
-        """Take the next bytes; return the events they complete. After a `Failure`, nothing more is read."""
+    def feed(self, piece: bytes) -> list[StreamEvent]:
+        """Take the next bytes; return the events they complete. After a `ErrorEvent`, nothing more is read."""
         if self.error is None:
             data = piece
             try:
@@ -197,7 +189,7 @@ class Decoder(ABC):
         self.out.clear()  # or a stream would hold its last events until the next come: with 32 of them, 5 KB
         return events
 
-    def whole(self, body: bytes) -> list[Event]:
+    def whole(self, body: bytes) -> list[StreamEvent]:
         """Take a body that did not stream, and so all the bytes; return its events."""
         self._ended = True
         self._body(body)
@@ -205,7 +197,7 @@ class Decoder(ABC):
         self.out.clear()
         return events
 
-    def drain(self) -> list[Event]:
+    def drain(self) -> list[StreamEvent]:
         """The bytes have ended: read the frame that was still open, and return its events.
 
         Call it before `finish`, which raises if the reply is incomplete, and then returns no events.
@@ -217,7 +209,7 @@ class Decoder(ABC):
         self.out.clear()
         return events
 
-    def finish(self) -> list[Event]:
+    def finish(self) -> list[StreamEvent]:
         """The bytes have ended: return the last events, of which the last is `MessageDone`.
 
         Raise what was wrong with the stream, or `IncompleteResponse` if the dialect's last word never came.
@@ -312,7 +304,7 @@ class Decoder(ABC):
             error.provider = error.provider or self.target.provider.name
             error.partial = self.partial()
             self.error = error
-            self.out.append(Failure(str(error), error.raw))
+            self.out.append(ErrorEvent(str(error), error.raw))
 
     # --- what dialects share ------------------------------------------------------------------------------------------
 

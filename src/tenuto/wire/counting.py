@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from tenuto.core import jsonio
+from tenuto.core.provider import Dialect, Target, WireRequest
 from tenuto.core.request import ChatRequest
-from tenuto.core.target import Dialect, Target, WireRequest
 from tenuto.errors import UnsupportedModel
 from tenuto.wire.answers import fields_of, reading
 from tenuto.wire.counts import count, plain

@@ -10,8 +10,8 @@ import msgspec
 
 from tenuto.core import jsonio
 from tenuto.core.messages import AssistantMessage, SystemMessage, UserMessage
+from tenuto.core.provider import Dialect, Loss, Target, WireRequest
 from tenuto.core.request import ChatRequest
-from tenuto.core.target import Dialect, Loss, Target, WireRequest
 from tenuto.errors import TranscriptError
 from tenuto.wire.codec import Decoder
 from tenuto.wire.fit import fit

@@ -17,8 +17,8 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.core.blocks import Text
 from tenuto.core.messages import AssistantMessage
+from tenuto.core.provider import Loss, Target, WireRequest
 from tenuto.core.request import ChatRequest
-from tenuto.core.target import Loss, Target, WireRequest
 
 __all__ = ["Draft", "extra_fields", "failed", "given", "raw_object", "spliced"]
 

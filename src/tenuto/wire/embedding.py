@@ -16,8 +16,8 @@ from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.embedding import EmbedRequest, EmbedResponse, EmbedUsage
+from tenuto.core.provider import Loss, Target, WireRequest
 from tenuto.core.request import ChatRequest
-from tenuto.core.target import Loss, Target, WireRequest
 from tenuto.errors import TranscriptError, UnsupportedModel
 from tenuto.wire.answers import fields_of, listed, reading
 from tenuto.wire.counts import count, plain

@@ -14,8 +14,8 @@ import msgspec
 from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Block, Document, Image, Text
 from tenuto.core.messages import Content, Message, SystemMessage, ToolResults, UserMessage
+from tenuto.core.provider import Loss, ModelTraits, Target
 from tenuto.core.request import ChatRequest, JsonSchema, ToolDefinition
-from tenuto.core.target import Loss, ModelTraits, Target
 from tenuto.wire.draft import given
 
 __all__ = ["fit"]

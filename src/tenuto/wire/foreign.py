@@ -48,7 +48,7 @@ from tenuto.core.blocks import (
     ToolUse,
     UrlCitation,
 )
-from tenuto.core.target import Dialect, Loss, Target
+from tenuto.core.provider import Dialect, Loss, Target
 from tenuto.wire import standins
 
 __all__ = ["RULES", "TABLE", "Deed", "Fate", "Foreign", "fields_of", "holds"]

@@ -35,7 +35,7 @@ from tenuto.core.blocks import (
     ToolUse,
 )
 from tenuto.core.messages import AssistantMessage, Message, SystemMessage, ToolResults, UserMessage
-from tenuto.core.target import Loss, Target
+from tenuto.core.provider import Loss, Target
 from tenuto.wire import foreign
 from tenuto.wire.call_ids import CallIds
 from tenuto.wire.foreign import Fate, Foreign

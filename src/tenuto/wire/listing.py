@@ -7,7 +7,7 @@ import re
 from msgspec import Raw
 
 from tenuto.core import jsonio
-from tenuto.core.target import ModelInfo, Provider, WireRequest
+from tenuto.core.provider import ModelInfo, Provider, WireRequest
 from tenuto.errors import UnsupportedModel
 from tenuto.wire.answers import fields_of, listed, reading
 from tenuto.wire.counts import count, plain

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tenuto.core.blocks import ToolUse
 from tenuto.core.messages import AssistantMessage, Message, ToolResult, ToolResults
-from tenuto.core.target import Loss
+from tenuto.core.provider import Loss
 from tenuto.wire.foreign import fields_of
 
 __all__ = ["UNANSWERED", "Answers", "Call"]

@@ -15,7 +15,7 @@ from typing import Any
 from tenuto.core import jsonio
 from tenuto.core.blocks import AnthropicMeta, AnthropicRedactedMeta, Reasoning
 from tenuto.core.messages import AssistantMessage, Message
-from tenuto.core.target import Target
+from tenuto.core.provider import Target
 from tenuto.wire.scope import Issued
 
 __all__ = ["prefix_of", "stale"]

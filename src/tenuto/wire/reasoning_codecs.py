@@ -15,7 +15,7 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.core.blocks import Block
 from tenuto.core.messages import AssistantMessage, Origin
-from tenuto.core.target import Dialect
+from tenuto.core.provider import Dialect
 from tenuto.wire.anthropic.blocks import read_block
 from tenuto.wire.dialects import VERBATIM
 from tenuto.wire.gemini.parts import read_part

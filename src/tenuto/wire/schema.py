@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tenuto.core.target import Loss
+from tenuto.core.provider import Loss
 
 __all__ = ["lower"]
 

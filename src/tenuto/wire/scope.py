@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from tenuto.core.messages import Origin
-from tenuto.core.target import Target
+from tenuto.core.provider import Target
 
 __all__ = ["Issued", "issued_by", "same_issuer"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tenuto.core.provider import ChatSwitches
 from tenuto.core.request import JsonSchema, NamedTool
-from tenuto.core.target import ChatSwitches
 from tenuto.wire.draft import Draft
 
 __all__ = [

@@ -8,8 +8,8 @@ import pytest
 
 from tenuto.core.blocks import AnthropicMeta, Reasoning, ServerToolResult, ServerToolUse, Text, ToolUse
 from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, ToolResults, UserMessage
+from tenuto.core.provider import ModelTraits, Provider, Target
 from tenuto.core.request import ChatRequest, Thinking
-from tenuto.core.target import ModelTraits, Provider, Target
 from tenuto.wire.anthropic.encode import encode
 
 THOUGHT = Reasoning("Hm.", meta=AnthropicMeta("c2ln"))

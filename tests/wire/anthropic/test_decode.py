@@ -23,9 +23,9 @@ from tenuto.core.blocks import (
     ToolUse,
     UrlCitation,
 )
-from tenuto.core.events import ContentDelta, ContentDone, ContentStart, Failure, MessageStart, SignatureDelta
+from tenuto.core.events import ContentDelta, ContentDone, ContentStart, ErrorEvent, MessageStart, SignatureDelta
 from tenuto.core.messages import Usage
-from tenuto.core.target import Provider, Target
+from tenuto.core.provider import Provider, Target
 from tenuto.errors import BadRequest, IncompleteResponse, ProtocolError, RateLimited, Unavailable
 from tenuto.wire.anthropic.decode import AnthropicDecoder
 from tenuto.wire.anthropic.encode import verbatim
@@ -422,7 +422,7 @@ def test_error_inside_a_stream_is_the_typed_error_with_what_came():
     reader = decoder()
     events = reader.feed(body)
 
-    assert isinstance(events[-1], Failure)
+    assert isinstance(events[-1], ErrorEvent)
     assert any(isinstance(e, ContentDelta) for e in events)
     assert reader.feed(b"data: more\n\n") == []
     with pytest.raises(Unavailable, match="Overloaded") as caught:

@@ -21,8 +21,8 @@ from tenuto.core.blocks import (
     ToolUse,
 )
 from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, ToolResults, UserMessage
+from tenuto.core.provider import ModelTraits, Provider, Target
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, Thinking, ToolDefinition
-from tenuto.core.target import ModelTraits, Provider, Target
 from tenuto.wire.anthropic.encode import encode
 from tenuto.wire.codec import read
 from wire.anthropic.cases import STREAMS

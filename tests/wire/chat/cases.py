@@ -7,9 +7,9 @@ import json
 from tenuto.core import jsonio
 from tenuto.core.blocks import Block
 from tenuto.core.messages import Message
+from tenuto.core.provider import ChatSwitches, ModelTraits, Provider, Target
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
-from tenuto.core.target import ChatSwitches, ModelTraits, Provider, Target
 from tenuto.wire.chat.decode import ChatDecoder
 from tenuto.wire.chat.encode import encode, verbatim
 from tenuto.wire.codec import read, read_whole

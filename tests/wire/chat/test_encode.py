@@ -18,8 +18,8 @@ from tenuto.core.messages import (
     UserMessage,
     user,
 )
+from tenuto.core.provider import ChatSwitches
 from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
-from tenuto.core.target import ChatSwitches
 from tenuto.wire.chat.encode import encode
 from wire.chat.cases import only, sent, target
 

@@ -9,11 +9,7 @@ import pytest
 from tenuto.core.blocks import (
     Text,
 )
-from tenuto.core.events import (
-    Failure,
-    MessageDelta,
-    MessageDone,
-)
+from tenuto.core.events import ErrorEvent, MessageDelta, MessageDone
 from tenuto.errors import BadRequest, ContextTooLong, IncompleteResponse, LLMError, ProtocolError, RateLimited
 from tenuto.wire.chat.decode import ChatDecoder
 from wire.chat.cases import (
@@ -240,7 +236,7 @@ def test_an_error_event_by_name_is_an_error():
     decoder = ChatDecoder(target())
     events = decoder.feed(sse(FIRST)[:-14] + b'event: error\ndata: {"message": "gone"}\n\n')
 
-    assert isinstance(events[-1], Failure)
+    assert isinstance(events[-1], ErrorEvent)
     with pytest.raises(LLMError, match="gone"):
         decoder.finish()
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenuto.core.messages import UserMessage
+from tenuto.core.provider import ChatSwitches
 from tenuto.core.request import ChatRequest
-from tenuto.core.target import ChatSwitches
 from tenuto.errors import LLMError
 from tenuto.wire.chat.decode import ChatDecoder
 from tenuto.wire.chat.encode import encode

@@ -28,8 +28,8 @@ from tenuto.core.messages import (
     ToolResults,
     UserMessage,
 )
+from tenuto.core.provider import ChatSwitches, Provider
 from tenuto.core.request import ChatRequest
-from tenuto.core.target import ChatSwitches, Provider
 from tenuto.wire.chat.encode import encode, verbatim
 from tenuto.wire.chat.shapes import RESPONSE_ONLY
 from tenuto.wire.dialects import write

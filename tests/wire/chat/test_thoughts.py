@@ -18,7 +18,7 @@ from tenuto.core.events import (
     TextDelta,
     ThinkingDelta,
 )
-from tenuto.core.target import ChatSwitches
+from tenuto.core.provider import ChatSwitches
 from tenuto.wire.chat.decode import ChatDecoder
 from wire.chat.cases import (
     CALLED,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from tenuto.core.messages import Usage
-from tenuto.core.target import ChatSwitches
+from tenuto.core.provider import ChatSwitches
 from tenuto.wire.chat.usage import usage_of
 from wire.chat.cases import body, said, whole
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tenuto.core.blocks import GeminiMeta
-from tenuto.core.target import GeminiSwitches, Provider, Target
+from tenuto.core.provider import GeminiSwitches, Provider, Target
 from tenuto.wire.codec import read, read_whole
 from tenuto.wire.gemini.decode import GeminiDecoder
 from wire.gemini.cases import sse, written

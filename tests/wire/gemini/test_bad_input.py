@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import Text
-from tenuto.core.events import Failure
+from tenuto.core.events import ErrorEvent
 from tenuto.errors import BadRequest, IncompleteResponse, LLMError, ProtocolError, RateLimited, Unavailable
 from tenuto.wire.codec import read, read_whole
 from tenuto.wire.gemini.encode import verbatim
@@ -36,7 +36,7 @@ def test_an_error_in_a_stream_is_typed_and_keeps_what_came(body):
     with pytest.raises(Unavailable) as caught:
         reading.finish()
 
-    assert isinstance(told[-1], Failure)
+    assert isinstance(told[-1], ErrorEvent)
     assert str(caught.value) == "overloaded"
     assert caught.value.provider == "here"
     assert caught.value.partial.message.blocks == (Text("Hi"),)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tenuto.core.provider import ModelTraits
 from tenuto.core.request import JsonSchema, NamedTool, ServerTool, Thinking, ToolDefinition
-from tenuto.core.target import ModelTraits
 from wire.gemini.writing import BUDGET, LEVEL, body, rules, target
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "additionalProperties": False}

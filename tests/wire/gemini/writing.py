@@ -6,8 +6,8 @@ import json
 
 from tenuto.core.blocks import GeminiMeta
 from tenuto.core.messages import Message, UserMessage
+from tenuto.core.provider import GeminiSwitches, ModelTraits, Provider, Target, WireRequest
 from tenuto.core.request import ChatRequest
-from tenuto.core.target import GeminiSwitches, ModelTraits, Provider, Target, WireRequest
 from tenuto.wire.gemini.encode import encode
 
 SIGNED = GeminiMeta("c2ln")

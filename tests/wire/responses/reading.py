@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from tenuto.core import jsonio
+from tenuto.core.provider import Provider, Target
 from tenuto.core.response import ChatResponse
-from tenuto.core.target import Provider, Target
 from tenuto.wire.codec import read, read_whole
 from tenuto.wire.responses.decode import ResponsesDecoder
 from tenuto.wire.responses.encode import verbatim

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tenuto.core.blocks import Opaque, Text, ToolUse
-from tenuto.core.events import Failure
+from tenuto.core.events import ErrorEvent
 from tenuto.errors import (
     BadRequest,
     ContextTooLong,
@@ -88,7 +88,7 @@ def test_an_error_and_the_failure_that_follows_it_are_one_error_with_the_blocks_
         reader.finish()
     finished, cut = caught.value.partial.message.blocks
 
-    assert [type(event) for event in events].count(Failure) == 1
+    assert [type(event) for event in events].count(ErrorEvent) == 1
     assert (finished.text, finished.meta.id) == ("One.", "msg_1")
     assert (cut.text, cut.meta) == ("Tw", None)
     assert caught.value.partial.message.incomplete

@@ -9,8 +9,8 @@ import pytest
 
 from tenuto.core.blocks import Audio, Document, Image, Opaque, OpenAiMeta, Text, ToolUse
 from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, ToolResults, UserMessage, user
+from tenuto.core.provider import ModelTraits, Provider, ResponsesSwitches, Target
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, Thinking, ToolDefinition
-from tenuto.core.target import ModelTraits, Provider, ResponsesSwitches, Target
 from tenuto.wire.responses.encode import encode
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}

@@ -21,8 +21,8 @@ from tenuto.core.blocks import (
     ToolUse,
 )
 from tenuto.core.messages import AssistantMessage, ToolResult, ToolResults, UserMessage
+from tenuto.core.provider import Provider, ResponsesSwitches, Target
 from tenuto.core.request import ChatRequest
-from tenuto.core.target import Provider, ResponsesSwitches, Target
 from tenuto.wire.responses.encode import encode
 from tenuto.wire.responses.shapes import RESPONSE_ONLY
 from wire.responses.cases import CLIENT, HOSTED, IMAGE, ITEMS, MARKED, RESULTS, call, message, reasoning, text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tenuto.core.journal import SessionMeta, Stopped, session_meta_of
+from tenuto.core.journal import RunEnded, SessionMeta, session_meta_of
 from tenuto.errors import SessionNotFound, StoreError
 from tenuto.store.protocol import Store, StoredSession
 from tenuto.testing.chapters.stage import Chapter, answer, draft, question, same, turn, write
@@ -23,7 +23,7 @@ class Forking(Chapter):
     """Branches share what came before them, and nothing that comes after."""
 
     async def test_fork_has_times_of_its_own_and_is_last(self, store: Store) -> None:
-        await write(store, "one", *turn(), Stopped("completed"))
+        await write(store, "one", *turn(), RunEnded("completed"))
         await write(store, "two", *turn())
         old = (await store.session("two")).meta.updated_at
         self.clock.now = old + 1000

@@ -6,7 +6,7 @@ from tempfile import NamedTemporaryFile
 
 import pytest
 
-from tenuto.core.journal import Stopped
+from tenuto.core.journal import RunEnded
 from tenuto.errors import SessionInUse, SessionNotFound, StoreCorrupt, StoreError
 from tenuto.store.protocol import BLOB, Store
 from tenuto.testing.chapters.stage import Chapter, answer, draft, question, reply, result, same, turn, write
@@ -168,7 +168,7 @@ class Verifying(Chapter):
     """Damage is found, and nothing else is called damage."""
 
     async def test_a_good_store_has_no_faults(self, store: Store) -> None:
-        await write(store, "a", *turn(), Stopped("completed"))
+        await write(store, "a", *turn(), RunEnded("completed"))
         await write(store, "b", question(), reply("x", "x"), result("x", 1))
         await write(store, "c", question("rain " * BLOB), reply("x"))
         await write(store, await store.fork("a", at=4), result("a", 0))

@@ -6,7 +6,7 @@ from typing import Literal
 
 import pytest
 
-from tenuto.core.journal import Configured, Said, Steered, Stopped
+from tenuto.core.journal import Configured, MessageAdded, RunEnded, SteeringAdded
 from tenuto.core.messages import UserMessage, user
 from tenuto.errors import SessionNotFound, StoreError
 from tenuto.store.protocol import Page, Store
@@ -70,7 +70,7 @@ class Listing(Chapter):
         assert await self._ids(store, order="created") == ["c", "a", "b"]
 
     async def test_a_list_shows_what_asking_for_one_shows(self, store: Store) -> None:
-        await write(store, "s", Configured("some/model", agent="scout"), *turn(), Stopped("completed"))
+        await write(store, "s", Configured("some/model", agent="scout"), *turn(), RunEnded("completed"))
         await store.rename("s", "weather")
         fork = await store.fork("s", at=3)
         listed = {shown.id: shown for shown in (await store.sessions()).sessions}
@@ -83,8 +83,8 @@ class Listing(Chapter):
 
     async def test_by_agent_and_by_status(self, store: Store) -> None:
         await write(store, "a", Configured("m", agent="scout"), question())
-        await write(store, "b", Configured("m", agent="scout"), question(), Stopped("completed"))
-        await write(store, "c", Configured("m", agent="baker"), question(), Stopped("completed"))
+        await write(store, "b", Configured("m", agent="scout"), question(), RunEnded("completed"))
+        await write(store, "c", Configured("m", agent="baker"), question(), RunEnded("completed"))
         await write(store, "d", question())
 
         assert await self._ids(store, agent="scout") == ["b", "a"]
@@ -208,7 +208,7 @@ class Searching(Chapter):
     """Entries by the words in them."""
 
     async def test_words_are_found_wherever_they_were_said(self, store: Store) -> None:
-        first, steered = question("Shall I take an umbrella to Oslo?"), Steered(UserMessage("Mind the umbrella"))
+        first, steered = question("Shall I take an umbrella to Oslo?"), SteeringAdded(UserMessage("Mind the umbrella"))
         await write(store, "s", first, reply("a"), result("a", 0, "drizzle"), steered, answer("Grüße aus Bergen"))
         await write(store, "t", question("Nothing of the sort"))
 
@@ -273,7 +273,7 @@ class Searching(Chapter):
         assert len(await store.search("rain")) == 5
 
     async def test_odd_text_is_searched_around(self, store: Store) -> None:
-        said = Said(user("rain\0bow \ud800 needle ", "x" * 300_000))
+        said = MessageAdded(user("rain\0bow \ud800 needle ", "x" * 300_000))
         await write(store, "s", said, answer("\0"), answer("\udfff"), answer(""))
 
         assert await self._places(store, "needle") == {("s", 1)}

@@ -12,9 +12,18 @@ from typing import Any, ClassVar, TypeAlias
 import pytest
 
 from tenuto.core.blocks import Text, ToolUse
-from tenuto.core.journal import Act, Draft, Entry, Replied, Returned, Said, Started, Strange
+from tenuto.core.journal import (
+    CallFinished,
+    CallStarted,
+    Entry,
+    EntryDraft,
+    EntryPayload,
+    MessageAdded,
+    ReplyReceived,
+    UnknownPayload,
+)
 from tenuto.core.messages import AssistantMessage, ToolResult, Usage, UserMessage
-from tenuto.core.stored import drafted
+from tenuto.core.stored import make_draft
 from tenuto.store.protocol import Lease, Store
 
 __all__ = [
@@ -110,40 +119,40 @@ def _played(scene: Scene) -> Callable[[Any], None]:
 # --- things to write --------------------------------------------------------------------------------------------------
 
 
-def draft(act: Act | Strange, *, id: str = "", version: int = 1) -> Draft:
+def draft(act: EntryPayload | UnknownPayload, *, id: str = "", version: int = 1) -> EntryDraft:
     """Make a draft; every one is a second younger than the one before."""
     number = next(_numbers)
-    return drafted(act, id=id or f"draft-{number}", at=_EPOCH + 1000 * number, version=version)
+    return make_draft(act, id=id or f"draft-{number}", at=_EPOCH + 1000 * number, version=version)
 
 
-def question(text: str = "What is the weather in Oslo?") -> Said:
+def question(text: str = "What is the weather in Oslo?") -> MessageAdded:
     """Something that a user says."""
-    return Said(UserMessage(text))
+    return MessageAdded(UserMessage(text))
 
 
-def answer(text: str = "Rain.") -> Replied:
+def answer(text: str = "Rain.") -> ReplyReceived:
     """Something that a model says."""
-    return Replied(AssistantMessage((Text(text),), "stop"), Usage(input_tokens=5, output_tokens=2))
+    return ReplyReceived(AssistantMessage((Text(text),), "stop"), Usage(input_tokens=5, output_tokens=2))
 
 
-def reply(*calls: str) -> Replied:
+def reply(*calls: str) -> ReplyReceived:
     """A reply that calls tools, by the ids of the calls."""
     blocks = tuple(ToolUse(call, "weather", '{"city": "Oslo"}') for call in calls)
-    return Replied(AssistantMessage(blocks, "tool_calls"), Usage(input_tokens=7, output_tokens=3))
+    return ReplyReceived(AssistantMessage(blocks, "tool_calls"), Usage(input_tokens=7, output_tokens=3))
 
 
-def result(call: str, ordinal: int, text: str = "12 degrees") -> Returned:
+def result(call: str, ordinal: int, text: str = "12 degrees") -> CallFinished:
     """What came of a call."""
-    return Returned(ToolResult(call, text), ordinal)
+    return CallFinished(ToolResult(call, text), ordinal)
 
 
-def turn() -> list[Act]:
+def turn() -> list[EntryPayload]:
     """A question, two calls, their results the other way round, and an answer."""
-    acts: list[Act] = [question(), reply("a", "b"), Started("a", 0), Started("b", 1)]
+    acts: list[EntryPayload] = [question(), reply("a", "b"), CallStarted("a", 0), CallStarted("b", 1)]
     return [*acts, result("b", 1), result("a", 0), answer()]
 
 
-async def write(store: Store, session: str, *acts: Act | Strange) -> list[Draft]:
+async def write(store: Store, session: str, *acts: EntryPayload | UnknownPayload) -> list[EntryDraft]:
     """Append acts to a session, one by one in one transaction, under a lease of its own."""
     drafts = [draft(act) for act in acts or (question(),)]
     lease = await store.lease(session)
@@ -152,7 +161,7 @@ async def write(store: Store, session: str, *acts: Act | Strange) -> list[Draft]
     return drafts
 
 
-def same(entries: list[Entry], drafts: list[Draft], *, first: int = 1) -> bool:
+def same(entries: list[Entry], drafts: list[EntryDraft], *, first: int = 1) -> bool:
     """Tell whether these are the entries that the drafts became."""
     return [
         (entry.seq, entry.id, entry.at, entry.kind, entry.body, entry.digest, entry.act, entry.version)

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import msgspec
 import pytest
 
-from tenuto.core.journal import Configured, Draft, SessionMeta, Stopped
+from tenuto.core.journal import Configured, EntryDraft, RunEnded, SessionMeta
 from tenuto.errors import StoreError
 from tenuto.store.memory import MemoryStore
 from tenuto.store.protocol import BLOB, Lease, Store, StoredSession
@@ -29,7 +29,7 @@ ACTS = (
     result("a", 0, "drizzle"),
     answer("An umbrella."),
     Configured("some/model", agent="scout"),
-    Stopped("completed"),
+    RunEnded("completed"),
     question("rain " + "x" * BLOB),
 )
 
@@ -43,9 +43,9 @@ class _Player:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.leases: dict[str, Lease] = {}
-        self.sent: dict[str, tuple[Lease, list[Draft]]] = {}
+        self.sent: dict[str, tuple[Lease, list[EntryDraft]]] = {}
 
-    async def does(self, step: Step, drafts: list[Draft]) -> str:
+    async def does(self, step: Step, drafts: list[EntryDraft]) -> str:
         kind, which, much = step
         steps: dict[str, Callable[[str, int], Awaitable[Any]]] = {
             "lease": self._lease, "take": self._take, "release": self._release, "resend": self._resend,
@@ -61,7 +61,7 @@ class _Player:
         except ValueError:
             return "refused: ValueError"
 
-    async def _append(self, id: str, drafts: list[Draft]) -> int:
+    async def _append(self, id: str, drafts: list[EntryDraft]) -> int:
         held = id in self.leases
         lease = self.leases[id] if held else await self.store.lease(id)
         try:

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from tenuto.core.blocks import Opaque, Text, ToolUse
 from tenuto.core.journal import (
-    Act,
-    ApprovalAsked,
-    Asked,
+    ApprovalDecided,
+    ApprovalRequested,
+    CallFinished,
     Compacted,
     Configured,
-    Decided,
-    Draft,
-    Failed,
+    EntryDraft,
+    EntryPayload,
     HandedOver,
-    Linked,
-    Lost,
-    Replied,
-    Returned,
-    Said,
-    Steered,
-    Stopped,
-    Strange,
+    LossRecorded,
+    MessageAdded,
+    ReplyReceived,
+    RequestFailed,
+    RequestStarted,
+    RunEnded,
+    SteeringAdded,
+    SubSessionLinked,
+    UnknownPayload,
     session_meta_of,
 )
 from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, Usage, UserMessage
-from tenuto.core.target import Loss
+from tenuto.core.provider import Loss
 from tenuto.store.memory import MemoryStore
 from tenuto.store.protocol import BLOB, Store
 from tenuto.store.transfer import export_session, import_session
@@ -39,31 +39,31 @@ RAW_BYTES = b"\xff\xfe\x80 abc \xc3".decode("utf-8", "surrogateescape")
 CONTROL = "".join(map(chr, range(32))) + "\x7f\x85\x9b\u2028\u2029\ufeff\u202e"
 LOSS = Loss("tool_choice", "tool_choice", "required", "ask again")
 
-EVERY_KIND: tuple[Act, ...] = (
+EVERY_KIND: tuple[EntryPayload, ...] = (
     Configured("some/model", "Be brief.", '{"temperature":1.10}', '[{"name":"weather"}]', "scout"),
-    Said(SystemMessage("Be kind.")),
+    MessageAdded(SystemMessage("Be kind.")),
     *turn(),
-    Asked("some/model", "0" * 64, 3, 2),
-    Failed("RateLimited", "slow down", 2, retryable=True, usage=Usage(input_tokens=1)),
-    ApprovalAsked("a", 0, "weather"),
-    Decided("a", 0, allowed=False, why="too wet"),
-    Steered(UserMessage("Hurry.")),
+    RequestStarted("some/model", "0" * 64, 3, 2),
+    RequestFailed("RateLimited", "slow down", 2, retryable=True, usage=Usage(input_tokens=1)),
+    ApprovalRequested("a", 0, "weather"),
+    ApprovalDecided("a", 0, allowed=False, why="too wet"),
+    SteeringAdded(UserMessage("Hurry.")),
     Compacted(3, (UserMessage("It rained."),), "too long"),
     HandedOver("other/model", "some/model", (LOSS,)),
-    Lost(LOSS),
-    Linked("other-session", "a", 0),
-    Stopped("completed", "all done"),
+    LossRecorded(LOSS),
+    SubSessionLinked("other-session", "a", 0),
+    RunEnded("completed", "all done"),
 )
 
 
-def odd_acts(odd: str) -> list[Act]:
+def odd_acts(odd: str) -> list[EntryPayload]:
     """Put a text wherever one may stand."""
     return [
         Configured(f"m{odd}", odd, "", "", odd),
-        Said(UserMessage((Text(odd), Text(f"a{odd}b")), name=odd)),
-        Replied(AssistantMessage((Text(odd), ToolUse(odd, "t", odd)), raw_stop=odd), response_id=odd, cost=odd),
-        Returned(ToolResult(odd, f"{odd} {odd}"), 0),
-        Stopped(f"r{odd}", odd),
+        MessageAdded(UserMessage((Text(odd), Text(f"a{odd}b")), name=odd)),
+        ReplyReceived(AssistantMessage((Text(odd), ToolUse(odd, "t", odd)), raw_stop=odd), response_id=odd, cost=odd),
+        CallFinished(ToolResult(odd, f"{odd} {odd}"), 0),
+        RunEnded(f"r{odd}", odd),
     ]
 
 
@@ -81,7 +81,7 @@ class Values(Chapter):
 
     async def test_bytes_that_are_no_text(self, store: Store) -> None:
         opaque = Opaque("gemini", f'{{"inlineData":"{RAW_BYTES}"}}')
-        await self._keeps(store, *odd_acts(RAW_BYTES), Replied(AssistantMessage((opaque,))))
+        await self._keeps(store, *odd_acts(RAW_BYTES), ReplyReceived(AssistantMessage((opaque,))))
 
     async def test_every_control_character(self, store: Store) -> None:
         await self._keeps(store, *odd_acts(CONTROL), *odd_acts("\U0010ffff\ufffe e\u0301 é"), *odd_acts(""))
@@ -92,13 +92,13 @@ class Values(Chapter):
         message = AssistantMessage(
             (call, later, Opaque("gemini", f'{{"n":-{DIGITS}.5e9}}')), unread=f'{{"n":{DIGITS}}}'
         )
-        strange = Strange("later", f'{{"entry":"later","n":{DIGITS},"n":1e999,"x":1.10}}')
-        await self._keeps(store, Replied(message), strange)
+        strange = UnknownPayload("later", f'{{"entry":"later","n":{DIGITS},"n":1e999,"x":1.10}}')
+        await self._keeps(store, ReplyReceived(message), strange)
 
     async def test_nesting_two_hundred_deep(self, store: Store) -> None:
         call = ToolUse("a", "dig", DEEP)
-        strange = Strange("deep", f'{{"entry":"deep","x":{DEEP[1:-1]}}}')
-        await self._keeps(store, Replied(AssistantMessage((call, Opaque("gemini", DEEP)))), strange)
+        strange = UnknownPayload("deep", f'{{"entry":"deep","x":{DEEP[1:-1]}}}')
+        await self._keeps(store, ReplyReceived(AssistantMessage((call, Opaque("gemini", DEEP)))), strange)
 
     async def test_bytes_of_a_later_version_are_not_rewritten(self, store: Store) -> None:
         """Spaces, escapes, repeated keys and raw half characters included."""
@@ -108,7 +108,10 @@ class Values(Chapter):
             '{"entry":"x","s":"\ud800"}',
         )
         await self._keeps(
-            store, *(Strange("x", raw) for raw in raws), Strange("", "{}"), Strange("x", '{\n"entry":"x"}')
+            store,
+            *(UnknownPayload("x", raw) for raw in raws),
+            UnknownPayload("", "{}"),
+            UnknownPayload("x", '{\n"entry":"x"}'),
         )
 
     async def test_bodies_around_the_size_that_is_kept_apart(self, store: Store) -> None:
@@ -128,7 +131,7 @@ class Values(Chapter):
         await store.delete("s")
         assert (await store.gc()) >= 0
 
-    async def _keeps(self, store: Store, *acts: Act | Strange) -> list[Draft]:
+    async def _keeps(self, store: Store, *acts: EntryPayload | UnknownPayload) -> list[EntryDraft]:
         """Write, and read from the place itself: by another handle, where there can be one."""
         drafts = await write(store, "s", *acts)
         reader = await self.another() if self.shared else store
@@ -150,7 +153,7 @@ class Transfer(Chapter):
             *EVERY_KIND,
             *odd_acts("\0\ud800"),
             question("rain " * BLOB),
-            Strange("x", '{"entry":"x","s":"\ud800"}'),
+            UnknownPayload("x", '{"entry":"x","s":"\ud800"}'),
         ]
         drafts = await write(store, "s", *acts)
         await store.rename("s", "walk")

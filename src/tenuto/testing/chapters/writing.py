@@ -7,7 +7,7 @@ import contextlib
 
 import pytest
 
-from tenuto.core.journal import Act, Configured, Stopped, Strange, session_meta_of, strange_in
+from tenuto.core.journal import Configured, EntryPayload, RunEnded, UnknownPayload, session_meta_of, unknown_payloads_in
 from tenuto.errors import LeaseLost, SessionInUse, SessionNotFound, StoreError
 from tenuto.store.protocol import Store
 from tenuto.testing.chapters.forking import as_fork
@@ -110,7 +110,13 @@ class Appending(Chapter):
         other = await self.another()
         await write(store, "older", question())
         lease = await store.lease("s")
-        told: list[Act] = [Configured("sim/one", agent="helper"), *turn(), Stopped("completed"), *turn(), *turn()]
+        told: list[EntryPayload] = [
+            Configured("sim/one", agent="helper"),
+            *turn(),
+            RunEnded("completed"),
+            *turn(),
+            *turn(),
+        ]
         for act in told:
             lease = await store.append(lease, [draft(act)])
             entries = await other.read("s")
@@ -205,13 +211,13 @@ class Appending(Chapter):
         assert same(await other.read("s"), drafts)
 
     async def test_what_a_later_version_wrote_is_kept(self, store: Store) -> None:
-        later = Strange("dreamt", '{"entry":"dreamt","of":{"electric":"sheep"}}')
+        later = UnknownPayload("dreamt", '{"entry":"dreamt","of":{"electric":"sheep"}}')
         drafts = [draft(question()), draft(later), draft(answer(), version=2)]
         await store.append(await store.lease("s"), drafts)
         entries = await store.read("s")
 
         assert same(entries, drafts)
-        assert [entry.seq for entry in strange_in(entries)] == [2, 3]
+        assert [entry.seq for entry in unknown_payloads_in(entries)] == [2, 3]
         assert await store.verify("s") == []
 
 

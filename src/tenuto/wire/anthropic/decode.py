@@ -27,8 +27,8 @@ from tenuto.core.events import (
     UsageUpdate,
 )
 from tenuto.core.messages import AssistantMessage, StopReason, Usage
+from tenuto.core.provider import Loss, Target
 from tenuto.core.response import ChatResponse, Choice
-from tenuto.core.target import Loss, Target
 from tenuto.errors import ProtocolError
 from tenuto.wire.anthropic import blocks as wire
 from tenuto.wire.anthropic.shapes import (

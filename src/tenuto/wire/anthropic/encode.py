@@ -30,8 +30,8 @@ from tenuto.core.messages import (
     ToolResults,
     UserMessage,
 )
+from tenuto.core.provider import Loss, Target, WireRequest
 from tenuto.core.request import ChatRequest, JsonSchema
-from tenuto.core.target import Loss, Target, WireRequest
 from tenuto.wire.anthropic import blocks as wire
 from tenuto.wire.anthropic.closing import close_turns, think_only_where_it_can
 from tenuto.wire.anthropic.options import cache_mark, write_options

@@ -20,7 +20,7 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.core.blocks import Opaque, ToolUse
 from tenuto.core.events import ArgumentsDelta
-from tenuto.core.target import Loss
+from tenuto.core.provider import Loss
 from tenuto.wire.assembler import Slot
 from tenuto.wire.chat.shapes import CallPiece
 from tenuto.wire.codec import Parts

@@ -29,7 +29,7 @@ from tenuto.core.events import (
     TranscriptDelta,
 )
 from tenuto.core.messages import StopReason
-from tenuto.core.target import Loss
+from tenuto.core.provider import Loss
 from tenuto.wire.assembler import Slot
 from tenuto.wire.chat import chunks
 from tenuto.wire.chat.calls import Calls

@@ -24,8 +24,8 @@ from tenuto.core.events import (
     UsageUpdate,
 )
 from tenuto.core.messages import AssistantMessage, Usage
+from tenuto.core.provider import Loss, Target
 from tenuto.core.response import ChatResponse, Choice
-from tenuto.core.target import Loss, Target
 from tenuto.errors import LLMError, ProtocolError
 from tenuto.wire.chat.choice import ChoiceState
 from tenuto.wire.chat.shapes import DONE, HOT, PADDING, ChunkDelta

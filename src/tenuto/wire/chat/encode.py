@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tenuto.core.provider import Loss, Target, WireRequest
 from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
-from tenuto.core.target import Loss, Target, WireRequest
 from tenuto.wire import switches as switch
 from tenuto.wire.chat.assistant import verbatim
 from tenuto.wire.chat.prompt import Prompt

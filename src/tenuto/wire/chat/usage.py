@@ -7,7 +7,7 @@ from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.messages import Usage
-from tenuto.core.target import Loss
+from tenuto.core.provider import Loss
 from tenuto.wire.counts import Count, count, less, plain, within
 
 __all__ = ["usage_of"]

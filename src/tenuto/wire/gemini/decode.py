@@ -15,8 +15,8 @@ from tenuto.core import jsonio
 from tenuto.core.blocks import GeminiMeta, Reasoning, Text
 from tenuto.core.events import ContentDelta, MessageDelta, MessageStart, TextDelta, ThinkingDelta, UsageUpdate
 from tenuto.core.messages import AssistantMessage, Usage
+from tenuto.core.provider import Loss, Target
 from tenuto.core.response import ChatResponse, Choice
-from tenuto.core.target import Loss, Target
 from tenuto.wire.codec import Decoder, mint
 from tenuto.wire.failures import failure
 from tenuto.wire.fields import MergedFields, merge_fields

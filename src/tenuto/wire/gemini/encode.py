@@ -30,8 +30,8 @@ from tenuto.core.messages import (
     ToolResults,
     UserMessage,
 )
+from tenuto.core.provider import Loss, Target, WireRequest
 from tenuto.core.request import ChatRequest
-from tenuto.core.target import Loss, Target, WireRequest
 from tenuto.wire.draft import Draft, extra_fields, raw_object
 from tenuto.wire.gemini.media import media_part
 from tenuto.wire.gemini.options import write_options

@@ -43,7 +43,7 @@ from tenuto.core.events import (
     ThinkingDelta,
 )
 from tenuto.core.messages import StopReason
-from tenuto.core.target import Loss
+from tenuto.core.provider import Loss
 from tenuto.wire.assembler import GROWS, Slot
 from tenuto.wire.codec import Parts
 from tenuto.wire.fields import MergedFields, merge_fields

@@ -12,7 +12,7 @@ import msgspec
 
 from tenuto.core import jsonio
 from tenuto.core.messages import Usage
-from tenuto.core.target import Loss
+from tenuto.core.provider import Loss
 from tenuto.wire.counts import Count, count, less, plain, within
 from tenuto.wire.gemini.shapes import MODALITIES, USAGE, camel
 

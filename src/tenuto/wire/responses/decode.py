@@ -29,8 +29,8 @@ from tenuto.core.events import (
     UsageUpdate,
 )
 from tenuto.core.messages import AssistantMessage, StopReason, Usage
+from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
-from tenuto.core.target import Target
 from tenuto.errors import LLMError, ProtocolError
 from tenuto.wire.assembler import Slot
 from tenuto.wire.codec import Decoder, mint

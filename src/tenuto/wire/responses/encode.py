@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from tenuto.core.messages import AssistantMessage, SystemMessage, UserMessage
+from tenuto.core.provider import Loss, Target, WireRequest
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, ToolDefinition
-from tenuto.core.target import Loss, Target, WireRequest
 from tenuto.wire.draft import Draft, given
 from tenuto.wire.responses.input import output_item, system_item, user_item
 from tenuto.wire.responses.items import groups, item_of

@@ -32,7 +32,7 @@ from tenuto.core.blocks import (
     ToolUse,
     UrlCitation,
 )
-from tenuto.core.target import Dialect
+from tenuto.core.provider import Dialect
 from tenuto.wire.draft import extra_fields
 from tenuto.wire.responses.shapes import CLIENT_CALLS, HOSTED_CALLS, INPUTS, MARKERS, OUTPUTS
 

@@ -17,7 +17,7 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.core.blocks import Block, OpenAiMeta, Reasoning, Refusal, ServerToolUse, Text, ToolUse
 from tenuto.core.events import ArgumentsDelta, CodeDelta, Delta, SignatureDelta, TextDelta, ThinkingDelta
-from tenuto.core.target import Loss
+from tenuto.core.provider import Loss
 from tenuto.wire.assembler import GROWS, Slot
 from tenuto.wire.codec import Parts
 from tenuto.wire.responses.items import blocks_in, emptied, type_of

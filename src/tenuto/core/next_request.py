@@ -12,18 +12,27 @@ from functools import lru_cache
 import msgspec
 
 from tenuto.core import jsonio
-from tenuto.core.journal import Configured, Entry, Fold, HandedOver, Lost, Replied, Said, Steered
+from tenuto.core.journal import (
+    Configured,
+    Entry,
+    HandedOver,
+    LossRecorded,
+    MessageAdded,
+    ReplyReceived,
+    SteeringAdded,
+    TranscriptFold,
+)
 from tenuto.core.messages import AssistantMessage, Message, SystemMessage
 from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
 from tenuto.core.transcript import Transcript
 from tenuto.errors import StoreError
 
-__all__ = ["Asking", "Tools", "asked_with", "configured_after", "told_tools"]
+__all__ = ["NextRequest", "Tools", "config_after", "offered_tools", "request_from_config"]
 
 Tools = tuple[ToolDefinition | ServerTool, ...]
 
 
-class Asking:
+class NextRequest:
     """Follows a session's entries, and makes the question that is due after them.
 
     `healed` counts what was left out since the model last answered because the provider had refused it.
@@ -32,7 +41,7 @@ class Asking:
     def __init__(self) -> None:
         self.configured: Configured | None = None
         self.healed = 0
-        self._fold = Fold()
+        self._fold = TranscriptFold()
         self._replies: dict[int, AssistantMessage] = {}
         self._refused: list[tuple[AssistantMessage, int]] = []
 
@@ -40,12 +49,12 @@ class Asking:
         """Add an entry."""
         act = entry.act
         self._fold.take(entry)
-        self.configured = configured_after(self.configured, act)
-        if isinstance(act, Replied):
+        self.configured = config_after(self.configured, act)
+        if isinstance(act, ReplyReceived):
             self._replies[entry.seq] = act.message
-        if isinstance(act, Replied | Said | Steered):
+        if isinstance(act, ReplyReceived | MessageAdded | SteeringAdded):
             self.healed = 0
-        elif isinstance(act, Lost) and act.reply in self._replies:
+        elif isinstance(act, LossRecorded) and act.reply in self._replies:
             self._refused.append((self._replies[act.reply], act.block))
             self.healed += 1
 
@@ -69,8 +78,8 @@ class Asking:
         kept = self.configured
         if kept is None:
             raise StoreError("the session has no configuration: nothing was asked in it")
-        told = told_tools(kept) if tools is None else tools
-        request = asked_with(kept, self.transcript().messages, told, headers or {})
+        told = offered_tools(kept) if tools is None else tools
+        request = request_from_config(kept, self.transcript().messages, told, headers or {})
         if not self._refused:
             return request
         left = [
@@ -82,7 +91,7 @@ class Asking:
         return msgspec.structs.replace(request, without=tuple(left))
 
 
-def configured_after(kept: Configured | None, act: object) -> Configured | None:
+def config_after(kept: Configured | None, act: object) -> Configured | None:
     """Return what a session asks with once this has happened."""
     if isinstance(act, Configured):
         return act
@@ -91,7 +100,7 @@ def configured_after(kept: Configured | None, act: object) -> Configured | None:
     return kept
 
 
-def told_tools(kept: Configured) -> Tools:
+def offered_tools(kept: Configured) -> Tools:
     """Return the tools that a session was told of, as the model is told of them."""
     told = jsonio.parse(kept.tools) if kept.tools else []
     return tuple(
@@ -110,7 +119,7 @@ def _read(parameters: str) -> ChatRequest:
     return msgspec.structs.replace(ChatRequest(model="", messages=()), **values)
 
 
-def asked_with(
+def request_from_config(
     kept: Configured, messages: tuple[Message, ...], tools: Tools, headers: Mapping[str, str]
 ) -> ChatRequest:
     """Make a question of what is kept."""

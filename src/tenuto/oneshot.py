@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 
 from tenuto import providers
+from tenuto.core.provider import Dialect, Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
-from tenuto.core.target import Dialect, Target, WireRequest
 from tenuto.wire.codec import read, read_whole
 from tenuto.wire.dialects import DECODERS, write
 
