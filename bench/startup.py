@@ -33,7 +33,7 @@ async def _filled(place: Path) -> None:
         for at in range(SESSIONS):
             acts = (Configured("sim/anthropic"), MessageAdded(UserMessage(f"Question {at}")), RunEnded("completed"))
             lease = await store.lease(f"session-{at}")
-            drafts = [make_draft(act, id=str(n), at=1_700_000_000_000 + at) for n, act in enumerate(acts)]
+            drafts = [make_draft(act, id=str(n), time_ms=1_700_000_000_000 + at) for n, act in enumerate(acts)]
             await store.release(await store.append(lease, drafts))
 
 

@@ -72,7 +72,7 @@ def draft(at: int, size: int = 400):
         blocks = (Text(prose(at, size)), ToolUse(id=f"call_{at}", name="weather", args='{"city": "Oslo"}'))
         act = ReplyReceived(AssistantMessage(blocks), usage=Usage(input_tokens=10, output_tokens=5))
     now = 1_700_000_000_000 + at
-    return stored.make_draft(act, id=f"{now:012x}{hash((at, size)) % 2**64:016x}", at=now)  # as an agent's ids are
+    return stored.make_draft(act, id=f"{now:012x}{hash((at, size)) % 2**64:016x}", time_ms=now)  # as an agent's ids are
 
 
 async def filled(store, session: str, count: int, size: int = 400):

@@ -17,7 +17,7 @@ def ask(ai: Client, model: str) -> str:
     except RateLimited as error:
         return f"too many questions, try again in {error.retry_after} s"
     except UnknownProvider as error:
-        return f"no such provider; perhaps {' or '.join(error.near)}?"
+        return f"no such provider; perhaps {' or '.join(error.suggestions)}?"
     except LLMError as error:  # anything else that the provider said, or failed to say
         return f"{error.provider}, status {error.status}: {error.message}"
     except TenutoError as error:  # a missing key, calls left unanswered, ...

@@ -112,9 +112,9 @@ def _loaded(kind, fields, text):
     others = {
         field.name: _seldom(_WORDS[field.name] if field.name in _WORDS else any_of[field.type], field.default)
         for field in msgspec.structs.fields(kind)
-        if field.name not in fields and field.name != "unread"
+        if field.name not in fields and field.name != "unknown_fields"
     }
-    return st.builds(kind, **fields, **others, unread=unread)
+    return st.builds(kind, **fields, **others, unknown_fields=unread)
 
 
 # --- tokens and citations ---------------------------------------------------------------------------------------------
@@ -174,9 +174,9 @@ def calls_of(text=words):
         name=names,
         args=objects | text,
         kind=_seldom(st.sampled_from(("custom", "local_shell_call")), "function"),
-        broken=_seldom(text, ""),
-        minted=st.booleans(),
-        no_args=st.booleans(),
+        args_error=_seldom(text, ""),
+        id_generated=st.booleans(),
+        args_missing=st.booleans(),
     )
 
 
@@ -219,7 +219,7 @@ def assistant_messages_of(text=words):
     fields = {
         "blocks": st.lists(blocks_of(text), max_size=3).map(tuple),
         "stop_reason": stop_reasons,
-        "raw_stop": st.none() | text,
+        "raw_stop_reason": st.none() | text,
         "origin": st.none() | origin,
         "extra": _seldom(extras, ""),
         "incomplete": st.booleans(),
@@ -321,7 +321,7 @@ def usages_of(text=words):
 @functools.cache
 def losses_of(text=words):
     """What could not be carried."""
-    return _loaded(Loss, {"rule": names, "place": text, "what": text, "remedy": st.just("") | text}, text)
+    return _loaded(Loss, {"kind": names, "place": text, "detail": text, "remedy": st.just("") | text}, text)
 
 
 @functools.cache

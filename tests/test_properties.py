@@ -123,11 +123,11 @@ def test_tokens_in_are_tokens_out_plus_losses(home, to, data):
         "unpaired-reasoning",
         "lost-reasoning",
     )
-    lost = [loss for loss in written.losses if loss.rule in rules or "reasoning" in loss.rule]
+    lost = [loss for loss in written.losses if loss.kind in rules or "reasoning" in loss.kind]
 
     if home != to:
         assert sent == []
-        assert len([loss for loss in lost if loss.rule == "foreign-token"]) == len(given_tokens)
+        assert len([loss for loss in lost if loss.kind == "foreign-token"]) == len(given_tokens)
     else:
         assert len(sent) + len(lost) == len(given_tokens)
 

@@ -246,7 +246,7 @@ def test_a_wrong_name_is_answered_with_those_that_look_like_it(wrong, near):
         providers.provider(wrong)
 
     assert caught.value.name == wrong
-    assert near in caught.value.near
+    assert near in caught.value.suggestions
     assert repr(near) in str(caught.value)
 
 
@@ -255,7 +255,7 @@ def test_a_name_like_none_gets_no_hint():
     with pytest.raises(UnknownProvider) as caught:
         providers.provider("qqqqqq")
 
-    assert caught.value.near == ()
+    assert caught.value.suggestions == ()
 
 
 def test_a_name_that_is_no_row_keeps_its_name_and_gets_the_common_form():
@@ -374,7 +374,7 @@ def test_bare_model_name_without_owner_lists_candidates(given, near):
 
     message = f"no provider in {given!r}: use {' or '.join(near)}" if near else f"{given!r} is not a model name"
     assert caught.value.bare
-    assert caught.value.near == near
+    assert caught.value.suggestions == near
     assert message in str(caught.value)
 
 

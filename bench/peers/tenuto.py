@@ -46,7 +46,7 @@ class Client:
 
 
 def _entry(at: int) -> EntryDraft:
-    return make_draft(MessageAdded(UserMessage(f"{at}{MESSAGE}")), id=f"e{at:08}", at=1_700_000_000_000 + at)
+    return make_draft(MessageAdded(UserMessage(f"{at}{MESSAGE}")), id=f"e{at:08}", time_ms=1_700_000_000_000 + at)
 
 
 async def keep(folder: Path, count: int) -> Save:

@@ -225,7 +225,7 @@ class UnknownProvider(TenutoError):
             message = f"unknown provider {name!r}{hint}"
         super().__init__(message)
         self.name = name
-        self.near = near
+        self.suggestions = near
         self.bare = bare
 
 
@@ -251,7 +251,7 @@ class LossError(TenutoError):
     """A request cannot carry everything, and the client has `on_loss="raise"`; `losses` lists what is lost."""
 
     def __init__(self, model: str, losses: tuple[Loss, ...]) -> None:
-        told = "; ".join(f"{loss.place}: {loss.what}" for loss in losses)
+        told = "; ".join(f"{loss.place}: {loss.detail}" for loss in losses)
         super().__init__(f"{model} cannot take all of the request: {told}")
         self.model = model
         self.losses = losses

@@ -31,13 +31,13 @@ def agent(*tools, **options) -> AsyncAgent:
 
 def shown(entry) -> str:
     """An entry in a word or two."""
-    act = entry.act
+    act = entry.payload
     if isinstance(act, RunEnded):
         return f"{act.reason}({act.detail})" if act.detail else act.reason
     if isinstance(act, CallFinished):
-        return f"{act.outcome} {act.ordinal}" + (f" ({act.detail})" if act.detail else "")
+        return f"{act.outcome} {act.call_index}" + (f" ({act.detail})" if act.detail else "")
     if isinstance(act, CallStarted):
-        return f"started {act.ordinal}"
+        return f"started {act.call_index}"
     if isinstance(act, RequestFailed):
         return f"failed {act.error}"
     return payload_kind(act)
@@ -50,7 +50,11 @@ async def story(session) -> list[str]:
 
 async def results(session) -> list[str]:
     """What the calls of the session came to, in the order in which it was written."""
-    return [str(entry.act.result.content) for entry in await session.entries() if isinstance(entry.act, CallFinished)]
+    return [
+        str(entry.payload.result.content)
+        for entry in await session.entries()
+        if isinstance(entry.payload, CallFinished)
+    ]
 
 
 async def until(holds, *, turns: int = 20_000) -> None:

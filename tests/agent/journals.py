@@ -30,8 +30,8 @@ CONFIGURED = Configured(MODEL)
 SAID = MessageAdded(UserMessage("Hi"))
 STEERED = SteeringAdded(UserMessage("Quick!"))
 ASKED = RequestStarted(MODEL)
-REPLIED = ReplyReceived(AssistantMessage((Text("Hello"),), raw_stop="end_turn"))
-PAUSED = ReplyReceived(AssistantMessage((Text("Wait"),), raw_stop="pause_turn"))
+REPLIED = ReplyReceived(AssistantMessage((Text("Hello"),), raw_stop_reason="end_turn"))
+PAUSED = ReplyReceived(AssistantMessage((Text("Wait"),), raw_stop_reason="pause_turn"))
 FAILED = RequestFailed("Unavailable", "busy", retryable=True)
 LOST = LossRecorded(Loss("rule", "place", "what", "do"))
 HANDED_OVER = HandedOver("sim/openai", MODEL)
@@ -42,7 +42,7 @@ CANCELLED = RunEnded("cancelled")
 
 def calling(count: int, *, raw_stop: str = "tool_use") -> ReplyReceived:
     blocks = tuple(ToolUse(f"call_{at}", "act", "{}") for at in range(count))
-    return ReplyReceived(AssistantMessage(blocks, raw_stop=raw_stop))
+    return ReplyReceived(AssistantMessage(blocks, raw_stop_reason=raw_stop))
 
 
 def started(at: int, attempt: int = 1, effect: str = "once") -> CallStarted:

@@ -39,7 +39,9 @@ async def test_a_function_gives_its_word(tenuto_sim, approve, paid):
         session = ai.session()
         assert (await session.send("Pay.")).text == "Done."
         found = session.transcript[2].results
-        decided = [entry.act.allowed for entry in await session.entries() if isinstance(entry.act, ApprovalDecided)]
+        decided = [
+            entry.payload.allowed for entry in await session.entries() if isinstance(entry.payload, ApprovalDecided)
+        ]
 
         assert [found[0].content, found[2].content] == paid
         assert found[1].content == "3"
@@ -239,5 +241,5 @@ async def test_interrupted_call_needs_approval_before_it_runs_again(tenuto_sim, 
 async def _cut_after_start(store, id: str) -> str:
     """Branch off a session as it was when its first call had started."""
     entries = await store.read(id)
-    started = next(entry.seq for entry in entries if payload_kind(entry.act) == "started")
+    started = next(entry.seq for entry in entries if payload_kind(entry.payload) == "started")
     return await store.fork(id, at=started)

@@ -46,13 +46,13 @@ async def test_what_goes_wrong_is_a_result_that_the_model_reads(tenuto_sim, made
         session = ai.session()
         session.listen(told.append)
         assert (await session.send("Go.")).text == "I see."
-        acts = [entry.act for entry in await session.entries()]
+        acts = [entry.payload for entry in await session.entries()]
 
-    returned = {act.ordinal: act for act in acts if isinstance(act, CallFinished)}
+    returned = {act.call_index: act for act in acts if isinstance(act, CallFinished)}
     assert len([act for act in acts if isinstance(act, CallFinished)]) == 2
     assert (returned[0].detail, returned[0].result.is_error, returned[1].result.content) == (detail, True, "3")
     assert said in returned[0].result.content
-    assert {act.ordinal for act in acts if isinstance(act, CallStarted)} == ({0, 1} if begun else {1})
+    assert {act.call_index for act in acts if isinstance(act, CallStarted)} == ({0, 1} if begun else {1})
     assert {event.ordinal for event in told if isinstance(event, ToolStarted)} == ({0, 1} if begun else {1})
     ended = {event.ordinal: event for event in told if isinstance(event, ToolFinished)}
     assert (ended[0].detail, ended[1].outcome) == (detail, "done")

@@ -226,7 +226,7 @@ async def test_cancelling_while_something_is_being_written(tenuto_sim, kind):
                 await run
         lines = await story(session)
 
-        assert lines[-1] == ("cancelled" if kind == "said" else "completed")
+        assert lines[-1] == ("cancelled" if kind == "message_added" else "completed")
         assert lines.count("said") == 1
 
 
@@ -286,7 +286,7 @@ async def test_an_impatient_caller_leaves_and_it_is_written_all_the_same(tenuto_
 
     class Slow(MemoryStore):
         async def append(self, lease, drafts, **how):
-            if any(draft.kind == "stopped" for draft in drafts):
+            if any(draft.kind == "run_ended" for draft in drafts):
                 writing.set()
                 await go.wait()
             return await super().append(lease, drafts, **how)

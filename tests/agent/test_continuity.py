@@ -191,7 +191,7 @@ async def test_what_was_declared_is_in_the_journal(tenuto_sim):
     async with agent(model="mine/claude-opus-4-6", allow_unverified=True, **told) as ai:
         session = ai.session("s")
         await session.send("Hi")
-        [kept] = [entry.act for entry in await session.entries() if isinstance(entry.act, Configured)]
+        [kept] = [entry.payload for entry in await session.entries() if isinstance(entry.payload, Configured)]
         assert kept.continuity == "declared"
     async with agent(**told) as ai:
         assert (await ai.resume("s")).model == "mine/claude-opus-4-6"

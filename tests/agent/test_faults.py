@@ -23,7 +23,7 @@ DAY = 86_400_000
 
 
 def _acts(session, kind):
-    return [entry.act for entry in session.entries() if isinstance(entry.act, kind)]
+    return [entry.payload for entry in session.entries() if isinstance(entry.payload, kind)]
 
 
 # --- 9: the clock jumps -----------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def test_a_model_that_calls_hostile_names(tenuto_sim, tmp_path):
 
     assert (text, faults) == ("It is done.", [])
     assert [view.name for view in transcript.messages[1].tool_calls()] == names
-    returned = [entry.act for entry in entries if isinstance(entry.act, CallFinished)]
+    returned = [entry.payload for entry in entries if isinstance(entry.payload, CallFinished)]
     assert {(act.outcome, act.detail) for act in returned} == {("failed", "unknown-tool")}
     for result in transcript.messages[2].results:
         assert result.is_error
@@ -284,7 +284,7 @@ def test_run_is_recorded_as_failed_after_a_bug(tenuto_sim):
             session = agent.session()
             with pytest.raises(ValueError, match="a bug in a middleware"):
                 await session.send("Go.")
-            return session.status, (await session.entries())[-1].act
+            return session.status, (await session.entries())[-1].payload
 
     status, last = asyncio.run(played())
 

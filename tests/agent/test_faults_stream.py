@@ -131,6 +131,6 @@ def test_two_hundred_turns(tenuto_sim, tmp_path):
     print(f"seed {seed}: {dict(met)}, {ended} runs ended with an error")
     assert met.keys() == {"", *FAULTS}
     assert (text, faults) == ("It is done.", [])
-    assert sum(isinstance(entry.act, ReplyReceived) for entry in entries) == TURNS
+    assert sum(isinstance(entry.payload, ReplyReceived) for entry in entries) == TURNS
     assert transcript.check() == ()
     tenuto_sim.assert_clean()

@@ -29,7 +29,7 @@ async def test_two_handles_in_one_process_take_turns(tenuto_sim, stores):
         assert (await first.send("C")).text == "Three."
 
         assert len(first.transcript) == 6
-        assert [payload_kind(entry.act) for entry in await first.entries()].count("configured") == 1
+        assert [payload_kind(entry.payload) for entry in await first.entries()].count("configured") == 1
 
 
 @scene
@@ -65,7 +65,7 @@ async def test_session_held_by_another_process_is_not_written(tenuto_sim, stores
             with pytest.raises(LeaseLost):
                 await session.send("C")
             assert (await session.send("C")).text == "Three."
-        assert [payload_kind(entry.act) for entry in await session.entries()].count("said") == 3
+        assert [payload_kind(entry.payload) for entry in await session.entries()].count("said") == 3
     tenuto_sim.assert_clean()
 
 

@@ -39,14 +39,14 @@ async def test_there_and_back(tenuto_sim, stores):
         losses = await session.handover("sim/openai")
 
         assert session.model == "sim/openai"
-        assert {loss.rule for loss in losses} >= {"foreign-reasoning"}
+        assert {loss.kind for loss in losses} >= {"foreign-reasoning"}
         assert all(loss.place.startswith("messages[") for loss in losses)
         [changed] = [event for event in told if isinstance(event, ModelChanged)]
         assert (changed.model, changed.before, changed.losses) == ("sim/openai", "sim/anthropic", losses)
         entries = await session.entries()
         assert entries[: len(before)] == before
-        [act] = [entry.act for entry in entries[len(before) :]]
-        assert act == HandedOver("sim/openai", before="sim/anthropic", losses=losses)
+        [act] = [entry.payload for entry in entries[len(before) :]]
+        assert act == HandedOver("sim/openai", previous_model="sim/anthropic", losses=losses)
         assert (await session.send("And in words?")).text == "Three."
         assert await session.handover("sim/anthropic") != ()  # what the other thought stays there
         assert (await session.send("Sure?")).text == "Indeed."
@@ -54,7 +54,11 @@ async def test_there_and_back(tenuto_sim, stores):
     tenuto_sim.assert_clean()
     assert last["messages"][: len(first["messages"])] == first["messages"]
     kept = [
-        b for e in before if payload_kind(e.act) == "replied" for b in e.act.message.blocks if isinstance(b, Reasoning)
+        b
+        for e in before
+        if payload_kind(e.payload) == "replied"
+        for b in e.payload.message.blocks
+        if isinstance(b, Reasoning)
     ]
     assert [block["signature"] for block in signed(last)] == [block.meta.signature for block in kept]
 
@@ -129,7 +133,7 @@ async def test_in_the_midst_of_a_turn(tenuto_sim):
         await session.send("Go.")
         losses = await session.handover("sim/gemini")
 
-        assert "open-call" not in {loss.rule for loss in losses}
+        assert "open-call" not in {loss.kind for loss in losses}
         assert (await session.approve()).text == "Paid."
     tenuto_sim.assert_clean()
 
@@ -147,11 +151,11 @@ async def test_without_an_agent(tenuto_sim):
         act = await hand_over(store, "run", "sim/openai")
 
         assert act is not None
-        assert (await store.read("run"))[-1].act == act
+        assert (await store.read("run"))[-1].payload == act
         assert await hand_over(store, "run", "sim/openai") is None
         with pytest.raises(UnsupportedModel):
             await hand_over(store, "run", "openai-chat/gpt-5.2")
-        assert (await store.read("run"))[-1].act == act
+        assert (await store.read("run"))[-1].payload == act
 
 
 @scene
@@ -212,7 +216,7 @@ async def test_listener_can_audit_a_request_before_it_is_sent(tenuto_sim):
         session = ai.session()
         session.listen(lambda e: isinstance(e, RequestReady) and written.append((session.log.head, e.audit())))
         await session.send("Add.")
-        asked = [entry.seq for entry in await session.entries() if isinstance(entry.act, RequestStarted)]
+        asked = [entry.seq for entry in await session.entries() if isinstance(entry.payload, RequestStarted)]
 
     assert [head + 1 for head, _ in written] == asked
     assert all(report.clean and not report.findings for _, report in written)
@@ -280,7 +284,7 @@ async def test_who_can_take_the_most_steps_in(tenuto_sim):
 
 
 async def acts(session, kind):
-    return [entry.act for entry in await session.entries() if isinstance(entry.act, kind)]
+    return [entry.payload for entry in await session.entries() if isinstance(entry.payload, kind)]
 
 
 @scene

@@ -64,20 +64,22 @@ async def broken(memory: Memory, model: str, *which: int, spoilt=spoilt) -> None
         await session.send("Add.")
         await session.send("One more.")
         entries = await session.entries()
-    replies = [entry.seq for entry in entries if isinstance(entry.act, ReplyReceived)]
+    replies = [entry.seq for entry in entries if isinstance(entry.payload, ReplyReceived)]
     spoils = {replies[number] for number in which}
     async with MemoryStore(memory) as store:
         acts = [
-            msgspec.structs.replace(entry.act, message=spoilt(entry.act.message)) if entry.seq in spoils else entry.act
+            msgspec.structs.replace(entry.payload, message=spoilt(entry.payload.message))
+            if entry.seq in spoils
+            else entry.payload
             for entry in entries
         ]
         lease = await store.lease("run")
-        lease = await store.append(lease, [make_draft(act, id=f"e{at}", at=at + 1) for at, act in enumerate(acts)])
+        lease = await store.append(lease, [make_draft(act, id=f"e{at}", time_ms=at + 1) for at, act in enumerate(acts)])
         await store.release(lease)
 
 
 async def losses(session) -> list[LossRecorded]:
-    return [entry.act for entry in await session.entries() if isinstance(entry.act, LossRecorded)]
+    return [entry.payload for entry in await session.entries() if isinstance(entry.payload, LossRecorded)]
 
 
 @pytest.mark.parametrize("model", ["sim/anthropic", "sim/openai"])
@@ -104,9 +106,9 @@ async def test_the_named_block_is_left_out_once_and_for_all(tenuto_sim, model):
             "completed",
         ]
         [lost] = await losses(session)
-        assert lost.loss.rule == REFUSED
+        assert lost.loss.kind == REFUSED
         assert lost.loss.place == "messages[1].blocks[0]"
-        assert "refused" in lost.loss.what
+        assert "refused" in lost.loss.detail
         assert [event.loss for event in told if isinstance(event, RefusedBlockDropped)] == [lost.loss]
         assert session.transcript.messages[: len(kept.messages)] == kept.messages
         assert isinstance(session.transcript.messages[1].blocks[0], Reasoning)
@@ -180,10 +182,10 @@ async def test_a_crash_between_refusal_and_retry_changes_nothing(tenuto_sim):
         session = await ai.resume("run")
         await session.send("Go on.")
         entries = await session.entries()
-    upto = next(at for at, entry in enumerate(entries) if isinstance(entry.act, LossRecorded)) + 1
+    upto = next(at for at, entry in enumerate(entries) if isinstance(entry.payload, LossRecorded)) + 1
     async with MemoryStore(cut) as store:
         lease = await store.lease("run")
-        await store.append(lease, [make_draft(e.act, id=e.id, at=e.at) for e in entries[:upto]])
+        await store.append(lease, [make_draft(e.payload, id=e.id, time_ms=e.time_ms) for e in entries[:upto]])
     tenuto_sim.clear()
     async with MemoryStore(cut) as store, agent(add, store=store) as ai:
         session = await ai.resume("run", take=True)
@@ -204,7 +206,7 @@ async def test_what_says_something_by_itself_goes_without_its_id_alone(tenuto_si
         assert (await session.send("Go on.")).text == "Five."
 
         [lost] = await losses(session)
-        assert lost.loss.what.startswith("the token of a ")
+        assert lost.loss.detail.startswith("the token of a ")
         assert (await session.audit()).refused == ()
     first, last = (json.dumps(record.body) for record in tenuto_sim.requests[-2:])
     assert kept in first
@@ -266,7 +268,7 @@ def thought(id: str, token: str, account: str = "mine") -> AssistantMessage:
 )
 def test_a_ciphertext_is_named_by_its_ends(messages, without, found):
     """They are of any alphabet; where two may be meant nobody guesses, and what is not sent is not meant."""
-    request = ChatRequest(model="openai/gpt-5.2", messages=(*messages, UserMessage("And?")), without=without)
+    request = ChatRequest(model="openai/gpt-5.2", messages=(*messages, UserMessage("And?")), omit_blocks=without)
     target = msgspec.structs.replace(resolve("openai/gpt-5.2"), account="mine")
     error = BadRequest(f"The encrypted content {PADDED[:4]}...{PADDED[-4:]} could not be verified.")
     named = named_by(error, request, target, write(request, target))

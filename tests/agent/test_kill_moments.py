@@ -10,7 +10,7 @@ from tenuto.testing import call, say, stall, think, turn
 
 
 def _acts(session, kind):
-    return [entry.act for entry in session.entries() if isinstance(entry.act, kind)]
+    return [entry.payload for entry in session.entries() if isinstance(entry.payload, kind)]
 
 
 def test_in_the_middle_of_a_stream(tenuto_sim, tmp_path):

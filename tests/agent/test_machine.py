@@ -143,7 +143,7 @@ def test_the_table_names_no_event_that_is_not_tested():
 def test_an_act_of_a_later_version_is_refused_whatever_it_is_called():
     """Even by a name that is known: nobody knows what it means."""
     for state, acts in REACHED.items():
-        for kind in ("said", "configured", "dreamt"):
+        for kind in ("message_added", "configured", "dreamt"):
             machine = fed(acts)
             with pytest.raises(Impossible, match=f"'strange {kind}'"):
                 machine.take(UnknownPayload(kind, "{}"))
@@ -197,7 +197,9 @@ def test_what_a_cancelled_run_owes_is_what_it_owed():
 
 def test_a_turn_with_calls_is_not_paused_once_they_are_answered():
     """Its results go back, not the turn as it is: so something may be said with them."""
-    assert fed([j.SAID, j.ASKED, j.calling(1, raw_stop="pause_turn"), j.returned(0)]).owed() == Drain(paused=False)
+    assert fed([j.SAID, j.ASKED, j.calling(1, raw_stop_reason="pause_turn"), j.returned(0)]).owed() == Drain(
+        paused=False
+    )
     assert fed([j.SAID, j.ASKED, j.PAUSED]).owed() == Drain(paused=True)
     assert fed([j.SAID, j.ASKED, j.PAUSED, j.STEERED]).owed() == Drain(paused=False)
 
@@ -229,7 +231,7 @@ ALL = [
     *(j.SAID, j.SAID, j.ASKED, j.ASKED, j.ASKED, j.REPLIED, j.PAUSED, j.FAILED, j.STEERED),
     *(j.CONFIGURED, j.LOST, j.HANDED_OVER, UnknownPayload("said", "{}")),
     *(j.COMPLETED, j.CANCELLED, j.CANCELLED, j.CANCELLING, RunEnded("limit", "turns")),
-    *(j.calling(count, raw_stop=stop) for count in (1, 2, 3) for stop in ("tool_use", "tool_use", "pause_turn")),
+    *(j.calling(count, raw_stop_reason=stop) for count in (1, 2, 3) for stop in ("tool_use", "tool_use", "pause_turn")),
     *(j.started(at, attempt, "once") for at in PLACES for attempt in (1, 2)),
     *(j.returned(at) for at in (*PLACES, *PLACES)),
     *(act(at) for at in PLACES for act in (j.approval, j.decided, j.linked)),

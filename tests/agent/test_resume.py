@@ -26,7 +26,7 @@ from tenuto.tools import builtin_tools
 async def left_at(store, session: str, *acts) -> None:
     """Write a journal as a process would have left it that was killed."""
     lease = await store.lease(session)
-    await store.append(lease, [make_draft(act, id=f"{session}-{at}", at=at) for at, act in enumerate(acts, 1)])
+    await store.append(lease, [make_draft(act, id=f"{session}-{at}", time_ms=at) for at, act in enumerate(acts, 1)])
     await store.release(await store.lease(session, take=True))
 
 
@@ -36,7 +36,7 @@ async def replied(tenuto_sim, tools, *steps):
     async with agent(*tools, store=None) as ai:
         session = ai.session()
         await session.send("Hi")
-        acts = [entry.act for entry in await session.entries()]
+        acts = [entry.payload for entry in await session.entries()]
     tenuto_sim.clear()
     return acts[: next(at for at, act in enumerate(acts) if isinstance(act, ReplyReceived)) + 1]
 
@@ -61,7 +61,7 @@ async def test_model_and_parameters_are_those_of_the_beginning(tenuto_sim, store
         session = await ai.resume("s")
         assert session.model == "sim/anthropic"
         await session.send("B")
-        configured = [entry.act for entry in await session.entries() if isinstance(entry.act, Configured)]
+        configured = [entry.payload for entry in await session.entries() if isinstance(entry.payload, Configured)]
 
     first, second = (dict(record.body) for record in tenuto_sim.requests)
     assert len(second.pop("messages")) > len(first.pop("messages"))
@@ -163,7 +163,7 @@ async def test_tools_that_changed_are_written_down_once(tenuto_sim, stores):
         await session.send("B")
         await session.send("C")
         kinds = await story(session)
-        kept = [entry.act for entry in await session.entries() if isinstance(entry.act, Configured)]
+        kept = [entry.payload for entry in await session.entries() if isinstance(entry.payload, Configured)]
 
     assert kinds[5:7] == ["configured", "said"]
     assert len(kept) == 2
@@ -205,7 +205,7 @@ async def test_a_question_without_an_answer_is_asked_again(tenuto_sim, stores):
             reply = await session.go_on()
             assert reply.text == "Here."
             assert [
-                entry.act.attempt for entry in await session.entries() if isinstance(entry.act, RequestStarted)
+                entry.payload.attempt for entry in await session.entries() if isinstance(entry.payload, RequestStarted)
             ] == [1, 2]
             assert session.status == "completed"
 
@@ -242,7 +242,7 @@ async def test_a_call_that_never_returned_is_treated_by_its_effect(tenuto_sim, e
 
         assert len(runs) == ran
         assert said in str(session.transcript[2].results[0].content)
-        begun = [entry.act for entry in entries if isinstance(entry.act, CallStarted)]
+        begun = [entry.payload for entry in entries if isinstance(entry.payload, CallStarted)]
         assert [(act.key, act.attempt) for act in begun] == [("the-key", 1), ("the-key", 2)][: 1 + ran]
         assert not await ai.store.verify()
     tenuto_sim.assert_clean()
@@ -257,10 +257,10 @@ async def test_a_session_of_a_later_version_is_shown_and_not_resumed(tenuto_sim)
     async with agent() as ai:
         lease = await ai.store.lease("s")
         strange = UnknownPayload("dreamt", '{"entry":"dreamt"}')
-        await ai.store.append(lease, [make_draft(strange, id="x", at=9)])
+        await ai.store.append(lease, [make_draft(strange, id="x", time_ms=9)])
         with pytest.raises(StoreError, match=r"entry 6 \(dreamt\) was written by a later version.*exported"):
             await ai.resume("s")
-        assert [payload_kind(entry.act) for entry in await ai.store.read("s")][-1] == "dreamt"
+        assert [payload_kind(entry.payload) for entry in await ai.store.read("s")][-1] == "dreamt"
 
 
 @scene
@@ -335,7 +335,7 @@ async def test_builtin_tools_keep_their_directory_on_resume(tenuto_sim, stores, 
         moved = await ai.resume(await store.fork("s", at=4), root=three)
         await moved.go_on()
         await moved.approve()
-        acts = [entry.act for entry in await moved.entries() if isinstance(entry.act, Configured)]
+        acts = [entry.payload for entry in await moved.entries() if isinstance(entry.payload, Configured)]
         assert [jsonio.parse(act.roots) for act in acts] == [{"write_file": str(one)}, {"write_file": str(three)}]
     assert [(directory / "a.txt").exists() for directory in (one, two, three)] == [True, False, True]
 

@@ -37,7 +37,7 @@ async def test_an_error_that_may_pass_is_tried_again(tenuto_sim, steps, error):
         session = ai.session()
         session.listen(told.append)
         reply = await session.send("Go.")
-        acts = [entry.act for entry in await session.entries()]
+        acts = [entry.payload for entry in await session.entries()]
 
         assert reply.text.endswith("Done.")
         assert (await story(session))[2:] == ["asked", f"failed {error}", "asked", "replied", "completed"]
@@ -81,7 +81,9 @@ async def test_giving_up_raises_the_error_and_the_session_goes_on_later(tenuto_s
     async with stores() as store, agent(store=store) as ai:
         session = await ai.resume("s")
         assert (await session.go_on()).text
-        attempts = [entry.act.attempt for entry in await session.entries() if isinstance(entry.act, RequestStarted)]
+        attempts = [
+            entry.payload.attempt for entry in await session.entries() if isinstance(entry.payload, RequestStarted)
+        ]
         assert attempts == [1, 2, 3, 4, 5, 6]
 
 
@@ -164,7 +166,7 @@ async def test_nothing_goes_out_before_it_is_written_that_it_does(tenuto_sim):
 
     class Full(MemoryStore):
         async def append(self, lease, drafts, **how):
-            if full and any(draft.kind == "asked" for draft in drafts):
+            if full and any(draft.kind == "request_started" for draft in drafts):
                 raise StoreError("the disk is full")
             return await super().append(lease, drafts, **how)
 

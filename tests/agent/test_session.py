@@ -57,7 +57,7 @@ async def test_results_stand_in_the_order_of_the_calls_whatever_the_order_of_fin
         run = asyncio.create_task(session.send("Go."))
         await asyncio.gather(first.begun.wait(), second.begun.wait())  # both at once
         returned = asyncio.Event()
-        session.listen(lambda event: returned.set() if type(event).__name__ == "ToolReturned" else None)
+        session.listen(lambda event: returned.set() if type(event).__name__ == "ToolFinished" else None)
         second.go.set()
         await returned.wait()
         first.go.set()
@@ -82,12 +82,12 @@ async def test_what_is_to_be_acted_upon_is_kept_before_anything_acts(tenuto_sim,
     async def look(context: ToolContext) -> str:
         """Look into the store, from another process as it were."""
         async with stores() as other:
-            seen.append([payload_kind(entry.act) for entry in await other.read(context.session)])
+            seen.append([payload_kind(entry.payload) for entry in await other.read(context.session)])
         return "seen"
 
     async def asked(at):
         async with stores() as other:
-            begun[at] = [payload_kind(entry.act) for entry in await other.read(session.id)]
+            begun[at] = [payload_kind(entry.payload) for entry in await other.read(session.id)]
 
     async with stores() as store, agent(look, store=store) as ai:
         session = ai.session()
@@ -108,7 +108,11 @@ async def test_what_is_to_be_acted_upon_is_kept_before_anything_acts(tenuto_sim,
         assert seen == [two]
         assert [begun[0][: len(one)], begun[1][: len(three)]] == [one, three]  # it may have gone on meanwhile
         async with stores() as other:
-            assert [payload_kind(entry.act) for entry in await other.read(session.id)] == [*three, "replied", "stopped"]
+            assert [payload_kind(entry.payload) for entry in await other.read(session.id)] == [
+                *three,
+                "replied",
+                "stopped",
+            ]
 
 
 @scene
@@ -118,15 +122,15 @@ async def test_what_the_entries_say(tenuto_sim):
     async with agent(add, name="adder", system="Be brief.", temperature=0.5, store=None) as ai:
         session = ai.session("mine")
         await session.send("Add.")
-        acts = [entry.act for entry in await session.entries()]
+        acts = [entry.payload for entry in await session.entries()]
 
     [begun] = [act for act in acts if isinstance(act, Configured)]
     assert (begun.model, begun.system, begun.agent) == ("sim/anthropic", "Be brief.", "adder")
     assert begun.parameters == '{"temperature":0.5}'
     assert '"name":"add"' in begun.tools
     assert [act.attempt for act in acts if isinstance(act, RequestStarted)] == [1, 1]
-    assert all(act.digest and act.encoder for act in acts if isinstance(act, RequestStarted))
-    assert [(act.key, act.effect, act.attempt) for act in acts if isinstance(act, CallStarted)] == [
+    assert all(act.digest and act.encoder_version for act in acts if isinstance(act, RequestStarted))
+    assert [(act.idempotency_key, act.effect, act.attempt) for act in acts if isinstance(act, CallStarted)] == [
         ("mine/4/0", "pure", 1),
         ("mine/4/1", "pure", 1),
     ]
@@ -210,7 +214,7 @@ async def test_a_session_has_one_run_at_a_time(tenuto_sim):
         held.go.set()
 
         assert (await run).text == "Done."
-        assert [payload_kind(entry.act) for entry in await session.entries()].count("said") == 1
+        assert [payload_kind(entry.payload) for entry in await session.entries()].count("said") == 1
 
 
 @scene
@@ -229,7 +233,7 @@ async def test_only_a_users_words_can_be_said(tenuto_sim):
                 await door([])
 
         assert (await session.send(["A", "B"])).text == "Bye."
-        assert [payload_kind(entry.act) for entry in await session.entries()].count("said") == 3
+        assert [payload_kind(entry.payload) for entry in await session.entries()].count("said") == 3
 
 
 @scene
@@ -269,6 +273,6 @@ async def test_said_twice_is_two_runs(tenuto_sim):
         texts = [(await session.send(word)).text for word in ("A", "B")]
 
         assert texts == ["One.", "Two."]
-        assert [type(entry.act) for entry in await session.entries()].count(MessageAdded) == 2
-        assert [type(entry.act) for entry in await session.entries()].count(Configured) == 1
-        assert not any(isinstance(entry.act, CallFinished) for entry in await session.entries())
+        assert [type(entry.payload) for entry in await session.entries()].count(MessageAdded) == 2
+        assert [type(entry.payload) for entry in await session.entries()].count(Configured) == 1
+        assert not any(isinstance(entry.payload, CallFinished) for entry in await session.entries())

@@ -155,7 +155,7 @@ async def test_what_is_being_written_when_the_run_is_cancelled_is_not_said_twice
 
     class Slow(MemoryStore):
         async def append(self, lease, drafts, **how):
-            if any(draft.kind == "steered" for draft in drafts):
+            if any(draft.kind == "steering_added" for draft in drafts):
                 writing.set()
                 await go.wait()
             return await super().append(lease, drafts, **how)
@@ -183,7 +183,7 @@ async def test_what_could_not_be_written_is_said_the_next_time(tenuto_sim):
 
     class Full(MemoryStore):
         async def append(self, lease, drafts, **how):
-            if full and any(draft.kind == "steered" for draft in drafts):
+            if full and any(draft.kind == "steering_added" for draft in drafts):
                 raise StoreError("the disk is full")
             return await super().append(lease, drafts, **how)
 

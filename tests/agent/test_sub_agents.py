@@ -18,7 +18,7 @@ ASK = turn(call("helper", {"prompt": "Help me."}))
 
 
 def linked_in(entries) -> list[str]:
-    return [entry.act.session for entry in entries if isinstance(entry.act, SubSessionLinked)]
+    return [entry.payload.session for entry in entries if isinstance(entry.payload, SubSessionLinked)]
 
 
 @scene
@@ -39,13 +39,13 @@ async def test_a_sub_agent_answers_in_a_session_of_its_own(tenuto_sim, stores):
 
         assert (await story(session))[4:7] == ["linked", "started 0", "done 0"]
         assert await results(session) == ["It is 3."]
-        assert [payload_kind(entry.act) for entry in child][:3] == ["configured", "said", "asked"]
-        assert (child[0].act.system, child[0].act.agent, str(child[1].act.message)) == (
+        assert [payload_kind(entry.payload) for entry in child][:3] == ["configured", "said", "asked"]
+        assert (child[0].payload.system, child[0].payload.agent, str(child[1].payload.message)) == (
             "You help.",
             "helper",
             "Help me.",
         )
-        [returned] = [entry.act for entry in entries if isinstance(entry.act, CallFinished)]
+        [returned] = [entry.payload for entry in entries if isinstance(entry.payload, CallFinished)]
         assert returned.usage == meta.usage
         assert session.log.spent.tokens == session.usage.total_tokens
         assert (await store.session(below)).holder == ""
@@ -78,9 +78,9 @@ async def test_whoever_goes_on_finds_the_sub_agents_session(tenuto_sim, stores):
 
             entries, child = await session.entries(), await other.read(below)
             assert linked_in(entries) == [below]
-            assert [entry.act.attempt for entry in entries if isinstance(entry.act, CallStarted)] == [1, 2]
-            assert [payload_kind(entry.act) for entry in child].count("said") == 1
-            assert [(e.act.name, e.act.attempt) for e in child if isinstance(e.act, CallStarted)] == [
+            assert [entry.payload.attempt for entry in entries if isinstance(entry.payload, CallStarted)] == [1, 2]
+            assert [payload_kind(entry.payload) for entry in child].count("said") == 1
+            assert [(e.payload.name, e.payload.attempt) for e in child if isinstance(e.payload, CallStarted)] == [
                 *(("add", 1), ("hold", 1), ("hold", 2)),
             ]
             assert not await other.verify()
@@ -96,7 +96,9 @@ async def test_a_sub_agent_has_what_is_left_of_the_budget(tenuto_sim):
         session = ai.session()
         await session.send("Go.")
         first = next(
-            entry.act.usage.total_tokens for entry in await session.entries() if isinstance(entry.act, ReplyReceived)
+            entry.payload.usage.total_tokens
+            for entry in await session.entries()
+            if isinstance(entry.payload, ReplyReceived)
         )
     async with agent(agent(add).as_tool("helper"), limits=Limits(tokens=first + 1), store=None) as ai:
         session = ai.session()
@@ -174,9 +176,9 @@ async def test_a_sub_agents_call_that_waits_makes_its_caller_wait_however_deep(t
         assert session.pending == ()
         assert await results(session) == ["3", "Managed."]
         assert "paid 5" in [
-            str(entry.act.result.content)
+            str(entry.payload.result.content)
             for entry in await store.read(pending.session)
-            if isinstance(entry.act, CallFinished)
+            if isinstance(entry.payload, CallFinished)
         ]
         assert not await store.verify()
     tenuto_sim.assert_clean()
@@ -231,7 +233,7 @@ async def test_cancelling_reaches_the_sub_agents(tenuto_sim):
 
         assert len(set(below)) == 2
         for id in below:
-            assert (await ai.store.read(id))[-1].act.reason == "cancelled"
+            assert (await ai.store.read(id))[-1].payload.reason == "cancelled"
         assert (await story(session))[-1] == "cancelled"
 
 

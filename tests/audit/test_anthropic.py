@@ -334,7 +334,7 @@ def test_words_put_in_the_mouth_stand_before_a_thought():
 
 def test_a_turn_that_was_paused_goes_on():
     blocks = (thought("Hm.", "sig"), text("I search."))
-    paused = reply(*blocks, raw_stop="pause_turn")
+    paused = reply(*blocks, raw_stop_reason="pause_turn")
 
     assert found(ask(said("assistant", *blocks)), None, "refused", given=(paused,)) == [("ANT-THINK-06", "/messages/1/content/0")]  # fmt: skip
     thinking = {"type": "adaptive"}

@@ -40,8 +40,8 @@ TALK = (UserMessage("One?"), REPLY, ToolResults((ToolResult("toolu_1", "1"),)))
 def journal(*acts) -> list[Entry]:
     found = []
     for seq, act in enumerate(acts, 1):
-        draft = make_draft(act, id=f"e{seq}", at=seq)
-        found.append(Entry(seq, draft.id, draft.at, 1, draft.kind, draft.body, draft.digest, draft.act))
+        draft = make_draft(act, id=f"e{seq}", time_ms=seq)
+        found.append(Entry(seq, draft.id, draft.time_ms, 1, draft.kind, draft.body, draft.digest, draft.payload))
     return found
 
 
@@ -159,7 +159,7 @@ def test_thoughts_behind_a_change_are_told():
 def asked(model: str, *messages, digest: str | None = None, **more) -> RequestStarted:
     body = write(ChatRequest(model=model, messages=messages, stream=True), resolve(model)).body
     return RequestStarted(
-        model, digest=sha256(body).hexdigest() if digest is None else digest, encoder=ENCODING, **more
+        model, digest=sha256(body).hexdigest() if digest is None else digest, encoder_version=ENCODING, **more
     )
 
 
@@ -187,7 +187,7 @@ def test_what_cannot_be_compared_is_not():
     """Another version of the encoder, and what never went out as bytes."""
     entries = journal(
         Configured(CLAUDE), MessageAdded(TALK[0]),
-        RequestStarted(CLAUDE, digest="0" * 64, encoder=ENCODING + 1), RequestStarted(CLAUDE), asked(CLAUDE, TALK[0]),
+        RequestStarted(CLAUDE, digest="0" * 64, encoder_version=ENCODING + 1), RequestStarted(CLAUDE), asked(CLAUDE, TALK[0]),
     )  # fmt: skip
 
     assert audit(entries).compared == 1
@@ -195,7 +195,7 @@ def test_what_cannot_be_compared_is_not():
 
 def test_a_provider_that_nobody_knows_any_more_is_a_finding():
     entries = journal(
-        Configured(CLAUDE), MessageAdded(TALK[0]), RequestStarted("nobody/x", digest="0" * 64, encoder=ENCODING)
+        Configured(CLAUDE), MessageAdded(TALK[0]), RequestStarted("nobody/x", digest="0" * 64, encoder_version=ENCODING)
     )
 
     assert [finding.severity for finding in audit(entries).findings] == ["changed"]

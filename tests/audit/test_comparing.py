@@ -44,8 +44,8 @@ class Journal:
     def add(self, *acts) -> None:
         for act in acts:
             at = len(self.entries) + 1
-            draft = make_draft(act, id=f"e{at}", at=at)
-            self.entries.append(Entry(at, draft.id, at, 1, draft.kind, draft.body, draft.digest, draft.act))
+            draft = make_draft(act, id=f"e{at}", time_ms=at)
+            self.entries.append(Entry(at, draft.id, at, 1, draft.kind, draft.body, draft.digest, draft.payload))
             self._asking.take(self.entries[-1])
 
     def asks(self, *, upto: int | None = None, answered: bool = True) -> None:

@@ -201,7 +201,9 @@ def test_a_call_whose_id_is_changed_is_still_found_and_so_is_its_answer(dialect)
 
 def test_answers_without_ids_are_found_by_the_names_of_their_calls():
     """Gemini's older models give no ids, and answers stand in the order of the calls."""
-    calls = tuple(ToolUse(f"minted_{no}", name, "{}", minted=True) for no, name in enumerate(("look", "hear", "look")))
+    calls = tuple(
+        ToolUse(f"minted_{no}", name, "{}", id_generated=True) for no, name in enumerate(("look", "hear", "look"))
+    )
     results = tuple(ToolResult(calls[no].id, f"answer {no}") for no in (2, 1, 0))
     said = (UserMessage("?"), turn("gemini", *calls), ToolResults(results))
     body, found = sent(said, "gemini")
@@ -292,13 +294,13 @@ def test_what_is_left_out_on_purpose_is_told():
     """A thought goes as a whole; of what Gemini signed, only the signature goes."""
     thinking = conversation("anthropic-messages")
     target = oneshot.target_of("anthropic-messages", "m", "custom")
-    written = write(ChatRequest(model="m", messages=thinking, without=((2, 0),)), target)
+    written = write(ChatRequest(model="m", messages=thinking, omit_blocks=((2, 0),)), target)
     found = fates(thinking, json.loads(written.body), target.dialect, written.losses)
     assert (found[3].fate, found[3].rule) == ("dropped", "left-out")
 
     signed = conversation("gemini")
     target = oneshot.target_of("gemini", "m", "custom")
-    written = write(ChatRequest(model="m", messages=signed, without=((2, 2),)), target)
+    written = write(ChatRequest(model="m", messages=signed, omit_blocks=((2, 2),)), target)
     found = fates(signed, json.loads(written.body), target.dialect, written.losses)
     assert (found[5].fate, found[5].rule, found[5].pointer) == ("stripped", "left-out", "/contents/1/parts/2")
 

@@ -56,7 +56,7 @@ def reply(*blocks: Any, origin: Origin | None = GOOGLE) -> AssistantMessage:
 
 def call(city: str, signature: str = "") -> ToolUse:
     meta = GeminiMeta(signature) if signature else None
-    return ToolUse("minted", "weather", f'{{"city":"{city}"}}', minted=True, meta=meta)
+    return ToolUse("minted", "weather", f'{{"city":"{city}"}}', id_generated=True, meta=meta)
 
 
 def text(words: str, signature: str = "") -> Text:

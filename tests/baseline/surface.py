@@ -170,7 +170,7 @@ async def fork_store(agent: Any, session: str, at: int, id: str) -> None:
 
 def payload(entry: Any) -> Any:
     """Return the payload of a journal entry."""
-    return entry.act
+    return entry.payload
 
 
 def scripted_transport(answer: Callable[[Any], Any]) -> Any:

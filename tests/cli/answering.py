@@ -50,7 +50,7 @@ def keep_sessions(file, said):
         async with open_store(file) as store:
             for at, (id, (words, name)) in enumerate(zip(ids, said, strict=True), 1):
                 lease = await store.lease(id)
-                await store.append(lease, [make_draft(MessageAdded(user(words)), id="first", at=at)])
+                await store.append(lease, [make_draft(MessageAdded(user(words)), id="first", time_ms=at)])
                 await store.release(lease)
                 if name:
                     await store.rename(id, name)

@@ -65,12 +65,14 @@ def test_as_a_document(here, talked):
 
 def test_a_journal_that_does_not_say_what_was_sent(here, talked):
     """A question that cannot be made again as it was sent is a finding, and the code says so."""
-    acts = MessageAdded(UserMessage("And?")), RequestStarted("sim/anthropic", digest="0" * 64, encoder=ENCODING)
+    acts = MessageAdded(UserMessage("And?")), RequestStarted("sim/anthropic", digest="0" * 64, encoder_version=ENCODING)
 
     async def falsify():
         async with open_store(settings.store()) as store:
             lease = await store.lease(await store.find("last"))
-            lease = await store.append(lease, [make_draft(act, id=f"false{at}", at=1) for at, act in enumerate(acts)])
+            lease = await store.append(
+                lease, [make_draft(act, id=f"false{at}", time_ms=1) for at, act in enumerate(acts)]
+            )
             await store.release(lease)
 
     asyncio.run(falsify())
@@ -87,7 +89,7 @@ def test_a_session_goes_on_with_another_model_and_back(here, talked):
     assert there.code == 0
     assert "goes on with sim/openai; " in there.out
     assert "foreign-reasoning" in there.out
-    assert isinstance(entries()[-1].act, HandedOver)
+    assert isinstance(entries()[-1].payload, HandedOver)
     assert here("resume", "last", "Again.", "-q").out == "Two.\n"
     back = here("handover", "last", "sim/anthropic", "--json")
     assert json.loads(back.out)["model"] == "sim/anthropic"

@@ -122,7 +122,7 @@ def sessions():
 
 
 def said_in(entries):
-    return [str(entry.act.message) for entry in entries if isinstance(entry.act, MessageAdded)]
+    return [str(entry.payload.message) for entry in entries if isinstance(entry.payload, MessageAdded)]
 
 
 # --- talking ----------------------------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ def test_what_could_not_be_written_is_there_to_be_said_again(chat, tenuto_sim, t
         *(lambda: asyncio.run(others.close()), "Mine!"),
         session="last",
     )
-    parts = [entry.act.message.parts for entry in sessions()[0][1] if isinstance(entry.act, MessageAdded)]
+    parts = [entry.payload.message.parts for entry in sessions()[0][1] if isinstance(entry.payload, MessageAdded)]
 
     assert "One.\nTwo.\n" == f"One.\n{done.out}"
     assert "error: session 01" in done.err
@@ -305,7 +305,9 @@ def test_a_handover_tells_what_is_lost_and_back_again_all_is_in_place(chat, tenu
     assert "goes on with sim/anthropic\n" in done.err
     assert "nobody" in done.err
     assert "! 'gpt' is not a model name: use provider/model, such as openai/gpt-" in done.err
-    assert ["sim/openai", "sim/anthropic"] == [one.act.model for one in entries if isinstance(one.act, HandedOver)]
+    assert ["sim/openai", "sim/anthropic"] == [
+        one.payload.model for one in entries if isinstance(one.payload, HandedOver)
+    ]
     tenuto_sim.assert_clean()
 
 
@@ -332,7 +334,7 @@ def test_how_much_the_model_thinks_can_be_changed(chat, tenuto_sim):
         option=("temperature=0.10",),
     )
     [(_, entries)] = sessions()
-    kept = [json.loads(one.act.parameters) for one in entries if isinstance(one.act, Configured)]
+    kept = [json.loads(one.payload.parameters) for one in entries if isinstance(one.payload, Configured)]
 
     assert "goes on with sim/openai, effort low\n" in done.err
     assert "asks sim/openai, effort high\n" in done.err
@@ -428,7 +430,7 @@ def test_what_is_attached_goes_along_once(chat, tenuto_sim, tmp_path):
         *("/attach a photo.png", "/attach a\\ photo.png", "Both?"),
     )
     [(_, entries), (_, before)] = sessions()
-    parts = [entry.act.message.parts for entry in (*before, *entries) if isinstance(entry.act, MessageAdded)]
+    parts = [entry.payload.message.parts for entry in (*before, *entries) if isinstance(entry.payload, MessageAdded)]
 
     assert [2, 1, 3] == [len(one) for one in parts]
     assert "! name a file or an address: /attach FILE (0 attachments so far)\n" in done.err

@@ -52,13 +52,13 @@ ACTS = [
                 Reasoning(""),
                 Text(f"I shall dig. {EVIL}"),
                 ToolUse("c1", f"dig{EVIL}", json.dumps({"note": EVIL})),
-                ToolUse("c2", "ask", EVIL, broken="no"),
+                ToolUse("c2", "ask", EVIL, args_error="no"),
             ),
             stop_reason="tool_calls",
         ),
         losses=(Loss("foreign", "messages[0]", EVIL, "none"),),
     ),
-    ApprovalDecided("c1", 0, allowed=False, why=EVIL),
+    ApprovalDecided("c1", 0, allowed=False, reason=EVIL),
     CallFinished(ToolResult("c1", EVIL, is_error=True), 0, outcome="denied"),
     SubSessionLinked("child", "c2", 1),
     CallStarted("c2", 1, "ask"),
@@ -80,7 +80,7 @@ def keep(place, id, acts):
     async def write():
         async with open_store(place) as store:
             lease = await store.lease(id)
-            drafts = [make_draft(act, id=f"{id}{at}", at=1_000_000 + at) for at, act in enumerate(acts)]
+            drafts = [make_draft(act, id=f"{id}{at}", time_ms=1_000_000 + at) for at, act in enumerate(acts)]
             await store.release(await store.append(lease, drafts))
 
     asyncio.run(write())

@@ -32,7 +32,7 @@ def keep(place, id, acts):
     async def write():
         async with open_store(place) as store:
             lease = await store.lease(id)
-            drafts = [make_draft(act, id=f"{id}{at}", at=1_000_000 + at) for at, act in enumerate(acts)]
+            drafts = [make_draft(act, id=f"{id}{at}", time_ms=1_000_000 + at) for at, act in enumerate(acts)]
             await store.release(await store.append(lease, drafts))
 
     asyncio.run(write())

@@ -241,7 +241,7 @@ def test_a_name_that_is_none_is_an_error_with_near_ones():
     with pytest.raises(UnknownProvider) as raised:
         keyring.provider_name("opnai")
 
-    assert "openai" in raised.value.near
+    assert "openai" in raised.value.suggestions
 
 
 # --- list, rm, path ---------------------------------------------------------------------------------------------------

@@ -575,7 +575,11 @@ async def test_all_does_not_go_over_a_denial(screen, monkeypatch):
 
 
 def outcomes(session: AsyncSession, entries):
-    return [(entry.act.outcome, str(entry.act.result.content)) for entry in entries if hasattr(entry.act, "outcome")]
+    return [
+        (entry.payload.outcome, str(entry.payload.result.content))
+        for entry in entries
+        if hasattr(entry.payload, "outcome")
+    ]
 
 
 @pytest.fixture

@@ -54,14 +54,14 @@ ACTS = [
                 Text("I shall \x1b[2J dig."),
                 ServerToolUse("s1", "web_search", '{"query": "spades"}'),
                 ToolUse("c1", "dig", '{"depth": 3, "note": "one\\ntwo: 2"}'),
-                ToolUse("c2", "ask", "not JSON", broken="no"),
+                ToolUse("c2", "ask", "not JSON", args_error="no"),
             ),
             stop_reason="tool_calls",
         ),
         losses=(Loss("foreign", "messages[0]", "a signature", "none"),),
     ),
     ApprovalRequested("c1", 0, "dig"),
-    ApprovalDecided("c1", 0, allowed=False, why="too\x9b deep"),
+    ApprovalDecided("c1", 0, allowed=False, reason="too\x9b deep"),
     CallFinished(ToolResult("c1", "dig was not run", is_error=True), 0, outcome="denied"),
     SubSessionLinked("child", "c2", 1),
     CallStarted("c2", 1, "ask"),
@@ -82,7 +82,7 @@ def kept(here):
         async def write():
             async with open_store(settings.store()) as store:
                 lease = await store.lease(id)
-                drafts = [make_draft(act, id=f"{id}{at}", at=1_000_000 + at) for at, act in enumerate(acts)]
+                drafts = [make_draft(act, id=f"{id}{at}", time_ms=1_000_000 + at) for at, act in enumerate(acts)]
                 await store.release(await store.append(lease, drafts))
 
         asyncio.run(write())
@@ -471,7 +471,7 @@ def put(tenuto, **sessions):
         async with open_store(tenuto.store) as store:
             for id, acts in sessions.items():
                 lease = await store.lease(id)
-                drafts = [make_draft(act, id=f"{id}{at}", at=1_000_000 + at) for at, act in enumerate(acts)]
+                drafts = [make_draft(act, id=f"{id}{at}", time_ms=1_000_000 + at) for at, act in enumerate(acts)]
                 await store.release(await store.append(lease, drafts))
 
     asyncio.run(play())

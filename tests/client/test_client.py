@@ -491,7 +491,7 @@ def test_a_fallback_is_written_anew_for_its_provider():
     assert b"c2ln" in transport.requests[1].body
     assert b"c2ln" not in transport.requests[2].body
     assert "x-api-key" not in transport.requests[2].headers
-    assert any("reasoning" in loss.rule or "signature" in loss.rule or "foreign" in loss.rule for loss in reply.losses)
+    assert any("reasoning" in loss.kind or "signature" in loss.kind or "foreign" in loss.kind for loss in reply.losses)
 
 
 def test_a_reply_goes_back_as_a_dictionary():

@@ -177,7 +177,7 @@ def test_losses_of_both_ways_are_told_once():
     send, _ = asking(answer)
     found = asyncio.run(embed(send, TARGET, request(5, task="query")))
 
-    assert [(loss.rule, loss.place) for loss in found.losses] == [("unsupported-parameter", "task")]
+    assert [(loss.kind, loss.place) for loss in found.losses] == [("unsupported-parameter", "task")]
 
     send, _ = asking(lambda wire: answer(wire).replace(b'"index": 1', b'"index": 0'))
     found = asyncio.run(embed(send, TARGET, request(4, task="query")))

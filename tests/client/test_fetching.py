@@ -188,7 +188,7 @@ def test_messages_and_transcripts_are_gone_through():
             ToolResults((ToolResult("a", (PICTURE,), is_error=True), ToolResult("b", "words"))),
             UserMessage("words"),
         ),
-        unread='{"later":1}',
+        unknown_fields='{"later":1}',
     )
     found, script = fetched(transcript, Answer(PNG), Answer(PNG + b"2"))
     first, second = (Image(base64.b64encode(body).decode(), "image/png") for body in (PNG, PNG + b"2"))
@@ -201,7 +201,7 @@ def test_messages_and_transcripts_are_gone_through():
             ToolResults((ToolResult("a", (first,), is_error=True), ToolResult("b", "words"))),
             UserMessage("words"),
         ),
-        unread='{"later":1}',
+        unknown_fields='{"later":1}',
     )
     assert [request.url for request in script.asked] == [URL, other.url]
 

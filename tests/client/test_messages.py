@@ -248,9 +248,9 @@ def test_an_assistants_words_and_calls():
         said(
             Text("Let me see."),
             ToolUse("a", "weather", args),
-            ToolUse("b", "weather", "{oops", broken=jsonio.problem("{oops"), extra='{"later":2}'),
+            ToolUse("b", "weather", "{oops", args_error=jsonio.problem("{oops"), extra='{"later":2}'),
             ToolUse("c", "weather", '{"x":1}'),
-            ToolUse("d", "f", "", no_args=True),
+            ToolUse("d", "f", "", args_missing=True),
             ToolUse("e", "g", "x", kind="custom"),
         ),
     )
@@ -309,7 +309,7 @@ def test_the_older_form_of_calls():
     _, asked, answered = as_messages(documents)
 
     (use,) = asked.blocks
-    assert (use.name, use.args, use.minted, use.extra) == ("weather", "{}", True, "")
+    assert (use.name, use.args, use.id_generated, use.extra) == ("weather", "{}", True, "")
     assert answered == ToolResults((ToolResult(use.id, "12"),))
     assert as_messages(documents) == as_messages(documents)
     assert as_messages(["Hm", *documents])[2].blocks[0].id != use.id
@@ -591,7 +591,7 @@ def test_a_reply_as_a_dictionary_shows_what_the_shape_can_say():
 
 def test_what_plain_values_cannot_say_is_kept_as_text():
     """`1.10` is 1.1 to whoever parses it, but not to us."""
-    later = said(Opaque("", '{"block_type":"later","n":1.10}'), unread='{"n":1.10}')
+    later = said(Opaque("", '{"block_type":"later","n":1.10}'), unknown_fields='{"n":1.10}')
     document = to_message(later)
 
     assert as_messages([json.loads(json.dumps(document))]) == (later,)
@@ -745,11 +745,11 @@ def test_a_request():
 
 
 def test_a_transcript_stays_one():
-    transcript = Transcript((UserMessage("Hi"),), unread='{"later":1}')
+    transcript = Transcript((UserMessage("Hi"),), unknown_fields='{"later":1}')
 
     assert request_of("some/model", transcript, {}).messages == transcript
     assert request_of("some/model", transcript, {"system": "x"}).messages == Transcript(
-        (SystemMessage("x"), UserMessage("Hi")), unread='{"later":1}'
+        (SystemMessage("x"), UserMessage("Hi")), unknown_fields='{"later":1}'
     )
 
 

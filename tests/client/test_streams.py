@@ -129,6 +129,6 @@ def test_what_follows_the_last_word_in_one_piece_is_seen():
 
     async def run() -> list[str]:
         async with AsyncClient(providers=[ROW], transport=one_piece(["word"], behind)) as ai:
-            return [loss.rule for loss in (await ai.stream("mine/m", "Hi").drain()).losses]
+            return [loss.kind for loss in (await ai.stream("mine/m", "Hi").drain()).losses]
 
     assert asyncio.run(run()) == ["after-the-end"]

@@ -81,7 +81,7 @@ def decoded(exchange: Exchange, outcome: Outcome) -> Judged:
         if outcome.error is not None:  # the partial reply has no unconfirmed tokens
             want, have = _untokened(want), _untokened(have)
         _blocks(exchange, at, want, have, judged)
-    if outcome.error is None or (said and said.choices and said.choices[0].message.raw_stop):
+    if outcome.error is None or (said and said.choices and said.choices[0].message.raw_stop_reason):
         _stop(expected, exchange.read, said, judged)  # an error that was raised replaces the stop word
     _usage(expected, exchange.read, said, judged)
     return judged
@@ -151,7 +151,7 @@ def _read_blocks(exchange: Exchange, at: int, *, other: bool) -> list[dict[str, 
 
 def _stop(expected: dict[str, Any], read: Read, said: ChatResponse | None, judged: Judged) -> None:
     want, spelt = (str(word) if word not in (None, "") else None for word in (expected.get("stop"), read.first.stop))
-    have = (said.choices[0].message.raw_stop if said and said.choices else None) or None
+    have = (said.choices[0].message.raw_stop_reason if said and said.choices else None) or None
     if want != have:
         fault = f"stop: {want!r} expected, {have!r} found"
         judged.settle(fault, bytes_agree=spelt == have)

@@ -145,7 +145,7 @@ def _nulls_dropped(items: list[Any]) -> list[Any]:
 
 
 def _ids_sent(block: ToolUse) -> ToolUse:
-    return put(block, minted=False)
+    return put(block, id_generated=False)
 
 
 def _swallow_errors(name: bytes, data: bytes) -> list[tuple[bytes, bytes]]:
@@ -243,7 +243,10 @@ MUTANTS: tuple[Mutant, ...] = (
         on_response(lambda r: put(r, raw_usage=respelt(r.raw_usage) if r.raw_usage else "")),
     ),
     Mutant(
-        "our stop word for the provider's", ANTHROPIC, "decoded", on_message(lambda m: put(m, raw_stop=m.stop_reason))
+        "our stop word for the provider's",
+        ANTHROPIC,
+        "decoded",
+        on_message(lambda m: put(m, raw_stop_reason=m.stop_reason)),
     ),
     Mutant("the first signature delta kept, not the last", ANTHROPIC, "stored", on_frames(_signature_in_halves)),
     Mutant("errors inside a stream swallowed", ANTHROPIC, "decoded", on_frames(_swallow_errors)),
@@ -391,7 +394,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "absent arguments written as an empty object",
         GEMINI,
         "stored",
-        on_block(ToolUse, lambda b: put(b, no_args=False, args=b.args or "{}")),
+        on_block(ToolUse, lambda b: put(b, args_missing=False, args=b.args or "{}")),
     ),
     Mutant(
         "minted ids sent",

@@ -114,7 +114,7 @@ def _refusal(_: str, block: Refusal) -> dict[str, Any]:
 def _call(dialect: str, block: ToolUse) -> dict[str, Any]:
     if block.kind not in ("function", "custom", "function_call"):
         return _as_written(dialect, block)
-    named = {"id": None if block.minted else block.id, "name": block.name}
+    named = {"id": None if block.id_generated else block.id, "name": block.name}
     if block.kind == "custom":
         return {"type": "custom_tool_call", **named, "input": block.args}
     legacy = {"legacy_function_call": True} if block.kind == "function_call" or _legacy(dialect, block) else {}
@@ -126,7 +126,7 @@ def _call(dialect: str, block: ToolUse) -> dict[str, Any]:
 
 
 def _legacy(dialect: str, block: ToolUse) -> bool:
-    if dialect != "openai-chat" or not block.minted:
+    if dialect != "openai-chat" or not block.id_generated:
         return False
     return "function_call" in verbatim(dialect, AssistantMessage((block,)))[0]
 

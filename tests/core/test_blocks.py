@@ -79,16 +79,16 @@ def test_every_kind_refuses_unknown_fields_and_carries_unread_ones(kind):
     """A struct that drops what it does not know would lose data without a word."""
     assert kind.__struct_config__.forbid_unknown_fields
     assert kind.__struct_config__.frozen
-    assert "unread" in kind.__struct_fields__
+    assert "unknown_fields" in kind.__struct_fields__
 
 
 # --- repr -------------------------------------------------------------------------------------------------------------
 
 
 def test_repr_shows_what_is_not_at_its_default():
-    call = ToolUse("call_1", "weather", '{"city": "Oslo"}', minted=True)
+    call = ToolUse("call_1", "weather", '{"city": "Oslo"}', id_generated=True)
 
-    assert repr(call) == """ToolUse(id='call_1', name='weather', args='{"city": "Oslo"}', minted=True)"""
+    assert repr(call) == """ToolUse(id='call_1', name='weather', args='{"city": "Oslo"}', id_generated=True)"""
     assert repr(Text("Hi", (UrlCitation("https://x"),))) == "Text(text='Hi', citations=(UrlCitation(url='https://x'),))"
     assert repr(Reasoning()) == "Reasoning(text='')"
 
@@ -107,7 +107,7 @@ def test_repr_shows_what_is_not_at_its_default():
         Image(TOKEN, "image/png"),
         Reasoning("Hm.", meta=AnthropicMeta(TOKEN)),
         Text("Hi", (OtherCitation(raw=f'{{"encrypted_index":"{TOKEN}"}}'),)),
-        Text("Hi", extra=f'{{"signature":"{TOKEN}"}}', unread=f'{{"token":"{TOKEN}"}}'),
+        Text("Hi", extra=f'{{"signature":"{TOKEN}"}}', unknown_fields=f'{{"token":"{TOKEN}"}}'),
         ServerToolResult("srv_1", f'[{{"encrypted_content":"{TOKEN}"}}]'),
     ],
 )

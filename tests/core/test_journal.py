@@ -78,13 +78,13 @@ def acts_of(text):
     unread = st.just("") | unreads if text is broken_words else st.just("")
 
     def act(kind, **fields):
-        return st.builds(kind, **fields, unread=unread)
+        return st.builds(kind, **fields, unknown_fields=unread)
 
     ordinal = st.integers(0, 3)
     return st.one_of(
         act(Configured, model=text, system=text, parameters=text, tools=text, agent=text),
         act(MessageAdded, message=messages_of(text)),
-        act(RequestStarted, model=text, digest=tokens, encoder=st.integers(0, 9), attempt=st.integers(1, 9)),
+        act(RequestStarted, model=text, digest=tokens, encoder_version=st.integers(0, 9), attempt=st.integers(1, 9)),
         act(
             ReplyReceived,
             message=assistant_messages_of(text),
@@ -95,15 +95,15 @@ def acts_of(text):
             cost=text,
         ),
         act(RequestFailed, error=names, message=text, retryable=st.booleans(), usage=st.none() | usages_of(text)),
-        act(CallStarted, call=text, ordinal=ordinal, name=text, key=text, effect=names, pid=numbers, host=text),
-        act(CallFinished, result=results_of(text), ordinal=ordinal, outcome=st.sampled_from(_OUTCOMES)),
-        act(ApprovalRequested, call=text, ordinal=ordinal, name=text),
-        act(ApprovalDecided, call=text, ordinal=ordinal, allowed=st.booleans(), why=text),
+        act(CallStarted, call_id=text, call_index=ordinal, name=text, idempotency_key=text, effect=names, pid=numbers, host=text),
+        act(CallFinished, result=results_of(text), call_index=ordinal, outcome=st.sampled_from(_OUTCOMES)),
+        act(ApprovalRequested, call_id=text, call_index=ordinal, name=text),
+        act(ApprovalDecided, call_id=text, call_index=ordinal, allowed=st.booleans(), reason=text),
         act(SteeringAdded, message=messages_of(text)),
-        act(Compacted, upto=st.integers(0, 12), messages=st.lists(messages_of(text), max_size=2).map(tuple), why=text),
-        act(HandedOver, model=text, before=text, losses=st.lists(losses_of(text), max_size=1).map(tuple)),
+        act(Compacted, up_to_seq=st.integers(0, 12), messages=st.lists(messages_of(text), max_size=2).map(tuple), reason=text),
+        act(HandedOver, model=text, previous_model=text, losses=st.lists(losses_of(text), max_size=1).map(tuple)),
         act(LossRecorded, loss=losses_of(text)),
-        act(SubSessionLinked, session=text, call=text, ordinal=ordinal),
+        act(SubSessionLinked, session=text, call_id=text, call_index=ordinal),
         act(RunEnded, reason=text, detail=text),
     )
 
@@ -118,10 +118,10 @@ _calls = st.lists(st.sampled_from("abc"), max_size=3).map(
 _results = st.builds(
     CallFinished,
     result=st.builds(ToolResult, st.sampled_from("abc"), st.integers(0, 99).map(str)),
-    ordinal=st.integers(-1, 3),
+    call_index=st.integers(-1, 3),
 )
 _compactions = st.builds(
-    Compacted, upto=st.integers(0, 14), messages=st.lists(st.builds(UserMessage, words), max_size=2).map(tuple)
+    Compacted, up_to_seq=st.integers(0, 14), messages=st.lists(st.builds(UserMessage, words), max_size=2).map(tuple)
 )
 _saids = st.builds(MessageAdded, st.builds(UserMessage, words) | st.builds(SystemMessage, words))
 turns = st.lists(
@@ -141,9 +141,9 @@ compacted_turns = st.lists(st.one_of(_calls, _results, _saids, _compactions), ma
 
 
 def entries_of(acts, *, version=VERSION):
-    drafts = [make_draft(act, id=f"e{seq}", at=1000 * seq, version=version) for seq, act in enumerate(acts, 1)]
+    drafts = [make_draft(act, id=f"e{seq}", time_ms=1000 * seq, version=version) for seq, act in enumerate(acts, 1)]
     return [
-        Entry(seq, draft.id, draft.at, 1, draft.kind, draft.body, draft.digest, draft.act, draft.version)
+        Entry(seq, draft.id, draft.time_ms, 1, draft.kind, draft.body, draft.digest, draft.payload, draft.version)
         for seq, draft in enumerate(drafts, 1)
     ]
 
@@ -222,7 +222,7 @@ def test_the_transcript_is_what_a_plain_reading_gives(acts):
     for at, end in pairwise([*spoken, len(acts)]):
         expected.append(acts[at].message)
         calls = list(acts[at].message.tool_calls()) if isinstance(acts[at], ReplyReceived) else []
-        results = {act.ordinal: act.result for act in acts[at:end] if isinstance(act, CallFinished)}
+        results = {act.call_index: act.result for act in acts[at:end] if isinstance(act, CallFinished)}
         answered = [results[ordinal] for ordinal in range(len(calls)) if ordinal in results]
         expected += [ToolResults(tuple(answered))] if answered else []
 
@@ -234,11 +234,17 @@ def test_the_transcript_is_what_a_plain_reading_gives(acts):
 def test_open_calls_are_those_that_no_result_has(acts):
     entries = entries_of([act for act in acts if not isinstance(act, Compacted)])
     last = max(
-        (at for at, entry in enumerate(entries) if isinstance(entry.act, MessageAdded | SteeringAdded | ReplyReceived)),
+        (
+            at
+            for at, entry in enumerate(entries)
+            if isinstance(entry.payload, MessageAdded | SteeringAdded | ReplyReceived)
+        ),
         default=None,
     )
-    calls = list(entries[last].act.message.tool_calls()) if last is not None and entries[last].kind == "replied" else []
-    answered = {entry.act.ordinal for entry in entries[last:] if entry.kind == "returned"} if calls else set()
+    calls = (
+        list(entries[last].payload.message.tool_calls()) if last is not None and entries[last].kind == "reply_received" else []
+    )
+    answered = {entry.payload.call_index for entry in entries[last:] if entry.kind == "call_finished"} if calls else set()
 
     assert list(open_calls_of(entries)) == [call for at, call in enumerate(calls) if at not in answered]
 
@@ -332,7 +338,7 @@ def test_a_summary_kept_up_entry_by_entry_is_the_summary_of_all(acts, data):
     meta = session_meta_of("s", entries[:cut])
     meta = msgspec.json.decode(jsonio.encode(meta), type=SessionMeta) if _is_plain(meta) else meta
     for entry in entries[cut:]:
-        meta = meta.after(entry.act, entry.at)
+        meta = meta.after(entry.payload, entry.at)
 
     assert meta == session_meta_of("s", entries)
     assert meta.usage == usage_of(entries)
@@ -429,7 +435,7 @@ def test_an_act_is_stored_and_read_back_identical(act):
     assert stored._act(jsonio.check(written)) == act, "reading member by member gives the same value"
     assert dump_payload(load_payload(written)) == written
     assert json.loads(written)["entry"] == payload_kind(act) == act.__struct_config__.tag
-    assert b'"unread":' not in written
+    assert b'"unknown_fields":' not in written
 
 
 @settings(max_examples=30)
@@ -449,7 +455,7 @@ def test_kinds_of_a_later_version_come_back(strange):
     assert load_payload(written) == strange
     assert written == strange.raw.encode()
     assert payload_kind(strange) == strange.kind
-    assert make_draft(strange, id="x", at=1).kind == strange.kind
+    assert make_draft(strange, id="x", time_ms=1).kind == strange.kind
 
 
 def test_strange_acts_say_nothing_and_stop_a_session_from_going_on():
@@ -465,9 +471,9 @@ def test_strange_acts_say_nothing_and_stop_a_session_from_going_on():
 @pytest.mark.parametrize(
     "body",
     [
-        '{"entry":"said","message":{"role":"oracle","content":"?"}}',
-        '{"entry":"said"}',
-        '{"entry":"started","call":5,"ordinal":"first"}',
+        '{"entry":"message_added","message":{"role":"oracle","content":"?"}}',
+        '{"entry":"message_added"}',
+        '{"entry":"call_started","call":5,"call_index":"first"}',
         '{"entry":"","message":5}',
         "{}",
     ],
@@ -480,9 +486,9 @@ def test_an_act_that_does_not_fit_its_kind_can_still_be_shown(body):
 
 
 def test_what_later_versions_know_better_is_kept():
-    act = load_payload('{"entry":"returned","result":{"tool_use_id":"a"},"ordinal":0,"outcome":"timed_out"}')
+    act = load_payload('{"entry":"call_finished","result":{"tool_use_id":"a"},"call_index":0,"outcome":"timed_out"}')
 
-    assert act == CallFinished(ToolResult("a"), 0, unread='{"outcome":"timed_out"}')
+    assert act == CallFinished(ToolResult("a"), 0, unknown_fields='{"outcome":"timed_out"}')
     assert json.loads(dump_payload(act))["outcome"] == "timed_out"
 
 
@@ -497,10 +503,10 @@ def test_what_is_no_act_cannot_be_read(body):
     [
         UnknownPayload("x", "no JSON"),
         UnknownPayload("x", '{"entry":"y"}'),
-        UnknownPayload("stopped", '{"entry":"stopped","reason":"completed"}'),
+        UnknownPayload("stopped", '{"entry":"run_ended","reason":"completed"}'),
         UnknownPayload("x", ' {"entry":"x"} '),
-        RunEnded("completed", unread='{"reason":"failed"}'),
-        RunEnded("completed", unread='{"entry":"dreamt"}'),
+        RunEnded("completed", unknown_fields='{"reason":"failed"}'),
+        RunEnded("completed", unknown_fields='{"entry":"dreamt"}'),
     ],
 )
 def test_what_would_say_something_else_when_read_is_not_stored(act):
@@ -509,9 +515,9 @@ def test_what_would_say_something_else_when_read_is_not_stored(act):
 
 
 def test_a_draft_holds_the_bytes_and_their_digest():
-    draft = make_draft(ANSWER, id="e1", at=5)
+    draft = make_draft(ANSWER, id="e1", time_ms=5)
 
-    assert draft == EntryDraft("e1", 5, "replied", dump_payload(ANSWER), ANSWER, VERSION)
+    assert draft == EntryDraft("e1", 5, "reply_received", dump_payload(ANSWER), ANSWER, VERSION)
     assert draft.digest == sha256_hex(draft.body) == sha256_hex(dump_payload(ANSWER))
     assert len(draft.digest) == 64
 
@@ -519,6 +525,6 @@ def test_a_draft_holds_the_bytes_and_their_digest():
 def test_a_transcript_from_entries_is_the_one_that_was_told():
     """After a restart: everything from bytes."""
     entries = entries_of(TURN)
-    read = [msgspec.structs.replace(entry, act=load_payload(entry.body)) for entry in entries]
+    read = [msgspec.structs.replace(entry, payload=load_payload(entry.body)) for entry in entries]
 
     assert transcript_of(read) == transcript_of(entries) == Transcript(tuple(TURN_TOLD))

@@ -45,4 +45,4 @@ def test_a_model_that_nobody_knows_passes_untouched():
 
 
 def test_a_loss_says_what_stood_where():
-    assert repr(Loss("rule", "messages[0]", "a token")) == "Loss(rule='rule', place='messages[0]', what='a token')"
+    assert repr(Loss("rule", "messages[0]", "a token")) == "Loss(kind='rule', place='messages[0]', detail='a token')"

@@ -90,7 +90,7 @@ def test_what_can_be_held_is_stored_and_read_back_identical(kind, data):
     assert load(written) == value
     assert load(written.decode()) == value
     assert careful(jsonio.check(written)) == value, "reading member by member gives the same value"
-    assert b'"unread":' not in written
+    assert b'"unknown_fields":' not in written
     json.loads(written)
 
 
@@ -184,7 +184,7 @@ def test_blocks_are_written_as_specified(block, expected):
         ),
         (
             AssistantMessage((Refusal("No"),), "stop", "end", Origin("a", "b")),
-            '{"role":"assistant","blocks":[{"block_type":"refusal","text":"No"}],"stop_reason":"stop","raw_stop":"end","origin":{"provider":"a","dialect":"b"}}',
+            '{"role":"assistant","blocks":[{"block_type":"refusal","text":"No"}],"stop_reason":"stop","raw_stop_reason":"end","origin":{"provider":"a","dialect":"b"}}',
         ),
         (
             ToolResults((ToolResult("call_1", "4 °C", is_error=True),)),
@@ -298,9 +298,9 @@ def test_an_opaque_token_that_would_read_as_something_else_is_wrapped(raw):
 @pytest.mark.parametrize(
     "text,citation",
     [
-        ('{"type":"video","at":1.10}', OtherCitation(unread='{"type":"video","at":1.10}')),
-        ('{"type":"url"}', OtherCitation(unread='{"type":"url"}')),
-        ('{"type":"url","url":"u","seen":1.10}', UrlCitation("u", unread='{"seen":1.10}')),
+        ('{"type":"video","at":1.10}', OtherCitation(unknown_fields='{"type":"video","at":1.10}')),
+        ('{"type":"url"}', OtherCitation(unknown_fields='{"type":"url"}')),
+        ('{"type":"url","url":"u","seen":1.10}', UrlCitation("u", unknown_fields='{"seen":1.10}')),
         ('{"type":"other","raw":"{}"}', OtherCitation(raw="{}")),
     ],
 )
@@ -316,16 +316,16 @@ def test_a_citation_that_is_not_known_is_kept(text, citation):
     [
         (
             '{"role":"assistant","blocks":[],"stop_reason":"paused"}',
-            AssistantMessage((), unread='{"stop_reason":"paused"}'),
+            AssistantMessage((), unknown_fields='{"stop_reason":"paused"}'),
         ),
         (
             '{"role":"assistant","blocks":[],"origin":{"dialect":"gemini"}}',
-            AssistantMessage((), unread='{"origin":{"dialect":"gemini"}}'),
+            AssistantMessage((), unknown_fields='{"origin":{"dialect":"gemini"}}'),
         ),
-        ('{"role":"user","content":"Hi","name":null}', UserMessage("Hi", unread='{"name":null}')),
-        ('{"role":"user","content":"Hi","unread":"x"}', UserMessage("Hi", unread='{"unread":"x"}')),
-        ('{"role":"user","content":"Hi","\\u0075nread":"x"}', UserMessage("Hi", unread='{"unread":"x"}')),
-        ('{"role":"user","content":"Hi","unread":""}', UserMessage("Hi", unread='{"unread":""}')),
+        ('{"role":"user","content":"Hi","name":null}', UserMessage("Hi", unknown_fields='{"name":null}')),
+        ('{"role":"user","content":"Hi","unknown_fields":"x"}', UserMessage("Hi", unknown_fields='{"unknown_fields":"x"}')),
+        ('{"role":"user","content":"Hi","\\u0075nknown_fields":"x"}', UserMessage("Hi", unknown_fields='{"unknown_fields":"x"}')),
+        ('{"role":"user","content":"Hi","unknown_fields":""}', UserMessage("Hi", unknown_fields='{"unknown_fields":""}')),
     ],
 )
 def test_an_optional_field_that_does_not_fit_is_kept_unread(text, value):
@@ -341,30 +341,35 @@ def test_unknown_fields_are_kept_on_every_level_of_a_response():
         "m",
         (
             Choice(
-                AssistantMessage((), origin=Origin("p", "d", unread='{"a":1.10}'), unread='{"b":2}'), unread='{"c":3}'
+                AssistantMessage((), origin=Origin("p", "d", unknown_fields='{"a":1.10}'), unknown_fields='{"b":2}'),
+                unknown_fields='{"c":3}',
             ),
         ),
-        Usage(input_tokens=1, unread='{"d":4}'),
-        losses=(Loss("r", "p", "w", unread='{"e":5}'),),
-        unread='{"f":6}',
+        Usage(input_tokens=1, unknown_fields='{"d":4}'),
+        losses=(Loss("r", "p", "w", unknown_fields='{"e":5}'),),
+        unknown_fields='{"f":6}',
     )
     written = dump_response(response)
 
     assert load_response(written) == response
     assert b'"origin":{"provider":"p","dialect":"d","a":1.10}' in written
-    assert written.endswith(b'"losses":[{"rule":"r","place":"p","what":"w","e":5}],"f":6}')
+    assert written.endswith(b'"losses":[{"kind":"r","place":"p","detail":"w","e":5}],"f":6}')
 
 
 @pytest.mark.parametrize(
     "value",
     [
-        Text("Hi", unread='{"text":"Ho"}'),
-        Text("Hi", unread='{"block_type":"video"}'),
-        Text("Hi", unread='{"cache":"1h"}'),
-        Text("Hi", unread='{ "later" : 1 }'),
-        Text("Hi", unread="[]"),
-        Text("Hi", unread="words"),
-        Text("Hi", unread='{"deep":' + "[" * 199 + "]" * 199 + "}", meta=GeminiMeta("s", unread='{"a":[]}')),
+        Text("Hi", unknown_fields='{"text":"Ho"}'),
+        Text("Hi", unknown_fields='{"block_type":"video"}'),
+        Text("Hi", unknown_fields='{"cache":"1h"}'),
+        Text("Hi", unknown_fields='{ "later" : 1 }'),
+        Text("Hi", unknown_fields="[]"),
+        Text("Hi", unknown_fields="words"),
+        Text(
+            "Hi",
+            unknown_fields='{"deep":' + "[" * 199 + "]" * 199 + "}",
+            meta=GeminiMeta("s", unknown_fields='{"a":[]}'),
+        ),
     ],
 )
 def test_an_unread_that_says_something_else_is_refused(value):
@@ -385,7 +390,7 @@ def test_an_unread_that_says_something_else_is_refused(value):
         ('{"provider":"open_ai","id":"rs_1"}', OpenAiMeta("rs_1")),
         ('{"provider":"google","thoughtSignature":"s"}', GeminiMeta("s")),
         ('{"provider":"gemini","thoughtSignature":"s"}', GeminiMeta("s")),
-        ('{"provider":"google","thoughtSignature":"s","n":1.10}', GeminiMeta("s", unread='{"n":1.10}')),
+        ('{"provider":"google","thoughtSignature":"s","n":1.10}', GeminiMeta("s", unknown_fields='{"n":1.10}')),
     ],
 )
 def test_tokens_are_read_under_either_spelling_of_their_tag(text, meta):
@@ -406,8 +411,8 @@ def test_blocks_are_read_with_their_fields_inside_data(block):
     "text,block",
     [
         ('{"block_type":"image","data":"aGk=","mime":"image/png"}', Image("aGk=", "image/png")),
-        ('{"block_type":"text","text":"a","data":{"text":"b"}}', Text("a", unread='{"data":{"text":"b"}}')),
-        ('{"block_type":"refusal","data":{"text":"No."},"n":1}', Refusal("No.", unread='{"n":1}')),
+        ('{"block_type":"text","text":"a","data":{"text":"b"}}', Text("a", unknown_fields='{"data":{"text":"b"}}')),
+        ('{"block_type":"refusal","data":{"text":"No."},"n":1}', Refusal("No.", unknown_fields='{"n":1}')),
     ],
 )
 def test_data_is_taken_apart_only_where_nothing_gets_in_its_way(text, block):
@@ -477,7 +482,7 @@ def test_every_field_that_holds_values_has_a_reader_of_its_own(kind):
         assert ("tenuto" in str(field.type)) == (field.type in stored._NESTED), f"{kind.__name__}.{field.name}"
 
 
-@pytest.mark.parametrize("said", ['"unread":""', '"unread":"{}"', '"\\u0075nread":""', '"unr\\u0065ad" :"x"'])
+@pytest.mark.parametrize("said", ['"unknown_fields":""', '"unknown_fields":"{}"', '"\\u0075nknown_fields":""', '"unkn\\u006fwn_fields" :"x"'])
 @pytest.mark.parametrize(
     "usage",
     [
@@ -489,8 +494,8 @@ def test_every_field_that_holds_values_has_a_reader_of_its_own(kind):
 )
 def test_a_usage_that_says_unread_is_kept_word_for_word(usage, said):
     """It is the name of a field of ours, which no stored document may fill, however it is spelt and wherever it stands."""
-    act = stored.load_payload('{"entry":"failed",%s,"error":"E"}' % (usage % said))
+    act = stored.load_payload('{"entry":"request_failed",%s,"error":"E"}' % (usage % said))
 
     assert isinstance(act, RequestFailed)
     assert act.usage is not None
-    assert jsonio.parse(act.usage.unread) == {"unread": jsonio.parse("{" + said + "}")["unread"]}
+    assert jsonio.parse(act.usage.unknown_fields) == {"unknown_fields": jsonio.parse("{" + said + "}")["unknown_fields"]}

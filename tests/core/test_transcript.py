@@ -28,11 +28,11 @@ def test_a_transcript_grows_by_whatever_can_be_said():
 
 
 def test_adding_makes_a_new_transcript():
-    before = Transcript((UserMessage("Hi"),), unread='{"later":1}')
+    before = Transcript((UserMessage("Hi"),), unknown_fields='{"later":1}')
     after = before + "Still there?"
 
     assert len(before) == 1
-    assert after == Transcript((UserMessage("Hi"), UserMessage("Still there?")), unread='{"later":1}')
+    assert after == Transcript((UserMessage("Hi"), UserMessage("Still there?")), unknown_fields='{"later":1}')
 
 
 @pytest.mark.parametrize("said", [[Text("Hi")], ["Hi"], [ToolResult("a"), "b"]])

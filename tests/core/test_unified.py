@@ -53,14 +53,14 @@ PARTS = [
     (Refusal("No."), {"type": "text", "text": "No.", "refusal": True}),
     (ToolUse("c", "f", '{"n": 1.10}'), {"type": "tool_call", "id": "c", "name": "f", "arguments": '{"n": 1.10}'}),
     (
-        ToolUse("c", "f", "", minted=True, no_args=True, meta=GeminiMeta("s")),
+        ToolUse("c", "f", "", id_generated=True, args_missing=True, meta=GeminiMeta("s")),
         {
             "type": "tool_call",
             "id": "c",
             "name": "f",
             "arguments": "",
-            "minted": True,
-            "noArgs": True,
+            "idGenerated": True,
+            "argsMissing": True,
             "meta": {"provider": "gemini", "thoughtSignature": "s"},
         },
     ),
@@ -87,12 +87,12 @@ PARTS = [
     ),
     (Reasoning(meta=AnthropicRedactedMeta("d")), {"type": "redacted_thinking", "data": "d"}),
     (
-        Reasoning("?", meta=AnthropicRedactedMeta("d", unread='{"n":1}')),
+        Reasoning("?", meta=AnthropicRedactedMeta("d", unknown_fields='{"n":1}')),
         {
             "type": "redacted_thinking",
             "thinking": "?",
             "data": "d",
-            "meta": {"provider": "anthropic_redacted", "unread": '{"n":1}'},
+            "meta": {"provider": "anthropic_redacted", "unknownFields": '{"n":1}'},
         },
     ),
     (Image("aGk=", "image/png"), {"type": "image", "mimeType": "image/png", "data": "aGk="}),
@@ -291,17 +291,17 @@ def test_a_total_that_nobody_gave_is_a_sum_and_known_as_one():
 
 
 def test_what_the_specification_has_no_word_for_stands_beside():
-    reply = response(losses=(Loss("r", "p", "w"),), raw_usage='{"n": 1.10}', unread='{"later":1}')
+    reply = response(losses=(Loss("r", "p", "w"),), raw_usage='{"n": 1.10}', unknown_fields='{"later":1}')
     message = AssistantMessage(
-        (), origin=Origin("row", "gemini", "m", "acc"), extra='{"a":1}', incomplete=True, unread='{"b":1}'
+        (), origin=Origin("row", "gemini", "m", "acc"), extra='{"a":1}', incomplete=True, unknown_fields='{"b":1}'
     )
     document = to_unified(
-        msgspec.structs.replace(reply, choices=(Choice(message, 1, '{"logprobs":null}', unread='{"c":1}'),))
+        msgspec.structs.replace(reply, choices=(Choice(message, 1, '{"logprobs":null}', unknown_fields='{"c":1}'),))
     )
 
     assert document["rawUsage"] == '{"n": 1.10}'
-    assert document["losses"] == [{"rule": "r", "place": "p", "what": "w"}]
-    assert document["unread"] == '{"later":1}'
+    assert document["losses"] == [{"kind": "r", "place": "p", "detail": "w"}]
+    assert document["unknownFields"] == '{"later":1}'
     assert document["choices"][0] == {
         "index": 1,
         "content": [],
@@ -309,9 +309,9 @@ def test_what_the_specification_has_no_word_for_stands_beside():
         "origin": {"provider": "row", "dialect": "gemini", "model": "m", "account": "acc"},
         "incomplete": True,
         "extra": '{"logprobs":null}',
-        "unread": '{"c":1}',
+        "unknownFields": '{"c":1}',
         "messageExtra": '{"a":1}',
-        "messageUnread": '{"b":1}',
+        "messageUnknownFields": '{"b":1}',
     }
 
 
@@ -404,7 +404,7 @@ def test_prompt_tokens_that_exclude_the_cache_stay_as_they_are():
 
 
 def test_keys_that_nobody_knows_are_kept():
-    document = to_unified(response(Text("Hi", unread='{"a":1}'), usage=Usage(input_tokens=1)))
+    document = to_unified(response(Text("Hi", unknown_fields='{"a":1}'), usage=Usage(input_tokens=1)))
     document["later"] = 1
     document["choices"][0]["later"] = 2
     document["choices"][0]["content"][0]["later"] = 3
@@ -412,10 +412,10 @@ def test_keys_that_nobody_knows_are_kept():
     document["usage"]["details"] = {"laterTokens": 5}
     read = from_unified(document)
 
-    assert read.unread == '{"later":1}'
-    assert read.choices[0].unread == '{"later":2}'
-    assert read.message.blocks == (Text("Hi", unread='{"a":1,"later":3}'),)
-    assert read.usage.unread == '{"later":4,"details":{"laterTokens":5}}'
+    assert read.unknown_fields == '{"later":1}'
+    assert read.choices[0].unknown_fields == '{"later":2}'
+    assert read.message.blocks == (Text("Hi", unknown_fields='{"a":1,"later":3}'),)
+    assert read.usage.unknown_fields == '{"later":4,"details":{"laterTokens":5}}'
     assert from_unified(to_unified(read)) == read
 
 
@@ -431,7 +431,7 @@ def test_keys_that_nobody_knows_are_kept():
         {"id": "", "provider": "", "model": "", "choices": [{"content": [], "index": "\ud800"}]},
         {"id": "", "provider": "", "model": "", "choices": [], "usage": {"promptTokens": "many"}},
         {"id": "", "provider": "", "model": "", "choices": [], "losses": [{}]},
-        {"id": "", "provider": "", "model": "", "choices": [], "unread": 5},
+        {"id": "", "provider": "", "model": "", "choices": [], "unknownFields": 5},
     ],
 )
 def test_what_is_no_document_is_one_kind_of_error(document):

@@ -141,7 +141,7 @@ class AgentJudge:
         more = Counter(one.digest for one in heard if self._is_own(one)) - asked
         self._expect(not more, f"{more.total()} questions were asked that the journal does not know")
         again = len(_acts(after, RequestStarted)) - len(_acts(self.uncut.entries, RequestStarted))
-        left = [e.act for e in before if isinstance(e.act, RequestStarted | ReplyReceived | RequestFailed)][-1:]
+        left = [e.payload for e in before if isinstance(e.payload, RequestStarted | ReplyReceived | RequestFailed)][-1:]
         expected = 1 if left and isinstance(left[0], RequestStarted) else 0
         if self.story.same:
             exact = again == expected if self.story.bytes else again <= expected
@@ -214,7 +214,7 @@ class AgentJudge:
 
 
 def _acts(entries: Sequence[Entry], kind: type) -> list[Any]:
-    return [entry.act for entry in entries if isinstance(entry.act, kind)]
+    return [entry.payload for entry in entries if isinstance(entry.payload, kind)]
 
 
 def _by_reply(entries: Sequence[Entry], kind: type) -> list[tuple[int, Any]]:
@@ -222,14 +222,14 @@ def _by_reply(entries: Sequence[Entry], kind: type) -> list[tuple[int, Any]]:
     at = 0
     found = []
     for entry in entries:
-        at = entry.seq if isinstance(entry.act, ReplyReceived) else at
-        if isinstance(entry.act, kind):
-            found.append((at, entry.act))
+        at = entry.seq if isinstance(entry.payload, ReplyReceived) else at
+        if isinstance(entry.payload, kind):
+            found.append((at, entry.payload))
     return found
 
 
 def _calls_by_reply(entries: Sequence[Entry]) -> dict[int, int]:
-    return {e.seq: len(list(e.act.message.tool_calls())) for e in entries if isinstance(e.act, ReplyReceived)}
+    return {e.seq: len(list(e.payload.message.tool_calls())) for e in entries if isinstance(e.payload, ReplyReceived)}
 
 
 def _open(entries: Sequence[Entry]) -> dict[tuple[int, int], CallStarted]:

@@ -52,7 +52,7 @@ def _unordered(goes_on: bool) -> None:
     def take(self, entry: Entry) -> None:
         real(self, entry)
         turn = self._turn
-        if turn is not None and isinstance(entry.act, CallFinished) and goes_on:
+        if turn is not None and isinstance(entry.payload, CallFinished) and goes_on:
             results = list(turn._results.values())
             turn._results = dict(zip(sorted(turn._results), results[::-1], strict=True))
 

@@ -118,7 +118,7 @@ async def _gone_on(place: Place, way: Sequence[str]) -> str:
 
 
 async def _said(session: AsyncSession) -> int:
-    return sum(isinstance(entry.act, MessageAdded) for entry in await session.entries())
+    return sum(isinstance(entry.payload, MessageAdded) for entry in await session.entries())
 
 
 def _walked(place: Place, way: Sequence[str], kill: int) -> str:
@@ -149,19 +149,19 @@ def _wrong(entries: Sequence[Entry], heard: Sequence[Heard]) -> Iterator[str]:
     yield from (f"refused: {one.refused}" for one in heard if one.refused or one.status != 200)
     left: Entry | None = None
     for entry in entries:
-        if isinstance(entry.act, RequestStarted):
+        if isinstance(entry.payload, RequestStarted):
             if left is not None and left.fence == entry.fence:
                 yield f"entry {entry.seq}: asked again by the same process"
             left = entry
-        elif isinstance(entry.act, ReplyReceived):
+        elif isinstance(entry.payload, ReplyReceived):
             left = None
-    replies = sum(isinstance(entry.act, ReplyReceived) for entry in entries)
-    changes = sum(isinstance(entry.act, HandedOver) for entry in entries)
+    replies = sum(isinstance(entry.payload, ReplyReceived) for entry in entries)
+    changes = sum(isinstance(entry.payload, HandedOver) for entry in entries)
     if replies != sum(2 + _twice(at) for at in range(TURNS)) or changes < TURNS - 1:
         yield f"{replies} replies, {changes} changes of provider"
     yield from _lost_tokens(entries, heard)
     report = audit(entries)
-    asked = sum(isinstance(entry.act, RequestStarted) for entry in entries)
+    asked = sum(isinstance(entry.payload, RequestStarted) for entry in entries)
     if report.compared != asked or not report.clean:
         yield f"{asked} questions, made again: {report}"
 
@@ -172,7 +172,7 @@ def _lost_tokens(entries: Sequence[Entry], heard: Sequence[Heard]) -> Iterator[s
     given: dict[str, list[str]] = {}
     asked: RequestStarted | None = None
     for entry in entries:
-        act = entry.act
+        act = entry.payload
         if isinstance(act, RequestStarted):
             asked = act
             text = texts[act.digest].asked if act.digest in texts else None

@@ -172,7 +172,9 @@ async def _judged(trip: Trip, provider: Provider) -> Found:
     heard = provider.heard(trip.tag)
     where = f"{trip.style}, {trip.length} turns"
     found.wrong += [f"{where}: {what}" for what in (*_missing(trip, entries, heard), *map(str, faults))]
-    dialect = next(entry.act.message.origin.dialect for entry in entries if isinstance(entry.act, ReplyReceived))
+    dialect = next(
+        entry.payload.message.origin.dialect for entry in entries if isinstance(entry.payload, ReplyReceived)
+    )
     found.tried[dialect] = {rule for one in heard for rule in one.tried}
     found.count["questions"] += len(heard)
     return found
@@ -192,14 +194,14 @@ def _missing(trip: Trip, entries: Sequence[Entry], heard: Sequence[Heard]) -> It
     texts = {one.digest: one.asked for one in heard}
     tokens: list[str] = []
     for at, entry in enumerate(entries):
-        if isinstance(entry.act, RequestStarted) and entry.act.digest in texts:
-            text = texts[entry.act.digest]
+        if isinstance(entry.payload, RequestStarted) and entry.payload.digest in texts:
+            text = texts[entry.payload.digest]
             yield from _left_out(text, entries[:at], silent=silent)
             yield from (
                 f"entry {entry.seq}: the provider's token {t:.40} is not sent back" for t in _unsent(text, tokens)
             )
-        if isinstance(entry.act, ReplyReceived):
-            asked = next(e.act.digest for e in reversed(entries[:at]) if isinstance(e.act, RequestStarted))
+        if isinstance(entry.payload, ReplyReceived):
+            asked = next(e.payload.digest for e in reversed(entries[:at]) if isinstance(e.payload, RequestStarted))
             answer = next((one.answered for one in reversed(heard) if one.digest == asked), "")
             tokens += _tokens(answer)
 
@@ -209,15 +211,15 @@ def _attempts(trip: Trip, entries: Sequence[Entry], heard: list[str]) -> Iterato
     left: Entry | None = None
     replies = 0
     for entry in entries:
-        if isinstance(entry.act, RequestStarted):
+        if isinstance(entry.payload, RequestStarted):
             if left is not None and left.fence == entry.fence:
                 yield f"entry {entry.seq}: asked again by the same process"
             left = entry
-        elif isinstance(entry.act, ReplyReceived):
+        elif isinstance(entry.payload, ReplyReceived):
             left, replies = None, replies + 1
     if replies != LENGTHS[trip.length].turns + 1:
         yield f"{replies} replies"
-    asked = iter([entry.act.digest for entry in entries if isinstance(entry.act, RequestStarted)])
+    asked = iter([entry.payload.digest for entry in entries if isinstance(entry.payload, RequestStarted)])
     if not all(any(digest == other for other in asked) for digest in heard):
         yield "what was asked is not what the journal says, or in another order"
 

@@ -64,7 +64,7 @@ class Plan:
         self.batches: list[tuple[int, list[EntryDraft]]] = []
         for batch in batches:
             first = len(self.drafts)
-            some = [make_draft(act, id=f"{id}-{n}", at=AT + n) for n, act in enumerate(batch, first + 1)]
+            some = [make_draft(act, id=f"{id}-{n}", time_ms=AT + n) for n, act in enumerate(batch, first + 1)]
             self.drafts = self.drafts + some
             self.batches.append((len(self.drafts), some))
             self.heads.append(len(self.drafts))
@@ -108,7 +108,7 @@ for _made in (
 PLANS["copy"] = Plan("copy")
 PLANS["copy"].drafts = PLANS["house"].drafts
 PLANS["copy"].heads.append(len(PLANS["house"].drafts))
-STRAY = make_draft(RunEnded("a write that must be refused"), id="stray", at=AT)
+STRAY = make_draft(RunEnded("a write that must be refused"), id="stray", time_ms=AT)
 LASTING = {
     "making": set(),
     "writing": {"alpha", "beta", "gamma", "delta", "lent"},

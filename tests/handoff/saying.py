@@ -122,7 +122,7 @@ def blocks(draw, dialect: str):
             args = draw(st.sampled_from(("{}", "", '{"city":"Oslo"}', "[1]", "{oops", "null", "ls -l")))
             return ToolUse(
                 draw(ids), draw(st.sampled_from(("weather", "other"))), args, kind if dialect == "openai-responses" else "function",
-                broken="cut" if args == "{oops" else "", minted=draw(st.booleans()), no_args=not args and draw(st.booleans()),
+                args_error="cut" if args == "{oops" else "", id_generated=draw(st.booleans()), args_missing=not args and draw(st.booleans()),
                 meta=meta if not isinstance(meta, ChatMeta | AnthropicMeta | AnthropicRedactedMeta) else None,
             )  # fmt: skip
         case "s":
@@ -145,7 +145,7 @@ def turns(draw, to: Target):
     extra = draw(st.sampled_from(("", '{"container":{"id":"c"}}')))
     return AssistantMessage(
         tuple(found),
-        raw_stop=stop,
+        raw_stop_reason=stop,
         origin=origin,
         incomplete=draw(st.integers(0, 5)) == 0,
         extra=extra if origin else "",

@@ -34,7 +34,7 @@ def test_any_transcript_is_accepted_by_every_target(dialect, data):
         again = adapt(once.messages, to, notes=notes)
         assert again.messages is once.messages
         assert again.losses == ()
-        assert {loss.rule for loss in once.losses} <= FATES.keys()
+        assert {loss.kind for loss in once.losses} <= FATES.keys()
     for to in SPOKEN[dialect][::5]:
         left_out(said, to, data.draw(st.integers(0, 2**16)))
 
@@ -48,5 +48,5 @@ def left_out(said, to, bits: int) -> None:
         for place in range(len(message.blocks))
     ]
     without = tuple(place for bit, place in enumerate(places) if bits >> bit & 1)
-    told = {loss.place for loss in accepted(said, to, without=without).losses if loss.rule == "left-out"}
+    told = {loss.place for loss in accepted(said, to, without=without).losses if loss.kind == "left-out"}
     assert {f"messages[{at}].blocks[{place}]" for at, place in without} <= told

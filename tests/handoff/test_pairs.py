@@ -52,8 +52,8 @@ def test_everybody_takes_it_and_the_books_balance(home):
         adapted = adapt(said, to)
         body = wire.body.decode()
         kept = {id(block) for _, block, _ in turns(adapted.messages)}
-        lost = {loss.place: loss.rule for loss in adapted.losses}
-        stripped = {loss.place for loss in adapted.losses if loss.rule == "foreign-token"}
+        lost = {loss.place: loss.kind for loss in adapted.losses}
+        stripped = {loss.place for loss in adapted.losses if loss.kind == "foreign-token"}
         for place, block, message in turns(said):
             assert id(block) in kept or place in lost or _bare(block, adapted), (named, place, block)
             foreign = not issued_by(message.origin, to)
@@ -133,7 +133,7 @@ def test_any_one_block_may_be_left_out(home):
     for at, message in enumerate(said):
         for place in range(len(message.blocks) if isinstance(message, AssistantMessage) else 0):
             wire = accepted(said, to, without=((at, place),))
-            told = {loss.place for loss in wire.losses if loss.rule in ("left-out", "stale-prefix")}
+            told = {loss.place for loss in wire.losses if loss.kind in ("left-out", "stale-prefix")}
             assert f"messages[{at}].blocks[{place}]" in told, (at, place)
 
 

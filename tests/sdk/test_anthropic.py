@@ -50,7 +50,7 @@ def test_sdk_accumulates_the_same_blocks(name):
     ours = read(decoder(), [STREAMS[name]])
 
     assert plain(json.loads(jsonio.encode(verbatim(ours.message)))) == plain(theirs["content"])
-    assert (ours.message.raw_stop, ours.model) == (theirs["stop_reason"], theirs["model"])
+    assert (ours.message.raw_stop_reason, ours.model) == (theirs["stop_reason"], theirs["model"])
     assert plain(json.loads(ours.raw_usage)) == plain(theirs["usage"])
 
 

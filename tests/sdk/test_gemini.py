@@ -77,7 +77,7 @@ def test_sdk_reads_the_same_parts(name):
     response = whole(body)
 
     assert [ours(block) for block in response.message.blocks] == [seen(p) for p in theirs.candidates[0].content.parts]
-    assert theirs.candidates[0].finish_reason.value == response.message.raw_stop
+    assert theirs.candidates[0].finish_reason.value == response.message.raw_stop_reason
     assert theirs.usage_metadata.total_token_count == response.usage.total_tokens
     assert (theirs.response_id, theirs.model_version) == (response.id, response.model)
 

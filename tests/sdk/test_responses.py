@@ -53,7 +53,7 @@ def test_the_sdk_reads_the_same_stream(name):
     assert last.output_text == "".join(b.text for b in ours.message.blocks if isinstance(b, Text))
     assert [item.to_dict(mode="json") for item in last.output] == written(ours)
     assert last.usage.to_dict(mode="json") == json.loads(ours.raw_usage)
-    assert (last.status, last.id, last.model) == (ours.message.raw_stop, ours.id, ours.model)
+    assert (last.status, last.id, last.model) == (ours.message.raw_stop_reason, ours.id, ours.model)
 
 
 def test_blocks_say_what_the_sdks_types_say():

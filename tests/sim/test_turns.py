@@ -57,7 +57,7 @@ async def converse(ai: AsyncClient, model: str, *, stream: bool) -> int:
                 reply = events.reply
         else:
             reply = await ai.chat(model, said, tools=[weather])
-        assert {loss.rule for loss in reply.losses} <= KNOWN, (done, reply.losses)
+        assert {loss.kind for loss in reply.losses} <= KNOWN, (done, reply.losses)
         answers = [call.answer(weather(**call.parse())) for call in reply.tool_calls]
         said = reply.transcript + (answers or "And now?")
     return done + 1

@@ -16,7 +16,7 @@ from tenuto.store.locks import Locks
 from tenuto.store.memory import Memory, MemoryStore
 from tenuto.testing import StoreConformance
 
-DAMAGED = b'{"entry":"stopped","reason":"damaged"}'
+DAMAGED = b'{"entry":"run_ended","reason":"damaged"}'
 _DAMAGE = (
     "UPDATE entries SET body = ? WHERE session = ? AND seq = ? AND body IS NOT NULL",
     "UPDATE blobs SET data = ? WHERE digest IN (SELECT digest FROM entries WHERE session = ? AND seq = ? AND body IS NULL)",

@@ -30,7 +30,7 @@ from tenuto.store.sqlite import SqliteEngine
 def written(store, id, *acts, at=1_000):
     async def write():
         lease = await store.lease(id)
-        drafts = [make_draft(act, id=f"{id}{n}", at=at + n) for n, act in enumerate(acts)]
+        drafts = [make_draft(act, id=f"{id}{n}", time_ms=at + n) for n, act in enumerate(acts)]
         await store.release(await store.append(lease, drafts))
 
     return write()
@@ -83,7 +83,7 @@ def test_it_sees_what_the_store_shows(file):
             for at, act in enumerate(
                 (MessageAdded(UserMessage("Again")), REPLY, MessageAdded(UserMessage("And now?")))
             ):
-                lease = await store.append(lease, [make_draft(act, id=f"more{at}", at=4_500 + at)])
+                lease = await store.append(lease, [make_draft(act, id=f"more{at}", time_ms=4_500 + at)])
             for wanted in ASKED:
                 theirs = await seen(store, wanted)
                 assert page(file, wanted) == theirs
@@ -108,7 +108,7 @@ def test_a_holder_whose_time_is_over_is_none(file):
     async def play(now):
         store = SqlStore(SqliteEngine(file), now=lambda: now)
         lease = await store.lease("one")
-        await store.append(lease, [make_draft(MessageAdded(UserMessage("Hi")), id="a", at=1)])
+        await store.append(lease, [make_draft(MessageAdded(UserMessage("Hi")), id="a", time_ms=1)])
         store._crew.leases.held.clear()  # as if it had been killed
         await store.close()
 

@@ -34,7 +34,7 @@ from tenuto.testing.chapters.stage import turn
 
 
 def draft(act, id):
-    return make_draft(act, id=id, at=1)
+    return make_draft(act, id=id, time_ms=1)
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------
@@ -183,7 +183,9 @@ def test_words_and_what_stands_around_them():
 
 def entries(*acts):
     drafts = [draft(act, f"e{seq}") for seq, act in enumerate(acts, 1)]
-    return [Entry(seq, one.id, one.at, 1, one.kind, one.body, one.digest, one.act) for seq, one in enumerate(drafts, 1)]
+    return [
+        Entry(seq, one.id, one.at, 1, one.kind, one.body, one.digest, one.payload) for seq, one in enumerate(drafts, 1)
+    ]
 
 
 def faults(head, found):

@@ -28,7 +28,7 @@ PATIENCE = 50.0
 
 
 def draft(id, text="hello"):
-    return make_draft(MessageAdded(UserMessage(text)), id=id, at=1)
+    return make_draft(MessageAdded(UserMessage(text)), id=id, time_ms=1)
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ def test_the_request_is_the_same_after_a_kill(killed):
 def test_the_rows_of_a_stored_turn_rebuild_its_thinking(killed):
     """One row per call; the first has `thinking` with text and signature, and `redacted_thinking` with its data."""
     place, _ = killed
-    (message,) = [entry.act.message for entry in entries_at(place) if isinstance(entry.act, ReplyReceived)]
+    (message,) = [entry.payload.message for entry in entries_at(place) if isinstance(entry.payload, ReplyReceived)]
     rows = to_data_json(message)
     rebuilt = from_data_json(rows)
 
@@ -109,7 +109,7 @@ def test_the_rows_of_a_stored_turn_rebuild_its_thinking(killed):
 
 def test_rows_without_thinking_are_plain_calls(killed):
     place, _ = killed
-    (message,) = [entry.act.message for entry in entries_at(place) if isinstance(entry.act, ReplyReceived)]
+    (message,) = [entry.payload.message for entry in entries_at(place) if isinstance(entry.payload, ReplyReceived)]
     plain = [
         json.dumps({key: value for key, value in json.loads(row).items() if "thinking" not in key})
         for row in to_data_json(message)

@@ -87,7 +87,7 @@ def test_bytes_that_would_not_survive_in_a_line_are_wrapped(raw):
 
     assert "body" not in document
     assert base64.b64decode(document["body64"]) == raw.encode("utf-8", "surrogatepass")
-    assert imported(lines)[1][0].act == strange
+    assert imported(lines)[1][0].payload == strange
 
 
 @pytest.mark.parametrize("raw", ['{ "entry" : "x", "a" : 1.10, "a" : 2 }', '{"entry":"x","s":"\\u0041\\ud800 \u2028"}'])
@@ -292,7 +292,7 @@ def one_entry(**fields):
     """Return the lines of a session with one entry, some of whose fields are changed."""
 
     async def play(store):
-        await store.append(await store.lease("s"), [make_draft(RunEnded("completed"), id="e1", at=5)])
+        await store.append(await store.lease("s"), [make_draft(RunEnded("completed"), id="e1", time_ms=5)])
         first, line = await lines_of(store)
         head = {key: value for key, value in fields.items() if key in ("name", "session")}
         entry = {key: value for key, value in fields.items() if key not in head}

@@ -272,4 +272,4 @@ def test_server_tools_are_known_to_the_dialects(make, dialect):
     wire = encode(dialect, ChatRequest(model="m", messages=(), tools=(make(),)))
 
     assert len(jsonio.parse(wire.body)["tools"]) == 1
-    assert not any(loss.rule == "unsupported-tool" for loss in wire.losses)
+    assert not any(loss.kind == "unsupported-tool" for loss in wire.losses)

@@ -43,7 +43,7 @@ def ask(ai: Client, model: str) -> str | float | None:
     except MissingKey as error:
         return error.variables[0]
     except UnknownProvider as error:
-        return " or ".join(error.near)
+        return " or ".join(error.suggestions)
     except UnsupportedModel as error:
         return error.reason
     except (SchemaMismatch, LimitReached, TenutoError) as error:

@@ -64,7 +64,7 @@ async def awaiting(ai: AsyncClient) -> None:
 
 
 def building() -> None:
-    Client(key="k")  # expect: call-arg
+    Client(idempotency_key="k")  # expect: call-arg
     Client(keys={"openai": 42})  # expect: dict-item
     Client(providers={"openai": {"apikey": "k"}})  # expect: typeddict-unknown-key
     Client(providers={"mine": {"base_url": "u", "dialect": "chat"}})  # expect: typeddict-item

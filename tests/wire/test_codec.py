@@ -423,7 +423,7 @@ def test_what_cannot_be_put_together_is_told(dialect, body):
 
     assert isinstance(events[0], MessageStart)
     assert (partial.provider, partial.model, partial.message.incomplete) == ("row", "model-1", True)
-    assert [loss.rule for loss in partial.losses if loss.rule == "unassembled"] == ["unassembled"]
+    assert [loss.kind for loss in partial.losses if loss.kind == "unassembled"] == ["unassembled"]
 
 
 def test_an_error_can_be_printed_whatever_the_bytes_were():
@@ -506,7 +506,7 @@ def test_arguments_that_are_not_json_are_kept_with_the_reason_and_a_loss():
 
 
 @pytest.mark.parametrize(
-    "call", [ToolUse("a", "f", "select 1", "custom"), ToolUse("a", "f", ""), ToolUse("a", "f", "{", broken="known")]
+    "call", [ToolUse("a", "f", "select 1", "custom"), ToolUse("a", "f", ""), ToolUse("a", "f", "{", args_error="known")]
 )
 def test_free_text_and_absent_arguments_are_not_broken(call):
     assert finished(call)[0] == call

@@ -85,7 +85,7 @@ def test_half_characters_become_replacement_characters_with_a_loss(text):
     halves = sum("\ud800" <= character <= "\udfff" for character in text)
 
     assert body["text"] == body["raw"]["t"] == "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in text)
-    assert [loss.rule for loss in request.losses] == (["lone-surrogate"] if halves else [])
+    assert [loss.kind for loss in request.losses] == (["lone-surrogate"] if halves else [])
     assert not halves or request.losses[0].what == f"{2 * halves} half characters became U+FFFD"
 
 

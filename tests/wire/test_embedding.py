@@ -33,7 +33,7 @@ def written(model, texts, **more):
     """The path, the body and the losses of a request whose texts all fit."""
     asked = EmbedRequest(model=model, input=texts, **more)
     wire = encode(asked, target_of(model), Batch(0, asked.texts))
-    return wire.path, json.loads(wire.body), [(loss.rule, loss.place) for loss in wire.losses]
+    return wire.path, json.loads(wire.body), [(loss.kind, loss.place) for loss in wire.losses]
 
 
 def read(model, body, count, **more):
@@ -192,7 +192,7 @@ def test_half_characters_cannot_go_out():
     wire = encode(asked, target_of(SMALL), batches(asked, target_of(SMALL))[0])
 
     assert json.loads(wire.body)["input"] == "a\ufffdb"
-    assert [loss.rule for loss in wire.losses] == ["lone-surrogate"]
+    assert [loss.kind for loss in wire.losses] == ["lone-surrogate"]
 
 
 def test_what_no_json_can_say_is_refused():
@@ -298,7 +298,7 @@ def test_without_numbers_the_order_is_that_of_the_list():
     for entry in body["data"]:
         entry["index"] = 0
     assert read(SMALL, body, 3).embeddings == ((1.0,), (2.0,), (3.0,))
-    assert [loss.rule for loss in read(SMALL, body, 3).losses] == ["no-order"]
+    assert [loss.kind for loss in read(SMALL, body, 3).losses] == ["no-order"]
 
 
 def broken(**changes):
@@ -425,7 +425,7 @@ def test_predictions():
     found = read(model, answer({"token_count": 4.0, "truncated": False}, {"token_count": 5, "truncated": True}), 2)
 
     assert (found.embeddings, found.usage) == (((0.5,), (0.5,)), EmbedUsage(9, 9))
-    assert [(loss.rule, loss.place) for loss in found.losses] == [("truncated-input", "input[1]")]
+    assert [(loss.kind, loss.place) for loss in found.losses] == [("truncated-input", "input[1]")]
     assert read(model, answer({"token_count": 4}, {}), 2).usage == EmbedUsage(None, None)
 
 
@@ -436,7 +436,7 @@ def test_a_text_that_was_cut_is_told_by_its_place():
     body = b'{"embedding":{"values":[1]},"truncated":true,"usageMetadata":{"promptTokenCount":2,"totalTokenCount":3}}'
     found = decode(body, asked, target_of(model), batches(asked, target_of(model))[2])
 
-    assert [(loss.rule, loss.place) for loss in found.losses] == [("truncated-input", "input[2]")]
+    assert [(loss.kind, loss.place) for loss in found.losses] == [("truncated-input", "input[2]")]
     assert found.usage == EmbedUsage(2, 3)
 
     older = "vertex/text-embedding-005"

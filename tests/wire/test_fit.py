@@ -25,7 +25,7 @@ def traits(**fields) -> ModelTraits:
 
 
 def rules(losses) -> list[str]:
-    return [loss.rule for loss in losses]
+    return [loss.kind for loss in losses]
 
 
 def test_unknown_model_gets_the_request_untouched():
@@ -149,7 +149,7 @@ def test_an_answer_in_a_shape_is_asked_for_in_words_where_it_does_not_go_with_fu
     assert "without functions" in losses[0].remedy
     request, losses = fitted(GEMINI_2, dialect="gemini", response_format="json_object", tools=tools)
     assert request.response_format is None
-    assert [(loss.rule, loss.place) for loss in losses] == [("no-structured-output", "response_format")]
+    assert [(loss.kind, loss.place) for loss in losses] == [("no-structured-output", "response_format")]
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def to(dialect: str, model: str = "m", **switches) -> Target:
 
 
 def rules(adapted) -> list[str]:
-    return [loss.rule for loss in adapted.losses]
+    return [loss.kind for loss in adapted.losses]
 
 
 def turn(*blocks, **fields) -> AssistantMessage:
@@ -186,7 +186,7 @@ def test_foreign_fields_of_a_message_and_unreadable_ones_are_told():
     adapted = adapt((HI, message, HI), HERE)
 
     assert adapted.messages[1] == turn(Text("a"))
-    assert [(loss.rule, loss.place) for loss in adapted.losses] == [
+    assert [(loss.kind, loss.place) for loss in adapted.losses] == [
         ("foreign-fields", "messages[1].blocks[0]"),
         ("foreign-fields", "messages[1]"),
     ]
@@ -292,7 +292,7 @@ def test_a_turn_that_was_cut_off_stays_out(origin):
     adapted = adapt((HI, cut, results("a"), HI), HERE)
 
     assert adapted.messages == (HI, HI)
-    assert [(loss.rule, loss.place) for loss in adapted.losses] == [
+    assert [(loss.kind, loss.place) for loss in adapted.losses] == [
         ("incomplete-turn", "messages[1]"),
         ("incomplete-turn", "messages[2]"),
     ]
@@ -313,7 +313,7 @@ def test_a_thought_is_left_out_alone_and_later_ones_of_its_turn_with_it():
     behind = left_out("anthropic-messages", blocks, 1)
 
     assert alone.messages[1].blocks == (*blocks[:3], blocks[4])
-    assert [(loss.rule, loss.place) for loss in alone.losses] == [("left-out", "messages[1].blocks[3]")]
+    assert [(loss.kind, loss.place) for loss in alone.losses] == [("left-out", "messages[1].blocks[3]")]
     assert behind.messages[1].blocks == (thoughts[0], Text("a"), Text("b"))
     assert rules(behind) == ["left-out"] * 2
 
@@ -323,7 +323,7 @@ def test_a_call_that_is_left_out_takes_its_answer_along():
 
     assert adapted.messages[1].blocks == (ToolUse("b", "f", "{}"),)
     assert adapted.messages[2] == results("b")
-    assert [(loss.rule, loss.place) for loss in adapted.losses] == [
+    assert [(loss.kind, loss.place) for loss in adapted.losses] == [
         ("left-out", "messages[1].blocks[0]"),
         ("left-out", "messages[2]"),
     ]
@@ -354,7 +354,7 @@ def test_of_an_item_that_says_something_only_the_id_is_left_out():
     adapted = left_out("openai-responses", (*parts, call), 1)
 
     assert adapted.messages[1].blocks == (*(replace(part, meta=OpenAiMeta()) for part in parts), call)
-    assert [(loss.rule, loss.place) for loss in adapted.losses] == [
+    assert [(loss.kind, loss.place) for loss in adapted.losses] == [
         ("item-id", "messages[1].blocks[0]"),
         ("left-out", "messages[1].blocks[1]"),
     ]
@@ -426,7 +426,7 @@ def test_a_made_id_makes_way_for_none_and_meets_none():
 def test_the_place_of_a_mapped_id_is_its_call():
     adapted = adapt((HI, turn(Reasoning("x"), ToolUse("a.b", "f", "{}"), origin=AWAY), results("a.b")), HERE)
 
-    assert ("call-id-mapped", "messages[1].blocks[1]") in [(loss.rule, loss.place) for loss in adapted.losses]
+    assert ("call-id-mapped", "messages[1].blocks[1]") in [(loss.kind, loss.place) for loss in adapted.losses]
 
 
 def test_ids_that_the_target_gave_go_back_as_they_are():
@@ -469,7 +469,7 @@ def test_open_calls_are_answered():
 
     assert adapted.messages[2] == ToolResults((ToolResult("a", UNANSWERED, is_error=True), ToolResult("b", "2")))
     assert adapted.messages[3] == UserMessage("?")
-    assert [(loss.rule, loss.place) for loss in adapted.losses] == [("open-call", "messages[1].blocks[0]")]
+    assert [(loss.kind, loss.place) for loss in adapted.losses] == [("open-call", "messages[1].blocks[0]")]
     assert rules(adapt((HI, turn(A, B)), HERE)) == ["open-call"] * 2
 
 
@@ -495,7 +495,7 @@ def test_results_that_answer_nothing_are_left_out():
     adapted = adapt((HI, results("early"), turn(A), given), HERE)
 
     assert adapted.messages == (HI, turn(A), ToolResults((ToolResult("a", "1"),)))
-    assert [(loss.rule, loss.place) for loss in adapted.losses] == [
+    assert [(loss.kind, loss.place) for loss in adapted.losses] == [
         ("orphan-result", "messages[1]"),
         ("orphan-result", "messages[3]"),
         ("orphan-result", "messages[3]"),
@@ -537,7 +537,7 @@ def test_the_user_begins_where_the_target_wants_it(target, begins):
     assert (adapted.messages is said) is not begins
     if begins:
         assert isinstance(adapted.messages[1], UserMessage)
-        assert [(loss.rule, loss.place) for loss in adapted.losses] == [("first-turn", "messages[1]")]
+        assert [(loss.kind, loss.place) for loss in adapted.losses] == [("first-turn", "messages[1]")]
         assert adapt(adapted.messages, target).messages is adapted.messages
 
 
@@ -552,21 +552,21 @@ def test_the_assistant_speaks_between_tools_and_user_where_turns_have_to_be_take
     adapted = adapt(said, ALTERNATING)
 
     assert [type(message) for message in adapted.messages[4:]] == [SystemMessage, AssistantMessage, UserMessage]
-    assert [(loss.rule, loss.place) for loss in adapted.losses] == [("bridged-turn", "messages[5]")]
+    assert [(loss.kind, loss.place) for loss in adapted.losses] == [("bridged-turn", "messages[5]")]
     assert adapt(said, to("openai-chat")).messages is said
 
 
 def test_the_assistant_s_last_word_is_left_out_where_nobody_goes_on_with_it():
     """Also two of them; a turn that the provider paused goes back."""
     refusing = replace(HERE, traits=ModelTraits(known=True, prefill="rejected"))
-    paused = (HI, turn(SEARCH, origin=HOME, raw_stop="pause_turn"))
+    paused = (HI, turn(SEARCH, origin=HOME, raw_stop_reason="pause_turn"))
     adapted = adapt((HI, turn(Text("a")), turn(Text("b")), SystemMessage("s")), refusing)
 
     assert adapted.messages == (HI, SystemMessage("s"))
     assert [loss.place for loss in adapted.losses] == ["messages[2]", "messages[1]"]
     assert rules(adapted) == ["prefill-refused"] * 2
     assert adapt(paused, refusing).messages is paused
-    assert rules(adapt((HI, turn(Text("a"), raw_stop="pause_turn")), refusing)) == ["prefill-refused"]
+    assert rules(adapt((HI, turn(Text("a"), raw_stop_reason="pause_turn")), refusing)) == ["prefill-refused"]
 
 
 def test_every_rule_has_its_fate():
@@ -591,7 +591,7 @@ def test_a_loss_stands_where_it_stood_in_what_was_given():
         UserMessage("And?"),
     )
     losses = write(ChatRequest(model="m", messages=messages), here).losses
-    told = {loss.rule: loss.place for loss in losses}
+    told = {loss.kind: loss.place for loss in losses}
 
     assert told["incomplete-turn"] == "messages[0]"
     assert told["arguments-not-an-object"] == "messages[2].blocks[2]"
@@ -608,7 +608,7 @@ def test_a_note_in_front_moves_no_place():
     request = ChatRequest(
         model="m", messages=(UserMessage("?"), said, UserMessage("!")), response_format=JsonSchema({"type": "object"})
     )
-    told = {loss.rule: loss.place for loss in write(request, target).losses}
+    told = {loss.kind: loss.place for loss in write(request, target).losses}
 
     assert told["no-structured-output"] == "response_format"
     assert told["unsigned-reasoning"] == "messages[1].blocks[0]"
@@ -656,7 +656,7 @@ def test_generated_call_id_is_not_sent_to_another_gemini_model():
 
 @pytest.mark.parametrize("dialect", [dialect for dialect in DIALECTS if dialect != "gemini"])
 def test_generated_call_id_is_sent_where_an_id_is_required(dialect: str):
-    said = (HI, turn(ToolUse("tnt_1", "f", "{}", minted=True), origin=AWAY), results("tnt_1"))
+    said = (HI, turn(ToolUse("tnt_1", "f", "{}", id_generated=True), origin=AWAY), results("tnt_1"))
     body = write(ChatRequest(model="m", messages=said), to(dialect)).body.decode()
 
     assert body.count("tnt_1") >= 2
@@ -675,7 +675,7 @@ def test_text_after_calls_moves_before_them_for_anthropic(origin: Origin | None)
     adapted = adapt(said, HERE)
 
     assert adapted.messages[1].blocks == (Text("one"), Text("two"), Refusal("three"), CALL, other)
-    assert [loss for loss in adapted.losses if loss.rule == "calls-last"] == [
+    assert [loss for loss in adapted.losses if loss.kind == "calls-last"] == [
         Loss("calls-last", "messages[1]", "2 calls moved after the text of their turn")
     ]
     assert adapted.given("messages[1].blocks[1]") == "messages[1].blocks[2]"

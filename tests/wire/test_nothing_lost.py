@@ -77,7 +77,7 @@ def candidate(text: str, reason: str) -> Frame:
 
 
 def rules(found: ChatResponse | WireRequest) -> list[str]:
-    return [loss.rule for loss in found.losses]
+    return [loss.kind for loss in found.losses]
 
 
 # --- replies ----------------------------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ def test_a_strange_field_of_any_messages_frame_is_kept_or_told(at: int) -> None:
 
 def test_a_ping_with_something_to_say_is_told() -> None:
     reply = stream("anthropic-messages", START, {"type": "ping", "glow": "amber"}, {"type": "ping", "glow": "x"}, END)
-    assert [(loss.place, loss.what) for loss in reply.losses] == [("ping", 'glow: "amber"')]
+    assert [(loss.place, loss.detail) for loss in reply.losses] == [("ping", 'glow: "amber"')]
 
 
 LATE_BLOCK = ({**TEXT, "index": 1}, delta(1, type="text_delta", text="late"), {**STOP, "index": 1})
@@ -151,7 +151,7 @@ def test_an_input_that_pieces_replace_is_told() -> None:
     assert isinstance(call, ToolUse)
     assert call.args == '{"a":1}'
     assert rules(reply) == ["replaced-input"]
-    assert "already" in reply.losses[0].what
+    assert "already" in reply.losses[0].detail
 
 
 def test_a_delta_without_a_type_does_not_overwrite_the_text() -> None:
@@ -167,7 +167,7 @@ def test_what_a_later_delta_replaces_is_told() -> None:
     pieces = (delta(type="glow_delta", thinking="first"), delta(type="glow_delta", thinking="second"))
     reply = stream("anthropic-messages", START, TEXT, *pieces, STOP, ENDED, END)
     assert reply.message.blocks == (Text("", extra='{"thinking":"second"}'),)
-    assert ("replaced-field", 'thinking: "first"') in [(loss.rule, loss.what) for loss in reply.losses]
+    assert ("replaced-field", 'thinking: "first"') in [(loss.kind, loss.detail) for loss in reply.losses]
 
 
 def test_a_stop_reason_that_changes_is_told() -> None:
@@ -189,7 +189,7 @@ def test_a_repetition_that_differs_from_the_finished_item_is_told() -> None:
     again = stream("openai-responses", CREATED, done(item("a")), completed(item("b", glow="amber")))
     assert again.text == "a"
     assert rules(again) == ["repeat-differs"] * 2
-    assert '"b"' in again.losses[0].what
+    assert '"b"' in again.losses[0].detail
     twice = stream("openai-responses", CREATED, done(item("a")), done(item("b")), completed())
     assert rules(twice) == ["repeat-differs"]
 
@@ -197,7 +197,7 @@ def test_a_repetition_that_differs_from_the_finished_item_is_told() -> None:
 def test_what_only_the_announcement_of_an_item_said_is_told() -> None:
     added = {"type": "response.output_item.added", "output_index": 0, "item": item("", glow="amber")}
     reply = stream("openai-responses", CREATED, added, done(item("a")), completed())
-    assert [(loss.rule, loss.what) for loss in reply.losses] == [("stream-differs", "the finished item lacks glow")]
+    assert [(loss.kind, loss.detail) for loss in reply.losses] == [("stream-differs", "the finished item lacks glow")]
 
 
 def test_an_annotation_that_the_finished_item_lacks_is_told() -> None:
@@ -281,7 +281,7 @@ def test_a_reply_that_changes_its_id_is_told() -> None:
     reply = stream("openai-responses", renamed, CREATED, done(item("x")), completed(item("x")))
 
     assert reply.id == "r"
-    assert [(loss.rule, loss.place) for loss in reply.losses] == [("changed-field", "id")]
+    assert [(loss.kind, loss.place) for loss in reply.losses] == [("changed-field", "id")]
 
 
 def test_a_strange_field_of_an_event_of_progress_is_told() -> None:
@@ -289,7 +289,7 @@ def test_a_strange_field_of_an_event_of_progress_is_told() -> None:
     progress = {"type": "response.web_search_call.searching", "output_index": 0, "item_id": "i", "found": "gold"}
     reply = stream("openai-responses", CREATED, progress, done(item("x")), completed(item("x")))
 
-    assert [(loss.rule, loss.what) for loss in reply.losses] == [("unknown-field", '"gold"')]
+    assert [(loss.kind, loss.detail) for loss in reply.losses] == [("unknown-field", '"gold"')]
 
 
 USAGES: dict[Dialect, tuple[Frame, ...]] = {
@@ -317,4 +317,4 @@ def test_items_that_only_an_early_event_listed_are_told() -> None:
     reply = stream("openai-responses", early, done(item("x")), completed(item("x")))
 
     assert reply.text == "x"
-    assert [loss.rule for loss in reply.losses] == ["stream-differs"]
+    assert [loss.kind for loss in reply.losses] == ["stream-differs"]

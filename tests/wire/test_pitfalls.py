@@ -137,7 +137,7 @@ def test_thoughts_are_put_in_nobody_elses_mouth(home, to):
 
         assert not any(word in away.body for word in (b"tok-1", b"tok-2", b"Hm.", b"Reasoning"))
         thoughts = sum(isinstance(block, Reasoning) for block in message.blocks)
-        assert [loss.rule for loss in away.losses].count("foreign-reasoning") == thoughts
+        assert [loss.kind for loss in away.losses].count("foreign-reasoning") == thoughts
     assert asked(message, home).body == before
 
 
@@ -195,7 +195,7 @@ def test_a_turn_that_was_cut_off_stays_out(dialect):
     wire = asked(message, dialect)
     assert b"Well." not in wire.body
     assert b"tok-1" not in wire.body
-    assert {loss.rule for loss in wire.losses} == {"incomplete-turn"}
+    assert {loss.kind for loss in wire.losses} == {"incomplete-turn"}
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -228,7 +228,7 @@ def test_what_cannot_be_read_behind_the_last_word_does_not_undo_the_reply(dialec
 
     assert turn_in(dialect, asked(reply.message, dialect).body) == TURNS[dialect]
     assert reply.message.stop_reason == "tool_calls"
-    assert [loss.rule for loss in reply.losses] == (
+    assert [loss.kind for loss in reply.losses] == (
         [] if rest in (b"data: [DONE]\n\n", b"data:\n\n") else ["after-the-end"]
     )
 
@@ -239,7 +239,7 @@ def test_a_cancelled_stream_ends_as_an_error_with_what_it_holds():
     last = {"type": "response.cancelled", "response": responses.response(item, status="cancelled")}
     message = decoded("openai-responses", responses.sse(responses.created(), responses.done(0, item), last))
 
-    assert (message.stop_reason, message.raw_stop, str(message)) == ("error", "cancelled", "Well.")
+    assert (message.stop_reason, message.raw_stop_reason, str(message)) == ("error", "cancelled", "Well.")
 
 
 def test_the_last_signature_of_a_block_counts_and_the_others_are_told():
@@ -254,7 +254,7 @@ def test_the_last_signature_of_a_block_counts_and_the_others_are_told():
     assert read(anthropic.signature("s0")).losses == ()
     replaced = read(anthropic.signature("s1"))
     assert replaced.message.blocks[0].meta == AnthropicMeta("s1")
-    assert [loss.rule for loss in replaced.losses] == ["signature-replaced"]
+    assert [loss.kind for loss in replaced.losses] == ["signature-replaced"]
 
 
 # --- nothing in silence -----------------------------------------------------------------------------------------------

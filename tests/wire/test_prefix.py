@@ -77,7 +77,7 @@ def test_what_stood_before_it_decides(changed, gone):
     """The thoughts behind a change are left out, each with a loss that says why; the others stay."""
     request = changed(conversation())
     wire = write(request, BOUND)
-    stale_losses = [loss for loss in wire.losses if loss.rule == "stale-prefix"]
+    stale_losses = [loss for loss in wire.losses if loss.kind == "stale-prefix"]
 
     assert [loss.place for loss in stale_losses] == [f"messages[{at + 1}].blocks[0]" for at in gone]
     assert wire.body.count(b"c2lnbmVk") == 2 - len(gone)
@@ -192,5 +192,5 @@ def test_a_turn_that_is_nothing_without_its_thought():
     wire = write(ask(*before, later, UserMessage("So?")), BOUND)
 
     assert wire.body.count(b"c2lnbmVk") == 0
-    stale_losses = [loss.place for loss in wire.losses if loss.rule == "stale-prefix"]
+    stale_losses = [loss.place for loss in wire.losses if loss.kind == "stale-prefix"]
     assert stale_losses == ["messages[2].blocks[0]", "messages[4].blocks[0]"]

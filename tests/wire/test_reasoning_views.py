@@ -77,8 +77,8 @@ def test_every_reply_of_ours_goes_there_and_back(exchange):
 @pytest.mark.parametrize(
     "thought",
     [
-        Reasoning("hm", extra='{"status":null}', unread='{"later":1}'),
-        Reasoning("hm", meta=AnthropicMeta("sig", unread='{"later":1}')),
+        Reasoning("hm", extra='{"status":null}', unknown_fields='{"later":1}'),
+        Reasoning("hm", meta=AnthropicMeta("sig", unknown_fields='{"later":1}')),
         Reasoning("hm", meta=ChatMeta("think"), extra='{"tag":"thinking"}'),
         Reasoning("other words", meta=ChatMeta("reasoning_content", details=DETAILS), extra='{"a":1}'),
         Reasoning("hm", meta=ChatMeta("reasoning", details=' [ {"type":"reasoning.text"} ] ')),

@@ -24,7 +24,7 @@ def sent(request: dict, switches: dict | None = None, **traits) -> tuple[dict, l
     assert (body.pop("model"), body.pop("messages")) == ("m", [{"role": "user", "content": "Hi"}])
     if body.get("stream") is False:
         del body["stream"]
-    return body, [(loss.rule, loss.place) for loss in wire.losses]
+    return body, [(loss.kind, loss.place) for loss in wire.losses]
 
 
 # --- the finished body ------------------------------------------------------------------------------------------------

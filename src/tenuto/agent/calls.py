@@ -62,7 +62,7 @@ class _Ready(msgspec.Struct, frozen=True):
             view.id,
             at,
             name=view.name,
-            key=self.key,
+            idempotency_key=self.key,
             effect=effect,
             attempt=self.attempt,
             pid=os.getpid(),
@@ -103,7 +103,7 @@ class Turn:
         await self._write(*over, *asked, *(act for one in ready for act in one.started()))
         views = {call.ordinal: call.view for call in calls}
         for returned in over:
-            self._tell_returned(views[returned.ordinal], returned)
+            self._tell_returned(views[returned.call_index], returned)
         for one in asking:
             self._tell(ApprovalNeeded(one.call.view, one.call.ordinal))
         word = [self._approved(asking)] if asking and self._crew.approve is not None else []
@@ -192,7 +192,7 @@ class Turn:
                 else:
                     why = word if isinstance(word, str) else ""
                     returned = _denied(one.call, why)
-                    await self._write(ApprovalDecided(id, at, allowed=False, why=why), returned)
+                    await self._write(ApprovalDecided(id, at, allowed=False, reason=why), returned)
                     self._tell_returned(one.call.view, returned)
         except BaseException:
             for task in begun:
@@ -216,7 +216,7 @@ class Turn:
             await self._log.append(*acts)
 
     def _tell_returned(self, view: ToolCallView, returned: CallFinished) -> None:
-        self._tell(ToolFinished(view, returned.ordinal, returned.result, returned.outcome, returned.detail))
+        self._tell(ToolFinished(view, returned.call_index, returned.result, returned.outcome, returned.detail))
 
     def _progress(self, loop: asyncio.AbstractEventLoop, view: ToolCallView, at: int, text: str) -> None:
         with suppress(RuntimeError):  # a thread that was left behind may outlive the loop

@@ -15,7 +15,7 @@ from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
 
 __all__ = ["check_names", "check_type", "configured", "kept_parameters", "roots_text", "stored_roots", "tool_names"]
 
-_NOT_KEPT = frozenset(("model", "messages", "tools", "stream", "extra_headers", "without"))
+_NOT_KEPT = frozenset(("model", "messages", "tools", "stream", "extra_headers", "omit_blocks"))
 _NOT_FOR_AGENTS = ("n",)
 _HINTS = {
     "max_turns": "limits=Limits(turns=...)",

@@ -18,7 +18,7 @@ def place_of(entries: Iterable[Entry], count: int) -> int:
     places: dict[int, int] = {}
     for entry in entries:
         fold.take(entry)
-        if isinstance(entry.act, Compacted):  # what was before is not what the conversation begins with any more
+        if isinstance(entry.payload, Compacted):  # what was before is not what the conversation begins with any more
             places, least = {}, len(fold)
         if not fold.open_calls():
             places.setdefault(len(fold), entry.seq)

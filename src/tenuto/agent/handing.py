@@ -30,8 +30,8 @@ def handed_over(model: str, log: Log, find: Callable[[str], Target], tools: Tool
     """
     request = log.asking.request(tools)
     wire = write(msgspec.structs.replace(request, model=model), find(model))
-    losses = tuple(loss for loss in wire.losses if loss.rule not in _SETTLED)
-    return HandedOver(model, before=request.model, losses=losses)
+    losses = tuple(loss for loss in wire.losses if loss.kind not in _SETTLED)
+    return HandedOver(model, previous_model=request.model, losses=losses)
 
 
 def elsewhere(error: LLMError, models: Iterable[str], log: Log, crew: Crew) -> HandedOver | None:

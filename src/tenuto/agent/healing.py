@@ -86,7 +86,7 @@ def _by_id(error: LLMError, request: ChatRequest, target: Target) -> tuple[int, 
 
 def _items(request: ChatRequest, target: Target) -> Iterator[tuple[tuple[int, int], OpenAiMeta]]:
     """Yield the items that may stand in the request as the target gave them, with their places."""
-    left = set(request.without)
+    left = set(request.omit_blocks)
     for at, message in enumerate(request.transcript):
         if not isinstance(message, AssistantMessage) or (message.origin and not issued_by(message.origin, target)):
             continue

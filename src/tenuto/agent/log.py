@@ -186,7 +186,7 @@ class Log:
         results = [
             result
             for reply, result in self._unwritten
-            if reply == self.replied_at and self.machine.calls[result.ordinal].open
+            if reply == self.replied_at and self.machine.calls[result.call_index].open
         ]
         if results:
             await self.append(*results)
@@ -234,7 +234,7 @@ class Log:
         machine = self.machine.copy()
         for act in acts:
             machine.take(act)
-        drafts = [make_draft(act, id=self._clock.new_id(), at=self._clock.now()) for act in acts]
+        drafts = [make_draft(act, id=self._clock.new_id(), time_ms=self._clock.now()) for act in acts]
         self._releasing, fence = release, self.fence
         try:
             self._lease = await self._store.append(self._lease, drafts, release=release)
@@ -280,7 +280,7 @@ class Log:
         machine = self.machine.copy()
         for entry in entries:
             try:
-                machine.take(entry.act)
+                machine.take(entry.payload)
             except TenutoError as exc:
                 exc.add_note(f"entry {entry.seq} of session {self.id!r}")
                 raise
@@ -291,8 +291,8 @@ class Log:
         self.machine = machine
         for entry in entries:
             self.asking.take(entry)
-            self.spent.take(entry.act)
-            self._note(entry.act, entry.seq)
+            self.spent.take(entry.payload)
+            self._note(entry.payload, entry.seq)
             self.head = entry.seq
 
     def _note(self, act: object, seq: int) -> None:
@@ -315,4 +315,4 @@ def _tell(done: asyncio.Future[None], outcome: BaseException | None) -> None:
 
 
 def _entry(draft: EntryDraft, seq: int, fence: int) -> Entry:
-    return Entry(seq, draft.id, draft.at, fence, draft.kind, draft.body, "", draft.act, draft.version)
+    return Entry(seq, draft.id, draft.time_ms, fence, draft.kind, draft.body, "", draft.payload, draft.version)

@@ -151,60 +151,60 @@ Owed: TypeAlias = Ask | Run | Drain | Recover | Settle | None
 
 # --- the table --------------------------------------------------------------------------------------------------------
 
-_REST = dict.fromkeys(("configured", "compacted", "handed_over", "lost"))
+_REST = dict.fromkeys(("configured", "compacted", "handed_over", "loss_recorded"))
 """What may be written anywhere, and leads nowhere else."""
 
 TABLE: dict[State, dict[str, State | None]] = {
     State.COMPLETED: {
         **_REST,
-        "said": State.CALLING_LLM,
-        "steered": State.CALLING_LLM,
-        "stopped": None,
+        "message_added": State.CALLING_LLM,
+        "steering_added": State.CALLING_LLM,
+        "run_ended": None,
     },
     State.CALLING_LLM: {
         **_REST,
-        "said": None,
-        "steered": None,
-        "asked": None,
-        "replied": State.COMPLETED,
-        "replied with calls": State.WAITING_FOR_OPS,
-        "replied and paused": State.DRAINING_EVENTS,
-        "failed": State.ERROR_RECOVERY,
-        "stopped": None,
+        "message_added": None,
+        "steering_added": None,
+        "request_started": None,
+        "reply_received": State.COMPLETED,
+        "reply_received with calls": State.WAITING_FOR_OPS,
+        "reply_received and paused": State.DRAINING_EVENTS,
+        "request_failed": State.ERROR_RECOVERY,
+        "run_ended": None,
         "cancelling": State.CANCELLING,
     },
     State.WAITING_FOR_OPS: {
         **_REST,
-        "approval_asked": None,
-        "decided": None,
-        "linked": None,
-        "started": None,
-        "returned": None,
-        "returned last": State.DRAINING_EVENTS,
-        "stopped": None,
+        "approval_requested": None,
+        "approval_decided": None,
+        "sub_session_linked": None,
+        "call_started": None,
+        "call_finished": None,
+        "call_finished last": State.DRAINING_EVENTS,
+        "run_ended": None,
         "cancelling": State.CANCELLING,
     },
     State.DRAINING_EVENTS: {
         **_REST,
-        "said": State.CALLING_LLM,
-        "steered": None,
-        "asked": State.CALLING_LLM,
-        "stopped": None,
+        "message_added": State.CALLING_LLM,
+        "steering_added": None,
+        "request_started": State.CALLING_LLM,
+        "run_ended": None,
         "cancelling": State.CANCELLING,
     },
     State.ERROR_RECOVERY: {
         **_REST,
-        "said": State.CALLING_LLM,
-        "asked": State.CALLING_LLM,
-        "stopped": None,
+        "message_added": State.CALLING_LLM,
+        "request_started": State.CALLING_LLM,
+        "run_ended": None,
         "cancelling": State.CANCELLING,
     },
     State.CANCELLING: {
         **_REST,
-        "returned": None,
-        "returned last": None,
-        "stopped": State.DRAINING_EVENTS,
-        "stopped with a question": State.CALLING_LLM,
+        "call_finished": None,
+        "call_finished last": None,
+        "run_ended": State.DRAINING_EVENTS,
+        "run_ended with a question": State.CALLING_LLM,
     },
 }
 """For each state, what may happen and where it leads; None: it stays. What is not named here cannot happen.
@@ -270,22 +270,25 @@ class Machine:
     def _event(self, act: EntryPayload | UnknownPayload) -> str:
         if isinstance(act, ReplyReceived):
             if act.message.has_tool_calls():
-                return "replied with calls"
-            return "replied and paused" if act.message.paused else "replied"
+                return "reply_received with calls"
+            return "reply_received and paused" if act.message.paused else "reply_received"
         if isinstance(act, CallFinished):
-            return "returned" if self._open > 1 else "returned last"
+            return "call_finished" if self._open > 1 else "call_finished last"
         if isinstance(act, RunEnded):
             if act.reason == CANCELLING:
                 return CANCELLING
             if self.state is not State.CANCELLING:
-                return "stopped"
+                return "run_ended"
             if self._open:
-                return "stopped with open calls"
-            return "stopped with a question" if self._question else "stopped"
+                return "run_ended with open calls"
+            return "run_ended with a question" if self._question else "run_ended"
         return f"strange {act.kind}" if isinstance(act, UnknownPayload) else payload_kind(act)
 
     def _why(self, event: str) -> str:
-        if event in ("said", "steered", "asked", "stopped with open calls") and self.open_calls:
+        if (
+            event in ("message_added", "steering_added", "request_started", "run_ended with open calls")
+            and self.open_calls
+        ):
             named = ", ".join(f"{call.view.name} ({call.view.id})" for call in self.open_calls)
             return f"calls have no result yet: {named}"
         return ""
@@ -300,14 +303,14 @@ class Machine:
         elif isinstance(act, Configured):
             self.calls = [*map(_reconsidered, self.calls)]
         elif isinstance(act, ApprovalRequested | ApprovalDecided | SubSessionLinked | CallStarted | CallFinished):
-            if not 0 <= act.ordinal < len(self.calls):
-                raise Impossible(event, self.state, f"the last reply has no call {act.ordinal}")
-            before = self.calls[act.ordinal]
+            if not 0 <= act.call_index < len(self.calls):
+                raise Impossible(event, self.state, f"the last reply has no call {act.call_index}")
+            before = self.calls[act.call_index]
             after = _moved(before, act)
             if after is None:
-                why = f"call {act.ordinal} ({before.view.name}) is {before.phase.value} already"
+                why = f"call {act.call_index} ({before.view.name}) is {before.phase.value} already"
                 raise Impossible(event, self.state, why)
-            self.calls[act.ordinal] = after
+            self.calls[act.call_index] = after
             self._open -= isinstance(act, CallFinished)
 
     def _count(self, act: EntryPayload | UnknownPayload, event: str) -> None:
@@ -336,14 +339,16 @@ def _moved(
     """Return the call one step further; None if it cannot take this step."""
     if isinstance(act, ApprovalDecided):
         phase = Phase.ALLOWED if act.allowed else Phase.DENIED
-        return msgspec.structs.replace(call, phase=phase, why=act.why) if call.phase is Phase.WAITING else None
+        return msgspec.structs.replace(call, phase=phase, why=act.reason) if call.phase is Phase.WAITING else None
     before, after = _ONCE[type(act)]
     if call.phase not in before:
         return None
     if isinstance(act, SubSessionLinked):
         return msgspec.structs.replace(call, session=act.session)
     if isinstance(act, CallStarted):
-        return msgspec.structs.replace(call, phase=after, attempt=act.attempt, key=act.key, effect=act.effect)
+        return msgspec.structs.replace(
+            call, phase=after, attempt=act.attempt, key=act.idempotency_key, effect=act.effect
+        )
     return msgspec.structs.replace(call, phase=after)
 
 
@@ -357,7 +362,7 @@ def machine_of(entries: Iterable[Entry]) -> Machine:
     machine = Machine()
     for entry in entries:
         try:
-            machine.take(entry.act)
+            machine.take(entry.payload)
         except Impossible as exc:
             exc.add_note(f"entry {entry.seq}")
             raise

@@ -160,7 +160,7 @@ class Runner:
         asked = RequestStarted(
             model=f"{target.provider.name}/{target.model}",
             digest=hashlib.sha256(wire.body).hexdigest(),
-            encoder=ENCODING,
+            encoder_version=ENCODING,
             attempt=self._log.machine.attempt,
             account=target.account,
         )
@@ -248,7 +248,7 @@ class Runner:
             return False
         await self._log.append(act)
         self._patience = Patience(self._crew.retry)
-        self._tell(ModelChanged(act.model, act.before, act.losses))
+        self._tell(ModelChanged(act.model, act.previous_model, act.losses))
         return True
 
     # --- the tools, and what else is to be done ---

@@ -265,7 +265,7 @@ class AsyncSession:
             news = self._news()
             act = handed_over(model, self._log, self.crew.client.target, self.crew.toolbox.definitions())
             await self._log.append(*news, act)
-            self.tell(ModelChanged(act.model, act.before, act.losses))
+            self.tell(ModelChanged(act.model, act.previous_model, act.losses))
             return act.losses
 
     async def audit(self, model: str | None = None) -> Report:
@@ -442,12 +442,12 @@ class AsyncSession:
         async with self._working():
             await self.look()
             chosen = self._chosen(calls)
-            own = [ApprovalDecided(p.call.id, p.ordinal, allowed=allowed, why=why) for p in chosen if not p.session]
+            own = [ApprovalDecided(p.call.id, p.ordinal, allowed=allowed, reason=why) for p in chosen if not p.session]
             if own:
                 await self._log.append(*self._news(), *own)
             for pending in chosen:
                 if pending.session:
-                    act = ApprovalDecided(pending.call.id, pending.ordinal, allowed=allowed, why=why)
+                    act = ApprovalDecided(pending.call.id, pending.ordinal, allowed=allowed, reason=why)
                     await self.agent.children_of(self).decided(pending.session, act)
             return await self._run(())
 

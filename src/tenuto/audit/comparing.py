@@ -84,8 +84,8 @@ def _questions(entries: Sequence[Entry]) -> Iterator[_Question]:
     """Yield what can be compared."""
     asking = NextRequest()
     for at, entry in enumerate(entries):
-        act, kept = entry.act, asking.configured
-        if isinstance(act, RequestStarted) and act.digest and act.encoder == ENCODING and kept is not None:
+        act, kept = entry.payload, asking.configured
+        if isinstance(act, RequestStarted) and act.digest and act.encoder_version == ENCODING and kept is not None:
             yield _Question(at, act, _Alike(act.model, act.account, kept), len(asking))
         asking.take(entry)
 

@@ -184,7 +184,7 @@ def broken_off(sent: Sent) -> Iterator[Broken]:
     answered = {id for _, id in answers(sent)}
     for call in calls(sent):
         half = made.get(call.id)
-        if half is not None and (call.id not in answered or (half.broken and call.written == half.args)):
+        if half is not None and (call.id not in answered or (half.args_error and call.written == half.args)):
             yield Broken("XP-07", at=call.pointer)
     thought = {block.text for message in cut for block in message.blocks if isinstance(block, Reasoning)}
     for _, place, message in messages(sent):
@@ -214,7 +214,7 @@ def written_anew(sent: Sent) -> Iterator[Broken]:
     made = _all_called(sent)
     for call in calls(sent) if made else ():
         was = made.get(call.id)
-        if was is not None and was.kind == "function" and not was.broken and _anew(was.args, call.written):
+        if was is not None and was.kind == "function" and not was.args_error and _anew(was.args, call.written):
             yield Broken("XP-09", at=call.pointer)
 
 

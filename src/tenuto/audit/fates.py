@@ -128,7 +128,7 @@ class _Books:
         if place[3] and number is None:
             self._spare.append(loss)
         elif number is not None:
-            within = bool(rest) or (loss.rule in _CONTENT and isinstance(self._units[number].held, ToolResult))
+            within = bool(rest) or (loss.kind in _CONTENT and isinstance(self._units[number].held, ToolResult))
             (self._parts if within else self._exact).setdefault(number, []).append(loss)
         elif rest:
             self._parts.setdefault(self._field_of(message, rest, loss), []).append(loss)
@@ -139,7 +139,7 @@ class _Books:
         """Return the first block of a message that a lost field may have stood on; its first block, if none tells."""
         first = at = self._firsts.get(message, -1)
         while 0 <= at < len(self._units) and self._units[at].message == message:
-            if getattr(self._units[at].held, field.lstrip("."), None) == loss.what:
+            if getattr(self._units[at].held, field.lstrip("."), None) == loss.detail:
                 return at
             at += 1
         return first
@@ -162,14 +162,14 @@ class _Books:
 
     def _gone_with_all(self, unit: Unit) -> bool:
         whole = self._whole.get(unit.message, ())
-        return any(_fate(loss) == "dropped" and loss.rule not in _SOME and _may_concern(loss, unit) for loss in whole)
+        return any(_fate(loss) == "dropped" and loss.kind not in _SOME and _may_concern(loss, unit) for loss in whole)
 
     def changed(self) -> dict[int, str]:
         """Return the blocks that went out in another form, with their new words where a loss tells them; calls aside,
         for they keep their names.
         """
         return {
-            at: next((_words(loss) for loss in losses if loss.rule == "stand-in"), "")
+            at: next((_words(loss) for loss in losses if loss.kind == "stand-in"), "")
             for at, losses in self._exact.items()
             if any(_fate(loss) == "translated" for loss in losses) and not isinstance(self._units[at].held, ToolUse)
         }
@@ -238,7 +238,7 @@ class _Books:
         if untouched and not self._contents:
             return _kept(unit, slot)
         exact = self._exact.get(at, ())
-        reasons = [loss for loss in exact if _fate(loss) != "dropped" or loss.rule == "left-out"]
+        reasons = [loss for loss in exact if _fate(loss) != "dropped" or loss.kind == "left-out"]
         reasons += self._parts.get(at, [])
         reasons += [loss for loss in self._whole.get(unit.message, ()) if _touches(loss, unit)]
         reasons += [loss for start, loss in self._contents if _signed_for(unit, slot, start)]
@@ -259,12 +259,12 @@ def _runs(messages: tuple[Message, ...]) -> list[int]:
 
 
 def _fate(loss: Loss) -> Fate:
-    return FATE_OF[loss.rule][0] if loss.rule in FATE_OF else "kept"
+    return FATE_OF[loss.kind][0] if loss.kind in FATE_OF else "kept"
 
 
 def _words(loss: Loss) -> str:
     """Return the words that stand for a block: its kind and they are what the loss says, cut where they are long."""
-    return loss.what.partition(": ")[2][:100].strip()
+    return loss.detail.partition(": ")[2][:100].strip()
 
 
 def _partly(loss: Loss, unit: Unit) -> Fate:
@@ -272,41 +272,41 @@ def _partly(loss: Loss, unit: Unit) -> Fate:
     fate = _fate(loss)
     if fate != "dropped":
         return fate
-    return "stripped" if loss.rule == "left-out" or isinstance(unit.held, ToolResult) else "translated"
+    return "stripped" if loss.kind == "left-out" or isinstance(unit.held, ToolResult) else "translated"
 
 
 def _answers(unit: Unit, loss: Loss) -> bool:
-    return isinstance(unit.held, ToolResult) and unit.held.tool_use_id[:80] == loss.what[:80]
+    return isinstance(unit.held, ToolResult) and unit.held.tool_use_id[:80] == loss.detail[:80]
 
 
 def _touches(loss: Loss, unit: Unit) -> bool:
     """Tell whether a loss that names only a message is about this block of it, which was sent."""
-    if loss.rule == "call-id-mapped":
-        return isinstance(unit.held, ToolUse) and loss.what.startswith(f"{unit.held.id[:80]} became")
-    if loss.rule in ("system-hoisted", "moved-instructions"):
+    if loss.kind == "call-id-mapped":
+        return isinstance(unit.held, ToolUse) and loss.detail.startswith(f"{unit.held.id[:80]} became")
+    if loss.kind in ("system-hoisted", "moved-instructions"):
         return unit.stream == "system"
-    if loss.rule == "calls-last":
+    if loss.kind == "calls-last":
         return isinstance(unit.held, ToolUse)
-    if loss.rule in ("content-refused", "unsupported-content"):
+    if loss.kind in ("content-refused", "unsupported-content"):
         held = unit.held.content if isinstance(unit.held, ToolResult) else (unit.held,)
-        return any(type(part).__name__.lower() == loss.what for part in held if not isinstance(part, str))
+        return any(type(part).__name__.lower() == loss.detail for part in held if not isinstance(part, str))
     return False
 
 
 def _may_concern(loss: Loss, unit: Unit) -> bool:
     """Tell whether a loss can be the reason why a block is missing."""
     name = type(unit.held).__name__.lower()
-    if loss.rule == "orphan-result":
+    if loss.kind == "orphan-result":
         return _answers(unit, loss)
-    if "reasoning" in loss.rule or loss.rule == "stale-prefix":
+    if "reasoning" in loss.kind or loss.kind == "stale-prefix":
         return isinstance(unit.held, Reasoning)
-    if loss.rule in _CONTENT:
-        what = loss.what.lower()
+    if loss.kind in _CONTENT:
+        what = loss.detail.lower()
         served = name.startswith("servertool") and what.startswith("a provider's tool")
         return served or what.startswith(name) or (name == "opaque" and what.startswith("a block"))
-    if loss.rule == "unfinished-call":
+    if loss.kind == "unfinished-call":
         return name.startswith("servertool")
-    if loss.rule == "unreadable-block":
+    if loss.kind == "unreadable-block":
         return name == "opaque"
     return True
 
@@ -320,14 +320,14 @@ def _kept(unit: Unit, slot: Slot) -> BlockFate:
 
 
 def _told(unit: Unit, fate: Fate, loss: Loss, pointer: str) -> BlockFate:
-    book = FATE_OF.get(loss.rule, ("", ""))[1]
+    book = FATE_OF.get(loss.kind, ("", ""))[1]
     return BlockFate(
         place=unit.place,
         kind=unit.kind,
         fate=fate,
         pointer=pointer,
-        rule=loss.rule,
-        why=loss.what,
+        rule=loss.kind,
+        why=loss.detail,
         remedy=loss.remedy,
         source=f"{book}: {book_rule(book).source}" if book else "",
     )

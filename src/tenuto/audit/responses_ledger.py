@@ -188,7 +188,7 @@ def _given(reply: int, message: AssistantMessage, foreign: bool) -> list[Given]:
                 type,
                 meta.id or id,
                 meta.encrypted_content or "",
-                first.id if isinstance(first, ToolUse) and not first.minted else "",
+                first.id if isinstance(first, ToolUse) and not first.id_generated else "",
                 tuple(blocks),
                 reply,
                 len(found),

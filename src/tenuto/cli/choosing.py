@@ -77,7 +77,7 @@ def target_of(model: str, find: Callable[[str], Target]) -> Target:
             raise
         from tenuto.cli.catalogue import near_models
 
-        near = [] if exc.near else near_models(model) or [SIMULATED]
+        near = [] if exc.suggestions else near_models(model) or [SIMULATED]
         raise click.UsageError(f"{exc}, such as {' or '.join(near)}" if near else str(exc)) from None
 
 

@@ -286,7 +286,9 @@ async def _entries(session: AsyncSession) -> list[Entry]:
 
 def cost_of(entries: Iterable[Entry]) -> Decimal | None:
     """What a session cost in USD so far, with what failed and what sub-agents did; None if a reply did not tell."""
-    acts = [entry.act for entry in entries if isinstance(entry.act, ReplyReceived | RequestFailed | CallFinished)]
+    acts = [
+        entry.payload for entry in entries if isinstance(entry.payload, ReplyReceived | RequestFailed | CallFinished)
+    ]
     if any(isinstance(act, ReplyReceived) and not act.cost for act in acts):
         return None
     return sum((Decimal(act.cost) for act in acts if act.cost), Decimal(0))

@@ -55,7 +55,7 @@ def _in_use(exc: errors.SessionInUse) -> str:
 
 
 def _near(exc: errors.UnknownProvider) -> str:
-    if exc.near:
+    if exc.suggestions:
         return ""
     return "a model is named provider/model: anthropic/claude-sonnet-4-5, openai/gpt-5.2, sim/anthropic, ..."
 

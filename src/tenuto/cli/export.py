@@ -102,7 +102,8 @@ async def _one(store: Store, id: str, form: str, put: Put, advance: Callable[[in
         put(piece)
         advance(1)
     return [
-        one_line(f"lost: session {id}: {loss.what} ({loss.place}, {loss.rule}); {loss.remedy}", 400) for loss in losses
+        one_line(f"lost: session {id}: {loss.detail} ({loss.place}, {loss.kind}); {loss.remedy}", 400)
+        for loss in losses
     ]
 
 

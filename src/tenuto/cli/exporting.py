@@ -48,14 +48,14 @@ async def openai(store: Store, session: str, lose: Lose) -> AsyncIterator[bytes]
     entries = await store.read(session)
     kept = None
     for entry in entries:
-        kept = config_after(kept, entry.act)
-        if isinstance(entry.act, UnknownPayload):
-            lose(Loss("later-version", f"entry {entry.seq}", entry.act.kind, "a later version of tenuto knows it"))
+        kept = config_after(kept, entry.payload)
+        if isinstance(entry.payload, UnknownPayload):
+            lose(Loss("later-version", f"entry {entry.seq}", entry.payload.kind, "a later version of tenuto knows it"))
     first = (SystemMessage(kept.system),) if kept is not None and kept.system else ()
     request = ChatRequest(model="", messages=(*first, *transcript_of(entries).messages))
     wire = encode("openai-chat", request)
     for loss in wire.losses:
-        lose(Loss(loss.rule, loss.place, loss.what, "an export as jsonl has it"))
+        lose(Loss(loss.kind, loss.place, loss.detail, "an export as jsonl has it"))
     yield b'{"messages":' + bytes(jsonio.members(wire.body)["messages"]) + b"}\n"
 
 

@@ -48,7 +48,7 @@ def command(session: str, model: str, take: bool, as_json: bool, store: str | No
     else:
         count = len(act.losses)
         lines = [f"session {id} goes on with {act.model}; {count} {'loss' if count == 1 else 'losses'}"]
-        lines += [f"  {one_line(f'{loss.what} ({loss.place}, {loss.rule})', 400)}" for loss in act.losses]
+        lines += [f"  {one_line(f'{loss.detail} ({loss.place}, {loss.kind})', 400)}" for loss in act.losses]
         write_text("\n".join(lines) + "\n", escape=True)
     return 0
 

@@ -100,7 +100,7 @@ def _provider(named: str) -> str:
     try:
         return provider_name(named)
     except UnknownProvider as exc:
-        if exc.near:
+        if exc.suggestions:
             raise
         called = repr(named) if len(named) <= _NAME else "that"
         raise click.UsageError(f"{called} is no provider's name; tenuto providers lists them") from None

@@ -13,12 +13,12 @@ __all__ = ["loss_line", "losses_of"]
 def losses_of(entries: Iterable[Entry]) -> Iterator[Loss]:
     """Yield every loss that is written down, in its order: of requests and replies, of handing over, of healing."""
     for entry in entries:
-        if isinstance(entry.act, ReplyReceived | HandedOver):
-            yield from entry.act.losses
-        elif isinstance(entry.act, LossRecorded):
-            yield entry.act.loss
+        if isinstance(entry.payload, ReplyReceived | HandedOver):
+            yield from entry.payload.losses
+        elif isinstance(entry.payload, LossRecorded):
+            yield entry.payload.loss
 
 
 def loss_line(loss: Loss) -> str:
     """A loss in a line, as it was written; whoever shows it spells it out."""
-    return f"{loss.what} ({loss.place}){f'; {loss.remedy}' if loss.remedy else ''}"
+    return f"{loss.detail} ({loss.place}){f'; {loss.remedy}' if loss.remedy else ''}"

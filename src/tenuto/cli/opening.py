@@ -234,5 +234,5 @@ def _kept(entries: Sequence[Entry]) -> Configured | None:
     """What a session asks with, as far as it is written."""
     kept: Configured | None = None
     for entry in entries:
-        kept = config_after(kept, entry.act)
+        kept = config_after(kept, entry.payload)
     return kept

@@ -171,7 +171,7 @@ class _Paper:
 
     def entry(self, entry: Entry) -> Iterator[str]:
         """Yield what an entry comes to; most of those that only keep the books come to nothing."""
-        act = entry.act
+        act = entry.payload
         self._fold.take(entry)
         if isinstance(act, UnknownPayload):
             yield f"Entry {entry.seq}, of a later version of tenuto: {code(act.kind)}\n"
@@ -191,8 +191,8 @@ class _Paper:
         elif isinstance(act, RequestFailed):
             yield f"Asking failed: {plain(f'{act.error}: {act.message}')}\n"
         elif isinstance(act, ApprovalDecided):
-            why = f": {plain(act.why)}" if act.why else ""
-            yield f"{self._name(act.ordinal)} was {'allowed' if act.allowed else 'denied'}{why}\n"
+            why = f": {plain(act.reason)}" if act.reason else ""
+            yield f"{self._name(act.call_index)} was {'allowed' if act.allowed else 'denied'}{why}\n"
         elif isinstance(act, SubSessionLinked):
             yield f"Answered in session {code(act.session)}\n"
         elif isinstance(act, HandedOver):
@@ -201,7 +201,7 @@ class _Paper:
         elif isinstance(act, LossRecorded):
             yield _loss(act.loss)
         elif isinstance(act, Compacted):
-            yield f"What stands above entry {act.upto} is summed up from here on:\n"
+            yield f"What stands above entry {act.up_to_seq} is summed up from here on:\n"
             for message in act.messages:
                 yield from _message(message)
         elif isinstance(act, RunEnded):
@@ -227,7 +227,7 @@ class _Paper:
 
     def _result(self, act: CallFinished) -> Iterator[str]:
         how = "" if act.outcome == "done" else f" ({plain(act.outcome)})"
-        yield f"Result of {self._name(act.ordinal)}{how}:\n"
+        yield f"Result of {self._name(act.call_index)}{how}:\n"
         yield fenced(said_of(act.result.content))
 
     def _name(self, ordinal: int) -> str:

@@ -121,7 +121,7 @@ class View:
             lost = f", {count} {'loss' if count == 1 else 'losses'}" if count else ""
             self._screen.note(f"! goes on with {one_line(event.model, _LINE)}{lost}", "yellow")
         else:
-            self._screen.note(f"! left out: {one_line(event.loss.what, _LINE)}", "yellow")
+            self._screen.note(f"! left out: {one_line(event.loss.detail, _LINE)}", "yellow")
 
     def _delta(self, event: ContentDelta) -> None:
         if event.choice_index:

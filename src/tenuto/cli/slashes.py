@@ -193,7 +193,7 @@ async def _undo(talk: Talk, rest: str) -> None:
     """The fork is made behind the entry before what was said: of an exchange, nothing is left."""
     count = _number(rest, "/undo") if rest else 1
     before, entries = talk.session, await talk.session.entries()
-    said = [at for at, entry in enumerate(entries) if at and isinstance(entry.act, MessageAdded)]
+    said = [at for at, entry in enumerate(entries) if at and isinstance(entry.payload, MessageAdded)]
     if count > len(said):
         much = f"only {len(said)} can be" if said else "nothing was said yet that could be"
         raise Refused(f"{much} taken back")
@@ -205,7 +205,7 @@ async def _undo(talk: Talk, rest: str) -> None:
         f"the last {what} taken back: goes on in {short(branch.id)}; {short(before.id)} has everything as it was"
     )
     _tell_change(talk, before)
-    act = entries[at].act
+    act = entries[at].payload
     if isinstance(act, MessageAdded) and isinstance(act.message, UserMessage):
         _offer(talk, act.message)
 

@@ -212,9 +212,9 @@ class Told:
         return left
 
     def _ended(self, index: int, message: AssistantMessage) -> Line:
-        if self._stops.get(index) == (message.stop_reason, message.raw_stop):
+        if self._stops.get(index) == (message.stop_reason, message.raw_stop_reason):
             return {}
-        return {"finish_reason": message.stop_reason, "raw_finish_reason": message.raw_stop}
+        return {"finish_reason": message.stop_reason, "raw_finish_reason": message.raw_stop_reason}
 
     # --- everything else ---
 

@@ -81,7 +81,7 @@ class _Page:
 
     def entry(self, entry: Entry) -> Iterator[Piece]:
         """Yield what an entry comes to; most of those that only keep the books come to nothing."""
-        act = entry.act
+        act = entry.payload
         self._fold.take(entry)
         if isinstance(act, UnknownPayload):
             yield (
@@ -103,8 +103,8 @@ class _Page:
         elif isinstance(act, RequestFailed):
             yield "red", f"\n! asking failed: {act.error}: {one_line(act.message, _RAW)}"
         elif isinstance(act, ApprovalDecided):
-            why = f": {one_line(act.why, _RAW)}" if act.why else ""
-            yield "dim", f"  ? {self._name(act.ordinal)} {'allowed' if act.allowed else 'denied'}{why}"
+            why = f": {one_line(act.reason, _RAW)}" if act.reason else ""
+            yield "dim", f"  ? {self._name(act.call_index)} {'allowed' if act.allowed else 'denied'}{why}"
         elif isinstance(act, SubSessionLinked):
             yield "dim", f"    answered in session {act.session}"
         elif isinstance(act, HandedOver):
@@ -113,7 +113,7 @@ class _Page:
         elif isinstance(act, LossRecorded):
             yield _loss(act.loss)
         elif isinstance(act, Compacted):
-            yield "yellow", f"\n[what stands above entry {act.upto} is summed up from here on]"
+            yield "yellow", f"\n[what stands above entry {act.up_to_seq} is summed up from here on]"
             for message in act.messages:
                 yield from _message(message)
         elif isinstance(act, RunEnded):
@@ -149,7 +149,7 @@ class _Page:
             if block.text:
                 yield "", _indented(block.text)
         elif isinstance(block, ToolUse):
-            view = ToolCallView(block.id, block.name, block.args, block.kind, block.broken)
+            view = ToolCallView(block.id, block.name, block.args, block.kind, block.args_error)
             first, *rest = call_lines(view)
             yield "", "\n".join([f"  > {first}", *(f"  {line}" for line in rest)])
         elif (line := part_line(block)) is not None:
@@ -166,7 +166,7 @@ class _Page:
         mark = "!" if act.result.is_error else "<"
         how = "" if act.outcome in ("done", "failed") else f" [{act.outcome}]"
         text = "\n".join(f"    {line}" for line in kept)
-        yield ("red" if act.result.is_error else ""), f"  {mark} {self._name(act.ordinal)}{how}\n{text}"
+        yield ("red" if act.result.is_error else ""), f"  {mark} {self._name(act.call_index)}{how}\n{text}"
 
 
 def _message(message: Message, number: str = "") -> Iterator[Piece]:

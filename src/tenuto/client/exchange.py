@@ -292,5 +292,5 @@ def _check_content(request: ChatRequest, target: Target, losses: tuple[Loss, ...
         return
     newest = f"messages[{len(transcript) - 1}]"
     for loss in losses:
-        if loss.rule in ("content-refused", "unsupported-content") and loss.place.startswith(newest):
-            raise UnsupportedContent(f"{target.provider.name}/{target.model}", loss.what)
+        if loss.kind in ("content-refused", "unsupported-content") and loss.place.startswith(newest):
+            raise UnsupportedContent(f"{target.provider.name}/{target.model}", loss.detail)

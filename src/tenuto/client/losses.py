@@ -45,5 +45,5 @@ class LossReporter:
 
 
 def _line(loss: Loss) -> str:
-    what = loss.what if len(loss.what) <= _LONGEST else f"{loss.what[:_LONGEST]}..."
-    return f"{loss.place}: {what} ({loss.rule})"
+    what = loss.detail if len(loss.detail) <= _LONGEST else f"{loss.detail[:_LONGEST]}..."
+    return f"{loss.place}: {what} ({loss.kind})"

@@ -107,7 +107,7 @@ class _Reading:
         self._found.append(item)
         if isinstance(item, AssistantMessage):
             self._names |= {call.id: call.name for call in item.tool_calls()}
-            self._unnamed = [block for block in item.blocks if isinstance(block, ToolUse) and block.minted]
+            self._unnamed = [block for block in item.blocks if isinstance(block, ToolUse) and block.id_generated]
 
     def _settle(self) -> None:
         if self._results:
@@ -249,7 +249,7 @@ def _tool(document: Mapping[str, Any], place: str) -> ToolDefinition:
 
 # --- the request ------------------------------------------------------------------------------------------------------
 
-_NO_PARAMETERS = ("model", "messages", "stream", "without")
+_NO_PARAMETERS = ("model", "messages", "stream", "omit_blocks")
 PARAMETERS = ("system", *(name for name in ChatRequest.__struct_fields__ if name not in _NO_PARAMETERS))
 _ELSEWHERE = {
     "max_completion_tokens": "max_tokens",

@@ -78,7 +78,7 @@ def events_of(response: ChatResponse) -> Iterator[StreamEvent]:
             for delta in _deltas(block):
                 yield ContentDelta(choice.index, index, delta)
             yield ContentDone(choice.index, index, block)
-        yield MessageDelta(choice.index, choice.message.stop_reason, choice.message.raw_stop)
+        yield MessageDelta(choice.index, choice.message.stop_reason, choice.message.raw_stop_reason)
     if response.usage is not None:
         yield UsageUpdate(response.usage)
     yield MessageDone(response)

@@ -396,8 +396,8 @@ class _Turn:
 
     def _refuse_losses(self) -> None:
         for loss in self._losses:
-            if loss.rule != "broken-arguments":  # that one stands on the call itself
-                refuse(self._place, f"{loss.rule}: {loss.what}")
+            if loss.kind != "broken-arguments":  # that one stands on the call itself
+                refuse(self._place, f"{loss.kind}: {loss.detail}")
 
     def _rest(self) -> str:
         extra = self._state.extra()
@@ -408,7 +408,7 @@ class _Turn:
 
 def _minted(block: Any, id: str) -> Any:
     own = isinstance(block, ToolUse) and block.id == id
-    return msgspec.structs.replace(block, minted=True) if own else block
+    return msgspec.structs.replace(block, id_generated=True) if own else block
 
 
 # --- there and back ---------------------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 _UNSHOWN = frozenset(
-    ("data", "details", "encrypted_content", "extra", "raw", "signature", "thought_signature", "unread")
+    ("data", "details", "encrypted_content", "extra", "raw", "signature", "thought_signature", "unknown_fields")
 )  # fields that hold, or may hold, a token or a file
 
 
@@ -73,7 +73,7 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
     Values cannot be changed and so never refer to themselves: the collector need not look at them.
     """
 
-    unread: Unread = ""
+    unknown_fields: Unread = ""
 
     def __rich_repr__(self) -> list[tuple[str, object]]:
         held = [(name, getattr(self, name), default) for name, default in _defaults(type(self))]
@@ -239,9 +239,9 @@ class ToolUse(BlockBase, frozen=True, tag="tool_use"):
     name: str
     args: str
     kind: str = "function"
-    broken: str = ""
-    minted: bool = False
-    no_args: bool = False
+    args_error: str = ""
+    id_generated: bool = False
+    args_missing: bool = False
 
 
 class Image(BlockBase, frozen=True, tag="image"):

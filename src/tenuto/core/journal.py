@@ -83,23 +83,23 @@ class Configured(_Act, frozen=True, tag="configured"):
     """The working directories of tools, absolute, by the name of the tool: the text of a JSON object."""
 
 
-class MessageAdded(_Act, frozen=True, tag="said"):
+class MessageAdded(_Act, frozen=True, tag="message_added"):
     """Somebody other than the model said something: the user, as a rule."""
 
     message: Message
 
 
-class RequestStarted(_Act, frozen=True, tag="asked"):
+class RequestStarted(_Act, frozen=True, tag="request_started"):
     """The model is about to be asked: `digest` stands for the request as it goes out, to whichever `account`."""
 
     model: str
     digest: str = ""
-    encoder: int = 0
+    encoder_version: int = 0
     attempt: int = 1
     account: str = ""
 
 
-class ReplyReceived(_Act, frozen=True, tag="replied"):
+class ReplyReceived(_Act, frozen=True, tag="reply_received"):
     """The model answered, whole. What it used, what was lost on the way, and what it cost (USD, as text)."""
 
     message: AssistantMessage
@@ -110,7 +110,7 @@ class ReplyReceived(_Act, frozen=True, tag="replied"):
     cost: str = ""
 
 
-class RequestFailed(_Act, frozen=True, tag="failed"):
+class RequestFailed(_Act, frozen=True, tag="request_failed"):
     """An attempt to ask came to nothing; what it used is paid for all the same (`cost` in USD, as text)."""
 
     error: str
@@ -121,23 +121,23 @@ class RequestFailed(_Act, frozen=True, tag="failed"):
     cost: str = ""
 
 
-class CallStarted(_Act, frozen=True, tag="started"):
+class CallStarted(_Act, frozen=True, tag="call_started"):
     """A call is about to act. `ordinal` is its place among the calls of the last reply: ids may repeat, places do not.
 
     `key` is the same for every attempt at this call; `effect` says what may be done if it never returned.
     """
 
-    call: str
-    ordinal: int
+    call_id: str
+    call_index: int
     name: str = ""
-    key: str = ""
+    idempotency_key: str = ""
     effect: str = ""
     attempt: int = 1
     pid: int = 0
     host: str = ""
 
 
-class CallFinished(_Act, frozen=True, tag="returned"):
+class CallFinished(_Act, frozen=True, tag="call_finished"):
     """A call has its result, whether it ran, was denied, or was interrupted and nobody knows what became of it.
 
     `detail` says in a word what was wrong (`arguments`, `timeout`, ...). `usage` and `cost` are what a sub-agent spent on
@@ -145,7 +145,7 @@ class CallFinished(_Act, frozen=True, tag="returned"):
     """
 
     result: ToolResult
-    ordinal: int
+    call_index: int
     attempt: int = 1
     outcome: Literal["done", "failed", "denied", "interrupted", "cancelled", "unknown"] = "done"
     detail: str = ""
@@ -153,24 +153,24 @@ class CallFinished(_Act, frozen=True, tag="returned"):
     cost: str = ""
 
 
-class ApprovalRequested(_Act, frozen=True, tag="approval_asked"):
+class ApprovalRequested(_Act, frozen=True, tag="approval_requested"):
     """A call waits for somebody's word."""
 
-    call: str
-    ordinal: int
+    call_id: str
+    call_index: int
     name: str = ""
 
 
-class ApprovalDecided(_Act, frozen=True, tag="decided"):
+class ApprovalDecided(_Act, frozen=True, tag="approval_decided"):
     """Somebody gave it."""
 
-    call: str
-    ordinal: int
+    call_id: str
+    call_index: int
     allowed: bool
-    why: str = ""
+    reason: str = ""
 
 
-class SteeringAdded(_Act, frozen=True, tag="steered"):
+class SteeringAdded(_Act, frozen=True, tag="steering_added"):
     """Something was said while the agent was at work; the model hears it at the next turn boundary, which is here."""
 
     message: Message
@@ -179,20 +179,20 @@ class SteeringAdded(_Act, frozen=True, tag="steered"):
 class Compacted(_Act, frozen=True, tag="compacted"):
     """From here on, `messages` stand for everything up to and with entry `upto`. Nothing is taken from the journal."""
 
-    upto: int
+    up_to_seq: int
     messages: tuple[Message, ...] = ()
-    why: str = ""
+    reason: str = ""
 
 
 class HandedOver(_Act, frozen=True, tag="handed_over"):
     """The session goes on with another model, and this is what cannot go along."""
 
     model: str
-    before: str = ""
+    previous_model: str = ""
     losses: tuple[Loss, ...] = ()
 
 
-class LossRecorded(_Act, frozen=True, tag="lost"):
+class LossRecorded(_Act, frozen=True, tag="loss_recorded"):
     """Something could not be carried.
 
     Where the provider refused a block of its own, `reply` is the entry of the reply that had it, and `block` its place
@@ -200,19 +200,19 @@ class LossRecorded(_Act, frozen=True, tag="lost"):
     """
 
     loss: Loss
-    reply: int = 0
-    block: int = 0
+    reply_seq: int = 0
+    block_index: int = 0
 
 
-class SubSessionLinked(_Act, frozen=True, tag="linked"):
+class SubSessionLinked(_Act, frozen=True, tag="sub_session_linked"):
     """Another session belongs to this one: that of a sub-agent, for the call it answers."""
 
     session: str
-    call: str = ""
-    ordinal: int = 0
+    call_id: str = ""
+    call_index: int = 0
 
 
-class RunEnded(_Act, frozen=True, tag="stopped"):
+class RunEnded(_Act, frozen=True, tag="run_ended"):
     """The run ended or waits: `completed`, `failed`, `cancelled`, `waiting`, `limit`; `detail` says for what."""
 
     reason: str
@@ -239,10 +239,10 @@ class EntryDraft(msgspec.Struct, frozen=True, gc=False):
     """
 
     id: str
-    at: int
+    time_ms: int
     kind: str
     body: bytes
-    act: EntryPayload | UnknownPayload
+    payload: EntryPayload | UnknownPayload
     version: int = VERSION
 
     @property
@@ -256,12 +256,12 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
     seq: int
     id: str
-    at: int
+    time_ms: int
     fence: int
     kind: str
     body: bytes
     digest: str
-    act: EntryPayload | UnknownPayload
+    payload: EntryPayload | UnknownPayload
     version: int = VERSION
 
 
@@ -293,8 +293,8 @@ class _Turn:
         """Of several results for one call, the last counts. One for a call that was never made counts for nothing."""
         if self._count < 0:
             self._count = _calls_in(self._reply)
-        if 0 <= returned.ordinal < self._count:
-            self._results[returned.ordinal] = returned.result
+        if 0 <= returned.call_index < self._count:
+            self._results[returned.call_index] = returned.result
             self.last = seq
 
     def messages(self) -> tuple[Message, ...]:
@@ -327,7 +327,7 @@ class TranscriptFold:
 
     def take(self, entry: Entry) -> None:
         """Add an entry."""
-        act = entry.act
+        act = entry.payload
         if isinstance(act, ReplyReceived):
             self._settle()
             self._turn = _Turn(act.message, entry.seq)
@@ -338,7 +338,7 @@ class TranscriptFold:
             self._settle()
             self._settled.append((entry.seq, act.message))
         elif isinstance(act, Compacted):
-            self._compact(act, min(act.upto, entry.seq))
+            self._compact(act, min(act.up_to_seq, entry.seq))
 
     def _settle(self) -> None:
         """The turn is over: nothing that returns belongs to it any more."""
@@ -388,7 +388,7 @@ def usage_of(entries: Iterable[Entry]) -> Usage:
     """Return what the session used so far: replies, and attempts that failed and were paid for."""
     total = Usage()
     for entry in entries:
-        act = entry.act
+        act = entry.payload
         if isinstance(act, _PAID) and act.usage is not None:
             total += act.usage
     return total
@@ -399,7 +399,7 @@ _PAID = (ReplyReceived, RequestFailed)
 
 def unknown_payloads_in(entries: Iterable[Entry]) -> Iterator[Entry]:
     """Yield the entries that this version cannot read: of an unknown kind, or of a later version."""
-    return (entry for entry in entries if isinstance(entry.act, UnknownPayload) or entry.version > VERSION)
+    return (entry for entry in entries if isinstance(entry.payload, UnknownPayload) or entry.version > VERSION)
 
 
 # --- what a session comes to ------------------------------------------------------------------------------------------
@@ -473,7 +473,7 @@ class SessionMeta(msgspec.Struct, frozen=True, omit_defaults=True):
         """Return what an act changes that is no message."""
         if isinstance(act, RequestStarted | CallStarted):
             return {"status": "open"}
-        if isinstance(act, CallFinished) and 0 <= act.ordinal < self.waiting:
+        if isinstance(act, CallFinished) and 0 <= act.call_index < self.waiting:
             return {"message_count": self.message_count + 1, "waiting": 0}
         if isinstance(act, RequestFailed) and act.usage is not None:
             return {"usage": self.usage + act.usage}
@@ -492,5 +492,5 @@ def session_meta_of(id: str, entries: Iterable[Entry]) -> SessionMeta:
     """Return what a list shows of a session."""
     meta = SessionMeta(id=id)
     for entry in entries:
-        meta = meta.after(entry.act, entry.at)
+        meta = meta.after(entry.payload, entry.time_ms)
     return meta

@@ -142,7 +142,7 @@ class AssistantMessage(_Message, frozen=True, tag="assistant"):
 
     blocks: tuple[Block, ...]
     stop_reason: StopReason | None = None
-    raw_stop: str | None = None
+    raw_stop_reason: str | None = None
     origin: Origin | None = None
     extra: str = ""
     incomplete: bool = False
@@ -166,7 +166,7 @@ class AssistantMessage(_Message, frozen=True, tag="assistant"):
     @property
     def paused(self) -> bool:
         """Whether the provider broke off in the midst of its own work, and goes on when it gets the turn back as it is."""
-        return self.raw_stop == "pause_turn"
+        return self.raw_stop_reason == "pause_turn"
 
     def text_blocks(self) -> Iterator[str]:
         """Yield the text of each text block."""
@@ -187,7 +187,7 @@ Message: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolResult
 
 
 def _view(block: ToolUse) -> ToolCallView:
-    return ToolCallView(block.id, block.name, block.args, block.kind, block.broken)
+    return ToolCallView(block.id, block.name, block.args, block.kind, block.args_error)
 
 
 def user(*parts: str | Content) -> UserMessage:

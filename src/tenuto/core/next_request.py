@@ -47,15 +47,15 @@ class NextRequest:
 
     def take(self, entry: Entry) -> None:
         """Add an entry."""
-        act = entry.act
+        act = entry.payload
         self._fold.take(entry)
         self.configured = config_after(self.configured, act)
         if isinstance(act, ReplyReceived):
             self._replies[entry.seq] = act.message
         if isinstance(act, ReplyReceived | MessageAdded | SteeringAdded):
             self.healed = 0
-        elif isinstance(act, LossRecorded) and act.reply in self._replies:
-            self._refused.append((self._replies[act.reply], act.block))
+        elif isinstance(act, LossRecorded) and act.reply_seq in self._replies:
+            self._refused.append((self._replies[act.reply_seq], act.block_index))
             self.healed += 1
 
     def transcript(self) -> Transcript:
@@ -88,7 +88,7 @@ class NextRequest:
             for refused, block in self._refused
             if refused is message
         ]
-        return msgspec.structs.replace(request, without=tuple(left))
+        return msgspec.structs.replace(request, omit_blocks=tuple(left))
 
 
 def config_after(kept: Configured | None, act: object) -> Configured | None:

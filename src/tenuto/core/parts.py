@@ -89,7 +89,7 @@ def part_of(block: Block) -> Doc:
 
 
 def block_of(part: Mapping[str, Any]) -> Block:
-    """Read a part; fields it is not known to have are kept in `unread`. Raise `JsonError` for an unknown type."""
+    """Read a part; fields it is not known to have are kept in `unknown_fields`. Raise `JsonError` for an unknown type."""
     fields = dict(part)
     word = fields.pop("type", None)
     kind = _KINDS.get(word) if isinstance(word, str) else None
@@ -139,17 +139,17 @@ def _plain(held: Any) -> Any:
 
 
 def value_of(kind: type[V], document: Mapping[str, Any], shape: _Shape = _PLAIN) -> V:
-    """Read an object as a `kind`; what it is not known to have is kept in `unread`."""
+    """Read an object as a `kind`; what it is not known to have is kept in `unknown_fields`."""
     values: dict[str, Any] = {}
-    known: set[str] = {"unread", kind.__struct_config__.tag_field or "unread"}
+    known: set[str] = {"unknownFields", kind.__struct_config__.tag_field or "unknownFields"}
     for field in msgspec.structs.fields(kind):
         key = _key(field.name, shape)
         known.add(key)
-        if key in document and field.name != "unread":
+        if key in document and field.name != "unknown_fields":
             values[field.name] = _read(document[key], field.type, key)
         elif field.required:
             raise JsonError(f"{kind.__name__} has no {key}")
-    return kind(**values, unread=rest_of(document, known))
+    return kind(**values, unknown_fields=rest_of(document, known))
 
 
 def _read(held: Any, kind: Any, key: str) -> Any:
@@ -161,10 +161,10 @@ def _read(held: Any, kind: Any, key: str) -> Any:
 
 
 def rest_of(document: Mapping[str, Any], known: set[str]) -> str:
-    """Return what stands in `unread`, and every member of an object that nobody knows, as the text of an object."""
-    text = document.get("unread", "")
+    """Return what stands in `unknown_fields`, and every member of an object that nobody knows, as the text of an object."""
+    text = document.get("unknownFields", "")
     if not isinstance(text, str):
-        raise JsonError("unread: not the text of an object")
+        raise JsonError("unknownFields: not the text of an object")
     strange = {name: Raw(jsonio.encode(held)) for name, held in document.items() if name not in known}
     return jsonio.object_text({**(jsonio.members(text) if text else {}), **strange}) if strange else text
 

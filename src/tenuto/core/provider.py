@@ -36,9 +36,9 @@ class Loss(Value, frozen=True):
     what it was, `remedy` what one can do about it.
     """
 
-    rule: str
+    kind: str
     place: str
-    what: str
+    detail: str
     remedy: str = ""
 
 

@@ -132,7 +132,7 @@ class ChatRequest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     extra_body: dict[str, Any] = {}
     extra_headers: dict[str, str] = {}
     foreign_reasoning: Literal["omit", "note"] = "omit"
-    without: tuple[tuple[int, int], ...] = ()
+    omit_blocks: tuple[tuple[int, int], ...] = ()
 
     @property
     def transcript(self) -> tuple[Message, ...]:

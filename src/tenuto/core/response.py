@@ -32,7 +32,7 @@ class Choice(Value, frozen=True):
     @property
     def raw_finish_reason(self) -> str | None:
         """Why the answer ended, in the provider's word."""
-        return self.message.raw_stop
+        return self.message.raw_stop_reason
 
     @property
     def text(self) -> str:

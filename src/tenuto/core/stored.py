@@ -143,9 +143,9 @@ def load_payload(stored: Stored) -> EntryPayload | UnknownPayload:
     return act
 
 
-def make_draft(act: EntryPayload | UnknownPayload, *, id: str, at: int, version: int = VERSION) -> EntryDraft:
-    """Make an entry that has no place yet; `at` is milliseconds since 1970."""
-    return EntryDraft(id, at, payload_kind(act), dump_payload(act), act, version)
+def make_draft(payload: EntryPayload | UnknownPayload, *, id: str, time_ms: int, version: int = VERSION) -> EntryDraft:
+    """Make an entry that is not in a journal yet; `time_ms` is milliseconds since 1970."""
+    return EntryDraft(id, time_ms, payload_kind(payload), dump_payload(payload), payload, version)
 
 
 def _load_known_act(stored: bytes) -> EntryPayload:
@@ -170,7 +170,7 @@ def _dump(value: T, load: Callable[[bytes], T]) -> bytes:
 
 
 # Quotes inside strings are escaped, so these bytes stand only where a value says what is to be spliced in.
-_SPLICED = (b'"unread":', b'"block_type":"opaque","dialect":""', b'"provider":"opaque"')
+_SPLICED = (b'"unknown_fields":', b'"block_type":"opaque","dialect":""', b'"provider":"opaque"')
 
 
 def _written(value: Any) -> Any:
@@ -184,9 +184,9 @@ def _written(value: Any) -> Any:
     fields = {config.tag_field: config.tag} if config.tag_field else {}
     for field in msgspec.structs.fields(value):
         held = getattr(value, field.name)
-        if field.name != "unread" and held != field.default:
+        if field.name != "unknown_fields" and held != field.default:
             fields[field.encode_name] = _written(held)
-    return {**fields, **(jsonio.members(value.unread) if value.unread else {})}
+    return {**fields, **(jsonio.members(value.unknown_fields) if value.unknown_fields else {})}
 
 
 def _as_it_came(value: Opaque | OpaqueMeta) -> bool:
@@ -221,7 +221,7 @@ def _fields_of(kind: type[Value]) -> dict[str, _Field]:
     for field in msgspec.structs.fields(kind):
         read = _OWN.get((kind, field.name)) or _NESTED.get(field.type)
         read = read or functools.partial(jsonio.typed, kind=field.type)
-        if field.name != "unread":
+        if field.name != "unknown_fields":
             found[field.encode_name] = _Field(field.name, field.required, read)
     return found
 
@@ -248,7 +248,7 @@ def _value(kind: type[V], members: Mapping[str, Raw]) -> V:
     for field in known.values():
         if field.required and field.name not in values:
             raise JsonError(f"{kind.__name__} has no {field.name}")
-    return kind(**values, unread=jsonio.object_text(unread))
+    return kind(**values, unknown_fields=jsonio.object_text(unread))
 
 
 def _reader(kind: type[V]) -> Callable[[Raw], V]:
@@ -288,7 +288,7 @@ def _citation(raw: Raw) -> Citation:
     try:
         return _value(_CITATIONS[jsonio.text_of(members.get("type"))], members)
     except (JsonError, KeyError):
-        return OtherCitation(unread=jsonio.object_text(members))
+        return OtherCitation(unknown_fields=jsonio.object_text(members))
 
 
 def _message(raw: Raw) -> Message:

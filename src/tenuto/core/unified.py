@@ -37,7 +37,7 @@ def to_unified(response: ChatResponse) -> Doc:
         "usage": None if response.usage is None else _usage_document(response.usage),
     }
     metadata = _metadata(response)
-    _put(document, providerMetadata=metadata, rawUsage=response.raw_usage, unread=response.unread)
+    _put(document, providerMetadata=metadata, rawUsage=response.raw_usage, unknownFields=response.unknown_fields)
     _put(document, losses=[document_of(loss) for loss in response.losses])
     if metadata or response.extra:
         document["extra"] = response.extra
@@ -47,7 +47,7 @@ def to_unified(response: ChatResponse) -> Doc:
 def from_unified(document: Mapping[str, Any]) -> ChatResponse:
     """Read a unified document, ours or another's; raise `JsonError` if it is none.
 
-    Keys that nobody knows are kept in `unread` of the value they stood on.
+    Keys that nobody knows are kept in `unknown_fields` of the value they stood on.
     """
     try:
         metadata = document.get("providerMetadata")
@@ -61,7 +61,7 @@ def from_unified(document: Mapping[str, Any]) -> ChatResponse:
             _held(document, "rawUsage", str, ""),
             _held(document, "extra", str, jsonio.as_text(jsonio.encode(metadata)) if metadata else ""),
             tuple(value_of(Loss, loss) for loss in document.get("losses", ())),
-            unread=rest_of(document, _RESPONSE),
+            unknown_fields=rest_of(document, _RESPONSE),
         )
     except (LookupError, TypeError, AttributeError, UnicodeEncodeError, msgspec.ValidationError) as exc:
         raise JsonError(f"no unified response: {exc!r}") from exc
@@ -77,7 +77,7 @@ _RESPONSE = {
     "rawUsage",
     "extra",
     "losses",
-    "unread",
+    "unknownFields",
 }
 
 
@@ -99,12 +99,12 @@ def _choice_document(choice: Choice) -> Doc:
         "content": [part_of(block) for block in message.blocks],
         "finishReason": message.stop_reason,
     }
-    if message.raw_stop is not None:
-        document["rawFinishReason"] = message.raw_stop
+    if message.raw_stop_reason is not None:
+        document["rawFinishReason"] = message.raw_stop_reason
     if message.origin is not None:
         document["origin"] = document_of(message.origin)
-    _put(document, incomplete=message.incomplete, extra=choice.extra, unread=choice.unread)
-    _put(document, messageExtra=message.extra, messageUnread=message.unread)
+    _put(document, incomplete=message.incomplete, extra=choice.extra, unknownFields=choice.unknown_fields)
+    _put(document, messageExtra=message.extra, messageUnknownFields=message.unknown_fields)
     return document
 
 
@@ -117,10 +117,10 @@ def _choice(document: Mapping[str, Any]) -> Choice:
         None if origin is None else value_of(Origin, origin),
         _held(document, "messageExtra", str, ""),
         _held(document, "incomplete", bool, False),
-        unread=_held(document, "messageUnread", str, ""),
+        unknown_fields=_held(document, "messageUnknownFields", str, ""),
     )
     index, extra = _held(document, "index", int, 0), _held(document, "extra", str, "")
-    return Choice(message, index, extra, unread=rest_of(document, _CHOICE))
+    return Choice(message, index, extra, unknown_fields=rest_of(document, _CHOICE))
 
 
 _CHOICE = {
@@ -131,9 +131,9 @@ _CHOICE = {
     "origin",
     "incomplete",
     "extra",
-    "unread",
+    "unknownFields",
     "messageExtra",
-    "messageUnread",
+    "messageUnknownFields",
 }
 
 
@@ -149,7 +149,7 @@ _DETAILS = {
     "output_by_modality": "completionTokensByModality",
 }
 _BUCKETS = {"input_tokens": "inputTokens", "output_tokens": "outputTokens", "reported_total": "totalTokens"}
-_USAGE = {"promptTokens", "completionTokens", "totalTokens", "details", "buckets", "unread"}
+_USAGE = {"promptTokens", "completionTokens", "totalTokens", "details", "buckets", "unknownFields"}
 
 
 def _usage_document(usage: Usage) -> Doc:
@@ -159,7 +159,7 @@ def _usage_document(usage: Usage) -> Doc:
         "totalTokens": usage.total_tokens,
     }
     details = {key: held for name, key in _DETAILS.items() if (held := getattr(usage, name)) is not None}
-    _put(document, details=details, unread=usage.unread)
+    _put(document, details=details, unknownFields=usage.unknown_fields)
     if _usage(document) != usage:  # the sums do not tell what was unknown
         document["buckets"] = {
             key: held for name, key in _BUCKETS.items() if (held := getattr(usage, name)) is not None
@@ -181,7 +181,7 @@ def _usage(document: Mapping[str, Any]) -> Usage:
         }
     total = buckets.pop("reported_total")
     usage = msgspec.convert({**held, **buckets, "total_tokens": total}, Usage)
-    return msgspec.structs.replace(usage, unread=_strange_usage(document, details))
+    return msgspec.structs.replace(usage, unknown_fields=_strange_usage(document, details))
 
 
 def _strange_usage(document: Mapping[str, Any], details: Mapping[str, Any]) -> str:

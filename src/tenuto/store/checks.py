@@ -47,15 +47,15 @@ def _faults(head: int, entries: list[Entry]) -> Iterator[tuple[int, str]]:
             yield entry.seq, f"has the id {entry.id!r} of an entry before it"
         ids.add(entry.id)
         yield from ((entry.seq, what) for what in _damage(entry))
-        act = entry.act
+        act = entry.payload
         if isinstance(act, ReplyReceived):
             calls = [call.id for call in act.message.tool_calls()]
         elif isinstance(act, MessageAdded | SteeringAdded):
             calls = []
-        elif isinstance(act, CallFinished) and (act.ordinal, act.result.tool_use_id) not in enumerate(calls):
+        elif isinstance(act, CallFinished) and (act.call_index, act.result.tool_use_id) not in enumerate(calls):
             yield (
                 entry.seq,
-                f"is a result for call {act.ordinal}, {act.result.tool_use_id!r}: the last reply made no such",
+                f"is a result for call {act.call_index}, {act.result.tool_use_id!r}: the last reply made no such",
             )
     if len(entries) != head:
         yield 0, f"says that it has {head} entries, and has {len(entries)}"
@@ -71,5 +71,5 @@ def _damage(entry: Entry) -> Iterator[str]:
     except JsonError as exc:
         yield f"cannot be read: {exc}"
         return
-    if act != entry.act or payload_kind(act) != entry.kind:
+    if act != entry.payload or payload_kind(act) != entry.kind:
         yield f"is called {entry.kind!r}, and its bytes say something else"

@@ -72,7 +72,7 @@ def append(driver: Driver, leases: Leases, lease: Lease, drafts: Sequence[EntryD
         holding.head, holding.meta = row.head, meta_of(row.meta)
     meta, until, head = holding.meta, leases.until(driver), lease.head + len(drafts)
     for draft in drafts:
-        meta = meta.after(draft.act, draft.at)
+        meta = meta.after(draft.payload, draft.time_ms)
     if not driver.change(_HEAD, (head, until, *columns_of(meta), lease.session, lease.owner, lease.fence, lease.head)):
         return _sent_again(driver, leases, lease, _held_row(driver, lease), drafts)
     place = place_of(holding.n, lease.head)
@@ -130,7 +130,7 @@ def _values_of(driver: Driver, lease: Lease, draft: EntryDraft) -> tuple[Arg, ..
         driver.change(_BLOB, (digest, len(draft.body), draft.body))
         body = None
     kind = draft.kind if draft.kind.isascii() else clean(draft.kind)
-    return (draft.id, draft.at, lease.fence, draft.version, kind, digest, body)
+    return (draft.id, draft.time_ms, lease.fence, draft.version, kind, digest, body)
 
 
 def _held_row(driver: Driver, lease: Lease) -> Row:

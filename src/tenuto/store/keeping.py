@@ -212,12 +212,12 @@ def _expected_meta(row: Row, entries: list[Entry]) -> SessionMeta:
         return session_meta_of(row.id, entries)
     meta = forked_meta(session_meta_of(row.id, entries[: row.forked_at]), row.id, row.created_at)
     for entry in entries[row.forked_at :]:
-        meta = meta.after(entry.act, entry.at)
+        meta = meta.after(entry.payload, entry.time_ms)
     return meta
 
 
 def _differences_of_search(driver: Driver, row: Row, entries: list[Entry]) -> list[int]:
     """Return the entries of the session's own whose text in the search index is missing, wrong or unexpected."""
-    texts = {entry.seq: text_of(entry.act) for entry in entries if row.forked_at < entry.seq <= row.indexed}
+    texts = {entry.seq: text_of(entry.payload) for entry in entries if row.forked_at < entry.seq <= row.indexed}
     expected = {(seq, text) for seq, text in texts.items() if text}
     return sorted({seq for seq, _ in expected ^ {*driver.rows(_WORDS, (row.id,))}})

@@ -260,7 +260,7 @@ class MemoryStore:
         hits: list[tuple[int, Hit]] = []
         for row in self._rows() if wanted else ():
             for entry in row.entries:
-                text = text_of(entry.act)
+                text = text_of(entry.payload)
                 said = words_in(text)
                 if {*wanted} <= {*said}:
                     count = sum(said.count(word) for word in wanted)
@@ -307,7 +307,7 @@ class MemoryStore:
 
     async def reindex(self) -> int:
         """Return the number of entries that can be found by words; there is no index to make anew."""
-        return sum(1 for row in self._rows() for entry in row.entries if text_of(entry.act))
+        return sum(1 for row in self._rows() for entry in row.entries if text_of(entry.payload))
 
     async def backup(self, to: str) -> None:
         """Refuse: a copy of what is in memory would be a store of another kind."""
@@ -371,11 +371,11 @@ class MemoryStore:
         digest = draft.digest
         body = self._memory.blobs.setdefault(digest, draft.body) if len(draft.body) > BLOB else draft.body
         entry = Entry(
-            row.head + 1, draft.id, draft.at, row.fence, draft.kind, body, digest, draft.act, draft.version
+            row.head + 1, draft.id, draft.time_ms, row.fence, draft.kind, body, digest, draft.payload, draft.version
         )  # fmt: skip
         row.entries.append(entry)
         row.ids.add(draft.id)
-        row.meta = row.meta.after(draft.act, draft.at)
+        row.meta = row.meta.after(draft.payload, draft.time_ms)
 
     def _shown(self, row: _Row) -> StoredSession:
         return StoredSession(

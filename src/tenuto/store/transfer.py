@@ -90,7 +90,7 @@ async def export_session(store: Store, session: str) -> AsyncIterator[bytes]:
 
 
 def _line(entry: Entry) -> bytes:
-    fields: dict[str, Any] = {"seq": entry.seq, "id": entry.id, "at": entry.at, "fence": entry.fence}
+    fields: dict[str, Any] = {"seq": entry.seq, "id": entry.id, "at": entry.time_ms, "fence": entry.fence}
     fields |= {"version": entry.version, "kind": entry.kind, "digest": entry.digest}
     if _is_plain(entry.body):
         line = jsonio.encode({**fields, "body": Raw(entry.body)})

@@ -91,7 +91,7 @@ class Parts:
     def done(self, slot: Slot, block: Block | None = None) -> Block:
         """Finish a part; arguments that are not JSON are kept, with the reason and a `Loss`."""
         whole = block if block is not None else slot.joined()
-        if isinstance(whole, ToolUse) and whole.kind == "function" and whole.args and not whole.broken:
+        if isinstance(whole, ToolUse) and whole.kind == "function" and whole.args and not whole.args_error:
             whole = self._checked(whole, slot.index)
         self.assembler.finish(slot, whole)
         self.out.append(ContentDone(self.choice, slot.index, whole))
@@ -114,7 +114,7 @@ class Parts:
             return block
         place = f"choices[{self.choice}].blocks[{index}].args"
         self.losses.append(Loss("broken-arguments", place, f"{block.name}: {reason}", "answer the call with an error"))
-        return msgspec.structs.replace(block, broken=reason)
+        return msgspec.structs.replace(block, args_error=reason)
 
 
 class Decoder(ABC):

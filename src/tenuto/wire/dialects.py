@@ -84,10 +84,10 @@ def write(request: ChatRequest, target: Target) -> WireRequest:
 def _without_stale(wire: WireRequest, request: ChatRequest, target: Target) -> WireRequest:
     """Leave thoughts out until none is stale: without one, its turn may come out otherwise than was foreseen."""
     gone: dict[tuple[int, int], None] = {}
-    without = dict.fromkeys(request.without)
+    without = dict.fromkeys(request.omit_blocks)
     while more := stale(request.transcript, wire.body, target, without | gone):
         gone |= dict.fromkeys(more)
-        wire = _written(msgspec.structs.replace(request, without=(*(without | gone),)), target)
+        wire = _written(msgspec.structs.replace(request, omit_blocks=(*(without | gone),)), target)
     places = {f"messages[{at}].blocks[{place}]" for at, place in gone}
     return msgspec.structs.replace(wire, losses=tuple(_named(loss, places) for loss in wire.losses)) if gone else wire
 
@@ -123,11 +123,13 @@ def _adapted(request: ChatRequest, target: Target) -> Adapted | None:
     import tenuto.wire.handoff as handing  # not before there is something to adapt: it is a tenth of what is loaded
 
     notes = request.foreign_reasoning == "note"
-    return handing.adapt(said, target, notes=notes, without=frozenset(request.without))
+    return handing.adapt(said, target, notes=notes, without=frozenset(request.omit_blocks))
 
 
 def _named(loss: Loss, places: set[str]) -> Loss:
     """Say why a thought is left out, if it stood at one of these places."""
-    if loss.rule != "left-out" or loss.place not in places:
+    if loss.kind != "left-out" or loss.place not in places:
         return loss
-    return Loss("stale-prefix", loss.place, loss.what, "what stood before it has changed: it cannot be taken back here")
+    return Loss(
+        "stale-prefix", loss.place, loss.detail, "what stood before it has changed: it cannot be taken back here"
+    )

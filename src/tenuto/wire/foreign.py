@@ -268,8 +268,8 @@ class Foreign:
             block = replace(block, args=jsonio.as_text(jsonio.encode({"input": block.args})))
         elif block.kind != "function":
             self._lose("foreign-call", place, f"{block.kind} became a plain call")
-        minted = block.minted and self._dialect == "gemini"  # the one dialect in which a call needs no id
-        return (replace(block, kind="function", minted=minted, no_args=False, args=block.args or "{}"),)
+        minted = block.id_generated and self._dialect == "gemini"  # the one dialect in which a call needs no id
+        return (replace(block, kind="function", id_generated=minted, args_missing=False, args=block.args or "{}"),)
 
     def _media(self, block: Image | Audio | Document, place: str) -> Made:
         if self._dialect == "gemini" and (block.data or block.url.startswith(("data:", "http"))):

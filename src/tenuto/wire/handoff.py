@@ -282,9 +282,9 @@ class _Adapting:
         made = tuple(map(_BLOCK, turn.blocks))
         if by_hand:
             stopped = message.paused and not _waits(made)
-            return replace(turn.changed(made), raw_stop=None) if stopped else turn.changed(made)
+            return replace(turn.changed(made), raw_stop_reason=None) if stopped else turn.changed(made)
         blocks.fields(message.extra, f"messages[{at}]")
-        return replace(message, blocks=made, extra="", origin=None, raw_stop=None)
+        return replace(message, blocks=made, extra="", origin=None, raw_stop_reason=None)
 
     def _calls_last(self, blocks: list[tuple[int, Block]], at: int) -> list[tuple[int, Block]]:
         """Move the text that follows a call before the calls of its turn.

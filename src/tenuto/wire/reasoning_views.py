@@ -182,7 +182,7 @@ def _signature(block: Block, meta: GeminiMeta, at: int, index: int) -> Reasoning
 
 def _rest(block: Reasoning, like: Reasoning) -> _Fields:
     """Return the fields of a thought that its items do not say."""
-    names = (name for name in ("text", "extra", "unread") if getattr(block, name) != getattr(like, name))
+    names = (name for name in ("text", "extra", "unknown_fields") if getattr(block, name) != getattr(like, name))
     return {name: getattr(block, name) for name in names}
 
 
@@ -241,7 +241,7 @@ def _thought(group: Sequence[tuple[ReasoningItem, _Fields]]) -> Reasoning:
         like = _made_of(items)
         if "meta" in hint:
             like = msgspec.structs.replace(like, meta=_loaded(hint))
-    rest = {name: hint[name] for name in ("text", "extra", "unread") if isinstance(hint.get(name), str)}
+    rest = {name: hint[name] for name in ("text", "extra", "unknown_fields") if isinstance(hint.get(name), str)}
     return msgspec.structs.replace(like, **rest)
 
 

@@ -22,7 +22,7 @@ def sent(*messages, traits: ModelTraits | None = None, **fields) -> tuple[dict, 
     row = Provider("here", "anthropic-messages", "")
     target = Target(row, "claude-x", "anthropic-messages", traits or ModelTraits())
     wire = encode(ChatRequest(model="claude-x", messages=messages, **fields), target)
-    return json.loads(wire.body), [loss.rule for loss in wire.losses]
+    return json.loads(wire.body), [loss.kind for loss in wire.losses]
 
 
 def kinds(body: dict) -> list[tuple[str, list[str]]]:
@@ -65,7 +65,7 @@ def test_a_loss_is_told_at_its_place_in_the_transcript():
     )
     wire = encode(ChatRequest(model="claude-x", messages=said), row)
 
-    assert [(loss.rule, loss.place) for loss in wire.losses] == [("reasoning-unfinished", "messages[3]")]
+    assert [(loss.kind, loss.place) for loss in wire.losses] == [("reasoning-unfinished", "messages[3]")]
 
 
 def test_a_paused_turn_goes_on_as_it_is():

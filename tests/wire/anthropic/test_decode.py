@@ -151,7 +151,7 @@ def test_more_thinking_than_output_is_clamped_with_a_loss():
     reply = stream(sse(start(), *end(usage=usage)))
 
     assert (reply.usage.output_tokens, reply.usage.reasoning_tokens) == (0, 5)
-    assert [loss.rule for loss in reply.losses] == ["contradicting-usage"]
+    assert [loss.kind for loss in reply.losses] == ["contradicting-usage"]
 
 
 @pytest.mark.parametrize("odd", [None, "many", -1, 1.5, True, [3], {}])
@@ -197,7 +197,7 @@ def test_message_level_fields_survive():
         "stop_details": details,
         "container": {"id": "c1"},
     }
-    assert (other.message.raw_stop, other.message.stop_reason) == ("refusal", "content_filter")
+    assert (other.message.raw_stop_reason, other.message.stop_reason) == ("refusal", "content_filter")
 
 
 def test_message_start_may_carry_content():
@@ -215,7 +215,7 @@ def test_second_message_start_voids_the_first():
     reply = stream(sse(*first, *second))
 
     assert (reply.id, reply.message.blocks) == ("msg_2", (Text("yes"),))
-    assert [loss.rule for loss in reply.losses] == ["restarted"]
+    assert [loss.kind for loss in reply.losses] == ["restarted"]
 
 
 def test_blocks_may_be_open_at_the_same_time():
@@ -303,7 +303,7 @@ def test_delta_of_the_wrong_kind_is_a_loss(kind, delta, extra):
         assert not reply.losses
     else:
         assert reply.message.blocks == plain.message.blocks
-        assert [(loss.rule, loss.place) for loss in reply.losses] == [("misplaced-delta", "blocks[0]")]
+        assert [(loss.kind, loss.place) for loss in reply.losses] == [("misplaced-delta", "blocks[0]")]
         assert delta["type"] in reply.losses[0].what
 
 
@@ -326,7 +326,7 @@ def test_orphans_are_recorded():
     ]
     reply = stream(sse(start(), *odd, *end()))
 
-    assert [loss.rule for loss in reply.losses] == [
+    assert [loss.kind for loss in reply.losses] == [
         "orphan-delta", "orphan-delta", "orphan-stop", "duplicate-start", "unknown-event",
     ]  # fmt: skip
     assert reply.message.blocks == (Text(""),)
@@ -339,7 +339,7 @@ def test_broken_arguments_are_kept_with_the_reason():
     (kept,) = reply.message.blocks
 
     assert (kept.args, bool(kept.broken)) == ('{"city": "Os', True)
-    assert [loss.rule for loss in reply.losses] == ["broken-arguments"]
+    assert [loss.kind for loss in reply.losses] == ["broken-arguments"]
 
 
 @pytest.mark.parametrize("name", sorted(STREAMS))
@@ -411,7 +411,7 @@ def test_stop_reasons(raw, ours):
     """Every word has its meaning; the word itself is kept."""
     reply = whole(stop_reason=raw)
 
-    assert (reply.message.raw_stop, reply.message.stop_reason) == (raw, ours)
+    assert (reply.message.raw_stop_reason, reply.message.stop_reason) == (raw, ours)
 
 
 def test_error_inside_a_stream_is_the_typed_error_with_what_came():

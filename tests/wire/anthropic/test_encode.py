@@ -52,7 +52,7 @@ def body(*messages, to: Target | None = None, **fields) -> dict:
 
 
 def rules(*messages, to: Target | None = None, **fields) -> list[str]:
-    return [loss.rule for loss in wire(*messages, to=to, **fields).losses]
+    return [loss.kind for loss in wire(*messages, to=to, **fields).losses]
 
 
 def test_plain_question():
@@ -127,7 +127,7 @@ def test_empty_result_has_no_content():
 
 def test_arguments_that_are_no_object_are_wrapped():
     """`input` must be an object: what the model wrote stays readable in it."""
-    turn = AssistantMessage((ToolUse("t", "f", '{"a": ', broken="cut"), ToolUse("u", "f", "[1]")))
+    turn = AssistantMessage((ToolUse("t", "f", '{"a": ', args_error="cut"), ToolUse("u", "f", "[1]")))
     written = body(turn, ToolResults((ToolResult("t"), ToolResult("u"))))["messages"][0]["content"]
 
     assert written[0]["input"] == {"INVALID_JSON": '{"a": '}
@@ -160,7 +160,7 @@ def test_blocks_without_a_word_here():
     written = wire(UserMessage("?"), turn)
 
     assert json.loads(written.body)["messages"][1]["content"] == [{"type": "text", "text": "No."}, {"type": "x"}]
-    assert [loss.rule for loss in written.losses] == ["unsupported-content", "unreadable-block"]
+    assert [loss.kind for loss in written.losses] == ["unsupported-content", "unreadable-block"]
 
 
 def test_system_messages_go_to_the_top():
@@ -353,7 +353,7 @@ def test_thinking_by_budget():
     assert wire(effort="medium", to=BUDGET).headers["anthropic-beta"] == "interleaved-thinking-2025-05-14"
     raised = wire(thinking=Thinking("on", 43008), max_tokens=4096, to=BUDGET)
     assert json.loads(raised.body)["max_tokens"] == 43008 + 4096
-    assert [loss.rule for loss in raised.losses] == ["max-tokens-raised"]
+    assert [loss.kind for loss in raised.losses] == ["max-tokens-raised"]
     most = body(thinking=Thinking("on", 64000), to=BUDGET)
     assert (most["max_tokens"], most["thinking"]["budget_tokens"]) == (64000, 64000 - 4096)
     assert body(thinking=Thinking("on", 10), max_tokens=9000, to=BUDGET)["thinking"]["budget_tokens"] == 1024
@@ -365,7 +365,7 @@ def test_sampling_beside_a_budget():
     written = wire(effort="low", temperature=0.3, top_k=5, top_p=0.96, to=BUDGET)
 
     assert not {"temperature", "top_k"} & set(json.loads(written.body))
-    assert [loss.rule for loss in written.losses] == ["sampling-refused"] * 2
+    assert [loss.kind for loss in written.losses] == ["sampling-refused"] * 2
     assert body(effort="low", temperature=1.0, to=BUDGET)["temperature"] == 1
 
 
@@ -415,4 +415,4 @@ def test_lone_surrogates_become_replacement_characters():
     content = json.loads(written.body)["messages"]
     assert content[0]["content"][0]["text"] == "a�b"
     assert content[1]["content"][0]["input"] == {"x": "😀 �"}
-    assert [loss.rule for loss in written.losses] == ["lone-surrogate"]
+    assert [loss.kind for loss in written.losses] == ["lone-surrogate"]

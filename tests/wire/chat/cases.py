@@ -79,7 +79,7 @@ def sent(
 ) -> tuple[list[dict], list[tuple[str, str]]]:
     """The messages on the wire, and the losses."""
     wire = encode(ChatRequest(model="gpt-x", messages=messages, **request or {}), target(switches, **traits))
-    return json.loads(wire.body)["messages"], [(loss.rule, loss.place) for loss in wire.losses]
+    return json.loads(wire.body)["messages"], [(loss.kind, loss.place) for loss in wire.losses]
 
 
 def only(*messages: Message, **options) -> list[dict]:

@@ -119,7 +119,10 @@ def test_calls_with_neither_id_nor_index_are_told_apart_by_their_names():
     pieces = [chunk({"tool_calls": [{"function": {"name": n, "arguments": "{}"}} for n in ("f", "g")]})]
     response = stream(sse(CALLED, *pieces, chunk({}, "tool_calls")))
 
-    assert [(b.name, b.minted, b.id[:4]) for b in response.message.blocks] == [("f", True, "tnt_"), ("g", True, "tnt_")]
+    assert [(b.name, b.id_generated, b.id[:4]) for b in response.message.blocks] == [
+        ("f", True, "tnt_"),
+        ("g", True, "tnt_"),
+    ]
     assert len({b.id for b in response.message.blocks}) == 2
     assert [c.get("id", c.get("type")) for c in back(response)["tool_calls"]] == [None, None]
 
@@ -135,7 +138,7 @@ def test_a_call_that_is_renamed_on_its_way_keeps_its_first_name_and_says_so():
     response = stream(sse(CALLED, *pieces, chunk({}, "tool_calls")))
 
     assert response.message.blocks == (ToolUse("a", "f", "{}"),)
-    assert [loss.rule for loss in response.losses] == ["renamed-call"]
+    assert [loss.kind for loss in response.losses] == ["renamed-call"]
 
 
 def test_arguments_that_come_as_an_object_keep_their_text_and_go_back_as_an_object():
@@ -161,7 +164,7 @@ def test_arguments_that_are_null_absent_or_empty_go_back_as_they_came(function):
     response = whole(body(message, "tool_calls"))
     (block,) = response.message.blocks
 
-    assert block.no_args == (function.get("arguments") is None)
+    assert block.args_missing == (function.get("arguments") is None)
     assert back(response) == message
 
 
@@ -211,15 +214,15 @@ def test_a_call_that_begins_without_an_id_is_named():
     pieces = (call(0, "", id="a", name="f"), call(0, "["), call(1, "{}"), call(0, "]"))
     response = stream(sse(CALLED, *pieces, chunk({}, "stop")))
 
-    assert [(b.name, b.args, b.minted) for b in response.message.blocks] == [("f", "[]", False), ("", "{}", True)]
+    assert [(b.name, b.args, b.id_generated) for b in response.message.blocks] == [("f", "[]", False), ("", "{}", True)]
 
 
 def test_broken_arguments_are_kept_with_the_reason():
     response = stream(sse(CALLED, call(0, '{"a":', id="a", name="f"), chunk({}, "length")))
     (block,) = response.message.blocks
 
-    assert (block.args, bool(block.broken)) == ('{"a":', True)
-    assert [loss.rule for loss in response.losses] == ["broken-arguments"]
+    assert (block.args, bool(block.args_error)) == ('{"a":', True)
+    assert [loss.kind for loss in response.losses] == ["broken-arguments"]
     assert back(response)["tool_calls"][0]["function"]["arguments"] == '{"a":'
 
 
@@ -238,7 +241,7 @@ def test_a_custom_call_has_free_text_for_its_input():
 def test_the_older_function_call_is_a_call_with_a_made_up_id(response):
     (block,) = response.message.blocks
 
-    assert (block.name, block.minted, response.message.stop_reason) == ("weather", True, "tool_calls")
+    assert (block.name, block.id_generated, response.message.stop_reason) == ("weather", True, "tool_calls")
     assert back(response)["function_call"] == {"name": "weather", "arguments": block.args}
     assert "tool_calls" not in back(response)
 
@@ -345,7 +348,7 @@ def test_start_of_a_call_waits_for_id_and_name(pieces):
 def test_start_of_a_call_does_not_wait_after_its_arguments():
     (start, done), _ = told(call(0, "{", name="f"), call(0, "}", id="a"), chunk({}, "tool_calls"))
 
-    assert (start.part.name, start.part.minted, done.part) == ("f", True, ToolUse("a", "f", "{}"))
+    assert (start.part.name, start.part.id_generated, done.part) == ("f", True, ToolUse("a", "f", "{}"))
 
 
 def test_calls_that_wait_keep_their_order():
@@ -359,7 +362,7 @@ def test_calls_that_wait_keep_their_order():
 def test_call_that_gets_neither_id_nor_arguments_is_told_at_the_end():
     (start, done), _ = told(call(0, "", name="f"), chunk({}, "tool_calls"))
 
-    assert (start.part.name, start.part.minted) == ("f", True)
+    assert (start.part.name, start.part.id_generated) == ("f", True)
     assert (done.part.name, done.part.id, done.part.args) == ("f", start.part.id, "")
 
 
@@ -369,5 +372,5 @@ def test_late_piece_leaves_a_finished_call_alone(late):
 
     assert [type(event) for event in found] == [ContentStart, ContentDone]
     assert found[-1].part == ToolUse("a", "f", '{"a":1}')
-    assert [(loss.rule, loss.place) for loss in losses] == [("late-piece", "choices[0].message.tool_calls")]
+    assert [(loss.kind, loss.place) for loss in losses] == [("late-piece", "choices[0].message.tool_calls")]
     assert "garbage" in losses[0].what

@@ -56,7 +56,7 @@ def test_text_grows_piece_by_piece_and_the_rest_stands_beside():
 
     assert response.message.blocks == (Text("Hello, wörld ☃"),)
     assert (response.id, response.model, response.provider) == ("chatcmpl-1", "gpt-x", "here")
-    assert (response.message.stop_reason, response.message.raw_stop) == ("stop", "stop")
+    assert (response.message.stop_reason, response.message.raw_stop_reason) == ("stop", "stop")
     assert response.message.origin == Origin("here", "openai-chat", "gpt-x")
     assert json.loads(response.extra) == {
         "object": "chat.completion.chunk",
@@ -258,7 +258,7 @@ def test_a_frame_with_a_message_only_is_read_as_a_delta():
 @pytest.mark.parametrize("response", [stream(STREAMS["refusal"]), whole(WHOLE["refusal"])], ids=["sse", "json"])
 def test_a_refusal_is_a_block_and_counts_as_filtered(response):
     assert response.message.blocks == (Refusal("I will not."),)
-    assert (response.message.stop_reason, response.message.raw_stop) == ("content_filter", "stop")
+    assert (response.message.stop_reason, response.message.raw_stop_reason) == ("content_filter", "stop")
     assert back(response) == said(None, refusal="I will not.")
 
 
@@ -336,7 +336,7 @@ def test_a_reply_that_changes_its_name_is_told_once():
     other = {"id": "other", "model": "other"}
     response = stream(sse(FIRST, text("a", **other), text("b", **other), chunk({}, "stop", **other)))
 
-    assert [(loss.rule, loss.place) for loss in response.losses] == [
+    assert [(loss.kind, loss.place) for loss in response.losses] == [
         ("changed-field", "id"),
         ("changed-field", "model"),
     ]
@@ -348,7 +348,7 @@ def test_annotations_after_their_text_are_a_loss():
     response = stream(sse(FIRST, text("Hello."), chunk({}, "stop"), chunk({"annotations": [ANNOTATION]})))
 
     assert response.choices[0].citations == []
-    assert [loss.rule for loss in response.losses] == ["late-citations"]
+    assert [loss.kind for loss in response.losses] == ["late-citations"]
     assert back(response)["annotations"] == [ANNOTATION]
 
 

@@ -81,7 +81,7 @@ def test_each_parameter_goes_under_its_own_name(name):
 def test_what_the_dialect_has_no_word_for_is_a_loss():
     wire = encode(ChatRequest(model="m", messages=(HI,), container="c1"), target())
 
-    assert [(loss.rule, loss.place) for loss in wire.losses] == [("unsupported-parameter", "container")]
+    assert [(loss.kind, loss.place) for loss in wire.losses] == [("unsupported-parameter", "container")]
 
 
 def test_tools():
@@ -111,7 +111,7 @@ def test_tools():
         {"type": "function", "function": {"name": "h", "parameters": empty, "x": 1}, "y": 2},
         {"type": "browser_search", "region": "no"},
     ]
-    assert [(loss.rule, loss.what) for loss in wire.losses] == [("unsupported-tool", "code_execution")]
+    assert [(loss.kind, loss.detail) for loss in wire.losses] == [("unsupported-tool", "code_execution")]
 
 
 # --- instructions -----------------------------------------------------------------------------------------------------

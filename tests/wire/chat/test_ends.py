@@ -53,7 +53,7 @@ from wire.chat.cases import (
 def test_words_that_end_a_choice(word, reason):
     message = whole(body(said(), word)).message
 
-    assert (message.stop_reason, message.raw_stop) == (reason, word)
+    assert (message.stop_reason, message.raw_stop_reason) == (reason, word)
 
 
 def test_a_stream_is_whole_after_done_or_a_reason_for_every_choice():
@@ -73,7 +73,7 @@ def test_a_stream_that_breaks_off_keeps_what_came():
 
     assert message.incomplete
     assert [b.text for b in message.blocks] == ["Look", "It ra"]
-    assert message.raw_stop is None
+    assert message.raw_stop_reason is None
 
 
 def test_nothing_at_all_is_incomplete_and_done_alone_is_an_empty_answer():
@@ -82,7 +82,7 @@ def test_nothing_at_all_is_incomplete_and_done_alone_is_an_empty_answer():
     response = stream(sse())
 
     assert response.choices == ()
-    assert [loss.rule for loss in response.losses] == ["no-choices"]
+    assert [loss.kind for loss in response.losses] == ["no-choices"]
 
 
 def test_an_empty_word_with_every_frame_ends_nothing():
@@ -103,12 +103,12 @@ def test_finish_reason_that_changes_is_a_loss_and_the_last_counts():
     events = decoder.feed(sse(FIRST, chunk({"content": "a"}, "stop"), chunk({"content": ""}, "length")))
     response = decoder.finish()[-1].response
 
-    assert (response.message.raw_stop, response.text) == ("length", "a")
+    assert (response.message.raw_stop_reason, response.text) == ("length", "a")
     assert [e for e in events if isinstance(e, MessageDelta)] == [
         MessageDelta(0, "stop", "stop"),
         MessageDelta(0, "length", "length"),
     ]
-    assert [loss.rule for loss in response.losses] == ["changed-field"]
+    assert [loss.kind for loss in response.losses] == ["changed-field"]
 
 
 LATE = {
@@ -138,8 +138,8 @@ def test_content_after_finish_reason_is_a_loss(name, finish):
     assert [type(event) for event in after] == [MessageDone]
     assert response.message.blocks == (Text("a"),)
     (loss,) = response.losses
-    assert (loss.rule, loss.place) == ("after-the-end", f"choices[0].message.{field}")
-    assert "b" in loss.what
+    assert (loss.kind, loss.place) == ("after-the-end", f"choices[0].message.{field}")
+    assert "b" in loss.detail
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_a_word_that_comes_twice_is_told_once():
 def test_an_unreadable_frame_behind_the_end_is_a_loss_and_before_it_an_error():
     response = stream(sse(FIRST, text("Hi"), chunk({}, "stop"), "{broken"))
 
-    assert (response.text, response.losses[0].rule) == ("Hi", "after-the-end")
+    assert (response.text, response.losses[0].kind) == ("Hi", "after-the-end")
     with pytest.raises(ProtocolError) as caught:
         stream(sse(FIRST, text("Hi"), "{broken", chunk({}, "stop")))
     assert caught.value.frame == b"{broken"
@@ -247,7 +247,7 @@ def test_a_frame_with_an_error_is_read_before_it_is_told():
         stream(sse(FIRST, text("It ra"), event))
     partial = caught.value.partial
 
-    assert (partial.text, partial.message.raw_stop, partial.usage.total_tokens) == ("It rains", "length", 15)
+    assert (partial.text, partial.message.raw_stop_reason, partial.usage.total_tokens) == ("It rains", "length", 15)
 
 
 @pytest.mark.parametrize("error", [None, {}, ""])

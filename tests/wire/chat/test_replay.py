@@ -64,7 +64,7 @@ def test_content_without_text_is_null_or_empty():
 
 @pytest.mark.parametrize("args", ['{"a":', "", "[1]", "null"])
 def test_arguments_go_back_exactly_whatever_they_are(args):
-    block = ToolUse("call_1", "f", args, broken="x" if args == '{"a":' else "")
+    block = ToolUse("call_1", "f", args, args_error="x" if args == '{"a":' else "")
 
     assert only(turn(block), RESULT)[0]["tool_calls"][0]["function"]["arguments"] == args
 
@@ -346,7 +346,7 @@ def test_half_characters_become_replacement_marks_with_a_loss():
     wire = encode(ChatRequest(model="m", messages=(UserMessage("a\ud800"),)), target())
 
     assert json.loads(wire.body)["messages"][0]["content"] == "a\ufffd"
-    assert [loss.rule for loss in wire.losses] == ["lone-surrogate"]
+    assert [loss.kind for loss in wire.losses] == ["lone-surrogate"]
 
 
 @pytest.mark.parametrize("name", STREAMS)

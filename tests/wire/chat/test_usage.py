@@ -90,7 +90,7 @@ def test_buckets_that_contradict_their_sum_are_cut_down_to_it():
 def test_the_loss_is_on_the_reply_once():
     data = body(said(), usage={**BASE, "completion_tokens_details": {"reasoning_tokens": 51}})
 
-    assert [loss.rule for loss in whole(data).losses] == ["contradicting-usage"]
+    assert [loss.kind for loss in whole(data).losses] == ["contradicting-usage"]
 
 
 def test_reasoning_may_come_on_top_of_the_completion():
@@ -105,7 +105,7 @@ def test_usage_that_is_no_object_is_a_loss():
     response = whole(body(said(), usage=[5]))
 
     assert response.usage is None
-    assert [loss.rule for loss in response.losses] == ["unreadable-usage"]
+    assert [loss.kind for loss in response.losses] == ["unreadable-usage"]
 
 
 SHARES = [

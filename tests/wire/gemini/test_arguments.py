@@ -33,8 +33,8 @@ def test_pieces_make_one_signed_call():
         END,
     )
 
-    assert (block.name, block.args, block.meta, block.no_args) == ("f", '{"city":"Boston"}', SIGNED, False)
-    assert block.minted
+    assert (block.name, block.args, block.meta, block.args_missing) == ("f", '{"city":"Boston"}', SIGNED, False)
+    assert block.id_generated
     assert block.extra == ""
 
 
@@ -73,7 +73,7 @@ def test_a_call_ends_without_its_empty_end():
     for rest in ([chunk(last)], [chunk(partial("$.a", numberValue=1))]):
         said = blocks(chunk(opened("f")), *rest, chunk(text("Hi")), chunk(opened("g")), chunk(call("h", {})), STOP)
         assert [getattr(block, "name", block) for block in said] == ["f", Text("Hi"), "g", "h"]
-        assert (said[0].args, said[2].no_args) == ('{"a":1}', True)
+        assert (said[0].args, said[2].args_missing) == ('{"a":1}', True)
 
 
 def test_an_end_after_the_end_says_nothing():
@@ -85,7 +85,7 @@ def test_an_end_after_the_end_says_nothing():
 def test_a_streamed_call_without_arguments_has_none():
     block = streamed(END)
 
-    assert (block.args, block.no_args) == ("", True)
+    assert (block.args, block.args_missing) == ("", True)
     assert verbatim(stream(chunk(opened("f")), chunk(END), STOP).message) == [{"functionCall": {"name": "f"}}]
 
 
@@ -93,7 +93,7 @@ def test_everything_in_one_piece_is_a_call_too():
     part = {"functionCall": {"id": "fc_1", "name": "f", "partialArgs": [{"jsonPath": "$.a", "numberValue": 1}]}}
     (block,) = blocks(chunk(part), STOP)
 
-    assert (block.id, block.minted, block.args) == ("fc_1", False, '{"a":1}')
+    assert (block.id, block.id_generated, block.args) == ("fc_1", False, '{"a":1}')
 
 
 def test_arguments_that_came_whole_are_added_to():
@@ -132,7 +132,7 @@ def test_a_second_signature_is_told_and_does_not_count():
     response = stream(chunk(opened("f", thoughtSignature="Zmlyc3Q=")), chunk({**END, "thoughtSignature": "c2ln"}), STOP)
 
     assert response.message.blocks[0].meta == GeminiMeta("Zmlyc3Q=")
-    assert [loss.rule for loss in response.losses] == ["second-signature"]
+    assert [loss.kind for loss in response.losses] == ["second-signature"]
 
 
 def test_what_else_the_pieces_say_is_kept():
@@ -147,7 +147,7 @@ def test_what_else_the_pieces_say_is_kept():
         "partMetadata": {"a": 1, "b": 2},
         "functionCall": {"tempo": 2},
     }
-    assert [loss.what for loss in response.losses] == ["confidence"]
+    assert [loss.detail for loss in response.losses] == ["confidence"]
 
 
 def test_a_call_that_is_cut_off_is_marked():
@@ -159,7 +159,7 @@ def test_a_call_that_is_cut_off_is_marked():
         read(decoder(), [body])
     (block,) = caught.value.partial.message.blocks
 
-    assert (block.args, block.broken, block.meta) == ('{"path":"/home"}', "the arguments were cut off", None)
+    assert (block.args, block.args_error, block.meta) == ('{"path":"/home"}', "the arguments were cut off", None)
     assert caught.value.partial.message.incomplete
 
 

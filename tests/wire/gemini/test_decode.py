@@ -262,7 +262,7 @@ def test_a_call_that_comes_whole_is_told_whole():
 def test_absent_arguments_are_not_empty_ones():
     said = whole(chunk(call("f"), call("f", {}), reason="STOP")).message.blocks
 
-    assert [(block.args, block.no_args) for block in said] == [("", True), ("{}", False)]
+    assert [(block.args, block.args_missing) for block in said] == [("", True), ("{}", False)]
 
 
 def test_minted_ids_are_unique_and_repeatable():
@@ -274,13 +274,13 @@ def test_minted_ids_are_unique_and_repeatable():
     assert ids == [block.id for block in read(decoder(seed="s"), [body]).message.blocks]
     assert len({*ids, *(b.id for b in read(decoder(seed="t"), [body]).message.blocks)}) == 6
     assert read(decoder(seed="s"), [other]).message.blocks[0].id not in ids
-    assert all(block.minted for block in read(decoder(), [body]).message.blocks)
+    assert all(block.id_generated for block in read(decoder(), [body]).message.blocks)
 
 
 def test_a_received_id_is_kept():
     (block,) = whole(chunk(*PARTS["call_with_id"], reason="STOP")).message.blocks
 
-    assert (block.id, block.minted) == ("fc_1", False)
+    assert (block.id, block.id_generated) == ("fc_1", False)
 
 
 def test_the_time_of_a_chunk_is_kept():

@@ -196,7 +196,7 @@ def test_arguments_that_are_no_object_are_wrapped_and_told(block, args):
 
 
 def test_no_arguments_stay_no_arguments():
-    assert parts(call("c", args="", no_args=True), call("d", args="")) == [
+    assert parts(call("c", args="", args_missing=True), call("d", args="")) == [
         {"functionCall": {"id": "c", "name": "f"}},
         {"functionCall": {"id": "d", "name": "f", "args": {}}},
     ]
@@ -204,7 +204,7 @@ def test_no_arguments_stay_no_arguments():
 
 def answered(*results: ToolResult, **fields) -> list:
     """The content that answers two calls, the first with a minted id."""
-    turn = said(call("c1", "f", minted=True), call("c2", "g"))
+    turn = said(call("c1", "f", id_generated=True), call("c2", "g"))
     return contents("Hi", turn, ToolResults(results), **fields)[2]["parts"]
 
 

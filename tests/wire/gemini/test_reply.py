@@ -57,7 +57,7 @@ MEANINGS = {
 def test_every_finish_reason_is_read(reason, word):
     """In our words, with the provider's own beside it; one that nobody knows is an end like any other."""
     for message in (whole(chunk(text("Hi"), reason=word)).message, stream(chunk(text("Hi"), reason=word)).message):
-        assert (message.raw_stop, message.stop_reason) == (word, reason)
+        assert (message.raw_stop_reason, message.stop_reason) == (word, reason)
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,8 @@ def test_finish_reasons_may_be_numbers(target, numbers):
     """The enumeration's value, as some hosts send it; the raw word is its text."""
     for number, word in enumerate(numbers[1:], 1):
         message = whole(chunk(text("Hi"), reason=number), target).message
-        assert (message.raw_stop, message.stop_reason) == (str(number), STOP_REASONS[word])
-    assert whole(chunk(text("Hi"), reason=99), target).message.raw_stop == "99"
+        assert (message.raw_stop_reason, message.stop_reason) == (str(number), STOP_REASONS[word])
+    assert whole(chunk(text("Hi"), reason=99), target).message.raw_stop_reason == "99"
 
 
 def test_the_enumerations_zero_is_no_reason():
@@ -92,7 +92,7 @@ def test_a_blocked_prompt_is_a_reply_without_blocks():
     blocked = {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"trafficType": "ON_DEMAND"}}
     for response in (whole(blocked), stream(blocked)):
         assert (response.message.blocks, response.message.stop_reason) == ((), "content_filter")
-        assert response.message.raw_stop is None
+        assert response.message.raw_stop_reason is None
         assert response.field("promptFeedback") == {"blockReason": "SAFETY"}
         assert (response.usage, response.raw_usage) == (None, '{"trafficType":"ON_DEMAND"}')
 
@@ -107,7 +107,7 @@ def test_text_after_a_finish_reason_is_kept():
     """Some hosts repeat the reason in every chunk."""
     message = stream(chunk(text("a"), reason="STOP"), chunk(text("b"), reason="MAX_TOKENS")).message
 
-    assert (str(message), message.raw_stop) == ("ab", "MAX_TOKENS")
+    assert (str(message), message.raw_stop_reason) == ("ab", "MAX_TOKENS")
 
 
 # --- several candidates, other fields ---------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ def test_a_changed_id_or_model_is_told():
     response = stream(first, second)
 
     assert (response.id, response.model, response.text) == ("resp_1", "gemini-3-pro", "ab")
-    assert [loss.rule for loss in response.losses] == ["changed-field", "changed-field"]
+    assert [loss.kind for loss in response.losses] == ["changed-field", "changed-field"]
 
 
 # --- grounding --------------------------------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ def test_grounding_of_a_finished_text_is_told_as_a_loss():
     )
 
     assert response.message.blocks[0] == Text("Größe 330m")
-    assert [loss.rule for loss in response.losses] == ["late-citations"]
+    assert [loss.kind for loss in response.losses] == ["late-citations"]
     assert "groundingSupports" in response.message.extra
 
 
@@ -352,7 +352,7 @@ def test_snake_case_is_read():
     response = whole(body)
 
     assert [type(block) for block in response.message.blocks] == [Reasoning, ToolUse, Image]
-    assert (response.id, response.model, response.message.raw_stop) == ("r", "m", "STOP")
+    assert (response.id, response.model, response.message.raw_stop_reason) == ("r", "m", "STOP")
     assert response.message.blocks[1].meta == SIGNED
     assert json.loads(response.message.extra) == {"groundingMetadata": {"x": 1}}
     assert (response.usage.input_tokens, response.usage.total_tokens) == (3, 4)
@@ -362,4 +362,4 @@ def test_an_unknown_malformation_is_an_error():
     """A word that begins like the known ones means the same, and is kept as it came."""
     response = whole({"candidates": [{"content": {"parts": []}, "finishReason": "MALFORMED_SONNET"}]})
 
-    assert (response.message.raw_stop, response.message.stop_reason) == ("MALFORMED_SONNET", "error")
+    assert (response.message.raw_stop_reason, response.message.stop_reason) == ("MALFORMED_SONNET", "error")

@@ -62,7 +62,7 @@ def test_counts_that_contradict_each_other_are_clamped_and_told():
     response = used(promptTokenCount=3, cachedContentTokenCount=5)
 
     assert (response.usage.input_tokens, response.usage.cache_read_tokens) == (0, 3)
-    assert [loss.rule for loss in response.losses] == ["contradicting-usage"]
+    assert [loss.kind for loss in response.losses] == ["contradicting-usage"]
 
 
 @pytest.mark.parametrize("odd", [None, "many", -1, 1.5, True, [3], "9" * 30])

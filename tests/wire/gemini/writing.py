@@ -34,4 +34,4 @@ def contents(*messages: Message | str, to: Target | None = None, **fields: objec
 
 
 def rules(*messages: Message | str, to: Target | None = None, **fields: object) -> list[tuple[str, str]]:
-    return [(loss.rule, loss.place) for loss in write(*messages, to=to, **fields).losses]
+    return [(loss.kind, loss.place) for loss in write(*messages, to=to, **fields).losses]

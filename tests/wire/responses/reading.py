@@ -38,4 +38,4 @@ def written(response: ChatResponse) -> list:
 
 
 def rules(response: ChatResponse) -> list[str]:
-    return [loss.rule for loss in response.losses]
+    return [loss.kind for loss in response.losses]

@@ -102,7 +102,10 @@ def test_a_failure_keeps_what_its_output_holds():
 
     assert str(caught.value) == "oops"
     assert caught.value.partial.text == "One."
-    assert (caught.value.partial.message.raw_stop, caught.value.partial.message.stop_reason) == ("failed", "error")
+    assert (caught.value.partial.message.raw_stop_reason, caught.value.partial.message.stop_reason) == (
+        "failed",
+        "error",
+    )
     assert caught.value.partial.usage is not None
     assert json.loads(caught.value.raw)["status"] == "failed"
 
@@ -143,7 +146,7 @@ def test_an_empty_stream_is_incomplete():
 
 
 def test_done_after_the_last_event_is_fine():
-    assert read(decoder(), [sse(created(), completed()) + b"data: [DONE]\n\n"]).message.raw_stop == "completed"
+    assert read(decoder(), [sse(created(), completed()) + b"data: [DONE]\n\n"]).message.raw_stop_reason == "completed"
 
 
 # --- bytes that make no sense -----------------------------------------------------------------------------------------
@@ -209,11 +212,11 @@ def test_unknown_events_are_recorded_once_a_kind():
     odd = {"type": "response.dream.delta", "delta": "sheep", "sequence_number": 7}
     reply = stream(created(), odd, odd, {"type": "response.dream.done"}, completed())
 
-    assert [(loss.rule, loss.place) for loss in reply.losses] == [
+    assert [(loss.kind, loss.place) for loss in reply.losses] == [
         ("unknown-event", "response.dream.delta"),
         ("unknown-event", "response.dream.done"),
     ]
-    assert "sheep" in reply.losses[0].what
+    assert "sheep" in reply.losses[0].detail
 
 
 def test_unknown_fields_of_pieces_are_recorded_and_the_piece_is_read():
@@ -221,7 +224,7 @@ def test_unknown_fields_of_pieces_are_recorded_and_the_piece_is_read():
     reply = stream(created(), added(0, message()), new, new, completed())
 
     assert reply.text == "Hi" * 2
-    assert [loss.place for loss in reply.losses if loss.rule == "unknown-field"] == ["mood"]
+    assert [loss.place for loss in reply.losses if loss.kind == "unknown-field"] == ["mood"]
 
 
 @pytest.mark.parametrize("kind", sorted(PROGRESS))
@@ -243,7 +246,7 @@ def test_broken_arguments_are_kept_with_the_reason():
         created(), added(0, call("")), piece("function_call_arguments", 0, '{"a'), done(0, call('{"a')), completed()
     )
 
-    assert (reply.message.blocks[0].args, bool(reply.message.blocks[0].broken)) == ('{"a', True)
+    assert (reply.message.blocks[0].args, bool(reply.message.blocks[0].args_error)) == ('{"a', True)
     assert rules(reply) == ["broken-arguments"]
 
 
@@ -256,7 +259,7 @@ def test_pieces_of_an_item_of_an_unknown_type_are_no_fault():
 
     assert [type(block) for block in partial.message.blocks] == [Opaque]
     assert partial.message.incomplete
-    assert not [loss for loss in partial.losses if loss.rule == "unassembled"]
+    assert not [loss for loss in partial.losses if loss.kind == "unassembled"]
     reader.feed(sse(done(0, {**new, "shape": "round"}), completed()))
     assert "round" in reader.finish()[-1].response.message.blocks[0].raw
 

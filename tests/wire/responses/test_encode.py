@@ -33,7 +33,7 @@ def sent(*messages, **fields) -> dict:
 
 
 def lost(*messages, **fields) -> list[tuple[str, str]]:
-    return [(loss.rule, loss.place) for loss in wire(*messages, **fields).losses]
+    return [(loss.kind, loss.place) for loss in wire(*messages, **fields).losses]
 
 
 def test_a_plain_request():
@@ -306,7 +306,7 @@ def answered(kind: str, result: ToolResult):
     """The output item for a call of this kind, and the losses."""
     call = AssistantMessage((ToolUse("c", "f", "{}", kind=kind),))
     made = wire(call, ToolResults((result,)))
-    return json.loads(made.body)["input"][1], [(loss.rule, loss.place) for loss in made.losses]
+    return json.loads(made.body)["input"][1], [(loss.kind, loss.place) for loss in made.losses]
 
 
 SCREEN = Image(url="https://x/y.png")

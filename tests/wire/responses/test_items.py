@@ -309,7 +309,7 @@ def test_a_call_without_an_id_gets_one_that_is_left_off_again():
     item = {"type": "function_call", "name": "f", "arguments": "{}"}
     block = whole(item).message.blocks[0]
 
-    assert (block.minted, block.id[:4]) == (True, "tnt_")
+    assert (block.id_generated, block.id[:4]) == (True, "tnt_")
     assert whole(item) == whole(item)
     assert len({block.id for block in whole(item, item).message.blocks}) == 2
     assert written(whole(item)) == [item]
@@ -319,7 +319,7 @@ def test_a_call_without_arguments_or_name_is_kept():
     item = {"type": "function_call", "id": "fc_1", "call_id": "call_1"}
     reply = whole(item)
 
-    assert (reply.message.blocks[0].no_args, reply.message.blocks[0].args) == (True, "")
+    assert (reply.message.blocks[0].args_missing, reply.message.blocks[0].args) == (True, "")
     assert rules(reply) == ["nameless-call"]
     assert written(reply) == [item]
 
@@ -329,7 +329,7 @@ def test_arguments_are_kept_whatever_they_are(args):
     reply = whole(call(args))
 
     assert reply.message.blocks[0].args == args
-    assert bool(reply.message.blocks[0].broken) == (args == "{broken")
+    assert bool(reply.message.blocks[0].args_error) == (args == "{broken")
     assert rules(reply) == (["broken-arguments"] if args == "{broken" else [])
     assert written(reply) == [call(args)]
 

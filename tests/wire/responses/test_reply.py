@@ -34,7 +34,7 @@ from wire.responses.reading import decoder, events_of, rules, stream, whole, wri
 def test_why_it_ended(status, details, items, reason):
     reply = whole(*items, status=status, incomplete_details=details)
 
-    assert (reply.message.stop_reason, reply.message.raw_stop) == (reason, status)
+    assert (reply.message.stop_reason, reply.message.raw_stop_reason) == (reason, status)
     assert json.loads(reply.message.extra or "{}") == ({"incomplete_details": details} if details else {})
 
 
@@ -45,7 +45,7 @@ def test_an_incomplete_stream_is_a_reply():
     }
     reply = stream(created(), done(0, message(text("Hi"), status="incomplete")), last)
 
-    assert (reply.message.stop_reason, reply.message.raw_stop, reply.text) == ("length", "incomplete", "Hi")
+    assert (reply.message.stop_reason, reply.message.raw_stop_reason, reply.text) == ("length", "incomplete", "Hi")
     assert not reply.message.incomplete
 
 
@@ -59,7 +59,7 @@ def test_a_last_event_without_a_status_names_it_itself():
     last = completed()
     del last["response"]["status"]
 
-    assert stream(created(), last).message.raw_stop == "completed"
+    assert stream(created(), last).message.raw_stop_reason == "completed"
 
 
 @pytest.mark.parametrize("status", ["queued", "in_progress"])
@@ -67,7 +67,7 @@ def test_a_body_that_is_not_done_yet_is_marked(status):
     """Background mode: the answer is fetched later."""
     reply = whole(status=status)
 
-    assert (reply.message.stop_reason, reply.message.raw_stop, reply.message.incomplete) == (None, status, True)
+    assert (reply.message.stop_reason, reply.message.raw_stop_reason, reply.message.incomplete) == (None, status, True)
     assert reply.usage is None
 
 
@@ -76,7 +76,7 @@ def test_a_compacted_history_is_a_reply_without_a_status():
     item = {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAA"}
     reply = read_whole(decoder(), json.dumps(data | {"output": [item]}).encode())
 
-    assert (reply.message.raw_stop, reply.message.stop_reason) == (None, "stop")
+    assert (reply.message.raw_stop_reason, reply.message.stop_reason) == (None, "stop")
     assert (reply.model, written(reply)) == ("gpt-5.6-sol", [item])
 
 

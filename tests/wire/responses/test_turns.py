@@ -35,7 +35,7 @@ def sent(*messages, switches: ResponsesSwitches = COMMON, **fields):
     """The input of a request with these messages, and its losses as (rule, place)."""
     target = Target(Provider("here", "openai-responses", "", responses=switches), "gpt-5.6-sol", "openai-responses")
     wire = encode(ChatRequest(model="m", messages=messages, **fields), target)
-    return json.loads(wire.body)["input"], [(loss.rule, loss.place) for loss in wire.losses]
+    return json.loads(wire.body)["input"], [(loss.kind, loss.place) for loss in wire.losses]
 
 
 def turn(*items: dict, **fields):

@@ -157,7 +157,7 @@ class Work:
         self.tally.tokens = None if used is None or self.tally.tokens is None else self.tally.tokens + used
         for loss in reply.losses:
             place = _PLACE.fullmatch(loss.place)
-            said = Trouble(items[int(place[1])].id if place else loss.place, loss.what)
+            said = Trouble(items[int(place[1])].id if place else loss.place, loss.detail)
             if said not in self.tally.losses:
                 self.tally.losses[said] = None
                 remedy = f" ({loss.remedy})" if loss.remedy else ""

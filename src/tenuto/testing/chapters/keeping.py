@@ -130,7 +130,7 @@ class Keeping(Chapter):
         await store.delete("b")
         await store.gc()
         assert (await store.stats()).blobs == 1
-        assert [entry.act for entry in await store.read("a")] == [large, answer(), large]
+        assert [entry.payload for entry in await store.read("a")] == [large, answer(), large]
         assert await store.verify() == []
 
     async def test_collecting_what_nothing_refers_to(self, store: Store) -> None:

@@ -122,7 +122,7 @@ def _played(scene: Scene) -> Callable[[Any], None]:
 def draft(act: EntryPayload | UnknownPayload, *, id: str = "", version: int = 1) -> EntryDraft:
     """Make a draft; every one is a second younger than the one before."""
     number = next(_numbers)
-    return make_draft(act, id=id or f"draft-{number}", at=_EPOCH + 1000 * number, version=version)
+    return make_draft(act, id=id or f"draft-{number}", time_ms=_EPOCH + 1000 * number, version=version)
 
 
 def question(text: str = "What is the weather in Oslo?") -> MessageAdded:
@@ -164,10 +164,10 @@ async def write(store: Store, session: str, *acts: EntryPayload | UnknownPayload
 def same(entries: list[Entry], drafts: list[EntryDraft], *, first: int = 1) -> bool:
     """Tell whether these are the entries that the drafts became."""
     return [
-        (entry.seq, entry.id, entry.at, entry.kind, entry.body, entry.digest, entry.act, entry.version)
+        (entry.seq, entry.id, entry.time_ms, entry.kind, entry.body, entry.digest, entry.payload, entry.version)
         for entry in entries
     ] == [
-        (seq, draft.id, draft.at, draft.kind, draft.body, draft.digest, draft.act, draft.version)
+        (seq, draft.id, draft.time_ms, draft.kind, draft.body, draft.digest, draft.payload, draft.version)
         for seq, draft in enumerate(drafts, first)
     ]
 

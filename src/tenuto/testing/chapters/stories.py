@@ -133,7 +133,7 @@ async def _state(store: Store) -> dict[str, object]:
     for shown in sessions:
         entries = await store.read(shown.id)
         state[f"{shown.id}: entries"] = [
-            (entry.seq, entry.id, entry.at, entry.kind, entry.digest, entry.act) for entry in entries
+            (entry.seq, entry.id, entry.time_ms, entry.kind, entry.digest, entry.payload) for entry in entries
         ]
         state[f"{shown.id}: part"] = [entry.seq for entry in await store.read(shown.id, after=1, upto=4)]
     by_age = (await store.sessions(archived=None, order="created")).sessions

@@ -46,7 +46,7 @@ EVERY_KIND: tuple[EntryPayload, ...] = (
     RequestStarted("some/model", "0" * 64, 3, 2),
     RequestFailed("RateLimited", "slow down", 2, retryable=True, usage=Usage(input_tokens=1)),
     ApprovalRequested("a", 0, "weather"),
-    ApprovalDecided("a", 0, allowed=False, why="too wet"),
+    ApprovalDecided("a", 0, allowed=False, reason="too wet"),
     SteeringAdded(UserMessage("Hurry.")),
     Compacted(3, (UserMessage("It rained."),), "too long"),
     HandedOver("other/model", "some/model", (LOSS,)),
@@ -61,7 +61,9 @@ def odd_acts(odd: str) -> list[EntryPayload]:
     return [
         Configured(f"m{odd}", odd, "", "", odd),
         MessageAdded(UserMessage((Text(odd), Text(f"a{odd}b")), name=odd)),
-        ReplyReceived(AssistantMessage((Text(odd), ToolUse(odd, "t", odd)), raw_stop=odd), response_id=odd, cost=odd),
+        ReplyReceived(
+            AssistantMessage((Text(odd), ToolUse(odd, "t", odd)), raw_stop_reason=odd), response_id=odd, cost=odd
+        ),
         CallFinished(ToolResult(odd, f"{odd} {odd}"), 0),
         RunEnded(f"r{odd}", odd),
     ]
@@ -90,7 +92,7 @@ class Values(Chapter):
         call = ToolUse("a", "count", f'{{"n": {DIGITS}, "x": 1.10, "y": 1e400, "z": -0.0}}')
         later = Opaque("", f'{{"block_type":"later","n":{DIGITS}}}')
         message = AssistantMessage(
-            (call, later, Opaque("gemini", f'{{"n":-{DIGITS}.5e9}}')), unread=f'{{"n":{DIGITS}}}'
+            (call, later, Opaque("gemini", f'{{"n":-{DIGITS}.5e9}}')), unknown_fields=f'{{"n":{DIGITS}}}'
         )
         strange = UnknownPayload("later", f'{{"entry":"later","n":{DIGITS},"n":1e999,"x":1.10}}')
         await self._keeps(store, ReplyReceived(message), strange)

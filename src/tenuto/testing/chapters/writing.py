@@ -128,7 +128,7 @@ class Appending(Chapter):
                 found.id for found in (await other.sessions(status=shown.meta.status, agent="helper")).sessions
             ] == ["s"]
         assert await other.find("last") == "s"
-        assert {hit.seq for hit in await other.search("rain")} == {e.seq for e in entries if e.act == answer()}
+        assert {hit.seq for hit in await other.search("rain")} == {e.seq for e in entries if e.payload == answer()}
         fork = await other.session(await other.fork("s"))
         assert fork.meta == as_fork(shown.meta, fork)
         await store.append(lease, [draft(question("Is this a heron?"))])

@@ -263,7 +263,7 @@ class _Messages:
     def _call(self, block: ToolUse, place: str) -> Wire:
         found = raw_object(block.args) if block.args else Raw(b"{}")
         if found is None:
-            self._draft.lose("arguments-not-an-object", place, block.broken or "wrapped for replay")
+            self._draft.lose("arguments-not-an-object", place, block.args_error or "wrapped for replay")
             found = Raw(jsonio.encode({"INVALID_JSON": block.args}))
         return {"type": "tool_use", "id": block.id, "name": block.name, "input": found, **extra_fields(block.extra)}
 

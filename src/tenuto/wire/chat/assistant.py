@@ -142,7 +142,7 @@ def _call_exact(block: ToolUse) -> Fields:
     payload = _payload(block)
     rest.pop(payload, None)
     kind = rest.pop("type", None)
-    found: Fields = {} if block.minted else {"id": block.id}
+    found: Fields = {} if block.id_generated else {"id": block.id}
     if kind is None or bytes(kind) != _MARK:
         found["type"] = block.kind if kind is None else kind
     return {**found, payload: _inner(block, payload, exact=True), **rest}
@@ -155,11 +155,11 @@ def _inner(block: ToolUse, payload: str, *, exact: bool) -> Fields:
     mark = rest.pop(word, None)
     found: Fields = {"name": block.name}
     if not exact:
-        found[word] = "{}" if block.no_args and payload != "custom" else block.args
+        found[word] = "{}" if block.args_missing and payload != "custom" else block.args
         rest.pop("name", None)
     elif mark is not None:
         found[word] = mark if bytes(mark) == _MARK else Raw(block.args.encode("utf-8", "surrogatepass"))
-    elif not block.no_args:
+    elif not block.args_missing:
         found[word] = block.args
     return {**found, **rest}
 

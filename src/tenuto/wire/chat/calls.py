@@ -111,7 +111,7 @@ class CallDraft:
 
     def block(self, minted: str) -> ToolUse:
         """Return the call as it stands, without its arguments."""
-        return ToolUse(self.id or minted, self.name, "", self._kind(), minted=not self.id)
+        return ToolUse(self.id or minted, self.name, "", self._kind(), id_generated=not self.id)
 
     def _kind(self) -> str:
         kind = self.fields.get("type", _NULL)
@@ -136,8 +136,8 @@ class CallDraft:
             self.name,
             jsonio.whole("".join(self.slot.pieces)),
             kind,
-            minted=not self.id,
-            no_args=sign in (b"", b"n"),
+            id_generated=not self.id,
+            args_missing=sign in (b"", b"n"),
             extra=jsonio.object_text(extra),
         )
 

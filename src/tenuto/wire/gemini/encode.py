@@ -206,7 +206,7 @@ class _Contents:
     def _answer(self, result: ToolResult, place: str) -> None:
         order, call = self._calls.get(result.tool_use_id, (self._order + 1, None))
         written: Wire = {"name": call.name if call is not None else result.tool_use_id}
-        if call is not None and not call.minted:
+        if call is not None and not call.id_generated:
             written["id"] = call.id
         content = (Text(result.content),) if isinstance(result.content, str) else result.content
         text = "\n".join(part.text for part in content if _is_text(part))
@@ -295,8 +295,8 @@ class _Contents:
     def _call(self, block: ToolUse, place: str) -> Wire | Raw:
         written = _sendable(write_part(block))
         call = written["functionCall"]
-        if "args" in call and not block.no_args and raw_object(block.args or "{}") is None:
-            self._draft.lose("arguments-not-an-object", place, block.broken or "wrapped for replay")
+        if "args" in call and not block.args_missing and raw_object(block.args or "{}") is None:
+            self._draft.lose("arguments-not-an-object", place, block.args_error or "wrapped for replay")
             readable = block.kind == "function" and not jsonio.problem(block.args)
             name = "value" if readable else "input" if block.kind == "custom" else "INVALID_JSON"
             call["args"] = {name: call["args"] if readable else block.args}

@@ -130,9 +130,9 @@ def _call(inner: Fields, new_id: Callable[[], str]) -> Block | None:
     id = _take(inner, "id")
     args = inner.get("args", _NULL)
     if bytes(args) == b"null":
-        return ToolUse(id or new_id(), name, "", minted=not id, no_args=True)
+        return ToolUse(id or new_id(), name, "", id_generated=not id, args_missing=True)
     del inner["args"]
-    return ToolUse(id or new_id(), name, jsonio.as_text(args), minted=not id)
+    return ToolUse(id or new_id(), name, jsonio.as_text(args), id_generated=not id)
 
 
 def _inline(inner: Fields, _: Callable[[], str]) -> Block | None:
@@ -223,8 +223,8 @@ def _raw(text: str) -> Raw:
 
 
 def _write_call(block: ToolUse) -> Wire:
-    call = _said(id="" if block.minted else block.id, name=block.name)
-    if not block.no_args:
+    call = _said(id="" if block.id_generated else block.id, name=block.name)
+    if not block.args_missing:
         call["args"] = _raw(block.args or "{}")
     return {"functionCall": call}
 

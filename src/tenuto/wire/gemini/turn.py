@@ -157,7 +157,7 @@ class Turn:
             return tuple(assembler.finalize())
         blocks = assembler.unfinished()
         if self._call is not None:
-            cut = msgspec.structs.replace(_called(self._call), meta=None, broken="the arguments were cut off")
+            cut = msgspec.structs.replace(_called(self._call), meta=None, args_error="the arguments were cut off")
             blocks[self._call.slot.index] = cut
         return tuple(blocks)
 
@@ -216,7 +216,7 @@ class Turn:
     def _begin_call(self, call: Fields) -> _Call:
         name, id = jsonio.text_of(call.pop("name")), jsonio.text_of(call.pop("id", None))
         given = call.pop("args", _NULL)
-        block = ToolUse(id or self._new_id(self._calls), name, "", minted=not id)
+        block = ToolUse(id or self._new_id(self._calls), name, "", id_generated=not id)
         self._calls += 1
         return _Call(self._parts.start(block), PartialArgs(given if bytes(given)[:1] == b"{" else None))
 
@@ -285,7 +285,7 @@ def _called(call: _Call) -> ToolUse:
     return msgspec.structs.replace(
         block,
         args=call.args.text() if call.args.touched else "",
-        no_args=not call.args.touched,
+        args_missing=not call.args.touched,
         meta=call.meta,
         extra=call.fields.text(),
     )

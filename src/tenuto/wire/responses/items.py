@@ -217,8 +217,8 @@ def _call(kind: str, fields: dict[str, Raw], mint: Mint) -> ToolUse:
         name,
         args,
         kind=_PLAIN_KINDS.get(kind, kind),
-        minted=not id,
-        no_args=absent and not args,
+        id_generated=not id,
+        args_missing=absent and not args,
         meta=meta,
         extra=jsonio.object_text(fields),
     )
@@ -343,11 +343,11 @@ def _raw(text: str) -> Raw | str | None:
 def _written_call(block: ToolUse) -> dict[str, Any]:
     type = kind_of(block)
     fields: dict[str, Any] = {"type": type}
-    if type != "mcp_approval_request" and not block.minted:
+    if type != "mcp_approval_request" and not block.id_generated:
         fields["call_id"] = block.id
     if type in _NAMED and block.name:
         fields["name"] = block.name
-    return fields | _written_input(type, block.args, block.extra, absent=block.no_args)
+    return fields | _written_input(type, block.args, block.extra, absent=block.args_missing)
 
 
 def _written_hosted(block: ServerToolUse) -> dict[str, Any]:

@@ -103,7 +103,7 @@ class Turns:
             return {**item, "id": block.id}
         item["call_id"] = block.id
         if kind == "function_call":
-            item |= {"name": block.name, "arguments": "{}" if block.no_args else block.args}
+            item |= {"name": block.name, "arguments": "{}" if block.args_missing else block.args}
         elif kind == "custom_tool_call":
             item |= {"name": block.name, "input": block.args}
         return item
