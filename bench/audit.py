@@ -18,7 +18,7 @@ from tenuto.core.provider import Target
 from tenuto.core.request import ChatRequest
 from tenuto.sim.simulator import Simulator
 from tenuto.testing import call, say, think, turn
-from tenuto.wire.dialects import write
+from tenuto.wire.registry import write_request
 
 TURNS = 100
 REPEAT = 2
@@ -53,12 +53,12 @@ def run(board: Board) -> None:
     """Measure, and add the rows."""
     for model in MODELS:
         request, target = asyncio.run(_played(model))
-        wire = write(request, target)
+        wire = write_request(request, target)
         report = report_of(request, target, wire)
         if not report.clean or any(block.fate != "kept" for block in report.blocks):
             raise SystemExit(f"{model}: the audit found something\n{report}")
         acts = {
-            "writing": partial(cpu, write, request, target),
+            "writing": partial(cpu, write_request, request, target),
             "auditing": partial(cpu, report_of, request, target, wire),
         }
         turns = in_turns(acts, REPEAT)

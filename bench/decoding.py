@@ -16,7 +16,7 @@ from bench.streams import DIALECTS, MAKERS, expected
 from bench.turns import cpu, in_turns
 from tenuto.core.events import ContentDelta, MessageDone
 from tenuto.core.provider import Provider, Target
-from tenuto.wire.dialects import DECODERS
+from tenuto.wire.registry import DECODERS
 
 GOALS = {"anthropic-messages": 2.2, "openai-responses": 2.2, "openai-chat": 2.8, "gemini": 2.8}
 LINEAR = 1.3

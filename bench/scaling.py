@@ -26,7 +26,7 @@ from tenuto.core.provider import Provider, Target
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
 from tenuto.core.transcript import Transcript
-from tenuto.wire.dialects import DECODERS, write
+from tenuto.wire.registry import DECODERS, write_request
 
 TIMES = 100
 """The long input has so many times the frames, messages or calls of a short one."""
@@ -59,7 +59,7 @@ def _decode(dialect: str, body: bytes) -> ChatResponse:
 
 
 def _encode(dialect: str, messages: tuple[Message, ...]) -> bytes:
-    return write(ChatRequest(model="m", messages=messages), _target(dialect)).body
+    return write_request(ChatRequest(model="m", messages=messages), _target(dialect)).body
 
 
 def _expect(what: str, found: int, count: int) -> None:

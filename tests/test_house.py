@@ -268,7 +268,7 @@ def test_a_client_loads_nothing_heavy_before_it_asks():
         "logging",
         "urllib.parse",
         "tenuto.client.stream",
-        "tenuto.wire.dialects",
+        "tenuto.wire.registry",
     }
 
 
@@ -277,7 +277,7 @@ def test_a_plain_question_loads_what_it_needs():
     code = """
 import sys
 from tenuto import ChatRequest, UserMessage, resolve
-from tenuto.wire.dialects import write
+from tenuto.wire.registry import write
 write(ChatRequest(model="anthropic/claude-sonnet-4-5", messages=(UserMessage("hi"),)), resolve("anthropic/claude-sonnet-4-5"))
 print([name for name in sys.modules if name.startswith("tenuto.")])
 """
@@ -286,8 +286,8 @@ print([name for name in sys.modules if name.startswith("tenuto.")])
 
     assert "tenuto.wire.anthropic.encode" in loaded
     assert set() == loaded & {
-        "tenuto.wire.handoff",
-        "tenuto.wire.foreign",
+        "tenuto.wire.adapt",
+        "tenuto.wire.translate",
         "tenuto.wire.chat",
         "tenuto.wire.gemini",
         "tenuto.wire.responses",

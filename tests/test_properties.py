@@ -30,9 +30,9 @@ from tenuto.core.messages import AssistantMessage, Origin, ToolResult, ToolResul
 from tenuto.core.provider import Loss, Target
 from tenuto.core.request import ChatRequest
 from tenuto.errors import LLMError
-from tenuto.wire.codec import read_whole
-from tenuto.wire.dialects import DECODERS, write
-from tenuto.wire.handoff import adapt
+from tenuto.wire.adapt import adapt
+from tenuto.wire.decoder import decode_body
+from tenuto.wire.registry import DECODERS, write_request
 from wire.anthropic.cases import STREAMS as ANTHROPIC
 from wire.chat.cases import STREAMS as CHAT
 from wire.chat.cases import USAGE
@@ -60,11 +60,11 @@ TARGETS = [
 def test_any_transcript_adapts_and_encodes(target, said, request):
     """No transcript and no parameter makes encoding fail, and the same request gives the same bytes."""
     asked = replace(request, messages=said)
-    written = write(asked, target)
+    written = write_request(asked, target)
 
     assert isinstance(json.loads(written.body), dict)
     assert all(isinstance(loss, Loss) for loss in written.losses)
-    assert write(asked, target) == written
+    assert write_request(asked, target) == written
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -72,7 +72,7 @@ def test_any_transcript_adapts_and_encodes(target, said, request):
 @given(said=say.transcripts_of(say.broken_words))
 def test_half_characters_never_reach_a_provider(dialect, said):
     """Lone surrogates, NUL and the like: the body is UTF-8 and holds no half character."""
-    body = write(ChatRequest(model="m", messages=said), oneshot.target_of(dialect, "m", "custom")).body
+    body = write_request(ChatRequest(model="m", messages=said), oneshot.target_of(dialect, "m", "custom")).body
 
     json.dumps(json.loads(body), ensure_ascii=False).encode("utf-8")
 
@@ -113,7 +113,7 @@ def signed_turns(draw, dialect: str):
 def test_tokens_in_are_tokens_out_plus_losses(home, to, data):
     """The books balance: each token is in the body, or one loss says that it is not."""
     said = data.draw(signed_turns(home))
-    written = write(ChatRequest(model="m", messages=said), oneshot.target_of(to, "m", "custom"))
+    written = write_request(ChatRequest(model="m", messages=said), oneshot.target_of(to, "m", "custom"))
     given_tokens = [f"token{at}" for at, block in enumerate(said[1].blocks) if isinstance(block, Reasoning)]
     sent = [token for token in given_tokens if written.body.decode().count(f'{token}"') == 1]
     rules = (
@@ -181,9 +181,9 @@ def test_decoding_what_was_encoded_gives_it_back(dialect, data):
     """Text, calls and thoughts survive the way out and in, save for what a loss says."""
     said = data.draw(signed_turns(dialect))
     target = oneshot.target_of(dialect, "m", "custom")
-    written = write(ChatRequest(model="m", messages=said), target)
+    written = write_request(ChatRequest(model="m", messages=said), target)
     answer = _answer(dialect, json.loads(written.body))
-    back = read_whole(DECODERS[dialect](target), answer).message
+    back = decode_body(DECODERS[dialect](target), answer).message
     text, calls, thoughts = _said(said[1])
 
     assert _said(back)[:2] == (text, calls)
@@ -346,7 +346,7 @@ def test_damaged_streams_raise_nothing_but_our_errors(body):
 def test_a_block_of_another_dialect_is_never_sent(message):
     """An opaque block goes to its own dialect only."""
     opaque = [b.raw for b in message.blocks if isinstance(b, Opaque) and b.dialect == "gemini" and len(b.raw) > 8]
-    body = write(
+    body = write_request(
         ChatRequest(model="m", messages=(UserMessage("?"), message)),
         Target(providers.row_or_default("custom", "anthropic-messages"), "m", "anthropic-messages"),
     ).body.decode()

@@ -12,8 +12,8 @@ from tenuto import providers
 from tenuto.core.provider import Dialect, Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
-from tenuto.wire.codec import read, read_whole
-from tenuto.wire.dialects import DECODERS, write
+from tenuto.wire.decoder import decode_body, decode_stream
+from tenuto.wire.registry import DECODERS, write_request
 
 __all__ = ["decode", "encode"]
 
@@ -27,7 +27,7 @@ def decode(dialect: Dialect, body: bytes | str, *, provider: str | None = None, 
     data = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else bytes(body)
     target = Target(providers.row_or_default(provider, _known(dialect)), "", dialect)
     decoder = DECODERS[dialect](target, seed=hashlib.sha256(data).hexdigest())
-    return read(decoder, [data]) if stream else read_whole(decoder, data)
+    return decode_stream(decoder, [data]) if stream else decode_body(decoder, data)
 
 
 def encode(dialect: Dialect, request: ChatRequest, *, provider: str | None = None) -> WireRequest:
@@ -35,7 +35,7 @@ def encode(dialect: Dialect, request: ChatRequest, *, provider: str | None = Non
 
     The model may be given with or without its provider's name in front.
     """
-    return write(request, target_of(dialect, request.model, provider))
+    return write_request(request, target_of(dialect, request.model, provider))
 
 
 def target_of(dialect: Dialect, model: str, provider: str | None = None) -> Target:

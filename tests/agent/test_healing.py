@@ -19,7 +19,7 @@ from tenuto.errors import BadRequest, NotFound, RateLimited
 from tenuto.providers import resolve
 from tenuto.store.memory import Memory, MemoryStore
 from tenuto.testing import call, deny, say, think, turn
-from tenuto.wire.dialects import write
+from tenuto.wire.registry import write_request
 
 TURNS = (
     turn(think("First."), call("add", {"a": 1, "b": 2})),
@@ -242,7 +242,7 @@ MESSAGE = AssistantMessage(
 def test_only_what_is_named_is_found(error, found):
     request = ChatRequest(model="openai/gpt-5.2", messages=(UserMessage("Hi"), MESSAGE, UserMessage("And?")))
     target = resolve("openai/gpt-5.2")
-    named = named_by(error, request, target, write(request, target))
+    named = named_by(error, request, target, write_request(request, target))
 
     assert (named and named[:2]) == (None if found is None else (1, found))
 
@@ -271,6 +271,6 @@ def test_a_ciphertext_is_named_by_its_ends(messages, without, found):
     request = ChatRequest(model="openai/gpt-5.2", messages=(*messages, UserMessage("And?")), omit_blocks=without)
     target = msgspec.structs.replace(resolve("openai/gpt-5.2"), account="mine")
     error = BadRequest(f"The encrypted content {PADDED[:4]}...{PADDED[-4:]} could not be verified.")
-    named = named_by(error, request, target, write(request, target))
+    named = named_by(error, request, target, write_request(request, target))
 
     assert (named and named[:2]) == (None if found is None else (found, 0))

@@ -17,7 +17,7 @@ from tenuto.audit.anthropic_pictures import seen
 from tenuto.core.blocks import AnthropicMeta, AnthropicRedactedMeta, Opaque, Reasoning, ServerToolResult, Text, ToolUse
 from tenuto.core.messages import AssistantMessage, Origin
 from tenuto.oneshot import target_of
-from tenuto.wire.prefix import prefix_of
+from tenuto.wire.prefix_binding import prefix_of
 
 OPEN, BOUND = "claude-opus-4-6", "claude-opus-5-5"
 DIALECT = "anthropic-messages"

@@ -26,8 +26,8 @@ from tenuto.core.provider import Loss
 from tenuto.core.request import ChatRequest, ToolDefinition
 from tenuto.core.stored import make_draft
 from tenuto.errors import StoreError, TranscriptError, UnknownProvider
-from tenuto.wire.dialects import ENCODING, write
-from tenuto.wire.prefix import prefix_of
+from tenuto.wire.prefix_binding import prefix_of
+from tenuto.wire.registry import ENCODING, write_request
 
 CLAUDE, BOUND, GPT = "anthropic/claude-opus-4-6", "anthropic/claude-opus-5-5", "openai/gpt-5.2"
 REPLY = AssistantMessage(
@@ -70,7 +70,7 @@ def test_what_can_be_audited(said):
 def test_where_everything_stands():
     """Each block has the pointer under which it is found in the request."""
     report = audit(Transcript(TALK), CLAUDE)
-    body = json.loads(write(ChatRequest(model=CLAUDE, messages=TALK), resolve(CLAUDE)).body)
+    body = json.loads(write_request(ChatRequest(model=CLAUDE, messages=TALK), resolve(CLAUDE)).body)
 
     for block in report.blocks:
         found = body
@@ -140,7 +140,10 @@ def test_thoughts_behind_a_change_are_told():
     target = resolve(BOUND)
     first = ChatRequest(model=BOUND, messages=TALK[:1])
     origin = Origin(
-        "anthropic", "anthropic-messages", "claude-opus-5-5", prefix=prefix_of(write(first, target).body, target)
+        "anthropic",
+        "anthropic-messages",
+        "claude-opus-5-5",
+        prefix=prefix_of(write_request(first, target).body, target),
     )
     talk = (TALK[0], msgspec.structs.replace(REPLY, origin=origin), TALK[2])
     same, other = audit(talk, BOUND), audit((UserMessage("Two?"), *talk[1:]), BOUND)
@@ -157,7 +160,7 @@ def test_thoughts_behind_a_change_are_told():
 
 
 def asked(model: str, *messages, digest: str | None = None, **more) -> RequestStarted:
-    body = write(ChatRequest(model=model, messages=messages, stream=True), resolve(model)).body
+    body = write_request(ChatRequest(model=model, messages=messages, stream=True), resolve(model)).body
     return RequestStarted(
         model, digest=sha256(body).hexdigest() if digest is None else digest, encoder_version=ENCODING, **more
     )
@@ -205,7 +208,7 @@ def test_a_name_that_nails_down_a_dialect_is_whom_it_names():
     """The journal has the row that was asked; the session's own name for it says in which dialect."""
     named, said = "sim/openai-chat", MessageAdded(TALK[0])
     request = ChatRequest(model=named, messages=(TALK[0],), stream=True)
-    asked = RequestStarted("sim/openai", sha256(write(request, resolve(named)).body).hexdigest(), ENCODING)
+    asked = RequestStarted("sim/openai", sha256(write_request(request, resolve(named)).body).hexdigest(), ENCODING)
     report = audit(journal(Configured(named), said, asked))
 
     assert (report.clean, report.compared) == (True, 1)

@@ -25,8 +25,8 @@ from tenuto.core.next_request import NextRequest
 from tenuto.core.provider import Loss
 from tenuto.core.stored import make_draft
 from tenuto.providers import resolve
-from tenuto.wire.dialects import ENCODING, write
-from tenuto.wire.prefix import prefix_of
+from tenuto.wire.prefix_binding import prefix_of
+from tenuto.wire.registry import ENCODING, write_request
 
 HERE, THERE = "sim/anthropic/claude-opus-5-5", "sim/openai/gpt-5.2"
 """The first binds its thoughts to what stood before them."""
@@ -52,7 +52,7 @@ class Journal:
         """Ask, and be answered; with `upto`, somebody in between sends only the first messages."""
         request = self._asking.request()
         target = resolve(request.model)
-        body = write(msgspec.structs.replace(request, messages=request.transcript[:upto]), target).body
+        body = write_request(msgspec.structs.replace(request, messages=request.transcript[:upto]), target).body
         count = len(self.entries)
         self.add(RequestStarted(f"sim/{target.model}", sha256(body).hexdigest(), ENCODING))
         if not answered:
@@ -74,7 +74,7 @@ def written(monkeypatch) -> list[str]:
 
     def writing(request, target):
         found.append(request.model)
-        return write(request, target)
+        return write_request(request, target)
 
     monkeypatch.setattr(comparing, "write", writing)
     return found

@@ -37,7 +37,7 @@ from tenuto.core.messages import AssistantMessage, Origin, SystemMessage, ToolRe
 from tenuto.core.provider import Loss
 from tenuto.core.request import ChatRequest
 from tenuto.core.rules import rules
-from tenuto.wire.dialects import DECODERS, write
+from tenuto.wire.registry import DECODERS, write_request
 
 DIALECTS = tuple(DECODERS)
 CASES = [exchange for exchange in exchanges(Path(conformance.__file__).parent / "own") if exchange.read.error is None]
@@ -63,7 +63,7 @@ TEXT_META = {"openai-responses": OpenAiMeta("msg_1")}
 def sent(messages, dialect, model="m", row="custom"):
     """Write the messages; return the body, as it was parsed, and the fates."""
     target = oneshot.target_of(dialect, model, row)
-    written = write(ChatRequest(model="m", messages=tuple(messages)), target)
+    written = write_request(ChatRequest(model="m", messages=tuple(messages)), target)
     body = json.loads(written.body)
     return body, fates(tuple(messages), body, dialect, written.losses)
 
@@ -164,7 +164,7 @@ def test_turns_that_share_a_message_are_told_apart():
     """Where users and assistants have to take turns, neighbours are joined; each text is found in its half."""
     said = (UserMessage("first"), UserMessage("second"), turn("openai-chat", Text("yes")), UserMessage("first"))
     target = providers.resolve("perplexity/sonar")
-    written = write(ChatRequest(model="m", messages=said), target)
+    written = write_request(ChatRequest(model="m", messages=said), target)
     found = fates(said, json.loads(written.body), target.dialect, written.losses)
 
     assert [fate.pointer for fate in found] == [
@@ -281,7 +281,7 @@ def test_a_thought_that_is_told_in_a_note_is_found_there(dialect):
     other = AssistantMessage((Reasoning("it may be a cat"), Text("a cat?")), origin=Origin("other", "none", "n"))
     said = (UserMessage("?"), other, UserMessage("yes"))
     target = oneshot.target_of(dialect, "m", "custom")
-    written = write(ChatRequest(model="m", messages=said, foreign_reasoning="note"), target)
+    written = write_request(ChatRequest(model="m", messages=said, foreign_reasoning="note"), target)
     body = json.loads(written.body)
     found = fates(said, body, dialect, written.losses)
 
@@ -294,13 +294,13 @@ def test_what_is_left_out_on_purpose_is_told():
     """A thought goes as a whole; of what Gemini signed, only the signature goes."""
     thinking = conversation("anthropic-messages")
     target = oneshot.target_of("anthropic-messages", "m", "custom")
-    written = write(ChatRequest(model="m", messages=thinking, omit_blocks=((2, 0),)), target)
+    written = write_request(ChatRequest(model="m", messages=thinking, omit_blocks=((2, 0),)), target)
     found = fates(thinking, json.loads(written.body), target.dialect, written.losses)
     assert (found[3].fate, found[3].rule) == ("dropped", "left-out")
 
     signed = conversation("gemini")
     target = oneshot.target_of("gemini", "m", "custom")
-    written = write(ChatRequest(model="m", messages=signed, omit_blocks=((2, 2),)), target)
+    written = write_request(ChatRequest(model="m", messages=signed, omit_blocks=((2, 2),)), target)
     found = fates(signed, json.loads(written.body), target.dialect, written.losses)
     assert (found[5].fate, found[5].rule, found[5].pointer) == ("stripped", "left-out", "/contents/1/parts/2")
 
@@ -368,7 +368,7 @@ def lasting(block):
 @given(said=say.transcripts_of(say.words) | say.conversations())
 def test_every_block_is_in_the_body_or_in_the_losses(target, said):
     """One fate for each block, no silent loss, and a pointer to what is kept."""
-    written = write(ChatRequest(model="m", messages=said), target)
+    written = write_request(ChatRequest(model="m", messages=said), target)
     body = json.loads(written.body)
     found = fates(said.messages, body, target.dialect, written.losses)
     blocks = [
@@ -411,7 +411,7 @@ def test_no_block_of_a_received_reply_is_lost_in_silence(exchange, dialect):
     target = home if home.dialect == dialect else oneshot.target_of(dialect, "m", "custom")
     for choice in said.choices if said is not None else ():
         messages = answered(choice.message)
-        written = write(ChatRequest(model="m", messages=messages), target)
+        written = write_request(ChatRequest(model="m", messages=messages), target)
         found = fates(messages, json.loads(written.body), dialect, written.losses)
         assert [] == [fate for fate in found if fate.rule == UNACCOUNTED]
 

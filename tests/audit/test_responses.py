@@ -17,8 +17,8 @@ from tenuto.core.blocks import OpenAiMeta, Reasoning, ServerToolUse, Text, ToolU
 from tenuto.core.messages import AssistantMessage, Origin
 from tenuto.core.provider import Target
 from tenuto.providers import resolve
-from tenuto.wire.codec import read_whole
-from tenuto.wire.dialects import DECODERS
+from tenuto.wire.decoder import decode_body
+from tenuto.wire.registry import DECODERS
 
 DIALECT = "openai-responses"
 
@@ -29,7 +29,7 @@ def target(name: str, account: str = "mine") -> Target:
 
 def replies(host: Host, to: Target) -> tuple[AssistantMessage, ...]:
     """What a host has said, as it is received."""
-    decoded = (read_whole(DECODERS[DIALECT](to), json.dumps(made.reply).encode()) for made in host.made)
+    decoded = (decode_body(DECODERS[DIALECT](to), json.dumps(made.reply).encode()) for made in host.made)
     return tuple(reply.choices[0].message for reply in decoded)
 
 

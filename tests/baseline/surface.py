@@ -29,8 +29,8 @@ from tenuto.client.middleware import Retry
 from tenuto.errors import ConnectionFailed
 from tenuto.oneshot import target_of
 from tenuto.testing import Answer, ScriptedTransport
-from tenuto.wire import dialects
-from tenuto.wire.dialects import DECODERS
+from tenuto.wire import registry
+from tenuto.wire.registry import DECODERS
 
 __all__ = [
     "CHANGED_COMMAND",
@@ -215,13 +215,13 @@ def change_decoder(monkeypatch: Any, dialect: str, old: bytes, new: bytes) -> No
 
 def change_encoder(monkeypatch: Any, dialect: str, old: bytes, new: bytes) -> None:
     """Have an encoder write other bytes than it should."""
-    encode_dialect = dialects.ENCODERS[dialect]  # type: ignore[index]  # a recorded dialect
+    encode_dialect = registry.ENCODERS[dialect]  # type: ignore[index]  # a recorded dialect
 
     def changed(*given: Any) -> Any:
         wire = encode_dialect(*given)
         return msgspec.structs.replace(wire, body=wire.body.replace(old, new))
 
-    monkeypatch.setattr(dialects, "ENCODERS", {**dialects.ENCODERS, dialect: changed})
+    monkeypatch.setattr(registry, "ENCODERS", {**registry.ENCODERS, dialect: changed})
 
 
 def change_agent(monkeypatch: Any) -> None:

@@ -14,7 +14,7 @@ from tenuto.core.messages import UserMessage
 from tenuto.core.stored import make_draft
 from tenuto.store.opening import open_store
 from tenuto.testing import say, think, turn
-from tenuto.wire.dialects import ENCODING
+from tenuto.wire.registry import ENCODING
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tenuto.audit import audit_body
 from tenuto.core import jsonio
 from tenuto.core.messages import AssistantMessage
 from tenuto.errors import AuthenticationFailed, ContextTooLong, LLMError, NotFound, QuotaExceeded, RateLimited
-from tenuto.wire.failures import failure
+from tenuto.wire.provider_errors import classify_error
 
 __all__ = ["Refusal", "audited", "follows", "refusals"]
 
@@ -73,7 +73,9 @@ def refusals(found: Iterable[Exchange]) -> Iterator[Refusal]:
 
 def _refusal(exchange: Exchange) -> Refusal:
     status = int(exchange.about["status"])
-    error = failure(exchange.body.decode("utf-8", "replace"), provider=exchange.provider, status=status, headers={})
+    error = classify_error(
+        exchange.body.decode("utf-8", "replace"), provider=exchange.provider, status=status, headers={}
+    )
     rules: list[str] = []
     if exchange.request is not None:
         found = audit_body(exchange.request, target_for(exchange))

@@ -22,7 +22,7 @@ from tenuto.core.events import ContentDelta, StreamEvent
 from tenuto.core.messages import AssistantMessage
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.response import ChatResponse
-from tenuto.wire import codec, dialects, sse
+from tenuto.wire import decoder, registry, sse
 
 __all__ = [
     "Mutant",
@@ -76,13 +76,13 @@ def on_block(kind: type[Block], change: Callable[[Any], Block]) -> Patch:
     """Change every block of a kind as it is finished."""
 
     def patch(monkeypatch: pytest.MonkeyPatch, _: Any) -> None:
-        done = codec.Parts.done
+        done = decoder.ChoiceBuilder.done
 
-        def mutated(self: codec.Parts, slot: Any, block: Block | None = None) -> Block:
+        def mutated(self: decoder.ChoiceBuilder, slot: Any, block: Block | None = None) -> Block:
             whole = block if block is not None else slot.joined()
             return done(self, slot, change(whole) if isinstance(whole, kind) else whole)
 
-        monkeypatch.setattr(codec.Parts, "done", mutated)
+        monkeypatch.setattr(decoder.ChoiceBuilder, "done", mutated)
 
     return patch
 
@@ -91,7 +91,7 @@ def on_response(change: Callable[[ChatResponse], ChatResponse]) -> Patch:
     """Change the assembled response."""
 
     def patch(monkeypatch: pytest.MonkeyPatch, dialect: Any) -> None:
-        decoder = dialects.DECODERS[dialect]
+        decoder = registry.DECODERS[dialect]
         assembled = decoder.response
 
         def mutated(self: Any, *, partial: bool) -> ChatResponse:
@@ -116,13 +116,13 @@ def on_request(change: Callable[[AssistantMessage], AssistantMessage]) -> Patch:
     """Change the assistant's turns before they are encoded."""
 
     def patch(monkeypatch: pytest.MonkeyPatch, dialect: Any) -> None:
-        encode = dialects.ENCODERS[dialect]
+        encode = registry.ENCODERS[dialect]
 
         def mutated(request: Any, target: Target, losses: tuple[Any, ...] = ()) -> WireRequest:
             turns = tuple(change(m) if isinstance(m, AssistantMessage) else m for m in request.transcript)
             return encode(msgspec.structs.replace(request, messages=turns), target, losses)
 
-        monkeypatch.setattr(dialects, "ENCODERS", {**dialects.ENCODERS, dialect: mutated})
+        monkeypatch.setattr(registry, "ENCODERS", {**registry.ENCODERS, dialect: mutated})
 
     return patch
 
@@ -131,13 +131,13 @@ def on_bytes(pattern: bytes, put: bytes) -> Patch:
     """Change the bytes of a request after they were written."""
 
     def patch(monkeypatch: pytest.MonkeyPatch, dialect: Any) -> None:
-        encode = dialects.ENCODERS[dialect]
+        encode = registry.ENCODERS[dialect]
 
         def mutated(request: Any, target: Target, losses: tuple[Any, ...] = ()) -> WireRequest:
             written = encode(request, target, losses)
             return msgspec.structs.replace(written, body=re.sub(pattern, put, written.body))
 
-        monkeypatch.setattr(dialects, "ENCODERS", {**dialects.ENCODERS, dialect: mutated})
+        monkeypatch.setattr(registry, "ENCODERS", {**registry.ENCODERS, dialect: mutated})
 
     return patch
 
@@ -146,9 +146,9 @@ def on_verbatim(change: Callable[[list[Any]], list[Any]]) -> Patch:
     """Change the wire form of a turn."""
 
     def patch(monkeypatch: pytest.MonkeyPatch, dialect: Any) -> None:
-        write = dialects.VERBATIM[dialect]
+        write = registry.VERBATIM[dialect]
         monkeypatch.setattr(
-            dialects, "VERBATIM", {**dialects.VERBATIM, dialect: lambda message: change(write(message))}
+            registry, "VERBATIM", {**registry.VERBATIM, dialect: lambda message: change(write(message))}
         )
 
     return patch
@@ -168,7 +168,7 @@ def on_frames(change: Callable[[bytes, bytes], list[tuple[bytes, bytes]]]) -> Pa
     """Change the frames before the dialect reads them."""
 
     def patch(monkeypatch: pytest.MonkeyPatch, dialect: Any) -> None:
-        decoder = dialects.DECODERS[dialect]
+        decoder = registry.DECODERS[dialect]
         read = decoder.frame
 
         def mutated(self: Any, name: bytes, data: bytes) -> None:
@@ -194,13 +194,13 @@ def on_events(change: Callable[[StreamEvent], list[StreamEvent]], kind: type[Str
     """Change the events of a kind on their way to the caller."""
 
     def patch(monkeypatch: pytest.MonkeyPatch, _: Any) -> None:
-        feed = codec.Decoder.feed
+        feed = decoder.Decoder.feed
 
-        def mutated(self: codec.Decoder, piece: bytes) -> list[StreamEvent]:
+        def mutated(self: decoder.Decoder, piece: bytes) -> list[StreamEvent]:
             told = feed(self, piece)
             return [other for event in told for other in (change(event) if isinstance(event, kind) else [event])]
 
-        monkeypatch.setattr(codec.Decoder, "feed", mutated)
+        monkeypatch.setattr(decoder.Decoder, "feed", mutated)
 
     return patch
 
@@ -209,7 +209,7 @@ def on_fields(put: Callable[..., None]) -> Patch:
     """Replace the rule by which unknown fields merge, wherever a dialect uses it."""
 
     def patch(monkeypatch: pytest.MonkeyPatch, dialect: Any) -> None:
-        module = __import__(dialects.DECODERS[dialect].__module__, fromlist=["merge_fields"])
+        module = __import__(registry.DECODERS[dialect].__module__, fromlist=["merge_fields"])
         monkeypatch.setattr(module, "merge_fields", put)
 
     return patch

@@ -19,8 +19,8 @@ from tenuto.core.provider import Dialect, Target
 from tenuto.core.response import ChatResponse
 from tenuto.errors import LLMError
 from tenuto.oneshot import target_of
-from tenuto.wire import dialects
-from tenuto.wire.codec import Decoder
+from tenuto.wire import registry
+from tenuto.wire.decoder import Decoder
 
 __all__ = [
     "Outcome",
@@ -79,13 +79,13 @@ def target_for(exchange: Exchange) -> Target:
 
 def decode(exchange: Exchange, target: Target) -> Outcome:
     """Read a reply with the codec under test."""
-    decoder = dialects.DECODERS[target.dialect](target, seed=exchange.name)
+    decoder = registry.DECODERS[target.dialect](target, seed=exchange.name)
     return _finished(decoder, (decoder.feed if exchange.streamed else decoder.whole)(exchange.body))
 
 
 def decode_pieces(exchange: Exchange, target: Target, pieces: Iterable[bytes]) -> Outcome:
     """Read a stream that comes in pieces; its events are not kept, for there may be millions of pieces."""
-    decoder = dialects.DECODERS[target.dialect](target, seed=exchange.name)
+    decoder = registry.DECODERS[target.dialect](target, seed=exchange.name)
     feed = decoder.feed
     for piece in pieces:
         feed(piece)
@@ -112,7 +112,7 @@ def verbatim(dialect: str, message: AssistantMessage) -> list[Any]:
     """Return an assistant's turn as the wire had it, read back with plain `json`."""
     from tenuto.core import jsonio
 
-    written = load(jsonio.encode(dialects.VERBATIM[cast(Dialect, dialect)](message)))
+    written = load(jsonio.encode(registry.VERBATIM[cast(Dialect, dialect)](message)))
     assert isinstance(written, list)
     return written
 
@@ -124,7 +124,7 @@ def write(request: Any, target: Target) -> Any:
     by the tests of the rows, and no part of what a recorded client did.
     """
     asked = msgspec.structs.replace(target.traits, passback="always")
-    return dialects.write(request, msgspec.structs.replace(target, traits=asked))
+    return registry.write_request(request, msgspec.structs.replace(target, traits=asked))
 
 
 def response_only(dialect: str) -> dict[str, str]:

@@ -95,12 +95,26 @@ def acts_of(text):
             cost=text,
         ),
         act(RequestFailed, error=names, message=text, retryable=st.booleans(), usage=st.none() | usages_of(text)),
-        act(CallStarted, call_id=text, call_index=ordinal, name=text, idempotency_key=text, effect=names, pid=numbers, host=text),
+        act(
+            CallStarted,
+            call_id=text,
+            call_index=ordinal,
+            name=text,
+            idempotency_key=text,
+            effect=names,
+            pid=numbers,
+            host=text,
+        ),
         act(CallFinished, result=results_of(text), call_index=ordinal, outcome=st.sampled_from(_OUTCOMES)),
         act(ApprovalRequested, call_id=text, call_index=ordinal, name=text),
         act(ApprovalDecided, call_id=text, call_index=ordinal, allowed=st.booleans(), reason=text),
         act(SteeringAdded, message=messages_of(text)),
-        act(Compacted, up_to_seq=st.integers(0, 12), messages=st.lists(messages_of(text), max_size=2).map(tuple), reason=text),
+        act(
+            Compacted,
+            up_to_seq=st.integers(0, 12),
+            messages=st.lists(messages_of(text), max_size=2).map(tuple),
+            reason=text,
+        ),
         act(HandedOver, model=text, previous_model=text, losses=st.lists(losses_of(text), max_size=1).map(tuple)),
         act(LossRecorded, loss=losses_of(text)),
         act(SubSessionLinked, session=text, call_id=text, call_index=ordinal),
@@ -242,9 +256,13 @@ def test_open_calls_are_those_that_no_result_has(acts):
         default=None,
     )
     calls = (
-        list(entries[last].payload.message.tool_calls()) if last is not None and entries[last].kind == "reply_received" else []
+        list(entries[last].payload.message.tool_calls())
+        if last is not None and entries[last].kind == "reply_received"
+        else []
     )
-    answered = {entry.payload.call_index for entry in entries[last:] if entry.kind == "call_finished"} if calls else set()
+    answered = (
+        {entry.payload.call_index for entry in entries[last:] if entry.kind == "call_finished"} if calls else set()
+    )
 
     assert list(open_calls_of(entries)) == [call for at, call in enumerate(calls) if at not in answered]
 

@@ -28,7 +28,7 @@ from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
 from tenuto.core.transcript import Transcript
 from tenuto.errors import LLMError, TenutoError
-from tenuto.wire import dialects
+from tenuto.wire import registry
 
 __all__ = ["Fault", "Outcome", "check", "outcome_of"]
 
@@ -80,7 +80,7 @@ class Outcome(NamedTuple):
 
 def outcome_of(target: Target, pieces: Iterable[bytes], *, whole: bool = False) -> Outcome:
     """Decode a reply fed in these pieces; with `whole`, each piece is a complete body that did not stream."""
-    decoder = dialects.DECODERS[target.dialect](target, seed="fuzz")
+    decoder = registry.DECODERS[target.dialect](target, seed="fuzz")
     events: list[StreamEvent] = []
     try:
         for piece in pieces:
@@ -167,7 +167,7 @@ def _history(message: AssistantMessage) -> tuple[Message, ...]:
 def _sent(target: Target, message: AssistantMessage) -> Iterator[Fault]:
     try:
         request = ChatRequest(model=target.model or "m", messages=_history(message))
-        for body in (dialects.write(request, target).body, subject.write(request, target).body):
+        for body in (registry.write_request(request, target).body, subject.write(request, target).body):
             if not isinstance(json.loads(body.decode(), parse_int=str, parse_constant=_refuse), dict):
                 yield Fault("sent", "body", "the request is not a JSON object")
     except Exception as exc:  # noqa: BLE001 - nothing may be raised here

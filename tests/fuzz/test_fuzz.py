@@ -17,7 +17,7 @@ from fuzz.run import SEED, Failure, lines_of, main, reproduction, run_part
 from fuzz.stream import parse
 from tenuto.core import stored
 from tenuto.core.blocks import Text
-from tenuto.wire import assembler, codec, dialects
+from tenuto.wire import assembler, decoder, registry
 
 RUNS, PARTS = 2_000, 8
 ROOTS = recorded(RECORDED)
@@ -45,8 +45,8 @@ def test_fuzzer_reports_an_escaped_exception(monkeypatch):
     def response(self, *, partial):
         raise RuntimeError("not one of ours")
 
-    for dialect in dialects.DECODERS:
-        monkeypatch.setattr(dialects.DECODERS[dialect], "response", response)
+    for dialect in registry.DECODERS:
+        monkeypatch.setattr(registry.DECODERS[dialect], "response", response)
 
     assert "escaped" in broken_properties()
 
@@ -55,15 +55,15 @@ def test_fuzzer_reports_a_hidden_mistake(monkeypatch):
     def body(self, data):
         return {}["nothing"]
 
-    for dialect in dialects.DECODERS:
-        monkeypatch.setattr(dialects.DECODERS[dialect], "body", body)
+    for dialect in registry.DECODERS:
+        monkeypatch.setattr(registry.DECODERS[dialect], "body", body)
 
     assert broken_properties() & {"cause", "escaped"}
 
 
 def test_fuzzer_reports_dependence_on_cuts(monkeypatch):
-    feed = codec.Decoder.feed
-    monkeypatch.setattr(codec.Decoder, "feed", lambda self, piece: feed(self, piece.rstrip(b" ")))
+    feed = decoder.Decoder.feed
+    monkeypatch.setattr(decoder.Decoder, "feed", lambda self, piece: feed(self, piece.rstrip(b" ")))
 
     assert "cuts" in broken_properties()
 
@@ -76,13 +76,13 @@ def test_fuzzer_reports_a_lossy_store(monkeypatch):
 
 
 def test_fuzzer_reports_a_reply_larger_than_its_bytes(monkeypatch):
-    joined = assembler.Slot.joined
+    joined = assembler.BlockSlot.joined
 
     def longer(self):
         block = joined(self)
         return replace(block, text=block.text + "x" * 200_000) if isinstance(block, Text) else block
 
-    monkeypatch.setattr(assembler.Slot, "joined", longer)
+    monkeypatch.setattr(assembler.BlockSlot, "joined", longer)
 
     assert "size" in broken_properties()
 
@@ -92,8 +92,8 @@ def test_fuzzer_reports_an_invalid_request(monkeypatch, body):
     def encode(request, target, losses=()):
         return replace(written(request, target, losses), body=body)
 
-    written = dialects.ENCODERS["openai-chat"]
-    monkeypatch.setattr(dialects, "ENCODERS", {**dialects.ENCODERS, "openai-chat": encode})
+    written = registry.ENCODERS["openai-chat"]
+    monkeypatch.setattr(registry, "ENCODERS", {**registry.ENCODERS, "openai-chat": encode})
 
     assert "sent" in broken_properties()
 
@@ -129,7 +129,7 @@ def test_failure_prints_how_to_repeat_it(monkeypatch, capsys):
     def response(self, *, partial):
         raise RuntimeError("not one of ours")
 
-    monkeypatch.setattr(dialects.DECODERS["gemini"], "response", response)
+    monkeypatch.setattr(registry.DECODERS["gemini"], "response", response)
 
     assert main(["--runs", "40", "--seed", "3", "--jobs", "1", str(OWN)]) == 1
     printed = capsys.readouterr().out
@@ -138,14 +138,14 @@ def test_failure_prints_how_to_repeat_it(monkeypatch, capsys):
 
 
 def test_shrinker_returns_a_shorter_reply_with_the_same_fault(monkeypatch):
-    frame = dialects.DECODERS["anthropic-messages"].frame
+    frame = registry.DECODERS["anthropic-messages"].frame
 
     def mutated(self, name, data):
         if b"tool_use" in data:
             raise RuntimeError("not one of ours")
         frame(self, name, data)
 
-    monkeypatch.setattr(dialects.DECODERS["anthropic-messages"], "frame", mutated)
+    monkeypatch.setattr(registry.DECODERS["anthropic-messages"], "frame", mutated)
     failures = [one for one in run_part((OWN,), SEED, range(200)).failures if one.fault.property == "escaped"]
     made, shortest = reproduction((OWN,), SEED, failures[0])
 

@@ -16,7 +16,7 @@ from tenuto.sim.judging import Verdict, judge
 from tenuto.sim.mint import Seals, digest
 from tenuto.sim.styles import find
 from tenuto.sim.voices import voice
-from tenuto.wire.dialects import write
+from tenuto.wire.registry import write_request
 
 __all__ = ["MODELS", "STYLES", "TOOL", "accepted", "asked", "judged", "opened_request", "taken", "target", "untold"]
 
@@ -55,7 +55,7 @@ def judged(wire: WireRequest, to: Target) -> Verdict:
 
 def asked(messages, to: Target, **given) -> WireRequest:
     """Write a transcript for a target, with the tool that its calls call."""
-    return write(ChatRequest(model=to.model, messages=tuple(messages), tools=(TOOL,), **given), to)
+    return write_request(ChatRequest(model=to.model, messages=tuple(messages), tools=(TOOL,), **given), to)
 
 
 def accepted(messages, to: Target, **given) -> WireRequest:

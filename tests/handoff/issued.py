@@ -11,9 +11,9 @@ from tenuto.core.provider import Target
 from tenuto.sim.mint import Mint
 from tenuto.sim.script import Call, Cite, Pause, Picture, RunCode, Say, Search, Think, Turn
 from tenuto.sim.voices import voice
-from tenuto.wire.codec import read_whole
-from tenuto.wire.dialects import DECODERS
-from tenuto.wire.prefix import prefix_of
+from tenuto.wire.decoder import decode_body
+from tenuto.wire.prefix_binding import prefix_of
+from tenuto.wire.registry import DECODERS
 
 __all__ = ["TURNS", "answered", "conversation", "paused", "reply"]
 
@@ -38,7 +38,7 @@ def reply(messages: tuple[Message, ...], to: Target, turn: Turn) -> AssistantMes
     body = b"".join(piece for piece in pieces if isinstance(piece, bytes))
     decoder = DECODERS[to.dialect](to, seed=request.digest)
     decoder.prefix = prefix_of(wire.body, to)
-    return read_whole(decoder, body).message
+    return decode_body(decoder, body).message
 
 
 def answered(messages: tuple[Message, ...], said: AssistantMessage) -> tuple[Message, ...]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from handoff.facing import MODELS, STYLES, accepted, target, untold
 from handoff.saying import transcripts
 from tenuto.core.messages import AssistantMessage
-from tenuto.wire.handoff import FATES, adapt
+from tenuto.wire.adapt import LOSS_EFFECTS, adapt
 
 DIALECTS = ("anthropic-messages", "openai-responses", "openai-chat", "gemini")
 KNOWN = [target(named) for named in (*STYLES, *MODELS)]
@@ -34,7 +34,7 @@ def test_any_transcript_is_accepted_by_every_target(dialect, data):
         again = adapt(once.messages, to, notes=notes)
         assert again.messages is once.messages
         assert again.losses == ()
-        assert {loss.kind for loss in once.losses} <= FATES.keys()
+        assert {loss.kind for loss in once.losses} <= LOSS_EFFECTS.keys()
     for to in SPOKEN[dialect][::5]:
         left_out(said, to, data.draw(st.integers(0, 2**16)))
 

@@ -11,8 +11,8 @@ from handoff.issued import TURNS, answered, conversation, paused, reply
 from tenuto.core import jsonio
 from tenuto.core.messages import AssistantMessage, ToolResults, UserMessage
 from tenuto.sim.script import Call, Say, Think
-from tenuto.wire.handoff import FATES, adapt
-from tenuto.wire.scope import issued_by
+from tenuto.wire.adapt import LOSS_EFFECTS, adapt
+from tenuto.wire.token_scope import issued_by
 
 EVERYBODY = (*STYLES, *MODELS)
 HEADS = ("anthropic", "openai", "gemini", "chat", "openrouter")
@@ -59,7 +59,7 @@ def test_everybody_takes_it_and_the_books_balance(home):
             foreign = not issued_by(message.origin, to)
             assert (place in stripped) is (foreign and block.meta is not None), (named, place)
             assert not foreign or not any(token in body for token in tokens(block)), (named, place)
-        assert {*lost.values()} <= FATES.keys()
+        assert {*lost.values()} <= LOSS_EFFECTS.keys()
         again = adapt(adapted.messages, to)
         assert again.messages is adapted.messages
         assert again.losses == ()

@@ -17,8 +17,8 @@ from tenuto.sim.judging import Broken, judge
 from tenuto.sim.mint import Seals, digest
 from tenuto.sim.styles import find
 from tenuto.sim.voices import voice
-from tenuto.wire.codec import read_whole
-from tenuto.wire.dialects import DECODERS
+from tenuto.wire.decoder import decode_body
+from tenuto.wire.registry import DECODERS
 
 __all__ = ["FOLDERS", "SEED", "Case", "audited", "cases", "judged"]
 
@@ -73,7 +73,7 @@ def replies(case: Case) -> tuple[AssistantMessage, ...]:
     """Decode what the provider gave."""
     found = []
     for reply in case.given:
-        read = read_whole(DECODERS[case.dialect](target(case)), json.dumps(reply).encode())
+        read = decode_body(DECODERS[case.dialect](target(case)), json.dumps(reply).encode())
         found.append(read.choices[0].message)
     return tuple(found)
 

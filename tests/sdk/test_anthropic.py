@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from tenuto.core import jsonio
 from tenuto.core.blocks import AnthropicMeta, AnthropicRedactedMeta, Reasoning, Text, ToolUse
 from tenuto.wire.anthropic.encode import verbatim
-from tenuto.wire.codec import read, read_whole
+from tenuto.wire.decoder import decode_body, decode_stream
 from wire.anthropic import test_encode
 from wire.anthropic.cases import STREAMS, WHOLE
 from wire.anthropic.test_decode import decoder
@@ -47,7 +47,7 @@ def plain(blocks: list) -> list:
 def test_sdk_accumulates_the_same_blocks(name):
     """Stream by stream, block by block."""
     theirs = accumulated(STREAMS[name])
-    ours = read(decoder(), [STREAMS[name]])
+    ours = decode_stream(decoder(), [STREAMS[name]])
 
     assert plain(json.loads(jsonio.encode(verbatim(ours.message)))) == plain(theirs["content"])
     assert (ours.message.raw_stop_reason, ours.model) == (theirs["stop_reason"], theirs["model"])
@@ -58,7 +58,7 @@ def test_sdk_accumulates_the_same_blocks(name):
 def test_sdk_reads_the_same_body(name):
     """Text, thoughts and calls as the SDK's own types have them."""
     theirs = MESSAGE.validate_json(WHOLE[name])
-    ours = read_whole(decoder(), WHOLE[name]).message.blocks
+    ours = decode_body(decoder(), WHOLE[name]).message.blocks
 
     for block, their in zip(ours, theirs.content, strict=True):
         match block:

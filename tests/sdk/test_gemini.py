@@ -22,7 +22,7 @@ from tenuto.core.blocks import (
 )
 from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, ToolResults, UserMessage
 from tenuto.core.request import JsonSchema, NamedTool, ServerTool, Thinking, ToolDefinition
-from tenuto.wire.gemini.shapes import STOP_REASONS
+from tenuto.wire.gemini.protocol import STOP_REASONS
 from wire.gemini.cases import PARTS, TYPED, USAGE, chunk, text
 from wire.gemini.reading import stream, whole
 from wire.gemini.writing import LEVEL, SIGNED, body, target

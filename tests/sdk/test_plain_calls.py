@@ -20,7 +20,7 @@ from tenuto import providers
 from tenuto.core.embedding import EmbedRequest
 from tenuto.core.messages import SystemMessage, UserMessage
 from tenuto.core.request import ChatRequest, ToolDefinition
-from tenuto.wire import counting, embedding, listing
+from tenuto.wire import count_tokens, embeddings, list_models
 
 TEXTS = ["hello", "world"]
 WEATHER = ToolDefinition("weather", "Tells it", {"type": "object", "properties": {}})
@@ -71,12 +71,12 @@ def test_openai_embeds_as_we_do():
     )
     target = providers.resolve("openai/text-embedding-3-small")
     asked = EmbedRequest(model="openai/text-embedding-3-small", input=TEXTS, dimensions=2)
-    batch = embedding.batches(asked, target)[0]
+    batch = embeddings.batches(asked, target)[0]
     method, path, body = wire.asked
     del body["encoding_format"]
 
-    assert ours(target, embedding.encode(asked, target, batch)) == (method, path, body)
-    found = embedding.decode(json.dumps(wire.body).encode(), asked, target, batch)
+    assert ours(target, embeddings.encode(asked, target, batch)) == (method, path, body)
+    found = embeddings.decode(json.dumps(wire.body).encode(), asked, target, batch)
     assert [list(vector) for vector in found.embeddings] == [entry.embedding for entry in seen.data]
     assert (found.model, found.usage.prompt_tokens) == (seen.model, seen.usage.prompt_tokens)
 
@@ -88,9 +88,9 @@ def test_openai_reads_packed_floats_as_we_do():
     seen = openai(wire).embeddings.create(model="m", input="hello")
     target = providers.resolve("openai/m")
     asked = EmbedRequest(model="openai/m", input="hello", extra_body={"encoding_format": "base64"})
-    found = embedding.decode(json.dumps(wire.body).encode(), asked, target, embedding.batches(asked, target)[0])
+    found = embeddings.decode(json.dumps(wire.body).encode(), asked, target, embeddings.batches(asked, target)[0])
 
-    assert ours(target, embedding.encode(asked, target, embedding.batches(asked, target)[0])) == wire.asked
+    assert ours(target, embeddings.encode(asked, target, embeddings.batches(asked, target)[0])) == wire.asked
     assert list(found.embeddings[0]) == pytest.approx(seen.data[0].embedding)
 
 
@@ -101,13 +101,13 @@ def test_google_embeds_as_we_do():
     seen = google(wire).models.embed_content(model="gemini-embedding-001", contents=TEXTS, config=config)
     target = providers.resolve("google/gemini-embedding-001")
     asked = EmbedRequest(model="google/gemini-embedding-001", input=TEXTS, dimensions=1, task="CLUSTERING", title="T")
-    batch = embedding.batches(asked, target)[0]
+    batch = embeddings.batches(asked, target)[0]
     method, path, body = wire.asked
     for request in body["requests"]:
         request["content"].pop("role", None)
 
-    assert ours(target, embedding.encode(asked, target, batch)) == (method, path, body)
-    found = embedding.decode(json.dumps(wire.body).encode(), asked, target, batch)
+    assert ours(target, embeddings.encode(asked, target, batch)) == (method, path, body)
+    found = embeddings.decode(json.dumps(wire.body).encode(), asked, target, batch)
     assert [list(vector) for vector in found.embeddings] == [entry.values for entry in seen.embeddings]
 
 
@@ -126,7 +126,7 @@ def test_google_cloud_has_two_ways_and_we_take_the_same(model):
     """By the SDK's own rule."""
     target = providers.target(providers.provider("vertex"), model, "gemini")
     asked = EmbedRequest(model=f"vertex/{model}", input="a")
-    wire = embedding.encode(asked, target, embedding.batches(asked, target)[0])
+    wire = embeddings.encode(asked, target, embeddings.batches(asked, target)[0])
 
     assert wire.path.endswith(":embedContent") == google_rules.t_is_vertex_embed_content_model(model)
     assert wire.path.endswith((":embedContent", ":predict"))
@@ -137,8 +137,8 @@ def test_counting_takes_what_the_sdks_let_through():
     anthropic_fields = set(get_type_hints(MessageCountTokensParams)) | set(get_type_hints(BetaCountTokensParams))
     openai_fields = set(get_type_hints(InputTokenCountParams))
 
-    assert set(counting._KEPT["anthropic-messages"]) == anthropic_fields - {"betas", "workspace_id"}
-    assert set(counting._KEPT["openai-responses"]) == openai_fields
+    assert set(count_tokens._KEPT["anthropic-messages"]) == anthropic_fields - {"betas", "workspace_id"}
+    assert set(count_tokens._KEPT["openai-responses"]) == openai_fields
 
 
 def question(model):
@@ -150,22 +150,22 @@ def test_anthropic_counts_as_we_do():
     """The same path, and the same count."""
     wire = Wire({"input_tokens": 14})
     target = providers.resolve("anthropic/claude-sonnet-4-5")
-    written = counting.encode(question("anthropic/claude-sonnet-4-5"), target)
+    written = count_tokens.encode(question("anthropic/claude-sonnet-4-5"), target)
     seen = anthropic(wire).messages.count_tokens(**json.loads(written.body))
 
     assert ours(target, written) == wire.asked
-    assert counting.decode(b'{"input_tokens": 14}', target) == seen.input_tokens
+    assert count_tokens.decode(b'{"input_tokens": 14}', target) == seen.input_tokens
 
 
 def test_openai_counts_as_we_do():
     """The same path, and the same count."""
     wire = Wire({"object": "response.input_tokens", "input_tokens": 11})
     target = providers.resolve("openai/gpt-5.2")
-    written = counting.encode(question("openai/gpt-5.2"), target)
+    written = count_tokens.encode(question("openai/gpt-5.2"), target)
     seen = openai(wire).responses.input_tokens.count(**json.loads(written.body))
 
     assert ours(target, written) == wire.asked
-    assert counting.decode(json.dumps(wire.body).encode(), target) == seen.input_tokens
+    assert count_tokens.decode(json.dumps(wire.body).encode(), target) == seen.input_tokens
 
 
 def test_google_counts_at_the_same_place():
@@ -173,11 +173,11 @@ def test_google_counts_at_the_same_place():
     wire = Wire({"totalTokens": 9})
     seen = google(wire).models.count_tokens(model="gemini-2.5-flash", contents="Hello")
     target = providers.resolve("google/gemini-2.5-flash")
-    written = counting.encode(question("google/gemini-2.5-flash"), target)
+    written = count_tokens.encode(question("google/gemini-2.5-flash"), target)
 
     assert ours(target, written)[:2] == wire.asked[:2]
     assert ours(target, written)[2]["generateContentRequest"]["contents"] == wire.asked[2]["contents"]
-    assert counting.decode(b'{"totalTokens": 9}', target) == seen.total_tokens
+    assert count_tokens.decode(b'{"totalTokens": 9}', target) == seen.total_tokens
 
 
 @pytest.mark.parametrize(
@@ -221,8 +221,8 @@ def test_models_are_listed_at_the_same_place(name, sdk, body, seen):
     wire = Wire(body)
     (theirs,) = map(seen, sdk(wire))
     row = providers.provider(name)
-    written = listing.encode(row)
-    (found,), _ = listing.decode(json.dumps(body).encode(), row)
+    written = list_models.encode(row)
+    (found,), _ = list_models.decode(json.dumps(body).encode(), row)
     url = httpx2.URL(row.base_url + written.path)
     asked = wire.sent[0].url
 

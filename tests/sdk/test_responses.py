@@ -14,7 +14,7 @@ from tenuto.core.blocks import Document, Image, Reasoning, Refusal, Text, ToolUs
 from tenuto.core.messages import SystemMessage, ToolResult, ToolResults, user
 from tenuto.core.provider import ModelTraits
 from tenuto.core.request import JsonSchema, NamedTool, ServerTool, ToolDefinition
-from tenuto.wire.codec import read
+from tenuto.wire.decoder import decode_stream
 from wire.responses.cases import CLIENT, IMAGE, MARKED, OURS, RESULTS, STREAMS, body, call, message, reasoning, text
 from wire.responses.reading import decoder, whole, written
 from wire.responses.test_encode import SCHEMA, wire
@@ -48,7 +48,7 @@ def test_our_cases_are_items_of_the_sdk_and_come_out_the_same(item):
 def test_the_sdk_reads_the_same_stream(name):
     lines = [line.removeprefix("data: ") for line in STREAMS[name].decode().splitlines() if line.startswith("data: ")]
     last = [EVENT.validate_json(line) for line in lines][-1].response
-    ours = read(decoder(), [STREAMS[name]])
+    ours = decode_stream(decoder(), [STREAMS[name]])
 
     assert last.output_text == "".join(b.text for b in ours.message.blocks if isinstance(b, Text))
     assert [item.to_dict(mode="json") for item in last.output] == written(ours)

@@ -23,9 +23,9 @@ from tenuto.core.messages import AssistantMessage, Origin, Usage
 from tenuto.core.provider import Loss, Provider, Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import IncompleteResponse, LLMError, OrphanedReasoningDelta, ProtocolError, Unavailable
-from tenuto.wire.codec import Decoder, mint, read, read_whole
-from tenuto.wire.dialects import DECODERS
-from tenuto.wire.failures import failure
+from tenuto.wire.decoder import Decoder, decode_body, decode_stream, new_id
+from tenuto.wire.provider_errors import classify_error
+from tenuto.wire.registry import DECODERS
 
 TARGET = Target(Provider("row", "gemini", "https://example.org"), "model-1", "gemini", account="acc")
 
@@ -43,7 +43,7 @@ class Toy(Decoder):
 
     def frame(self, name, data):
         if name == b"error":
-            raise failure(data, provider="")
+            raise classify_error(data, provider="")
         word = json.loads(data)
         if word == "end":
             self._parts.done(self._slot)
@@ -110,8 +110,10 @@ def test_events_stay_what_they_were():
 def test_a_body_that_did_not_stream_gives_the_same_reply():
     body = b'{"words":["Hel","lo","end"]}'
 
-    assert read_whole(Toy(), body) == read(Toy(), [GOOD])
-    assert read(Toy(), [body[:5], body[5:]]) == read(Toy(), [GOOD]), "also where a stream was asked for"
+    assert decode_body(Toy(), body) == decode_stream(Toy(), [GOOD])
+    assert decode_stream(Toy(), [body[:5], body[5:]]) == decode_stream(Toy(), [GOOD]), (
+        "also where a stream was asked for"
+    )
 
 
 def test_finishing_twice_gives_the_reply_twice():
@@ -154,7 +156,7 @@ def test_a_fault_is_told_after_what_came_before_it():
 
 def test_what_was_assembled_is_on_the_error_without_unconfirmed_tokens():
     with pytest.raises(ProtocolError) as caught:
-        read(Toy(), [frames("Hel") + b"data: {\n\n", b"never read"])
+        decode_stream(Toy(), [frames("Hel") + b"data: {\n\n", b"never read"])
 
     assert caught.value.partial.message == AssistantMessage((Text("Hel"),), origin=Toy().origin(""), incomplete=True)
 
@@ -170,10 +172,10 @@ def faulty(exception):
             raise exception
 
     return (
-        lambda: read(Faulty(), [GOOD]),
-        lambda: read_whole(Faulty(), b"{}"),
-        lambda: read(Faulty(), [b"{}"]),
-        lambda: read(Faulty(), [b'data: "x"']),
+        lambda: decode_stream(Faulty(), [GOOD]),
+        lambda: decode_body(Faulty(), b"{}"),
+        lambda: decode_stream(Faulty(), [b"{}"]),
+        lambda: decode_stream(Faulty(), [b'data: "x"']),
     )
 
 
@@ -202,7 +204,7 @@ def test_bug_of_ours_at_the_end_is_not_a_protocol_error(part):
         raise TypeError("ours")
 
     with pytest.raises(TypeError, match="ours"):
-        read(type("Faulty", (Toy,), {part: fail})(), [GOOD])
+        decode_stream(type("Faulty", (Toy,), {part: fail})(), [GOOD])
 
 
 ANTHROPIC = {"type": "message_start", "message": {"id": "m", "model": "c", "content": []}}
@@ -246,7 +248,7 @@ DELTA = {"type": "text_delta", "text": "x"}
 def test_error_names_the_missing_field(dialect, frames, text):
     decoder = DECODERS[dialect](Target(Provider("row", dialect, ""), "model-1", dialect))
     with pytest.raises(ProtocolError) as caught:
-        read(decoder, [b"".join(b"data: " + json.dumps(frame).encode() + b"\n\n" for frame in frames)])
+        decode_stream(decoder, [b"".join(b"data: " + json.dumps(frame).encode() + b"\n\n" for frame in frames)])
 
     assert str(caught.value) == text
     assert json.loads(caught.value.frame) == frames[-1]
@@ -257,7 +259,7 @@ def test_error_shows_the_start_of_a_body_that_is_not_json(dialect):
     page = "<html>" + "Bad gateway ☃ " * 40
     decoder = DECODERS[dialect](Target(Provider("row", dialect, ""), "model-1", dialect))
     with pytest.raises(ProtocolError) as caught:
-        read_whole(decoder, page.encode())
+        decode_body(decoder, page.encode())
 
     assert page[:200] in str(caught.value)
     assert page[:201] not in str(caught.value)
@@ -321,7 +323,7 @@ def test_drain_gives_no_event_twice():
 
 def test_events_that_make_no_block_become_the_same_error():
     with pytest.raises(ProtocolError, match="delta for unknown reasoning block") as caught:
-        read(Toy(), [frames("orphan")])
+        decode_stream(Toy(), [frames("orphan")])
 
     assert isinstance(caught.value.__cause__, OrphanedReasoningDelta)
 
@@ -338,7 +340,7 @@ def test_a_fault_in_our_own_code_is_not_hidden():
 def test_an_error_inside_the_stream_is_raised_as_what_it_is():
     error = frames({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, name=b"error")
     with pytest.raises(Unavailable, match="Overloaded") as caught:
-        read(Toy(), [frames("Hel"), error])
+        decode_stream(Toy(), [frames("Hel"), error])
 
     assert caught.value.provider == "row"
     assert caught.value.partial.text == "Hel"
@@ -346,16 +348,16 @@ def test_an_error_inside_the_stream_is_raised_as_what_it_is():
 
 def test_a_stream_without_its_last_word_is_incomplete():
     with pytest.raises(IncompleteResponse, match="before its last event") as caught:
-        read(Toy(), [frames("Hel")])
+        decode_stream(Toy(), [frames("Hel")])
 
     assert caught.value.retryable
     assert caught.value.partial.text == "Hel"
 
 
 def test_a_last_frame_without_newline_is_read_and_judged():
-    assert read(Toy(), [GOOD.rstrip()]).text == "Hello"
+    assert decode_stream(Toy(), [GOOD.rstrip()]).text == "Hello"
     with pytest.raises(IncompleteResponse, match="middle of an event") as caught:
-        read(Toy(), [frames("Hel") + b"data: {"])
+        decode_stream(Toy(), [frames("Hel") + b"data: {"])
     assert caught.value.partial.text == "Hel"
 
 
@@ -363,7 +365,7 @@ def test_an_event_that_is_too_large_is_an_error_with_what_came_before():
     decoder = Toy()
     decoder._reader._limit = 20
     with pytest.raises(ProtocolError, match="larger than 20 bytes") as caught:
-        read(decoder, [frames("Hel", "lo") + b"data: " + b"x" * 30])
+        decode_stream(decoder, [frames("Hel", "lo") + b"data: " + b"x" * 30])
 
     assert caught.value.partial.text == "Hello"
 
@@ -383,7 +385,7 @@ def test_a_reply_that_cannot_be_assembled_is_an_error_too():
             raise ValueError("blocks")
 
     with pytest.raises(ProtocolError, match="blocks") as caught:
-        read(Faulty(), [GOOD])
+        decode_stream(Faulty(), [GOOD])
 
     nothing = (Choice(AssistantMessage((), incomplete=True)),)
     told = Loss("unassembled", "reply", "what had come could not be put together: ValueError('blocks')")
@@ -432,7 +434,7 @@ def test_an_error_can_be_printed_whatever_the_bytes_were():
             raise ValueError("odd \ud800")
 
     with pytest.raises(ProtocolError) as caught:
-        read(Faulty(), [GOOD])
+        decode_stream(Faulty(), [GOOD])
 
     assert str(caught.value).startswith("unreadable frame: odd \ufffd")
 
@@ -443,13 +445,13 @@ def test_a_fault_while_closing_is_an_error_too():
             raise ValueError("odd")
 
     with pytest.raises(ProtocolError, match="odd"):
-        read(Faulty(), [GOOD])
+        decode_stream(Faulty(), [GOOD])
 
 
 @given(st.lists(st.binary(max_size=30), max_size=4))
 def test_any_bytes_raise_nothing_but_our_errors(pieces):
     with pytest.raises(LLMError):
-        read(Toy(), pieces)
+        decode_stream(Toy(), pieces)
 
 
 # --- parts ------------------------------------------------------------------------------------------------------------
@@ -529,10 +531,10 @@ def test_what_is_no_piece_of_a_part_is_told_without_growing_it():
 
 def test_minted_ids_are_the_same_for_the_same_bytes_and_differ_otherwise():
     ids = {
-        mint(*args) for args in (("", "r", 0, 0), ("s", "r", 0, 0), ("", "r", 1, 0), ("", "r", 0, 1), ("", "", 0, 0))
+        new_id(*args) for args in (("", "r", 0, 0), ("s", "r", 0, 0), ("", "r", 1, 0), ("", "r", 0, 1), ("", "", 0, 0))
     }
 
     assert len(ids) == 5
-    assert mint("s", "r", 0, 1) == mint("s", "r", 0, 1)
-    assert mint("\ud800", "r", 0, 0).startswith("tnt_")
+    assert new_id("s", "r", 0, 1) == new_id("s", "r", 0, 1)
+    assert new_id("\ud800", "r", 0, 0).startswith("tnt_")
     assert all(len(id) <= 40 and id.replace("_", "").isalnum() for id in ids)

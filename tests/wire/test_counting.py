@@ -13,8 +13,8 @@ from tenuto import providers
 from tenuto.core.messages import SystemMessage, UserMessage
 from tenuto.core.request import ChatRequest, JsonSchema, ServerTool, ToolDefinition
 from tenuto.errors import BadRequest, LLMError, ProtocolError, UnsupportedModel
-from tenuto.wire.counting import decode, encode
-from tenuto.wire.dialects import write
+from tenuto.wire.count_tokens import decode, encode
+from tenuto.wire.registry import write_request
 
 WEATHER = ToolDefinition("weather", "Tells it", {"type": "object", "properties": {"city": {"type": "string"}}})
 MODELS = {
@@ -46,7 +46,7 @@ def counted(model, **more):
 
 
 def sent(model):
-    return json.loads(write(asked(model, stream=False), providers.resolve(model)).body)
+    return json.loads(write_request(asked(model, stream=False), providers.resolve(model)).body)
 
 
 def test_anthropic():
@@ -170,7 +170,7 @@ def test_claude_on_vertex_has_its_model_in_the_path():
     request = ChatRequest(model="vertex/claude-sonnet-4-5@20250929", messages=(UserMessage("hi"),), stream=True)
 
     for stream, verb in ((True, "streamRawPredict"), (False, "rawPredict")):
-        wire = write(msgspec.structs.replace(request, stream=stream), target)
+        wire = write_request(msgspec.structs.replace(request, stream=stream), target)
         body = json.loads(wire.body)
         assert f"/models/claude-sonnet-4-5@20250929:{verb}" == wire.path
         assert (None, "vertex-2023-10-16") == (body.get("model"), body["anthropic_version"])

@@ -10,7 +10,7 @@ from strategies import broken_words, documents
 from tenuto.core.jsonio import JsonError
 from tenuto.core.provider import Loss, Provider, Target
 from tenuto.core.request import ChatRequest
-from tenuto.wire.draft import Draft, extra_fields, raw_object, spliced
+from tenuto.wire.body_builder import BodyBuilder, extra_fields, raw_object, splice_json
 
 PROVIDER = Provider(
     "row", "gemini", "https://example.org", headers={"x-version": "1", "x-beta": "a, b"}, aliases=("other",)
@@ -19,7 +19,7 @@ TARGET = Target(PROVIDER, "model-1", "gemini")
 
 
 def draft(*losses, **fields):
-    return Draft(ChatRequest(model="row/model-1", messages=(), **fields), TARGET, losses)
+    return BodyBuilder(ChatRequest(model="row/model-1", messages=(), **fields), TARGET, losses)
 
 
 def test_values_that_are_none_stay_out():
@@ -129,11 +129,11 @@ def test_an_object_is_spliced_without_the_space_around_it(text):
 
 @given(documents)
 def test_json_text_is_spliced_as_it_stands(text):
-    assert bytes(spliced(text)) == text.encode()
+    assert bytes(splice_json(text)) == text.encode()
 
 
 def test_text_that_is_no_json_stays_a_string():
-    assert spliced("{broken") == "{broken"
+    assert splice_json("{broken") == "{broken"
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "5", "null", '{"a":NaN}', '"{}"'])

@@ -18,7 +18,7 @@ from tenuto import providers
 from tenuto.core.embedding import EmbedRequest, EmbedUsage
 from tenuto.core.provider import EmbeddingSwitches, Provider, Target
 from tenuto.errors import BadRequest, LLMError, NotFound, ProtocolError, TranscriptError, UnsupportedModel
-from tenuto.wire.embedding import UNSTATED, Batch, batches, decode, encode, joined
+from tenuto.wire.embeddings import UNSTATED, Batch, batches, decode, encode, joined
 
 CORPUS = Path(os.environ.get("TENUTO_CORPUS") or Path(__file__).parents[3] / "shared" / "corpus")
 SMALL = "openai/text-embedding-3-small"

@@ -19,7 +19,7 @@ from tenuto.errors import (
     TimedOut,
     Unavailable,
 )
-from tenuto.wire.failures import failure, message_of
+from tenuto.wire.provider_errors import classify_error, extract_message
 
 
 @pytest.mark.parametrize(
@@ -33,9 +33,9 @@ from tenuto.wire.failures import failure, message_of
 )
 def test_a_message_can_be_printed(said, told):
     """Half a character cannot; what came stands in `raw`."""
-    error = failure(said, provider="row", status=400)
+    error = classify_error(said, provider="row", status=400)
 
-    assert str(error).encode() == str(failure(json.dumps({"error": told}), provider="row", status=400)).encode()
+    assert str(error).encode() == str(classify_error(json.dumps({"error": told}), provider="row", status=400)).encode()
     assert error.raw == said
 
 
@@ -173,7 +173,7 @@ RETRYABLE = {RateLimited, Unavailable, TimedOut}
 
 @pytest.mark.parametrize("status,body,kind", CASES)
 def test_an_http_error_becomes_its_kind(status, body, kind):
-    error = failure(json.dumps(body).encode(), provider="row", status=status)
+    error = classify_error(json.dumps(body).encode(), provider="row", status=status)
 
     assert type(error) is kind
     assert error.retryable == (kind in RETRYABLE)
@@ -185,7 +185,7 @@ def test_an_http_error_becomes_its_kind(status, body, kind):
 def test_an_error_inside_a_stream_becomes_the_same_kind(body, kind, status):
     """HTTP said 200: the error's own words decide, or the status that it names."""
     for given_status in (None, 200):
-        error = failure(json.dumps(body), provider="row", status=given_status)
+        error = classify_error(json.dumps(body), provider="row", status=given_status)
 
         assert type(error) is kind
         assert error.status == status
@@ -201,13 +201,13 @@ def test_an_error_inside_a_stream_becomes_the_same_kind(body, kind, status):
 )
 @pytest.mark.parametrize("body", ["", "<html>Bad gateway</html>", "{}", "[]", "null", '{"error":{"type":"odd"}}'])
 def test_whether_to_try_again_goes_by_the_status(status, retryable, body):
-    assert failure(body, provider="row", status=status).retryable == retryable
+    assert classify_error(body, provider="row", status=status).retryable == retryable
 
 
 @pytest.mark.parametrize("word", ["api_error", "overloaded_error", "timeout_error", "rate_limit_error"])
 def test_words_do_not_contradict_a_status_that_says_no(word):
     for status in (400, 401, 403, 404, 418, 422, 499):
-        assert not failure(json.dumps(anthropic(word)), provider="row", status=status).retryable
+        assert not classify_error(json.dumps(anthropic(word)), provider="row", status=status).retryable
 
 
 @pytest.mark.parametrize(
@@ -233,15 +233,15 @@ def test_words_do_not_contradict_a_status_that_says_no(word):
     ],
 )
 def test_the_message_is_what_a_person_should_read(body, message):
-    assert message_of(body) == message
+    assert extract_message(body) == message
 
 
 def test_an_empty_body_leaves_the_status():
-    assert failure(b"", provider="row", status=503).message == "HTTP 503"
+    assert classify_error(b"", provider="row", status=503).message == "HTTP 503"
 
 
 def test_a_body_that_is_no_json_is_the_message():
-    error = failure(b"<html>\xff</html>", provider="row", status=502)
+    error = classify_error(b"<html>\xff</html>", provider="row", status=502)
 
     assert error.message == error.raw == "<html>\ufffd</html>"
     assert isinstance(error, Unavailable)
@@ -264,7 +264,7 @@ def test_a_body_that_is_no_json_is_the_message():
     ],
 )
 def test_when_to_try_again_is_in_seconds(headers, body, seconds):
-    assert failure(json.dumps(body), provider="row", status=429, headers=headers).retry_after == seconds
+    assert classify_error(json.dumps(body), provider="row", status=429, headers=headers).retry_after == seconds
 
 
 @pytest.mark.parametrize(
@@ -278,21 +278,21 @@ def test_when_to_try_again_is_in_seconds(headers, body, seconds):
     ],
 )
 def test_the_request_can_be_named_in_a_report(headers, body, id):
-    assert failure(json.dumps(body), provider="row", status=500, headers=headers).request_id == id
+    assert classify_error(json.dumps(body), provider="row", status=500, headers=headers).request_id == id
 
 
 @pytest.mark.parametrize("word,retryable", [("true", True), ("false", False)])
 def test_a_server_that_says_whether_to_try_again_is_believed(word, retryable):
     for status in (400, 500):
-        error = failure("{}", provider="row", status=status, headers={"X-Should-Retry": word})
+        error = classify_error("{}", provider="row", status=status, headers={"X-Should-Retry": word})
 
         assert error.retryable is retryable
-    assert failure("{}", provider="row", status=500, headers={"x-should-retry": "maybe"}).retryable
+    assert classify_error("{}", provider="row", status=500, headers={"x-should-retry": "maybe"}).retryable
 
 
 @given(st.binary(max_size=30) | documents | json_values.map(json.dumps), st.none() | st.integers(100, 599))
 def test_any_body_becomes_an_error_and_none_is_raised(body, status):
-    error = failure(body, provider="row", status=status, headers={"retry-after": "x"})
+    error = classify_error(body, provider="row", status=status, headers={"retry-after": "x"})
 
     assert isinstance(error, LLMError)
     assert error.message
@@ -300,8 +300,8 @@ def test_any_body_becomes_an_error_and_none_is_raised(body, status):
 
 @given(st.dictionaries(st.sampled_from(("error", "message", "detail", "response", "request_id")), json_values))
 def test_any_shape_of_error_is_read(body):
-    assert failure(json.dumps({**body, "error": {"details": [body], "code": body}}), provider="row").message
-    assert failure(json.dumps(body), provider="row").message
+    assert classify_error(json.dumps({**body, "error": {"details": [body], "code": body}}), provider="row").message
+    assert classify_error(json.dumps(body), provider="row").message
 
 
 # --- the tree ---------------------------------------------------------------------------------------------------------

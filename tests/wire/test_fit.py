@@ -10,14 +10,14 @@ from tenuto.core.blocks import Audio, Document, Image, Text
 from tenuto.core.messages import SystemMessage, ToolResult, ToolResults, UserMessage
 from tenuto.core.provider import ModelTraits, Provider, Target
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, Thinking, ToolDefinition
-from tenuto.wire.fit import fit
+from tenuto.wire.capabilities import apply_traits
 
 ROW = Provider("here", "openai-chat", "")
 
 
 def fitted(traits: ModelTraits, *messages, dialect="openai-chat", **fields):
     request = ChatRequest(model="m", messages=messages or (UserMessage("Hi"),), **fields)
-    return fit(request, Target(ROW, "m", dialect, traits))
+    return apply_traits(request, Target(ROW, "m", dialect, traits))
 
 
 def traits(**fields) -> ModelTraits:
@@ -32,7 +32,7 @@ def test_unknown_model_gets_the_request_untouched():
     """Nobody knows better than the caller."""
     request = ChatRequest(model="m", messages=(UserMessage("Hi"),), temperature=2.0, effort="max", max_tokens=10**9)
 
-    assert fit(request, Target(ROW, "m", "openai-chat")) == (request, ())
+    assert apply_traits(request, Target(ROW, "m", "openai-chat")) == (request, ())
 
 
 @pytest.mark.parametrize("sampling, fields, kept", [

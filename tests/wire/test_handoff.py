@@ -32,10 +32,10 @@ from tenuto.core.messages import AssistantMessage, Origin, SystemMessage, ToolRe
 from tenuto.core.provider import ChatSwitches, Loss, ModelTraits, Provider, Target
 from tenuto.core.request import ChatRequest, JsonSchema
 from tenuto.providers import resolve
-from tenuto.wire.codec import read_whole
-from tenuto.wire.dialects import DECODERS, write
-from tenuto.wire.handoff import FATES, UNANSWERED, adapt
-from tenuto.wire.scope import issued_by
+from tenuto.wire.adapt import LOSS_EFFECTS, UNANSWERED, adapt
+from tenuto.wire.decoder import decode_body
+from tenuto.wire.registry import DECODERS, write_request
+from tenuto.wire.token_scope import issued_by
 
 HI = UserMessage("Hi")
 HERE = Target(Provider("here", "anthropic-messages", ""), "claude-opus-4-6", "anthropic-messages")
@@ -570,7 +570,7 @@ def test_the_assistant_s_last_word_is_left_out_where_nobody_goes_on_with_it():
 
 
 def test_every_rule_has_its_fate():
-    assert set(FATES.values()) == {"stripped", "translated", "dropped"}
+    assert set(LOSS_EFFECTS.values()) == {"stripped", "translated", "dropped"}
 
 
 # --- where a loss stands ---
@@ -590,7 +590,7 @@ def test_a_loss_stands_where_it_stood_in_what_was_given():
         ),
         UserMessage("And?"),
     )
-    losses = write(ChatRequest(model="m", messages=messages), here).losses
+    losses = write_request(ChatRequest(model="m", messages=messages), here).losses
     told = {loss.kind: loss.place for loss in losses}
 
     assert told["incomplete-turn"] == "messages[0]"
@@ -608,7 +608,7 @@ def test_a_note_in_front_moves_no_place():
     request = ChatRequest(
         model="m", messages=(UserMessage("?"), said, UserMessage("!")), response_format=JsonSchema({"type": "object"})
     )
-    told = {loss.kind: loss.place for loss in write(request, target).losses}
+    told = {loss.kind: loss.place for loss in write_request(request, target).losses}
 
     assert told["no-structured-output"] == "response_format"
     assert told["unsigned-reasoning"] == "messages[1].blocks[0]"
@@ -644,11 +644,11 @@ def test_generated_call_id_is_not_sent_to_another_gemini_model():
     body = {
         "candidates": [{"content": {"parts": [{"functionCall": {"name": "f", "args": {}}}]}, "finishReason": "STOP"}]
     }
-    reply = read_whole(DECODERS["gemini"](old, seed="x"), json.dumps(body).encode())
+    reply = decode_body(DECODERS["gemini"](old, seed="x"), json.dumps(body).encode())
     (call,) = reply.message.tool_calls()
     messages = (HI, reply.message, ToolResults((ToolResult(call.id, "done"),)))
 
-    contents = json.loads(write(ChatRequest(model=new.model, messages=messages), new).body)["contents"]
+    contents = json.loads(write_request(ChatRequest(model=new.model, messages=messages), new).body)["contents"]
 
     assert contents[1]["parts"][0]["functionCall"] == {"name": "f", "args": {}}
     assert contents[2]["parts"][0]["functionResponse"] == {"name": "f", "response": {"output": "done"}}
@@ -657,7 +657,7 @@ def test_generated_call_id_is_not_sent_to_another_gemini_model():
 @pytest.mark.parametrize("dialect", [dialect for dialect in DIALECTS if dialect != "gemini"])
 def test_generated_call_id_is_sent_where_an_id_is_required(dialect: str):
     said = (HI, turn(ToolUse("tnt_1", "f", "{}", id_generated=True), origin=AWAY), results("tnt_1"))
-    body = write(ChatRequest(model="m", messages=said), to(dialect)).body.decode()
+    body = write_request(ChatRequest(model="m", messages=said), to(dialect)).body.decode()
 
     assert body.count("tnt_1") >= 2
 

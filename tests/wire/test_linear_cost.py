@@ -16,9 +16,9 @@ from tenuto.core.messages import AssistantMessage, Message, Origin, ToolResult, 
 from tenuto.core.provider import Dialect, Target
 from tenuto.core.request import ChatRequest
 from tenuto.core.transcript import Transcript
-from tenuto.wire.codec import read, read_whole
-from tenuto.wire.dialects import DECODERS, write
-from tenuto.wire.handoff import adapt
+from tenuto.wire.adapt import adapt
+from tenuto.wire.decoder import decode_body, decode_stream
+from tenuto.wire.registry import DECODERS, write_request
 
 DIALECTS: tuple[Dialect, ...] = ("anthropic-messages", "openai-responses", "openai-chat", "gemini")
 SMALL, FACTOR = 100, 32
@@ -82,7 +82,7 @@ def assert_linear(make: Callable[[int], Any], work: Callable[[Any], Any], size: 
 def test_encoding_cost_is_linear(make: Callable[[int], Messages], dialect: Dialect) -> None:
     to = target(dialect)
 
-    assert_linear(make, lambda messages: write(ChatRequest(model="m", messages=messages), to))
+    assert_linear(make, lambda messages: write_request(ChatRequest(model="m", messages=messages), to))
 
 
 def test_pairing_results_of_repeated_ids_is_linear() -> None:
@@ -99,7 +99,7 @@ def test_encoding_own_replies_is_linear(dialect: Dialect) -> None:
     def own(count: int) -> Messages:
         return tuple(replace(m, origin=origin) if isinstance(m, AssistantMessage) else m for m in steps(count))
 
-    assert_linear(own, lambda messages: write(ChatRequest(model="m", messages=messages), to))
+    assert_linear(own, lambda messages: write_request(ChatRequest(model="m", messages=messages), to))
 
 
 @pytest.mark.parametrize("make", [users, calls, steps, repeated])
@@ -142,7 +142,7 @@ def test_decoding_many_streamed_items_is_linear(indexed: bool, repeated: bool) -
 
     assert_linear(
         lambda count: stream(count, indexed=indexed, repeated=repeated),
-        lambda body: read(DECODERS["openai-responses"](to, seed="x"), [body]),
+        lambda body: decode_stream(DECODERS["openai-responses"](to, seed="x"), [body]),
         MANY,
     )
 
@@ -152,7 +152,7 @@ def test_decoding_many_items_of_a_body_is_linear() -> None:
 
     assert_linear(
         lambda count: json.dumps(response(count)).encode(),
-        lambda body: read_whole(DECODERS["openai-responses"](to, seed="x"), body),
+        lambda body: decode_body(DECODERS["openai-responses"](to, seed="x"), body),
         MANY,
     )
 
@@ -179,6 +179,6 @@ def cited(count: int) -> bytes:
 
 def test_decoding_many_citations_is_linear() -> None:
     def work(body: bytes) -> None:
-        read(DECODERS["anthropic-messages"](target("anthropic-messages"), seed="x"), [body])
+        decode_stream(DECODERS["anthropic-messages"](target("anthropic-messages"), seed="x"), [body])
 
     assert_linear(cited, work, MANY * 2)

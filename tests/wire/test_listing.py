@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from tenuto import providers
 from tenuto.core.provider import ModelInfo, Provider
 from tenuto.errors import AuthenticationFailed, LLMError, ProtocolError, UnsupportedModel
-from tenuto.wire.listing import decode, encode
+from tenuto.wire.list_models import decode, encode
 
 MINE = Provider("mine", "openai-chat", "http://localhost/v1")
 

@@ -17,8 +17,8 @@ from tenuto.core.provider import Dialect, Target, WireRequest
 from tenuto.core.request import ChatRequest, Thinking
 from tenuto.core.response import ChatResponse
 from tenuto.core.stored import dump_response
-from tenuto.wire.codec import Decoder
-from tenuto.wire.dialects import DECODERS, write
+from tenuto.wire.decoder import Decoder
+from tenuto.wire.registry import DECODERS, write_request
 
 Frame = dict[str, Any]
 START: Frame = {
@@ -260,7 +260,7 @@ def test_a_failed_call_that_answers_with_a_picture_is_told() -> None:
 
     def told(*, is_error: bool) -> list[str]:
         said = (UserMessage("q"), turn, ToolResults((ToolResult("c", shown, is_error=is_error),)))
-        return rules(write(ChatRequest(model="m", messages=said), Target(takes, "m", "openai-chat")))
+        return rules(write_request(ChatRequest(model="m", messages=said), Target(takes, "m", "openai-chat")))
 
     assert told(is_error=True) == [*told(is_error=False), "unsupported-field"]
 

@@ -33,7 +33,7 @@ from tenuto.core.blocks import (
 from tenuto.core.messages import AssistantMessage, ToolResults, UserMessage
 from tenuto.core.request import ChatRequest
 from tenuto.errors import IncompleteResponse
-from tenuto.wire.dialects import ENCODERS
+from tenuto.wire.registry import ENCODERS
 from wire.anthropic import cases as anthropic
 from wire.chat import cases as chat
 from wire.gemini import cases as gemini

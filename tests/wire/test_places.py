@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tenuto.core.provider import Provider, Target
 from tenuto.core.request import ChatRequest
 from tenuto.errors import UnsupportedModel
-from tenuto.wire.dialects import write
-from tenuto.wire.places import path_of
+from tenuto.wire.registry import write_request
+from tenuto.wire.urls import model_path
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from tenuto.wire.places import path_of
     ],
 )
 def test_a_name_is_written_as_a_path(model, path):
-    assert path_of(model) == path
+    assert model_path(model) == path
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_a_name_is_written_as_a_path(model, path):
 )
 def test_a_name_that_walks_is_refused(model):
     with pytest.raises(UnsupportedModel, match="part of an address") as caught:
-        path_of(model)
+        model_path(model)
 
     assert caught.value.model == model
 
@@ -43,19 +43,19 @@ def test_a_name_that_walks_is_refused(model):
 @pytest.mark.parametrize("model", ["a\nb", "a\r\nhost: b", "a\tb", "a\x00", "a\x7f", "a\x85", "a\u2028b"])
 def test_a_name_with_control_characters_is_refused(model):
     with pytest.raises(UnsupportedModel, match="control character"):
-        path_of(model)
+        model_path(model)
 
 
 def test_a_question_to_such_a_model_is_not_written():
     target = Target(Provider("mine", "gemini", "https://mine.test/tenant-a"), "x/../../tenant-b/models/m", "gemini")
     with pytest.raises(UnsupportedModel, match="tenant-b"):
-        write(ChatRequest(model="mine/m", messages=()), target)
+        write_request(ChatRequest(model="mine/m", messages=()), target)
 
 
 @given(st.text())
 def test_a_path_stays_below_its_base(model):
     try:
-        steps = path_of(model).split("/")
+        steps = model_path(model).split("/")
     except UnsupportedModel:
         return
     assert steps[0] == ""

@@ -13,8 +13,8 @@ from tenuto.core.blocks import AnthropicMeta, Reasoning, Text, ToolUse
 from tenuto.core.messages import AssistantMessage, Origin, SystemMessage, ToolResult, ToolResults, UserMessage
 from tenuto.core.request import ChatRequest, ToolDefinition
 from tenuto.providers import resolve
-from tenuto.wire.dialects import write
-from tenuto.wire.prefix import prefix_of, stale
+from tenuto.wire.prefix_binding import prefix_of, stale_thoughts
+from tenuto.wire.registry import write_request
 
 BOUND, FREE = resolve("anthropic/claude-opus-5-5"), resolve("anthropic/claude-opus-4-6")
 TOOL = ToolDefinition("add", "Add.", {"type": "object", "properties": {}})
@@ -28,7 +28,7 @@ def ask(*messages, system="Be brief.", tools=(TOOL,), **more) -> ChatRequest:
 
 def answered(request: ChatRequest, *blocks, target=BOUND) -> AssistantMessage:
     """What the model says to a request, bound to it."""
-    prefix = prefix_of(write(request, target).body, target)
+    prefix = prefix_of(write_request(request, target).body, target)
     origin = Origin(target.provider.name, target.dialect, target.model, prefix=prefix)
     return AssistantMessage((Reasoning("Hm.", meta=AnthropicMeta("c2lnbmVk")), *blocks), origin=origin)
 
@@ -48,12 +48,12 @@ def thoughts(wire) -> int:
 def test_only_models_that_bind_have_a_prefix():
     request = ask(UserMessage("Hi"))
 
-    assert prefix_of(write(request, FREE).body, FREE) == ""
-    assert len(prefix_of(write(request, BOUND).body, BOUND)) == 32
+    assert prefix_of(write_request(request, FREE).body, FREE) == ""
+    assert len(prefix_of(write_request(request, BOUND).body, BOUND)) == 32
 
 
 def test_what_is_as_it_was_keeps_its_thoughts():
-    wire = write(ask(*conversation()), BOUND)
+    wire = write_request(ask(*conversation()), BOUND)
 
     assert wire.losses == ()
     assert wire.body.count(b"c2lnbmVk") == 2
@@ -76,7 +76,7 @@ def test_what_is_as_it_was_keeps_its_thoughts():
 def test_what_stood_before_it_decides(changed, gone):
     """The thoughts behind a change are left out, each with a loss that says why; the others stay."""
     request = changed(conversation())
-    wire = write(request, BOUND)
+    wire = write_request(request, BOUND)
     stale_losses = [loss for loss in wire.losses if loss.kind == "stale-prefix"]
 
     assert [loss.place for loss in stale_losses] == [f"messages[{at + 1}].blocks[0]" for at in gone]
@@ -90,10 +90,10 @@ def test_nobody_elses_thoughts_are_looked_at():
     other = ask(UserMessage("Another question"), first, *rest)
 
     assert (
-        write(msgspec.structs.replace(other, model="anthropic/claude-opus-4-6"), FREE).losses != ()
+        write_request(msgspec.structs.replace(other, model="anthropic/claude-opus-4-6"), FREE).losses != ()
     )  # of another model
     unknown = msgspec.structs.replace(first, origin=msgspec.structs.replace(first.origin, prefix=""))
-    assert stale((question, unknown), write(ask(question, unknown), BOUND).body, BOUND) == ()
+    assert stale_thoughts((question, unknown), write_request(ask(question, unknown), BOUND).body, BOUND) == ()
 
 
 def body(*messages, **fields) -> bytes:
@@ -150,11 +150,11 @@ def test_a_conversation_that_grows_keeps_its_prefixes(messages, data):
     origin = Origin("anthropic", "anthropic-messages", "claude-opus-5-5", prefix=prefix_of(begins, BOUND))
     message = AssistantMessage((Reasoning("Hm.", meta=AnthropicMeta("c2lnbmVk")),), origin=origin)
 
-    assert stale((message,), body(*before, said("assistant", THOUGHT), *after), BOUND) == ()
-    assert stale((message,), body(more, said("assistant", THOUGHT)), BOUND) == ((0, 0),)
-    assert stale((message,), body(*before, more, said("assistant", THOUGHT)), BOUND) == ((0, 0),)
-    assert stale((message,), body(*before, said("assistant", TEXT, THOUGHT)), BOUND) == ((0, 0),)
-    assert stale((message,), body(more, said("assistant", THOUGHT)), BOUND, {(0, 0)}) == ()
+    assert stale_thoughts((message,), body(*before, said("assistant", THOUGHT), *after), BOUND) == ()
+    assert stale_thoughts((message,), body(more, said("assistant", THOUGHT)), BOUND) == ((0, 0),)
+    assert stale_thoughts((message,), body(*before, more, said("assistant", THOUGHT)), BOUND) == ((0, 0),)
+    assert stale_thoughts((message,), body(*before, said("assistant", TEXT, THOUGHT)), BOUND) == ((0, 0),)
+    assert stale_thoughts((message,), body(more, said("assistant", THOUGHT)), BOUND, {(0, 0)}) == ()
 
 
 def test_what_was_given_after_the_change_stays():
@@ -163,7 +163,7 @@ def test_what_was_given_after_the_change_stays():
     third = answered(ask(*said, system=system), Text("Four."))
     more = (*said, third, UserMessage("And?"))
     fourth = answered(ask(*more, system=system), Text("Five."))
-    wire = write(ask(*more, fourth, UserMessage("So?"), system=system), BOUND)
+    wire = write_request(ask(*more, fourth, UserMessage("So?"), system=system), BOUND)
 
     assert [loss.place for loss in wire.losses] == ["messages[2].blocks[0]", "messages[4].blocks[0]"]
     assert wire.body.count(b"c2lnbmVk") == 2
@@ -175,21 +175,21 @@ def test_a_thought_stands_nowhere_but_where_it_was_given():
     moved = ask(question, first, result, UserMessage("Well?"), second, more)
     copied = ask(question, first, result, second, more, second, more)
 
-    assert [loss.place for loss in write(moved, BOUND).losses] == ["messages[5].blocks[0]"]
-    assert [loss.place for loss in write(copied, BOUND).losses] == ["messages[6].blocks[0]"]
+    assert [loss.place for loss in write_request(moved, BOUND).losses] == ["messages[5].blocks[0]"]
+    assert [loss.place for loss in write_request(copied, BOUND).losses] == ["messages[6].blocks[0]"]
 
 
 def test_a_turn_that_is_nothing_without_its_thought():
     """Without the thought the turn is not sent at all: what was given behind the rest of the turn goes, too."""
     blank = answered(ask(UserMessage("Hi")), Text(" "))
     before = UserMessage("Ho"), blank, UserMessage("And?")
-    rest = json.loads(write(ask(*before[::2]), BOUND).body)
+    rest = json.loads(write_request(ask(*before[::2]), BOUND).body)
     first, more = rest["messages"][0]["content"]
     rest["messages"] = [said("user", first), said("assistant", {"type": "text", "text": " "}), said("user", more)]
     prefix = prefix_of(json.dumps(rest).encode(), BOUND)
     later = answered(ask(UserMessage("Hi")), Text("Yes."))
     later = msgspec.structs.replace(later, origin=msgspec.structs.replace(later.origin, prefix=prefix))
-    wire = write(ask(*before, later, UserMessage("So?")), BOUND)
+    wire = write_request(ask(*before, later, UserMessage("So?")), BOUND)
 
     assert wire.body.count(b"c2lnbmVk") == 0
     stale_losses = [loss.place for loss in wire.losses if loss.kind == "stale-prefix"]

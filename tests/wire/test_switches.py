@@ -10,7 +10,7 @@ from tenuto.core.messages import UserMessage
 from tenuto.core.provider import ChatSwitches, ModelTraits, Provider, Target
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, Thinking, ToolDefinition
 from tenuto.wire.chat.encode import encode
-from tenuto.wire.switches import alternate
+from tenuto.wire.chat.switches import alternate
 
 ASKED = {"model": "m", "messages": (UserMessage("Hi"),)}
 TOOLS = (ToolDefinition("f"), ToolDefinition("sql", kind="custom"))

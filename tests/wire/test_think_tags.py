@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenuto.wire.think_tags import CLOSE, OPEN, ThinkTags, retagged
+from tenuto.wire.chat.think_tags import CLOSE, OPEN, ThinkTags, retagged
 
 WHOLE = {
     "thought and answer": ("<think>Look.</think>It rains.", "Look.", "It rains."),

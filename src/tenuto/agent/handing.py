@@ -15,7 +15,7 @@ from tenuto.core.provider import Target
 from tenuto.errors import BadRequest, ContextTooLong, LLMError, StoreError
 from tenuto.providers import resolve
 from tenuto.store.protocol import Store
-from tenuto.wire.dialects import write
+from tenuto.wire.registry import write_request
 
 __all__ = ["elsewhere", "hand_over", "handed_over"]
 
@@ -29,7 +29,7 @@ def handed_over(model: str, log: Log, find: Callable[[str], Target], tools: Tool
     Raise `UnknownProvider` for a model that is nobody's, `TranscriptError` for what cannot be written at all.
     """
     request = log.asking.request(tools)
-    wire = write(msgspec.structs.replace(request, model=model), find(model))
+    wire = write_request(msgspec.structs.replace(request, model=model), find(model))
     losses = tuple(loss for loss in wire.losses if loss.kind not in _SETTLED)
     return HandedOver(model, previous_model=request.model, losses=losses)
 

@@ -16,8 +16,8 @@ from tenuto.core.provider import Loss, Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.core.rules import rule
 from tenuto.errors import BadRequest, LLMError, NotFound
-from tenuto.wire.handoff import is_signed_part
-from tenuto.wire.scope import issued_by
+from tenuto.wire.adapt import is_signed_part
+from tenuto.wire.token_scope import issued_by
 
 __all__ = ["REFUSED", "named_by", "names_an_item"]
 

@@ -49,7 +49,7 @@ from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
 from tenuto.errors import ContextTooLong, LimitReached, LLMError, StoreError
-from tenuto.wire.dialects import ENCODING
+from tenuto.wire.registry import ENCODING
 
 __all__ = ["Runner", "making_way", "settling"]
 

@@ -31,7 +31,7 @@ from tenuto.core.blocks import (
     ToolUse,
 )
 from tenuto.core.messages import AssistantMessage, Origin
-from tenuto.wire.scope import issued_by
+from tenuto.wire.token_scope import issued_by
 
 __all__ = [
     "Broke", "Gave", "Lined", "Token", "broken_in", "fields_of", "given_calls", "given_thoughts", "last_paused", "lined", "model_of",

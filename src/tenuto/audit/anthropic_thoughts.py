@@ -35,7 +35,7 @@ from tenuto.audit.scope import of_each
 from tenuto.core import jsonio
 from tenuto.core.blocks import Reasoning
 from tenuto.core.messages import Origin
-from tenuto.wire.prefix import stale
+from tenuto.wire.prefix_binding import stale_thoughts
 
 __all__ = ["CHECKS"]
 
@@ -388,6 +388,6 @@ def _stale(sent: Sent) -> set[int]:
     if not isinstance(held, list) or not all(isinstance(message, dict) for message in held):
         return set()
     try:
-        return {at for at, _ in stale(sent.given, jsonio.encode(sent.body), sent.target)}
+        return {at for at, _ in stale_thoughts(sent.given, jsonio.encode(sent.body), sent.target)}
     except jsonio.JsonError:
         return set()

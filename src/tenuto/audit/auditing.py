@@ -21,7 +21,7 @@ from tenuto.core.request import ChatRequest
 from tenuto.core.transcript import Transcript
 from tenuto.errors import StoreError, TranscriptError
 from tenuto.providers import resolve
-from tenuto.wire.dialects import write
+from tenuto.wire.registry import write_request
 
 __all__ = ["CHANGED", "Auditable", "audit", "audit_body", "checks_of", "fates_of", "report_of"]
 
@@ -66,7 +66,7 @@ def audit(
 
 
 def _asked(request: ChatRequest, target: Target) -> Report:
-    return report_of(request, target, write(request, target))
+    return report_of(request, target, write_request(request, target))
 
 
 def _continued(request: ChatRequest, target: Target) -> Report:

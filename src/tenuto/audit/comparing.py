@@ -23,7 +23,7 @@ from tenuto.core.next_request import NextRequest
 from tenuto.core.provider import Dialect, Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.errors import TenutoError
-from tenuto.wire.dialects import ENCODING, write
+from tenuto.wire.registry import ENCODING, write_request
 
 __all__ = ["CHANGED", "compared"]
 
@@ -97,7 +97,7 @@ def _again(entries: Sequence[Entry], question: _Question, find: Callable[[str], 
     act = question.act
     target = msgspec.structs.replace(_whom(question, find), account=act.account)
     request = msgspec.structs.replace(asking.request(), model=act.model)
-    wire = write(request, target)
+    wire = write_request(request, target)
     return wire.body, _Beginnings(request, target, wire)
 
 

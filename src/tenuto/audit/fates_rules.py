@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tenuto.audit.report import Fate
-from tenuto.wire.handoff import FATES
+from tenuto.wire.adapt import LOSS_EFFECTS
 
 __all__ = ["FATE_OF", "NOT_OF_BLOCKS", "UNACCOUNTED"]
 
@@ -50,7 +50,7 @@ FATE_OF: dict[str, tuple[Fate, str]] = {
     "unsupported-parameter": ("stripped", ""),
     UNACCOUNTED: ("dropped", ""),
 }
-FATE_OF |= {rule: (fate, FATE_OF[rule][1] if rule in FATE_OF else "") for rule, fate in FATES.items()}
+FATE_OF |= {rule: (fate, FATE_OF[rule][1] if rule in FATE_OF else "") for rule, fate in LOSS_EFFECTS.items()}
 FATE_OF["open-call"] = ("kept", "")  # the call goes as it is: it is its answer that is made up
 
 NOT_OF_BLOCKS = frozenset(

@@ -31,7 +31,7 @@ from tenuto.core.blocks import (
 )
 from tenuto.core.messages import AssistantMessage
 from tenuto.wire.responses.items import groups, kind_of
-from tenuto.wire.responses.shapes import MARKERS
+from tenuto.wire.responses.protocol import MARKERS
 
 __all__ = ["CALLS", "Fields", "Given", "Item", "Ledger", "items", "ledger", "named_tools", "stored", "word"]
 

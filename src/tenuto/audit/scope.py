@@ -7,7 +7,7 @@ from operator import attrgetter
 
 from tenuto.audit.looking import Sent, once
 from tenuto.core.messages import Origin
-from tenuto.wire.scope import same_issuer
+from tenuto.wire.token_scope import same_issuer
 
 __all__ = ["elsewhere", "of_each"]
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tenuto.core.embedding import EmbedRequest, EmbedResponse
     from tenuto.core.provider import Target, WireRequest
     from tenuto.core.request import ChatRequest
-    from tenuto.wire.listing import ModelInfo
+    from tenuto.wire.list_models import ModelInfo
 
 __all__ = ["OPTIONS", "AsyncClient", "loading"]
 
@@ -194,7 +194,7 @@ class AsyncClient:
 
     async def count_tokens(self, model: str, messages: Said, **parameters: Unpack[ChatParameters]) -> int:
         """Ask the provider how many tokens a question has. Raise `UnsupportedModel` where nobody can be asked."""
-        from tenuto.wire.counting import decode, encode
+        from tenuto.wire.count_tokens import decode, encode
 
         given: Any = dict(parameters)
         send = self._sender(given.pop("timeout", None))

@@ -15,7 +15,7 @@ import msgspec
 from tenuto.core.embedding import EmbedRequest, EmbedResponse
 from tenuto.core.provider import ModelInfo, Target, WireRequest
 from tenuto.errors import ProtocolError
-from tenuto.wire import embedding, listing
+from tenuto.wire import embeddings, list_models
 
 __all__ = ["Send", "embed", "models"]
 
@@ -32,22 +32,22 @@ async def embed(send: Send, target: Target, request: EmbedRequest, *, concurrent
     if concurrent < 1:
         raise ValueError(f"concurrent is {concurrent}: at least one request has to be under way")
     target = _home(target)
-    left = deque(enumerate(embedding.batches(request, target)))
+    left = deque(enumerate(embeddings.batches(request, target)))
     parts: dict[int, EmbedResponse] = {}
 
     async def work() -> None:
         while left:
             at, batch = left.popleft()
             try:
-                wire = embedding.encode(request, target, batch)
-                read = embedding.decode(await send(target, wire), request, target, batch)
+                wire = embeddings.encode(request, target, batch)
+                read = embeddings.decode(await send(target, wire), request, target, batch)
             except BaseException:
                 left.clear()  # nobody begins another: the whole has failed
                 raise
             parts[at] = msgspec.structs.replace(read, losses=(*wire.losses, *read.losses))
 
     await _together([work() for _ in range(min(concurrent, len(left)))])
-    return embedding.joined([parts[at] for at in sorted(parts)], target)
+    return embeddings.joined([parts[at] for at in sorted(parts)], target)
 
 
 async def models(send: Send, target: Target) -> tuple[ModelInfo, ...]:
@@ -56,8 +56,8 @@ async def models(send: Send, target: Target) -> tuple[ModelInfo, ...]:
     found: list[ModelInfo] = []
     page, seen = "", {""}
     while True:
-        body = await send(target, listing.encode(target.provider, page))
-        listed, page = listing.decode(body, target.provider)
+        body = await send(target, list_models.encode(target.provider, page))
+        listed, page = list_models.decode(body, target.provider)
         found += listed
         if not page:
             return tuple(found)

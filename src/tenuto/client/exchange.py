@@ -27,9 +27,9 @@ from tenuto.core.provider import Loss, Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import ConnectionFailed, IncompleteResponse, LLMError, ProtocolError, TimedOut, UnsupportedContent
-from tenuto.wire.codec import MOST_CHOICES, Decoder
-from tenuto.wire.dialects import DECODERS, write
-from tenuto.wire.prefix import prefix_of
+from tenuto.wire.decoder import MOST_CHOICES, Decoder
+from tenuto.wire.prefix_binding import prefix_of
+from tenuto.wire.registry import DECODERS, write_request
 
 __all__ = ["Before", "Question"]
 
@@ -120,7 +120,7 @@ class Question:
             target, way = await self._late_way(target, request)
         else:  # a key that is a string is there at once, and needs no clock
             target, way = await self._line.way_to(target, request.extra_headers)
-        wire = write(request, target)
+        wire = write_request(request, target)
         _check_content(request, target, wire.losses)
         self._report(target, wire.losses)
         if self._before is not None:

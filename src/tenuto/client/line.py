@@ -23,7 +23,7 @@ from tenuto.client.reply import Exchange
 from tenuto.client.watch import Watch
 from tenuto.core.provider import Target, WireRequest
 from tenuto.errors import ConnectionFailed, LLMError, ProtocolError, TimedOut
-from tenuto.wire.failures import failure
+from tenuto.wire.provider_errors import classify_error
 
 __all__ = ["Line", "Opened"]
 
@@ -166,7 +166,7 @@ class Opened:
             where = shown(headers["location"])
             message = f"redirected to {where}: not followed, because a key stays with its address; set it as base_url"
             raise LLMError(message, provider=self._provider, status=status, raw=text)
-        error = failure(text, provider=self._provider, status=status, headers=headers)
+        error = classify_error(text, provider=self._provider, status=status, headers=headers)
         if len(error.message) > _LONGEST:
             error.message = f"{error.message[:_LONGEST]}... ({len(error.message)} characters; raw has them)"
             error.args = (error.message,)

@@ -129,9 +129,9 @@ class _Reading:
 
 
 def _minted(at: int, ordinal: int) -> str:
-    from tenuto.wire.codec import mint
+    from tenuto.wire.decoder import new_id
 
-    return mint("messages", str(at), 0, ordinal)
+    return new_id("messages", str(at), 0, ordinal)
 
 
 def _no_message(item: object) -> str:

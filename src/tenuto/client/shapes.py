@@ -302,15 +302,15 @@ class _Turn:
 
     def __init__(self, said: dict[str, Any], place: str, mint: Callable[[int], str]) -> None:
         from tenuto.core.provider import Loss
-        from tenuto.wire.chat.choice import ChoiceState
-        from tenuto.wire.codec import Parts
+        from tenuto.wire.chat.choice import ChoiceDecoder
+        from tenuto.wire.decoder import ChoiceBuilder
 
         self._said = said
         self._place = place
         self._mint = mint
         self._losses: list[Loss] = []
-        self._parts = Parts([], self._losses)
-        self._state = ChoiceState(self._parts, {}, mint)
+        self._parts = ChoiceBuilder([], self._losses)
+        self._state = ChoiceDecoder(self._parts, {}, mint)
 
     def message(self) -> AssistantMessage:
         said, place = self._said, self._place

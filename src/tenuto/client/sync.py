@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tenuto.client.structured import Structured
     from tenuto.core.embedding import EmbedRequest, EmbedResponse
     from tenuto.core.request import ChatRequest
-    from tenuto.wire.listing import ModelInfo
+    from tenuto.wire.list_models import ModelInfo
 
 __all__ = ["Client"]
 

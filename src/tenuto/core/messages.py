@@ -54,7 +54,7 @@ class Origin(Value, frozen=True):
 
     The issuer is the provider's row; `platform` is the host that was asked, `account` the fingerprint of the key, `model`
     the model asked for. `prefix` is the digest of what the tokens are bound to, where the model binds them to everything
-    that stood before (`tenuto.wire.prefix`). Empty means: not known, or not bound.
+    that stood before (`tenuto.wire.prefix_binding`). Empty means: not known, or not bound.
     """
 
     provider: str

@@ -33,9 +33,9 @@ from tenuto.errors import (
     UnknownToolComplete,
     UnknownToolFinalize,
 )
-from tenuto.wire.fields import MergedFields
+from tenuto.wire.merge import MergedFields
 
-__all__ = ["GROWS", "BlockAssembler", "BlockKey", "Slot"]
+__all__ = ["GROWS", "BlockAssembler", "BlockKey", "BlockSlot"]
 
 GROWS: dict[type[Block], str] = {
     Text: "text",
@@ -56,7 +56,7 @@ class BlockKey(msgspec.Struct, frozen=True):
     index: int
 
 
-class Slot:
+class BlockSlot:
     """One block on its way: what it was begun with, its pieces so far, and the extra fields that were added to it."""
 
     __slots__ = ("_extra", "block", "done", "index", "packed", "pieces")
@@ -109,25 +109,25 @@ class BlockAssembler:
     """Collects what a stream says into blocks. `strict` refuses to complete a call that was never begun."""
 
     def __init__(self, *, strict: bool = False) -> None:
-        self._slots: list[Slot] = []
-        self._tools: dict[str, Slot] = {}
-        self._thoughts: list[Slot] = []
+        self._slots: list[BlockSlot] = []
+        self._tools: dict[str, BlockSlot] = {}
+        self._thoughts: list[BlockSlot] = []
         self._strict = strict
 
-    def begin(self, block: Block) -> Slot:
+    def begin(self, block: Block) -> BlockSlot:
         """Open a slot after all others. Its place does not change, whatever is finished first."""
-        slot = Slot(len(self._slots), block)
+        slot = BlockSlot(len(self._slots), block)
         self._slots.append(slot)
         return slot
 
-    def finish(self, slot: Slot, block: Block | None = None) -> Block:
+    def finish(self, slot: BlockSlot, block: Block | None = None) -> Block:
         """Close a slot with its pieces joined, or with `block` where the provider sent the finished form."""
         slot.replace(block if block is not None else slot.joined())
         slot.pieces, slot.packed = [], 0
         slot.done = True
         return slot.block
 
-    def slot(self, index: int) -> Slot:
+    def slot(self, index: int) -> BlockSlot:
         """Return the slot in a place of the order."""
         return self._slots[index]
 

@@ -15,14 +15,14 @@ from msgspec.structs import replace
 from tenuto.core.blocks import ToolUse
 from tenuto.core.messages import AssistantMessage, Message, ToolResult, ToolResults
 from tenuto.core.provider import Loss
-from tenuto.wire.foreign import fields_of
+from tenuto.wire.translate import extra_fields
 
-__all__ = ["UNANSWERED", "Answers", "Call"]
+__all__ = ["UNANSWERED", "CallRef", "ResultPairs"]
 
 UNANSWERED = "No result: the call was interrupted before it gave one."
 
 
-class Call(msgspec.Struct):
+class CallRef(msgspec.Struct):
     """A call, at a place of a turn. `name` is the id under which it goes out; `gone` the rule by which it does not.
 
     `strayed` tells that its answer stands somewhere else than behind its turn.
@@ -40,23 +40,23 @@ class Call(msgspec.Struct):
     def later(self) -> bool:
         """Whether its provider itself allows the answer to come in a later turn."""
         extra = self.block.extra
-        return bool(extra) and bytes(fields_of(extra).get("async", b"")) == b"true"
+        return bool(extra) and bytes(extra_fields(extra).get("async", b"")) == b"true"
 
 
-class Answers:
+class ResultPairs:
     """The answers to a transcript's calls. Every call, in order, is given before the results are looked at."""
 
-    def __init__(self, messages: tuple[Message, ...], calls: list[Call], losses: list[Loss]) -> None:
+    def __init__(self, messages: tuple[Message, ...], calls: list[CallRef], losses: list[Loss]) -> None:
         self._messages = messages
         self._losses = losses
-        self._calls: dict[int, list[Call]] = {}
+        self._calls: dict[int, list[CallRef]] = {}
         self._late: dict[int, list[ToolResult]] = {}
         for call in calls:
             self._calls.setdefault(call.turn, []).append(call)
         self._pair()
 
     def _pair(self) -> None:
-        waiting: dict[str, list[deque[Call]]] = {}
+        waiting: dict[str, list[deque[CallRef]]] = {}
         turn = -1
         for at, message in enumerate(self._messages):
             if isinstance(message, AssistantMessage):
@@ -70,7 +70,7 @@ class Answers:
                 for result in message.results:
                     self._give(result, _nearest(waiting.get(result.tool_use_id, [])), at, turn)
 
-    def _give(self, result: ToolResult, call: Call | None, at: int, turn: int) -> None:
+    def _give(self, result: ToolResult, call: CallRef | None, at: int, turn: int) -> None:
         place, id = f"messages[{at}]", result.tool_use_id
         if call is not None and not call.gone:
             result = self._untold(result, place)
@@ -121,7 +121,7 @@ class Answers:
         return given if isinstance(given, ToolResults) and given.results == results else ToolResults(results)
 
 
-def _nearest(turns: list[deque[Call]]) -> Call | None:
+def _nearest(turns: list[deque[CallRef]]) -> CallRef | None:
     """Take the first open call of the last turn that has one; `turns` holds the open calls of one id, turn by turn."""
     if not turns:
         return None

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from tenuto.core import jsonio
-from tenuto.wire.fields import MergedFields, merge_fields
+from tenuto.wire.merge import MergedFields, merge_fields
 from tenuto.wire.reasoning_items import (
     OpenRouterReasoningCodec,
     ReasoningCodec,

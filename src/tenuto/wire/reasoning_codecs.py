@@ -17,11 +17,11 @@ from tenuto.core.blocks import Block
 from tenuto.core.messages import AssistantMessage, Origin
 from tenuto.core.provider import Dialect
 from tenuto.wire.anthropic.blocks import read_block
-from tenuto.wire.dialects import VERBATIM
 from tenuto.wire.gemini.parts import read_part
-from tenuto.wire.gemini.shapes import PART, camel
+from tenuto.wire.gemini.protocol import PART, camel
 from tenuto.wire.reasoning_items import ReasoningCodec, ReasoningItem
 from tenuto.wire.reasoning_views import details_of, with_details
+from tenuto.wire.registry import VERBATIM
 from tenuto.wire.responses.items import blocks_of
 
 __all__ = ["AnthropicReasoningCodec", "GeminiReasoningCodec", "ResponsesReasoningCodec"]

@@ -29,7 +29,7 @@ from tenuto.core.provider import Provider, Target
 from tenuto.errors import BadRequest, IncompleteResponse, ProtocolError, RateLimited, Unavailable
 from tenuto.wire.anthropic.decode import AnthropicDecoder
 from tenuto.wire.anthropic.encode import verbatim
-from tenuto.wire.codec import read, read_whole
+from tenuto.wire.decoder import decode_body, decode_stream
 from wire.anthropic.cases import (
     CITATION,
     EDITS,
@@ -55,11 +55,11 @@ def decoder() -> AnthropicDecoder:
 
 
 def stream(body: bytes):
-    return read(decoder(), [body])
+    return decode_stream(decoder(), [body])
 
 
 def whole(**fields):
-    return read_whole(decoder(), json.dumps(message(**fields)).encode())
+    return decode_body(decoder(), json.dumps(message(**fields)).encode())
 
 
 def test_signature_delta_lands_on_the_thinking_block():
@@ -112,7 +112,7 @@ def test_usage_adds_iterations_that_the_totals_leave_out(iterations, expected):
     totals = {"input_tokens": 181, "output_tokens": 8, "cache_read_input_tokens": 0}
     usage = {**totals, "iterations": iterations}
     streamed = stream(sse(start(usage={"input_tokens": 1, "output_tokens": 1}), *end(usage=usage)))
-    whole = read_whole(decoder(), json.dumps(message(usage=usage, stop_reason="end_turn")).encode())
+    whole = decode_body(decoder(), json.dumps(message(usage=usage, stop_reason="end_turn")).encode())
 
     for reply in (streamed, whole):
         found = reply.usage
@@ -229,7 +229,7 @@ def test_unknown_block_type_goes_back_verbatim():
     """Next year's block is kept word for word, numbers included."""
     odd = b'{"type":"hologram","depth":1.10,"parts":[1e5]}'
     body = json.dumps(message(content=["HERE"], stop_reason="end_turn")).encode().replace(b'"HERE"', odd)
-    reply = read_whole(decoder(), body)
+    reply = decode_body(decoder(), body)
 
     assert reply.message.blocks == (Opaque("anthropic-messages", odd.decode()),)
     assert bytes(verbatim(reply.message)[0]) == odd
@@ -350,7 +350,7 @@ def test_where_the_bytes_are_cut_does_not_matter(name, size, eol):
     body = STREAMS[name].replace(b"\n\n", b"\n\n: hello\n\n").replace(b"\n", eol)
     pieces = [body[i : i + size] for i in range(0, len(body), size)]
 
-    assert read(decoder(), pieces) == stream(STREAMS[name])
+    assert decode_stream(decoder(), pieces) == stream(STREAMS[name])
 
 
 @pytest.mark.parametrize("name", sorted(STREAMS))
@@ -377,7 +377,7 @@ def test_deltas_add_up_to_their_blocks(name):
 @pytest.mark.parametrize("name", sorted(WHOLE))
 def test_whole_bodies_go_back_as_they_came(name):
     """Every field of every block is written back, nulls and numbers included."""
-    reply = read_whole(decoder(), WHOLE[name])
+    reply = decode_body(decoder(), WHOLE[name])
 
     assert json.loads(jsonio.encode(verbatim(reply.message))) == json.loads(WHOLE[name])["content"]
     assert not any(isinstance(b, Opaque) for b in reply.message.blocks)
@@ -437,7 +437,7 @@ def test_error_as_a_body():
     body = b'{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}'
 
     with pytest.raises(RateLimited, match="slow down"):
-        read_whole(decoder(), body)
+        decode_body(decoder(), body)
     with pytest.raises(RateLimited, match="slow down"):
         stream(body)
     with pytest.raises(BadRequest):
@@ -457,7 +457,7 @@ def test_cut_off_stream_is_incomplete():
 
 def test_whole_body_where_a_stream_was_asked_for():
     """Some servers answer a streaming request with a plain body: it reads the same."""
-    assert stream(WHOLE["everything"]) == read_whole(decoder(), WHOLE["everything"])
+    assert stream(WHOLE["everything"]) == decode_body(decoder(), WHOLE["everything"])
 
 
 @pytest.mark.parametrize("bad", [

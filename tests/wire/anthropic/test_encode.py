@@ -24,7 +24,7 @@ from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, To
 from tenuto.core.provider import ModelTraits, Provider, Target
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, Thinking, ToolDefinition
 from tenuto.wire.anthropic.encode import encode
-from tenuto.wire.codec import read
+from tenuto.wire.decoder import decode_stream
 from wire.anthropic.cases import STREAMS
 from wire.anthropic.test_decode import decoder
 
@@ -83,7 +83,7 @@ def test_version_header_stands_even_where_the_row_has_none():
 
 def test_replayed_turn_is_the_received_one():
     """P1, P2: the wire's own field names, in order, signatures and arguments byte for byte."""
-    reply = read(decoder(), [STREAMS["thinking, call"]])
+    reply = decode_stream(decoder(), [STREAMS["thinking, call"]])
     raw = wire(UserMessage("?"), reply.message, ToolResults((ToolResult("toolu_1", "12 C"),))).body
     turn = json.loads(raw)["messages"][1]["content"]
 
@@ -96,7 +96,7 @@ def test_replayed_turn_is_the_received_one():
 @pytest.mark.parametrize("name", ["search, citations", "redacted, interleaved", "compaction", "fallback"])
 def test_replayed_blocks_go_back(name):
     """Server tools, redacted thinking, compaction and fallback blocks go back in place."""
-    reply = read(decoder(), [STREAMS[name]])
+    reply = decode_stream(decoder(), [STREAMS[name]])
     results = tuple(ToolResult(call.id, "ok") for call in reply.message.tool_calls())
     written = body(UserMessage("?"), reply.message, ToolResults(results) if results else UserMessage("go on"))
 

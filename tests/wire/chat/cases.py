@@ -12,7 +12,7 @@ from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
 from tenuto.wire.chat.decode import ChatDecoder
 from tenuto.wire.chat.encode import encode, verbatim
-from tenuto.wire.codec import read, read_whole
+from tenuto.wire.decoder import decode_body, decode_stream
 
 HEAD = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1700000000, "model": "gpt-x"}
 USAGE = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
@@ -58,11 +58,11 @@ def said(content: object = "Hello.", **fields: object) -> dict:
 
 
 def stream(data: bytes, switches: ChatSwitches | None = None) -> ChatResponse:
-    return read(ChatDecoder(target(switches)), [data])
+    return decode_stream(ChatDecoder(target(switches)), [data])
 
 
 def whole(data: bytes, switches: ChatSwitches | None = None) -> ChatResponse:
-    return read_whole(ChatDecoder(target(switches)), data)
+    return decode_body(ChatDecoder(target(switches)), data)
 
 
 def back(response: ChatResponse, choice: int = 0) -> dict:

@@ -14,7 +14,7 @@ from tenuto.core.events import ContentDone, ContentStart
 from tenuto.core.messages import UserMessage
 from tenuto.wire.chat.decode import ChatDecoder
 from tenuto.wire.chat.encode import verbatim
-from tenuto.wire.codec import read
+from tenuto.wire.decoder import decode_stream
 from wire.chat.cases import (
     CALLED,
     STREAMS,
@@ -259,7 +259,7 @@ def test_an_empty_function_call_is_none():
 def test_minted_ids_are_the_same_for_the_same_bytes_and_differ_by_seed():
     def id_of(seed: str) -> str:
         decoder = ChatDecoder(target(), seed=seed)
-        return read(decoder, [STREAMS["function call"]]).message.blocks[0].id
+        return decode_stream(decoder, [STREAMS["function call"]]).message.blocks[0].id
 
     assert id_of("a") == id_of("a") != id_of("b")
 

@@ -29,7 +29,7 @@ from tenuto.core.events import (
 )
 from tenuto.core.messages import Origin
 from tenuto.wire.chat.decode import ChatDecoder
-from tenuto.wire.codec import read
+from tenuto.wire.decoder import decode_stream
 from wire.chat.cases import (
     ANNOTATION,
     FIRST,
@@ -109,7 +109,7 @@ def test_deltas_of_a_part_joined_are_the_part(name):
 def test_where_the_bytes_are_cut_changes_nothing(name, size, ends):
     data = STREAMS[name].replace(b"\n", ends)
 
-    cut = read(ChatDecoder(target()), [data[at : at + size] for at in range(0, len(data), size)])
+    cut = decode_stream(ChatDecoder(target()), [data[at : at + size] for at in range(0, len(data), size)])
 
     assert cut == stream(STREAMS[name])
 

@@ -31,8 +31,8 @@ from tenuto.core.messages import (
 from tenuto.core.provider import ChatSwitches, Provider
 from tenuto.core.request import ChatRequest
 from tenuto.wire.chat.encode import encode, verbatim
-from tenuto.wire.chat.shapes import RESPONSE_ONLY
-from tenuto.wire.dialects import write
+from tenuto.wire.chat.protocol import RESPONSE_ONLY
+from tenuto.wire.registry import write_request
 from wire.chat.cases import FIRST, STREAMS, back, body, chunk, only, said, sent, sse, stream, target, text, whole
 
 HI = UserMessage("Hi")
@@ -405,7 +405,7 @@ def test_content_object_among_text_goes_back_as_text():
 def test_content_object_goes_elsewhere_as_text():
     message = structured('{"a":1}').message
     there = replace(target(), provider=Provider("there", "openai-chat", ""), model="gpt-y")
-    wire = write(ChatRequest(model="gpt-y", messages=(UserMessage("q"), message, UserMessage("go"))), there)
+    wire = write_request(ChatRequest(model="gpt-y", messages=(UserMessage("q"), message, UserMessage("go"))), there)
 
     assert json.loads(wire.body)["messages"][1]["content"] == '{"a":1}'
     assert wire.losses == ()

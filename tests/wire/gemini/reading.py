@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tenuto.core.blocks import GeminiMeta
 from tenuto.core.provider import GeminiSwitches, Provider, Target
-from tenuto.wire.codec import read, read_whole
+from tenuto.wire.decoder import decode_body, decode_stream
 from tenuto.wire.gemini.decode import GeminiDecoder
 from wire.gemini.cases import sse, written
 
@@ -18,11 +18,11 @@ def decoder(target: Target = TARGET, seed: str = "") -> GeminiDecoder:
 
 
 def stream(*chunks: dict, target: Target = TARGET):
-    return read(decoder(target), [sse(*chunks)])
+    return decode_stream(decoder(target), [sse(*chunks)])
 
 
 def whole(body: dict, target: Target = TARGET):
-    return read_whole(decoder(target), written(body))
+    return decode_body(decoder(target), written(body))
 
 
 def blocks(*chunks: dict):

@@ -9,9 +9,9 @@ import pytest
 from tenuto.core.blocks import GeminiMeta, Text
 from tenuto.core.events import ArgumentsDelta, ContentDelta, ContentDone, ContentStart, SignatureDelta
 from tenuto.errors import IncompleteResponse, ProtocolError
-from tenuto.wire.codec import read
-from tenuto.wire.gemini.arguments import MAX_GAP
+from tenuto.wire.decoder import decode_stream
 from tenuto.wire.gemini.encode import verbatim
+from tenuto.wire.gemini.partial_args import MAX_GAP
 from wire.gemini.cases import call, chunk, opened, partial, sse, text
 from wire.gemini.reading import SIGNED, blocks, decoder, events, stream
 
@@ -64,7 +64,7 @@ def test_values_of_every_kind_find_their_places():
 def test_numbers_keep_their_spelling():
     body = sse(chunk(opened("f")), chunk(partial("$.n", numberValue=1.5)), STOP).replace(b"1.5", b"1.50")
 
-    assert read(decoder(), [body]).message.blocks[0].args == '{"n":1.50}'
+    assert decode_stream(decoder(), [body]).message.blocks[0].args == '{"n":1.50}'
 
 
 def test_a_call_ends_without_its_empty_end():
@@ -156,7 +156,7 @@ def test_a_call_that_is_cut_off_is_marked():
         chunk(opened("f", thoughtSignature="c2ln")), chunk(partial("$.path", stringValue="/home", willContinue=True))
     )
     with pytest.raises(IncompleteResponse) as caught:
-        read(decoder(), [body])
+        decode_stream(decoder(), [body])
     (block,) = caught.value.partial.message.blocks
 
     assert (block.args, block.args_error, block.meta) == ('{"path":"/home"}', "the arguments were cut off", None)

@@ -13,7 +13,7 @@ from tenuto.core import jsonio
 from tenuto.core.blocks import Text
 from tenuto.core.events import ErrorEvent
 from tenuto.errors import BadRequest, IncompleteResponse, LLMError, ProtocolError, RateLimited, Unavailable
-from tenuto.wire.codec import read, read_whole
+from tenuto.wire.decoder import decode_body, decode_stream
 from tenuto.wire.gemini.encode import verbatim
 from wire.gemini.cases import PARTS, array, call, chunk, sse, text, written
 from wire.gemini.reading import SIGNED, decoder, stream, whole
@@ -47,7 +47,7 @@ def test_an_error_in_a_stream_is_typed_and_keeps_what_came(body):
 )
 def test_an_error_is_the_same_in_every_wrapping(body):
     with pytest.raises(RateLimited) as caught:
-        read(decoder(), [body])
+        decode_stream(decoder(), [body])
 
     assert caught.value.retry_after == 15.0
 
@@ -55,7 +55,7 @@ def test_an_error_is_the_same_in_every_wrapping(body):
 @pytest.mark.parametrize("body", [written(QUOTA), b"[" + written(QUOTA) + b"]"], ids=["body", "array"])
 def test_an_error_may_be_the_body(body):
     with pytest.raises(RateLimited):
-        read_whole(decoder(), body)
+        decode_body(decoder(), body)
 
 
 def test_a_refused_request_is_no_reply():
@@ -66,7 +66,7 @@ def test_a_refused_request_is_no_reply():
 @pytest.mark.parametrize("body", [sse(chunk(text("Hi"))), sse(), b"", array(chunk(text("Hi"))), sse({"foo": 1})])
 def test_a_stream_without_its_end_is_incomplete(body):
     with pytest.raises(IncompleteResponse) as caught:
-        read(decoder(), [body])
+        decode_stream(decoder(), [body])
 
     assert caught.value.partial.text == ("Hi" if b"Hi" in body else "")
 
@@ -78,7 +78,7 @@ def test_a_body_without_a_finish_reason_is_incomplete():
 
 def test_what_was_finished_before_the_break_keeps_its_tokens():
     with pytest.raises(IncompleteResponse) as caught:
-        read(decoder(), [sse(chunk(call("f", {}, thoughtSignature="c2ln"), text("and th")))])
+        decode_stream(decoder(), [sse(chunk(call("f", {}, thoughtSignature="c2ln"), text("and th")))])
     done, cut = caught.value.partial.message.blocks
 
     assert (done.meta, cut) == (SIGNED, Text("and th"))
@@ -113,7 +113,7 @@ def test_what_was_finished_before_the_break_keeps_its_tokens():
 )
 def test_nonsense_is_a_protocol_error_that_shows_the_frame(data):
     with pytest.raises(ProtocolError) as caught:
-        read(decoder(), [b"data: " + data + b"\n\n"])
+        decode_stream(decoder(), [b"data: " + data + b"\n\n"])
 
     assert caught.value.frame in (data, b"")
 
@@ -122,7 +122,7 @@ def test_odd_characters_survive():
     """Half characters and NUL are kept as they came."""
     for escape in ("\\ud83d", "\\u0000", "\\udc00x"):
         body = b'data: {"candidates":[{"content":{"parts":[{"text":"a%s"}],"role":"model"},"finishReason":"STOP"}]}\n\n'
-        block = read(decoder(), [body % escape.encode()]).message.blocks[0]
+        block = decode_stream(decoder(), [body % escape.encode()]).message.blocks[0]
         assert block.text == "a" + json.loads(f'"{escape}"')
 
 
@@ -132,7 +132,7 @@ def test_huge_numbers_survive():
     body = (
         b'{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":{"n":%s}}}]},"finishReason":"STOP"}]}'
     )
-    response = read_whole(decoder(), body % digits)
+    response = decode_body(decoder(), body % digits)
 
     assert response.message.blocks[0].args == f'{{"n":{digits.decode()}}}'
 
@@ -162,14 +162,14 @@ PART = st.dictionaries(
 def test_half_characters_that_came_as_bytes_are_read():
     body = written(chunk(text("a?b"), reason="STOP")).replace(b"?", "\ud800".encode("utf-8", "surrogatepass"))
 
-    assert read_whole(decoder(), body).message.blocks == (Text("a\ud800b"),)
-    assert read(decoder(), [b"data: " + body + b"\n\n"]).message.blocks == (Text("a\ud800b"),)
+    assert decode_body(decoder(), body).message.blocks == (Text("a\ud800b"),)
+    assert decode_stream(decoder(), [b"data: " + body + b"\n\n"]).message.blocks == (Text("a\ud800b"),)
 
 
 @given(st.lists(st.binary(max_size=60), max_size=4))
 def test_arbitrary_bytes_raise_nothing_but_our_errors(pieces):
     with pytest.raises(LLMError):
-        read(decoder(), pieces)
+        decode_stream(decoder(), pieces)
 
 
 @given(st.lists(PART | st.sampled_from([part for parts in PARTS.values() for part in parts]), max_size=5), JSON)

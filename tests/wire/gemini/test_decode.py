@@ -35,7 +35,7 @@ from tenuto.core.events import (
     ThinkingDelta,
     UsageUpdate,
 )
-from tenuto.wire.codec import read, read_whole
+from tenuto.wire.decoder import decode_body, decode_stream
 from tenuto.wire.gemini.encode import verbatim
 from wire.gemini.cases import PARTS, PICTURE, TYPED, call, chunk, sse, text, thought
 from wire.gemini.reading import SIGNED, blocks, decoder, events, stream, whole
@@ -191,7 +191,7 @@ def test_number_literals_survive():
     body = (
         b'{"candidates":[{"content":{"parts":[%s],"role":"model"},"finishReason":"STOP","avgLogprobs":-0.50}],' % part
     )
-    response = read_whole(decoder(), body + b'"usageMetadata":{"totalTokenCount":1.0}}')
+    response = decode_body(decoder(), body + b'"usageMetadata":{"totalTokenCount":1.0}}')
     (block,) = response.message.blocks
 
     assert (block.args, block.extra) == ('{"a": 1.10}', '{"partMetadata":{"k":1e2}}')
@@ -269,12 +269,12 @@ def test_minted_ids_are_unique_and_repeatable():
     """Same bytes and seed, same ids; no two calls of one reply, and no two replies, share one."""
     body = sse(chunk(call("f", {}), call("f", {})), chunk(call("f", {}), reason="STOP"))
     other = sse(chunk(call("f", {}), reason="STOP", candidate={"index": 1}))
-    ids = [block.id for block in read(decoder(seed="s"), [body]).message.blocks]
+    ids = [block.id for block in decode_stream(decoder(seed="s"), [body]).message.blocks]
 
-    assert ids == [block.id for block in read(decoder(seed="s"), [body]).message.blocks]
-    assert len({*ids, *(b.id for b in read(decoder(seed="t"), [body]).message.blocks)}) == 6
-    assert read(decoder(seed="s"), [other]).message.blocks[0].id not in ids
-    assert all(block.id_generated for block in read(decoder(), [body]).message.blocks)
+    assert ids == [block.id for block in decode_stream(decoder(seed="s"), [body]).message.blocks]
+    assert len({*ids, *(b.id for b in decode_stream(decoder(seed="t"), [body]).message.blocks)}) == 6
+    assert decode_stream(decoder(seed="s"), [other]).message.blocks[0].id not in ids
+    assert all(block.id_generated for block in decode_stream(decoder(), [body]).message.blocks)
 
 
 def test_a_received_id_is_kept():
@@ -287,4 +287,4 @@ def test_the_time_of_a_chunk_is_kept():
     """Some hosts date every chunk; the last date counts."""
     dated = [chunk(text(word), createTime=word) for word in ("a", "b")]
 
-    assert read(decoder(), [sse(*dated, chunk(text("c"), reason="STOP"))]).field("createTime") == "b"
+    assert decode_stream(decoder(), [sse(*dated, chunk(text("c"), reason="STOP"))]).field("createTime") == "b"

@@ -18,8 +18,8 @@ from tenuto.core.events import (
     ContentDelta,
     ContentDone,
 )
-from tenuto.wire.codec import read, read_whole
-from tenuto.wire.gemini.shapes import STOP_NUMBERS, STOP_NUMBERS_VERTEX, STOP_REASONS
+from tenuto.wire.decoder import decode_body, decode_stream
+from tenuto.wire.gemini.protocol import STOP_NUMBERS, STOP_NUMBERS_VERTEX, STOP_REASONS
 from wire.gemini.cases import GROUNDING, PICTURE, array, call, chunk, sse, text, thought, written
 from wire.gemini.reading import SIGNED, TARGET, VERTEX, blocks, decoder, events, stream, whole
 
@@ -300,9 +300,9 @@ REPLY = (
 @pytest.mark.parametrize("size", [1, 2, 7, 64])
 def test_where_the_bytes_are_cut_does_not_matter(body, size):
     pieces = [body[i : i + size] for i in range(0, len(body), size)]
-    response = read(decoder(), pieces)
+    response = decode_stream(decoder(), pieces)
 
-    assert response == read(decoder(), [body])
+    assert response == decode_stream(decoder(), [body])
     assert response.message.blocks[:2] == (Reasoning("Hm."), Text("Grüße, Welt 🌍"))
     assert json.loads(response.raw_usage) == {"totalTokenCount": 3}
 
@@ -311,15 +311,15 @@ def test_where_the_bytes_are_cut_does_not_matter(body, size):
 def test_line_ends_and_comments_do_not_matter(eol):
     body = b": hello\n\n" + sse(*REPLY).replace(b"\n\n", b"\n\n: ping\n\n") + b"data: [DONE]\n\ndata:\n\n"
 
-    assert read(decoder(), [body.replace(b"\n", eol)]) == read(decoder(), [sse(*REPLY)])
+    assert decode_stream(decoder(), [body.replace(b"\n", eol)]) == decode_stream(decoder(), [sse(*REPLY)])
 
 
 def test_a_body_where_a_stream_was_asked_for_is_read_as_one():
-    assert read(decoder(), [written(REPLY[3])]).message.blocks[0].name == "f"
+    assert decode_stream(decoder(), [written(REPLY[3])]).message.blocks[0].name == "f"
 
 
 def test_an_array_read_as_a_body_is_a_stream():
-    assert read_whole(decoder(), array(chunk(text("a")), chunk(text("b"), reason="STOP"))).message.blocks == (
+    assert decode_body(decoder(), array(chunk(text("a")), chunk(text("b"), reason="STOP"))).message.blocks == (
         Text("ab"),
     )
 

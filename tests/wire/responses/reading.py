@@ -7,7 +7,7 @@ import json
 from tenuto.core import jsonio
 from tenuto.core.provider import Provider, Target
 from tenuto.core.response import ChatResponse
-from tenuto.wire.codec import read, read_whole
+from tenuto.wire.decoder import decode_body, decode_stream
 from tenuto.wire.responses.decode import ResponsesDecoder
 from tenuto.wire.responses.encode import verbatim
 from wire.responses.cases import body, sse
@@ -20,11 +20,11 @@ def decoder() -> ResponsesDecoder:
 
 
 def stream(*events: dict) -> ChatResponse:
-    return read(decoder(), [sse(*events)])
+    return decode_stream(decoder(), [sse(*events)])
 
 
 def whole(*items: dict, **fields: object) -> ChatResponse:
-    return read_whole(decoder(), body(*items, **fields))
+    return decode_body(decoder(), body(*items, **fields))
 
 
 def events_of(data: bytes) -> list:

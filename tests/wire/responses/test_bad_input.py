@@ -18,8 +18,8 @@ from tenuto.errors import (
     RateLimited,
     Unavailable,
 )
-from tenuto.wire.codec import read, read_whole
-from tenuto.wire.responses.shapes import PROGRESS
+from tenuto.wire.decoder import decode_body, decode_stream
+from tenuto.wire.responses.protocol import PROGRESS
 from wire.responses.cases import (
     added,
     body,
@@ -112,17 +112,17 @@ def test_a_failure_keeps_what_its_output_holds():
 
 def test_a_body_that_failed_is_the_same_error():
     with pytest.raises(RateLimited, match="slow"):
-        read_whole(decoder(), body(status="failed", error={"code": "rate_limit_exceeded", "message": "slow"}))
+        decode_body(decoder(), body(status="failed", error={"code": "rate_limit_exceeded", "message": "slow"}))
 
 
 @pytest.mark.parametrize("data", [{"error": QUOTA}, {"type": None, "error": QUOTA}])
 def test_an_error_object_is_an_error_wherever_it_comes(data):
     with pytest.raises(QuotaExceeded):
-        read_whole(decoder(), json.dumps(data).encode())
+        decode_body(decoder(), json.dumps(data).encode())
     with pytest.raises(QuotaExceeded):
-        read(decoder(), [f"data: {json.dumps(data)}\n\n".encode()])
+        decode_stream(decoder(), [f"data: {json.dumps(data)}\n\n".encode()])
     with pytest.raises(QuotaExceeded):
-        read(decoder(), [f"event: error\ndata: {json.dumps(data)}\n\n".encode()])
+        decode_stream(decoder(), [f"event: error\ndata: {json.dumps(data)}\n\n".encode()])
 
 
 # --- streams that break off -------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def test_a_stream_without_its_last_event_is_incomplete(last):
     """`[DONE]` is no last event."""
     data = sse(created(), done(0, reasoning("Hm.")), added(1, message()), said(1, "Hi"), added(2, call(""))) + last
     with pytest.raises(IncompleteResponse) as caught:
-        read(decoder(), [data])
+        decode_stream(decoder(), [data])
     thought, words, wanted = caught.value.partial.message.blocks
 
     assert thought.meta.encrypted_content == "gAAA-done"
@@ -142,11 +142,14 @@ def test_a_stream_without_its_last_event_is_incomplete(last):
 
 def test_an_empty_stream_is_incomplete():
     with pytest.raises(IncompleteResponse):
-        read(decoder(), [])
+        decode_stream(decoder(), [])
 
 
 def test_done_after_the_last_event_is_fine():
-    assert read(decoder(), [sse(created(), completed()) + b"data: [DONE]\n\n"]).message.raw_stop_reason == "completed"
+    assert (
+        decode_stream(decoder(), [sse(created(), completed()) + b"data: [DONE]\n\n"]).message.raw_stop_reason
+        == "completed"
+    )
 
 
 # --- bytes that make no sense -----------------------------------------------------------------------------------------
@@ -179,7 +182,7 @@ def test_done_after_the_last_event_is_fine():
 )
 def test_nonsense_is_a_protocol_error_that_carries_the_frame(frame):
     with pytest.raises(ProtocolError) as caught:
-        read(decoder(), [sse(created(), done(0, message(text("One.")))) + b"data: " + frame + b"\n\n"])
+        decode_stream(decoder(), [sse(created(), done(0, message(text("One.")))) + b"data: " + frame + b"\n\n"])
 
     assert caught.value.frame == frame
     assert caught.value.partial.text == "One."
@@ -188,7 +191,7 @@ def test_nonsense_is_a_protocol_error_that_carries_the_frame(frame):
 @pytest.mark.parametrize("data", [b"{}", b"[]", b"", b"{", b'{"id":"resp_1"}', b"\xff\xfe", b'{"output":7}'])
 def test_a_body_of_nonsense_is_a_protocol_error(data):
     with pytest.raises(ProtocolError):
-        read_whole(decoder(), data)
+        decode_body(decoder(), data)
 
 
 def test_half_characters_and_nul_in_pieces_survive():
@@ -196,13 +199,13 @@ def test_half_characters_and_nul_in_pieces_survive():
         b'data: {"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":"a\\ud83d\\u0000"}\n\n'
     )
 
-    assert read(decoder(), [data + sse(completed())]).text == "a\ud83d\x00"
+    assert decode_stream(decoder(), [data + sse(completed())]).text == "a\ud83d\x00"
 
 
 def test_huge_numbers_are_kept():
     data = b'{"status":"completed","output":[],"odd":1e999,"odder":' + b"9" * 5000 + b"}"
 
-    assert ("9" * 5000) in read_whole(decoder(), data).extra
+    assert ("9" * 5000) in decode_body(decoder(), data).extra
 
 
 # --- things nobody knows ----------------------------------------------------------------------------------------------
@@ -238,7 +241,7 @@ def test_progress_is_no_loss(kind):
 def test_an_event_without_a_type_goes_by_its_name():
     data = b'event: response.output_text.delta\ndata: {"output_index":0,"delta":"Hi"}\n\n'
 
-    assert read(decoder(), [data + sse(completed())]).text == "Hi"
+    assert decode_stream(decoder(), [data + sse(completed())]).text == "Hi"
 
 
 def test_broken_arguments_are_kept_with_the_reason():

@@ -24,7 +24,7 @@ from tenuto.core.events import (
     TranscriptDelta,
     UsageUpdate,
 )
-from tenuto.wire.codec import read, read_whole
+from tenuto.wire.decoder import decode_body, decode_stream
 from wire.responses.cases import (
     CUSTOM,
     HOSTED,
@@ -51,7 +51,7 @@ from wire.responses.reading import decoder, events_of, rules, stream, whole, wri
 @pytest.mark.parametrize("size", [1, 2, 7, 1 << 20])
 def test_the_way_bytes_are_cut_changes_nothing(name, size):
     for data in (STREAMS[name], STREAMS[name].replace(b"\n", b"\r\n"), STREAMS[name].replace(b"\n", b"\r")):
-        assert read(decoder(), [data[at : at + size] for at in range(0, len(data), size)]) == read(
+        assert decode_stream(decoder(), [data[at : at + size] for at in range(0, len(data), size)]) == decode_stream(
             decoder(), [STREAMS[name]]
         )
 
@@ -59,9 +59,9 @@ def test_the_way_bytes_are_cut_changes_nothing(name, size):
 @pytest.mark.parametrize("name", sorted(STREAMS))
 def test_a_stream_gives_what_the_whole_body_gives(name):
     last = json.loads(STREAMS[name].decode().strip().splitlines()[-1].removeprefix("data: "))
-    unstreamed = read_whole(decoder(), json.dumps(last["response"]).encode())
+    unstreamed = decode_body(decoder(), json.dumps(last["response"]).encode())
 
-    assert read(decoder(), [STREAMS[name]]) == unstreamed
+    assert decode_stream(decoder(), [STREAMS[name]]) == unstreamed
     assert written(unstreamed) == last["response"]["output"]
 
 

@@ -22,7 +22,7 @@ from tenuto.core.blocks import (
     UrlCitation,
 )
 from tenuto.core.messages import AssistantMessage
-from tenuto.wire.codec import read_whole
+from tenuto.wire.decoder import decode_body
 from tenuto.wire.responses.encode import verbatim
 from wire.responses.cases import (
     CLIENT,
@@ -60,8 +60,8 @@ def test_number_literals_survive():
     item = '{"type":"web_search_call","id":"ws_1","action":{"score":1.10,"big":12345678901234567890},"odd":1E2}'
     raw = f'{{"status":"completed","output":[{item}]}}'.encode()
 
-    assert b'"score":1.10,"big":12345678901234567890' in jsonio.encode(verbatim(read_whole(decoder(), raw).message))
-    assert b'"odd":1E2' in jsonio.encode(verbatim(read_whole(decoder(), raw).message))
+    assert b'"score":1.10,"big":12345678901234567890' in jsonio.encode(verbatim(decode_body(decoder(), raw).message))
+    assert b'"odd":1E2' in jsonio.encode(verbatim(decode_body(decoder(), raw).message))
 
 
 def test_parts_of_a_message_share_its_id_and_the_first_holds_its_fields():
@@ -336,7 +336,7 @@ def test_arguments_are_kept_whatever_they_are(args):
 
 def test_half_characters_survive():
     raw = b'{"status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"a\\ud83d"}]}]}'
-    reply = read_whole(decoder(), raw)
+    reply = decode_body(decoder(), raw)
 
     assert reply.text == "a\ud83d"
     assert b"a\\ud83d" in jsonio.encode(verbatim(reply.message))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tenuto.core.events import ContentDone, MessageDelta, MessageDone, MessageStart
 from tenuto.core.messages import Usage
-from tenuto.wire.codec import read, read_whole
+from tenuto.wire.decoder import decode_body, decode_stream
 from wire.responses.cases import added, body, call, completed, created, done, message, response, said, sse, text
 from wire.responses.reading import decoder, events_of, rules, stream, whole, written
 
@@ -74,7 +74,7 @@ def test_a_body_that_is_not_done_yet_is_marked(status):
 def test_a_compacted_history_is_a_reply_without_a_status():
     data = {"id": "resp_1", "object": "response.compaction", "created_at": 1, "usage": {"input_tokens": 5}}
     item = {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAA"}
-    reply = read_whole(decoder(), json.dumps(data | {"output": [item]}).encode())
+    reply = decode_body(decoder(), json.dumps(data | {"output": [item]}).encode())
 
     assert (reply.message.raw_stop_reason, reply.message.stop_reason) == (None, "stop")
     assert (reply.model, written(reply)) == ("gpt-5.6-sol", [item])
@@ -106,7 +106,7 @@ def test_a_stream_without_a_beginning_is_read():
 
 
 def test_a_body_where_a_stream_was_asked_for_is_read():
-    assert read(decoder(), [body(call())]) == whole(call())
+    assert decode_stream(decoder(), [body(call())]) == whole(call())
 
 
 # --- usage ------------------------------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ def test_usage_is_taken_apart():
 def test_raw_usage_keeps_its_spelling():
     raw = b'{"status":"completed","output":[],"usage":{"input_tokens": 1, "cost":1.10e-5}}'
 
-    assert read_whole(decoder(), raw).raw_usage == '{"input_tokens": 1, "cost":1.10e-5}'
+    assert decode_body(decoder(), raw).raw_usage == '{"input_tokens": 1, "cost":1.10e-5}'
 
 
 def test_usage_that_contradicts_itself_is_clamped_with_a_loss():

@@ -24,7 +24,7 @@ from tenuto.core.messages import AssistantMessage, ToolResult, ToolResults, User
 from tenuto.core.provider import Provider, ResponsesSwitches, Target
 from tenuto.core.request import ChatRequest
 from tenuto.wire.responses.encode import encode
-from tenuto.wire.responses.shapes import RESPONSE_ONLY
+from tenuto.wire.responses.protocol import RESPONSE_ONLY
 from wire.responses.cases import CLIENT, HOSTED, IMAGE, ITEMS, MARKED, RESULTS, call, message, reasoning, text
 from wire.responses.reading import whole
 

@@ -26,8 +26,8 @@ from tenuto.core.blocks import (
     ToolUse,
     UrlCitation,
 )
-from tenuto.wire.anthropic.shapes import CALLS, MARKERS
-from tenuto.wire.draft import extra_fields, spliced
+from tenuto.wire.anthropic.protocol import CALLS, MARKERS
+from tenuto.wire.body_builder import extra_fields, splice_json
 
 __all__ = ["citation", "read_block", "write_block"]
 
@@ -178,12 +178,12 @@ def citation(raw: Raw) -> Citation:
 def write_block(block: Block) -> dict[str, Any] | Raw | str:
     """Write a block as it was received. Blocks that this dialect never sent are the encoder's business: KeyError."""
     if isinstance(block, Opaque):
-        return spliced(block.raw)
+        return splice_json(block.raw)
     return {**_WRITERS[type(block)](block), **extra_fields(block.extra)}
 
 
 def _write_text(block: Text) -> dict[str, Any]:
-    cited = [spliced(c.raw) for c in block.citations if c.raw]
+    cited = [splice_json(c.raw) for c in block.citations if c.raw]
     return {"type": "text", "text": block.text, **({"citations": cited} if cited else {})}
 
 
@@ -198,7 +198,7 @@ def _write_reasoning(block: Reasoning) -> dict[str, Any]:
 
 
 def _input_of(args: str) -> dict[str, Any]:
-    return {"input": spliced(args)} if args else {}
+    return {"input": splice_json(args)} if args else {}
 
 
 def _write_tool_use(block: ToolUse) -> dict[str, Any]:
@@ -210,7 +210,7 @@ def _write_server_use(block: ServerToolUse) -> dict[str, Any]:
 
 
 def _write_result(block: ServerToolResult) -> dict[str, Any]:
-    content = {"content": spliced(block.content)} if block.content else {}
+    content = {"content": splice_json(block.content)} if block.content else {}
     return {"type": block.kind, "tool_use_id": block.tool_use_id, **content}
 
 

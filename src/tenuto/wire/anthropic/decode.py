@@ -31,7 +31,7 @@ from tenuto.core.provider import Loss, Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import ProtocolError
 from tenuto.wire.anthropic import blocks as wire
-from tenuto.wire.anthropic.shapes import (
+from tenuto.wire.anthropic.protocol import (
     FRAMES,
     HOT,
     STOP_REASONS,
@@ -42,10 +42,10 @@ from tenuto.wire.anthropic.shapes import (
     ThinkingPiece,
 )
 from tenuto.wire.anthropic.usage import usage_of
-from tenuto.wire.assembler import Slot
-from tenuto.wire.codec import Decoder
-from tenuto.wire.failures import failure
-from tenuto.wire.fields import MergedFields, merge_fields
+from tenuto.wire.assembler import BlockSlot
+from tenuto.wire.decoder import Decoder
+from tenuto.wire.merge import MergedFields, merge_fields
+from tenuto.wire.provider_errors import classify_error
 
 __all__ = ["AnthropicDecoder"]
 
@@ -76,7 +76,7 @@ class AnthropicDecoder(Decoder):
 
     def _clear(self) -> None:
         self._parts = self.parts()
-        self._open: dict[int, tuple[Slot, type | None]] = {}
+        self._open: dict[int, tuple[BlockSlot, type | None]] = {}
         self._inputs: dict[int, str] = {}
         self._cited: dict[int, list[Citation]] = {}
         """Citations that came for open blocks, by the block's place: one tuple at the end, or the cost is quadratic."""
@@ -109,7 +109,7 @@ class AnthropicDecoder(Decoder):
         fields = jsonio.members(data)
         kind = jsonio.text_of(fields.get("type"))
         if kind == "error" or "error" in fields:
-            raise failure(data, provider=self.target.provider.name)
+            raise classify_error(data, provider=self.target.provider.name)
         if "content" not in fields:
             raise ProtocolError("the body holds no message", provider=self.target.provider.name, frame=data)
         self._start(fields)
@@ -157,7 +157,7 @@ class AnthropicDecoder(Decoder):
             return
         kind = jsonio.text_of(fields.get("type"))
         if kind == "error" or name == b"error":
-            raise failure(data, provider=self.target.provider.name)
+            raise classify_error(data, provider=self.target.provider.name)
         read = self._frames.get(kind)
         if self._stopped:
             self._after_the_end(kind, fields, data)
@@ -248,7 +248,7 @@ class AnthropicDecoder(Decoder):
             return
         self._open[index] = (self._parts.start(block), _TAKES.get(type(block)))
 
-    def _grown(self, block: Text | Reasoning) -> Slot:
+    def _grown(self, block: Text | Reasoning) -> BlockSlot:
         """Begin a block that comes with text, so that its deltas add up to it."""
         slot = self._parts.start(msgspec.structs.replace(block, text=""))
         delta = TextDelta(block.text) if isinstance(block, Text) else ThinkingDelta(block.text)
@@ -336,7 +336,7 @@ class AnthropicDecoder(Decoder):
             return
         self._keep(slot, delta)
 
-    def _keep(self, slot: Slot, delta: Fields) -> None:
+    def _keep(self, slot: BlockSlot, delta: Fields) -> None:
         """Whatever a delta says that nobody reads becomes part of the block's extra fields.
 
         A field that the block already has would be told wrong by it, and one that comes anew replaces the last: both
@@ -354,7 +354,7 @@ class AnthropicDecoder(Decoder):
                 self.lose("replaced-field", place, f"{name}: {jsonio.as_text(old)[:200]}")
         merge_fields(fields, rest.items())
 
-    def _names_of(self, slot: Slot) -> frozenset[str]:
+    def _names_of(self, slot: BlockSlot) -> frozenset[str]:
         """Return the wire names of a block's typed fields. They are cached: to write a block costs as much as its size."""
         block, names = self._own_names.get(slot.index, (None, frozenset[str]()))
         if block is not slot.block:
@@ -363,19 +363,19 @@ class AnthropicDecoder(Decoder):
             self._own_names[slot.index] = (slot.block, names)
         return names
 
-    def _on_text(self, slot: Slot, delta: Fields) -> None:
+    def _on_text(self, slot: BlockSlot, delta: Fields) -> None:
         piece = jsonio.text_of(delta.pop("text", None))
         self._parts.grow(slot, piece, TextDelta(piece))
 
-    def _on_thinking(self, slot: Slot, delta: Fields) -> None:
+    def _on_thinking(self, slot: BlockSlot, delta: Fields) -> None:
         piece = jsonio.text_of(delta.pop("thinking", None))
         self._parts.grow(slot, piece, ThinkingDelta(piece))
 
-    def _on_json(self, slot: Slot, delta: Fields) -> None:
+    def _on_json(self, slot: BlockSlot, delta: Fields) -> None:
         piece = jsonio.text_of(delta.pop("partial_json", None))
         self._parts.grow(slot, piece, ArgumentsDelta(piece))
 
-    def _on_signature(self, slot: Slot, delta: Fields) -> None:
+    def _on_signature(self, slot: BlockSlot, delta: Fields) -> None:
         signature = jsonio.text_of(delta.pop("signature", None))
         if not signature:
             return
@@ -385,14 +385,14 @@ class AnthropicDecoder(Decoder):
         slot.block = msgspec.structs.replace(slot.block, meta=AnthropicMeta(signature))
         self._parts.tell(slot, SignatureDelta(signature))
 
-    def _on_citation(self, slot: Slot, delta: Fields) -> None:
+    def _on_citation(self, slot: BlockSlot, delta: Fields) -> None:
         if "citation" not in delta:
             return
         citation = wire.citation(delta.pop("citation"))
         self._cited.setdefault(slot.index, []).append(citation)
         self._parts.tell(slot, CitationDelta(citation))
 
-    def _cite(self, slot: Slot) -> None:
+    def _cite(self, slot: BlockSlot) -> None:
         """Write the citations that came for a block into it."""
         cited = self._cited.pop(slot.index, None)
         if cited is None:
@@ -401,7 +401,7 @@ class AnthropicDecoder(Decoder):
         slot.extra().pop("citations", None)  # the empty list or null that the start frame carried
         slot.block = msgspec.structs.replace(slot.block, citations=(*slot.block.citations, *cited))
 
-    def _on_compaction(self, slot: Slot, delta: Fields) -> None:
+    def _on_compaction(self, slot: BlockSlot, delta: Fields) -> None:
         assert isinstance(slot.block, Marker)
         fields = {**slot.extra().written(), **delta}
         written = Raw(jsonio.encode({"type": slot.block.kind, **fields}))
@@ -436,7 +436,9 @@ class AnthropicDecoder(Decoder):
         "message_stop": _on_message_stop,
         "ping": lambda _, __: None,
     }
-    _deltas: ClassVar[dict[str, tuple[Callable[[AnthropicDecoder, Slot, Fields], None], tuple[type[Block], ...]]]] = {
+    _deltas: ClassVar[
+        dict[str, tuple[Callable[[AnthropicDecoder, BlockSlot, Fields], None], tuple[type[Block], ...]]]
+    ] = {
         "text_delta": (_on_text, (Text,)),
         "thinking_delta": (_on_thinking, (Reasoning,)),
         "input_json_delta": (_on_json, (ToolUse, ServerToolUse)),

@@ -33,10 +33,10 @@ from tenuto.core.messages import (
 from tenuto.core.provider import Loss, Target, WireRequest
 from tenuto.core.request import ChatRequest, JsonSchema
 from tenuto.wire.anthropic import blocks as wire
-from tenuto.wire.anthropic.closing import close_turns, think_only_where_it_can
 from tenuto.wire.anthropic.options import cache_mark, write_options
-from tenuto.wire.draft import Draft, extra_fields, raw_object
-from tenuto.wire.places import path_of
+from tenuto.wire.anthropic.replay_rules import disable_thinking_inside_tool_loop, drop_unfinished_blocks
+from tenuto.wire.body_builder import BodyBuilder, extra_fields, raw_object
+from tenuto.wire.urls import model_path
 
 __all__ = ["encode", "verbatim"]
 
@@ -46,7 +46,7 @@ Wire = dict[str, Any]
 
 def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) -> WireRequest:
     """Write a request that is already adapted and fitted to its target. The same request gives the same bytes."""
-    draft = Draft(request, target, losses)
+    draft = BodyBuilder(request, target, losses)
     draft.body["model"] = target.model
     messages = _Messages(draft)
     for at, message in enumerate(request.transcript):
@@ -56,15 +56,15 @@ def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) 
     write_options(draft)
     if system is not None:
         draft.body["system"] = system
-    draft.body["messages"] = close_turns(messages.written, messages.places, draft)
+    draft.body["messages"] = drop_unfinished_blocks(messages.written, messages.places, draft)
     if "thinking" in draft.body:
-        think_only_where_it_can(draft.body["messages"], draft)
+        disable_thinking_inside_tool_loop(draft.body["messages"], draft)
     _container(draft, messages.beside)
     if version := target.provider.anthropic.raw_predict:
         del draft.body["model"]
         draft.body["anthropic_version"] = version
         verb = "streamRawPredict" if request.stream else "rawPredict"
-        return draft.finish(f"{path_of(target.model)}:{verb}")
+        return draft.finish(f"{model_path(target.model)}:{verb}")
     if "anthropic-version" not in target.provider.headers:
         draft.headers["anthropic-version"] = "2023-06-01"
     return draft.finish("/messages")
@@ -75,7 +75,7 @@ def verbatim(message: AssistantMessage) -> list[Any]:
     return [wire.write_block(block) for block in message.blocks]
 
 
-def _format_notes(draft: Draft) -> list[str]:
+def _format_notes(draft: BodyBuilder) -> list[str]:
     """Ask in words for JSON where the model has no better way."""
     wanted = draft.request.response_format
     if wanted is None:
@@ -88,7 +88,7 @@ def _format_notes(draft: Draft) -> list[str]:
     return []
 
 
-def _container(draft: Draft, beside: str) -> None:
+def _container(draft: BodyBuilder, beside: str) -> None:
     """Name the container of the last turn, which stands `beside` its blocks, where provider-run tools go on in it."""
     if draft.request.container is not None:
         draft.body["container"] = draft.request.container
@@ -104,7 +104,7 @@ def _container(draft: Draft, beside: str) -> None:
 class _Messages:
     """The messages as they are written: neighbours of one role share a message, results stand first in theirs."""
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: BodyBuilder) -> None:
         self._draft = draft
         self._system: list[SystemMessage] = []
         self.written: list[Wire] = []

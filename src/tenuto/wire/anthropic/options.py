@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tenuto.core.request import JsonSchema, NamedTool, ServerTool, ToolDefinition
-from tenuto.wire.anthropic.shapes import SERVER_TOOLS
-from tenuto.wire.draft import Draft
+from tenuto.wire.anthropic.protocol import SERVER_TOOLS
+from tenuto.wire.body_builder import BodyBuilder
 
 __all__ = ["cache_mark", "write_options"]
 
@@ -30,7 +30,7 @@ _NO_WORD = (
 )
 
 
-def write_options(draft: Draft) -> None:
+def write_options(draft: BodyBuilder) -> None:
     """Write all parameters; what this dialect has no word for becomes a `Loss`."""
     request = draft.request
     if request.tools or request.tool_choice is not None:
@@ -61,7 +61,7 @@ def cache_mark(cache: str) -> dict[str, Any]:
     return {"cache_control": {"type": "ephemeral", **ttl}} if cache else {}
 
 
-def _sampling(draft: Draft) -> None:
+def _sampling(draft: BodyBuilder) -> None:
     request = draft.request
     if request.temperature is not None:
         clamped = min(max(request.temperature, 0), 1)
@@ -80,7 +80,7 @@ def _sampling(draft: Draft) -> None:
 # --- tools ------------------------------------------------------------------------------------------------------------
 
 
-def _tools(draft: Draft) -> None:
+def _tools(draft: BodyBuilder) -> None:
     request = draft.request
     if request.tools:
         draft.body["tools"] = [tool for t in request.tools if (tool := _tool(draft, t)) is not None]
@@ -98,7 +98,7 @@ def _tools(draft: Draft) -> None:
         draft.lose("unsupported-parameter", "tool_choice", repr(choice), "give the tools to choose from")
 
 
-def _tool(draft: Draft, tool: ToolDefinition | ServerTool) -> dict[str, Any] | None:
+def _tool(draft: BodyBuilder, tool: ToolDefinition | ServerTool) -> dict[str, Any] | None:
     if isinstance(tool, ServerTool):
         if tool.type:
             known = SERVER_TOOLS.get(tool.kind)
@@ -128,7 +128,7 @@ def _tool(draft: Draft, tool: ToolDefinition | ServerTool) -> dict[str, Any] | N
 # --- thinking ---------------------------------------------------------------------------------------------------------
 
 
-def _thinking(draft: Draft) -> None:
+def _thinking(draft: BodyBuilder) -> None:
     request, modes = draft.request, draft.target.traits.thinking
     wanted = request.thinking
     mode = wanted.mode if wanted is not None else None
@@ -142,7 +142,7 @@ def _thinking(draft: Draft) -> None:
         _think_as(draft, "adaptive", {"type": "adaptive", **_display(draft)})
 
 
-def _by_budget(draft: Draft) -> bool:
+def _by_budget(draft: BodyBuilder) -> bool:
     """Tell whether thinking has to be asked for as a number of tokens."""
     request, modes = draft.request, draft.target.traits.thinking
     asked = request.thinking is not None or request.effort is not None
@@ -152,7 +152,7 @@ def _by_budget(draft: Draft) -> bool:
     return given and not modes
 
 
-def _think_not(draft: Draft) -> None:
+def _think_not(draft: BodyBuilder) -> None:
     modes = draft.target.traits.thinking
     if not modes or "disabled" in modes:
         draft.body["thinking"] = {"type": "disabled"}
@@ -163,7 +163,7 @@ def _think_not(draft: Draft) -> None:
         draft.lose("thinking-stays-on", "thinking", "this model always thinks", "ask for a lower effort")
 
 
-def _think_as(draft: Draft, mode: str, written: dict[str, Any]) -> None:
+def _think_as(draft: BodyBuilder, mode: str, written: dict[str, Any]) -> None:
     modes = draft.target.traits.thinking
     if draft.request.thinking is not None and draft.request.thinking.budget is not None:
         draft.lose("no-thinking-budget", "thinking.budget", "this model takes an effort instead of a budget")
@@ -173,12 +173,12 @@ def _think_as(draft: Draft, mode: str, written: dict[str, Any]) -> None:
         draft.lose("no-such-thinking", "thinking", f"{mode} is not among {', '.join(modes)}")
 
 
-def _display(draft: Draft) -> dict[str, Any]:
+def _display(draft: BodyBuilder) -> dict[str, Any]:
     show = draft.request.thinking.show if draft.request.thinking is not None else None
     return {} if show is None else {"display": "summarized" if show else "omitted"}
 
 
-def _think_by_budget(draft: Draft) -> None:
+def _think_by_budget(draft: BodyBuilder) -> None:
     request, traits = draft.request, draft.target.traits
     budget = request.thinking.budget if request.thinking is not None else None
     if budget is None:
@@ -202,7 +202,7 @@ def _think_by_budget(draft: Draft) -> None:
         draft.join_header("anthropic-beta", INTERLEAVED)
 
 
-def _output_config(draft: Draft) -> None:
+def _output_config(draft: BodyBuilder) -> None:
     request, traits = draft.request, draft.target.traits
     config: dict[str, Any] = {}
     if request.effort not in (None, "none") and (traits.efforts is None or request.effort in traits.efforts):

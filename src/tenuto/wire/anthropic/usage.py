@@ -8,7 +8,7 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.core.messages import Usage
 from tenuto.core.provider import Loss
-from tenuto.wire.counts import Count, count, less, plain, within
+from tenuto.wire.usage import Count, count, less, plain, within
 
 __all__ = ["usage_of"]
 

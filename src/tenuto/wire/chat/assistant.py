@@ -14,9 +14,9 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Block, ChatMeta, Image, Opaque, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.messages import AssistantMessage
-from tenuto.wire.chat import chunks
-from tenuto.wire.draft import Draft, extra_fields, raw_object
-from tenuto.wire.think_tags import retagged
+from tenuto.wire.body_builder import BodyBuilder, extra_fields, raw_object
+from tenuto.wire.chat import content_parts
+from tenuto.wire.chat.think_tags import retagged
 
 __all__ = ["assistant_object", "is_legacy", "verbatim"]
 
@@ -68,7 +68,7 @@ def verbatim(message: AssistantMessage) -> list[Any]:
         elif isinstance(block, Refusal):
             found["refusal"] = found.get("refusal", "") + block.text
         elif isinstance(block, Image):
-            found.setdefault("images", []).append(chunks.image_object(block))
+            found.setdefault("images", []).append(content_parts.image_object(block))
         elif isinstance(block, Opaque) and _home(block) == "images":
             found.setdefault("images", []).append(_raw(block))
     return [{**found, **fields}]
@@ -97,7 +97,7 @@ def _content(blocks: tuple[Block, ...], form: bytes) -> str | Raw | list[Any] | 
         elif isinstance(block, Reasoning) and field_of(block) == "think":
             found.append(retagged(block.text, block.extra))
         elif isinstance(block, Reasoning) and field_of(block) == "content":
-            found.append(chunks.thinking_object(block))
+            found.append(content_parts.thinking_object(block))
         elif isinstance(block, Opaque) and _home(block) == "content":
             found.append(_raw(block))
     texts = [part for part in found if isinstance(part, str)]
@@ -177,10 +177,10 @@ def _audio(block: Audio) -> Fields:
 # --- sent back --------------------------------------------------------------------------------------------------------
 
 
-class _Sending:
+class _AssistantWriter:
     """One message on its way back: what the policy lets through, and what becomes of the rest."""
 
-    def __init__(self, message: AssistantMessage, draft: Draft, place: str) -> None:
+    def __init__(self, message: AssistantMessage, draft: BodyBuilder, place: str) -> None:
         target = draft.target
         self.message = message
         self.draft = draft
@@ -230,9 +230,9 @@ class _Sending:
         return False
 
 
-def assistant_object(message: AssistantMessage, draft: Draft, place: str) -> Fields | None:
+def assistant_object(message: AssistantMessage, draft: BodyBuilder, place: str) -> Fields | None:
     """Return the message to send, or None where nothing of it can be sent."""
-    sending = _Sending(message, draft, place)
+    sending = _AssistantWriter(message, draft, place)
     blocks = sending.blocks()
     if sending.withheld:
         draft.lose(
@@ -261,7 +261,7 @@ def assistant_object(message: AssistantMessage, draft: Draft, place: str) -> Fie
     return found
 
 
-def _send_reasoning(found: Fields, blocks: tuple[Block, ...], sending: _Sending) -> None:
+def _send_reasoning(found: Fields, blocks: tuple[Block, ...], sending: _AssistantWriter) -> None:
     """Put reasoning into its field. Details go alone: the text beside them is only a copy."""
     for block in blocks:
         if not isinstance(block, Reasoning):

@@ -30,17 +30,17 @@ from tenuto.core.events import (
 )
 from tenuto.core.messages import StopReason
 from tenuto.core.provider import Loss
-from tenuto.wire.assembler import Slot
-from tenuto.wire.chat import chunks
-from tenuto.wire.chat.calls import Calls
+from tenuto.wire.assembler import BlockSlot
+from tenuto.wire.chat import content_parts
 from tenuto.wire.chat.citations import from_annotations, from_sources
-from tenuto.wire.chat.shapes import STOP_REASONS
-from tenuto.wire.codec import Parts
-from tenuto.wire.fields import MergedFields, merge_fields
+from tenuto.wire.chat.protocol import STOP_REASONS
+from tenuto.wire.chat.think_tags import ThinkTags
+from tenuto.wire.chat.tool_calls import ToolCallsBuilder
+from tenuto.wire.decoder import ChoiceBuilder
+from tenuto.wire.merge import MergedFields, merge_fields
 from tenuto.wire.reasoning import Details
-from tenuto.wire.think_tags import ThinkTags
 
-__all__ = ["ChoiceState"]
+__all__ = ["ChoiceDecoder"]
 
 Fields: TypeAlias = dict[str, Raw]
 _REASONING = ("reasoning_content", "reasoning")
@@ -54,16 +54,16 @@ _LIST = Raw(b"[]")
 _OBJECT = Raw(b"{}")
 
 
-class ChoiceState:
+class ChoiceDecoder:
     """What has come of one choice. `sources` are the fields beside the choices, where some hosts put citations."""
 
-    def __init__(self, parts: Parts, sources: Mapping[str, Raw], mint: Callable[[int], str]) -> None:
+    def __init__(self, parts: ChoiceBuilder, sources: Mapping[str, Raw], mint: Callable[[int], str]) -> None:
         self.parts = parts
         self.index = parts.choice
-        self.thought: Slot | None = None
+        self.thought: BlockSlot | None = None
         self.field = ""
-        self.said: Slot | None = None
-        self.calls = Calls(parts, mint, self._hush)
+        self.said: BlockSlot | None = None
+        self.calls = ToolCallsBuilder(parts, mint, self._hush)
         self.fields = MergedFields()
         self.beside = MergedFields()
         self.raw_stop: str | None = None
@@ -73,10 +73,10 @@ class ChoiceState:
         self.audio_format = ""
         self._sources = sources
         self._details: Details | None = None
-        self._chunk = chunks.ChunkDraft()
+        self._chunk = content_parts.ContentPartBuilder()
         self._copies: dict[str, list[str]] = {}
-        self._refusal: Slot | None = None
-        self._audio: Slot | None = None
+        self._refusal: BlockSlot | None = None
+        self._audio: BlockSlot | None = None
         self._heard = MergedFields()
         self._transcript: list[str] = []
         self._annotations: list[Raw] = []
@@ -222,7 +222,7 @@ class ChoiceState:
         found = jsonio.elements(raw) if bytes(raw)[:1] == b"[" else []
         for element in found:
             self._hush()
-            block = chunks.image_of(element)
+            block = content_parts.image_of(element)
             data = block.data if isinstance(block, Image) else ""
             self.parts.add(block, ImageDelta(data) if data else None)
         self._held.update(("images",) if found else ())
@@ -267,7 +267,7 @@ class ChoiceState:
         self._held.add(field)
         self.parts.grow(slot, text, ThinkingDelta(text))
 
-    def _thought_in(self, field: str) -> Slot:
+    def _thought_in(self, field: str) -> BlockSlot:
         """Return the open reasoning of `field`; begin it where there is none."""
         self._settle()  # a model that thinks in a field of its own does not think in tags
         if self.thought is not None and self.field == "":
@@ -293,7 +293,7 @@ class ChoiceState:
             self.field = "reasoning_details"
             self.parts.grow(slot, text, ThinkingDelta(text))
 
-    def _begin_thought(self, field: str) -> Slot:
+    def _begin_thought(self, field: str) -> BlockSlot:
         self.field = field
         self.thought = slot = self.parts.start(Reasoning(meta=ChatMeta(field=field)))
         return slot
@@ -330,7 +330,7 @@ class ChoiceState:
 
     def _take_chunk(self, raw: Raw) -> None:
         """Take one element of a content list. A whole list keeps its elements apart; in a stream neighbours grow."""
-        chunk = chunks.read(raw)
+        chunk = content_parts.read(raw)
         if chunk.kind == "text":
             if chunk.text or self._whole:
                 self._speak(chunk.text)
@@ -393,7 +393,7 @@ class ChoiceState:
             return
         slot, self.thought = self.thought, None
         details, self._details = self._details, None
-        chunk, self._chunk = self._chunk, chunks.ChunkDraft(said=self._chunk.said)
+        chunk, self._chunk = self._chunk, content_parts.ContentPartBuilder(said=self._chunk.said)
         meta = ChatMeta(
             field=self.field or "reasoning",  # nothing readable came: the field that would have held it
             signature=chunk.signature,
@@ -479,7 +479,7 @@ class ChoiceState:
             fields["logprobs"] = Raw(jsonio.encode({**rest, **lists}))
         return jsonio.object_text(fields)
 
-    _takers: ClassVar[tuple[tuple[str, Callable[[ChoiceState, Raw], bool]], ...]] = (
+    _takers: ClassVar[tuple[tuple[str, Callable[[ChoiceDecoder, Raw], bool]], ...]] = (
         ("annotations", _take_annotations),  # before whatever ends the text that they are about
         ("images", _take_images),
         ("tool_calls", _take_calls),

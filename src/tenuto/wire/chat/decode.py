@@ -27,13 +27,13 @@ from tenuto.core.messages import AssistantMessage, Usage
 from tenuto.core.provider import Loss, Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import LLMError, ProtocolError
-from tenuto.wire.chat.choice import ChoiceState
-from tenuto.wire.chat.shapes import DONE, HOT, PADDING, ChunkDelta
+from tenuto.wire.chat.choice import ChoiceDecoder
+from tenuto.wire.chat.protocol import DONE, HOT, PADDING, ChunkDelta
+from tenuto.wire.chat.think_tags import ThinkTags
 from tenuto.wire.chat.usage import usage_of
-from tenuto.wire.codec import Decoder, mint
-from tenuto.wire.failures import failure
-from tenuto.wire.fields import MergedFields, merge_fields
-from tenuto.wire.think_tags import ThinkTags
+from tenuto.wire.decoder import Decoder, new_id
+from tenuto.wire.merge import MergedFields, merge_fields
+from tenuto.wire.provider_errors import classify_error
 
 __all__ = ["ChatDecoder"]
 
@@ -53,7 +53,7 @@ class ChatDecoder(Decoder):
 
     def __init__(self, target: Target, *, seed: str = "", audio_format: str = "") -> None:
         super().__init__(target, seed=seed, audio_format=audio_format)
-        self._states: dict[int, ChoiceState] = {}
+        self._states: dict[int, ChoiceDecoder] = {}
         self._envelope: tuple[object, ...] | None = None
         self._created: int | None = None
         self._fields = MergedFields()
@@ -104,7 +104,7 @@ class ChatDecoder(Decoder):
         else:
             self._warm(state, delta)
 
-    def _warm(self, state: ChoiceState, delta: ChunkDelta) -> None:
+    def _warm(self, state: ChoiceDecoder, delta: ChunkDelta) -> None:
         """Take a delta that fits, but is not just the next piece of open text."""
         thought = delta.reasoning_content
         slot = state.thought
@@ -127,7 +127,7 @@ class ChatDecoder(Decoder):
             call.grow(more)
 
     @staticmethod
-    def _reason(state: ChoiceState, delta: ChunkDelta) -> None:
+    def _reason(state: ChoiceDecoder, delta: ChunkDelta) -> None:
         texts: dict[str, str] = {}
         for name, text in (("reasoning_content", delta.reasoning_content), ("reasoning", delta.reasoning)):
             if text:
@@ -154,7 +154,7 @@ class ChatDecoder(Decoder):
         if fields is None:
             return
         if name == b"error" and "error" not in fields:
-            raise failure(data, provider=self.target.provider.name)
+            raise classify_error(data, provider=self.target.provider.name)
         self._read(fields, data, whole=False)
 
     def body(self, data: bytes) -> None:
@@ -201,7 +201,7 @@ class ChatDecoder(Decoder):
             (*self.losses, *self._usage_losses),
         )
 
-    def _choice(self, state: ChoiceState, *, partial: bool) -> Choice:
+    def _choice(self, state: ChoiceDecoder, *, partial: bool) -> Choice:
         assembler = state.parts.assembler
         blocks = assembler.unfinished() if partial else assembler.finalize()
         message = AssistantMessage(
@@ -244,15 +244,17 @@ class ChatDecoder(Decoder):
         """Find an error wherever hosts put one; the frame may hold more, which is read before it is raised."""
         provider = self.target.provider.name
         if fields.get("error", _NULL) not in _NOTHING:
-            return failure(data, provider=provider)
+            return classify_error(data, provider=provider)
         inner = fields.get("x_groq")
         told = jsonio.members(inner).get("error") if inner is not None and bytes(inner)[:1] == b"{" else None
         if told is not None and told not in _NOTHING:
-            return failure(jsonio.encode({"error": told}), provider=provider)
+            return classify_error(jsonio.encode({"error": told}), provider=provider)
         status = fields.get("base_resp")
         code = jsonio.members(status).get("status_code") if status is not None and bytes(status)[:1] == b"{" else None
         if code is not None and code not in _NOTHING:
-            return failure(jsonio.encode({"error": {"message": jsonio.as_text(status or b"")}}), provider=provider)
+            return classify_error(
+                jsonio.encode({"error": {"message": jsonio.as_text(status or b"")}}), provider=provider
+            )
         return None
 
     def _name(self, fields: Fields) -> None:
@@ -312,7 +314,7 @@ class ChatDecoder(Decoder):
         if finish is not None and finish != _NULL:
             state.finish(finish)
         if error is not None and error not in _NOTHING:
-            raise failure(jsonio.encode({"error": error}), provider=self.target.provider.name)
+            raise classify_error(jsonio.encode({"error": error}), provider=self.target.provider.name)
 
     @staticmethod
     def _delta(choice: Fields, *, whole: bool) -> Fields:
@@ -336,11 +338,11 @@ class ChatDecoder(Decoder):
                 return {**{key: raw for key, raw in said.items() if key not in _SAID}, **found}
         return found
 
-    def _state(self, index: int) -> ChoiceState:
+    def _state(self, index: int) -> ChoiceDecoder:
         state = self._states.get(index)
         if state is None:
-            state = ChoiceState(
-                self.parts(index), self._fields, lambda ordinal: mint(self.seed, self._id, index, ordinal)
+            state = ChoiceDecoder(
+                self.parts(index), self._fields, lambda ordinal: new_id(self.seed, self._id, index, ordinal)
             )
             state.tags = ThinkTags() if self.target.provider.chat.think_tags else None
             state.audio_format = self.audio_format

@@ -6,10 +6,10 @@ from typing import Any
 
 from tenuto.core.provider import Loss, Target, WireRequest
 from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
-from tenuto.wire import switches as switch
+from tenuto.wire.body_builder import BodyBuilder, given_parameters
+from tenuto.wire.chat import switches as switch
 from tenuto.wire.chat.assistant import verbatim
-from tenuto.wire.chat.prompt import Prompt
-from tenuto.wire.draft import Draft, given
+from tenuto.wire.chat.messages import MessageListBuilder
 
 __all__ = ["encode", "verbatim"]
 
@@ -36,10 +36,10 @@ _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 
 def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) -> WireRequest:
     """Write a request that is already adapted to its target and fitted to its model."""
-    draft = Draft(request, target, losses)
+    draft = BodyBuilder(request, target, losses)
     switches = target.provider.chat
     draft.body["model"] = target.model
-    draft.body["messages"] = switch.alternate(Prompt(draft).messages(), switches)
+    draft.body["messages"] = switch.alternate(MessageListBuilder(draft).messages(), switches)
     if tools := [written for tool in request.tools if (written := _tool(draft, tool)) is not None]:
         draft.body["tools"] = tools
     switch.tool_choice(draft, switches)
@@ -48,7 +48,7 @@ def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) 
     switch.limit(draft, switches)
     switch.stop_sequences(draft, switches)
     switch.log_probabilities(draft, switches)
-    draft.body.update(given(request, _SAME_WORD))
+    draft.body.update(given_parameters(request, _SAME_WORD))
     if request.container is not None:
         draft.unsupported("container")
     if request.cache is not None and request.cache != "off":
@@ -61,14 +61,14 @@ def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) 
     return draft.finish(PATH)
 
 
-def _hint(draft: Draft, cache: str, place: str) -> dict[str, Any]:
+def _hint(draft: BodyBuilder, cache: str, place: str) -> dict[str, Any]:
     if draft.target.provider.chat.cache_control:
         return {"cache_control": switch.cache_control(cache)}
     draft.lose("cache-hint", place, cache, "this provider caches by itself")
     return {}
 
 
-def _tool(draft: Draft, tool: ToolDefinition | ServerTool) -> dict[str, Any] | None:
+def _tool(draft: BodyBuilder, tool: ToolDefinition | ServerTool) -> dict[str, Any] | None:
     if isinstance(tool, ServerTool):
         if tool.type:
             return {"type": tool.type, **tool.options}

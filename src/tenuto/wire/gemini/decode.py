@@ -17,10 +17,9 @@ from tenuto.core.events import ContentDelta, MessageDelta, MessageStart, TextDel
 from tenuto.core.messages import AssistantMessage, Usage
 from tenuto.core.provider import Loss, Target
 from tenuto.core.response import ChatResponse, Choice
-from tenuto.wire.codec import Decoder, mint
-from tenuto.wire.failures import failure
-from tenuto.wire.fields import MergedFields, merge_fields
-from tenuto.wire.gemini.shapes import (
+from tenuto.wire.decoder import Decoder, new_id
+from tenuto.wire.gemini.candidate import CandidateDecoder
+from tenuto.wire.gemini.protocol import (
     CANDIDATE,
     CHUNK,
     DIALECT,
@@ -34,8 +33,9 @@ from tenuto.wire.gemini.shapes import (
     HotPart,
     camel,
 )
-from tenuto.wire.gemini.turn import Turn
 from tenuto.wire.gemini.usage import normalised
+from tenuto.wire.merge import MergedFields, merge_fields
+from tenuto.wire.provider_errors import classify_error
 
 __all__ = ["GeminiDecoder"]
 
@@ -50,7 +50,7 @@ class GeminiDecoder(Decoder):
 
     def __init__(self, target: Target, *, seed: str = "", audio_format: str = "") -> None:
         super().__init__(target, seed=seed, audio_format=audio_format)
-        self._turns: dict[int, Turn] = {}
+        self._turns: dict[int, CandidateDecoder] = {}
         self._begun = False
         self._whole = False
         self._id = ""
@@ -144,7 +144,7 @@ class GeminiDecoder(Decoder):
             return
         fields = camel(held, CHUNK)
         if bytes(fields.get("error", _NULL)) != b"null":
-            raise failure(data, provider=self.target.provider.name)
+            raise classify_error(data, provider=self.target.provider.name)
         self._begin(jsonio.text_of(fields.pop("responseId", None)), jsonio.text_of(fields.pop("modelVersion", None)))
         self._count(bytes(fields.pop("usageMetadata", _NULL)))
         candidates = fields.pop("candidates", _NULL)
@@ -187,13 +187,13 @@ class GeminiDecoder(Decoder):
 
     # --- candidates ---------------------------------------------------------------------------------------------------
 
-    def _turn(self, index: int) -> Turn:
+    def _turn(self, index: int) -> CandidateDecoder:
         new_id = functools.partial(self._new_id, index)
-        self._turns[index] = turn = Turn(self.parts(index), new_id, joins=not self._whole)
+        self._turns[index] = turn = CandidateDecoder(self.parts(index), new_id, joins=not self._whole)
         return turn
 
     def _new_id(self, index: int, ordinal: int) -> str:
-        return mint(self.seed, self._id, index, ordinal)
+        return new_id(self.seed, self._id, index, ordinal)
 
     def _on_candidate(self, fields: Fields) -> None:
         index = _index(fields.pop("index", _NULL))
@@ -213,7 +213,7 @@ class GeminiDecoder(Decoder):
         merge_fields(turn.fields, fields.items())
         self._on_reason(turn, reason)
 
-    def _on_reason(self, turn: Turn, reason: Raw) -> None:
+    def _on_reason(self, turn: CandidateDecoder, reason: Raw) -> None:
         word = jsonio.parse(reason)
         if isinstance(word, int) and not isinstance(word, bool):
             numbers = STOP_NUMBERS_VERTEX if self.target.provider.gemini.vertex else STOP_NUMBERS
@@ -222,7 +222,7 @@ class GeminiDecoder(Decoder):
         elif word:
             turn.stop(jsonio.text_of(reason), jsonio.text_of(reason))
 
-    def _choice(self, turn: Turn, *, partial: bool) -> Choice:
+    def _choice(self, turn: CandidateDecoder, *, partial: bool) -> Choice:
         message = AssistantMessage(
             turn.blocks(partial=partial),
             turn.stop_reason,

@@ -32,13 +32,13 @@ from tenuto.core.messages import (
 )
 from tenuto.core.provider import Loss, Target, WireRequest
 from tenuto.core.request import ChatRequest
-from tenuto.wire.draft import Draft, extra_fields, raw_object
+from tenuto.wire.body_builder import BodyBuilder, extra_fields, raw_object
 from tenuto.wire.gemini.media import media_part
 from tenuto.wire.gemini.options import write_options
 from tenuto.wire.gemini.parts import DATA, completed, write_part
-from tenuto.wire.gemini.shapes import DIALECT, RESPONSE_ONLY, SKIP_SIGNATURE
-from tenuto.wire.places import path_of
-from tenuto.wire.scope import Issued
+from tenuto.wire.gemini.protocol import DIALECT, RESPONSE_ONLY, SKIP_SIGNATURE
+from tenuto.wire.token_scope import IssuerCheck
+from tenuto.wire.urls import model_path
 
 __all__ = ["encode", "verbatim"]
 
@@ -48,7 +48,7 @@ _RESOLUTIONS = {"low": "MEDIA_RESOLUTION_LOW", "high": "MEDIA_RESOLUTION_HIGH"}
 
 def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) -> WireRequest:
     """Write a request that is already adapted and fitted to its target. The same request gives the same bytes."""
-    draft = Draft(request, target, losses)
+    draft = BodyBuilder(request, target, losses)
     contents = _Contents(draft)
     for at, message in enumerate(request.transcript):
         contents.take(message, f"messages[{at}]")
@@ -57,7 +57,7 @@ def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) 
     draft.body["contents"] = contents.finish()
     write_options(draft)
     verb = "streamGenerateContent?alt=sse" if request.stream else "generateContent"
-    return draft.finish(f"{path_of(target.model)}:{verb}")
+    return draft.finish(f"{model_path(target.model)}:{verb}")
 
 
 def verbatim(message: AssistantMessage) -> list[Any]:
@@ -68,7 +68,7 @@ def verbatim(message: AssistantMessage) -> list[Any]:
 class _Contents:
     """The contents as they are written: neighbours of one role share one, answers to calls have one of their own."""
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: BodyBuilder) -> None:
         self._draft = draft
         self._calls: dict[str, tuple[int, ToolUse]] = {}
         self._order = 0
@@ -76,7 +76,7 @@ class _Contents:
         self._media: list[Wire] = []
         self.system: list[str] = []
         self._written: list[Wire] = []
-        self._issued = Issued(draft.target)
+        self._issued = IssuerCheck(draft.target)
         self._own_calls: set[int] = set()
         """The identities of the calls that the target made itself."""
         self._answered: Wire | None = None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, ToolDefinition
-from tenuto.wire.draft import Draft, given
-from tenuto.wire.gemini.shapes import SERVER_TOOLS
+from tenuto.wire.body_builder import BodyBuilder, given_parameters
+from tenuto.wire.gemini.protocol import SERVER_TOOLS
 from tenuto.wire.schema import lower
 
 __all__ = ["write_options"]
@@ -37,7 +37,7 @@ _BESIDE_FUNCTIONS = ("computerUse", "mcpServers")
 _NO_WORD = ("logit_bias", "user", "verbosity", "container")
 
 
-def write_options(draft: Draft) -> None:
+def write_options(draft: BodyBuilder) -> None:
     """Write all parameters; what this dialect has no word for becomes a `Loss`."""
     request = draft.request
     if request.tools or request.tool_choice is not None:
@@ -60,7 +60,7 @@ def write_options(draft: Draft) -> None:
 
 
 def _sampling(request: ChatRequest) -> Wire:
-    config = {_WORDS[name]: value for name, value in given(request, _WORDS)}
+    config = {_WORDS[name]: value for name, value in given_parameters(request, _WORDS)}
     if isinstance(request.stop, str):
         config["stopSequences"] = [request.stop]
     elif request.stop is not None and not request.stop:
@@ -74,7 +74,7 @@ def _sampling(request: ChatRequest) -> Wire:
     return config
 
 
-def _format(draft: Draft) -> Wire:
+def _format(draft: BodyBuilder) -> Wire:
     wanted = draft.request.response_format
     if wanted is None:
         return {}
@@ -92,7 +92,7 @@ def _format(draft: Draft) -> Wire:
     return {"responseMimeType": "application/json", "responseSchema": lowered}
 
 
-def _speech(draft: Draft) -> Wire:
+def _speech(draft: BodyBuilder) -> Wire:
     """Write how to speak: this dialect's own fields as they are, a plain voice by its name."""
     given = draft.request.audio
     if given is None:
@@ -109,7 +109,7 @@ def _speech(draft: Draft) -> Wire:
 # --- tools ------------------------------------------------------------------------------------------------------------
 
 
-def _tools(draft: Draft) -> None:
+def _tools(draft: BodyBuilder) -> None:
     request = draft.request
     functions = [_declared(draft, tool) for tool in request.tools if isinstance(tool, ToolDefinition)]
     served = [_served(draft, tool) for tool in request.tools if isinstance(tool, ServerTool)]
@@ -132,13 +132,13 @@ def _tools(draft: Draft) -> None:
     draft.put(toolConfig=config or None)
 
 
-def _can_mix(draft: Draft) -> bool:
+def _can_mix(draft: BodyBuilder) -> bool:
     """Tell whether functions go together with the provider's own tools: from Gemini 3 on, and never on Vertex."""
     traits = draft.target.traits
     return not draft.target.provider.gemini.vertex and (not traits.known or "level" in traits.thinking)
 
 
-def _beside_functions(draft: Draft, built_in: list[Wire]) -> list[Wire]:
+def _beside_functions(draft: BodyBuilder, built_in: list[Wire]) -> list[Wire]:
     """Leave out what is refused beside functions. Those stay: calls of theirs may stand in what was said already."""
     kept = []
     for tool in built_in:
@@ -150,7 +150,7 @@ def _beside_functions(draft: Draft, built_in: list[Wire]) -> list[Wire]:
     return kept
 
 
-def _served(draft: Draft, tool: ServerTool) -> Wire | None:
+def _served(draft: BodyBuilder, tool: ServerTool) -> Wire | None:
     field = tool.type or SERVER_TOOLS.get(tool.kind)
     if field is None:
         draft.lose("unsupported-tool", "tools", tool.kind, "give its exact field as `type`")
@@ -158,7 +158,7 @@ def _served(draft: Draft, tool: ServerTool) -> Wire | None:
     return {field: [tool.options] if field == "mcpServers" else tool.options}
 
 
-def _declared(draft: Draft, tool: ToolDefinition) -> Wire:
+def _declared(draft: BodyBuilder, tool: ToolDefinition) -> Wire:
     place = f"tools[{tool.name}]"
     declared: Wire = {"name": tool.name}
     if tool.description:
@@ -176,7 +176,7 @@ def _declared(draft: Draft, tool: ToolDefinition) -> Wire:
     return {**declared, **tool.options}
 
 
-def _parameters(draft: Draft, schema: Wire, place: str) -> Wire:
+def _parameters(draft: BodyBuilder, schema: Wire, place: str) -> Wire:
     if draft.target.provider.gemini.json_schema:
         return {"parametersJsonSchema": schema}
     lowered, losses = lower(schema, place=f"{place}.parameters")
@@ -188,7 +188,7 @@ def _parameters(draft: Draft, schema: Wire, place: str) -> Wire:
 # --- thinking ---------------------------------------------------------------------------------------------------------
 
 
-def _thinking(draft: Draft) -> Wire:
+def _thinking(draft: BodyBuilder) -> Wire:
     request = draft.request
     wanted, effort = request.thinking, request.effort
     if wanted is None and effort is None:
@@ -207,7 +207,7 @@ def _thinking(draft: Draft) -> Wire:
     return config if show is None else {**config, "includeThoughts": show}
 
 
-def _depth(draft: Draft, effort: str | None, budget: int | None) -> Wire:
+def _depth(draft: BodyBuilder, effort: str | None, budget: int | None) -> Wire:
     """Write how much to think: a level or a budget, never both. A model that nobody knows is taken for a recent one."""
     modes = draft.target.traits.thinking
     if budget is not None and ("budget" in modes or effort is None):
@@ -227,7 +227,7 @@ def _depth(draft: Draft, effort: str | None, budget: int | None) -> Wire:
     return {"thinkingLevel": effort.upper()}
 
 
-def _off(draft: Draft) -> Wire:
+def _off(draft: BodyBuilder) -> Wire:
     traits = draft.target.traits
     modes = traits.thinking
     if not modes or ("budget" in modes and "always" not in modes):

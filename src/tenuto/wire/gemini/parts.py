@@ -30,8 +30,8 @@ from tenuto.core.blocks import (
     Text,
     ToolUse,
 )
-from tenuto.wire.draft import extra_fields
-from tenuto.wire.gemini.shapes import DIALECT, PART, Fields, camel
+from tenuto.wire.body_builder import extra_fields
+from tenuto.wire.gemini.protocol import DIALECT, PART, Fields, camel
 
 __all__ = ["DATA", "completed", "inner_of", "read_part", "signature_of", "write_part"]
 

@@ -13,8 +13,8 @@ import msgspec
 from tenuto.core import jsonio
 from tenuto.core.messages import Usage
 from tenuto.core.provider import Loss
-from tenuto.wire.counts import Count, count, less, plain, within
-from tenuto.wire.gemini.shapes import MODALITIES, USAGE, camel
+from tenuto.wire.gemini.protocol import MODALITIES, USAGE, camel
+from tenuto.wire.usage import Count, count, less, plain, within
 
 __all__ = ["normalised"]
 

@@ -32,13 +32,13 @@ from tenuto.core.messages import AssistantMessage, StopReason, Usage
 from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import LLMError, ProtocolError
-from tenuto.wire.assembler import Slot
-from tenuto.wire.codec import Decoder, mint
-from tenuto.wire.failures import failure
-from tenuto.wire.fields import MergedFields, merge_fields
+from tenuto.wire.assembler import BlockSlot
+from tenuto.wire.decoder import Decoder, new_id
+from tenuto.wire.merge import MergedFields, merge_fields
+from tenuto.wire.provider_errors import classify_error
+from tenuto.wire.responses.item_builder import OutputBuilder, OutputItem
 from tenuto.wire.responses.items import DIALECT, citation_of
-from tenuto.wire.responses.output import Output, OutputItem
-from tenuto.wire.responses.shapes import (
+from tenuto.wire.responses.protocol import (
     EVENT_FIELDS,
     INCOMPLETE,
     MAX_INDEX,
@@ -100,7 +100,7 @@ class ResponsesDecoder(Decoder):
     def __init__(self, target: Target, *, seed: str = "", audio_format: str = "") -> None:
         super().__init__(target, seed=seed, audio_format=audio_format)
         self._parts = self.parts()
-        self._output = Output(self._parts, self.losses, self._minted)
+        self._output = OutputBuilder(self._parts, self.losses, self._minted)
         self._items = self._output.items
         self._id = ""
         self._early = 0
@@ -263,7 +263,7 @@ class ResponsesDecoder(Decoder):
             self._transcript.append(text)
             self._parts.tell(slot, TranscriptDelta(text))
 
-    def _sound(self, delta: str) -> Slot | None:
+    def _sound(self, delta: str) -> BlockSlot | None:
         """Return the slot of the speech, which belongs to no item; None, with a loss, if the reply has ended."""
         if self._audio is None:
             self._begin()
@@ -279,7 +279,7 @@ class ResponsesDecoder(Decoder):
     # --- the reply ----------------------------------------------------------------------------------------------------
 
     def _on_error(self, fields: _Fields) -> None:
-        raise failure(jsonio.encode(fields), provider=self.target.provider.name)
+        raise classify_error(jsonio.encode(fields), provider=self.target.provider.name)
 
     def _on_state(self, fields: _Fields) -> None:
         response = jsonio.members(fields["response"])
@@ -295,7 +295,7 @@ class ResponsesDecoder(Decoder):
         fields = jsonio.members(data)
         if "output" not in fields and bytes(fields.get("status", b"null")) == b"null":
             if bytes(fields.get("error", b"null")) != b"null":
-                raise failure(data, provider=self.target.provider.name)
+                raise classify_error(data, provider=self.target.provider.name)
             raise ProtocolError("a body without output", provider=self.target.provider.name, frame=data)
         self._end(fields, None)
 
@@ -355,7 +355,7 @@ class ResponsesDecoder(Decoder):
         told = response.get("error")
         if told is None or bytes(told)[:1] != b"{":
             told = Raw(jsonio.encode({"message": "the provider reports that the response failed"}))
-        error = failure(jsonio.encode({"error": told}), provider=self.target.provider.name)
+        error = classify_error(jsonio.encode({"error": told}), provider=self.target.provider.name)
         error.raw = jsonio.as_text(jsonio.encode(response))
         return error
 
@@ -413,7 +413,7 @@ class ResponsesDecoder(Decoder):
         )
 
     def _minted(self, index: int) -> str:
-        return mint(self.seed, self._id, 0, index)
+        return new_id(self.seed, self._id, 0, index)
 
     _handlers: ClassVar[dict[str, Callable[[ResponsesDecoder, _Fields], None]]] = {
         "error": _on_error,

@@ -12,10 +12,10 @@ from typing import Any
 from tenuto.core.messages import AssistantMessage, SystemMessage, UserMessage
 from tenuto.core.provider import Loss, Target, WireRequest
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, ToolDefinition
-from tenuto.wire.draft import Draft, given
+from tenuto.wire.body_builder import BodyBuilder, given_parameters
 from tenuto.wire.responses.input import output_item, system_item, user_item
 from tenuto.wire.responses.items import groups, item_of
-from tenuto.wire.responses.turns import Turns
+from tenuto.wire.responses.replay import ReplayedTurns
 
 __all__ = ["encode", "verbatim"]
 
@@ -43,7 +43,7 @@ def verbatim(message: AssistantMessage) -> list[dict[str, Any]]:
 
 def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) -> WireRequest:
     """Write the request; what this dialect has no word for is a `Loss`."""
-    draft = Draft(request, target, losses)
+    draft = BodyBuilder(request, target, losses)
     switches = target.provider.responses
     stored = switches.store if request.store is None else request.store
     draft.body |= {"model": target.model, "input": _input(draft, stored=stored), "store": stored}
@@ -54,7 +54,7 @@ def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) 
         draft.body["reasoning"] = reasoning
     if text := _text(request):
         draft.body["text"] = text
-    draft.body.update({_WORDS[name]: value for name, value in given(request, _WORDS)})
+    draft.body.update({_WORDS[name]: value for name, value in given_parameters(request, _WORDS)})
     if request.stream:
         draft.body["stream"] = True
     _refused(draft)
@@ -64,8 +64,8 @@ def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) 
     return draft.finish("/responses")
 
 
-def _input(draft: Draft, *, stored: bool) -> list[dict[str, Any]]:
-    turns = Turns(draft, stored=stored)
+def _input(draft: BodyBuilder, *, stored: bool) -> list[dict[str, Any]]:
+    turns = ReplayedTurns(draft, stored=stored)
     items: list[dict[str, Any]] = []
     for at, message in enumerate(draft.request.transcript):
         place = f"messages[{at}]"
@@ -83,14 +83,14 @@ def _input(draft: Draft, *, stored: bool) -> list[dict[str, Any]]:
     return items or [{"type": "message", "role": "user", "content": ""}]
 
 
-def _include(draft: Draft) -> list[str]:
+def _include(draft: BodyBuilder) -> list[str]:
     """Ask for what is not sent unasked. A model that does not think refuses to be asked for its thoughts."""
     request = draft.request
     thoughts = [] if draft.target.traits.thinking == ("none",) else [_ENCRYPTED]
     return [*thoughts, *([_LOGPROBS] if request.logprobs or request.top_logprobs else [])]
 
 
-def _reasoning(draft: Draft) -> dict[str, Any]:
+def _reasoning(draft: BodyBuilder) -> dict[str, Any]:
     """Say how hard to think. A model that is known to think gets `medium` and a summary unless told otherwise."""
     request, traits = draft.request, draft.target.traits
     thinking = request.thinking
@@ -109,7 +109,7 @@ def _reasoning(draft: Draft) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value}
 
 
-def _samples(draft: Draft) -> bool:
+def _samples(draft: BodyBuilder) -> bool:
     """Tell whether the request samples where that goes only without reasoning: then no effort is put in its way."""
     request = draft.request
     sampled = (request.temperature, request.top_p, request.top_logprobs)
@@ -130,7 +130,7 @@ def _text(request: ChatRequest) -> dict[str, Any]:
     return fields
 
 
-def _tools(draft: Draft) -> None:
+def _tools(draft: BodyBuilder) -> None:
     request = draft.request
     tools: list[dict[str, Any]] = []
     for at, tool in enumerate(request.tools):
@@ -157,7 +157,7 @@ def _defined(tool: ToolDefinition) -> dict[str, Any]:
     return fields | tool.options
 
 
-def _hosted(draft: Draft, tool: ServerTool, place: str) -> dict[str, Any] | None:
+def _hosted(draft: BodyBuilder, tool: ServerTool, place: str) -> dict[str, Any] | None:
     type = tool.type or _SERVER_TOOLS.get(tool.kind, tool.kind)
     if not tool.type and type in _FOREIGN_TOOLS:
         draft.lose("unsupported-tool", place, tool.kind, "give `type` to send it as it is")
@@ -168,7 +168,7 @@ def _hosted(draft: Draft, tool: ServerTool, place: str) -> dict[str, Any] | None
     return fields | tool.options
 
 
-def _choice(draft: Draft, tools: list[dict[str, Any]]) -> Any:
+def _choice(draft: BodyBuilder, tools: list[dict[str, Any]]) -> Any:
     choice = draft.request.tool_choice
     if not isinstance(choice, NamedTool):
         return choice
@@ -181,7 +181,7 @@ def _choice(draft: Draft, tools: list[dict[str, Any]]) -> Any:
     return {"type": "function", "name": choice.name}
 
 
-def _refused(draft: Draft) -> None:
+def _refused(draft: BodyBuilder) -> None:
     """Record what was asked for and has no word here."""
     request = draft.request
     draft.unsupported("stop", "seed", "frequency_penalty", "presence_penalty", "logit_bias", "top_k", "audio")

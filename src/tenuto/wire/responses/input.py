@@ -15,7 +15,7 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Document, Image, Opaque, Text
 from tenuto.core.messages import Content, SystemMessage, ToolResult, UserMessage
-from tenuto.wire.draft import Draft, extra_fields, failed, raw_object
+from tenuto.wire.body_builder import BodyBuilder, error_text, extra_fields, raw_object
 from tenuto.wire.responses.items import DIALECT
 
 __all__ = ["output_item", "system_item", "user_item"]
@@ -30,26 +30,26 @@ _EXTENSIONS = {
 }
 
 
-def system_item(draft: Draft, message: SystemMessage, place: str) -> dict[str, Any]:
+def system_item(draft: BodyBuilder, message: SystemMessage, place: str) -> dict[str, Any]:
     """Write instructions where they stand in the conversation."""
     return {"type": "message", "role": "system", "content": _content(draft, message.content, place)}
 
 
-def user_item(draft: Draft, message: UserMessage, place: str) -> dict[str, Any]:
+def user_item(draft: BodyBuilder, message: UserMessage, place: str) -> dict[str, Any]:
     """Write what the user says and shows."""
     if message.name:
         draft.lose("unsupported-field", f"{place}.name", message.name, "say it in the text")
     return {"type": "message", "role": "user", "content": _content(draft, message.content, place)}
 
 
-def _content(draft: Draft, content: str | tuple[Content, ...], place: str) -> str | list[Any]:
+def _content(draft: BodyBuilder, content: str | tuple[Content, ...], place: str) -> str | list[Any]:
     if isinstance(content, str):
         return content
     written = (_part(draft, part, f"{place}.content[{at}]") for at, part in enumerate(content))
     return [part for part in written if part is not None] or ""
 
 
-def _part(draft: Draft, part: Content, place: str) -> Any:
+def _part(draft: BodyBuilder, part: Content, place: str) -> Any:
     if isinstance(part, Opaque):
         written = raw_object(part.raw) if part.dialect == DIALECT else None
         if written is None:
@@ -75,7 +75,7 @@ def _image(part: Image) -> dict[str, Any]:
     return {**fields, "image_url": part.url or f"data:{part.mime or 'image/png'};base64,{part.data}"}
 
 
-def _file(draft: Draft, part: Document, place: str) -> dict[str, Any]:
+def _file(draft: BodyBuilder, part: Document, place: str) -> dict[str, Any]:
     for name in ("context", "citations"):
         if getattr(part, name):
             draft.lose("unsupported-field", f"{place}.{name}", repr(getattr(part, name))[:200])
@@ -95,7 +95,7 @@ def _file(draft: Draft, part: Document, place: str) -> dict[str, Any]:
 # --- what tools gave --------------------------------------------------------------------------------------------------
 
 
-def output_item(draft: Draft, result: ToolResult, kind: str, place: str) -> dict[str, Any]:
+def output_item(draft: BodyBuilder, result: ToolResult, kind: str, place: str) -> dict[str, Any]:
     """Write a result for a call of this kind; its own extra fields win."""
     id = result.tool_use_id
     write = {
@@ -117,7 +117,7 @@ def _words(content: str | tuple[Content, ...]) -> str:
     return content if isinstance(content, str) else "".join(part.text for part in content if isinstance(part, Text))
 
 
-def _text_only(draft: Draft, result: ToolResult, place: str) -> str:
+def _text_only(draft: BodyBuilder, result: ToolResult, place: str) -> str:
     for at, part in enumerate(result.content):
         if not isinstance(part, str | Text):
             kind = type(part).__name__.lower()
@@ -130,35 +130,35 @@ def _told(result: ToolResult) -> str | tuple[Content, ...]:
     if not result.is_error:
         return result.content
     if isinstance(result.content, str):
-        return failed(result.content)
+        return error_text(result.content)
     return (Text("Error:"), *result.content)
 
 
-def _function(draft: Draft, result: ToolResult, place: str) -> dict[str, Any]:
+def _function(draft: BodyBuilder, result: ToolResult, place: str) -> dict[str, Any]:
     return {"type": "function_call_output", "output": _content(draft, _told(result), place)}
 
 
-def _custom(draft: Draft, result: ToolResult, place: str) -> dict[str, Any]:
+def _custom(draft: BodyBuilder, result: ToolResult, place: str) -> dict[str, Any]:
     return {"type": "custom_tool_call_output", "output": _content(draft, _told(result), place)}
 
 
-def _local_shell(draft: Draft, result: ToolResult, place: str) -> dict[str, Any]:
+def _local_shell(draft: BodyBuilder, result: ToolResult, place: str) -> dict[str, Any]:
     return {"type": "local_shell_call_output", "output": _text_only(draft, result, place)}
 
 
-def _shell(draft: Draft, result: ToolResult, place: str) -> dict[str, Any]:
+def _shell(draft: BodyBuilder, result: ToolResult, place: str) -> dict[str, Any]:
     text = _text_only(draft, result, place)
     outcome = {"type": "exit", "exit_code": int(result.is_error)}
     said: list[Any] = _list(text) or [{"stdout": text, "stderr": "", "outcome": outcome}]
     return {"type": "shell_call_output", "output": said}
 
 
-def _patch(draft: Draft, result: ToolResult, place: str) -> dict[str, Any]:
+def _patch(draft: BodyBuilder, result: ToolResult, place: str) -> dict[str, Any]:
     status = "failed" if result.is_error else "completed"
     return {"type": "apply_patch_call_output", "status": status, "output": _text_only(draft, result, place)}
 
 
-def _screenshot(draft: Draft, result: ToolResult, place: str) -> dict[str, Any]:
+def _screenshot(draft: BodyBuilder, result: ToolResult, place: str) -> dict[str, Any]:
     shown = [part for part in result.content if isinstance(part, Image)]
     output: dict[str, Any] = {"type": "computer_screenshot"}
     if shown:
@@ -168,13 +168,13 @@ def _screenshot(draft: Draft, result: ToolResult, place: str) -> dict[str, Any]:
     return {"type": "computer_call_output", "output": output}
 
 
-def _approval(draft: Draft, result: ToolResult, place: str) -> dict[str, Any]:
+def _approval(draft: BodyBuilder, result: ToolResult, place: str) -> dict[str, Any]:
     text = _text_only(draft, result, place)
     fields: dict[str, Any] = {"type": "mcp_approval_response", "approve": not result.is_error}
     return fields | ({"reason": text} if text else {})
 
 
-def _found_tools(draft: Draft, result: ToolResult, place: str) -> dict[str, Any]:
+def _found_tools(draft: BodyBuilder, result: ToolResult, place: str) -> dict[str, Any]:
     text = _text_only(draft, result, place)
     tools = _list(text)
     if tools is None:

@@ -33,8 +33,8 @@ from tenuto.core.blocks import (
     UrlCitation,
 )
 from tenuto.core.provider import Dialect
-from tenuto.wire.draft import extra_fields
-from tenuto.wire.responses.shapes import CLIENT_CALLS, HOSTED_CALLS, INPUTS, MARKERS, OUTPUTS
+from tenuto.wire.body_builder import extra_fields
+from tenuto.wire.responses.protocol import CLIENT_CALLS, HOSTED_CALLS, INPUTS, MARKERS, OUTPUTS
 
 __all__ = ["DIALECT", "blocks_in", "blocks_of", "citation_of", "emptied", "groups", "item_of", "kind_of", "type_of"]
 

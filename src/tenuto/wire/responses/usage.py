@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.messages import Usage
-from tenuto.wire.counts import Count, count, plain
+from tenuto.wire.usage import Count, count, plain
 
 __all__ = ["usage_of"]
 

@@ -44,15 +44,15 @@ from tenuto.core.events import (
 )
 from tenuto.core.messages import StopReason
 from tenuto.core.provider import Loss
-from tenuto.wire.assembler import GROWS, Slot
-from tenuto.wire.codec import Parts
-from tenuto.wire.fields import MergedFields, merge_fields
-from tenuto.wire.gemini.arguments import PartialArgs
+from tenuto.wire.assembler import GROWS, BlockSlot
+from tenuto.wire.decoder import ChoiceBuilder
 from tenuto.wire.gemini.grounding import citations
+from tenuto.wire.gemini.partial_args import PartialArgs
 from tenuto.wire.gemini.parts import inner_of, read_part, signature_of
-from tenuto.wire.gemini.shapes import PART, STOP_REASONS, THOUGHT_FALSE, Fields, camel
+from tenuto.wire.gemini.protocol import PART, STOP_REASONS, THOUGHT_FALSE, Fields, camel
+from tenuto.wire.merge import MergedFields, merge_fields
 
-__all__ = ["Turn"]
+__all__ = ["CandidateDecoder"]
 
 _NULL = Raw(b"null")
 
@@ -62,23 +62,23 @@ class _Call:
 
     __slots__ = ("args", "fields", "meta", "slot")
 
-    def __init__(self, slot: Slot, args: PartialArgs) -> None:
+    def __init__(self, slot: BlockSlot, args: PartialArgs) -> None:
         self.slot = slot
         self.args = args
         self.meta: GeminiMeta | None = None
         self.fields = MergedFields()
 
 
-class Turn:
+class CandidateDecoder:
     """A candidate. `slot` is the text that may still grow, `kind` its `thought` flag; None where there is none.
 
     `joins` tells whether text grows at all. `new_id` makes the id of the call with this number. `grounded` is set as
     soon as the candidate speaks of grounding, before the parts of that chunk are taken.
     """
 
-    def __init__(self, parts: Parts, new_id: Callable[[int], str], *, joins: bool) -> None:
+    def __init__(self, parts: ChoiceBuilder, new_id: Callable[[int], str], *, joins: bool) -> None:
         self.index = parts.choice
-        self.slot: Slot | None = None
+        self.slot: BlockSlot | None = None
         self.kind: bool | UnsetType | None = None
         self.fields = MergedFields()
         self.grounded = False
@@ -90,8 +90,8 @@ class Turn:
         self._calls = 0
         self._call: _Call | None = None
         self._streamed = False
-        self._texts: list[Slot] = []
-        self._held: list[Slot] = []
+        self._texts: list[BlockSlot] = []
+        self._held: list[BlockSlot] = []
         self._grounding = b"null"
 
     # --- parts --------------------------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ class Turn:
         self._sign(slot, block.meta)
         self._parts.done(slot, block)
 
-    def _sign(self, slot: Slot, meta: ProviderMeta | None) -> None:
+    def _sign(self, slot: BlockSlot, meta: ProviderMeta | None) -> None:
         if isinstance(meta, GeminiMeta):
             self._parts.tell(slot, SignatureDelta(meta.thought_signature))
 
@@ -246,7 +246,7 @@ class Turn:
 
     # --- citations ----------------------------------------------------------------------------------------------------
 
-    def _close(self, slot: Slot, block: Block | None) -> None:
+    def _close(self, slot: BlockSlot, block: Block | None) -> None:
         """Close a text; the last word on it waits where citations may still come."""
         if self.grounded and isinstance(slot.block, Text):
             self._parts.assembler.finish(slot, block)
@@ -254,7 +254,7 @@ class Turn:
         else:
             self._parts.done(slot, block)
 
-    def _release(self, slot: Slot, cited: tuple[UrlCitation, ...]) -> None:
+    def _release(self, slot: BlockSlot, cited: tuple[UrlCitation, ...]) -> None:
         for citation in cited:
             self._parts.tell(slot, CitationDelta(citation))
         self._parts.done(slot, msgspec.structs.replace(slot.block, citations=cited) if cited else None)
@@ -273,7 +273,7 @@ def _kind(block: Text | Reasoning) -> bool | UnsetType | None:
     return UNSET
 
 
-def _text_of(slot: Slot) -> str:
+def _text_of(slot: BlockSlot) -> str:
     block = slot.joined()
     assert isinstance(block, Text)
     return block.text

@@ -17,21 +17,21 @@ from tenuto.core.messages import (
     ToolResults,
     UserMessage,
 )
+from tenuto.wire.body_builder import BodyBuilder, error_text, extra_fields
 from tenuto.wire.chat.assistant import assistant_object, is_legacy
-from tenuto.wire.draft import Draft, extra_fields, failed
-from tenuto.wire.switches import cache_control
+from tenuto.wire.chat.switches import cache_control
 
-__all__ = ["Prompt"]
+__all__ = ["MessageListBuilder"]
 
 _SOUNDS = {"audio/mpeg": "mp3", "audio/mp3": "mp3", "audio/wav": "wav", "audio/x-wav": "wav", "audio/wave": "wav"}
 _HOISTED = ("rejected", "top_only", "ignored")
 Fields = dict[str, Any]
 
 
-class Prompt:
+class MessageListBuilder:
     """The messages of one request, being written. Reads the transcript once, in order."""
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: BodyBuilder) -> None:
         self.draft = draft
         self.switches = draft.target.provider.chat
         self._names: dict[str, str] = {}
@@ -232,7 +232,7 @@ class Prompt:
 
 
 def _told(text: str, *, is_error: bool) -> str:
-    return failed(text) if is_error else text
+    return error_text(text) if is_error else text
 
 
 def _described(part: Content) -> str:

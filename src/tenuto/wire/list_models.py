@@ -9,9 +9,9 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.core.provider import ModelInfo, Provider, WireRequest
 from tenuto.errors import UnsupportedModel
-from tenuto.wire.answers import fields_of, listed, reading
-from tenuto.wire.counts import count, plain
-from tenuto.wire.places import query
+from tenuto.wire.json_reply import listed, protocol_errors, reply_fields
+from tenuto.wire.urls import query
+from tenuto.wire.usage import count, plain
 
 __all__ = ["ModelInfo", "decode", "encode"]
 
@@ -52,10 +52,10 @@ def decode(body: bytes, row: Provider) -> tuple[tuple[ModelInfo, ...], str]:
 
     Raise the provider's error if the answer holds one, `ProtocolError` if it cannot be read.
     """
-    with reading("the list of models", body, row.name):
+    with protocol_errors("the list of models", body, row.name):
         if body.lstrip()[:1] == b"[":  # some hosts list their models and say nothing else
             return tuple(map(_model, jsonio.elements(body))), ""
-        fields = fields_of(body, row.name)
+        fields = reply_fields(body, row.name)
         name = next((name for name in _ENTRIES if name in fields), "")
         if not name and row.dialect != "gemini":  # which leaves out a list that is empty
             raise ValueError(f"there is neither of {' and '.join(_ENTRIES)} in it")

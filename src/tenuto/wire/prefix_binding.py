@@ -16,9 +16,9 @@ from tenuto.core import jsonio
 from tenuto.core.blocks import AnthropicMeta, AnthropicRedactedMeta, Reasoning
 from tenuto.core.messages import AssistantMessage, Message
 from tenuto.core.provider import Target
-from tenuto.wire.scope import Issued
+from tenuto.wire.token_scope import IssuerCheck
 
-__all__ = ["prefix_of", "stale"]
+__all__ = ["prefix_of", "stale_thoughts"]
 
 _MARK = "cache_control"
 _LENGTH = 32
@@ -35,7 +35,7 @@ def prefix_of(body: bytes, target: Target) -> str:
     return so_far.hexdigest()[:_LENGTH]
 
 
-def stale(
+def stale_thoughts(
     messages: tuple[Message, ...], body: bytes, target: Target, without: Collection[tuple[int, int]] = ()
 ) -> tuple[tuple[int, int], ...]:
     """Return the thoughts (message, block) that the target gave behind other words than those that now stand there.
@@ -43,7 +43,7 @@ def stale(
     A thought that goes takes with it all that were given behind it; those that were given after it had gone stay. `without`
     are blocks that do not stand in the body.
     """
-    issued = Issued(target)
+    issued = IssuerCheck(target)
     thoughts = [
         (at, place, message.origin.prefix, _token(block))
         for at, message in enumerate(messages)
@@ -54,11 +54,11 @@ def stale(
     ]
     if not thoughts:
         return ()
-    fates = _Looking(thoughts).through(jsonio.parse(body))
+    fates = _PrefixScan(thoughts).through(jsonio.parse(body))
     return tuple((at, place) for at, place, *_ in thoughts if fates.get(at))
 
 
-class _Looking:
+class _PrefixScan:
     """Looks at a body once, from its beginning to its end, as if every thought that is stale were not there."""
 
     def __init__(self, thoughts: list[tuple[int, int, str, str]]) -> None:

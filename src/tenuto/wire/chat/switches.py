@@ -10,7 +10,7 @@ from typing import Any
 
 from tenuto.core.provider import ChatSwitches
 from tenuto.core.request import JsonSchema, NamedTool
-from tenuto.wire.draft import Draft
+from tenuto.wire.body_builder import BodyBuilder
 
 __all__ = [
     "alternate",
@@ -35,7 +35,7 @@ _OURS = ("stream_options",)
 # --- the finished body ------------------------------------------------------------------------------------------------
 
 
-def strip(draft: Draft, names: tuple[str, ...]) -> None:
+def strip(draft: BodyBuilder, names: tuple[str, ...]) -> None:
     """Leave out what the provider refuses."""
     for name in names:
         if name in draft.body:
@@ -44,13 +44,13 @@ def strip(draft: Draft, names: tuple[str, ...]) -> None:
                 draft.lose("stripped-parameter", name, repr(value)[:200], "this provider does not take it")
 
 
-def rename(draft: Draft, names: dict[str, str]) -> None:
+def rename(draft: BodyBuilder, names: dict[str, str]) -> None:
     """Call fields what the provider calls them."""
     if not names.keys().isdisjoint(draft.body):
         draft.body = {names.get(name, name): value for name, value in draft.body.items()}
 
 
-def clamp(draft: Draft, bounds: dict[str, float | tuple[float, float]]) -> None:
+def clamp(draft: BodyBuilder, bounds: dict[str, float | tuple[float, float]]) -> None:
     """Force a number, or force it into its bounds; what was not asked for stays absent."""
     for name, bound in bounds.items():
         value = draft.body.get(name)
@@ -62,7 +62,7 @@ def clamp(draft: Draft, bounds: dict[str, float | tuple[float, float]]) -> None:
             draft.lose("clamped-parameter", name, f"{value} became {forced}")
 
 
-def defaults(draft: Draft, values: dict[str, Any]) -> None:
+def defaults(draft: BodyBuilder, values: dict[str, Any]) -> None:
     """Set what nobody set."""
     for name, value in values.items():
         if draft.body.get(name) is None:
@@ -75,7 +75,7 @@ def defaults(draft: Draft, values: dict[str, Any]) -> None:
 class _Thinking:
     """What is asked for, and which of the row's fields this model takes."""
 
-    def __init__(self, draft: Draft, switches: ChatSwitches) -> None:
+    def __init__(self, draft: BodyBuilder, switches: ChatSwitches) -> None:
         request, modes = draft.request, draft.target.traits.thinking
         self.draft = draft
         self.switches = switches
@@ -116,7 +116,7 @@ class _Thinking:
             )
 
 
-def think(draft: Draft, switches: ChatSwitches) -> None:
+def think(draft: BodyBuilder, switches: ChatSwitches) -> None:
     """Ask for effort, thinking on or off, a budget, and readable reasoning, each where this provider wants it."""
     wanted = draft.request.thinking
     if wanted is None and draft.request.effort is None:
@@ -135,14 +135,14 @@ def think(draft: Draft, switches: ChatSwitches) -> None:
         defaults(draft, switches.with_thinking)
 
 
-def _budget(draft: Draft, field: str, budget: int) -> None:
+def _budget(draft: BodyBuilder, field: str, budget: int) -> None:
     if field:
         _place(draft.body, field, budget)
     else:
         draft.lose("unsupported-parameter", "thinking.budget", str(budget), "ask by effort where it is known")
 
 
-def _show(draft: Draft, field: str, *, show: bool) -> None:
+def _show(draft: BodyBuilder, field: str, *, show: bool) -> None:
     if field:
         _place(draft.body, field, not show if field.endswith("exclude") else show)
     else:
@@ -167,7 +167,7 @@ def _place(body: dict[str, Any], path: str, value: Any) -> None:
 # --- single parameters ------------------------------------------------------------------------------------------------
 
 
-def limit(draft: Draft, switches: ChatSwitches) -> None:
+def limit(draft: BodyBuilder, switches: ChatSwitches) -> None:
     """Limit the tokens of the answer, under the name that the model, or else the provider, knows."""
     if draft.request.max_tokens is None:
         return
@@ -197,7 +197,7 @@ def _joined(one: Any, other: Any) -> Any:
     return [part for parts in lists for part in parts]
 
 
-def stop_sequences(draft: Draft, switches: ChatSwitches) -> None:
+def stop_sequences(draft: BodyBuilder, switches: ChatSwitches) -> None:
     """Send stop sequences: one as it is, or as a list; no more than are taken."""
     stop = draft.request.stop
     if stop is None:
@@ -211,7 +211,7 @@ def stop_sequences(draft: Draft, switches: ChatSwitches) -> None:
     draft.body["stop"] = list(stop[:most])
 
 
-def log_probabilities(draft: Draft, switches: ChatSwitches) -> None:
+def log_probabilities(draft: BodyBuilder, switches: ChatSwitches) -> None:
     """Ask for log probabilities: a flag and a number, or one number for both."""
     request = draft.request
     if request.logprobs is None and request.top_logprobs is None:
@@ -224,7 +224,7 @@ def log_probabilities(draft: Draft, switches: ChatSwitches) -> None:
         draft.unsupported("top_logprobs", remedy="ask for `logprobs` too")
 
 
-def tool_choice(draft: Draft, switches: ChatSwitches) -> None:
+def tool_choice(draft: BodyBuilder, switches: ChatSwitches) -> None:
     """Say which tool to call. Without tools there is nothing to choose, and providers refuse the field."""
     request = draft.request
     choice = request.tool_choice
@@ -245,7 +245,7 @@ def tool_choice(draft: Draft, switches: ChatSwitches) -> None:
     draft.put(parallel_tool_calls=request.parallel_tool_calls)
 
 
-def response_format(draft: Draft, switches: ChatSwitches) -> None:
+def response_format(draft: BodyBuilder, switches: ChatSwitches) -> None:
     """Ask for text, JSON, or JSON of a schema; where schemas are not known, for JSON."""
     asked, known = draft.request.response_format, draft.target.traits.structured_output
     if asked is None:
@@ -269,7 +269,7 @@ def cache_control(cache: str) -> dict[str, str]:
     return {"type": "ephemeral", **({"ttl": cache} if cache not in ("5m", "auto") else {})}
 
 
-def usage_of_stream(draft: Draft, switches: ChatSwitches) -> None:
+def usage_of_stream(draft: BodyBuilder, switches: ChatSwitches) -> None:
     """Ask for a stream, and for its usage where that must be asked for."""
     draft.body["stream"] = draft.request.stream
     if draft.request.stream and switches.stream_options:

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Raw
 
 from tenuto.core import jsonio
-from tenuto.wire.gemini.shapes import PART, Fields, camel
+from tenuto.wire.gemini.protocol import PART, Fields, camel
 
 __all__ = ["PartialArgs"]
 

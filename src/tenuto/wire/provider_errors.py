@@ -24,7 +24,7 @@ from tenuto.errors import (
     Unavailable,
 )
 
-__all__ = ["failure", "message_of"]
+__all__ = ["classify_error", "extract_message"]
 
 _WORDS: dict[str, type[LLMError]] = {
     # Anthropic
@@ -133,7 +133,7 @@ _MORE_EXACT: dict[type[LLMError], tuple[type[LLMError], ...]] = {
 """Which words are heard where a status has said its part: those that do not contradict it."""
 
 
-def failure(
+def classify_error(
     raw: bytes | str, *, provider: str, status: int | None = None, headers: Mapping[str, str] | None = None
 ) -> LLMError:
     """Turn an error body, or an error object out of a stream, into its exception.
@@ -148,7 +148,7 @@ def failure(
         body = text
     inner = _inner(body)
     status = _status(inner, status)
-    message = jsonio.printable(message_of(body)) or f"HTTP {status}"
+    message = jsonio.printable(extract_message(body)) or f"HTTP {status}"
     held = {name.lower(): value for name, value in (headers or {}).items()}
     kind = _kind(inner, message, status)
     error = kind(message, provider=provider, status=status, raw=text)
@@ -161,7 +161,7 @@ def failure(
     return error
 
 
-def message_of(body: Any) -> str:
+def extract_message(body: Any) -> str:
     """Find the sentence a person should read: the error's text, its message, else the error or body itself."""
     if isinstance(body, list) and body:
         body = body[0]  # some hosts answer an array stream with an array of errors
@@ -174,7 +174,7 @@ def message_of(body: Any) -> str:
             return inner if isinstance(inner, str) and inner else _written(told)
         if told is not None:
             return told if isinstance(told, str) else _written(told)
-    return message_of(body["response"]) if isinstance(body.get("response"), dict) else _written(body)
+    return extract_message(body["response"]) if isinstance(body.get("response"), dict) else _written(body)
 
 
 def _written(body: Any) -> str:

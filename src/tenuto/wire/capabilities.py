@@ -16,9 +16,9 @@ from tenuto.core.blocks import Audio, Block, Document, Image, Text
 from tenuto.core.messages import Content, Message, SystemMessage, ToolResults, UserMessage
 from tenuto.core.provider import Loss, ModelTraits, Target
 from tenuto.core.request import ChatRequest, JsonSchema, ToolDefinition
-from tenuto.wire.draft import given
+from tenuto.wire.body_builder import given_parameters
 
-__all__ = ["fit"]
+__all__ = ["apply_traits"]
 
 Change: TypeAlias = "tuple[dict[str, Any], Loss]"
 
@@ -39,13 +39,13 @@ _TRANSLATED = ("budget", "toggle", "level", "disabled")
 """Modes in which the encoder can express an effort that the model has no word for."""
 
 
-def fit(request: ChatRequest, target: Target) -> tuple[ChatRequest, tuple[Loss, ...]]:
+def apply_traits(request: ChatRequest, target: Target) -> tuple[ChatRequest, tuple[Loss, ...]]:
     """Return the request as the target's model takes it, and what was changed."""
     traits = target.traits
     if not traits.known:
         return request, ()
     losses: list[Loss] = []
-    asked = request.tools or any(given(request, _PARAMETERS))
+    asked = request.tools or any(given_parameters(request, _PARAMETERS))
     for rule in _RULES if asked else _ALWAYS:
         changes: dict[str, Any] = {}
         for change, loss in rule(request, target):
@@ -56,7 +56,7 @@ def fit(request: ChatRequest, target: Target) -> tuple[ChatRequest, tuple[Loss, 
     return request, tuple(losses)
 
 
-def thinks(request: ChatRequest, traits: ModelTraits) -> bool:
+def is_thinking_enabled(request: ChatRequest, traits: ModelTraits) -> bool:
     """Tell whether the model will reason before it answers this request."""
     asked = request.thinking.mode if request.thinking is not None else None
     if traits.thinking_default == "always":
@@ -93,9 +93,9 @@ def _nearest(wanted: str, takes: tuple[str, ...]) -> str | None:
 def _sampling(request: ChatRequest, target: Target) -> Iterator[Change]:
     traits = target.traits
     refused = traits.sampling in ("rejected", "ignored") or (
-        traits.sampling == "only_without_reasoning" and thinks(request, traits)
+        traits.sampling == "only_without_reasoning" and is_thinking_enabled(request, traits)
     )
-    for name, value in given(request, _SAMPLING) if refused else ():
+    for name, value in given_parameters(request, _SAMPLING) if refused else ():
         why = "has no effect on" if traits.sampling == "ignored" else "is refused by"
         yield {name: None}, Loss("sampling-refused", name, f"{value!r} {why} this model", "leave it out")
 
@@ -115,7 +115,9 @@ def _tool_choice(request: ChatRequest, target: Target) -> Iterator[Change]:
     if choice in (None, "auto", "none") or rule == "ok":
         return
     budget = request.thinking is not None and request.thinking.budget is not None
-    if rule == "not_with_thinking" and (not thinks(request, traits) or ("adaptive" in traits.thinking and not budget)):
+    if rule == "not_with_thinking" and (
+        not is_thinking_enabled(request, traits) or ("adaptive" in traits.thinking and not budget)
+    ):
         return
     remedy = "switch thinking off to force a tool" if rule == "not_with_thinking" else "ask for it in words"
     yield {"tool_choice": "auto"}, Loss("forced-choice-refused", "tool_choice", f"{choice!r} became auto", remedy)

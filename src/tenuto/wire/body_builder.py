@@ -20,7 +20,7 @@ from tenuto.core.messages import AssistantMessage
 from tenuto.core.provider import Loss, Target, WireRequest
 from tenuto.core.request import ChatRequest
 
-__all__ = ["Draft", "extra_fields", "failed", "given", "raw_object", "spliced"]
+__all__ = ["BodyBuilder", "error_text", "extra_fields", "given_parameters", "raw_object", "splice_json"]
 
 _PLACEHOLDER = "(empty message)"
 
@@ -32,7 +32,7 @@ def extra_fields(extra: str) -> dict[str, Raw]:
     return jsonio.members(extra) if extra else {}
 
 
-def given(request: ChatRequest, names: Collection[str]) -> Iterator[tuple[str, Any]]:
+def given_parameters(request: ChatRequest, names: Collection[str]) -> Iterator[tuple[str, Any]]:
     """Yield those of these parameters that were asked for, and what was asked."""
     # Without a loop of ours, which was a tenth of what a plain question cost: of two dozen, one or two are ever given.
     values = [*map(getattr, repeat(request), names)]
@@ -47,17 +47,17 @@ def raw_object(text: str) -> Raw | None:
     return Raw(stripped.encode("utf-8", "surrogatepass"))
 
 
-def spliced(text: str) -> Raw | str:
+def splice_json(text: str) -> Raw | str:
     """Return JSON text to splice in as it stands; text that is no JSON (hand-made, or broken) stays a string."""
     return text if jsonio.problem(text) else Raw(text.encode("utf-8", "surrogatepass"))
 
 
-def failed(text: str) -> str:
+def error_text(text: str) -> str:
     """Say in words that a tool failed, for dialects whose results have no flag for it."""
     return text if text.lower().startswith("error") else f"Error: {text}"
 
 
-class Draft:
+class BodyBuilder:
     """One request on its way to the wire."""
 
     def __init__(self, request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) -> None:
@@ -90,7 +90,7 @@ class Draft:
 
     def unsupported(self, *names: str, remedy: str = "") -> None:
         """Record parameters of the request that this dialect has no word for, where they were given."""
-        for name, value in given(self.request, names):
+        for name, value in given_parameters(self.request, names):
             if value not in ((), {}):
                 self.lose("unsupported-parameter", name, repr(value)[:200], remedy)
 

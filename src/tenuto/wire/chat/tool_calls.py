@@ -21,12 +21,12 @@ from tenuto.core import jsonio
 from tenuto.core.blocks import Opaque, ToolUse
 from tenuto.core.events import ArgumentsDelta
 from tenuto.core.provider import Loss
-from tenuto.wire.assembler import Slot
-from tenuto.wire.chat.shapes import CallPiece
-from tenuto.wire.codec import Parts
-from tenuto.wire.fields import MergedFields, merge_fields
+from tenuto.wire.assembler import BlockSlot
+from tenuto.wire.chat.protocol import CallPiece
+from tenuto.wire.decoder import ChoiceBuilder
+from tenuto.wire.merge import MergedFields, merge_fields
 
-__all__ = ["CallDraft", "Calls"]
+__all__ = ["ToolCallBuilder", "ToolCallsBuilder"]
 
 Fields: TypeAlias = dict[str, Raw]
 _NULL = Raw(b"null")
@@ -37,7 +37,7 @@ _OBJECTS = ("function", "custom")
 """The inner objects of a call. A host may send both: the call's `type` says which one counts."""
 
 
-class CallDraft:
+class ToolCallBuilder:
     """One call on its way. `slot` is None until its start is told.
 
     `is_held` is set while a call that can be read waits for its id or its name.
@@ -47,7 +47,7 @@ class CallDraft:
 
     def __init__(self, at: int) -> None:
         self.at = at
-        self.slot: Slot | None = None
+        self.slot: BlockSlot | None = None
         self.is_held = False
         self.id = ""
         self.name = ""
@@ -72,7 +72,7 @@ class CallDraft:
             self.slot.pieces.append(piece)
         self.args = _TEXT
 
-    def take(self, payload: Fields, parts: Parts) -> Raw | None:
+    def take(self, payload: Fields, parts: ChoiceBuilder) -> Raw | None:
         """Take the fields of the inner object, of which a name counts once; return the arguments."""
         name = payload.pop("name", None)
         args = payload.pop(self.word, None)
@@ -87,7 +87,7 @@ class CallDraft:
             return True
         return bool(self.name and (self.id or self.payload == "function_call"))
 
-    def _call_it(self, raw: Raw, parts: Parts) -> None:
+    def _call_it(self, raw: Raw, parts: ChoiceBuilder) -> None:
         name = jsonio.text_of(raw)
         if not self.name:
             self.name = name
@@ -98,7 +98,7 @@ class CallDraft:
         elif name not in ("", self.name):
             parts.losses.append(Loss("renamed-call", f"choices[{parts.choice}]", f"{self.name} came again as {name}"))
 
-    def take_args(self, raw: Raw, parts: Parts) -> None:
+    def take_args(self, raw: Raw, parts: ChoiceBuilder) -> None:
         """Take arguments, or a piece of them, and tell of them."""
         sign = bytes(raw)[:1]
         if sign == b"n":
@@ -142,22 +142,22 @@ class CallDraft:
         )
 
 
-class Calls:
+class ToolCallsBuilder:
     """The calls of one choice, in the order in which they began.
 
     `before` is called before a call begins, so that what was being said can be closed; `mint` names a call by its place.
     """
 
-    def __init__(self, parts: Parts, mint: Callable[[int], str], before: Callable[[], None]) -> None:
+    def __init__(self, parts: ChoiceBuilder, mint: Callable[[int], str], before: Callable[[], None]) -> None:
         self._parts = parts
         self._mint = mint
         self._before = before
         self.count = 0
-        self._open: list[CallDraft] = []
-        self._held: deque[CallDraft] | None = None  # an empty deque takes 760 bytes, and few replies need one
-        self._legacy: CallDraft | None = None
-        self.by_index: dict[int | bytes, CallDraft] = {}
-        self._by_pair: dict[tuple[int | bytes | None, str], CallDraft] = {}
+        self._open: list[ToolCallBuilder] = []
+        self._held: deque[ToolCallBuilder] | None = None  # an empty deque takes 760 bytes, and few replies need one
+        self._legacy: ToolCallBuilder | None = None
+        self.by_index: dict[int | bytes, ToolCallBuilder] = {}
+        self._by_pair: dict[tuple[int | bytes | None, str], ToolCallBuilder] = {}
 
     def all_open(self, pieces: Iterable[CallPiece]) -> bool:
         """Tell whether each piece only goes on with a call that has begun."""
@@ -196,7 +196,7 @@ class Calls:
         if payload in inner:
             self._fill(draft, inner[payload], whole=whole)
 
-    def _find(self, key: int | bytes | None, id: str, name: str) -> CallDraft | None:
+    def _find(self, key: int | bytes | None, id: str, name: str) -> ToolCallBuilder | None:
         """Find the call that a piece belongs to; None for one that begins a call."""
         if key is None and not id:
             last = self._open[-1] if self._open else None
@@ -209,13 +209,13 @@ class Calls:
             return draft
         return self._by_pair.get((key, id))
 
-    def _new(self) -> CallDraft:
-        draft = CallDraft(self.count)
+    def _new(self) -> ToolCallBuilder:
+        draft = ToolCallBuilder(self.count)
         self.count += 1
         self._open.append(draft)
         return draft
 
-    def _fill(self, draft: CallDraft, inner: Fields, *, whole: bool) -> None:
+    def _fill(self, draft: ToolCallBuilder, inner: Fields, *, whole: bool) -> None:
         """Take the inner object of a call, or a piece of it; tell the start as soon as enough is known."""
         args = draft.take(inner, self._parts)
         if draft.slot is None and (whole or draft.can_start(args)):
@@ -227,7 +227,7 @@ class Calls:
         if args is not None:
             draft.take_args(args, self._parts)
 
-    def _start(self, draft: CallDraft) -> None:
+    def _start(self, draft: ToolCallBuilder) -> None:
         """Tell the start of a call, after the starts of the calls before it: they keep their order."""
         self._before()
         while draft.slot is None:
@@ -265,7 +265,7 @@ class Calls:
                 block = msgspec.structs.replace(block, extra=jsonio.object_text({"function_call": _OBJECT, **rest}))
             self._parts.done(draft.slot, block)
 
-    def _unread(self, draft: CallDraft) -> None:
+    def _unread(self, draft: ToolCallBuilder) -> None:
         """A call without an object that could be read is kept as it is."""
         fields = {**({"id": Raw(jsonio.encode(draft.id))} if draft.id else {}), **draft.fields.written()}
         self._before()

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from tenuto.errors import UnsupportedModel
 
-__all__ = ["model_place", "path_of", "query"]
+__all__ = ["model_path", "model_resource", "query"]
 
 # Patterns are compiled when one is looked for: most dialects have no name in their addresses.
 _NOT_IN_PATH = r"[^A-Za-z0-9/:@._~-]+"
@@ -15,13 +15,13 @@ _CONTROL = r"[\x00-\x1f\x7f-\x9f\u2028\u2029]"
 _NOT_IN_QUERY = r"[^A-Za-z0-9._~-]+"
 
 
-def model_place(model: str) -> str:
+def model_resource(model: str) -> str:
     """Return a model's place in Gemini's dialect; a name with a slash in it says its place by itself."""
     return model if "/" in model else f"models/{model}"
 
 
 @lru_cache(maxsize=256)
-def path_of(model: str) -> str:
+def model_path(model: str) -> str:
     """Return a model's place as the path below the base URL.
 
     Raise `UnsupportedModel` for a name that would lead elsewhere: with `.`, `..` or nothing between two slashes, or with
@@ -31,7 +31,7 @@ def path_of(model: str) -> str:
         raise UnsupportedModel(model, "a name that holds a control character is no part of an address")
     if any(step in ("", ".", "..") for step in model.split("/")):
         raise UnsupportedModel(model, "a name with an empty step, `.` or `..` in it is no part of an address")
-    return f"/{_quoted(model_place(model), _NOT_IN_PATH)}"
+    return f"/{_quoted(model_resource(model), _NOT_IN_PATH)}"
 
 
 def query(**fields: str) -> str:

@@ -9,15 +9,15 @@ from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.errors import LLMError, ProtocolError
-from tenuto.wire.failures import failure
+from tenuto.wire.provider_errors import classify_error
 
-__all__ = ["fields_of", "listed", "reading"]
+__all__ = ["listed", "protocol_errors", "reply_fields"]
 
 _NOTHING = (b"null", b"0", b"{}", b'""', b"false")
 
 
 @contextmanager
-def reading(what: str, body: bytes, provider: str) -> Iterator[None]:
+def protocol_errors(what: str, body: bytes, provider: str) -> Iterator[None]:
     """Turn what reading a malformed answer raises into `ProtocolError`, which holds the answer."""
     try:
         yield
@@ -28,16 +28,16 @@ def reading(what: str, body: bytes, provider: str) -> Iterator[None]:
         raise ProtocolError(f"{what} cannot be read: {exc}", provider=provider, frame=body) from exc
 
 
-def fields_of(body: bytes, provider: str) -> dict[str, Raw]:
+def reply_fields(body: bytes, provider: str) -> dict[str, Raw]:
     """Split an answer into its fields. Raise the error that it amounts to, though its status was a good one."""
     fields = jsonio.members(body)
     if bytes(fields.get("error", b"null")) not in _NOTHING:
-        raise failure(body, provider=provider)
+        raise classify_error(body, provider=provider)
     state = fields.get("base_resp")
     if state is not None and bytes(state)[:1] == b"{":
         code = jsonio.members(state).get("status_code")
         if code is not None and bytes(code) not in _NOTHING:
-            raise failure(jsonio.encode({"error": {"message": jsonio.as_text(state)}}), provider=provider)
+            raise classify_error(jsonio.encode({"error": {"message": jsonio.as_text(state)}}), provider=provider)
     return fields
 
 

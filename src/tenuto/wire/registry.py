@@ -13,17 +13,17 @@ from tenuto.core.messages import AssistantMessage, SystemMessage, UserMessage
 from tenuto.core.provider import Dialect, Loss, Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.errors import TranscriptError
-from tenuto.wire.codec import Decoder
-from tenuto.wire.fit import fit
-from tenuto.wire.prefix import stale
+from tenuto.wire.capabilities import apply_traits
+from tenuto.wire.decoder import Decoder
+from tenuto.wire.prefix_binding import stale_thoughts
 
 if TYPE_CHECKING:  # a plain question needs nothing of it
-    from tenuto.wire.handoff import Adapted
+    from tenuto.wire.adapt import Adapted
 
-__all__ = ["DECODERS", "ENCODERS", "ENCODING", "VERBATIM", "write"]
+__all__ = ["DECODERS", "ENCODERS", "ENCODING", "VERBATIM", "write_request"]
 
 ENCODING = 2
-"""The version of what `write` makes: it grows when the same request would come out as other bytes. A journal keeps it."""
+"""The version of what `write_request` makes: it grows when the same request would come out as other bytes. A journal keeps it."""
 
 T = TypeVar("T")
 _WORDS = (SystemMessage, UserMessage)
@@ -66,7 +66,7 @@ ENCODERS: Mapping[Dialect, Callable[[ChatRequest, Target, tuple[Loss, ...]], Wir
 VERBATIM: Mapping[Dialect, Callable[[AssistantMessage], list[Any]]] = _Loaded("encode", "verbatim")
 
 
-def write(request: ChatRequest, target: Target) -> WireRequest:
+def write_request(request: ChatRequest, target: Target) -> WireRequest:
     """Write a request for a target: adapt the transcript, fit the rest to the model, encode. Pure.
 
     Thoughts that are bound to other words than those that now stand before them are left out, each with a `Loss`.
@@ -75,33 +75,33 @@ def write(request: ChatRequest, target: Target) -> WireRequest:
     by hand and is no object.
     """
     try:
-        wire = _written(request, target)
-        return _without_stale(wire, request, target) if target.traits.prefix_bound else wire
+        wire = _write_once(request, target)
+        return _drop_stale_thinking(wire, request, target) if target.traits.prefix_bound else wire
     except jsonio.JsonError as exc:
         raise TranscriptError(f"the request cannot be written as JSON: {exc}") from exc
 
 
-def _without_stale(wire: WireRequest, request: ChatRequest, target: Target) -> WireRequest:
+def _drop_stale_thinking(wire: WireRequest, request: ChatRequest, target: Target) -> WireRequest:
     """Leave thoughts out until none is stale: without one, its turn may come out otherwise than was foreseen."""
     gone: dict[tuple[int, int], None] = {}
     without = dict.fromkeys(request.omit_blocks)
-    while more := stale(request.transcript, wire.body, target, without | gone):
+    while more := stale_thoughts(request.transcript, wire.body, target, without | gone):
         gone |= dict.fromkeys(more)
-        wire = _written(msgspec.structs.replace(request, omit_blocks=(*(without | gone),)), target)
+        wire = _write_once(msgspec.structs.replace(request, omit_blocks=(*(without | gone),)), target)
     places = {f"messages[{at}].blocks[{place}]" for at, place in gone}
     return msgspec.structs.replace(wire, losses=tuple(_named(loss, places) for loss in wire.losses)) if gone else wire
 
 
-def _written(request: ChatRequest, target: Target) -> WireRequest:
-    adapted = _adapted(request, target)
+def _write_once(request: ChatRequest, target: Target) -> WireRequest:
+    adapted = _adapt(request, target)
     if adapted is not None and adapted.messages is not request.transcript:
         request = msgspec.structs.replace(request, messages=adapted.messages)
-    fitted, losses = fit(request, target)
+    fitted, losses = apply_traits(request, target)
     wire = ENCODERS[target.dialect](fitted, target, losses)
     if not wire.losses:
         return msgspec.structs.replace(wire, losses=adapted.losses) if adapted is not None and adapted.losses else wire
     if adapted is None:
-        from tenuto.wire.handoff import Adapted  # what was lost is to be placed
+        from tenuto.wire.adapt import Adapted  # what was lost is to be placed
 
         adapted = Adapted(request.transcript)
     before = len(fitted.transcript) - len(adapted.messages)
@@ -112,7 +112,7 @@ def _written(request: ChatRequest, target: Target) -> WireRequest:
     return msgspec.structs.replace(wire, losses=(*adapted.losses, *placed))
 
 
-def _adapted(request: ChatRequest, target: Target) -> Adapted | None:
+def _adapt(request: ChatRequest, target: Target) -> Adapted | None:
     """Adapt the transcript; None for a plain question: nothing of a model's is in it, and nothing could be foreign."""
     said = request.transcript
     for message in said:  # no `any(...)`: a plain question comes no further, and pays a third less so
@@ -120,7 +120,7 @@ def _adapted(request: ChatRequest, target: Target) -> Adapted | None:
             break
     else:
         return None
-    import tenuto.wire.handoff as handing  # not before there is something to adapt: it is a tenth of what is loaded
+    import tenuto.wire.adapt as handing  # not before there is something to adapt: it is a tenth of what is loaded
 
     notes = request.foreign_reasoning == "note"
     return handing.adapt(said, target, notes=notes, without=frozenset(request.omit_blocks))

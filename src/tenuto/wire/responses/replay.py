@@ -15,20 +15,20 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.core.blocks import Block, Opaque, OpenAiMeta, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.messages import AssistantMessage
-from tenuto.wire.draft import Draft, raw_object, spliced
+from tenuto.wire.body_builder import BodyBuilder, raw_object, splice_json
 from tenuto.wire.responses.items import DIALECT, groups, item_of, kind_of
-from tenuto.wire.responses.shapes import CLIENT_CALLS, RESPONSE_ONLY
+from tenuto.wire.responses.protocol import CLIENT_CALLS, RESPONSE_ONLY
 
-__all__ = ["Turns"]
+__all__ = ["ReplayedTurns"]
 
 _Item = dict[str, Any]
 _NULL = Raw(b"null")
 
 
-class Turns:
+class ReplayedTurns:
     """Writes the assistant's turns of one request. `kinds` tells which kind of call each call id names."""
 
-    def __init__(self, draft: Draft, *, stored: bool) -> None:
+    def __init__(self, draft: BodyBuilder, *, stored: bool) -> None:
         self.kinds: dict[str, str] = {}
         self._draft = draft
         self._stored = stored
@@ -172,7 +172,7 @@ def _plain(block: Text | Refusal) -> _Item | None:
     content: Any = block.text
     if isinstance(block, Refusal):
         content = [{"type": "refusal", "refusal": block.text}]
-    elif cited := [spliced(citation.raw) for citation in block.citations if citation.raw]:
+    elif cited := [splice_json(citation.raw) for citation in block.citations if citation.raw]:
         content = [{"type": "output_text", "text": block.text, "annotations": cited}]
     return {"type": "message", "role": "assistant", "content": content}
 

@@ -10,13 +10,13 @@ import re
 from tenuto.core.messages import Origin
 from tenuto.core.provider import Target
 
-__all__ = ["Issued", "issued_by", "same_issuer"]
+__all__ = ["IssuerCheck", "issued_by", "same_issuer"]
 
 # Compiled when two names of models differ
 _DATED = r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|\d{3,4}|latest|preview(?:-\d{2}-\d{2,4})?)$"
 
 
-class Issued(dict[Origin, bool]):
+class IssuerCheck(dict[Origin, bool]):
     """Whether the target issued what has an origin. Each is looked at once: the turns of a conversation share theirs."""
 
     def __init__(self, target: Target) -> None:

@@ -19,10 +19,10 @@ from tenuto.core.embedding import EmbedRequest, EmbedResponse, EmbedUsage
 from tenuto.core.provider import Loss, Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.errors import TranscriptError, UnsupportedModel
-from tenuto.wire.answers import fields_of, listed, reading
-from tenuto.wire.counts import count, plain
-from tenuto.wire.draft import Draft
-from tenuto.wire.places import model_place, path_of
+from tenuto.wire.body_builder import BodyBuilder
+from tenuto.wire.json_reply import listed, protocol_errors, reply_fields
+from tenuto.wire.urls import model_path, model_resource
+from tenuto.wire.usage import count, plain
 
 __all__ = ["UNSTATED", "Batch", "batches", "decode", "encode", "joined"]
 
@@ -78,7 +78,7 @@ def encode(request: EmbedRequest, target: Target, batch: Batch) -> WireRequest:
     alone = len(batch.texts) == 1
     own = request.extra_body if way != "content" or alone else {}  # several contents have it in each of them
     asked = ChatRequest(model=request.model, messages=(), extra_body=own, extra_headers=request.extra_headers)
-    draft = Draft(asked, target)
+    draft = BodyBuilder(asked, target)
     try:
         if way == "embeddings":
             return _write_common(draft, request, batch)
@@ -93,10 +93,10 @@ def decode(body: bytes, request: EmbedRequest, target: Target, batch: Batch) -> 
     Raise the provider's error if the answer holds one, `ProtocolError` if it cannot be read or vectors are missing.
     """
     provider = target.provider.name
-    with reading("the embeddings", body, provider):
+    with protocol_errors("the embeddings", body, provider):
         format = str(request.extra_body.get("encoding_format") or "")
         packed = format if format.startswith("base64") else target.provider.embeddings.packed
-        read = _READERS[_way(target)](fields_of(body, provider), target, batch.start, packed)
+        read = _READERS[_way(target)](reply_fields(body, provider), target, batch.start, packed)
         if len(read.embeddings) != len(batch.texts):
             raise ValueError(f"{len(batch.texts)} texts went out, {len(read.embeddings)} embeddings came back")
         if not all(read.embeddings):
@@ -145,7 +145,7 @@ def _predicts(target: Target) -> int:
 # --- to the wire ------------------------------------------------------------------------------------------------------
 
 
-def _write_common(draft: Draft, request: EmbedRequest, batch: Batch) -> WireRequest:
+def _write_common(draft: BodyBuilder, request: EmbedRequest, batch: Batch) -> WireRequest:
     switches = draft.target.provider.embeddings
     draft.put(model=draft.target.model, input=request.input if isinstance(request.input, str) else batch.texts)
     for name, value, field in (
@@ -160,29 +160,30 @@ def _write_common(draft: Draft, request: EmbedRequest, batch: Batch) -> WireRequ
     return draft.finish(switches.path)
 
 
-def _write_contents(draft: Draft, request: EmbedRequest, batch: Batch) -> WireRequest:
+def _write_contents(draft: BodyBuilder, request: EmbedRequest, batch: Batch) -> WireRequest:
     target = draft.target
     options = _options(request)
     if target.provider.gemini.vertex:
         draft.body["content"] = {"role": "user", "parts": [{"text": batch.texts[0]}]}
         draft.put(embedContentConfig=options or None)
-        return draft.finish(f"{path_of(target.model)}:embedContent")
+        return draft.finish(f"{model_path(target.model)}:embedContent")
     contents = [
-        {"model": model_place(target.model), "content": {"parts": [{"text": text}]}, **options} for text in batch.texts
+        {"model": model_resource(target.model), "content": {"parts": [{"text": text}]}, **options}
+        for text in batch.texts
     ]
     if len(contents) == 1:
         draft.body.update(contents[0])
-        return draft.finish(f"{path_of(target.model)}:embedContent")
+        return draft.finish(f"{model_path(target.model)}:embedContent")
     draft.body["requests"] = [{**content, **request.extra_body} for content in contents]
-    return draft.finish(f"{path_of(target.model)}:batchEmbedContents")
+    return draft.finish(f"{model_path(target.model)}:batchEmbedContents")
 
 
-def _write_predict(draft: Draft, request: EmbedRequest, batch: Batch) -> WireRequest:
+def _write_predict(draft: BodyBuilder, request: EmbedRequest, batch: Batch) -> WireRequest:
     about = {name: value for name, value in (("task_type", request.task), ("title", request.title)) if value}
     draft.body["instances"] = [{"content": text, **about} for text in batch.texts]
     if request.dimensions:
         draft.body["parameters"] = {"outputDimensionality": request.dimensions}
-    return draft.finish(f"{path_of(draft.target.model)}:predict")
+    return draft.finish(f"{model_path(draft.target.model)}:predict")
 
 
 def _options(request: EmbedRequest) -> dict[str, Any]:

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from tenuto.wire.anthropic.shapes import CALLS
-from tenuto.wire.draft import Draft
+from tenuto.wire.anthropic.protocol import CALLS
+from tenuto.wire.body_builder import BodyBuilder
 
-__all__ = ["close_turns", "think_only_where_it_can"]
+__all__ = ["disable_thinking_inside_tool_loop", "drop_unfinished_blocks"]
 
 _THOUGHTS = ("thinking", "redacted_thinking")
 
 
-def close_turns(messages: list[dict[str, Any]], places: list[str], draft: Draft) -> list[dict[str, Any]]:
+def drop_unfinished_blocks(
+    messages: list[dict[str, Any]], places: list[str], draft: BodyBuilder
+) -> list[dict[str, Any]]:
     """Return the messages without halves: provider-run calls that never got a result, thinking that nothing follows,
     turns of nothing but space. `places` say where in the transcript each stands. Neighbours that come to stand together share a message.
     """
@@ -36,7 +38,7 @@ def close_turns(messages: list[dict[str, Any]], places: list[str], draft: Draft)
     return closed
 
 
-def _closed(content: list[Any], place: str, draft: Draft, *, last: bool) -> list[Any]:
+def _closed(content: list[Any], place: str, draft: BodyBuilder, *, last: bool) -> list[Any]:
     kept = content
     # A last turn may be paused, and go on; code that calls our tools waits for their results in the next message.
     if not last and "tool_use" not in (kinds := [_kind(block) for block in content]):
@@ -51,7 +53,7 @@ def _closed(content: list[Any], place: str, draft: Draft, *, last: bool) -> list
     return _trimmed(kept, place, draft) if last else kept
 
 
-def _trimmed(content: list[Any], place: str, draft: Draft) -> list[Any]:
+def _trimmed(content: list[Any], place: str, draft: BodyBuilder) -> list[Any]:
     """Take the space off the end of a turn that is to be gone on with."""
     kept = content
     while kept and _kind(kept[-1]) == "text" and kept[-1]["text"] != (text := kept[-1]["text"].rstrip()):
@@ -70,7 +72,7 @@ def _says(block: Any) -> bool:
     return _kind(block) != "text" or bool(str(block["text"]).strip())
 
 
-def _without_halves(content: list[Any], kinds: list[str], place: str, draft: Draft) -> list[Any]:
+def _without_halves(content: list[Any], kinds: list[str], place: str, draft: BodyBuilder) -> list[Any]:
     calls = [at for at, kind in enumerate(kinds) if kind in CALLS]
     if not calls:
         return content
@@ -82,7 +84,7 @@ def _without_halves(content: list[Any], kinds: list[str], place: str, draft: Dra
     return [block for at, block in enumerate(content) if at not in halves]
 
 
-def think_only_where_it_can(messages: list[dict[str, Any]], draft: Draft) -> None:
+def disable_thinking_inside_tool_loop(messages: list[dict[str, Any]], draft: BodyBuilder) -> None:
     """Turn a thinking budget off for a request in the middle of tool calls that did not begin with thinking: another
     provider's, or made without.
     """

@@ -10,15 +10,15 @@ from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import ChatMeta, Image, Opaque, Reasoning
-from tenuto.wire.draft import extra_fields
-from tenuto.wire.fields import MergedFields, merge_fields
+from tenuto.wire.body_builder import extra_fields
+from tenuto.wire.merge import MergedFields, merge_fields
 
-__all__ = ["Chunk", "ChunkDraft", "image_object", "image_of", "read", "thinking_object"]
+__all__ = ["ContentPart", "ContentPartBuilder", "image_object", "image_of", "read", "thinking_object"]
 
 Fields: TypeAlias = dict[str, Raw]
 
 
-class Chunk(msgspec.Struct):
+class ContentPart(msgspec.Struct):
     """One element: its text, its token, and every field that neither holds.
 
     `inner` is a thought as it came, `parts` what its list holds: texts, and whatever is no plain text.
@@ -32,7 +32,7 @@ class Chunk(msgspec.Struct):
     parts: list[str | Raw] = []
 
 
-class ChunkDraft:
+class ContentPartBuilder:
     """What the open text and the open thought of a content list must remember beside their text."""
 
     def __init__(self, said: MergedFields | None = None) -> None:
@@ -43,7 +43,7 @@ class ChunkDraft:
         self._parts: list[str | Raw] = []
         self._pieces = 0
 
-    def think(self, chunk: Chunk) -> None:
+    def think(self, chunk: ContentPart) -> None:
         """Note a thought, or the next piece of one."""
         self.signature = chunk.signature or self.signature
         merge_fields(self._fields, chunk.fields.items())
@@ -90,7 +90,7 @@ _plain_thought = msgspec.json.Decoder(_PlainThought).decode
 _CLOSED = {True: {"closed": Raw(b"true")}, False: {"closed": Raw(b"false")}, msgspec.UNSET: {}}
 
 
-def read(raw: Raw) -> Chunk:
+def read(raw: Raw) -> ContentPart:
     """Read one element; what is neither text nor thought has no kind."""
     try:
         plain = _plain_thought(raw)  # nearly all of a stream: one piece of one thought
@@ -99,36 +99,36 @@ def read(raw: Raw) -> Chunk:
     text = plain.thinking[0].text
     if not text:
         return _read(raw)  # an empty piece is spelt in more than one way: keep the way it came
-    return Chunk("thinking", text, "", _CLOSED[plain.closed], Raw(jsonio.encode(_plain(text))), [text])
+    return ContentPart("thinking", text, "", _CLOSED[plain.closed], Raw(jsonio.encode(_plain(text))), [text])
 
 
-def _read(raw: Raw) -> Chunk:
+def _read(raw: Raw) -> ContentPart:
     if bytes(raw)[:1] != b"{":
-        return Chunk("")
+        return ContentPart("")
     fields = jsonio.members(raw)
     kind = bytes(fields.pop("type", b"null"))
     text = fields.get("text")
     if kind == b'"text"' and text is not None and bytes(text)[:1] == b'"':
         del fields["text"]
-        return Chunk("text", jsonio.text_of(text), fields=fields)
+        return ContentPart("text", jsonio.text_of(text), fields=fields)
     if kind == b'"thinking"' and "thinking" in fields:
         return _thought(fields)
-    return Chunk("")
+    return ContentPart("")
 
 
-def _thought(fields: Fields) -> Chunk:
+def _thought(fields: Fields) -> ContentPart:
     """Read a thought: a list, of which the texts can be read, or a text."""
     inner = fields.pop("thinking")
     signature = jsonio.text_of(fields.pop("signature")) if _signed(fields) else ""
     if bytes(inner)[:1] != b"[":
         text = jsonio.text_of(inner) if bytes(inner)[:1] == b'"' else ""
-        return Chunk("thinking", text, signature, fields, inner, [text])
+        return ContentPart("thinking", text, signature, fields, inner, [text])
     text, parts = "", list[str | Raw]()
     for element in jsonio.elements(inner):
         part = read(element)
         text += part.text if part.kind == "text" else ""
         parts.append(part.text if part.kind == "text" and not part.fields else element)
-    return Chunk("thinking", text, signature, fields, inner, parts)
+    return ContentPart("thinking", text, signature, fields, inner, parts)
 
 
 def _signed(fields: Fields) -> bool:

@@ -18,12 +18,12 @@ from tenuto.core import jsonio
 from tenuto.core.blocks import Block, OpenAiMeta, Reasoning, Refusal, ServerToolUse, Text, ToolUse
 from tenuto.core.events import ArgumentsDelta, CodeDelta, Delta, SignatureDelta, TextDelta, ThinkingDelta
 from tenuto.core.provider import Loss
-from tenuto.wire.assembler import GROWS, Slot
-from tenuto.wire.codec import Parts
+from tenuto.wire.assembler import GROWS, BlockSlot
+from tenuto.wire.decoder import ChoiceBuilder
 from tenuto.wire.responses.items import blocks_in, emptied, type_of
-from tenuto.wire.responses.shapes import INPUTS
+from tenuto.wire.responses.protocol import INPUTS
 
-__all__ = ["Output", "OutputItem"]
+__all__ = ["OutputBuilder", "OutputItem"]
 
 _NOTHING = (b"null", b"[]", b'""', b"{}")
 _CODE = frozenset({"code_interpreter_call", "program"})
@@ -42,7 +42,7 @@ class OutputItem:
         self.final: dict[str, Raw] = {}
         self.cited: set[bytes] = set()
         self.names: set[str] = set()
-        self.slots: dict[int, Slot] = {}
+        self.slots: dict[int, BlockSlot] = {}
         self.blocks: list[Block] = []
         self.line = 0
         self.done = False
@@ -64,7 +64,7 @@ class OutputItem:
         return Raw(jsonio.encode(fields))
 
 
-def _said(slot: Slot) -> dict[str, str]:
+def _said(slot: BlockSlot) -> dict[str, str]:
     text = "".join(slot.pieces)
     if isinstance(slot.block, Refusal):
         return {"type": "refusal", "refusal": text}
@@ -80,10 +80,10 @@ def _names(fields: dict[str, Raw]) -> set[str]:
     return found
 
 
-class Output:
+class OutputBuilder:
     """The items by index, and in order. `items` is never replaced, only filled."""
 
-    def __init__(self, parts: Parts, losses: list[Loss], mint: Callable[[int], str]) -> None:
+    def __init__(self, parts: ChoiceBuilder, losses: list[Loss], mint: Callable[[int], str]) -> None:
         self.items: dict[int, OutputItem] = {}
         self._by_name: dict[str, OutputItem] = {}
         self._order: list[OutputItem] = []
@@ -132,7 +132,7 @@ class Output:
             # Its ciphertext may be another than the finished item's.
             item.slots[0] = self._parts.start(msgspec.structs.replace(block, meta=None))
 
-    def part(self, item: OutputItem, place: int, block: Block) -> Slot:
+    def part(self, item: OutputItem, place: int, block: Block) -> BlockSlot:
         """Return the slot of one part; begin it as `block` if it is not there."""
         slot = item.slots.get(place)
         if slot is None:
@@ -264,7 +264,7 @@ class Output:
     def _read(self, item: OutputItem, raw: Raw, fields: dict[str, Raw]) -> list[Block]:
         return blocks_in(raw, fields, lambda: self._mint(item.index))
 
-    def _complete(self, item: OutputItem, slot: Slot, block: Block) -> None:
+    def _complete(self, item: OutputItem, slot: BlockSlot, block: Block) -> None:
         if isinstance(block, _STREAMED):
             whole, had = getattr(block, GROWS[type(block)]), "".join(slot.pieces)
             if not whole.startswith(had):
@@ -285,13 +285,13 @@ def _first(items: deque[OutputItem] | None, used: set[OutputItem]) -> OutputItem
     return items[0] if items else None
 
 
-def _matched(item: OutputItem, count: int) -> list[Slot | None]:
+def _matched(item: OutputItem, count: int) -> list[BlockSlot | None]:
     """Line the parts that have begun up with those of the finished item: by index, or in order where indices skip."""
     if not item.slots:
         return [None] * count
     if all(place < count for place in item.slots):
         return [item.slots.get(place) for place in range(count)]
-    begun: list[Slot | None] = [item.slots[place] for place in sorted(item.slots)]
+    begun: list[BlockSlot | None] = [item.slots[place] for place in sorted(item.slots)]
     return begun + [None] * (count - len(begun))
 
 

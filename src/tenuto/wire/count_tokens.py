@@ -14,10 +14,10 @@ from tenuto.core import jsonio
 from tenuto.core.provider import Dialect, Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.errors import UnsupportedModel
-from tenuto.wire.answers import fields_of, reading
-from tenuto.wire.counts import count, plain
-from tenuto.wire.dialects import write
-from tenuto.wire.places import model_place
+from tenuto.wire.json_reply import protocol_errors, reply_fields
+from tenuto.wire.registry import write_request
+from tenuto.wire.urls import model_resource
+from tenuto.wire.usage import count, plain
 
 __all__ = ["decode", "encode"]
 
@@ -46,7 +46,7 @@ def encode(request: ChatRequest, target: Target) -> WireRequest:
     Raise `UnsupportedModel` for a dialect that has no such request, and what `wire.dialects.write` raises.
     """
     target = _counting(target)
-    written = write(request, target)
+    written = write_request(request, target)
     fields = jsonio.members(written.body)
     body: dict[str, Any] = {name: raw for name, raw in fields.items() if name in _KEPT[target.dialect]}
     if target.dialect == "anthropic-messages" and target.provider.anthropic.raw_predict:
@@ -59,15 +59,15 @@ def encode(request: ChatRequest, target: Target) -> WireRequest:
     else:
         path = f"{written.path.rpartition(':')[0]}:countTokens"
         if not target.provider.gemini.vertex:  # counts instructions and tools only so
-            body = {"generateContentRequest": {"model": model_place(target.model), **fields}}
+            body = {"generateContentRequest": {"model": model_resource(target.model), **fields}}
     return msgspec.structs.replace(written, path=path, body=jsonio.encode(body))
 
 
 def decode(body: bytes, target: Target) -> int:
     """Read the count. Raise the provider's error if the answer holds one, `ProtocolError` if it holds no count."""
     name = _TOTALS[_counting(target).dialect]
-    with reading("the count", body, target.provider.name):
-        total = count(plain(fields_of(body, target.provider.name).get(name)))
+    with protocol_errors("the count", body, target.provider.name):
+        total = count(plain(reply_fields(body, target.provider.name).get(name)))
         if total is None:
             raise ValueError(f"there is no {name} in it")
         return total

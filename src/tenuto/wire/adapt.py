@@ -36,23 +36,23 @@ from tenuto.core.blocks import (
 )
 from tenuto.core.messages import AssistantMessage, Message, SystemMessage, ToolResults, UserMessage
 from tenuto.core.provider import Loss, Target
-from tenuto.wire import foreign
+from tenuto.wire import translate
 from tenuto.wire.call_ids import CallIds
-from tenuto.wire.foreign import Fate, Foreign
-from tenuto.wire.pairing import UNANSWERED, Answers, Call
-from tenuto.wire.scope import Issued
+from tenuto.wire.pairing import UNANSWERED, CallRef, ResultPairs
+from tenuto.wire.token_scope import IssuerCheck
+from tenuto.wire.translate import BlockTranslator, LossEffect
 
 __all__ = [
-    "FATES",
+    "LOSS_EFFECTS",
     "UNANSWERED",
     "Adapted",
-    "Fate",
+    "LossEffect",
     "adapt",
     "is_signed_part",
 ]
 
-FATES: dict[str, Fate] = {
-    **foreign.RULES,
+LOSS_EFFECTS: dict[str, LossEffect] = {
+    **translate.RULES,
     "call-id-mapped": "translated",
     "open-call": "translated",
     "orphan-result": "dropped",
@@ -119,8 +119,8 @@ def adapt(
     are blocks (message, place in it) that stay out although the target issued them, and with them goes what cannot stand
     without them; of a text or a call that says something by itself, it is only the signature or the id.
     """
-    adapting = _Adapting(messages, target, without)
-    said = _ended(list(adapting.through(notes=notes)), target, adapting.losses)
+    adapting = _Adapter(messages, target, without)
+    said = _fix_first_and_last(list(adapting.through(notes=notes)), target, adapting.losses)
     losses = tuple(adapting.losses)
     places, adapted = zip(*said, strict=True) if said else ((), ())
     if _same(adapted, messages):
@@ -148,19 +148,19 @@ class _Turn(msgspec.Struct):
         return self.message if _same(blocks, self.message.blocks) else replace(self.message, blocks=blocks)
 
 
-class _Adapting:
+class _Adapter:
     """One transcript on its way to one target."""
 
     def __init__(self, messages: tuple[Message, ...], target: Target, without: frozenset[Place]) -> None:
         self.losses: list[Loss] = []
         self._messages = messages
         self._target = target
-        self._issued = Issued(target)
+        self._issued = IssuerCheck(target)
         self._without: dict[int, set[int]] = {}
         for at, place in without:
             self._without.setdefault(at, set()).add(place)
         self._turns: dict[int, _Turn] = {}
-        self._calls: list[Call] = []
+        self._calls: list[CallRef] = []
         self._last_user = -1
         for at, message in enumerate(messages):
             if isinstance(message, AssistantMessage):
@@ -168,11 +168,11 @@ class _Adapting:
             elif isinstance(message, UserMessage):
                 self._last_user = at
         self._name_calls()
-        self._answers = Answers(messages, self._calls, self.losses)
+        self._answers = ResultPairs(messages, self._calls, self.losses)
 
     def through(self, *, notes: bool) -> Iterator[tuple[int, Message]]:
         """Yield what goes out, with the places it had."""
-        blocks = Foreign(self._target, self.losses)
+        blocks = BlockTranslator(self._target, self.losses)
         told: list[str] = []
         for at, message in enumerate(self._messages):
             if isinstance(message, AssistantMessage):
@@ -219,13 +219,13 @@ class _Adapting:
         for place, block in enumerate(message.blocks):
             if isinstance(block, ToolUse):
                 gone = "" if place in kept else "incomplete-turn" if message.incomplete else "left-out"
-                self._calls.append(Call(at, place, block, gone=gone))
+                self._calls.append(CallRef(at, place, block, gone=gone))
 
     def _kept(self, message: AssistantMessage, at: int, *, own: bool) -> set[int]:
         """Return the places of the blocks that go: all but those that are to be left out, and what hangs on them."""
         named = {place for place in self._without[at] if 0 <= place < len(message.blocks)}
         out = {place for place in named if not is_signed_part(message.blocks[place])}
-        hanging = set(_hanging(message.blocks, out)) - out if own else set[int]()
+        hanging = set(_open_calls(message.blocks, out)) - out if own else set[int]()
         for place in sorted(out | hanging):
             kind = type(message.blocks[place]).__name__
             why = "it cannot stand without what is left out" if place in hanging else "this request goes without it"
@@ -270,7 +270,7 @@ class _Adapting:
                 at = bisect.bisect_left(blocks, call.place, key=lambda held: held[0])
                 blocks[at] = call.place, replace(blocks[at][1], id=call.name)
 
-    def _adapted(self, at: int, blocks: Foreign) -> AssistantMessage:
+    def _adapted(self, at: int, blocks: BlockTranslator) -> AssistantMessage:
         turn = self._turns[at]
         message = turn.message
         if turn.own:
@@ -323,7 +323,7 @@ def is_signed_part(block: Block) -> bool:
     return isinstance(block.meta, GeminiMeta) and not isinstance(block, Reasoning)
 
 
-def _hanging(blocks: tuple[Block, ...], out: set[int]) -> Iterator[int]:
+def _open_calls(blocks: tuple[Block, ...], out: set[int]) -> Iterator[int]:
     """Find what the issuer would refuse without the blocks at these places.
 
     A thought leads somewhere, and a signed one of the Messages dialect stands where it stood; the details of a reply in
@@ -354,13 +354,15 @@ def _has_details(block: Block) -> bool:
 # --- the first and the last word --------------------------------------------------------------------------------------
 
 
-def _ended(said: list[tuple[int, Message]], target: Target, losses: list[Loss]) -> list[tuple[int, Message]]:
+def _fix_first_and_last(
+    said: list[tuple[int, Message]], target: Target, losses: list[Loss]
+) -> list[tuple[int, Message]]:
     """Let the user begin, and end, where the target wants that; let the assistant speak between tools and user."""
     alternates = target.dialect == "openai-chat" and target.provider.chat.alternate
     if alternates or target.dialect in ("anthropic-messages", "gemini"):
         _begin(said, losses)
     if alternates:
-        _bridge(said, losses)
+        _insert_bridge(said, losses)
     unknown = target.dialect == "gemini" and not target.traits.pattern
     if alternates or unknown or target.traits.prefill == "rejected":
         _end(said, losses)
@@ -381,8 +383,8 @@ def _is_summary(message: AssistantMessage) -> bool:
     return isinstance(first := next(iter(message.blocks), None), Marker) and first.kind == "compaction"
 
 
-def _bridge(said: list[tuple[int, Message]], losses: list[Loss]) -> None:
-    spoken = [at for at, (_, message) in enumerate(said) if not _is_silent(message)]
+def _insert_bridge(said: list[tuple[int, Message]], losses: list[Loss]) -> None:
+    spoken = [at for at, (_, message) in enumerate(said) if not _is_empty(message)]
     for before, at in reversed(list(itertools.pairwise(spoken))):
         if isinstance(said[before][1], ToolResults) and isinstance(said[at][1], UserMessage):
             losses.append(
@@ -391,7 +393,7 @@ def _bridge(said: list[tuple[int, Message]], losses: list[Loss]) -> None:
             said.insert(at, (said[at][0], AssistantMessage((Text(_BRIDGE),))))
 
 
-def _is_silent(message: Message) -> bool:
+def _is_empty(message: Message) -> bool:
     """Tell whether a message takes no turn: instructions, which go to the top, and replies that say nothing."""
     if not isinstance(message, AssistantMessage):
         return isinstance(message, SystemMessage)

@@ -24,49 +24,57 @@ from tenuto.core.blocks import (
     UrlCitation,
 )
 
-__all__ = ["MOST", "media", "result", "run", "shortened", "sources", "used"]
+__all__ = [
+    "MAX_TEXT",
+    "describe_call",
+    "describe_code",
+    "describe_media",
+    "describe_result",
+    "describe_sources",
+    "shorten",
+]
 
-MOST = 200
+MAX_TEXT = 200
 """How many characters of what was done or found are told."""
 _TOLD = frozenset(("title", "url", "text", "stdout", "stderr", "output", "logs", "error_code", "content", "result"))
 _KINDS = {Image: "picture", Audio: "sound", Document: "document"}
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """Return a text in one line, cut where it is long."""
-    line = " ".join(text[: MOST * 4].split())
-    return line if len(line) <= MOST else f"{line[: MOST - 1]}…"
+    line = " ".join(text[: MAX_TEXT * 4].split())
+    return line if len(line) <= MAX_TEXT else f"{line[: MAX_TEXT - 1]}…"
 
 
-def used(block: ServerToolUse) -> str:
+def describe_call(block: ServerToolUse) -> str:
     """Tell which tool of its own a provider used, and with what."""
-    what = shortened(block.args)
+    what = shorten(block.args)
     return f"[{block.name or block.kind}: {what}]" if what else f"[{block.name or block.kind}]"
 
 
-def run(block: CodeExecution) -> str:
+def describe_code(block: CodeExecution) -> str:
     """Tell which code a provider ran."""
-    return f"[Ran: {shortened(block.code)}]"
+    return f"[Ran: {shorten(block.code)}]"
 
 
-def result(block: ServerToolResult | CodeResult) -> str:
+def describe_result(block: ServerToolResult | CodeResult) -> str:
     """Tell what such a tool gave."""
     if isinstance(block, CodeResult):
-        return f"[Gave: {shortened(block.output) or shortened(block.outcome) or 'nothing'}]"
-    return f"[Gave: {shortened('; '.join(_words(block.content))) or 'nothing that can be told'}]"
+        return f"[Gave: {shorten(block.output) or shorten(block.outcome) or 'nothing'}]"
+    return f"[Gave: {shorten('; '.join(_words(block.content))) or 'nothing that can be told'}]"
 
 
-def media(block: Image | Audio | Document) -> str:
+def describe_media(block: Image | Audio | Document) -> str:
     """Tell what was shown; what was spoken, and a short document, is told in its own words."""
     if isinstance(block, Audio) and block.transcript:
         return block.transcript
-    known = shortened(block.title or block.text) if isinstance(block, Document) else ""
+    known = shorten(block.title or block.text) if isinstance(block, Document) else ""
     return f"[A {_KINDS[type(block)]}: {known or block.mime or 'of an unknown kind'}]"
 
 
-def sources(citations: Iterable[Citation]) -> str:
+def describe_sources(citations: Iterable[Citation]) -> str:
     """Tell where a text comes from; empty if none of its citations says so."""
-    return f"[Sources: {shortened('; '.join(named))}]" if (named := list(_named(citations))) else ""
+    return f"[Sources: {shorten('; '.join(named))}]" if (named := list(_named(citations))) else ""
 
 
 def _named(citations: Iterable[Citation]) -> Iterator[str]:

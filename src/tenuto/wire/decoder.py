@@ -24,10 +24,10 @@ from tenuto.core.messages import AssistantMessage, Origin
 from tenuto.core.provider import Dialect, Loss, Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import IncompleteResponse, LLMError, ProtocolError, StreamAssemblyError
-from tenuto.wire.assembler import BlockAssembler, Slot
+from tenuto.wire.assembler import BlockAssembler, BlockSlot
 from tenuto.wire.sse import FrameReader
 
-__all__ = ["Decoder", "Parts", "mint", "read", "read_whole"]
+__all__ = ["ChoiceBuilder", "Decoder", "decode_body", "decode_stream", "new_id"]
 
 _FAULTS = (ValueError, RecursionError, StreamAssemblyError)
 """What malformed data raises: JSON errors are ValueErrors. Any other exception is a bug of ours, and is not caught."""
@@ -43,7 +43,7 @@ A prime: of parts that grow in turns, each is met.
 """
 
 
-def mint(seed: str, response_id: str, candidate: int, ordinal: int) -> str:
+def new_id(seed: str, response_id: str, candidate: int, ordinal: int) -> str:
     """Make the id for a call that came without one: the same bytes always give the same id."""
     named = "\x00".join((seed, response_id, str(candidate), str(ordinal)))
     return f"tnt_{hashlib.sha256(named.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
@@ -62,7 +62,7 @@ class FrameFields(dict[str, Raw]):
         raise MissingField(f"{jsonio.text_of(kind) if named else 'frame'} without {name}")
 
 
-class Parts:
+class ChoiceBuilder:
     """One choice on its way: assembles its blocks and tells of them, in step."""
 
     __slots__ = ("assembler", "choice", "losses", "out")
@@ -73,22 +73,22 @@ class Parts:
         self.choice = choice
         self.assembler = BlockAssembler()
 
-    def start(self, block: Block) -> Slot:
+    def start(self, block: Block) -> BlockSlot:
         """Begin a part."""
         slot = self.assembler.begin(block)
         self.out.append(ContentStart(self.choice, slot.index, block))
         return slot
 
-    def grow(self, slot: Slot, piece: str, delta: Delta) -> None:
+    def grow(self, slot: BlockSlot, piece: str, delta: Delta) -> None:
         """Add a piece to a part, and tell of it as `delta`."""
         slot.pieces.append(piece)
         self.out.append(ContentDelta(self.choice, slot.index, delta))
 
-    def tell(self, slot: Slot, delta: Delta) -> None:
+    def tell(self, slot: BlockSlot, delta: Delta) -> None:
         """Tell of something about an open part that is not a piece of it."""
         self.out.append(ContentDelta(self.choice, slot.index, delta))
 
-    def done(self, slot: Slot, block: Block | None = None) -> Block:
+    def done(self, slot: BlockSlot, block: Block | None = None) -> Block:
         """Finish a part; arguments that are not JSON are kept, with the reason and a `Loss`."""
         whole = block if block is not None else slot.joined()
         if isinstance(whole, ToolUse) and whole.kind == "function" and whole.args and not whole.args_error:
@@ -139,7 +139,7 @@ class Decoder(ABC):
         self.heard = 0
         self._reader = FrameReader()
         self._ended = False
-        self._choices: dict[int, Parts] = {}
+        self._choices: dict[int, ChoiceBuilder] = {}
         self._packs_at = _PACKED
 
     # --- what a dialect writes ----------------------------------------------------------------------------------------
@@ -308,14 +308,14 @@ class Decoder(ABC):
 
     # --- what dialects share ------------------------------------------------------------------------------------------
 
-    def parts(self, choice: int = 0) -> Parts:
+    def parts(self, choice: int = 0) -> ChoiceBuilder:
         """Make the assembler of one choice; one that was made for it before is void.
 
         Raise `ProtocolError` for more than `most_choices`.
         """
         if len(self._choices) >= self.most_choices and choice not in self._choices:
             raise ProtocolError(f"the reply has more than {self.most_choices:,} choices")
-        self._choices[choice] = parts = Parts(self.out, self.losses, choice)
+        self._choices[choice] = parts = ChoiceBuilder(self.out, self.losses, choice)
         return parts
 
     def lose(self, rule: str, place: str, what: str, remedy: str = "") -> None:
@@ -338,7 +338,7 @@ class Decoder(ABC):
         return Origin(to.provider.name, self.dialect, to.model or model, to.account, to.platform, self.prefix)
 
 
-def read(decoder: Decoder, pieces: Iterable[bytes]) -> ChatResponse:
+def decode_stream(decoder: Decoder, pieces: Iterable[bytes]) -> ChatResponse:
     """Drain a stream: feed every piece, return the assembled reply, raise what went wrong."""
     for piece in pieces:
         decoder.feed(piece)
@@ -347,7 +347,7 @@ def read(decoder: Decoder, pieces: Iterable[bytes]) -> ChatResponse:
     return _last(decoder)
 
 
-def read_whole(decoder: Decoder, body: bytes) -> ChatResponse:
+def decode_body(decoder: Decoder, body: bytes) -> ChatResponse:
     """Read a body that did not stream."""
     decoder.whole(body)
     return _last(decoder)

@@ -49,15 +49,15 @@ from tenuto.core.blocks import (
     UrlCitation,
 )
 from tenuto.core.provider import Dialect, Loss, Target
-from tenuto.wire import standins
+from tenuto.wire import placeholders
 
-__all__ = ["RULES", "TABLE", "Deed", "Fate", "Foreign", "fields_of", "holds"]
+__all__ = ["RULES", "TABLE", "Action", "BlockTranslator", "LossEffect", "accepts", "extra_fields"]
 
-Deed: TypeAlias = Literal["keep", "strip", "translate", "drop"]
-Fate: TypeAlias = Literal["stripped", "translated", "dropped"]
+Action: TypeAlias = Literal["keep", "strip", "translate", "drop"]
+LossEffect: TypeAlias = Literal["stripped", "translated", "dropped"]
 _BACK = "going back to its issuer finds it in place"
 
-TABLE: dict[type[Block], tuple[Deed, Deed, Deed, tuple[str, ...]]] = {
+TABLE: dict[type[Block], tuple[Action, Action, Action, tuple[str, ...]]] = {
     # block            own     by hand  foreign      why, beside foreign-token and foreign-fields
     Text:             ("keep", "keep", "translate", ("foreign-citations", "citations-translated")),
     Refusal:          ("keep", "keep", "strip", ()),
@@ -73,7 +73,7 @@ TABLE: dict[type[Block], tuple[Deed, Deed, Deed, tuple[str, ...]]] = {
     Marker:           ("keep", "keep", "drop", ("foreign-block",)),
     Opaque:           ("keep", "keep", "drop", ("foreign-block",)),
 }  # fmt: skip
-RULES: dict[str, Fate] = {
+RULES: dict[str, LossEffect] = {
     "foreign-token": "stripped",
     "foreign-fields": "stripped",
     "foreign-citations": "translated",
@@ -103,7 +103,7 @@ def _says_nothing(name: str, value: bytes) -> bool:
     return value in (b"null", b"[]") or (name == "content" and value == b"{}")
 
 
-def fields_of(extra: str) -> dict[str, Raw]:
+def extra_fields(extra: str) -> dict[str, Raw]:
     """Return a block's extra fields; none where they were made by hand and are no object."""
     try:
         return jsonio.members(extra) if extra else {}
@@ -114,7 +114,7 @@ def fields_of(extra: str) -> dict[str, Raw]:
 # --- what a dialect can hold ------------------------------------------------------------------------------------------
 
 
-def holds(block: Block, target: Target) -> bool:
+def accepts(block: Block, target: Target) -> bool:
     """Tell whether a block that nobody issued may stand in a turn of this dialect: by its token, then by its form."""
     if block.meta is not None and not isinstance(block.meta, _METAS[target.dialect]):
         return False
@@ -167,7 +167,7 @@ _HOLDS: dict[Dialect, Callable[[Block, Target], bool]] = {
 
 
 def _type(citation: Citation) -> str:
-    found = fields_of(citation.raw).get("type")
+    found = extra_fields(citation.raw).get("type")
     return jsonio.text_of(found) if found is not None and bytes(found)[:1] == b'"' else ""
 
 
@@ -177,7 +177,7 @@ Made: TypeAlias = "tuple[Block | str, ...]"
 """What is made of a block: other blocks, and short texts that stand in."""
 
 
-class Foreign:
+class BlockTranslator:
     """Makes the blocks of turns fit for one target. `losses` grows by what does not come along.
 
     `notes` gathers the readable reasoning of others; None where nobody is to be told of it.
@@ -205,15 +205,15 @@ class Foreign:
         places: list[int] = []
         found: list[Block | str] = []
         for at, block in given:
-            kept = by_hand and holds(block, self._target)
+            kept = by_hand and accepts(block, self._target)
             found += (block,) if kept else self._made(block, f"messages[{turn}].blocks[{at}]")
             places += [at] * (len(found) - len(places))
         return list(zip(places, _set_off(found), strict=True))
 
     def fields(self, extra: str, place: str) -> None:
         """Record the loss of fields that only their own dialect knows; those that say nothing are none."""
-        said = [name for name, value in fields_of(extra).items() if not _says_nothing(name, bytes(value))]
-        if said or (extra and not fields_of(extra)):
+        said = [name for name, value in extra_fields(extra).items() if not _says_nothing(name, bytes(value))]
+        if said or (extra and not extra_fields(extra)):
             self._lose("foreign-fields", place, ", ".join(said) or "what cannot be read")
 
     def _lose(self, rule: str, place: str, what: str, remedy: str = _BACK) -> None:
@@ -255,7 +255,7 @@ class Foreign:
                 "citations-translated", place, f"{len(pages)} of {len(block.citations)} citations became annotations"
             )
             return (replace(bare, citations=tuple(_annotation(page, block.text) for page in pages)),)
-        told = standins.sources(block.citations)
+        told = placeholders.describe_sources(block.citations)
         self._lose(
             "foreign-citations", place, f"{len(block.citations)} citations {'are told' if told else 'without a name'}"
         )
@@ -276,7 +276,7 @@ class Foreign:
             if block.file_id:
                 self._lose("foreign-fields", place, f"file {block.file_id[:80]}: what it holds goes along")
             return (replace(block, meta=None, extra="", file_id=""),)
-        return self._stand_in(block, place, standins.media(block))
+        return self._stand_in(block, place, placeholders.describe_media(block))
 
     def _code(self, block: CodeExecution | CodeResult, place: str) -> Made:
         if block.id:
@@ -289,7 +289,11 @@ class Foreign:
                 self._lose("code-translated", place, f"the outcome {block.outcome[:80]!r} became {_OUTCOMES[0]}")
                 block = replace(block, outcome=_OUTCOMES[0])
             return (block,)
-        told = standins.run(block) if isinstance(block, CodeExecution) else standins.result(block)
+        told = (
+            placeholders.describe_code(block)
+            if isinstance(block, CodeExecution)
+            else placeholders.describe_result(block)
+        )
         return self._stand_in(block, place, told)
 
     def _served(self, block: ServerToolUse | ServerToolResult, place: str) -> Made:
@@ -298,10 +302,12 @@ class Foreign:
             self._lose("code-translated", place, f"{block.kind} became {len(code)} parts")
             return code
         if isinstance(block, ServerToolResult):
-            return self._stand_in(block, place, standins.result(block))
-        told = standins.used(block)
+            return self._stand_in(block, place, placeholders.describe_result(block))
+        told = placeholders.describe_call(block)
         gave = (
-            standins.result(ServerToolResult(block.id, jsonio.as_text(outputs))) if (outputs := _outputs(block)) else ""
+            placeholders.describe_result(ServerToolResult(block.id, jsonio.as_text(outputs)))
+            if (outputs := _outputs(block))
+            else ""
         )
         return self._stand_in(block, place, f"{told} {gave}".rstrip())
 
@@ -332,7 +338,7 @@ def _annotation(page: UrlCitation, text: str) -> UrlCitation:
 
 def _outputs(block: ServerToolUse) -> Raw | None:
     """Return what a provider's tool gave where that stands on the call itself."""
-    held = fields_of(block.extra)
+    held = extra_fields(block.extra)
     return next(
         (held[name] for name in ("outputs", "output", "results") if bytes(held.get(name, b"null")) != b"null"), None
     )
@@ -343,11 +349,11 @@ def _as_code(block: ServerToolUse | ServerToolResult) -> tuple[Block, ...]:
     if isinstance(block, ServerToolUse):
         if block.name not in _CODE:
             return ()
-        code = block.args if block.kind.endswith("_call") else _string(fields_of(block.args), "code")
+        code = block.args if block.kind.endswith("_call") else _string(extra_fields(block.args), "code")
         outputs = _outputs(block)
         gave = (CodeResult("OUTCOME_OK", _logs(outputs)),) if outputs is not None else ()
         return (CodeExecution(code, "PYTHON"), *gave) if code else ()
-    held = fields_of(block.content) if block.kind == "code_execution_tool_result" else {}
+    held = extra_fields(block.content) if block.kind == "code_execution_tool_result" else {}
     if _string(held, "type") != "code_execution_result":
         return ()
     failed = bytes(held.get("return_code", b"0")) != b"0"
@@ -357,7 +363,7 @@ def _as_code(block: ServerToolUse | ServerToolResult) -> tuple[Block, ...]:
 
 def _logs(outputs: Raw) -> str:
     listed = jsonio.elements(outputs) if bytes(outputs)[:1] == b"[" else []
-    return "\n".join(_string(fields_of(jsonio.as_text(one)), "logs") for one in listed if bytes(one)[:1] == b"{")
+    return "\n".join(_string(extra_fields(jsonio.as_text(one)), "logs") for one in listed if bytes(one)[:1] == b"{")
 
 
 def _string(fields: dict[str, Raw], name: str) -> str:
