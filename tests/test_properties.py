@@ -227,7 +227,7 @@ BODIES = st.lists(
 
 def _heard(dialect: str, body: bytes, *, stream: bool) -> list[StreamEvent]:
     decoder = DECODERS[dialect](oneshot.target_of(dialect, "m", "custom"))
-    events = decoder.feed(body) if stream else decoder.whole(body)
+    events = decoder.feed(body) if stream else decoder.feed_body(body)
     with contextlib.suppress(LLMError):
         events += decoder.finish()
     return events

@@ -77,7 +77,7 @@ def decode(dialect: str, provider: str, model: str, body: bytes, *, is_stream: b
     """Decode a recorded response, fed in one piece. `seed` determines the ids that the decoder makes."""
     target: Any = target_of(dialect, model, provider)  # type: ignore[arg-type]  # a recorded dialect
     decoder = DECODERS[target.dialect](target, seed=seed)
-    events = list((decoder.feed if is_stream else decoder.whole)(body))
+    events = list((decoder.feed if is_stream else decoder.feed_body)(body))
     try:
         events += decoder.drain()
         events += decoder.finish()

@@ -76,13 +76,13 @@ def on_block(kind: type[Block], change: Callable[[Any], Block]) -> Patch:
     """Change every block of a kind as it is finished."""
 
     def patch(monkeypatch: pytest.MonkeyPatch, _: Any) -> None:
-        done = decoder.ChoiceBuilder.done
+        done = decoder.ChoiceBuilder.finish
 
         def mutated(self: decoder.ChoiceBuilder, slot: Any, block: Block | None = None) -> Block:
             whole = block if block is not None else slot.joined()
             return done(self, slot, change(whole) if isinstance(whole, kind) else whole)
 
-        monkeypatch.setattr(decoder.ChoiceBuilder, "done", mutated)
+        monkeypatch.setattr(decoder.ChoiceBuilder, "finish", mutated)
 
     return patch
 

@@ -80,7 +80,7 @@ def target_for(exchange: Exchange) -> Target:
 def decode(exchange: Exchange, target: Target) -> Outcome:
     """Read a reply with the codec under test."""
     decoder = registry.DECODERS[target.dialect](target, seed=exchange.name)
-    return _finished(decoder, (decoder.feed if exchange.streamed else decoder.whole)(exchange.body))
+    return _finished(decoder, (decoder.feed if exchange.streamed else decoder.feed_body)(exchange.body))
 
 
 def decode_pieces(exchange: Exchange, target: Target, pieces: Iterable[bytes]) -> Outcome:
@@ -129,7 +129,7 @@ def write(request: Any, target: Target) -> Any:
 
 def response_only(dialect: str) -> dict[str, str]:
     """The dialect's table of fields that are received and not sent, each with its reason."""
-    return dict(importlib.import_module(f"tenuto.wire.{_FOLDERS[dialect]}.shapes").RESPONSE_ONLY)
+    return dict(importlib.import_module(f"tenuto.wire.{_FOLDERS[dialect]}.protocol").RESPONSE_ONLY)
 
 
 def sendable(dialect: str, block: Any) -> Any:

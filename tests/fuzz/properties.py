@@ -84,7 +84,7 @@ def outcome_of(target: Target, pieces: Iterable[bytes], *, whole: bool = False) 
     events: list[StreamEvent] = []
     try:
         for piece in pieces:
-            events += decoder.whole(piece) if whole else decoder.feed(piece)
+            events += decoder.feed_body(piece) if whole else decoder.feed(piece)
         events += decoder.drain()
         events += decoder.finish()
     except LLMError as exc:

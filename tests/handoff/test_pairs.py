@@ -132,7 +132,7 @@ def test_any_one_block_may_be_left_out(home):
     said, to = conversation(home), target(home)
     for at, message in enumerate(said):
         for place in range(len(message.blocks) if isinstance(message, AssistantMessage) else 0):
-            wire = accepted(said, to, without=((at, place),))
+            wire = accepted(said, to, omit_blocks=((at, place),))
             told = {loss.place for loss in wire.losses if loss.kind in ("left-out", "stale-prefix")}
             assert f"messages[{at}].blocks[{place}]" in told, (at, place)
 

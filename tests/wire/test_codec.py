@@ -46,7 +46,7 @@ class Toy(Decoder):
             raise classify_error(data, provider="")
         word = json.loads(data)
         if word == "end":
-            self._parts.done(self._slot)
+            self._parts.finish(self._slot)
             self._ended_well = True
         elif word == "orphan":
             self._parts.assembler.on_reasoning_delta("x")
@@ -54,7 +54,7 @@ class Toy(Decoder):
             self.out.append(MessageStart("id", "model-1"))
             self._slot = self._parts.start(Text("", meta=AnthropicMeta("s")))
         if word not in ("end", "orphan"):
-            self._parts.grow(self._slot, word, TextDelta(word))
+            self._parts.append(self._slot, word, TextDelta(word))
 
     def body(self, data):
         for word in json.loads(data)["words"]:
@@ -130,7 +130,7 @@ def test_the_origin_names_whom_the_tokens_go_back_to():
 
 def test_losses_are_on_the_reply():
     decoder = Toy()
-    decoder.lose("unknown-event", "stream", "ping")
+    decoder.record_loss("unknown-event", "stream", "ping")
     decoder.feed(GOOD)
 
     assert decoder.finish()[-1].response.losses == (Loss("unknown-event", "stream", "ping"),)
@@ -487,7 +487,7 @@ def test_a_part_that_came_whole_may_start_bare():
 
 
 def finished(call):
-    return told(lambda parts: parts.done(parts.start(ToolUse(call.id, call.name, "")), call))
+    return told(lambda parts: parts.finish(parts.start(ToolUse(call.id, call.name, "")), call))
 
 
 def test_arguments_that_are_json_are_not_broken():
@@ -500,10 +500,10 @@ def test_arguments_that_are_not_json_are_kept_with_the_reason_and_a_loss():
     block, events, losses = finished(ToolUse("a", "f", '{"x":'))
 
     assert block.args == '{"x":'
-    assert block.broken
+    assert block.args_error
     assert events[-1] == ContentDone(0, 0, block)
     assert losses == [
-        Loss("broken-arguments", "choices[0].blocks[0].args", f"f: {block.broken}", "answer the call with an error")
+        Loss("broken-arguments", "choices[0].blocks[0].args", f"f: {block.args_error}", "answer the call with an error")
     ]
 
 
@@ -517,8 +517,8 @@ def test_free_text_and_absent_arguments_are_not_broken(call):
 def test_what_is_no_piece_of_a_part_is_told_without_growing_it():
     def act(parts):
         slot = parts.start(Reasoning())
-        parts.tell(slot, SignatureDelta("s"))
-        return parts.done(slot)
+        parts.emit(slot, SignatureDelta("s"))
+        return parts.finish(slot)
 
     block, events, _ = told(act)
 

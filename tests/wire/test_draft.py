@@ -24,7 +24,7 @@ def draft(*losses, **fields):
 
 def test_values_that_are_none_stay_out():
     written = draft()
-    written.put(a=1, b=None, c=False, d="")
+    written.set_if_given(a=1, b=None, c=False, d="")
 
     assert json.loads(written.finish("/x").body) == {"a": 1, "c": False, "d": ""}
 
@@ -35,7 +35,7 @@ def test_a_request_goes_out_with_what_the_row_and_the_caller_add():
         extra_body={"a": 3},
         metadata={"row": {"a": 1, "b": 1}, "other": {"c": 1}, "third": {"d": 1}},
     )
-    written.put(a=0)
+    written.set_if_given(a=0)
     request = written.finish("/path")
 
     assert (request.method, request.path) == ("POST", "/path")
@@ -53,14 +53,14 @@ def test_a_header_that_holds_a_list_keeps_every_value_once():
 
 def test_losses_are_gathered():
     written = draft(Loss("before", "p", "w"))
-    written.lose("here", "p", "w", "r")
+    written.record_loss("here", "p", "w", "r")
 
     assert written.finish("/x").losses == (Loss("before", "p", "w"), Loss("here", "p", "w", "r"))
 
 
 def test_only_parameters_that_were_given_are_lost():
     written = draft(seed=7, store=False, stop=(), top_k=None)
-    written.unsupported("seed", "store", "stop", "top_k", "metadata", remedy="none")
+    written.record_unsupported("seed", "store", "stop", "top_k", "metadata", remedy="none")
 
     assert written.losses == [
         Loss("unsupported-parameter", "seed", "7", "none"),
@@ -71,7 +71,7 @@ def test_only_parameters_that_were_given_are_lost():
 @given(documents)
 def test_spliced_text_goes_out_as_it_came_in(text):
     written = draft()
-    written.put(raw=Raw(text.encode()))
+    written.set_if_given(raw=Raw(text.encode()))
 
     assert written.finish("/x").body == b'{"raw":' + text.encode() + b"}"
 
@@ -79,14 +79,14 @@ def test_spliced_text_goes_out_as_it_came_in(text):
 @given(broken_words)
 def test_half_characters_become_replacement_characters_with_a_loss(text):
     written = draft()
-    written.put(text=text, raw=Raw(json.dumps({"t": text}).encode()))
+    written.set_if_given(text=text, raw=Raw(json.dumps({"t": text}).encode()))
     request = written.finish("/x")
     body = json.loads(request.body.decode("utf-8"))
     halves = sum("\ud800" <= character <= "\udfff" for character in text)
 
     assert body["text"] == body["raw"]["t"] == "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in text)
     assert [loss.kind for loss in request.losses] == (["lone-surrogate"] if halves else [])
-    assert not halves or request.losses[0].what == f"{2 * halves} half characters became U+FFFD"
+    assert not halves or request.losses[0].detail == f"{2 * halves} half characters became U+FFFD"
 
 
 @pytest.mark.parametrize(
@@ -104,14 +104,14 @@ def test_half_characters_become_replacement_characters_with_a_loss(text):
 )
 def test_only_lone_halves_are_replaced(raw, expected):
     written = draft()
-    written.put(a=Raw(raw))
+    written.set_if_given(a=Raw(raw))
 
     assert written.finish("/x").body == b'{"a":' + expected + b"}"
 
 
 def test_a_number_that_json_has_no_word_for_is_refused():
     written = draft()
-    written.put(temperature=float("nan"))
+    written.set_if_given(temperature=float("nan"))
 
     with pytest.raises(JsonError, match="nan"):
         written.finish("/x")

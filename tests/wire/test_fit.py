@@ -105,7 +105,7 @@ def test_tools_of_a_model_without_tools():
     request, losses = fitted(has, tools=(ToolDefinition("f"), ToolDefinition("g")), parallel_tool_calls=True)
 
     assert (request.tools, request.parallel_tool_calls) == ((), None)
-    assert losses[0].what == "f, g"
+    assert losses[0].detail == "f, g"
     assert rules(losses) == ["no-tools", "no-parallel-tools"]
 
 

@@ -208,7 +208,7 @@ class Reading:
         if not body.strip():
             self._error = ProtocolError(f"an answer without a body (HTTP {self._opened.exchange.status})")
             return []
-        events = self._decoder.whole(body)
+        events = self._decoder.feed_body(body)
         return self._covered(events) if self._decoder.error is not None else [*events, *self._last()]
 
     def _fed(self) -> list[StreamEvent]:
@@ -221,15 +221,15 @@ class Reading:
         if not piece:
             self._at_end = True
             return self._last()
-        decoder, heard = self._decoder, self._decoder.heard
+        decoder, heard = self._decoder, self._decoder.frame_count
         events = decoder.feed(piece)
         if decoder.error is not None:
             return self._covered(events)
-        if decoder.heard != heard:
+        if decoder.frame_count != heard:
             self._watch.event()
         if decoder.ended and not self._piece:
             return [*events, *self._last()]
-        if decoder.settled:
+        if decoder.only_usage_missing:
             self._watch.settled()
         return events
 
@@ -260,13 +260,13 @@ class Reading:
     def _broken(self, exc: LLMError) -> list[StreamEvent]:
         """The line failed. A reply whose last word has come is whole all the same."""
         self._at_end = True
-        if self._decoder.settled:
+        if self._decoder.only_usage_missing:
             return self._last()
         self._error = exc
         if isinstance(exc, ConnectionFailed):
             self._error = IncompleteResponse(f"the reply broke off: {exc}")
             self._error.__cause__ = exc
-        self._decoder.broken(self._error)
+        self._decoder.fail(self._error)
         return []
 
     def _covered(self, events: list[StreamEvent]) -> list[StreamEvent]:

@@ -179,10 +179,10 @@ class _Adapter:
                 if at in self._turns:
                     blocks.notes = told if notes and at < self._last_user else None
                     yield at, self._adapted(at, blocks)
-                    if answers := self._answers.behind(at):
+                    if answers := self._answers.results_after(at):
                         yield at, answers
             elif isinstance(message, ToolResults):
-                if answers := self._answers.alone(at):
+                if answers := self._answers.late_results(at):
                     yield at, answers
             elif isinstance(message, UserMessage):
                 yield at, self._asked(message, at, told)
@@ -219,7 +219,7 @@ class _Adapter:
         for place, block in enumerate(message.blocks):
             if isinstance(block, ToolUse):
                 gone = "" if place in kept else "incomplete-turn" if message.incomplete else "left-out"
-                self._calls.append(CallRef(at, place, block, gone=gone))
+                self._calls.append(CallRef(at, place, block, dropped_by=gone))
 
     def _kept(self, message: AssistantMessage, at: int, *, own: bool) -> set[int]:
         """Return the places of the blocks that go: all but those that are to be left out, and what hangs on them."""
@@ -260,7 +260,7 @@ class _Adapter:
     def _name_calls(self) -> None:
         ids = CallIds(self._target)
         for call in self._calls:
-            if call.gone:
+            if call.dropped_by:
                 continue
             call.name = ids.of(call.block.id, call.turn, own=self._turns[call.turn].own)
             if call.name != call.block.id:

@@ -20,7 +20,7 @@ from tenuto.core.messages import AssistantMessage
 from tenuto.core.provider import Loss, Target, WireRequest
 from tenuto.core.request import ChatRequest
 
-__all__ = ["BodyBuilder", "error_text", "extra_fields", "given_parameters", "raw_object", "splice_json"]
+__all__ = ["BodyBuilder", "error_text", "extra_fields", "raw_object", "set_parameters", "splice_json"]
 
 _PLACEHOLDER = "(empty message)"
 
@@ -32,7 +32,7 @@ def extra_fields(extra: str) -> dict[str, Raw]:
     return jsonio.members(extra) if extra else {}
 
 
-def given_parameters(request: ChatRequest, names: Collection[str]) -> Iterator[tuple[str, Any]]:
+def set_parameters(request: ChatRequest, names: Collection[str]) -> Iterator[tuple[str, Any]]:
     """Yield those of these parameters that were asked for, and what was asked."""
     # Without a loop of ours, which was a tenth of what a plain question cost: of two dozen, one or two are ever given.
     values = [*map(getattr, repeat(request), names)]
@@ -70,29 +70,29 @@ class BodyBuilder:
 
     def placeholder(self, place: str) -> str:
         """Return the text that is sent for a user message without content, and record the `Loss`."""
-        self.lose("empty-message", place, "a user message without content: a placeholder is sent")
+        self.record_loss("empty-message", place, "a user message without content: a placeholder is sent")
         return _PLACEHOLDER
 
     def leave_out_if_empty(self, message: AssistantMessage, place: str) -> None:
         """Record the `Loss` of an assistant message that has no content, and so is not sent."""
         if all(isinstance(block, Text) and not block.text.strip() for block in message.blocks):
-            self.lose("empty-message", place, "an assistant message without content is left out")
+            self.record_loss("empty-message", place, "an assistant message without content is left out")
 
-    def lose(self, rule: str, place: str, what: str, remedy: str = "") -> None:
+    def record_loss(self, rule: str, place: str, what: str, remedy: str = "") -> None:
         """Record something that could not be carried."""
         self.losses.append(Loss(rule, place, what, remedy))
 
-    def put(self, **fields: Any) -> None:
+    def set_if_given(self, **fields: Any) -> None:
         """Set body fields; those that are None stay out."""
         for name, value in fields.items():
             if value is not None:
                 self.body[name] = value
 
-    def unsupported(self, *names: str, remedy: str = "") -> None:
+    def record_unsupported(self, *names: str, remedy: str = "") -> None:
         """Record parameters of the request that this dialect has no word for, where they were given."""
-        for name, value in given_parameters(self.request, names):
+        for name, value in set_parameters(self.request, names):
             if value not in ((), {}):
-                self.lose("unsupported-parameter", name, repr(value)[:200], remedy)
+                self.record_loss("unsupported-parameter", name, repr(value)[:200], remedy)
 
     def join_header(self, name: str, value: str) -> None:
         """Add a value to a header that holds a list; the row's and the caller's own values stay in it."""
@@ -125,7 +125,7 @@ class BodyBuilder:
         halves = _lone(body)
         if not halves:
             return body
-        self.lose("lone-surrogate", "body", f"{len(halves)} half characters became U+FFFD")
+        self.record_loss("lone-surrogate", "body", f"{len(halves)} half characters became U+FFFD")
         ends = [0, *(start + 6 for start in halves)]
         return b"\\ufffd".join(body[end:start] for end, start in zip(ends, [*halves, len(body)], strict=True))
 

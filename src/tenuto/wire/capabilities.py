@@ -16,7 +16,7 @@ from tenuto.core.blocks import Audio, Block, Document, Image, Text
 from tenuto.core.messages import Content, Message, SystemMessage, ToolResults, UserMessage
 from tenuto.core.provider import Loss, ModelTraits, Target
 from tenuto.core.request import ChatRequest, JsonSchema, ToolDefinition
-from tenuto.wire.body_builder import given_parameters
+from tenuto.wire.body_builder import set_parameters
 
 __all__ = ["apply_traits"]
 
@@ -45,7 +45,7 @@ def apply_traits(request: ChatRequest, target: Target) -> tuple[ChatRequest, tup
     if not traits.known:
         return request, ()
     losses: list[Loss] = []
-    asked = request.tools or any(given_parameters(request, _PARAMETERS))
+    asked = request.tools or any(set_parameters(request, _PARAMETERS))
     for rule in _RULES if asked else _ALWAYS:
         changes: dict[str, Any] = {}
         for change, loss in rule(request, target):
@@ -95,7 +95,7 @@ def _sampling(request: ChatRequest, target: Target) -> Iterator[Change]:
     refused = traits.sampling in ("rejected", "ignored") or (
         traits.sampling == "only_without_reasoning" and is_thinking_enabled(request, traits)
     )
-    for name, value in given_parameters(request, _SAMPLING) if refused else ():
+    for name, value in set_parameters(request, _SAMPLING) if refused else ():
         why = "has no effect on" if traits.sampling == "ignored" else "is refused by"
         yield {name: None}, Loss("sampling-refused", name, f"{value!r} {why} this model", "leave it out")
 

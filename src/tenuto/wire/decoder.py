@@ -79,16 +79,16 @@ class ChoiceBuilder:
         self.out.append(ContentStart(self.choice, slot.index, block))
         return slot
 
-    def grow(self, slot: BlockSlot, piece: str, delta: Delta) -> None:
+    def append(self, slot: BlockSlot, piece: str, delta: Delta) -> None:
         """Add a piece to a part, and tell of it as `delta`."""
         slot.pieces.append(piece)
         self.out.append(ContentDelta(self.choice, slot.index, delta))
 
-    def tell(self, slot: BlockSlot, delta: Delta) -> None:
+    def emit(self, slot: BlockSlot, delta: Delta) -> None:
         """Tell of something about an open part that is not a piece of it."""
         self.out.append(ContentDelta(self.choice, slot.index, delta))
 
-    def done(self, slot: BlockSlot, block: Block | None = None) -> Block:
+    def finish(self, slot: BlockSlot, block: Block | None = None) -> Block:
         """Finish a part; arguments that are not JSON are kept, with the reason and a `Loss`."""
         whole = block if block is not None else slot.joined()
         if isinstance(whole, ToolUse) and whole.kind == "function" and whole.args and not whole.args_error:
@@ -136,7 +136,7 @@ class Decoder(ABC):
         self.out: list[StreamEvent] = []
         self.losses: list[Loss] = []
         self.error: LLMError | None = None
-        self.heard = 0
+        self.frame_count = 0
         self._reader = FrameReader()
         self._ended = False
         self._choices: dict[int, ChoiceBuilder] = {}
@@ -166,7 +166,7 @@ class Decoder(ABC):
         return False
 
     @property
-    def settled(self) -> bool:
+    def only_usage_missing(self) -> bool:
         """Whether every answer has ended, and only what is told of it (its usage) may still come."""
         return self.ended
 
@@ -178,18 +178,18 @@ class Decoder(ABC):
             data = piece
             try:
                 frames = self._reader.feed(piece)
-                self.heard += len(frames)
+                self.frame_count += len(frames)
                 for name, data in frames:
                     self.frame(name, data)
             except _RAISED as exc:
                 self._fault(exc, data)
-        if self.heard >= self._packs_at:
+        if self.frame_count >= self._packs_at:
             self._pack()
         events = self.out.copy()
         self.out.clear()  # or a stream would hold its last events until the next come: with 32 of them, 5 KB
         return events
 
-    def whole(self, body: bytes) -> list[StreamEvent]:
+    def feed_body(self, body: bytes) -> list[StreamEvent]:
         """Take a body that did not stream, and so all the bytes; return its events."""
         self._ended = True
         self._body(body)
@@ -244,14 +244,14 @@ class Decoder(ABC):
             return ChatResponse("", self.target.provider.name, self.target.model, nothing, losses=losses)
         return response if response.choices else msgspec.structs.replace(response, choices=nothing)
 
-    def broken(self, error: LLMError) -> None:
+    def fail(self, error: LLMError) -> None:
         """The bytes have ended with a fault of the line: what came goes on the error as `partial`."""
         self._fail(error)
         self.out.clear()
 
     def _pack(self) -> None:
         """Pack the pieces of the part that grew last: it is nearly always the one that grows."""
-        self._packs_at = self.heard + _PACKED
+        self._packs_at = self.frame_count + _PACKED
         last = self.out[-1] if self.out else None
         if type(last) is ContentDelta:
             self._choices[last.choice_index].assembler.slot(last.part_index).pack()
@@ -318,18 +318,18 @@ class Decoder(ABC):
         self._choices[choice] = parts = ChoiceBuilder(self.out, self.losses, choice)
         return parts
 
-    def lose(self, rule: str, place: str, what: str, remedy: str = "") -> None:
+    def record_loss(self, rule: str, place: str, what: str, remedy: str = "") -> None:
         """Record something that could not be kept."""
         self.losses.append(Loss(rule, place, what, remedy))
 
-    def object_of(self, data: bytes, *, ended: bool) -> FrameFields | None:
+    def parse_object(self, data: bytes, *, ended: bool) -> FrameFields | None:
         """Read the object in a frame. One that cannot be read is a fault, or a loss if the last word has `ended` it."""
         try:
             return FrameFields(jsonio.members(data))
         except jsonio.JsonError as exc:
             if not ended:
                 raise
-            self.lose("after-the-end", "stream", f"a frame behind the last word cannot be read: {exc}")
+            self.record_loss("after-the-end", "stream", f"a frame behind the last word cannot be read: {exc}")
             return None
 
     def origin(self, model: str) -> Origin:
@@ -349,7 +349,7 @@ def decode_stream(decoder: Decoder, pieces: Iterable[bytes]) -> ChatResponse:
 
 def decode_body(decoder: Decoder, body: bytes) -> ChatResponse:
     """Read a body that did not stream."""
-    decoder.whole(body)
+    decoder.feed_body(body)
     return _last(decoder)
 
 

@@ -147,7 +147,7 @@ def _predicts(target: Target) -> int:
 
 def _write_common(draft: BodyBuilder, request: EmbedRequest, batch: Batch) -> WireRequest:
     switches = draft.target.provider.embeddings
-    draft.put(model=draft.target.model, input=request.input if isinstance(request.input, str) else batch.texts)
+    draft.set_if_given(model=draft.target.model, input=request.input if isinstance(request.input, str) else batch.texts)
     for name, value, field in (
         ("dimensions", request.dimensions, switches.dimensions_field),
         ("task", request.task, switches.task_field),
@@ -156,7 +156,7 @@ def _write_common(draft: BodyBuilder, request: EmbedRequest, batch: Batch) -> Wi
         if value and field:
             draft.body[field] = value
         elif value:
-            draft.lose("unsupported-parameter", name, repr(value), "leave it out, or name it in extra_body")
+            draft.record_loss("unsupported-parameter", name, repr(value), "leave it out, or name it in extra_body")
     return draft.finish(switches.path)
 
 
@@ -165,7 +165,7 @@ def _write_contents(draft: BodyBuilder, request: EmbedRequest, batch: Batch) -> 
     options = _options(request)
     if target.provider.gemini.vertex:
         draft.body["content"] = {"role": "user", "parts": [{"text": batch.texts[0]}]}
-        draft.put(embedContentConfig=options or None)
+        draft.set_if_given(embedContentConfig=options or None)
         return draft.finish(f"{model_path(target.model)}:embedContent")
     contents = [
         {"model": model_resource(target.model), "content": {"parts": [{"text": text}]}, **options}

@@ -32,9 +32,9 @@ class CallRef(msgspec.Struct):
     place: int
     block: ToolUse
     name: str = ""
-    gone: str = ""
+    dropped_by: str = ""
     answer: ToolResult | None = None
-    strayed: bool = False
+    late: bool = False
 
     @property
     def later(self) -> bool:
@@ -72,17 +72,17 @@ class ResultPairs:
 
     def _give(self, result: ToolResult, call: CallRef | None, at: int, turn: int) -> None:
         place, id = f"messages[{at}]", result.tool_use_id
-        if call is not None and not call.gone:
+        if call is not None and not call.dropped_by:
             result = self._untold(result, place)
         if call is None:
             self._losses.append(Loss("orphan-result", place, id[:80], "it answers no open call"))
-        elif call.gone:
+        elif call.dropped_by:
             call.answer = result
-            self._losses.append(Loss(call.gone, place, f"the answer to {id[:80]}, which is left out"))
+            self._losses.append(Loss(call.dropped_by, place, f"the answer to {id[:80]}, which is left out"))
         else:
             call.answer = _named(result, call.name)
-            call.strayed = call.later and call.turn != turn
-            if call.strayed:
+            call.late = call.later and call.turn != turn
+            if call.late:
                 self._late.setdefault(turn if self._open(turn) else at, []).append(call.answer)
 
     def _untold(self, result: ToolResult, place: str) -> ToolResult:
@@ -94,13 +94,13 @@ class ResultPairs:
         return replace(result, content=parts)
 
     def _open(self, turn: int) -> bool:
-        return any(not call.gone for call in self._calls.get(turn, ()))
+        return any(not call.dropped_by for call in self._calls.get(turn, ()))
 
-    def behind(self, turn: int) -> ToolResults | None:
+    def results_after(self, turn: int) -> ToolResults | None:
         """Return the message that answers the calls of a turn, if it has any; what is missing is made, with a `Loss`."""
         results: list[ToolResult] = []
         for call in self._calls.get(turn, ()):
-            if call.gone or call.strayed:
+            if call.dropped_by or call.late:
                 continue
             if call.answer is not None:
                 results.append(call.answer)
@@ -111,7 +111,7 @@ class ResultPairs:
         results += self._late.get(turn, ())
         return self._same(turn + 1, tuple(results)) if results else None
 
-    def alone(self, at: int) -> ToolResults | None:
+    def late_results(self, at: int) -> ToolResults | None:
         """Return what is left of a message of results in its own place: late answers behind a turn without calls."""
         return self._same(at, tuple(self._late[at])) if at in self._late else None
 

@@ -304,7 +304,7 @@ def test_delta_of_the_wrong_kind_is_a_loss(kind, delta, extra):
     else:
         assert reply.message.blocks == plain.message.blocks
         assert [(loss.kind, loss.place) for loss in reply.losses] == [("misplaced-delta", "blocks[0]")]
-        assert delta["type"] in reply.losses[0].what
+        assert delta["type"] in reply.losses[0].detail
 
 
 def test_delta_for_an_unknown_block_is_kept():
@@ -338,7 +338,7 @@ def test_broken_arguments_are_kept_with_the_reason():
     reply = stream(sse(start(), *block(0, call, args('{"city": "Os')), *end("max_tokens")))
     (kept,) = reply.message.blocks
 
-    assert (kept.args, bool(kept.broken)) == ('{"city": "Os', True)
+    assert (kept.args, bool(kept.args_error)) == ('{"city": "Os', True)
     assert [loss.kind for loss in reply.losses] == ["broken-arguments"]
 
 

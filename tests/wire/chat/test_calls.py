@@ -373,4 +373,4 @@ def test_late_piece_leaves_a_finished_call_alone(late):
     assert [type(event) for event in found] == [ContentStart, ContentDone]
     assert found[-1].part == ToolUse("a", "f", '{"a":1}')
     assert [(loss.kind, loss.place) for loss in losses] == [("late-piece", "choices[0].message.tool_calls")]
-    assert "garbage" in losses[0].what
+    assert "garbage" in losses[0].detail

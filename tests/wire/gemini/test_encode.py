@@ -186,7 +186,7 @@ def test_arguments_go_out_as_they_were_written():
     [
         (call("c", args="[1.10]"), {"value": [1.10]}),
         (call("c", args="3"), {"value": 3}),
-        (call("c", args='{"a":', broken="cut off"), {"INVALID_JSON": '{"a":'}),
+        (call("c", args='{"a":', args_error="cut off"), {"INVALID_JSON": '{"a":'}),
         (call("c", args="free text", kind="custom"), {"input": "free text"}),
     ],
 )

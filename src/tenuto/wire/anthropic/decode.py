@@ -152,7 +152,7 @@ class AnthropicDecoder(Decoder):
     def _cold(self, name: bytes, data: bytes) -> None:
         if data.strip() in (b"", b"[DONE]"):  # another dialect's last word: harmless, and none here
             return
-        fields = self.object_of(data, ended=self._stopped)
+        fields = self.parse_object(data, ended=self._stopped)
         if fields is None:
             return
         kind = jsonio.text_of(fields.get("type"))
@@ -162,7 +162,7 @@ class AnthropicDecoder(Decoder):
         if self._stopped:
             self._after_the_end(kind, fields, data)
         elif read is None:
-            self.lose("unknown-event", "stream", f"{kind or name.decode('utf-8', 'replace')}: {data[:200]!r}")
+            self.record_loss("unknown-event", "stream", f"{kind or name.decode('utf-8', 'replace')}: {data[:200]!r}")
         elif self._begun or kind in ("message_start", "ping"):
             beside = [(name, fields[name]) for name in fields if name not in FRAMES.get(kind, fields)]
             read(self, fields)
@@ -173,7 +173,7 @@ class AnthropicDecoder(Decoder):
     def _after_the_end(self, kind: str, fields: Fields, data: bytes) -> None:
         """Record a frame after `message_stop`. A ping, or a second bare `message_stop`, says nothing."""
         if kind != "ping" and not (kind == "message_stop" and len(fields) == 1):
-            self.lose("after-the-end", "stream", f"{kind}: {data[:200]!r}")
+            self.record_loss("after-the-end", "stream", f"{kind}: {data[:200]!r}")
 
     def _beside(self, kind: str, fields: list[tuple[str, Raw]]) -> None:
         """Keep what stands beside the message of its first and last frame; elsewhere a frame has no place for it."""
@@ -187,14 +187,14 @@ class AnthropicDecoder(Decoder):
         """Record the first of its kind: a stream that says it once may say it with every piece."""
         if (place, name) not in self._strange:
             self._strange.add((place, name))
-            self.lose(rule, place, f"{name}: {jsonio.as_text(value)[:200]}")
+            self.record_loss(rule, place, f"{name}: {jsonio.as_text(value)[:200]}")
 
     def _on_message_start(self, fields: Fields) -> None:
         self._start(jsonio.members(fields["message"]))
 
     def _start(self, message: Fields) -> None:
         if self._begun:
-            self.lose("restarted", "stream", f"the provider began again: {self._id} is void")
+            self.record_loss("restarted", "stream", f"the provider began again: {self._id} is void")
             self._clear()
         self._begun = True
         self._stopped = False
@@ -219,7 +219,7 @@ class AnthropicDecoder(Decoder):
     def _on_block_start(self, fields: Fields) -> None:
         index = jsonio.typed(fields["index"], int)
         if index in self._open:
-            self.lose("duplicate-start", f"blocks[{index}]", jsonio.as_text(fields["content_block"])[:200])
+            self.record_loss("duplicate-start", f"blocks[{index}]", jsonio.as_text(fields["content_block"])[:200])
             return
         self._begin(index, wire.read_block(fields["content_block"]))
 
@@ -228,7 +228,7 @@ class AnthropicDecoder(Decoder):
         if index in self._open:
             self._end(index)
         else:
-            self.lose("orphan-stop", f"blocks[{index}]", "a stop for a block that is not open")
+            self.record_loss("orphan-stop", f"blocks[{index}]", "a stop for a block that is not open")
 
     def _say(self, block: Text | Reasoning) -> None:
         """Tell of a block that came whole: without its text at first, so that its deltas add up to it."""
@@ -252,7 +252,7 @@ class AnthropicDecoder(Decoder):
         """Begin a block that comes with text, so that its deltas add up to it."""
         slot = self._parts.start(msgspec.structs.replace(block, text=""))
         delta = TextDelta(block.text) if isinstance(block, Text) else ThinkingDelta(block.text)
-        self._parts.grow(slot, block.text, delta)
+        self._parts.append(slot, block.text, delta)
         return slot
 
     def _end(self, index: int) -> None:
@@ -260,10 +260,10 @@ class AnthropicDecoder(Decoder):
         self._cite(slot)
         given = self._inputs.pop(index, "")
         if given and not "".join(slot.pieces):
-            self._parts.grow(slot, given, ArgumentsDelta(given))
+            self._parts.append(slot, given, ArgumentsDelta(given))
         elif given.strip() not in ("", "{}"):
-            self.lose("replaced-input", f"blocks[{index}]", f"pieces replaced {given[:200]}")
-        self._parts.done(slot)
+            self.record_loss("replaced-input", f"blocks[{index}]", f"pieces replaced {given[:200]}")
+        self._parts.finish(slot)
 
     def _fall_back(self, block: Marker) -> None:
         to = jsonio.members(block.extra).get("to") if block.extra else None
@@ -299,7 +299,7 @@ class AnthropicDecoder(Decoder):
     def _take_stop(self, fields: Fields) -> None:
         word = jsonio.text_of(fields.pop("stop_reason", None))
         if word and self._raw_stop and word != self._raw_stop:
-            self.lose("changed-field", "stop_reason", f"{self._raw_stop} became {word} within one reply")
+            self.record_loss("changed-field", "stop_reason", f"{self._raw_stop} became {word} within one reply")
         self._raw_stop = word or self._raw_stop
 
     # --- deltas -------------------------------------------------------------------------------------------------------
@@ -308,9 +308,9 @@ class AnthropicDecoder(Decoder):
         """Take a delta of the hot path that its block does not take, or that has no open block."""
         raw = Raw(msgspec.json.encode(hot.delta))
         if self._stopped:
-            self.lose("after-the-end", "stream", f"content_block_delta: {jsonio.as_text(raw)[:200]}")
+            self.record_loss("after-the-end", "stream", f"content_block_delta: {jsonio.as_text(raw)[:200]}")
         elif hot.index not in self._open:
-            self.lose("orphan-delta", f"blocks[{hot.index}]", jsonio.as_text(raw)[:200])
+            self.record_loss("orphan-delta", f"blocks[{hot.index}]", jsonio.as_text(raw)[:200])
         else:
             self._take_delta(hot.index, raw)
 
@@ -319,7 +319,7 @@ class AnthropicDecoder(Decoder):
         if index in self._open:
             self._take_delta(index, fields["delta"])
         else:
-            self.lose("orphan-delta", f"blocks[{index}]", jsonio.as_text(fields["delta"])[:200])
+            self.record_loss("orphan-delta", f"blocks[{index}]", jsonio.as_text(fields["delta"])[:200])
 
     def _take_delta(self, index: int, raw: Raw) -> None:
         """Give a delta to its block. One for another type of block is a `Loss`: sent back, its field is refused."""
@@ -332,7 +332,7 @@ class AnthropicDecoder(Decoder):
         elif isinstance(slot.block, takers):
             read(self, slot, delta)
         elif not isinstance(slot.block, Marker | Opaque):  # nobody knows which deltas those take
-            self.lose("misplaced-delta", f"blocks[{index}]", jsonio.as_text(raw)[:200])
+            self.record_loss("misplaced-delta", f"blocks[{index}]", jsonio.as_text(raw)[:200])
             return
         self._keep(slot, delta)
 
@@ -347,11 +347,11 @@ class AnthropicDecoder(Decoder):
             return
         fields, place = slot.extra(), f"blocks[{slot.index}]"
         for name in [name for name in rest if name in self._names_of(slot) and name not in fields]:
-            self.lose("misplaced-delta", place, f"{name}: {jsonio.as_text(rest.pop(name))[:200]}")
+            self.record_loss("misplaced-delta", place, f"{name}: {jsonio.as_text(rest.pop(name))[:200]}")
         for name, value in rest.items():
             old = fields.scalar(name)
             if old is not None and old != _NULL and value not in (_NULL, old):
-                self.lose("replaced-field", place, f"{name}: {jsonio.as_text(old)[:200]}")
+                self.record_loss("replaced-field", place, f"{name}: {jsonio.as_text(old)[:200]}")
         merge_fields(fields, rest.items())
 
     def _names_of(self, slot: BlockSlot) -> frozenset[str]:
@@ -365,15 +365,15 @@ class AnthropicDecoder(Decoder):
 
     def _on_text(self, slot: BlockSlot, delta: Fields) -> None:
         piece = jsonio.text_of(delta.pop("text", None))
-        self._parts.grow(slot, piece, TextDelta(piece))
+        self._parts.append(slot, piece, TextDelta(piece))
 
     def _on_thinking(self, slot: BlockSlot, delta: Fields) -> None:
         piece = jsonio.text_of(delta.pop("thinking", None))
-        self._parts.grow(slot, piece, ThinkingDelta(piece))
+        self._parts.append(slot, piece, ThinkingDelta(piece))
 
     def _on_json(self, slot: BlockSlot, delta: Fields) -> None:
         piece = jsonio.text_of(delta.pop("partial_json", None))
-        self._parts.grow(slot, piece, ArgumentsDelta(piece))
+        self._parts.append(slot, piece, ArgumentsDelta(piece))
 
     def _on_signature(self, slot: BlockSlot, delta: Fields) -> None:
         signature = jsonio.text_of(delta.pop("signature", None))
@@ -381,16 +381,16 @@ class AnthropicDecoder(Decoder):
             return
         slot.extra().pop("signature", None)  # the empty one that the start frame carried
         if slot.block.meta not in (None, AnthropicMeta(signature)):
-            self.lose("signature-replaced", f"blocks[{slot.index}]", "a second signature came for one block")
+            self.record_loss("signature-replaced", f"blocks[{slot.index}]", "a second signature came for one block")
         slot.block = msgspec.structs.replace(slot.block, meta=AnthropicMeta(signature))
-        self._parts.tell(slot, SignatureDelta(signature))
+        self._parts.emit(slot, SignatureDelta(signature))
 
     def _on_citation(self, slot: BlockSlot, delta: Fields) -> None:
         if "citation" not in delta:
             return
         citation = wire.citation(delta.pop("citation"))
         self._cited.setdefault(slot.index, []).append(citation)
-        self._parts.tell(slot, CitationDelta(citation))
+        self._parts.emit(slot, CitationDelta(citation))
 
     def _cite(self, slot: BlockSlot) -> None:
         """Write the citations that came for a block into it."""
@@ -410,7 +410,7 @@ class AnthropicDecoder(Decoder):
         if isinstance(block, Marker):
             slot.replace(block)
             if block.text:
-                self._parts.tell(slot, TextDelta(block.text))
+                self._parts.emit(slot, TextDelta(block.text))
 
     # --- usage --------------------------------------------------------------------------------------------------------
 

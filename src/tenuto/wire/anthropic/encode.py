@@ -98,7 +98,7 @@ def _container(draft: BodyBuilder, beside: str) -> None:
     held = extra_fields(beside).get("container")
     goes_on = any("type" in tool or "allowed_callers" in tool for tool in draft.body.get("tools", ()))
     if held is not None and bytes(held)[:1] == b"{" and goes_on:
-        draft.put(container=jsonio.text_of(jsonio.members(held).get("id")) or None)
+        draft.set_if_given(container=jsonio.text_of(jsonio.members(held).get("id")) or None)
 
 
 class _Messages:
@@ -119,7 +119,7 @@ class _Messages:
         match message:
             case UserMessage():
                 if message.name:
-                    self._draft.lose("unsupported-field", f"{place}.name", message.name, "say it in the text")
+                    self._draft.record_loss("unsupported-field", f"{place}.name", message.name, "say it in the text")
                 self._say("user", self._asked(message.content, place), place)
             case ToolResults():
                 self._say("user", [self._result(result, place) for result in message.results], place)
@@ -171,7 +171,7 @@ class _Messages:
             self.written.append({"role": "system", "content": str(message)})
             self.places.append(place)
         else:
-            self._draft.lose("system-hoisted", place, "instructions in mid-conversation moved to the top")
+            self._draft.record_loss("system-hoisted", place, "instructions in mid-conversation moved to the top")
             self._system.append(message)
 
     def _say(self, role: str, content: list[Any], place: str) -> None:
@@ -204,9 +204,9 @@ class _Messages:
             written = write(part)
         if written is None and not isinstance(part, Text):  # an empty text says nothing
             kind = type(part).__name__.lower()
-            self._draft.lose("unsupported-content", place, kind, "send it in another form")
+            self._draft.record_loss("unsupported-content", place, kind, "send it in another form")
         elif isinstance(part, Image) and part.detail:
-            self._draft.lose("unsupported-field", f"{place}.detail", part.detail)
+            self._draft.record_loss("unsupported-field", f"{place}.detail", part.detail)
         return written
 
     def _result(self, result: ToolResult, place: str) -> Wire:
@@ -240,12 +240,12 @@ class _Messages:
             case Refusal(text=text):
                 return {"type": "text", "text": text} if text else None
             case Opaque() if block.dialect != DIALECT:
-                self._draft.lose("unreadable-block", place, "a block of another dialect or a later version")
+                self._draft.record_loss("unreadable-block", place, "a block of another dialect or a later version")
                 return None
         try:
             return wire.write_block(block)
         except KeyError:
-            self._draft.lose("unsupported-content", place, f"{type(block).__name__} in an assistant's turn")
+            self._draft.record_loss("unsupported-content", place, f"{type(block).__name__} in an assistant's turn")
             return None
 
     def _text(self, block: Text) -> Wire | Raw | str | None:
@@ -257,13 +257,13 @@ class _Messages:
     def _reasoning(self, block: Reasoning, place: str) -> Wire | Raw | str | None:
         if isinstance(block.meta, AnthropicMeta | AnthropicRedactedMeta):
             return wire.write_block(block)
-        self._draft.lose("unsigned-reasoning", place, "reasoning without a signature is left out")
+        self._draft.record_loss("unsigned-reasoning", place, "reasoning without a signature is left out")
         return None
 
     def _call(self, block: ToolUse, place: str) -> Wire:
         found = raw_object(block.args) if block.args else Raw(b"{}")
         if found is None:
-            self._draft.lose("arguments-not-an-object", place, block.args_error or "wrapped for replay")
+            self._draft.record_loss("arguments-not-an-object", place, block.args_error or "wrapped for replay")
             found = Raw(jsonio.encode({"INVALID_JSON": block.args}))
         return {"type": "tool_use", "id": block.id, "name": block.name, "input": found, **extra_fields(block.extra)}
 

@@ -50,9 +50,9 @@ def write_options(draft: BodyBuilder) -> None:
         draft.body |= cache_mark(request.cache)
     if request.stream:
         draft.body["stream"] = True
-    draft.unsupported(*_NO_WORD)
+    draft.record_unsupported(*_NO_WORD)
     if request.n is not None and request.n != 1:
-        draft.lose("unsupported-parameter", "n", str(request.n), "ask several times")
+        draft.record_loss("unsupported-parameter", "n", str(request.n), "ask several times")
 
 
 def cache_mark(cache: str) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def _sampling(draft: BodyBuilder) -> None:
     if request.temperature is not None:
         clamped = min(max(request.temperature, 0), 1)
         if clamped != request.temperature:
-            draft.lose("clamped", "temperature", f"{request.temperature} became {clamped}")
+            draft.record_loss("clamped", "temperature", f"{request.temperature} became {clamped}")
         draft.body["temperature"] = clamped
     if request.top_p is not None:
         draft.body["top_p"] = request.top_p
@@ -74,7 +74,7 @@ def _sampling(draft: BodyBuilder) -> None:
         draft.body["top_k"] = request.top_k
     if request.stop is not None:
         stops = [request.stop] if isinstance(request.stop, str) else list(request.stop)
-        draft.put(stop_sequences=stops or None)
+        draft.set_if_given(stop_sequences=stops or None)
 
 
 # --- tools ------------------------------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ def _tools(draft: BodyBuilder) -> None:
     if written and draft.body.get("tools"):
         draft.body["tool_choice"] = written
     elif choice not in (None, "auto", "none"):
-        draft.lose("unsupported-parameter", "tool_choice", repr(choice), "give the tools to choose from")
+        draft.record_loss("unsupported-parameter", "tool_choice", repr(choice), "give the tools to choose from")
 
 
 def _tool(draft: BodyBuilder, tool: ToolDefinition | ServerTool) -> dict[str, Any] | None:
@@ -104,12 +104,12 @@ def _tool(draft: BodyBuilder, tool: ToolDefinition | ServerTool) -> dict[str, An
             known = SERVER_TOOLS.get(tool.kind)
             return {"type": tool.type, **({"name": known[1]} if known else {}), **tool.options}
         if tool.kind not in SERVER_TOOLS:
-            draft.lose("unsupported-tool", "tools", tool.kind, "give its exact `type`")
+            draft.record_loss("unsupported-tool", "tools", tool.kind, "give its exact `type`")
             return None
         type, name = SERVER_TOOLS[tool.kind]
         return {"type": type, "name": name, **tool.options}
     if tool.kind == "custom":
-        draft.lose("custom-tool", f"tools[{tool.name}]", "free text input became a string named `input`")
+        draft.record_loss("custom-tool", f"tools[{tool.name}]", "free text input became a string named `input`")
         schema: dict[str, Any] = {
             "type": "object",
             "properties": {"input": {"type": "string"}},
@@ -158,19 +158,19 @@ def _think_not(draft: BodyBuilder) -> None:
         draft.body["thinking"] = {"type": "disabled"}
     elif "between_tools" in modes:
         draft.body["thinking"] = {"type": "between_tools"}
-        draft.lose("thinking-stays-on", "thinking", "this model thinks between tools even so")
+        draft.record_loss("thinking-stays-on", "thinking", "this model thinks between tools even so")
     elif draft.target.traits.thinking_default != "no":
-        draft.lose("thinking-stays-on", "thinking", "this model always thinks", "ask for a lower effort")
+        draft.record_loss("thinking-stays-on", "thinking", "this model always thinks", "ask for a lower effort")
 
 
 def _think_as(draft: BodyBuilder, mode: str, written: dict[str, Any]) -> None:
     modes = draft.target.traits.thinking
     if draft.request.thinking is not None and draft.request.thinking.budget is not None:
-        draft.lose("no-thinking-budget", "thinking.budget", "this model takes an effort instead of a budget")
+        draft.record_loss("no-thinking-budget", "thinking.budget", "this model takes an effort instead of a budget")
     if not modes or mode in modes or (mode == "adaptive" and "always" in modes):
         draft.body["thinking"] = written
     else:
-        draft.lose("no-such-thinking", "thinking", f"{mode} is not among {', '.join(modes)}")
+        draft.record_loss("no-such-thinking", "thinking", f"{mode} is not among {', '.join(modes)}")
 
 
 def _display(draft: BodyBuilder) -> dict[str, Any]:
@@ -184,20 +184,24 @@ def _think_by_budget(draft: BodyBuilder) -> None:
     if budget is None:
         budget = BUDGETS.get(request.effort or "medium", BUDGETS["medium"])
     if budget < LEAST_BUDGET:
-        draft.lose("clamped", "thinking.budget", f"{budget} became {LEAST_BUDGET}")
+        draft.record_loss("clamped", "thinking.budget", f"{budget} became {LEAST_BUDGET}")
         budget = LEAST_BUDGET
     limit = draft.body["max_tokens"]
     if budget >= limit:
         limit = budget + RESERVE
         if traits.max_output is not None and limit > traits.max_output:
             limit, budget = traits.max_output, max(traits.max_output - RESERVE, 1024)
-        draft.lose("max-tokens-raised", "max_tokens", f"became {limit}: it has to hold a thinking budget of {budget}")
+        draft.record_loss(
+            "max-tokens-raised", "max_tokens", f"became {limit}: it has to hold a thinking budget of {budget}"
+        )
         draft.body["max_tokens"] = limit
     draft.body["thinking"] = {"type": "enabled", "budget_tokens": budget, **_display(draft)}
     for name in ("temperature", "top_k"):
         if draft.body.get(name, 1) != 1:
             value = draft.body.pop(name)
-            draft.lose("sampling-refused", name, f"{value!r} is refused beside a thinking budget", "leave it out")
+            draft.record_loss(
+                "sampling-refused", name, f"{value!r} is refused beside a thinking budget", "leave it out"
+            )
     if traits.interleaved_beta:
         draft.join_header("anthropic-beta", INTERLEAVED)
 
@@ -210,4 +214,4 @@ def _output_config(draft: BodyBuilder) -> None:
     wanted = request.response_format
     if isinstance(wanted, JsonSchema) and traits.structured_output == "native":
         config["format"] = {"type": "json_schema", "schema": wanted.schema}
-    draft.put(output_config=config or None)
+    draft.set_if_given(output_config=config or None)

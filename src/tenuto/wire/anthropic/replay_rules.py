@@ -44,11 +44,11 @@ def _closed(content: list[Any], place: str, draft: BodyBuilder, *, last: bool) -
     if not last and "tool_use" not in (kinds := [_kind(block) for block in content]):
         kept = _without_halves(content, kinds, place, draft)
     if kept and _kind(kept[-1]) == "thinking":
-        draft.lose("reasoning-unfinished", place, "reasoning that nothing follows is left out")
+        draft.record_loss("reasoning-unfinished", place, "reasoning that nothing follows is left out")
         while kept and _kind(kept[-1]) == "thinking":
             kept = kept[:-1]
     if kept and _is_blank(kept):
-        draft.lose("blank-turn", place, "a turn of nothing but space is left out")
+        draft.record_loss("blank-turn", place, "a turn of nothing but space is left out")
         return []
     return _trimmed(kept, place, draft) if last else kept
 
@@ -59,7 +59,7 @@ def _trimmed(content: list[Any], place: str, draft: BodyBuilder) -> list[Any]:
     while kept and _kind(kept[-1]) == "text" and kept[-1]["text"] != (text := kept[-1]["text"].rstrip()):
         kept = [*kept[:-1], *([{**kept[-1], "text": text}] if text else [])]
     if kept is not content:
-        draft.lose("trimmed-prefill", place, "a turn to go on with may not end in space")
+        draft.record_loss("trimmed-prefill", place, "a turn to go on with may not end in space")
     return kept
 
 
@@ -80,7 +80,7 @@ def _without_halves(content: list[Any], kinds: list[str], place: str, draft: Bod
     halves = [at for at in calls if content[at].get("id") not in answered]
     for at in halves:
         name = content[at].get("name")
-        draft.lose("unfinished-call", place, f"{name}: the provider never told its result")
+        draft.record_loss("unfinished-call", place, f"{name}: the provider never told its result")
     return [block for at, block in enumerate(content) if at not in halves]
 
 
@@ -101,7 +101,7 @@ def disable_thinking_inside_tool_loop(messages: list[dict[str, Any]], draft: Bod
             break
     if first and isinstance(first, str) and first not in _THOUGHTS:
         del draft.body["thinking"]
-        draft.lose(
+        draft.record_loss(
             "thinking-off", "thinking", "the tool calls under way did not begin with thinking", "it can begin with the next question"
         )  # fmt: skip
 

@@ -215,7 +215,7 @@ class _AssistantWriter:
             return bool(block.text)
         elif isinstance(block, ToolUse) or (isinstance(block, Audio) and block.id):
             return True
-        self.draft.lose("unsupported-block", place, type(block).__name__, "this dialect has no place for it")
+        self.draft.record_loss("unsupported-block", place, type(block).__name__, "this dialect has no place for it")
         return False
 
     def _reasoning_goes(self, block: Reasoning, place: str) -> bool:
@@ -223,7 +223,7 @@ class _AssistantWriter:
         meta = block.meta if isinstance(block.meta, ChatMeta) else ChatMeta()
         signed = meta.signature and meta.field == "content"
         if (meta.details and not _details(block)) or (meta.signature and not signed):
-            self.draft.lose("unreadable-token", place, "a token that this dialect cannot have issued")
+            self.draft.record_loss("unreadable-token", place, "a token that this dialect cannot have issued")
         if _details(block) or signed or (self.wanted and (block.text or meta.field == "think")):
             return True
         self.withheld += bool(block.text)
@@ -235,7 +235,7 @@ def assistant_object(message: AssistantMessage, draft: BodyBuilder, place: str) 
     sending = _AssistantWriter(message, draft, place)
     blocks = sending.blocks()
     if sending.withheld:
-        draft.lose(
+        draft.record_loss(
             "reasoning-withheld", place, f"{sending.withheld} blocks", "the model's rule keeps it out of this turn"
         )
     fields = extra_fields(message.extra)
@@ -247,13 +247,15 @@ def assistant_object(message: AssistantMessage, draft: BodyBuilder, place: str) 
     for block in blocks:
         if isinstance(block, Audio):
             if "audio" in found:
-                draft.lose("unsupported-content", place, f"audio {block.id}", "a message refers to one reply in speech")
+                draft.record_loss(
+                    "unsupported-content", place, f"audio {block.id}", "a message refers to one reply in speech"
+                )
                 continue
             found["audio"] = {"id": block.id}
         elif isinstance(block, Refusal):
             found["refusal"] = found.get("refusal", "") + block.text
     if len(found) == 2 and not content:
-        draft.lose("empty-message", place, "an assistant's message with nothing to send")
+        draft.record_loss("empty-message", place, "an assistant's message with nothing to send")
         return None
     for name in sending.switches.replayed_fields if fields else ():
         if name in fields:

@@ -63,7 +63,7 @@ class ChoiceDecoder:
         self.thought: BlockSlot | None = None
         self.field = ""
         self.said: BlockSlot | None = None
-        self.calls = ToolCallsBuilder(parts, mint, self._hush)
+        self.calls = ToolCallsBuilder(parts, mint, self._end_text)
         self.fields = MergedFields()
         self.beside = MergedFields()
         self.raw_stop: str | None = None
@@ -152,30 +152,30 @@ class ChoiceDecoder:
             if name != field:
                 self._copies.setdefault(name, []).append(text)
         if field:
-            self.think(field, texts[field])
+            self.on_reasoning(field, texts[field])
 
     def _take_content(self, raw: Raw) -> None:
         sign = bytes(raw)[:1]
         if sign == b'"':
             if text := jsonio.text_of(raw):
-                self.say(text)
+                self.on_text(text)
             else:
-                self.shape(raw)
+                self.note_content_form(raw)
         elif sign == b"[":
             self.listed(jsonio.elements(raw))
         elif sign == b"{":  # a structured answer: its JSON text, which goes back as an object
-            self._settle()
-            self.shape(_OBJECT)
+            self._flush_think_tags()
+            self.note_content_form(_OBJECT)
             self._speak(jsonio.as_text(raw))
         else:
-            self.shape(raw)
+            self.note_content_form(raw)
             if sign != b"n":
                 place = f"choices[{self.index}].message.content"
                 self.parts.losses.append(Loss("unknown-content", place, jsonio.as_text(raw)[:200]))
 
     def listed(self, elements: Iterable[Raw]) -> None:
         """Take content that is a list."""
-        self.shape(_LIST)
+        self.note_content_form(_LIST)
         for element in elements:
             self._take_chunk(element)
 
@@ -183,7 +183,7 @@ class ChoiceDecoder:
         """Remember a field that is null or empty, as long as it is nothing more."""
         merge_fields(self.fields, ((name, raw),))
 
-    def shape(self, raw: Raw) -> None:
+    def note_content_form(self, raw: Raw) -> None:
         """Remember the form of the content. Precedence: a list or an object, then an empty text, then null."""
         old = bytes(self.fields.get("content", b""))
         if old in (b"", _NULL) or bytes(raw)[:1] not in (b"n", b'"'):
@@ -206,10 +206,10 @@ class ChoiceDecoder:
         text = jsonio.text_of(raw) if bytes(raw)[:1] == b'"' else ""
         if text:
             if self._refusal is None:
-                self._hush()
+                self._end_text()
                 self._refusal = self.parts.start(Refusal(""))
                 self._held.add("refusal")
-            self.parts.grow(self._refusal, text, TextDelta(text))
+            self.parts.append(self._refusal, text, TextDelta(text))
         return bool(text)
 
     def _take_annotations(self, raw: Raw) -> bool:
@@ -221,7 +221,7 @@ class ChoiceDecoder:
     def _take_images(self, raw: Raw) -> bool:
         found = jsonio.elements(raw) if bytes(raw)[:1] == b"[" else []
         for element in found:
-            self._hush()
+            self._end_text()
             block = content_parts.image_of(element)
             data = block.data if isinstance(block, Image) else ""
             self.parts.add(block, ImageDelta(data) if data else None)
@@ -233,18 +233,18 @@ class ChoiceDecoder:
         if self._audio is None:
             if not any(bytes(value) not in (_NULL, b'""', b"0") for value in fields.values()):
                 return False
-            self._hush()
+            self._end_text()
             mime = f"audio/{self.audio_format}" if self.audio_format else ""
             self._audio = self.parts.start(Audio(mime=mime, id=jsonio.text_of(fields.get("id"))))
             self._held.add("audio")
         data, words = fields.pop("data", None), fields.pop("transcript", None)
         if data is not None and (piece := jsonio.text_of(data)):
-            self.parts.grow(self._audio, piece, AudioDelta(piece))
+            self.parts.append(self._audio, piece, AudioDelta(piece))
         elif data is not None:
             fields["data"] = data
         if words is not None and (piece := jsonio.text_of(words)):
             self._transcript.append(piece)
-            self.parts.tell(self._audio, TranscriptDelta(piece))
+            self.parts.emit(self._audio, TranscriptDelta(piece))
         elif words is not None:
             fields["transcript"] = words
         merge_fields(self._heard, fields.items())
@@ -261,19 +261,19 @@ class ChoiceDecoder:
 
     # --- reasoning and text -------------------------------------------------------------------------------------------
 
-    def think(self, field: str, text: str) -> None:
+    def on_reasoning(self, field: str, text: str) -> None:
         """Take reasoning that came in `field`."""
         slot = self._thought_in(field)
         self._held.add(field)
-        self.parts.grow(slot, text, ThinkingDelta(text))
+        self.parts.append(slot, text, ThinkingDelta(text))
 
     def _thought_in(self, field: str) -> BlockSlot:
         """Return the open reasoning of `field`; begin it where there is none."""
-        self._settle()  # a model that thinks in a field of its own does not think in tags
+        self._flush_think_tags()  # a model that thinks in a field of its own does not think in tags
         if self.thought is not None and self.field == "":
             self.field = field
         if self.thought is None or self.field != field:
-            self._hush()
+            self._end_text()
             self._end_thought()
             return self._begin_thought(field)
         return self.thought
@@ -282,8 +282,8 @@ class ChoiceDecoder:
         """Take fragments of `reasoning_details`; they are read only where no field holds the same as text."""
         slot = self.thought
         if slot is None:
-            self._settle()
-            self._hush()
+            self._flush_think_tags()
+            self._end_text()
             slot = self._begin_thought("")
         if self._details is None:
             self._details = Details()
@@ -291,14 +291,14 @@ class ChoiceDecoder:
         text = self._details.add(found, whole=self._whole)
         if text and not texts and self.field in ("", "reasoning_details"):
             self.field = "reasoning_details"
-            self.parts.grow(slot, text, ThinkingDelta(text))
+            self.parts.append(slot, text, ThinkingDelta(text))
 
     def _begin_thought(self, field: str) -> BlockSlot:
         self.field = field
         self.thought = slot = self.parts.start(Reasoning(meta=ChatMeta(field=field)))
         return slot
 
-    def say(self, text: str) -> None:
+    def on_text(self, text: str) -> None:
         """Take text; while tags may still come, it goes through their reader first."""
         if self.tags is None:
             self._speak(text)
@@ -312,7 +312,7 @@ class ChoiceDecoder:
             slot = self._begin_thought("think")
             self._spoken = True
         if thought and slot is not None:
-            self.parts.grow(slot, thought, ThinkingDelta(thought))
+            self.parts.append(slot, thought, ThinkingDelta(thought))
         if tags.decided:
             self.tags = None
             if tags.opened:
@@ -326,7 +326,7 @@ class ChoiceDecoder:
                 self._end_thought()
             self.said = self.parts.start(Text(""))
             self._spoken = True
-        self.parts.grow(self.said, text, TextDelta(text))
+        self.parts.append(self.said, text, TextDelta(text))
 
     def _take_chunk(self, raw: Raw) -> None:
         """Take one element of a content list. A whole list keeps its elements apart; in a stream neighbours grow."""
@@ -340,24 +340,24 @@ class ChoiceDecoder:
                 self._end_thought()
             slot = self._thought_in("content")
             if chunk.text:
-                self.parts.grow(slot, chunk.text, ThinkingDelta(chunk.text))
+                self.parts.append(slot, chunk.text, ThinkingDelta(chunk.text))
             self._chunk.think(chunk)
             if chunk.signature:
-                self.parts.tell(slot, SignatureDelta(chunk.signature))
+                self.parts.emit(slot, SignatureDelta(chunk.signature))
         else:
-            self._hush()
+            self._end_text()
             self._end_thought()
             self.parts.add(Opaque("openai-chat", jsonio.as_text(raw)))
         if self._whole:
-            self._hush()
+            self._end_text()
             self._end_thought()
 
     # --- ends ---------------------------------------------------------------------------------------------------------
 
-    def _hush(self) -> None:
+    def _end_text(self) -> None:
         """End the text, and reasoning of which no more is to be expected."""
         if self.tags is not None and self.tags.pending:
-            self._settle()
+            self._flush_think_tags()
         if self._details is None:
             self._end_thought()
         if self.said is None:
@@ -365,12 +365,12 @@ class ChoiceDecoder:
         slot, self.said = self.said, None
         citations = self._citations()
         if not citations and not self._chunk.said:
-            self.parts.done(slot)
+            self.parts.finish(slot)
             return
         for citation in citations:
-            self.parts.tell(slot, CitationDelta(citation))
+            self.parts.emit(slot, CitationDelta(citation))
         extra, self._chunk.said = self._chunk.said.text(), MergedFields()
-        self.parts.done(slot, msgspec.structs.replace(slot.joined(), citations=citations, extra=extra))
+        self.parts.finish(slot, msgspec.structs.replace(slot.joined(), citations=citations, extra=extra))
 
     def _citations(self) -> tuple[UrlCitation, ...]:
         """Take the citations that have come since the text before; sources beside the choices count once."""
@@ -382,7 +382,7 @@ class ChoiceDecoder:
         self._sourced = self._sourced or bool(sources)
         return (*from_annotations(fresh), *sources)
 
-    def _settle(self) -> None:
+    def _flush_think_tags(self) -> None:
         """Look for tags no longer; what was held back for them is settled."""
         tags, self.tags = self.tags, None
         if tags is not None and tags.pending:
@@ -401,9 +401,9 @@ class ChoiceDecoder:
         )
         extra = extra or chunk.thought()
         self.field = ""
-        self.parts.done(slot, msgspec.structs.replace(slot.joined(), meta=meta, extra=extra))
+        self.parts.finish(slot, msgspec.structs.replace(slot.joined(), meta=meta, extra=extra))
 
-    def late(self) -> None:
+    def report_late_citations(self) -> None:
         """The stream has ended: say so where citations came after the text they are about was done."""
         if found := self._citations():
             place, what = f"choices[{self.index}].message", f"{len(found)} citations after the text was done"
@@ -411,15 +411,15 @@ class ChoiceDecoder:
 
     def close(self) -> None:
         """End everything that is open."""
-        self._hush()
+        self._end_text()
         self._end_thought()
         self.calls.close()
         if self._audio is not None:
             slot, self._audio = self._audio, None
-            self.parts.done(slot, self._speech(slot.joined()))
+            self.parts.finish(slot, self._speech(slot.joined()))
         if self._refusal is not None:
             refusal, self._refusal = self._refusal, None
-            self.parts.done(refusal)
+            self.parts.finish(refusal)
 
     def _speech(self, block: Block) -> Block:
         """Speech with its id, words and expiry; what is null, empty or unknown stays in its extra fields."""
@@ -470,7 +470,7 @@ class ChoiceDecoder:
             fields[name] = Raw(jsonio.encode(jsonio.whole("".join(pieces))))
         return jsonio.object_text(fields)
 
-    def around(self) -> str:
+    def choice_extra(self) -> str:
         """Return the fields beside the message, as the text of an object."""
         fields = self.beside.written()
         if self._logprobs:

@@ -117,9 +117,9 @@ class ChatDecoder(Decoder):
         if isinstance(delta.content, list):
             state.listed(delta.content)
         elif delta.content:
-            state.say(delta.content)
+            state.on_text(delta.content)
         elif delta.content is not UNSET:
-            state.shape(_spelt(delta.content))
+            state.note_content_form(_spelt(delta.content))
         for piece in delta.tool_calls or ():
             call, more = state.calls.by_index[piece.index], piece.function.arguments
             if more:
@@ -150,7 +150,7 @@ class ChatDecoder(Decoder):
             return
         if not text:
             return
-        fields = self.object_of(data, ended=self._all_finished())
+        fields = self.parse_object(data, ended=self._all_finished())
         if fields is None:
             return
         if name == b"error" and "error" not in fields:
@@ -171,18 +171,18 @@ class ChatDecoder(Decoder):
         return self._done
 
     @property
-    def settled(self) -> bool:
+    def only_usage_missing(self) -> bool:
         return self._done or self._all_finished()
 
     def complete(self) -> bool:
-        if not self.settled:
+        if not self.only_usage_missing:
             return False
         self._begin()
         for state in self._states.values():
             state.close()
-            state.late()
+            state.report_late_citations()
         if not self._states:
-            self.lose("no-choices", "choices", "the reply holds no answer")
+            self.record_loss("no-choices", "choices", "the reply holds no answer")
         return True
 
     def _all_finished(self) -> bool:
@@ -212,7 +212,7 @@ class ChatDecoder(Decoder):
             state.extra(),
             incomplete=partial,
         )
-        return Choice(message, state.index, state.around())
+        return Choice(message, state.index, state.choice_extra())
 
     # --- a frame, field by field --------------------------------------------------------------------------------------
 
@@ -270,7 +270,7 @@ class ChatDecoder(Decoder):
         word = jsonio.text_of(fields.pop(name))
         if held and word and word != held and name not in self._changed:
             self._changed.add(name)
-            self.lose("changed-field", name, f"{held} became {word} within one reply")
+            self.record_loss("changed-field", name, f"{held} became {word} within one reply")
         return held or word
 
     def _settle_created(self) -> None:
@@ -300,7 +300,7 @@ class ChatDecoder(Decoder):
         before = jsonio.members(self._raw_usage)
         for name in sorted(before.keys() - jsonio.members(usage).keys()):
             if before[name] != _NULL:
-                self.lose("superseded-usage", f"usage.{name}", jsonio.as_text(before[name])[:200])
+                self.record_loss("superseded-usage", f"usage.{name}", jsonio.as_text(before[name])[:200])
 
     def _read_choice(self, choice: Fields, at: int, *, whole: bool) -> None:
         state = self._state(_index(choice.pop("index", None), at))

@@ -6,7 +6,7 @@ from typing import Any
 
 from tenuto.core.provider import Loss, Target, WireRequest
 from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
-from tenuto.wire.body_builder import BodyBuilder, given_parameters
+from tenuto.wire.body_builder import BodyBuilder, set_parameters
 from tenuto.wire.chat import switches as switch
 from tenuto.wire.chat.assistant import verbatim
 from tenuto.wire.chat.messages import MessageListBuilder
@@ -48,9 +48,9 @@ def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) 
     switch.limit(draft, switches)
     switch.stop_sequences(draft, switches)
     switch.log_probabilities(draft, switches)
-    draft.body.update(given_parameters(request, _SAME_WORD))
+    draft.body.update(set_parameters(request, _SAME_WORD))
     if request.container is not None:
-        draft.unsupported("container")
+        draft.record_unsupported("container")
     if request.cache is not None and request.cache != "off":
         draft.body.update(_hint(draft, request.cache, "cache"))
     switch.usage_of_stream(draft, switches)
@@ -64,7 +64,7 @@ def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) 
 def _hint(draft: BodyBuilder, cache: str, place: str) -> dict[str, Any]:
     if draft.target.provider.chat.cache_control:
         return {"cache_control": switch.cache_control(cache)}
-    draft.lose("cache-hint", place, cache, "this provider caches by itself")
+    draft.record_loss("cache-hint", place, cache, "this provider caches by itself")
     return {}
 
 
@@ -72,7 +72,9 @@ def _tool(draft: BodyBuilder, tool: ToolDefinition | ServerTool) -> dict[str, An
     if isinstance(tool, ServerTool):
         if tool.type:
             return {"type": tool.type, **tool.options}
-        draft.lose("unsupported-tool", "tools", tool.kind, "give `type` and `options` as this provider spells them")
+        draft.record_loss(
+            "unsupported-tool", "tools", tool.kind, "give `type` and `options` as this provider spells them"
+        )
         return None
     inner: dict[str, Any] = {"name": tool.name}
     if tool.description:
@@ -82,7 +84,7 @@ def _tool(draft: BodyBuilder, tool: ToolDefinition | ServerTool) -> dict[str, An
         if tool.strict is not None and draft.target.provider.chat.strict_tools:
             inner["strict"] = tool.strict
         elif tool.strict is not None:
-            draft.lose("unsupported-parameter", f"tools.{tool.name}.strict", str(tool.strict))
+            draft.record_loss("unsupported-parameter", f"tools.{tool.name}.strict", str(tool.strict))
     options = {**(_hint(draft, tool.cache, f"tools.{tool.name}") if tool.cache else {}), **tool.options}
     nested = options.pop(tool.kind, None)
     return {"type": tool.kind, tool.kind: {**inner, **(nested if isinstance(nested, dict) else {})}, **options}

@@ -70,7 +70,7 @@ class MessageListBuilder:
         first = next((at for at in places if not isinstance(said[at], SystemMessage)), len(said))
         late = [at for at in places[first:] if isinstance(said[at], SystemMessage)]
         for at in late:
-            self.draft.lose(
+            self.draft.record_loss(
                 "moved-instructions", f"messages[{at}]", "moved to the top: this model takes them there only"
             )
         return [*places[:first], *late, *(at for at in places[first:] if at not in late)]
@@ -95,7 +95,7 @@ class MessageListBuilder:
         if message.name and self.switches.names:
             found["name"] = message.name
         elif message.name:
-            self.draft.lose("unsupported-parameter", f"{place}.name", message.name)
+            self.draft.record_loss("unsupported-parameter", f"{place}.name", message.name)
         return found
 
     def _content(self, content: str | tuple[Content, ...], place: str) -> str | list[Any]:
@@ -114,7 +114,7 @@ class MessageListBuilder:
         for at, part in enumerate(parts):
             where = f"{place}.content[{at}]"
             if isinstance(part, Text | Image | Document) and part.cache and (not taken or isinstance(part, Document)):
-                self.draft.lose("cache-hint", where, part.cache, "this provider caches by itself")
+                self.draft.record_loss("cache-hint", where, part.cache, "this provider caches by itself")
             if isinstance(part, Document):
                 self._undescribed(part, where)
 
@@ -122,7 +122,7 @@ class MessageListBuilder:
         named = part.data and not (part.text or part.file_id)  # then the title goes out as the file's name
         for name in ("context", "citations") if named else ("title", "context", "citations"):
             if getattr(part, name):
-                self.draft.lose("unsupported-field", f"{place}.{name}", repr(getattr(part, name))[:200])
+                self.draft.record_loss("unsupported-field", f"{place}.{name}", repr(getattr(part, name))[:200])
 
     def _parts(self, content: tuple[Content, ...], place: str) -> list[Any]:
         self._unhinted(content, place)
@@ -137,11 +137,11 @@ class MessageListBuilder:
         if isinstance(part, Opaque):
             if part.dialect == "openai-chat":
                 return Raw(part.raw.encode("utf-8", "surrogatepass"))
-            self.draft.lose("foreign-block", place, f"a block of {part.dialect or 'a later version'}")
+            self.draft.record_loss("foreign-block", place, f"a block of {part.dialect or 'a later version'}")
             return None
         written = self._written(part)
         if written is None:
-            self.draft.lose("unsupported-content", place, _described(part), "give its bytes instead")
+            self.draft.record_loss("unsupported-content", place, _described(part), "give its bytes instead")
             return None
         hint: Fields = {}
         if isinstance(part, Text | Image) and part.cache and self.switches.cache_control:
@@ -223,12 +223,16 @@ class MessageListBuilder:
             if isinstance(part, Text | Document) and part.text:
                 texts.append(part.text)
             elif not isinstance(part, Text):
-                self.draft.lose("unsupported-content", f"{place}.content[{at}]", _described(part), "say it in words")
+                self.draft.record_loss(
+                    "unsupported-content", f"{place}.content[{at}]", _described(part), "say it in words"
+                )
         return _told("\n".join(texts), is_error=result.is_error)
 
     def _unflagged(self, result: ToolResult, place: str) -> None:
         if result.is_error:
-            self.draft.lose("unsupported-field", f"{place}.is_error", "a failed call's parts", "say it in a text")
+            self.draft.record_loss(
+                "unsupported-field", f"{place}.is_error", "a failed call's parts", "say it in a text"
+            )
 
 
 def _told(text: str, *, is_error: bool) -> str:

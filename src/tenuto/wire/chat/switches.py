@@ -41,7 +41,7 @@ def strip(draft: BodyBuilder, names: tuple[str, ...]) -> None:
         if name in draft.body:
             value = draft.body.pop(name)
             if value is not None and name not in _OURS:
-                draft.lose("stripped-parameter", name, repr(value)[:200], "this provider does not take it")
+                draft.record_loss("stripped-parameter", name, repr(value)[:200], "this provider does not take it")
 
 
 def rename(draft: BodyBuilder, names: dict[str, str]) -> None:
@@ -59,7 +59,7 @@ def clamp(draft: BodyBuilder, bounds: dict[str, float | tuple[float, float]]) ->
         forced = bound if isinstance(bound, int | float) else min(max(value, bound[0]), bound[1])
         if forced != value:
             draft.body[name] = forced
-            draft.lose("clamped-parameter", name, f"{value} became {forced}")
+            draft.record_loss("clamped-parameter", name, f"{value} became {forced}")
 
 
 def defaults(draft: BodyBuilder, values: dict[str, Any]) -> None:
@@ -91,7 +91,9 @@ class _Thinking:
         if self.effort == "none" and self.toggle and "none" not in (self.efforts or ()):
             self.on, self.effort = False, None
         elif self.effort not in (None, "none") and not self.effort_field and self.toggle:
-            self.draft.lose("effort-degree", "effort", f"{self.effort} became on: this model knows on and off only")
+            self.draft.record_loss(
+                "effort-degree", "effort", f"{self.effort} became on: this model knows on and off only"
+            )
             self.on, self.effort = True, None
         elif self.on is False and self.effort is None and self._none_is_an_effort():
             self.on, self.effort = None, "none"
@@ -105,13 +107,13 @@ class _Thinking:
         if sent and self.effort is not None:
             _place(self.draft.body, self.effort_field, self.switches.effort_words.get(self.effort, self.effort))
         elif self.effort is not None:
-            self.draft.unsupported("effort")
+            self.draft.record_unsupported("effort")
         if self.on is None:
             return
         if self.toggle and not (sent and self.switches.one_thinking_field):
             _turn(self.draft.body, self.toggle, on=self.on)
         elif not (self.on and sent):
-            self.draft.lose(
+            self.draft.record_loss(
                 "unsupported-parameter", "thinking.mode", self.mode or "", "ask by effort where it is known"
             )
 
@@ -126,7 +128,7 @@ def think(draft: BodyBuilder, switches: ChatSwitches) -> None:
     asked.write()
     if wanted is not None:
         if asked.mode == "between_tools":
-            draft.lose("unsupported-parameter", "thinking.mode", "between_tools became on")
+            draft.record_loss("unsupported-parameter", "thinking.mode", "between_tools became on")
         if wanted.budget is not None:
             _budget(draft, switches.budget_field, wanted.budget)
         if wanted.show is not None:
@@ -139,14 +141,14 @@ def _budget(draft: BodyBuilder, field: str, budget: int) -> None:
     if field:
         _place(draft.body, field, budget)
     else:
-        draft.lose("unsupported-parameter", "thinking.budget", str(budget), "ask by effort where it is known")
+        draft.record_loss("unsupported-parameter", "thinking.budget", str(budget), "ask by effort where it is known")
 
 
 def _show(draft: BodyBuilder, field: str, *, show: bool) -> None:
     if field:
         _place(draft.body, field, not show if field.endswith("exclude") else show)
     else:
-        draft.lose("unsupported-parameter", "thinking.show", str(show))
+        draft.record_loss("unsupported-parameter", "thinking.show", str(show))
 
 
 def _turn(body: dict[str, Any], toggle: str, *, on: bool) -> None:
@@ -207,7 +209,7 @@ def stop_sequences(draft: BodyBuilder, switches: ChatSwitches) -> None:
         return
     most = switches.stop_max or len(stop)
     for at, word in enumerate(stop[most:], most):
-        draft.lose("too-many-stops", f"stop[{at}]", repr(word), f"this provider takes {most}")
+        draft.record_loss("too-many-stops", f"stop[{at}]", repr(word), f"this provider takes {most}")
     draft.body["stop"] = list(stop[:most])
 
 
@@ -217,11 +219,11 @@ def log_probabilities(draft: BodyBuilder, switches: ChatSwitches) -> None:
     if request.logprobs is None and request.top_logprobs is None:
         return
     if not switches.logprobs_as_number:
-        draft.put(logprobs=request.logprobs, top_logprobs=request.top_logprobs)
+        draft.set_if_given(logprobs=request.logprobs, top_logprobs=request.top_logprobs)
     elif request.logprobs:
         draft.body["logprobs"] = request.top_logprobs if request.top_logprobs is not None else 1
     else:
-        draft.unsupported("top_logprobs", remedy="ask for `logprobs` too")
+        draft.record_unsupported("top_logprobs", remedy="ask for `logprobs` too")
 
 
 def tool_choice(draft: BodyBuilder, switches: ChatSwitches) -> None:
@@ -230,11 +232,11 @@ def tool_choice(draft: BodyBuilder, switches: ChatSwitches) -> None:
     choice = request.tool_choice
     if "tools" not in draft.body:
         if choice not in (None, "auto", "none"):
-            draft.lose("unsupported-parameter", "tool_choice", repr(choice), "there are no tools to choose from")
+            draft.record_loss("unsupported-parameter", "tool_choice", repr(choice), "there are no tools to choose from")
         return
     if choice == "none" and switches.none_drops_tools:
         del draft.body["tools"]
-        draft.lose("dropped-tools", "tools", "tool_choice none is not obeyed here, so the tools stay out")
+        draft.record_loss("dropped-tools", "tools", "tool_choice none is not obeyed here, so the tools stay out")
         return
     if isinstance(choice, NamedTool):
         kinds = {getattr(tool, "name", ""): getattr(tool, "kind", "") for tool in request.tools}
@@ -242,7 +244,7 @@ def tool_choice(draft: BodyBuilder, switches: ChatSwitches) -> None:
         draft.body["tool_choice"] = {"type": kind, kind: {"name": choice.name}}
     elif choice is not None:
         draft.body["tool_choice"] = switches.required_word if choice == "required" else choice
-    draft.put(parallel_tool_calls=request.parallel_tool_calls)
+    draft.set_if_given(parallel_tool_calls=request.parallel_tool_calls)
 
 
 def response_format(draft: BodyBuilder, switches: ChatSwitches) -> None:
@@ -253,10 +255,12 @@ def response_format(draft: BodyBuilder, switches: ChatSwitches) -> None:
     if not isinstance(asked, JsonSchema):
         draft.body["response_format"] = {"type": asked}
     elif known == "none":
-        draft.lose("unsupported-parameter", "response_format", asked.name, "ask for JSON in the prompt")
+        draft.record_loss("unsupported-parameter", "response_format", asked.name, "ask for JSON in the prompt")
     elif not switches.json_schema or known != "native":
         draft.body["response_format"] = {"type": "json_object"}
-        draft.lose("dropped-schema", "response_format", asked.name, "say in the prompt what the JSON should look like")
+        draft.record_loss(
+            "dropped-schema", "response_format", asked.name, "say in the prompt what the JSON should look like"
+        )
     else:
         optional: dict[str, Any] = {"strict": asked.strict, "description": asked.description or None}
         schema: dict[str, Any] = {"name": asked.name, "schema": asked.schema}

@@ -107,7 +107,7 @@ class ToolCallBuilder:
         self.args = raw
         piece = jsonio.text_of(raw) if sign == b'"' else jsonio.as_text(raw)
         if piece and self.slot is not None:
-            parts.grow(self.slot, piece, ArgumentsDelta(piece))
+            parts.append(self.slot, piece, ArgumentsDelta(piece))
 
     def block(self, minted: str) -> ToolUse:
         """Return the call as it stands, without its arguments."""
@@ -263,7 +263,7 @@ class ToolCallsBuilder:
             if draft.payload == "function_call":
                 rest = jsonio.members(block.extra) if block.extra else {}
                 block = msgspec.structs.replace(block, extra=jsonio.object_text({"function_call": _OBJECT, **rest}))
-            self._parts.done(draft.slot, block)
+            self._parts.finish(draft.slot, block)
 
     def _unread(self, draft: ToolCallBuilder) -> None:
         """A call without an object that could be read is kept as it is."""

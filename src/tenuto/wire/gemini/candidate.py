@@ -115,14 +115,14 @@ class CandidateDecoder:
         slot = self.slot
         if slot is not None and block.meta is None and _alike(slot.block, block):
             if block.text:
-                self._parts.grow(slot, block.text, delta)
+                self._parts.append(slot, block.text, delta)
             return
         self.settle()
         slot = self._parts.start(msgspec.structs.replace(block, text="", meta=None))
         if isinstance(block, Text):
             self._texts.append(slot)
         if block.text:
-            self._parts.grow(slot, block.text, delta)
+            self._parts.append(slot, block.text, delta)
         if self._joins and block.meta is None:
             self.slot = slot
             self.kind = _kind(block)
@@ -183,13 +183,13 @@ class CandidateDecoder:
         bare = msgspec.structs.replace(block, meta=None, **({field: ""} if field is not None else {}))
         slot = self._parts.start(bare)
         if value:
-            self._parts.tell(slot, _DELTAS[type(block)](value))
+            self._parts.emit(slot, _DELTAS[type(block)](value))
         self._sign(slot, block.meta)
-        self._parts.done(slot, block)
+        self._parts.finish(slot, block)
 
     def _sign(self, slot: BlockSlot, meta: ProviderMeta | None) -> None:
         if isinstance(meta, GeminiMeta):
-            self._parts.tell(slot, SignatureDelta(meta.thought_signature))
+            self._parts.emit(slot, SignatureDelta(meta.thought_signature))
 
     def _lose(self, rule: str, what: str) -> None:
         self._parts.losses.append(Loss(rule, f"choices[{self.index}]", what))
@@ -240,9 +240,9 @@ class CandidateDecoder:
         call, self._call, self._streamed = self._call, None, True
         block = _called(call)
         if block.args:
-            self._parts.tell(call.slot, ArgumentsDelta(block.args))
+            self._parts.emit(call.slot, ArgumentsDelta(block.args))
         self._sign(call.slot, call.meta)
-        self._parts.done(call.slot, block)
+        self._parts.finish(call.slot, block)
 
     # --- citations ----------------------------------------------------------------------------------------------------
 
@@ -252,12 +252,12 @@ class CandidateDecoder:
             self._parts.assembler.finish(slot, block)
             self._held.append(slot)
         else:
-            self._parts.done(slot, block)
+            self._parts.finish(slot, block)
 
     def _release(self, slot: BlockSlot, cited: tuple[UrlCitation, ...]) -> None:
         for citation in cited:
-            self._parts.tell(slot, CitationDelta(citation))
-        self._parts.done(slot, msgspec.structs.replace(slot.block, citations=cited) if cited else None)
+            self._parts.emit(slot, CitationDelta(citation))
+        self._parts.finish(slot, msgspec.structs.replace(slot.block, citations=cited) if cited else None)
 
 
 def _alike(begun: Block, block: Text | Reasoning) -> bool:

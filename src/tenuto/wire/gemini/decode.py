@@ -100,7 +100,7 @@ class GeminiDecoder(Decoder):
             self._cold(data)
 
     @property
-    def settled(self) -> bool:
+    def only_usage_missing(self) -> bool:
         return bool(self._turns) and all(turn.raw_stop is not None for turn in self._turns.values())
 
     def complete(self) -> bool:
@@ -139,7 +139,7 @@ class GeminiDecoder(Decoder):
             for item in jsonio.elements(data):
                 self._cold(bytes(item))
             return
-        held = self.object_of(data, ended=self._blocked or any(t.raw_stop is not None for t in self._turns.values()))
+        held = self.parse_object(data, ended=self._blocked or any(t.raw_stop is not None for t in self._turns.values()))
         if held is None:
             return
         fields = camel(held, CHUNK)
@@ -158,7 +158,7 @@ class GeminiDecoder(Decoder):
         self._last_id, self._last_model = id, model
         for name, old, new in (("responseId", self._id, id), ("modelVersion", self._model, model)):
             if old and new and old != new:
-                self.lose("changed-field", name, f"{old} became {new} within one reply")
+                self.record_loss("changed-field", name, f"{old} became {new} within one reply")
         self._id = self._id or id
         self._model = self._model or model
         if not self._begun:

@@ -91,7 +91,7 @@ class _Contents:
                 self._flush()
                 self._say("user", self._asked(message.content, place), place)
                 if message.name:
-                    self._draft.lose("unsupported-parameter", f"{place}.name", message.name)
+                    self._draft.record_loss("unsupported-parameter", f"{place}.name", message.name)
             case ToolResults():
                 for at, result in enumerate(message.results):
                     self._answer(result, f"{place}.results[{at}]")
@@ -117,7 +117,7 @@ class _Contents:
 
     def _instruct(self, message: SystemMessage, place: str) -> None:
         if self._written or self._answers:
-            self._draft.lose("system-hoisted", place, "instructions in mid-conversation moved to the top")
+            self._draft.record_loss("system-hoisted", place, "instructions in mid-conversation moved to the top")
         if text := str(message):
             self.system.append(text)
 
@@ -155,7 +155,9 @@ class _Contents:
             if "thoughtSignature" not in first:
                 first["thoughtSignature"] = SKIP_SIGNATURE
                 name = first["functionCall"].get("name", "")
-                self._draft.lose("missing-signature", f"contents[{at}]", f"the call of {name} was not signed here")
+                self._draft.record_loss(
+                    "missing-signature", f"contents[{at}]", f"the call of {name} was not signed here"
+                )
 
     # --- what is said to the model ------------------------------------------------------------------------------------
 
@@ -172,14 +174,14 @@ class _Contents:
         if isinstance(part, Opaque):
             return self._opaque(part, place)
         if not isinstance(part, Audio) and part.cache:
-            self._draft.lose("unsupported-parameter", f"{place}.cache", part.cache)
+            self._draft.record_loss("unsupported-parameter", f"{place}.cache", part.cache)
         if isinstance(part, Text):
             return completed(part, {"text": part.text}) if part.text else None
         written: Wire | None = media_part(part)
         if written is None and isinstance(part, Document) and part.text:
             written = {"text": part.text}
         if written is None:
-            self._draft.lose("unsupported-content", place, f"{type(part).__name__.lower()} without data")
+            self._draft.record_loss("unsupported-content", place, f"{type(part).__name__.lower()} without data")
             return None
         self._asides(part, written, place)
         return completed(part, written)
@@ -190,14 +192,14 @@ class _Contents:
             if "level" in self._draft.target.traits.thinking:
                 written["mediaResolution"] = {"level": _RESOLUTIONS[part.detail]}
             else:
-                self._draft.lose("unsupported-parameter", f"{place}.detail", part.detail)
+                self._draft.record_loss("unsupported-parameter", f"{place}.detail", part.detail)
         for name in ("title", "context", "citations") if isinstance(part, Document) else ():
             if value := getattr(part, name):
-                self._draft.lose("unsupported-parameter", f"{place}.{name}", repr(value)[:200])
+                self._draft.record_loss("unsupported-parameter", f"{place}.{name}", repr(value)[:200])
 
     def _opaque(self, block: Opaque, place: str) -> Raw | None:
         if block.dialect != DIALECT or block.raw.strip() == "{}":
-            self._draft.lose("unreadable-block", place, "a block of another dialect, or one without any data")
+            self._draft.record_loss("unreadable-block", place, "a block of another dialect, or one without any data")
             return None
         return Raw(block.raw.encode("utf-8", "surrogatepass"))
 
@@ -214,7 +216,7 @@ class _Contents:
         media = self._parts(tuple(part for part in content if not _is_text(part)), place)
         traits = self._draft.target.traits
         if media and traits.known and "level" not in traits.thinking:
-            self._draft.lose("media-moved", place, "what a tool showed stands in a content of its own")
+            self._draft.record_loss("media-moved", place, "what a tool showed stands in a content of its own")
             self._media.extend(media)
         elif media:
             written["parts"] = media
@@ -265,14 +267,14 @@ class _Contents:
             case Refusal(text=text):
                 return {"text": text} if text else None
             case ServerToolUse(kind=kind) | ServerToolResult(kind=kind) if kind not in ("toolCall", "toolResponse"):
-                self._draft.lose("unsupported-content", place, f"a provider's tool of another dialect: {kind}")
+                self._draft.record_loss("unsupported-content", place, f"a provider's tool of another dialect: {kind}")
                 return None
             case Image() | Audio() | Document() if not own:
                 return self._shown(block, place)
         try:
             return _sendable(write_part(block))
         except KeyError:
-            self._draft.lose("unsupported-content", place, f"{type(block).__name__} in an assistant's turn")
+            self._draft.record_loss("unsupported-content", place, f"{type(block).__name__} in an assistant's turn")
             return None
 
     def _shown(self, block: Image | Audio | Document, place: str) -> Wire | None:
@@ -281,7 +283,7 @@ class _Contents:
         if written is None and isinstance(block, Audio) and block.transcript:
             written = {"text": block.transcript}
         if written is None:
-            self._draft.lose("unsupported-content", place, f"{type(block).__name__.lower()} without data")
+            self._draft.record_loss("unsupported-content", place, f"{type(block).__name__.lower()} without data")
             return None
         return _sendable(completed(block, written))
 
@@ -289,14 +291,14 @@ class _Contents:
         """Write a thought: signed ones, and the target's own. Others are left out."""
         if isinstance(block.meta, GeminiMeta) or (own and block.text):
             return _said(block)
-        self._draft.lose("unsigned-reasoning", place, "reasoning without a signature is left out")
+        self._draft.record_loss("unsigned-reasoning", place, "reasoning without a signature is left out")
         return None
 
     def _call(self, block: ToolUse, place: str) -> Wire | Raw:
         written = _sendable(write_part(block))
         call = written["functionCall"]
         if "args" in call and not block.args_missing and raw_object(block.args or "{}") is None:
-            self._draft.lose("arguments-not-an-object", place, block.args_error or "wrapped for replay")
+            self._draft.record_loss("arguments-not-an-object", place, block.args_error or "wrapped for replay")
             readable = block.kind == "function" and not jsonio.problem(block.args)
             name = "value" if readable else "input" if block.kind == "custom" else "INVALID_JSON"
             call["args"] = {name: call["args"] if readable else block.args}

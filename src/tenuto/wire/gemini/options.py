@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, ToolDefinition
-from tenuto.wire.body_builder import BodyBuilder, given_parameters
+from tenuto.wire.body_builder import BodyBuilder, set_parameters
 from tenuto.wire.gemini.protocol import SERVER_TOOLS
 from tenuto.wire.schema import lower
 
@@ -49,18 +49,20 @@ def write_options(draft: BodyBuilder) -> None:
         draft.body["generationConfig"] = config
     if request.service_tier is not None or request.store is not None:
         if draft.target.provider.gemini.vertex:
-            draft.unsupported("service_tier", "store")
+            draft.record_unsupported("service_tier", "store")
         else:
-            draft.put(serviceTier=request.service_tier, store=request.store)
-    draft.unsupported(*_NO_WORD)
+            draft.set_if_given(serviceTier=request.service_tier, store=request.store)
+    draft.record_unsupported(*_NO_WORD)
     if request.cache is not None:
-        draft.unsupported("cache", remedy="name a `cachedContent` in `extra_body`; prefixes are cached without asking")
+        draft.record_unsupported(
+            "cache", remedy="name a `cachedContent` in `extra_body`; prefixes are cached without asking"
+        )
     if request.parallel_tool_calls is False:
-        draft.lose("unsupported-parameter", "parallel_tool_calls", "False", "answer the first call, ask again")
+        draft.record_loss("unsupported-parameter", "parallel_tool_calls", "False", "answer the first call, ask again")
 
 
 def _sampling(request: ChatRequest) -> Wire:
-    config = {_WORDS[name]: value for name, value in given_parameters(request, _WORDS)}
+    config = {_WORDS[name]: value for name, value in set_parameters(request, _WORDS)}
     if isinstance(request.stop, str):
         config["stopSequences"] = [request.stop]
     elif request.stop is not None and not request.stop:
@@ -102,7 +104,7 @@ def _speech(draft: BodyBuilder) -> Wire:
         speech["voiceConfig"] = {"prebuiltVoiceConfig": {"voiceName": given["voice"]}}
     for name in given:
         if name not in _SPEECH and name != "voice":
-            draft.lose("unsupported-parameter", f"audio.{name}", repr(given[name])[:200])
+            draft.record_loss("unsupported-parameter", f"audio.{name}", repr(given[name])[:200])
     return {"speechConfig": speech} if speech else {}
 
 
@@ -126,10 +128,10 @@ def _tools(draft: BodyBuilder) -> None:
     elif functions and isinstance(choice, str):
         config["functionCallingConfig"] = {"mode": _MODES[choice]}
     elif choice not in (None, "auto", "none"):
-        draft.lose("unsupported-parameter", "tool_choice", repr(choice), "give the functions to choose from")
+        draft.record_loss("unsupported-parameter", "tool_choice", repr(choice), "give the functions to choose from")
     if functions and _can_mix(draft) and any("computerUse" not in tool for tool in built_in):
         config["includeServerSideToolInvocations"] = True
-    draft.put(toolConfig=config or None)
+    draft.set_if_given(toolConfig=config or None)
 
 
 def _can_mix(draft: BodyBuilder) -> bool:
@@ -146,14 +148,14 @@ def _beside_functions(draft: BodyBuilder, built_in: list[Wire]) -> list[Wire]:
             kept.append(tool)
         else:
             what = f"{', '.join(tool)} does not go together with functions here"
-            draft.lose("unsupported-tool", "tools", what, "ask for it in a request without functions")
+            draft.record_loss("unsupported-tool", "tools", what, "ask for it in a request without functions")
     return kept
 
 
 def _served(draft: BodyBuilder, tool: ServerTool) -> Wire | None:
     field = tool.type or SERVER_TOOLS.get(tool.kind)
     if field is None:
-        draft.lose("unsupported-tool", "tools", tool.kind, "give its exact field as `type`")
+        draft.record_loss("unsupported-tool", "tools", tool.kind, "give its exact field as `type`")
         return None
     return {field: [tool.options] if field == "mcpServers" else tool.options}
 
@@ -165,14 +167,16 @@ def _declared(draft: BodyBuilder, tool: ToolDefinition) -> Wire:
         declared["description"] = tool.description
     schema = tool.parameters
     if tool.kind == "custom":
-        draft.lose("custom-tool", place, "free text input became a string named `input`")
+        draft.record_loss("custom-tool", place, "free text input became a string named `input`")
         schema = _FREE_TEXT
     if schema is not None:
         declared |= _parameters(draft, schema, place)
     if tool.strict:
-        draft.lose("unsupported-parameter", f"{place}.strict", "no schema is enforced", "choose the mode VALIDATED")
+        draft.record_loss(
+            "unsupported-parameter", f"{place}.strict", "no schema is enforced", "choose the mode VALIDATED"
+        )
     if tool.cache:
-        draft.lose("unsupported-parameter", f"{place}.cache", tool.cache)
+        draft.record_loss("unsupported-parameter", f"{place}.cache", tool.cache)
     return {**declared, **tool.options}
 
 
@@ -198,7 +202,7 @@ def _thinking(draft: BodyBuilder) -> Wire:
     if mode == "off" or (mode is None and budget is None and effort == "none"):
         return _off(draft)
     if draft.target.traits.thinking == ("none",):
-        draft.lose("no-such-thinking", "thinking", "this model does not think")
+        draft.record_loss("no-such-thinking", "thinking", "this model does not think")
         return {}
     config = _depth(draft, effort if effort != "none" else None, budget)
     show = wanted.show if wanted is not None else None
@@ -213,16 +217,16 @@ def _depth(draft: BodyBuilder, effort: str | None, budget: int | None) -> Wire:
     if budget is not None and ("budget" in modes or effort is None):
         return {"thinkingBudget": budget}
     if budget is not None:
-        draft.lose("no-thinking-budget", "thinking.budget", "the effort counts: both together are refused")
+        draft.record_loss("no-thinking-budget", "thinking.budget", "the effort counts: both together are refused")
     if effort is None:
         return {}
     if "budget" in modes:
         return {"thinkingBudget": BUDGETS[effort]}
     if modes and "level" not in modes:
-        draft.lose("no-such-thinking", "effort", f"{effort}: this model takes no level")
+        draft.record_loss("no-such-thinking", "effort", f"{effort}: this model takes no level")
         return {}
     if effort not in LEVELS:
-        draft.lose("effort-mapped", "effort", f"{effort} became high")
+        draft.record_loss("effort-mapped", "effort", f"{effort} became high")
         effort = "high"
     return {"thinkingLevel": effort.upper()}
 
@@ -234,11 +238,11 @@ def _off(draft: BodyBuilder) -> Wire:
         return {"thinkingBudget": 0}
     if "level" in modes:
         least = next((level for level in LEVELS if traits.efforts is None or level in traits.efforts), "low")
-        draft.lose("thinking-stays-on", "thinking", f"the least of this model is {least}")
+        draft.record_loss("thinking-stays-on", "thinking", f"the least of this model is {least}")
         return {"thinkingLevel": least.upper()}
     if "budget" in modes:
-        draft.lose("thinking-stays-on", "thinking", f"the least of this model is a budget of {LEAST_BUDGET}")
+        draft.record_loss("thinking-stays-on", "thinking", f"the least of this model is a budget of {LEAST_BUDGET}")
         return {"thinkingBudget": LEAST_BUDGET}
     if traits.thinking_default != "no":
-        draft.lose("thinking-stays-on", "thinking", "this model cannot be told to think less")
+        draft.record_loss("thinking-stays-on", "thinking", "this model cannot be told to think less")
     return {}

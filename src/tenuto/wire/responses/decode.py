@@ -136,12 +136,12 @@ class ResponsesDecoder(Decoder):
     def _event(self, name: bytes, data: bytes) -> None:
         if data.strip() in (b"", b"[DONE]"):
             return
-        fields = self.object_of(data, ended=self._ended_well)
+        fields = self.parse_object(data, ended=self._ended_well)
         if fields is None:
             return
         kind = jsonio.text_of(fields.get("type")) or name.decode("utf-8", "replace")
         if self._ended_well and kind not in PROGRESS and kind != "error":
-            self.lose("after-the-end", kind, jsonio.as_text(data)[:200])
+            self.record_loss("after-the-end", kind, jsonio.as_text(data)[:200])
         else:
             self._dispatch(kind, fields, data)
 
@@ -166,7 +166,7 @@ class ResponsesDecoder(Decoder):
     def _strange(self, rule: str, what: str, data: bytes) -> None:
         if (known := f"{rule} {what}") not in self._unknown:
             self._unknown.add(known)
-            self.lose(rule, what, jsonio.as_text(data)[:200])
+            self.record_loss(rule, what, jsonio.as_text(data)[:200])
 
     def _loose_piece(self, kind: type[Piece], fields: _Fields, text: str) -> Piece:
         """Read a piece that has unknown fields, half characters, or no place of its own."""
@@ -187,7 +187,7 @@ class ResponsesDecoder(Decoder):
 
     def _grow(self, piece: Piece) -> None:
         if self._ended_well:
-            self.lose("after-the-end", f"output[{piece.output_index}]", piece.delta[:200])
+            self.record_loss("after-the-end", f"output[{piece.output_index}]", piece.delta[:200])
             return
         self._begin()
         kind, block = _GROWTH[type(piece)]
@@ -205,7 +205,7 @@ class ResponsesDecoder(Decoder):
             item.line = max(line, item.line)
         else:
             slot = self._output.part(item, piece.content_index, block)
-        self._parts.grow(slot, text, piece.tells(text))
+        self._parts.append(slot, text, piece.tells(text))
 
     def _on_repeat(self, kind: type[Piece], field: str, fields: _Fields) -> None:
         """Take from a repetition what the pieces left out; some hosts send no pieces at all."""
@@ -248,20 +248,20 @@ class ResponsesDecoder(Decoder):
         cited = fields.get("annotation", Raw(b"null"))
         if item is not None and slot is not None and bytes(cited)[:1] == b"{":
             item.cited.add(bytes(cited))
-            self._parts.tell(slot, CitationDelta(citation_of(cited)))
+            self._parts.emit(slot, CitationDelta(citation_of(cited)))
         else:
-            self.lose("orphan-annotation", "output", jsonio.as_text(cited)[:200])
+            self.record_loss("orphan-annotation", "output", jsonio.as_text(cited)[:200])
 
     def _on_audio(self, fields: _Fields) -> None:
         text = jsonio.text_of(fields.get("delta"))
         if (slot := self._sound(text)) is not None:
-            self._parts.grow(slot, text, AudioDelta(text))
+            self._parts.append(slot, text, AudioDelta(text))
 
     def _on_transcript(self, fields: _Fields) -> None:
         text = jsonio.text_of(fields.get("delta"))
         if (slot := self._sound(text)) is not None:
             self._transcript.append(text)
-            self._parts.tell(slot, TranscriptDelta(text))
+            self._parts.emit(slot, TranscriptDelta(text))
 
     def _sound(self, delta: str) -> BlockSlot | None:
         """Return the slot of the speech, which belongs to no item; None, with a loss, if the reply has ended."""
@@ -323,7 +323,7 @@ class ResponsesDecoder(Decoder):
         if output is not None and output != _NULL:
             self._output.backfill(jsonio.elements(output))
         if (gone := self._early - len(self._items)) > 0:
-            self.lose("stream-differs", "output", f"{gone} items that an early event listed never came")
+            self.record_loss("stream-differs", "output", f"{gone} items that an early event listed never came")
         self._status = jsonio.text_of(response.get("status")) or word
         if "failed" in (word, self._status):
             self._stop = "error"
@@ -348,7 +348,7 @@ class ResponsesDecoder(Decoder):
         self._raw_usage = jsonio.as_text(usage)
         self._usage, faults = usage_of(usage)
         for fault in faults:
-            self.lose("usage-contradiction", "usage", fault)
+            self.record_loss("usage-contradiction", "usage", fault)
         self.out.append(UsageUpdate(self._usage))
 
     def _failed(self, response: _Fields) -> LLMError:

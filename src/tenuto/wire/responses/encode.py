@@ -12,7 +12,7 @@ from typing import Any
 from tenuto.core.messages import AssistantMessage, SystemMessage, UserMessage
 from tenuto.core.provider import Loss, Target, WireRequest
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, ToolDefinition
-from tenuto.wire.body_builder import BodyBuilder, given_parameters
+from tenuto.wire.body_builder import BodyBuilder, set_parameters
 from tenuto.wire.responses.input import output_item, system_item, user_item
 from tenuto.wire.responses.items import groups, item_of
 from tenuto.wire.responses.replay import ReplayedTurns
@@ -54,13 +54,13 @@ def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) 
         draft.body["reasoning"] = reasoning
     if text := _text(request):
         draft.body["text"] = text
-    draft.body.update({_WORDS[name]: value for name, value in given_parameters(request, _WORDS)})
+    draft.body.update({_WORDS[name]: value for name, value in set_parameters(request, _WORDS)})
     if request.stream:
         draft.body["stream"] = True
     _refused(draft)
     for name in switches.strip:
         if draft.body.pop(name, None) is not None and name not in ("include", "store", "reasoning"):
-            draft.lose("unsupported-parameter", name, "this endpoint refuses it")
+            draft.record_loss("unsupported-parameter", name, "this endpoint refuses it")
     return draft.finish("/responses")
 
 
@@ -139,11 +139,11 @@ def _tools(draft: BodyBuilder) -> None:
             tools.append(written)
     if tools:
         draft.body["tools"] = tools
-        draft.put(tool_choice=_choice(draft, tools), parallel_tool_calls=request.parallel_tool_calls)
+        draft.set_if_given(tool_choice=_choice(draft, tools), parallel_tool_calls=request.parallel_tool_calls)
     elif request.tool_choice is not None or request.parallel_tool_calls is not None:
-        draft.unsupported("tool_choice", "parallel_tool_calls", remedy="give the request a tool")
+        draft.record_unsupported("tool_choice", "parallel_tool_calls", remedy="give the request a tool")
     if request.container is not None and not any(tool["type"] == "code_interpreter" for tool in tools):
-        draft.unsupported("container", remedy="ask for code_execution")
+        draft.record_unsupported("container", remedy="ask for code_execution")
 
 
 def _defined(tool: ToolDefinition) -> dict[str, Any]:
@@ -160,7 +160,7 @@ def _defined(tool: ToolDefinition) -> dict[str, Any]:
 def _hosted(draft: BodyBuilder, tool: ServerTool, place: str) -> dict[str, Any] | None:
     type = tool.type or _SERVER_TOOLS.get(tool.kind, tool.kind)
     if not tool.type and type in _FOREIGN_TOOLS:
-        draft.lose("unsupported-tool", place, tool.kind, "give `type` to send it as it is")
+        draft.record_loss("unsupported-tool", place, tool.kind, "give `type` to send it as it is")
         return None
     fields: dict[str, Any] = {"type": type}
     if type == "code_interpreter":
@@ -184,18 +184,18 @@ def _choice(draft: BodyBuilder, tools: list[dict[str, Any]]) -> Any:
 def _refused(draft: BodyBuilder) -> None:
     """Record what was asked for and has no word here."""
     request = draft.request
-    draft.unsupported("stop", "seed", "frequency_penalty", "presence_penalty", "logit_bias", "top_k", "audio")
+    draft.record_unsupported("stop", "seed", "frequency_penalty", "presence_penalty", "logit_bias", "top_k", "audio")
     if request.n not in (None, 1):
-        draft.unsupported("n")
+        draft.record_unsupported("n")
     if request.modalities not in (None, ("text",)):
-        draft.unsupported("modalities")
+        draft.record_unsupported("modalities")
     if request.cache is not None:
-        draft.lose("implicit-cache", "cache", request.cache, "this dialect caches by itself")
+        draft.record_loss("implicit-cache", "cache", request.cache, "this dialect caches by itself")
     thinking = request.thinking
     if thinking is not None and thinking.budget is not None:
-        draft.lose("unsupported-parameter", "thinking.budget", str(thinking.budget), "use effort")
+        draft.record_loss("unsupported-parameter", "thinking.budget", str(thinking.budget), "use effort")
     if thinking is not None and thinking.mode == "between_tools":
-        draft.lose("unsupported-parameter", "thinking.mode", thinking.mode, "use effort")
+        draft.record_loss("unsupported-parameter", "thinking.mode", thinking.mode, "use effort")
     for at, tool in enumerate(request.tools):
         if isinstance(tool, ToolDefinition) and tool.cache:
-            draft.lose("implicit-cache", f"tools[{at}]", tool.cache, "this dialect caches by itself")
+            draft.record_loss("implicit-cache", f"tools[{at}]", tool.cache, "this dialect caches by itself")

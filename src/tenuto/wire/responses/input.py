@@ -38,7 +38,7 @@ def system_item(draft: BodyBuilder, message: SystemMessage, place: str) -> dict[
 def user_item(draft: BodyBuilder, message: UserMessage, place: str) -> dict[str, Any]:
     """Write what the user says and shows."""
     if message.name:
-        draft.lose("unsupported-field", f"{place}.name", message.name, "say it in the text")
+        draft.record_loss("unsupported-field", f"{place}.name", message.name, "say it in the text")
     return {"type": "message", "role": "user", "content": _content(draft, message.content, place)}
 
 
@@ -53,13 +53,13 @@ def _part(draft: BodyBuilder, part: Content, place: str) -> Any:
     if isinstance(part, Opaque):
         written = raw_object(part.raw) if part.dialect == DIALECT else None
         if written is None:
-            draft.lose("unreadable-block", place, "a part of another dialect or a later version")
+            draft.record_loss("unreadable-block", place, "a part of another dialect or a later version")
         return written
     if isinstance(part, Audio):
-        draft.lose("unsupported-content", place, f"audio {part.mime}".rstrip(), "send a transcript")
+        draft.record_loss("unsupported-content", place, f"audio {part.mime}".rstrip(), "send a transcript")
         return None
     if part.cache:
-        draft.lose("implicit-cache", place, part.cache, "this dialect caches by itself")
+        draft.record_loss("implicit-cache", place, part.cache, "this dialect caches by itself")
     extra = extra_fields(part.extra) if part.meta is None else {}  # a reply's extra fields are no input's
     if isinstance(part, Text):
         return {"type": "input_text", "text": part.text, **extra}
@@ -78,10 +78,10 @@ def _image(part: Image) -> dict[str, Any]:
 def _file(draft: BodyBuilder, part: Document, place: str) -> dict[str, Any]:
     for name in ("context", "citations"):
         if getattr(part, name):
-            draft.lose("unsupported-field", f"{place}.{name}", repr(getattr(part, name))[:200])
+            draft.record_loss("unsupported-field", f"{place}.{name}", repr(getattr(part, name))[:200])
     fields: dict[str, Any] = {"type": "input_file"}
     if part.title and (part.file_id or part.url):
-        draft.lose("unsupported-field", f"{place}.title", part.title[:200], "give its bytes instead")
+        draft.record_loss("unsupported-field", f"{place}.title", part.title[:200], "give its bytes instead")
     if part.file_id:
         return {**fields, "file_id": part.file_id}
     if part.url:
@@ -121,7 +121,7 @@ def _text_only(draft: BodyBuilder, result: ToolResult, place: str) -> str:
     for at, part in enumerate(result.content):
         if not isinstance(part, str | Text):
             kind = type(part).__name__.lower()
-            draft.lose("unsupported-content", f"{place}.content[{at}]", f"{kind} in a tool's output of text")
+            draft.record_loss("unsupported-content", f"{place}.content[{at}]", f"{kind} in a tool's output of text")
     return _words(result.content)
 
 
@@ -164,7 +164,7 @@ def _screenshot(draft: BodyBuilder, result: ToolResult, place: str) -> dict[str,
     if shown:
         output |= {name: value for name, value in _image(shown[0]).items() if name in ("image_url", "file_id")}
     if len(shown) != len(result.content):
-        draft.lose("unsupported-content", place, "a computer answers with one picture", "send a screenshot")
+        draft.record_loss("unsupported-content", place, "a computer answers with one picture", "send a screenshot")
     return {"type": "computer_call_output", "output": output}
 
 
@@ -178,7 +178,7 @@ def _found_tools(draft: BodyBuilder, result: ToolResult, place: str) -> dict[str
     text = _text_only(draft, result, place)
     tools = _list(text)
     if tools is None:
-        draft.lose(
+        draft.record_loss(
             "unsupported-content", place, "a tool search answers with a list of tools", "answer with a JSON array"
         )
     return {"type": "tool_search_output", "execution": "client", "status": "completed", "tools": tools or []}

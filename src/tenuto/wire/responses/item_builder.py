@@ -229,7 +229,7 @@ class OutputBuilder:
                 continue
             place = slot or self._parts.start(emptied(block))
             self._complete(item, place, block)
-            item.blocks.append(self._parts.done(place, block))
+            item.blocks.append(self._parts.finish(place, block))
             if isinstance(block, ToolUse) and not block.name:
                 self._lose("nameless-call", item, f"{block.id} names no tool")
         if len(slots) > len(blocks):
@@ -270,9 +270,9 @@ class OutputBuilder:
             if not whole.startswith(had):
                 self._lose("stream-differs", item, f"the pieces said {had[:100]!r}, the finished item {whole[:100]!r}")
             elif len(whole) > len(had):
-                self._parts.grow(slot, whole[len(had) :], _delta(block, whole[len(had) :]))
+                self._parts.append(slot, whole[len(had) :], _delta(block, whole[len(had) :]))
         if isinstance(block, Reasoning) and isinstance(block.meta, OpenAiMeta) and block.meta.encrypted_content:
-            self._parts.tell(slot, SignatureDelta(block.meta.encrypted_content))
+            self._parts.emit(slot, SignatureDelta(block.meta.encrypted_content))
 
     def _lose(self, rule: str, item: OutputItem, what: str) -> None:
         self._losses.append(Loss(rule, f"output[{item.index}]", what))

@@ -72,11 +72,11 @@ class ReplayedTurns:
     def _foreign(self, block: Block, place: str) -> _Item | None:
         if not isinstance(block, Reasoning):
             kind = type(block).__name__
-            self._draft.lose(
+            self._draft.record_loss(
                 "unsupported-content", place, f"{kind} in an assistant's turn that this dialect cannot hold"
             )
         else:
-            self._draft.lose("unsigned-reasoning", place, "reasoning without a token is left out")
+            self._draft.record_loss("unsigned-reasoning", place, "reasoning without a token is left out")
         return None
 
     def _sendable(self, item: _Item) -> _Item:
@@ -117,7 +117,9 @@ class ReplayedTurns:
         for at, (place, item) in enumerate(written):
             reason = self._unfit(item, followed=at < last) if at in reasoning else ""
             if reason:
-                self._draft.lose("reasoning-left-out", place, reason, "the turn goes out without it, and without ids")
+                self._draft.record_loss(
+                    "reasoning-left-out", place, reason, "the turn goes out without it, and without ids"
+                )
                 left -= 1
             else:
                 fit.append((place, item))
@@ -133,7 +135,7 @@ class ReplayedTurns:
         kind = _kind(item)
         if kind == "mcp_approval_request" or not _id(item):
             return item
-        self._draft.lose("id-left-out", place, _id(item))
+        self._draft.record_loss("id-left-out", place, _id(item))
         off = ("id", "status") if kind == "message" else ("id",)
         bare = {name: value for name, value in item.items() if name not in off}
         # What was kept on the server alone is nothing without its id.
@@ -161,7 +163,7 @@ class ReplayedTurns:
         calls = [item for item in items if _kind(item) in CLIENT_CALLS]
         others = [item for item in items if _kind(item) not in CLIENT_CALLS]
         if others + calls != items:
-            self._draft.lose("calls-last", place, f"{len(calls)} calls moved behind the rest of their turn")
+            self._draft.record_loss("calls-last", place, f"{len(calls)} calls moved behind the rest of their turn")
         return others + calls
 
 
