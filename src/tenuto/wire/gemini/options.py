@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, ToolDefinition
+from tenuto.schema.openapi import to_openapi
 from tenuto.wire.draft import Draft, given
 from tenuto.wire.gemini.shapes import SERVER_TOOLS
-from tenuto.wire.schema import lower
 
 __all__ = ["write_options"]
 
@@ -87,7 +87,7 @@ def _format(draft: Draft) -> Wire:
         schema = {**schema, "description": wanted.description}
     if draft.target.provider.gemini.json_schema:
         return {"responseMimeType": "application/json", "responseJsonSchema": schema}
-    lowered, losses = lower(schema, place="response_format")
+    lowered, losses = to_openapi(schema, path="response_format")
     draft.losses.extend(losses)
     return {"responseMimeType": "application/json", "responseSchema": lowered}
 
@@ -179,7 +179,7 @@ def _declared(draft: Draft, tool: ToolDefinition) -> Wire:
 def _parameters(draft: Draft, schema: Wire, place: str) -> Wire:
     if draft.target.provider.gemini.json_schema:
         return {"parametersJsonSchema": schema}
-    lowered, losses = lower(schema, place=f"{place}.parameters")
+    lowered, losses = to_openapi(schema, path=f"{place}.parameters")
     draft.losses.extend(losses)
     empty = lowered.get("type") == "OBJECT" and not lowered.get("properties")  # refused there; none at all is not
     return {} if empty else {"parameters": lowered}

@@ -14,7 +14,7 @@ import msgspec
 
 from tenuto.core import jsonio
 
-__all__ = ["definitions", "is_model", "read", "schema_of", "schemas_of"]
+__all__ = ["is_pydantic_model", "parse_as", "schema_from_type", "schemas_from_types", "select_definitions"]
 
 T = TypeVar("T")
 Schema = dict[str, Any]
@@ -33,12 +33,12 @@ class _Model(Protocol):
     def model_validate(cls, value: Any, /) -> Any: ...
 
 
-def is_model(kind: Any) -> TypeGuard[type[_Model]]:
+def is_pydantic_model(kind: Any) -> TypeGuard[type[_Model]]:
     """Tell whether `kind` is a pydantic model."""
     return isinstance(kind, type) and hasattr(kind, "model_json_schema") and hasattr(kind, "model_validate_json")
 
 
-def schema_of(kind: Any) -> Schema:
+def schema_from_type(kind: Any) -> Schema:
     """Return the JSON Schema of a type; a mapping is one already.
 
     The schema of a class says at its root that it is an object: it is no mere reference to a definition. Raise
@@ -46,14 +46,14 @@ def schema_of(kind: Any) -> Schema:
     """
     if isinstance(kind, Mapping):
         return dict(kind)
-    (schema,), held = schemas_of([kind])
+    (schema,), held = schemas_from_types([kind])
     reference = schema.get("$ref")
     if isinstance(reference, str) and reference.startswith(_HOME):
         schema = {**held[reference.removeprefix(_HOME)], **_without(schema, "$ref")}
-    return {**schema, **definitions(held, [schema])}
+    return {**schema, **select_definitions(held, [schema])}
 
 
-def schemas_of(kinds: Sequence[Any]) -> tuple[list[Schema], dict[str, Schema]]:
+def schemas_from_types(kinds: Sequence[Any]) -> tuple[list[Schema], dict[str, Schema]]:
     """Return one schema for each type, and the definitions that they refer to (as `#/$defs/...`) by name.
 
     Raise `TypeError` for a type that has no schema, or if two different types have one name.
@@ -61,7 +61,7 @@ def schemas_of(kinds: Sequence[Any]) -> tuple[list[Schema], dict[str, Schema]]:
     found: dict[str, Schema] = {}
 
     def hook(kind: type) -> Schema:
-        if not is_model(kind):
+        if not is_pydantic_model(kind):
             raise NotImplementedError
         schema = kind.model_json_schema()
         _add(found, schema.get("$defs", {}))
@@ -75,7 +75,7 @@ def schemas_of(kinds: Sequence[Any]) -> tuple[list[Schema], dict[str, Schema]]:
     return list(schemas), found
 
 
-def definitions(held: Mapping[str, Schema], schemas: Iterable[Any]) -> dict[str, dict[str, Schema]]:
+def select_definitions(held: Mapping[str, Schema], schemas: Iterable[Any]) -> dict[str, dict[str, Schema]]:
     """Return the `$defs` member that the schemas need, directly or through one another; empty if they need none."""
     used: dict[str, Schema] = {}
     left = [name for schema in schemas for name in _references(schema)]
@@ -87,7 +87,7 @@ def definitions(held: Mapping[str, Schema], schemas: Iterable[Any]) -> dict[str,
     return {"$defs": {name: schema for name, schema in held.items() if name in used}} if used else {}
 
 
-def read(data: str | bytes | msgspec.Raw, kind: type[T]) -> T:
+def parse_as(data: str | bytes | msgspec.Raw, kind: type[T]) -> T:
     """Decode JSON to a type, pydantic models included.
 
     Raise `JsonError` if it is no JSON or does not fit; pydantic's own `ValidationError` (a `ValueError`, too) if it does
@@ -95,7 +95,7 @@ def read(data: str | bytes | msgspec.Raw, kind: type[T]) -> T:
     """
     raw = jsonio.check(data)
     model: Any = kind
-    if is_model(model):
+    if is_pydantic_model(model):
         made: T = model.model_validate_json(bytes(raw))
         return made
     try:
@@ -115,7 +115,7 @@ def _slowly(raw: msgspec.Raw, kind: type[T]) -> T:
 
 
 def _made(kind: type, value: Any) -> Any:
-    if is_model(kind):
+    if is_pydantic_model(kind):
         return kind.model_validate(value)
     raise NotImplementedError(f"{kind.__name__} cannot be made from JSON")
 
@@ -123,7 +123,7 @@ def _made(kind: type, value: Any) -> Any:
 def _add(found: dict[str, Schema], more: Mapping[str, Schema]) -> None:
     for name, schema in more.items():
         if found.setdefault(name, schema) != schema:
-            raise TypeError(f"two different types are called {name!r}: rename one of them")
+            raise TypeError(f"two different types have the name {name!r}: rename one of them")
 
 
 def _references(node: Any) -> Iterator[str]:

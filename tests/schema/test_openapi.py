@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenuto.wire.schema import MAX_DEPTH, MAX_NODES, lower
+from tenuto.schema.openapi import MAX_DEPTH, MAX_NODES, to_openapi
 
 
 def lowered(schema: dict) -> dict:
-    return lower(schema)[0]
+    return to_openapi(schema)[0]
 
 
 def lost(schema: dict) -> list[str]:
-    return [loss.place for loss in lower(schema)[1]]
+    return [loss.place for loss in to_openapi(schema)[1]]
 
 
 @pytest.mark.parametrize("word", ["string", "number", "integer", "boolean", "object", "null"])
@@ -197,13 +197,13 @@ def test_references_are_written_out():
     ],
 )
 def test_what_refers_to_itself_is_cut_and_told(schema):
-    assert any("refers to itself" in loss.what for loss in lower(schema)[1])
+    assert any("refers to itself" in loss.what for loss in to_openapi(schema)[1])
 
 
 def test_a_schema_cannot_grow_without_bounds():
     """Forty references to two of the one before would be a million million parts."""
     defs = {f"d{n}": {"properties": {k: {"$ref": f"#/$defs/d{n + 1}"} for k in "ab"}} for n in range(40)}
-    result, losses = lower({"$ref": "#/$defs/d0", "$defs": {**defs, "d40": {"type": "string"}}})
+    result, losses = to_openapi({"$ref": "#/$defs/d0", "$defs": {**defs, "d40": {"type": "string"}}})
 
     assert result["type"] == "OBJECT"
     assert any("cut off" in loss.what for loss in losses)
@@ -215,7 +215,7 @@ def test_a_schema_may_be_only_so_deep():
     for _ in range(MAX_DEPTH + 10):
         schema = {"type": "array", "items": schema}
 
-    assert [loss for loss in lower(schema)[1] if "cut off" in loss.what]
+    assert [loss for loss in to_openapi(schema)[1] if "cut off" in loss.what]
 
 
 NODES = st.recursive(
@@ -246,6 +246,6 @@ NODES = st.recursive(
 def test_any_schema_can_be_lowered(schema):
     """And the schema that was given is left as it was."""
     before = copy.deepcopy(schema)
-    lower(schema)
+    to_openapi(schema)
 
     assert schema == before

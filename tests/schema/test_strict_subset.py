@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.kinds import closed, with_value
+from schema.type_strategies import closed, with_value
 from tenuto.core import jsonio
-from tenuto.core.conform import conform
-from tenuto.core.narrow import MAX_NODES, WRAPPED, narrow
-from tenuto.core.schemas import schema_of
+from tenuto.schema.from_types import schema_from_type
+from tenuto.schema.strict_subset import MAX_NODES, VALUE_PROPERTY, to_strict_subset
+from tenuto.schema.validate import find_problems
 
 ALLOWED = {
     "object": {"type", "properties", "required", "additionalProperties"},
@@ -47,13 +47,13 @@ def check_narrow(schema, *, strict):
 @given(closed.flatmap(with_value))
 def test_what_a_provider_is_told_fits_what_the_type_writes(drawn):
     kind, value = drawn
-    found = narrow(schema_of(kind))
+    found = to_strict_subset(schema_from_type(kind))
     plain = jsonio.parse(jsonio.encode(value))
 
     assert found is not None
     assert found.schema["type"] == "object"
     check_narrow(found.schema, strict=found.strict)
-    assert conform({WRAPPED: plain} if found.wrapped else plain, found.schema) == ()
+    assert find_problems({VALUE_PROPERTY: plain} if found.wrapped else plain, found.schema) == ()
 
 
 @given(
@@ -65,7 +65,7 @@ def test_what_a_provider_is_told_fits_what_the_type_writes(drawn):
 )  # fmt: skip
 def test_whatever_is_given_is_written_narrowly_or_not_at_all(schema):
     before = copy.deepcopy(schema)
-    found = narrow(schema)
+    found = to_strict_subset(schema)
 
     assert schema == before
     if found is not None:
@@ -74,7 +74,7 @@ def test_whatever_is_given_is_written_narrowly_or_not_at_all(schema):
 
 def held(schema):
     """Narrow a property's schema."""
-    found = narrow({"type": "object", "properties": {"it": schema}, "required": ["it"]})
+    found = to_strict_subset({"type": "object", "properties": {"it": schema}, "required": ["it"]})
     return found and found.schema["properties"]["it"]
 
 
@@ -128,7 +128,7 @@ def test_what_cannot_be_said_narrowly_has_no_narrow_form(schema):
 def test_a_property_whose_default_is_null_can_be_demanded():
     """Leaving it out means null: so the model may just as well say null."""
     nullable = {"anyOf": [STRING, {"type": "null"}], "default": None}
-    found = narrow({"type": "object", "properties": {"a": STRING, "b": nullable}, "required": ["a"]})
+    found = to_strict_subset({"type": "object", "properties": {"a": STRING, "b": nullable}, "required": ["a"]})
 
     assert found is not None
     assert found.strict
@@ -138,7 +138,7 @@ def test_a_property_whose_default_is_null_can_be_demanded():
 
 @pytest.mark.parametrize("optional", [STRING, {"type": "string", "default": "x"}, {"type": ["string", "null"]}])
 def test_a_property_that_may_be_left_out_stays_so(optional):
-    found = narrow({"type": "object", "properties": {"a": STRING, "b": optional}, "required": ["a"]})
+    found = to_strict_subset({"type": "object", "properties": {"a": STRING, "b": optional}, "required": ["a"]})
 
     assert found is not None
     assert not found.strict
@@ -147,7 +147,7 @@ def test_a_property_that_may_be_left_out_stays_so(optional):
 
 def test_one_open_property_anywhere_is_not_strict():
     inner = {"type": "object", "properties": {"b": STRING}}
-    found = narrow({"type": "object", "properties": {"a": inner}, "required": ["a"]})
+    found = to_strict_subset({"type": "object", "properties": {"a": inner}, "required": ["a"]})
 
     assert found is not None
     assert not found.strict
@@ -164,24 +164,24 @@ def test_references_are_written_out():
             "n": {"type": "integer"},
         },
     }
-    found = narrow(schema)
+    found = to_strict_subset(schema)
 
     assert found is not None
     assert found.schema["properties"] == {"x": {"description": "d", "type": "integer"}, "y": {"type": "integer"}}
 
 
 def test_an_answer_that_is_no_object_stands_in_one():
-    found = narrow({"type": "array", "items": STRING})
+    found = to_strict_subset({"type": "array", "items": STRING})
 
     assert found is not None
     assert found.wrapped
     assert found.strict
-    assert found.schema["properties"] == {WRAPPED: {"type": "array", "items": STRING}}
+    assert found.schema["properties"] == {VALUE_PROPERTY: {"type": "array", "items": STRING}}
 
 
 @pytest.mark.parametrize("name", ["#", "#/$defs/a"])
 def test_references_that_lead_nowhere_but_back_have_no_narrow_form(name):
-    assert narrow({"$ref": name, "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}) is None
+    assert to_strict_subset({"$ref": name, "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}) is None
 
 
 def test_what_nests_without_measure_has_no_narrow_form():
@@ -189,7 +189,7 @@ def test_what_nests_without_measure_has_no_narrow_form():
     for _ in range(1000):
         schema = {"type": "array", "items": schema}
 
-    assert narrow(schema) is None
+    assert to_strict_subset(schema) is None
 
 
 def test_what_grows_without_measure_has_no_narrow_form():
@@ -200,4 +200,4 @@ def test_what_grows_without_measure_has_no_narrow_form():
     }
 
     assert 3**10 > MAX_NODES
-    assert narrow({"$ref": "#/$defs/l0", "$defs": {**levels, "l10": STRING}}) is None
+    assert to_strict_subset({"$ref": "#/$defs/l0", "$defs": {**levels, "l10": STRING}}) is None

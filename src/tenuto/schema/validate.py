@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
-__all__ = ["BROKEN", "conform", "resolve"]
+__all__ = ["INVALID_SCHEMA", "find_problems", "resolve_ref"]
 
 Schema: TypeAlias = "dict[str, Any]"
 Found: TypeAlias = "list[_Problem]"
@@ -26,7 +26,7 @@ MAX_DEPTH = 250
 """How deep the parts may nest, those of the value and those of the schema together."""
 MAX_PROBLEMS = 20
 """How many problems are told."""
-BROKEN = "the schema is broken"
+INVALID_SCHEMA = "invalid schema"
 """How a problem begins that no value can cure."""
 _SHOWN = 60
 _NEAR = 10**9
@@ -34,7 +34,7 @@ _INFINITY = float("inf")
 _PERCENT = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 
 
-def conform(value: Any, schema: Schema | bool) -> tuple[str, ...]:
+def find_problems(value: Any, schema: Schema | bool) -> tuple[str, ...]:
     """Return what is wrong with a plain JSON value, each problem with the JSON pointer of its place; empty if it fits.
 
     At most `MAX_PROBLEMS` are told, and one more that counts the others.
@@ -49,7 +49,7 @@ def conform(value: Any, schema: Schema | bool) -> tuple[str, ...]:
     return (*found[:MAX_PROBLEMS], f"and {left} more problems") if left > 0 else tuple(found)
 
 
-def resolve(root: Any, reference: Any) -> Schema | bool | None:
+def resolve_ref(root: Any, reference: Any) -> Schema | bool | None:
     """Return the part of a schema that a reference within it names; None if there is no such part."""
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
@@ -181,7 +181,7 @@ class _Check:
         if schema is False:
             return [_Problem(place, f"nothing may stand here, got {_shown(value)}")]
         if not isinstance(schema, dict):
-            return [_Problem(place, f"{BROKEN}: {_text(schema)} is no schema")]
+            return [_Problem(place, f"{INVALID_SCHEMA}: {_text(schema)} is no schema")]
         self._left -= 1
         if self._left < 0:
             raise _Exhausted(f"gave up after {MAX_CHECKS} checks: the schema or the value is too large")
@@ -200,7 +200,7 @@ class _Check:
         applies, takes, check = keyword
         word, operand, schema = said
         if not isinstance(operand, takes) or (isinstance(operand, bool) and takes is _NUMBER):
-            return [_Problem(place, f"{BROKEN}: {word} cannot be {_text(operand)}")]
+            return [_Problem(place, f"{INVALID_SCHEMA}: {word} cannot be {_text(operand)}")]
         if applies and _kind(value) != applies:
             return []
         return check(self, value, operand, schema, place)
@@ -220,12 +220,12 @@ class _Check:
 
     def reference(self, value: Any, name: str, _: Schema, place: str) -> Found:
         """Hold the value against another part of the schema."""
-        target = resolve(self._root, name)
+        target = resolve_ref(self._root, name)
         if target is None:
-            return [_Problem(place, f"{BROKEN}: {_text(name)} names no part of it")]
+            return [_Problem(place, f"{INVALID_SCHEMA}: {_text(name)} names no part of it")]
         step = (name, place, id(value))
         if step in self._following:
-            return [_Problem(place, f"{BROKEN}: {_text(name)} leads back to itself")]
+            return [_Problem(place, f"{INVALID_SCHEMA}: {_text(name)} leads back to itself")]
         self._following.add(step)
         found = self.check(value, target, place)
         self._following.discard(step)
@@ -316,7 +316,7 @@ def _limit(says: str, within: Callable[[Any, Any], bool], measure: Callable[[Any
 
 def _multiple_of(_: _Check, value: Any, step: Any, __: Schema, place: str) -> Iterator[_Problem]:
     if not 0 < step < _INFINITY:
-        yield _Problem(place, f"{BROKEN}: multipleOf cannot be {_text(step)}")
+        yield _Problem(place, f"{INVALID_SCHEMA}: multipleOf cannot be {_text(step)}")
     elif not _is_multiple(value, step):
         yield _Problem(place, f"expected a multiple of {_text(step)}, got {_shown(value)}")
 
@@ -330,7 +330,7 @@ def _pattern(check: _Check, value: str, text: str, _: Schema, place: str) -> Ite
 
 
 def _broken_pattern(place: str, text: str) -> _Problem:
-    return _Problem(place, f"{BROKEN}: {_text(text)} is no regular expression that Python can read")
+    return _Problem(place, f"{INVALID_SCHEMA}: {_text(text)} is no regular expression that Python can read")
 
 
 # --- objects ----------------------------------------------------------------------------------------------------------

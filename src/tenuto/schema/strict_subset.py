@@ -1,6 +1,6 @@
 """JSON Schemas for the modes in which a provider itself holds a model to one.
 
-No provider takes all of JSON Schema there, and each takes another part. `narrow` writes a schema in the part that all
+No provider takes all of JSON Schema there, and each takes another part. `to_strict_subset` writes a schema in the part that all
 of them take: objects name all they hold, references are written out, a choice is `anyOf`, each value says its type.
 Limits on values (`minimum`, `pattern`, ...) are put in words: whoever asks has to check the answer anyway.
 
@@ -16,13 +16,13 @@ from typing import Any
 
 import msgspec
 
-from tenuto.core.conform import resolve
+from tenuto.schema.validate import resolve_ref
 
-__all__ = ["WRAPPED", "Narrowed", "narrow"]
+__all__ = ["VALUE_PROPERTY", "StrictSchema", "to_strict_subset"]
 
 Schema = dict[str, Any]
 
-WRAPPED = "value"
+VALUE_PROPERTY = "value"
 """The property that holds an answer which is no object by itself."""
 MAX_NODES = 2000
 """How large a schema may become by writing out its references."""
@@ -53,11 +53,11 @@ _SAYS_NOTHING = frozenset(
 _TYPE_NAMES = {bool: "boolean", str: "string", int: "integer", float: "number", type(None): "null"}
 
 
-class Narrowed(msgspec.Struct, frozen=True):
+class StrictSchema(msgspec.Struct, frozen=True):
     """A schema in its narrow form.
 
     `strict` says that each object demands everything it names, as the strictest modes insist. `wrapped` says that the
-    answer stands in the property `WRAPPED` of an object, because it is none itself.
+    answer stands in the property `VALUE_PROPERTY` of an object, because it is none itself.
     """
 
     schema: Schema
@@ -65,7 +65,7 @@ class Narrowed(msgspec.Struct, frozen=True):
     wrapped: bool
 
 
-def narrow(schema: Schema) -> Narrowed | None:
+def to_strict_subset(schema: Schema) -> StrictSchema | None:
     """Return the narrow form of a schema, which is not changed; None if there is none."""
     narrowing = _Narrowing(schema)
     try:
@@ -74,8 +74,8 @@ def narrow(schema: Schema) -> Narrowed | None:
         return None
     wrapped = written.get("type") != "object"
     if wrapped:
-        written = _closed({WRAPPED: written}, [WRAPPED])
-    return Narrowed(written, narrowing.strict, wrapped)
+        written = _closed({VALUE_PROPERTY: written}, [VALUE_PROPERTY])
+    return StrictSchema(written, narrowing.strict, wrapped)
 
 
 class _TooWide(Exception):
@@ -113,7 +113,7 @@ class _Narrowing:
                 word, name = "$ref", node["$ref"]
                 if name in seen:
                     raise _TooWide
-                inner: Any = resolve(self._root, name)
+                inner: Any = resolve_ref(self._root, name)
                 seen = (*seen, name)
             else:
                 word, parts = "allOf", node["allOf"]

@@ -1,6 +1,6 @@
 """JSON Schemas, for hosts that know only a subset.
 
-`lower` writes a schema in the OpenAPI dialect with upper-case types. References are written out where they stand, a
+`to_openapi` writes a schema in the OpenAPI dialect with upper-case types. References are written out where they stand, a
 type that may be null becomes `nullable`, and what the dialect has no word for is left out, each with a `Loss`. The keys
 of `properties` are names and never taken for keywords.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 from tenuto.core.target import Loss
 
-__all__ = ["lower"]
+__all__ = ["to_openapi"]
 
 Schema = dict[str, Any]
 
@@ -42,10 +42,10 @@ MAX_NODES = 5000
 """How large a schema may become by writing out its references."""
 
 
-def lower(schema: Schema, *, place: str = "schema") -> tuple[Schema, tuple[Loss, ...]]:
+def to_openapi(schema: Schema, *, path: str = "schema") -> tuple[Schema, tuple[Loss, ...]]:
     """Return the schema in the upper-case dialect, and what it could not carry. The schema given is not changed."""
     lowering = _Lowering(schema)
-    return lowering.schema(schema, place, ()), tuple(lowering.losses)
+    return lowering.schema(schema, path, ()), tuple(lowering.losses)
 
 
 class _Lowering:
