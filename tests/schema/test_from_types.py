@@ -1,4 +1,4 @@
-"""From types to schemas and back: what a type writes fits its schema and is read as the same value."""
+"""Schemas from types, and JSON parsed as values of types."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tenuto.schema.validate import find_problems
 class Node(msgspec.Struct):
     """A node.
 
-    It may have a next one.
+    It may have a successor.
     """
 
     n: int
@@ -58,24 +58,24 @@ class Dog(msgspec.Struct, tag=True):
 
 
 @given(kinds.flatmap(with_value))
-def test_a_value_fits_the_schema_of_its_type_and_comes_back(drawn):
-    kind, value = drawn
+def test_value_matches_schema_of_its_type_and_round_trips(drawn):
+    python_type, value = drawn
     text = jsonio.encode(value)
 
-    assert find_problems(jsonio.parse(text), schema_from_type(kind)) == ()
-    assert parse_as(text, kind) == value
+    assert find_problems(jsonio.parse(text), schema_from_type(python_type)) == ()
+    assert parse_as(text, python_type) == value
 
 
 @given(closed)
-def test_a_schema_is_json_and_refers_to_nothing_that_is_not_there(kind):
-    schema = schema_from_type(kind[0])
+def test_schema_is_json_and_its_references_resolve(drawn):
+    schema = schema_from_type(drawn[0])
 
     assert "$ref" not in schema
     assert jsonio.parse(jsonio.encode(schema)) == schema
     assert not any("invalid schema" in problem for problem in find_problems({}, schema))
 
 
-def test_a_class_stands_at_the_root():
+def test_schema_of_a_class_is_an_object():
     assert schema_from_type(Film) == {
         "title": "Film",
         "type": "object",
@@ -84,29 +84,28 @@ def test_a_class_stands_at_the_root():
     }
 
 
-def test_a_class_that_holds_itself_is_also_a_definition():
+def test_recursive_class_is_also_a_definition():
     schema = schema_from_type(Node)
 
     assert schema["type"] == "object"
     assert schema["properties"]["next"]["anyOf"][0] == {"$ref": "#/$defs/Node"}
     assert list(schema["$defs"]) == ["Node"]
-    assert schema["description"] == "A node.\n\nIt may have a next one."
+    assert schema["description"] == "A node.\n\nIt may have a successor."
 
 
-def test_a_schema_is_taken_as_it_is():
+def test_mapping_is_already_a_schema():
     schema = {"type": "object", "x-mine": [1]}
 
     assert schema_from_type(schema) == schema
 
 
-def test_plain_types():
+def test_schemas_of_plain_types():
     assert schema_from_type(list[str]) == {"type": "array", "items": {"type": "string"}}
     assert schema_from_type(Any) == {}
     assert len(schema_from_type(Cat | Dog)["$defs"]) == 2
 
 
-def test_models_are_schemas_alone_and_inside_others():
-    """A model's definitions stand beside ours."""
+def test_pydantic_models_work_alone_and_inside_other_types():
     value = {"a": 1, "models": [{"inner": {"x": 1, "more": [{"x": 2}]}}]}
     schema = schema_from_type(Mixed)
 
@@ -119,33 +118,33 @@ def test_models_are_schemas_alone_and_inside_others():
 
 
 @pytest.mark.parametrize("text", ['{"inner": 1}', "{", '{"inner": {"x": NaN}}', '{"a": "\\ud800", "models": []}'])
-@pytest.mark.parametrize("kind", [Outer, Mixed])
-def test_what_does_not_fit_is_a_value_error(kind, text):
+@pytest.mark.parametrize("python_type", [Outer, Mixed])
+def test_mismatch_is_a_value_error(python_type, text):
     with pytest.raises(ValueError):
-        parse_as(text, kind)
+        parse_as(text, python_type)
 
 
-def test_half_characters_are_read():
-    """What msgspec cannot read is read all the same, and refused in our words where it does not fit."""
+def test_lone_surrogates_are_parsed():
+    """The decoder of msgspec rejects them."""
     assert parse_as('{"1": "\\ud800"}', dict[int, str]) == {1: "\ud800"}
-    with pytest.raises(jsonio.JsonError, match="half a character"):
+    with pytest.raises(jsonio.JsonError, match="lone surrogate"):
         parse_as('"\\ud800"', int)
 
 
-@pytest.mark.parametrize("kind", [object, complex, Callable[[int], str], Node | Mixed, list[complex]])
-def test_a_type_without_a_schema_is_refused(kind):
+@pytest.mark.parametrize("python_type", [object, complex, Callable[[int], str], Node | Mixed, list[complex]])
+def test_type_without_schema_is_a_type_error(python_type):
     with pytest.raises(TypeError, match="not supported"):
-        schema_from_type(kind)
+        schema_from_type(python_type)
 
 
-def test_a_class_that_mentions_an_unknown_name_is_refused():
-    lost = msgspec.defstruct("Lost", [("where", "Nowhere")])
+def test_unresolved_annotation_is_a_type_error():
+    unresolved = msgspec.defstruct("Unresolved", [("field", "Nowhere")])
 
     with pytest.raises(TypeError, match="Nowhere"):
-        schema_from_type(lost)
+        schema_from_type(unresolved)
 
 
-def test_two_types_of_one_name_are_refused():
+def test_two_types_of_the_same_name_are_a_type_error():
     class Inner(pydantic.BaseModel):
         y: str
         more: list[Inner] = []
@@ -156,15 +155,15 @@ def test_two_types_of_one_name_are_refused():
         schemas_from_types([Outer, Inner])
 
 
-def test_a_custom_type_with_a_schema_cannot_be_read():
-    kind = Annotated[complex, msgspec.Meta(extra_json_schema={"type": "string"})]
+def test_custom_type_cannot_be_parsed():
+    python_type = Annotated[complex, msgspec.Meta(extra_json_schema={"type": "string"})]
 
-    assert schema_from_type(kind) == {"type": "string"}
+    assert schema_from_type(python_type) == {"type": "string"}
     with pytest.raises(NotImplementedError, match="complex"):
-        parse_as('"1j"', kind)
+        parse_as('"1j"', python_type)
 
 
-def test_pydantic_is_not_loaded_for_others():
+def test_pydantic_is_not_imported():
     code = (
         "import sys, tenuto.tools, tenuto.client.structured, dataclasses\n"
         "from tenuto.schema.from_types import parse_as, schema_from_type\n"

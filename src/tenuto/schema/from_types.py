@@ -1,8 +1,8 @@
-"""From types to JSON Schemas and from JSON to types: one way for tools and for structured answers.
+"""Make JSON Schemas from Python types, and parse JSON as values of those types.
 
-A type is whatever msgspec knows (structs, dataclasses, TypedDicts, enums, literals, unions, `Annotated` with
-`msgspec.Meta`, the builtins and their generics), or a pydantic model, alone or inside one of those. pydantic is never
-imported here: a model brings along what is needed.
+A type is anything that msgspec supports (structs, dataclasses, TypedDicts, enums, literals, unions, `Annotated` with
+`msgspec.Meta`, the builtin types and their generics) or a pydantic model, alone or inside one of those. This module never
+imports pydantic: it calls the methods of the model.
 """
 
 from __future__ import annotations
@@ -13,18 +13,15 @@ from typing import Any, Protocol, TypeGuard, TypeVar
 import msgspec
 
 from tenuto.core import jsonio
-
-__all__ = ["is_pydantic_model", "parse_as", "schema_from_type", "schemas_from_types", "select_definitions"]
+from tenuto.schema.validate import resolve_ref
 
 T = TypeVar("T")
 Schema = dict[str, Any]
 
-_HOME = "#/$defs/"
+_DEFINITIONS = "#/$defs/"
 
 
-class _Model(Protocol):
-    """What a pydantic model brings along."""
-
+class _PydanticModel(Protocol):
     @classmethod
     def model_json_schema(cls) -> Schema: ...
     @classmethod
@@ -33,120 +30,117 @@ class _Model(Protocol):
     def model_validate(cls, value: Any, /) -> Any: ...
 
 
-def is_pydantic_model(kind: Any) -> TypeGuard[type[_Model]]:
-    """Tell whether `kind` is a pydantic model."""
-    return isinstance(kind, type) and hasattr(kind, "model_json_schema") and hasattr(kind, "model_validate_json")
+def is_pydantic_model(python_type: Any) -> TypeGuard[type[_PydanticModel]]:
+    return (
+        isinstance(python_type, type)
+        and hasattr(python_type, "model_json_schema")
+        and hasattr(python_type, "model_validate_json")
+    )
 
 
-def schema_from_type(kind: Any) -> Schema:
-    """Return the JSON Schema of a type; a mapping is one already.
+def schema_from_type(python_type: Any) -> Schema:
+    """Return the JSON Schema of a type; a mapping is already a schema.
 
-    The schema of a class says at its root that it is an object: it is no mere reference to a definition. Raise
-    `TypeError` for a type that has no schema.
+    The root of a class's schema is the object itself, not a `$ref` to a definition. Raise `TypeError` for a type that
+    JSON Schema cannot describe.
     """
-    if isinstance(kind, Mapping):
-        return dict(kind)
-    (schema,), held = schemas_from_types([kind])
-    reference = schema.get("$ref")
-    if isinstance(reference, str) and reference.startswith(_HOME):
-        schema = {**held[reference.removeprefix(_HOME)], **_without(schema, "$ref")}
-    return {**schema, **select_definitions(held, [schema])}
+    if isinstance(python_type, Mapping):
+        return dict(python_type)
+    (schema,), definitions = schemas_from_types([python_type])
+    target = resolve_ref({"$defs": definitions}, schema.get("$ref"))
+    if isinstance(target, dict):
+        schema = {**target, **_without(schema, "$ref")}
+    return {**schema, **select_definitions(definitions, [schema])}
 
 
-def schemas_from_types(kinds: Sequence[Any]) -> tuple[list[Schema], dict[str, Schema]]:
-    """Return one schema for each type, and the definitions that they refer to (as `#/$defs/...`) by name.
+def schemas_from_types(python_types: Sequence[Any]) -> tuple[list[Schema], dict[str, Schema]]:
+    """Return one schema per type, and by name the definitions that they refer to as `#/$defs/...`.
 
-    Raise `TypeError` for a type that has no schema, or if two different types have one name.
+    Raise `TypeError` for a type that JSON Schema cannot describe, and for two types of the same name.
     """
-    found: dict[str, Schema] = {}
+    definitions: dict[str, Schema] = {}
 
-    def hook(kind: type) -> Schema:
-        if not is_pydantic_model(kind):
+    def pydantic_schema(python_type: type) -> Schema:
+        if not is_pydantic_model(python_type):
             raise NotImplementedError
-        schema = kind.model_json_schema()
-        _add(found, schema.get("$defs", {}))
+        schema = python_type.model_json_schema()
+        _merge_definitions(definitions, schema.get("$defs", {}))
         return _without(schema, "$defs")
 
     try:
-        schemas, components = msgspec.json.schema_components(kinds, schema_hook=hook)
-    except (TypeError, NameError, AttributeError) as exc:  # a name that a class mentions may not be there
-        raise TypeError(_reason(exc)) from exc
-    _add(found, {name: _cleaned(schema) for name, schema in components.items()})
-    return list(schemas), found
+        schemas, components = msgspec.json.schema_components(python_types, schema_hook=pydantic_schema)
+    except (TypeError, NameError, AttributeError) as exc:  # NameError: an annotation that cannot be resolved
+        # msgspec adds advice for its own callers: keep only the line with the reason.
+        lines = str(exc).strip().splitlines()
+        reason = next((line for line in reversed(lines) if "not supported" in line), lines[0] if lines else repr(exc))
+        raise TypeError(reason) from exc
+    _merge_definitions(definitions, {name: _dedent_description(schema) for name, schema in components.items()})
+    return list(schemas), definitions
 
 
-def select_definitions(held: Mapping[str, Schema], schemas: Iterable[Any]) -> dict[str, dict[str, Schema]]:
-    """Return the `$defs` member that the schemas need, directly or through one another; empty if they need none."""
-    used: dict[str, Schema] = {}
-    left = [name for schema in schemas for name in _references(schema)]
-    while left:
-        name = left.pop()
-        if name in held and name not in used:
-            used[name] = held[name]
-            left.extend(_references(held[name]))
-    return {"$defs": {name: schema for name, schema in held.items() if name in used}} if used else {}
+def select_definitions(definitions: Mapping[str, Schema], schemas: Iterable[Any]) -> dict[str, dict[str, Schema]]:
+    """Return the `$defs` member with the definitions that the schemas need; empty if they need none."""
+    needed: set[str] = set()
+    names = [name for schema in schemas for name in _references(schema)]
+    while names:
+        name = names.pop()
+        if name in definitions and name not in needed:
+            needed.add(name)
+            names.extend(_references(definitions[name]))
+    return {"$defs": {name: schema for name, schema in definitions.items() if name in needed}} if needed else {}
 
 
-def parse_as(data: str | bytes | msgspec.Raw, kind: type[T]) -> T:
-    """Decode JSON to a type, pydantic models included.
+def parse_as(data: str | bytes | msgspec.Raw, python_type: type[T]) -> T:
+    """Parse JSON as a value of a type.
 
-    Raise `JsonError` if it is no JSON or does not fit; pydantic's own `ValidationError` (a `ValueError`, too) if it does
-    not fit a model.
+    Raise `JsonError` if it is not JSON or does not match the type. A pydantic model raises pydantic's
+    `ValidationError`, which is also a `ValueError`.
     """
     raw = jsonio.check(data)
-    model: Any = kind
+    model: Any = python_type
     if is_pydantic_model(model):
-        made: T = model.model_validate_json(bytes(raw))
-        return made
+        value: T = model.model_validate_json(bytes(raw))
+        return value
     try:
-        return msgspec.json.decode(raw, type=kind, dec_hook=_made)
+        return msgspec.json.decode(raw, type=python_type, dec_hook=_from_pydantic)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return _slowly(raw, kind)
-
-
-def _slowly(raw: msgspec.Raw, kind: type[T]) -> T:
-    """Decode what msgspec cannot read (half characters), or have it say what does not fit."""
+        pass  # msgspec rejects lone surrogates: parse without it
     try:
-        return msgspec.convert(jsonio.parse(raw), kind, dec_hook=_made, str_keys=True)
+        return msgspec.convert(jsonio.parse(raw), python_type, dec_hook=_from_pydantic, str_keys=True)
     except msgspec.ValidationError as exc:
         raise jsonio.JsonError(str(exc)) from exc
     except UnicodeEncodeError:
-        raise jsonio.JsonError("a string with half a character does not fit here") from None
+        raise jsonio.JsonError("a string with a lone surrogate does not fit here") from None
 
 
-def _made(kind: type, value: Any) -> Any:
-    if is_pydantic_model(kind):
-        return kind.model_validate(value)
-    raise NotImplementedError(f"{kind.__name__} cannot be made from JSON")
+def _from_pydantic(python_type: type, value: Any) -> Any:
+    if is_pydantic_model(python_type):
+        return python_type.model_validate(value)
+    raise NotImplementedError(f"JSON cannot be parsed as {python_type.__name__}")
 
 
-def _add(found: dict[str, Schema], more: Mapping[str, Schema]) -> None:
+def _merge_definitions(definitions: dict[str, Schema], more: Mapping[str, Schema]) -> None:
     for name, schema in more.items():
-        if found.setdefault(name, schema) != schema:
+        if definitions.setdefault(name, schema) != schema:
             raise TypeError(f"two different types have the name {name!r}: rename one of them")
 
 
 def _references(node: Any) -> Iterator[str]:
+    """Yield the names of the definitions that a schema refers to."""
     if isinstance(node, dict):
         reference = node.get("$ref")
-        if isinstance(reference, str) and reference.startswith(_HOME):
-            yield reference.removeprefix(_HOME)
+        if isinstance(reference, str) and reference.startswith(_DEFINITIONS):
+            yield reference.removeprefix(_DEFINITIONS)
     for inner in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
         yield from _references(inner)
 
 
-def _without(schema: Schema, word: str) -> Schema:
-    return {name: value for name, value in schema.items() if name != word}
+def _without(schema: Schema, keyword: str) -> Schema:
+    return {name: value for name, value in schema.items() if name != keyword}
 
 
-def _reason(exc: Exception) -> str:
-    """Say in one line why there is no schema; msgspec's advice is for those who call it themselves."""
-    said = str(exc).strip().splitlines()
-    return next((line for line in reversed(said) if "not supported" in line), said[0] if said else repr(exc))
-
-
-def _cleaned(schema: Schema) -> Schema:
-    """Take the indentation of the source off a class's docstring, as newer Pythons do by themselves."""
+def _dedent_description(schema: Schema) -> Schema:
+    """Remove the source indentation from a class's docstring; Python 3.13 does it at compile time."""
     text = schema.get("description")
     if not isinstance(text, str) or "\n" not in text:
         return schema

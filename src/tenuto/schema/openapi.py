@@ -1,8 +1,7 @@
-"""JSON Schemas, for hosts that know only a subset.
+"""Convert JSON Schemas to the OpenAPI form with upper-case types, for hosts that accept only that.
 
-`to_openapi` writes a schema in the OpenAPI dialect with upper-case types. References are written out where they stand, a
-type that may be null becomes `nullable`, and what the dialect has no word for is left out, each with a `Loss`. The keys
-of `properties` are names and never taken for keywords.
+References are replaced by their target, and a type that may be null becomes `nullable`. Keywords without an equivalent
+are dropped, each with a `Loss`.
 """
 
 from __future__ import annotations
@@ -11,13 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 from tenuto.core.target import Loss
-
-__all__ = ["to_openapi"]
+from tenuto.schema.validate import resolve_ref
 
 Schema = dict[str, Any]
 
 _TYPES = frozenset(("string", "number", "integer", "boolean", "array", "object", "null"))
-_KEPT = (
+_COPIED = (
     "title",
     "description",
     "default",
@@ -35,21 +33,24 @@ _KEPT = (
     "propertyOrdering",
 )
 _FORMATS = frozenset(("enum", "date-time", "float", "double", "int32", "int64"))
-_SAYS_NOTHING = frozenset(("$schema", "$id", "$anchor", "$comment", "$defs", "definitions"))
-"""Keywords that restrict no value: their absence is no loss."""
+_IGNORED = frozenset(("$schema", "$id", "$anchor", "$comment", "$defs", "definitions"))
+"""Keywords that restrict no value: dropping them is not a loss."""
 MAX_DEPTH = 60
 MAX_NODES = 5000
-"""How large a schema may become by writing out its references."""
+"""Limit for the size of a schema after its references are replaced."""
 
 
 def to_openapi(schema: Schema, *, path: str = "schema") -> tuple[Schema, tuple[Loss, ...]]:
-    """Return the schema in the upper-case dialect, and what it could not carry. The schema given is not changed."""
-    lowering = _Lowering(schema)
-    return lowering.schema(schema, path, ()), tuple(lowering.losses)
+    """Convert a schema to the OpenAPI form; return it with its losses.
+
+    `path` is the location of the schema in the request; the losses start with it.
+    """
+    converter = _OpenApiConverter(schema)
+    return converter.convert(schema, path, ()), tuple(converter.losses)
 
 
-class _Lowering:
-    """One schema on its way down. `seen` are the references that are being written out, outermost first."""
+class _OpenApiConverter:
+    """Convert the parts of one schema. `open_refs`: the references around the part, outermost first."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root
@@ -68,179 +69,171 @@ class _Lowering:
             "oneOf": self._any_of,
         }
 
-    def _lose(self, place: str, what: str) -> None:
-        self.losses.append(Loss("schema-lowered", place, what[:200], "use a host that takes JSON Schema"))
+    def _lose(self, path: str, detail: str) -> None:
+        self.losses.append(Loss("schema-lowered", path, detail[:200], "use a host that accepts JSON Schema"))
 
-    def schema(self, node: Any, place: str, seen: tuple[str, ...]) -> Schema:
+    def convert(self, node: Any, path: str, open_refs: tuple[str, ...]) -> Schema:
         self._nodes += 1
         if node is True:
             return {}
         if not isinstance(node, dict):
-            self._lose(place, f"{node!r} is no schema")
+            self._lose(path, f"{node!r} is not a schema")
             return {}
         if self._nodes > MAX_NODES or self._depth > MAX_DEPTH:
-            self._lose(place, f"cut off: more than {MAX_NODES} parts, or deeper than {MAX_DEPTH}")
+            self._lose(path, f"truncated: more than {MAX_NODES} parts, or deeper than {MAX_DEPTH} levels")
             return {"type": "OBJECT"}
+        resolved = self._follow_refs(node, path, open_refs)
+        if resolved is None:
+            return {"type": "OBJECT"}
+        node, open_refs = resolved
         self._depth += 1
-        lowered = self._lowered(node, place, seen)
-        self._depth -= 1
-        return lowered
-
-    def _lowered(self, node: Schema, place: str, seen: tuple[str, ...]) -> Schema:
-        node, seen, refused = self._resolved(node, place, seen)
-        if refused:
-            return {"type": "OBJECT"}
-        node = self._merged(node, place, seen)
-        lowered: Schema = {name: node[name] for name in _KEPT if name in node}
-        for name, write in self._keywords.items():
+        node = self._merge_all_of(node, path, open_refs)
+        # The keys of `properties` are names: only the keys of a schema itself are keywords.
+        converted: Schema = {name: node[name] for name in _COPIED if name in node}
+        for name, convert in self._keywords.items():
             if name in node:
-                write(node[name], lowered, f"{place}.{name}", seen)
+                convert(node[name], converted, f"{path}.{name}", open_refs)
         for name in node:
-            if name not in self._keywords and name not in _KEPT and name not in _SAYS_NOTHING:
-                self._lose(f"{place}.{name}", repr(node[name]))
-        return self._completed(lowered, place)
+            if name not in self._keywords and name not in _COPIED and name not in _IGNORED:
+                self._lose(f"{path}.{name}", repr(node[name]))
+        self._depth -= 1
+        return self._complete(converted, path)
 
-    def _completed(self, lowered: Schema, place: str) -> Schema:
-        """Name the type that the other keywords imply, and what an array holds: the dialect insists on both."""
-        if "type" not in lowered and "anyOf" not in lowered:
+    def _complete(self, converted: Schema, path: str) -> Schema:
+        """Add the type that the other keywords imply, and the items of an array: both are mandatory."""
+        if "type" not in converted and "anyOf" not in converted:
             for name, implied in (("properties", "OBJECT"), ("items", "ARRAY")):
-                if name in lowered:
-                    lowered["type"] = implied
-        if lowered.get("type") == "ARRAY" and not lowered.get("items"):
-            self._lose(f"{place}.items", "an array of anything became one of strings")
-            lowered["items"] = {"type": "STRING"}
-        return lowered
+                if name in converted:
+                    converted["type"] = implied
+        if converted.get("type") == "ARRAY" and not converted.get("items"):
+            self._lose(f"{path}.items", "an array of anything became an array of strings")
+            converted["items"] = {"type": "STRING"}
+        return converted
 
-    # --- references ---------------------------------------------------------------------------------------------------
+    # --- references and allOf -----------------------------------------------------------------------------------------
 
-    def _resolved(self, node: Schema, place: str, seen: tuple[str, ...]) -> tuple[Schema, tuple[str, ...], bool]:
-        """Follow a reference; what stands beside it is laid over what it names."""
+    def _follow_refs(
+        self, node: Schema, path: str, open_refs: tuple[str, ...]
+    ) -> tuple[Schema, tuple[str, ...]] | None:
+        """Replace a `$ref` by its target, overridden by the keywords next to it; None if that is impossible."""
         while "$ref" in node:
-            name = node["$ref"]
-            beside = {key: value for key, value in node.items() if key != "$ref"}
-            target = self._target(name)
-            if target is None or name in seen:
-                why = "names nothing here" if target is None else "refers to itself"
-                self._lose(place, f"{name!r} {why}")
-                return node, seen, True
-            node, seen = {**target, **beside}, (*seen, name)
-        return node, seen, False
+            reference = node["$ref"]
+            target = resolve_ref(self._root, reference)
+            if not isinstance(target, dict) or reference in open_refs:
+                reason = "refers to itself" if isinstance(target, dict) else "refers to nothing in the schema"
+                self._lose(path, f"{reference!r} {reason}")
+                return None
+            node = {**target, **{name: value for name, value in node.items() if name != "$ref"}}
+            open_refs = (*open_refs, reference)
+        return node, open_refs
 
-    def _target(self, name: Any) -> Schema | None:
-        if not isinstance(name, str) or not name.startswith("#"):
-            return None
-        found: Any = self._root
-        for step in name[1:].split("/")[1:]:
-            key = step.replace("~1", "/").replace("~0", "~")
-            found = found.get(key) if isinstance(found, dict) else None
-        return found if isinstance(found, dict) else None
-
-    def _merged(self, node: Schema, place: str, seen: tuple[str, ...]) -> Schema:
-        """Write out `allOf`: properties and required names add up; of anything else the outermost counts."""
+    def _merge_all_of(self, node: Schema, path: str, open_refs: tuple[str, ...]) -> Schema:
+        """Merge the parts of `allOf`: properties and required names add up, other keywords of the outer part win."""
         parts = node.get("allOf")
         if not isinstance(parts, list):
             return node
-        merged = {key: value for key, value in node.items() if key != "allOf"}
-        for at, part in enumerate(parts):
+        merged = {name: value for name, value in node.items() if name != "allOf"}
+        for index, part in enumerate(parts):
+            part_path = f"{path}.allOf[{index}]"
             if not isinstance(part, dict):
-                self._lose(f"{place}.allOf[{at}]", f"{part!r} is no schema")
+                self._lose(part_path, f"{part!r} is not a schema")
                 continue
-            resolved, within, refused = self._resolved(part, f"{place}.allOf[{at}]", seen)
-            held = {} if refused else self._merged(resolved, f"{place}.allOf[{at}]", within)
-            for key, value in held.items():
-                self._add(merged, key, value, f"{place}.allOf[{at}]")
+            resolved = self._follow_refs(part, part_path, open_refs)
+            if resolved is None:
+                continue
+            for name, value in self._merge_all_of(resolved[0], part_path, resolved[1]).items():
+                outer = merged.get(name)
+                if name not in merged:
+                    merged[name] = value
+                elif name == "properties" and isinstance(outer, dict) and isinstance(value, dict):
+                    merged[name] = {**value, **outer}
+                elif name == "required" and isinstance(outer, list) and isinstance(value, list):
+                    merged[name] = list(dict.fromkeys((*outer, *value)))
+                elif outer != value and name not in _IGNORED:
+                    self._lose(f"{part_path}.{name}", repr(value))
         return merged
-
-    def _add(self, merged: Schema, key: str, value: Any, place: str) -> None:
-        old = merged.get(key)
-        if key not in merged:
-            merged[key] = value
-        elif key == "properties" and isinstance(old, dict) and isinstance(value, dict):
-            merged[key] = {**value, **old}
-        elif key == "required" and isinstance(old, list) and isinstance(value, list):
-            merged[key] = list(dict.fromkeys((*old, *value)))
-        elif old != value and key not in _SAYS_NOTHING:
-            self._lose(f"{place}.{key}", repr(value))
 
     # --- keywords -----------------------------------------------------------------------------------------------------
 
-    def _type(self, given: Any, lowered: Schema, place: str, _: tuple[str, ...]) -> None:
-        named = given if isinstance(given, list) else [given]
-        types = [name for name in named if isinstance(name, str) and name.lower() in _TYPES]
-        if len(types) < len(named):
-            self._lose(place, repr(given))
+    def _type(self, value: Any, converted: Schema, path: str, _: tuple[str, ...]) -> None:
+        names = value if isinstance(value, list) else [value]
+        types = [name for name in names if isinstance(name, str) and name.lower() in _TYPES]
+        if len(types) < len(names):
+            self._lose(path, repr(value))
         if len(types) > 1 and "null" in types:
-            lowered["nullable"] = True
+            converted["nullable"] = True
             types = [name for name in types if name != "null"]
         if len(types) == 1:
-            lowered["type"] = types[0].upper()
+            converted["type"] = types[0].upper()
         elif types:
-            lowered["anyOf"] = [self._completed({"type": name.upper()}, place) for name in types]
+            converted["anyOf"] = [self._complete({"type": name.upper()}, path) for name in types]
 
-    def _const(self, value: Any, lowered: Schema, place: str, _: tuple[str, ...]) -> None:
+    def _const(self, value: Any, converted: Schema, path: str, _: tuple[str, ...]) -> None:
         if isinstance(value, str):
-            lowered["enum"] = [value]
-            lowered.setdefault("type", "STRING")
+            converted["enum"] = [value]
+            converted.setdefault("type", "STRING")
         elif value is None:
-            lowered.setdefault("type", "NULL")
+            converted.setdefault("type", "NULL")
         elif isinstance(value, bool):
-            self._lose(place, repr(value))
-            lowered.setdefault("type", "BOOLEAN")
+            self._lose(path, repr(value))
+            converted.setdefault("type", "BOOLEAN")
         elif isinstance(value, int | float):
-            lowered["minimum"] = lowered["maximum"] = value
-            lowered.setdefault("type", "INTEGER" if isinstance(value, int) else "NUMBER")
+            converted["minimum"] = converted["maximum"] = value
+            converted.setdefault("type", "INTEGER" if isinstance(value, int) else "NUMBER")
         else:
-            self._lose(place, repr(value))
+            self._lose(path, repr(value))
 
-    def _enum(self, values: Any, lowered: Schema, place: str, _: tuple[str, ...]) -> None:
+    def _enum(self, values: Any, converted: Schema, path: str, _: tuple[str, ...]) -> None:
         if not isinstance(values, list):
-            self._lose(place, repr(values))
+            self._lose(path, repr(values))
             return
         if None in values:
-            lowered["nullable"] = True
-        said = [value for value in values if value is not None]
-        if said and all(isinstance(value, str) for value in said):
-            lowered["enum"] = said
-            lowered.setdefault("type", "STRING")
-        elif said:
-            self._lose(place, repr(values))
-            listed = f"One of: {', '.join(map(str, said))}."
-            lowered["description"] = f"{lowered['description']} {listed}" if "description" in lowered else listed
+            converted["nullable"] = True
+        options = [value for value in values if value is not None]
+        if options and all(isinstance(value, str) for value in options):
+            converted["enum"] = options
+            converted.setdefault("type", "STRING")
+        elif options:
+            self._lose(path, repr(values))
+            text = f"One of: {', '.join(map(str, options))}."
+            converted["description"] = f"{converted['description']} {text}" if "description" in converted else text
 
-    def _format(self, given: Any, lowered: Schema, place: str, _: tuple[str, ...]) -> None:
-        if given in _FORMATS:
-            lowered["format"] = given
+    def _format(self, value: Any, converted: Schema, path: str, _: tuple[str, ...]) -> None:
+        if value in _FORMATS:
+            converted["format"] = value
         else:
-            self._lose(place, repr(given))
+            self._lose(path, repr(value))
 
-    def _properties(self, held: Any, lowered: Schema, place: str, seen: tuple[str, ...]) -> None:
-        if not isinstance(held, dict):
-            self._lose(place, repr(held))
-        elif held:
-            lowered["properties"] = {name: self.schema(node, f"{place}.{name}", seen) for name, node in held.items()}
+    def _properties(self, value: Any, converted: Schema, path: str, open_refs: tuple[str, ...]) -> None:
+        if not isinstance(value, dict):
+            self._lose(path, repr(value))
+        elif value:
+            converted["properties"] = {
+                name: self.convert(part, f"{path}.{name}", open_refs) for name, part in value.items()
+            }
 
-    def _required(self, given: Any, lowered: Schema, place: str, _: tuple[str, ...]) -> None:
-        known = lowered.get("properties", {})
-        kept = [name for name in given if name in known] if isinstance(given, list) else None
-        if kept != given:
-            self._lose(place, repr(given))
-        if kept:
-            lowered["required"] = kept
+    def _required(self, value: Any, converted: Schema, path: str, _: tuple[str, ...]) -> None:
+        properties = converted.get("properties", {})
+        names = [name for name in value if name in properties] if isinstance(value, list) else None
+        if names != value:
+            self._lose(path, repr(value))
+        if names:
+            converted["required"] = names
 
-    def _items(self, given: Any, lowered: Schema, place: str, seen: tuple[str, ...]) -> None:
-        lowered["items"] = self.schema(given, place, seen)
+    def _items(self, value: Any, converted: Schema, path: str, open_refs: tuple[str, ...]) -> None:
+        converted["items"] = self.convert(value, path, open_refs)
 
-    def _any_of(self, given: Any, lowered: Schema, place: str, seen: tuple[str, ...]) -> None:
-        if "anyOf" in lowered:
-            self._lose(place, "stands beside another choice")
+    def _any_of(self, value: Any, converted: Schema, path: str, open_refs: tuple[str, ...]) -> None:
+        if "anyOf" in converted:
+            self._lose(path, "a schema can have only one choice")
             return
-        branches = given if isinstance(given, list) else [given]
-        written = [self.schema(branch, f"{place}[{at}]", seen) for at, branch in enumerate(branches)]
-        said = [branch for branch in written if branch != {"type": "NULL"}]
-        if len(said) < len(written):
-            lowered["nullable"] = True
-        if len(said) == 1:
-            for key, value in said[0].items():
-                lowered.setdefault(key, value)
-        elif said:
-            lowered["anyOf"] = said
+        branches = value if isinstance(value, list) else [value]
+        parts = [self.convert(branch, f"{path}[{index}]", open_refs) for index, branch in enumerate(branches)]
+        options = [part for part in parts if part != {"type": "NULL"}]
+        if len(options) < len(parts):
+            converted["nullable"] = True
+        if len(options) == 1:
+            for name, inner in options[0].items():
+                converted.setdefault(name, inner)
+        elif options:
+            converted["anyOf"] = options

@@ -1,33 +1,30 @@
-"""JSON Schemas for the modes in which a provider itself holds a model to one.
+"""Convert JSON Schemas to the subset that every provider's structured output mode accepts.
 
-No provider takes all of JSON Schema there, and each takes another part. `to_strict_subset` writes a schema in the part that all
-of them take: objects name all they hold, references are written out, a choice is `anyOf`, each value says its type.
-Limits on values (`minimum`, `pattern`, ...) are put in words: whoever asks has to check the answer anyway.
+Each provider supports a different part of JSON Schema. This subset is common to all: objects list all their properties,
+references are replaced by their target, choices are `anyOf`, and every value has a type. Limits on values (`minimum`,
+`pattern`, ...) become part of the description, so the caller has to validate the answer against the original schema.
 
-What fits the narrow schema and keeps to the limits fits the one given. A schema that cannot be said so (open objects,
-values of any type, schemas that contain themselves) has no narrow form.
+A value that matches the converted schema and respects the limits matches the original one. A schema with open objects,
+values of any type, or recursion cannot be converted.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from tenuto.schema.validate import resolve_ref
 
-__all__ = ["VALUE_PROPERTY", "StrictSchema", "to_strict_subset"]
-
 Schema = dict[str, Any]
 
 VALUE_PROPERTY = "value"
-"""The property that holds an answer which is no object by itself."""
+"""Property that contains the answer if the original schema does not describe an object."""
 MAX_NODES = 2000
-"""How large a schema may become by writing out its references."""
+"""Limit for the size of a schema after its references are replaced."""
 _FORMATS = ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid")
-_IN_WORDS = (
+_DESCRIBED = (
     "default",
     "examples",
     "format",
@@ -46,182 +43,178 @@ _IN_WORDS = (
     "minProperties",
     "maxProperties",
 )
-_KEPT = ("title", "description")
-_SAYS_NOTHING = frozenset(
+"""Keywords that become part of the description."""
+_TEXTS = ("title", "description")
+_IGNORED = frozenset(
     ("$schema", "$id", "$anchor", "$comment", "$defs", "definitions", "discriminator", "deprecated", "readOnly")
 )
 _TYPE_NAMES = {bool: "boolean", str: "string", int: "integer", float: "number", type(None): "null"}
+_KEYWORDS_OF_TYPE = {
+    "object": ("properties", "required", "additionalProperties"),
+    "array": ("items", "prefixItems"),
+}
+_STRUCTURE_KEYWORDS = frozenset(keyword for keywords in _KEYWORDS_OF_TYPE.values() for keyword in keywords)
 
 
 class StrictSchema(msgspec.Struct, frozen=True):
-    """A schema in its narrow form.
-
-    `strict` says that each object demands everything it names, as the strictest modes insist. `wrapped` says that the
-    answer stands in the property `VALUE_PROPERTY` of an object, because it is none itself.
-    """
+    """A schema in the strict subset."""
 
     schema: Schema
     strict: bool
+    """Every object requires all its properties, as the strictest modes demand."""
     wrapped: bool
+    """The answer is in the property `VALUE_PROPERTY` of an object, because the original is not an object."""
 
 
 def to_strict_subset(schema: Schema) -> StrictSchema | None:
-    """Return the narrow form of a schema, which is not changed; None if there is none."""
-    narrowing = _Narrowing(schema)
+    """Convert a schema to the strict subset; None if that is impossible."""
+    converter = _StrictConverter(schema)
     try:
-        written = narrowing.node(schema, ())
-    except (_TooWide, RecursionError):
+        converted = converter.convert(schema, ())
+    except (_NotExpressible, RecursionError):
         return None
-    wrapped = written.get("type") != "object"
+    wrapped = converted.get("type") != "object"
     if wrapped:
-        written = _closed({VALUE_PROPERTY: written}, [VALUE_PROPERTY])
-    return StrictSchema(written, narrowing.strict, wrapped)
+        converted = _closed_object({VALUE_PROPERTY: converted}, [VALUE_PROPERTY])
+    return StrictSchema(converted, converter.strict, wrapped)
 
 
-class _TooWide(Exception):
-    """There is no narrow way to say this."""
+class _NotExpressible(Exception):
+    """The subset cannot express this schema."""
 
 
-def _closed(properties: Schema, required: list[str]) -> Schema:
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-
-
-class _Narrowing:
-    """One schema on its way. `seen` are the references that are being written out, outermost first."""
+class _StrictConverter:
+    """Convert the parts of one schema. `open_refs`: the references around the part, outermost first."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root
         self._nodes = 0
         self.strict = True
-        self._types: dict[str, Callable[[Schema, tuple[str, ...]], Schema]] = {
-            "object": self._object,
-            "array": self._array,
-        }
 
-    def node(self, node: Any, seen: tuple[str, ...]) -> Schema:
-        """Write one part."""
+    def convert(self, node: Any, open_refs: tuple[str, ...]) -> Schema:
         self._nodes += 1
         if self._nodes > MAX_NODES:
-            raise _TooWide
-        node, seen = self._resolved(node, seen)
-        return self._said(node, self._shape(node, seen))
+            raise _NotExpressible
+        node, open_refs = self._inline(node, open_refs)
+        converted = self._convert_type(node, open_refs)
+        if converted == {"type": "string"} and node.get("format") in _FORMATS:
+            converted["format"] = node["format"]
+        texts = {keyword: node[keyword] for keyword in _TEXTS if isinstance(node.get(keyword), str)}
+        limits = ", ".join(
+            f"{keyword}: {json.dumps(node[keyword], ensure_ascii=False)}"
+            for keyword in _DESCRIBED
+            if keyword in node and keyword not in converted and not (keyword == "default" and node[keyword] is None)
+        )
+        if limits:
+            texts["description"] = f"{texts['description']} ({limits})" if "description" in texts else f"({limits})"
+        return {**texts, **converted}
 
-    def _resolved(self, node: Any, seen: tuple[str, ...]) -> tuple[Schema, tuple[str, ...]]:
-        """Write out a reference, or the only part of an `allOf`; what stands beside it is laid over it."""
+    def _inline(self, node: Any, open_refs: tuple[str, ...]) -> tuple[Schema, tuple[str, ...]]:
+        """Replace a `$ref`, or an `allOf` with a single part, by its target; keywords next to it override the target's."""
         while isinstance(node, dict) and ("$ref" in node or "allOf" in node):
+            target: Any
             if "$ref" in node:
-                word, name = "$ref", node["$ref"]
-                if name in seen:
-                    raise _TooWide
-                inner: Any = resolve_ref(self._root, name)
-                seen = (*seen, name)
+                keyword, reference = "$ref", node["$ref"]
+                if reference in open_refs:
+                    raise _NotExpressible
+                target = resolve_ref(self._root, reference)
+                open_refs = (*open_refs, reference)
             else:
-                word, parts = "allOf", node["allOf"]
-                inner = parts[0] if isinstance(parts, list) and len(parts) == 1 else None
-            beside = {key: value for key, value in node.items() if key != word}
-            if not isinstance(inner, dict) or any(_is_rule(key) for key in beside if key in inner):
-                raise _TooWide
-            node = {**inner, **beside}
+                keyword, parts = "allOf", node["allOf"]
+                target = parts[0] if isinstance(parts, list) and len(parts) == 1 else None
+            siblings = {name: value for name, value in node.items() if name != keyword}
+            if not isinstance(target, dict) or any(_is_constraint(name) for name in siblings if name in target):
+                raise _NotExpressible
+            node = {**target, **siblings}
         if not isinstance(node, dict):
-            raise _TooWide
-        return node, seen
+            raise _NotExpressible
+        return node, open_refs
 
-    def _shape(self, node: Schema, seen: tuple[str, ...]) -> Schema:
-        """Write what a value has to be; every word of the schema is used, or it is too wide."""
-        choice = next((word for word in ("anyOf", "oneOf") if word in node), None)
-        kind = node.get("type", "object" if "properties" in node else None)
+    def _convert_type(self, node: Schema, open_refs: tuple[str, ...]) -> Schema:
+        """Convert the keywords that constrain the value; every one of them has to be converted."""
+        choice = next((keyword for keyword in ("anyOf", "oneOf") if keyword in node), None)
+        json_type = node.get("type", "object" if "properties" in node else None)
         used: set[str]
         if choice is not None:
-            used, shape = {choice}, self._any_of(node[choice], seen)
+            used, converted = {choice}, self._any_of(node[choice], open_refs)
         elif "enum" in node or "const" in node:
-            used, shape = {"enum", "const", "type"}, _literals([node["const"]] if "const" in node else node["enum"])
-        elif isinstance(kind, list) and all(isinstance(name, str) for name in kind):
-            used, shape = {"type", *_STRUCTURE}, self._any_of([_only(node, name) for name in kind], seen)
-        elif kind in ("object", "array"):
-            used, shape = {"type", *_WORDS_OF[kind]}, self._types[kind](node, seen)
-        elif kind in _TYPE_NAMES.values():
-            used, shape = {"type"}, {"type": kind}
+            used, converted = {"enum", "const", "type"}, _enum([node["const"]] if "const" in node else node["enum"])
+        elif isinstance(json_type, list) and all(isinstance(name, str) for name in json_type):
+            used, converted = {"type", *_STRUCTURE_KEYWORDS}, self._any_of(_split_types(node, json_type), open_refs)
+        elif json_type == "object":
+            used, converted = {"type", *_KEYWORDS_OF_TYPE["object"]}, self._object(node, open_refs)
+        elif json_type == "array":
+            used, converted = {"type", *_KEYWORDS_OF_TYPE["array"]}, self._array(node, open_refs)
+        elif json_type in _TYPE_NAMES.values():
+            used, converted = {"type"}, {"type": json_type}
         else:
-            raise _TooWide
-        if any(word not in used and _is_rule(word) for word in node):
-            raise _TooWide
-        return shape
+            raise _NotExpressible
+        if any(keyword not in used and _is_constraint(keyword) for keyword in node):
+            raise _NotExpressible
+        return converted
 
-    def _said(self, node: Schema, shape: Schema) -> Schema:
-        """Add what is said in words, the limits among them."""
-        if shape == {"type": "string"} and node.get("format") in _FORMATS:
-            shape["format"] = node["format"]
-        limits = {
-            word: node[word]
-            for word in _IN_WORDS
-            if word in node and word not in shape and not (word == "default" and node[word] is None)
-        }
-        spoken = {word: node[word] for word in _KEPT if isinstance(node.get(word), str)}
-        if limits:
-            listed = ", ".join(f"{word}: {json.dumps(value, ensure_ascii=False)}" for word, value in limits.items())
-            spoken["description"] = f"{spoken['description']} ({listed})" if "description" in spoken else f"({listed})"
-        return {**spoken, **shape}
-
-    def _any_of(self, parts: Any, seen: tuple[str, ...]) -> Schema:
+    def _any_of(self, parts: Any, open_refs: tuple[str, ...]) -> Schema:
         if not isinstance(parts, list) or not parts:
-            raise _TooWide
-        return {"anyOf": [self.node(part, seen) for part in parts]}
+            raise _NotExpressible
+        return {"anyOf": [self.convert(part, open_refs) for part in parts]}
 
-    def _object(self, node: Schema, seen: tuple[str, ...]) -> Schema:
-        held, required = node.get("properties"), node.get("required", [])
+    def _object(self, node: Schema, open_refs: tuple[str, ...]) -> Schema:
+        properties, required = node.get("properties"), node.get("required", [])
         closed = node.get("additionalProperties", False) is False
-        if not closed or not isinstance(held, dict) or not isinstance(required, list):
-            raise _TooWide
-        if not all(isinstance(name, str) and name in held for name in required):
-            raise _TooWide
-        written = {name: self.node(part, seen) for name, part in held.items()}
-        demanded = [name for name in held if name in required or _null_goes_without_saying(held[name], written[name])]
-        self.strict = self.strict and len(demanded) == len(held)
-        return _closed(written, demanded)
+        if not closed or not isinstance(properties, dict) or not isinstance(required, list):
+            raise _NotExpressible
+        if not all(isinstance(name, str) and name in properties for name in required):
+            raise _NotExpressible
+        converted = {name: self.convert(part, open_refs) for name, part in properties.items()}
+        # A property whose default is null may be required: null means the same as leaving it out.
+        required = [
+            name
+            for name, part in properties.items()
+            if name in required or (_defaults_to_null(part) and {"type": "null"} in converted[name].get("anyOf", ()))
+        ]
+        self.strict = self.strict and len(required) == len(properties)
+        return _closed_object(converted, required)
 
-    def _array(self, node: Schema, seen: tuple[str, ...]) -> Schema:
-        first, items = node.get("prefixItems"), node.get("items")
-        parts = [*(first if isinstance(first, list) else []), *([items] if isinstance(items, dict) else [])]
+    def _array(self, node: Schema, open_refs: tuple[str, ...]) -> Schema:
+        prefix, items = node.get("prefixItems"), node.get("items")
+        parts = [*(prefix if isinstance(prefix, list) else []), *([items] if isinstance(items, dict) else [])]
         if not parts:
-            raise _TooWide
-        written: list[Schema] = []
+            raise _NotExpressible
+        distinct: list[Schema] = []
         for part in parts:
-            one = self.node(part, seen)
-            if one not in written:
-                written.append(one)
-        return {"type": "array", "items": written[0] if len(written) == 1 else {"anyOf": written}}
+            converted = self.convert(part, open_refs)
+            if converted not in distinct:
+                distinct.append(converted)
+        return {"type": "array", "items": distinct[0] if len(distinct) == 1 else {"anyOf": distinct}}
 
 
-_WORDS_OF = {
-    "object": ("properties", "required", "additionalProperties"),
-    "array": ("items", "prefixItems"),
-}
-_STRUCTURE = frozenset(word for words in _WORDS_OF.values() for word in words)
+def _closed_object(properties: Schema, required: list[str]) -> Schema:
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-def _only(node: Schema, kind: str) -> Schema:
-    """Return what a schema of several types says of one of them."""
-    return {"type": kind, **{word: node[word] for word in _WORDS_OF.get(kind, ()) if word in node}}
+def _split_types(node: Schema, json_types: list[str]) -> list[Schema]:
+    """Return one schema per type, each with the structure keywords of its type."""
+    return [
+        {"type": name, **{keyword: node[keyword] for keyword in _KEYWORDS_OF_TYPE.get(name, ()) if keyword in node}}
+        for name in json_types
+    ]
 
 
-def _is_rule(word: str) -> bool:
-    """Tell whether a word says something that has to be written, and not in words."""
-    return not (word in _IN_WORDS or word in _KEPT or word in _SAYS_NOTHING or word.startswith("x-"))
+def _is_constraint(keyword: str) -> bool:
+    """Return True if a keyword restricts the value and cannot become part of the description."""
+    return not (keyword in _DESCRIBED or keyword in _TEXTS or keyword in _IGNORED or keyword.startswith("x-"))
 
 
-def _literals(values: Any) -> Schema:
-    """Write a list of words with their type; null and words of several types are a choice."""
-    if not isinstance(values, list) or not all(type(value) in _TYPE_NAMES for value in values):
-        raise _TooWide
+def _enum(values: Any) -> Schema:
+    """Convert the values of an `enum` to one schema per type; null has no `enum` keyword."""
+    if not isinstance(values, list) or not values or not all(type(value) in _TYPE_NAMES for value in values):
+        raise _NotExpressible
     by_type: dict[str, list[Any]] = {}
     for value in values:
         by_type.setdefault(_TYPE_NAMES[type(value)], []).append(value)
-    shapes = [{"type": kind, **({"enum": held} if kind != "null" else {})} for kind, held in by_type.items()]
-    if not shapes:
-        raise _TooWide
-    return shapes[0] if len(shapes) == 1 else {"anyOf": shapes}
+    parts = [{"type": name, **({"enum": options} if name != "null" else {})} for name, options in by_type.items()]
+    return parts[0] if len(parts) == 1 else {"anyOf": parts}
 
 
-def _null_goes_without_saying(part: Any, written: Schema) -> bool:
-    """Tell whether leaving a property out means null, and null may be said: then it can be demanded."""
-    return isinstance(part, dict) and part.get("default", part) is None and {"type": "null"} in written.get("anyOf", ())
+def _defaults_to_null(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("default", part) is None
