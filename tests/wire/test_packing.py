@@ -18,7 +18,7 @@ from tenuto.core.target import Provider, Target
 from tenuto.errors import IncompleteResponse
 from tenuto.wire.assembler import BlockAssembler
 from tenuto.wire.dialects import DECODERS
-from tenuto.wire.sse import FrameReader
+from tenuto.wire.framing import FrameReader
 
 PIECES = [f"piece number {at:06} " for at in range(600)]
 TEXT = "".join(PIECES)

@@ -33,7 +33,7 @@ from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.target import Dialect, Loss, Target
 from tenuto.errors import IncompleteResponse, LLMError, ProtocolError, StreamAssemblyError
 from tenuto.wire.assembler import BlockAssembler, Slot
-from tenuto.wire.sse import FrameReader
+from tenuto.wire.framing import FrameReader
 
 __all__ = ["Decoder", "Parts", "mint", "read", "read_whole"]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from strategies import json_values, words
 from tenuto.errors import ProtocolError
-from tenuto.wire.sse import FrameReader, JsonArrayReader, SseDecoder
+from tenuto.wire.framing import FrameReader, JsonArrayReader, SseDecoder
 
 STREAM = (
     b": hello\n\n"
