@@ -33,7 +33,7 @@ from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.target import Dialect, Loss, Target
 from tenuto.errors import IncompleteResponse, LLMError, ProtocolError, StreamAssemblyError
 from tenuto.wire.assembler import BlockAssembler, Slot
-from tenuto.wire.framing import FrameReader
+from tenuto.wire.framing import FrameReader, Framing
 
 __all__ = ["Decoder", "Parts", "mint", "read", "read_whole"]
 
@@ -134,6 +134,7 @@ class Decoder(ABC):
     """
 
     dialect: ClassVar[Dialect]
+    framing: ClassVar[type[Framing]] = FrameReader
 
     def __init__(self, target: Target, *, seed: str = "", audio_format: str = "") -> None:
         self.target = target
@@ -145,7 +146,7 @@ class Decoder(ABC):
         self.losses: list[Loss] = []
         self.error: LLMError | None = None
         self.heard = 0
-        self._reader = FrameReader()
+        self._reader = self.framing()
         self._ended = False
         self._choices: dict[int, Parts] = {}
         self._packs_at = _PACKED
