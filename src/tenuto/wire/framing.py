@@ -38,6 +38,8 @@ class Framing(ABC):
 
     def __init__(self, limit: int = MAX_EVENT) -> None:
         self._limit = limit
+        self._pending: list[bytes] = []
+        self._size = 0
         self._error: ProtocolError | None = None
 
     @abstractmethod
@@ -66,8 +68,6 @@ class SseDecoder(Framing):
 
     def __init__(self, limit: int = MAX_EVENT) -> None:
         super().__init__(limit)
-        self._pending: list[bytes] = []
-        self._size = 0
         self._after_cr = False
         self._after_lf = False
 
@@ -153,8 +153,6 @@ class JsonArrayReader(Framing):
 
     def __init__(self, limit: int = MAX_EVENT) -> None:
         super().__init__(limit)
-        self._pending: list[bytes] = []
-        self._size = 0
         self._depth = 0
         self._in_string = False
         self._escape = b""
@@ -213,11 +211,6 @@ class JsonArrayReader(Framing):
 class NdjsonReader(Framing):
     """Lines of JSON; each line is a frame. LF and CRLF end a line, empty lines are skipped, the last LF is optional."""
 
-    def __init__(self, limit: int = MAX_EVENT) -> None:
-        super().__init__(limit)
-        self._pending: list[bytes] = []
-        self._size = 0
-
     def feed(self, chunk: bytes) -> list[Frame]:
         if self._error is not None:
             raise self._error
@@ -275,8 +268,6 @@ class EventStreamReader(Framing):
 
     def __init__(self, limit: int = MAX_EVENT) -> None:
         super().__init__(limit)
-        self._pending: list[bytes] = []
-        self._size = 0
         self._needed = _PRELUDE.size
 
     def feed(self, chunk: bytes) -> list[Frame]:
@@ -371,11 +362,6 @@ def _parse_headers(message: bytes, end: int) -> dict[bytes, bytes]:
 class BodyReader(Framing):
     """A response that is not a stream: the complete body is one frame, which `close` returns."""
 
-    def __init__(self, limit: int = MAX_EVENT) -> None:
-        super().__init__(limit)
-        self._pending: list[bytes] = []
-        self._size = 0
-
     @property
     def whole(self) -> bool:
         return True
@@ -405,8 +391,6 @@ class FrameReader(Framing):
     def __init__(self, limit: int = MAX_EVENT) -> None:
         super().__init__(limit)
         self._reader: Framing | None = None
-        self._pending: list[bytes] = []
-        self._size = 0
 
     @property
     def whole(self) -> bool:
