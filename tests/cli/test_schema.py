@@ -128,7 +128,7 @@ MISUSED = [
     ("nowhere.json", "cannot be read: No such file or directory; it is a file, or MODULE:TYPE"),
     ("words.json", "is no JSON: "),
     ("list.json", "it has to be an object"),
-    ("broken.json", "the schema is broken"),
+    ("broken.json", "invalid schema"),
     ("no_such_module_x:City", "'no_such_module_x' cannot be imported"),
     ("{types}:Town", "there is no 'Town' in"),
     ("{types}:Odd", "no answer can be asked for as Odd"),

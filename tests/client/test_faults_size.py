@@ -13,7 +13,7 @@ import pytest
 from serving import CLOSE, Request, Server, chunk, replies, reply, stream_head, streamed
 from serving.asking import ask, client
 from tenuto.errors import BadRequest, ConnectionFailed, IncompleteResponse, LLMError, ProtocolError, Unavailable
-from tenuto.wire.sse import MAX_EVENT
+from tenuto.wire.framing import MAX_EVENT
 
 MEGABYTE = 1 << 20
 GZIP = 16 + zlib.MAX_WBITS

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.kinds import kinds, with_value
+from schema.type_strategies import kinds, with_value
 from tenuto.client.reply import Reply
 from tenuto.client.structured import PROMPT, Structured, ask
 from tenuto.core import jsonio
@@ -382,7 +382,7 @@ def test_an_answer_that_no_repair_can_help_is_an_error_at_once(message, why):
 
 def test_a_schema_that_makes_no_sense_is_told_at_once():
     chat = Script("{}")
-    with pytest.raises(SchemaMismatch, match=r"no answer would.*the schema is broken"):
+    with pytest.raises(SchemaMismatch, match=r"no answer would.*invalid schema"):
         run(chat, {"$ref": "#/$defs/nowhere"}, repairs=5)
 
     assert len(chat.asked) == 1

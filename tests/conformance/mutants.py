@@ -22,7 +22,7 @@ from tenuto.core.events import ContentDelta, StreamEvent
 from tenuto.core.messages import AssistantMessage
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.response import ChatResponse
-from tenuto.wire import decoder, registry, sse
+from tenuto.wire import decoder, framing, registry
 
 __all__ = [
     "Mutant",
@@ -184,8 +184,8 @@ def on_lines(change: Callable[[bytes], bytes]) -> Patch:
     """Change each piece of a stream as it comes in."""
 
     def patch(monkeypatch: pytest.MonkeyPatch, _: Any) -> None:
-        feed = sse.SseDecoder.feed
-        monkeypatch.setattr(sse.SseDecoder, "feed", lambda self, piece: feed(self, change(piece)))
+        feed = framing.SseDecoder.feed
+        monkeypatch.setattr(framing.SseDecoder, "feed", lambda self, piece: feed(self, change(piece)))
 
     return patch
 

@@ -1,15 +1,14 @@
-"""The official SDK as judge of lowered schemas."""
+"""The official SDK accepts the converted schemas."""
 
 from __future__ import annotations
 
 from google.genai import types
 from hypothesis import given
 
-from tenuto.wire.schema import lower
-from wire.test_schema import NODES
+from schema.test_openapi import NODES
+from tenuto.schema.openapi import to_openapi
 
 
 @given(NODES)
-def test_any_schema_gives_one_that_the_sdk_takes(schema):
-    """Whatever JSON Schema says, what is made of it is valid to the SDK's type."""
-    types.Schema.model_validate(lower(schema)[0])
+def test_any_converted_schema_is_valid_for_the_sdk(schema):
+    types.Schema.model_validate(to_openapi(schema)[0])

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.kinds import kinds, with_value
+from schema.type_strategies import kinds, with_value
 from tenuto.core import jsonio
 from tenuto.core.messages import ToolCallView
 from tenuto.tools import Prepared, Toolbox, ToolContext, tool

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.kinds import kinds, with_value
+from schema.type_strategies import kinds, with_value
 from tenuto.core import jsonio
-from tenuto.core.conform import conform
 from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
 from tenuto.oneshot import encode
+from tenuto.schema.validate import find_problems
 from tenuto.tools import Tool, code_execution, tool, web_fetch, web_search
 
 
@@ -149,8 +149,8 @@ def test_types_of_every_sort():
     assert found["limit"] == {"type": "number"}
     assert find.parameters["required"] == ["place", "period"]
     assert set(find.parameters["$defs"]) == {"Place", "Period", "Unit", "Filter"}
-    assert conform({"place": {"name": "x", "parent": {"name": "y"}}, "period": {}}, find.parameters) == ()
-    assert conform({"place": {"name": 1}, "period": {}, "x": 1}, find.parameters) != ()
+    assert find_problems({"place": {"name": "x", "parent": {"name": "y"}}, "period": {}}, find.parameters) == ()
+    assert find_problems({"place": {"name": 1}, "period": {}, "x": 1}, find.parameters) != ()
 
 
 @given(st.lists(kinds.flatmap(with_value), min_size=1, max_size=3))
@@ -165,7 +165,7 @@ def test_arguments_of_the_right_types_fit_the_parameters(drawn):
     )
     arguments = jsonio.parse(jsonio.encode({f"p{at}": value for at, (_, value) in enumerate(drawn)}))
 
-    assert conform(arguments, tool(function).parameters) == ()
+    assert find_problems(arguments, tool(function).parameters) == ()
 
 
 # --- what cannot be a tool --------------------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ def test_two_parameters_whose_types_share_a_name_are_refused():
     def both(one: Filter, two: int) -> None: ...
 
     both.__annotations__["two"] = other
-    with pytest.raises(TypeError, match="two different types are called 'Filter'"):
+    with pytest.raises(TypeError, match="two different types have the name 'Filter'"):
         tool(both)
 
 

@@ -17,8 +17,8 @@ from tenuto.core.events import ContentDelta
 from tenuto.core.provider import Provider, Target
 from tenuto.errors import IncompleteResponse
 from tenuto.wire.assembler import BlockAssembler
+from tenuto.wire.framing import FrameReader
 from tenuto.wire.registry import DECODERS
-from tenuto.wire.sse import FrameReader
 
 PIECES = [f"piece number {at:06} " for at in range(600)]
 TEXT = "".join(PIECES)

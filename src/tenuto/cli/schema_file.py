@@ -14,13 +14,13 @@ import msgspec
 from tenuto.client.reply import Reply
 from tenuto.client.structured import asked_for, fitting, takes_schemas
 from tenuto.core import jsonio
-from tenuto.core.conform import BROKEN, conform
 from tenuto.core.journal import Configured
 from tenuto.core.messages import AssistantMessage
 from tenuto.core.provider import Target
 from tenuto.core.request import JsonSchema
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.transcript import Transcript
+from tenuto.schema.validate import INVALID_SCHEMA, find_problems
 
 __all__ = ["Shape", "kind_of", "shaped"]
 
@@ -44,7 +44,7 @@ def kind_of(named: str) -> Any:
         raise click.UsageError(f"--schema {named!r} is no JSON: {exc}") from None
     if not isinstance(schema, dict):
         raise click.UsageError(f"--schema {named!r} is no JSON Schema: it has to be an object")
-    broken = next((what for value in _SAMPLES for what in conform(value, schema) if BROKEN in what), None)
+    broken = next((what for value in _SAMPLES for what in find_problems(value, schema) if INVALID_SCHEMA in what), None)
     if broken is not None:
         raise click.UsageError(f"--schema {named!r}: {broken}")
     return schema

@@ -46,9 +46,9 @@ Said: TypeAlias = "One | Transcript | Iterable[One]"
 
 
 def _is_model(value: object) -> bool:
-    from tenuto.core.schemas import is_model
+    from tenuto.schema.from_types import is_pydantic_model
 
-    return is_model(type(value))
+    return is_pydantic_model(type(value))
 
 
 def as_messages(said: Said) -> tuple[Message, ...]:

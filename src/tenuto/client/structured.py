@@ -1,7 +1,7 @@
 """Structured output: an answer as a value of a type, checked, and asked for once more if it does not fit.
 
 A model with a native mode is held to the schema by its provider; in that mode the schema goes out in the narrow form
-that all providers take (`core.narrow`). A model without one, and a schema without a narrow form, get the schema in a
+that all providers take (`schema.strict_subset`). A model without one, and a schema without a narrow form, get the schema in a
 system message. Either way the answer is checked here against the whole of the schema.
 """
 
@@ -17,15 +17,15 @@ import msgspec
 from tenuto.client.reply import Reply
 from tenuto.core import jsonio
 from tenuto.core.blocks import Refusal
-from tenuto.core.conform import BROKEN, conform
 from tenuto.core.messages import Message, SystemMessage, Usage, display_text
-from tenuto.core.narrow import WRAPPED, Narrowed, narrow
 from tenuto.core.provider import Target
 from tenuto.core.request import ChatRequest, JsonSchema
 from tenuto.core.response import ChatResponse
-from tenuto.core.schemas import read, schema_of
 from tenuto.core.transcript import Transcript
 from tenuto.errors import LLMError, SchemaMismatch
+from tenuto.schema.from_types import parse_as, schema_from_type
+from tenuto.schema.strict_subset import VALUE_PROPERTY, StrictSchema, to_strict_subset
+from tenuto.schema.validate import INVALID_SCHEMA, find_problems
 
 __all__ = ["Structured", "ask", "asked_for", "fitting", "takes_schemas"]
 
@@ -152,7 +152,7 @@ class _Wanted:
     def __init__(self, kind: Any, *, native: bool) -> None:
         self._kind = kind
         self._schema = _schema(kind)
-        self._narrowed: Narrowed | None = narrow(self._schema) if native else None
+        self._narrowed: StrictSchema | None = to_strict_subset(self._schema) if native else None
 
     def asked_in(self, request: ChatRequest) -> ChatRequest:
         """Return the request with the schema in it. The schema of an earlier question, if it was a prompt, goes out."""
@@ -179,10 +179,10 @@ class _Wanted:
         data = self.bare(text)
         if isinstance(self._kind, Mapping):
             value = _value(data)
-            _refuse(conform(value, self._schema))
+            _refuse(find_problems(value, self._schema))
             return value
         try:
-            return read(data, self._kind)
+            return parse_as(data, self._kind)
         except ValueError as exc:
             raise _Unfit("\n".join(self._problems(data, exc))) from exc
 
@@ -191,7 +191,7 @@ class _Wanted:
         errors = getattr(exc, "errors", None)  # pydantic's way
         if errors is not None:
             return [_told(error) for error in errors()]
-        return conform(_value(data), self._schema) or (str(exc),)
+        return find_problems(_value(data), self._schema) or (str(exc),)
 
     def repair(self, unfit: _Unfit) -> str:
         """Say what was wrong and ask again. A schema that was not in the conversation is shown now."""
@@ -204,7 +204,7 @@ class _Wanted:
 
 def _schema(kind: Any) -> dict[str, Any]:
     try:
-        return schema_of(kind)
+        return schema_from_type(kind)
     except TypeError as exc:
         name = getattr(kind, "__name__", repr(kind))
         raise TypeError(f"no answer can be asked for as {name}: {exc}") from exc
@@ -231,9 +231,9 @@ def _unwrapped(data: str | msgspec.Raw) -> msgspec.Raw:
         held = jsonio.members(data)
     except jsonio.JsonError:
         held = {}
-    if list(held) != [WRAPPED]:
-        raise _Unfit(f'(root): expected an object whose only property is "{WRAPPED}"')
-    return held[WRAPPED]
+    if list(held) != [VALUE_PROPERTY]:
+        raise _Unfit(f'(root): expected an object whose only property is "{VALUE_PROPERTY}"')
+    return held[VALUE_PROPERTY]
 
 
 def _value(data: str | msgspec.Raw) -> Any:
@@ -283,7 +283,7 @@ def _text(reply: Reply) -> str:
 
 def _hopeless(reply: Reply, unfit: str = "") -> str:
     """Say why asking again would not help; empty if it might."""
-    if BROKEN in unfit:
+    if INVALID_SCHEMA in unfit:
         return "no answer would"
     calls = [call.name for call in reply.tool_calls]
     if calls:

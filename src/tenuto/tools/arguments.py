@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from tenuto.core import jsonio
-from tenuto.core.schemas import read
+from tenuto.schema.from_types import parse_as
 from tenuto.tools.signature import Parameter, Signature
 
 __all__ = ["BadArguments", "parse_arguments"]
@@ -61,12 +61,12 @@ def _members(text: str) -> dict[str, msgspec.Raw]:
 def _read(raw: msgspec.Raw, kind: Any) -> Any:
     """Read one argument. To JSON Schema, 5.0 is an integer; so it is one here where nothing else fits."""
     try:
-        return read(raw, kind)
+        return parse_as(raw, kind)
     except ValueError as first:
         if b"." not in bytes(raw) and b"e" not in bytes(raw).lower():
             raise
         try:
-            return read(jsonio.encode(_integral(jsonio.parse(raw))), kind)
+            return parse_as(jsonio.encode(_integral(jsonio.parse(raw))), kind)
         except ValueError:
             raise first from None
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import msgspec
 
 from tenuto.core import jsonio
-from tenuto.core.schemas import definitions, schemas_of
+from tenuto.schema.from_types import schemas_from_types, select_definitions
 from tenuto.tools.context import ToolContext
 
 __all__ = ["Parameter", "Signature", "origin", "read_signature"]
@@ -63,7 +63,7 @@ class Signature(msgspec.Struct, frozen=True, eq=False):
             "properties": properties,
             "required": [parameter.name for parameter in self.parameters if parameter.required],
             "additionalProperties": False,
-            **definitions(held, schemas),
+            **select_definitions(held, schemas),
         }
 
 
@@ -125,11 +125,11 @@ def _choices(kind: Any) -> tuple[Any, ...]:
 
 def _schemas(tool: str, found: Sequence[Parameter]) -> tuple[list[dict[str, Any]], dict[str, dict[str, Any]]]:
     try:
-        return schemas_of([_dated(parameter.kind) for parameter in found])
+        return schemas_from_types([_dated(parameter.kind) for parameter in found])
     except TypeError:
         for parameter in found:  # which of them was it?
             try:
-                schemas_of([parameter.kind])
+                schemas_from_types([parameter.kind])
             except TypeError as exc:
                 raise TypeError(
                     f"tool {tool!r}: parameter {parameter.name!r} has a type without a JSON Schema: {exc}"

@@ -43,7 +43,7 @@ _TOTALS: dict[Dialect, str] = {
 def encode(request: ChatRequest, target: Target) -> WireRequest:
     """Write the request that asks how many tokens a question would have.
 
-    Raise `UnsupportedModel` for a dialect that has no such request, and what `wire.dialects.write` raises.
+    Raise `UnsupportedModel` for a dialect that has no such request, and what `wire.registry.write_request` raises.
     """
     target = _counting(target)
     written = write_request(request, target)

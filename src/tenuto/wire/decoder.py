@@ -25,7 +25,7 @@ from tenuto.core.provider import Dialect, Loss, Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import IncompleteResponse, LLMError, ProtocolError, StreamAssemblyError
 from tenuto.wire.assembler import BlockAssembler, BlockSlot
-from tenuto.wire.sse import FrameReader
+from tenuto.wire.framing import FrameReader, Framing
 
 __all__ = ["ChoiceBuilder", "Decoder", "decode_body", "decode_stream", "new_id"]
 
@@ -126,6 +126,7 @@ class Decoder(ABC):
     """
 
     dialect: ClassVar[Dialect]
+    framing: ClassVar[type[Framing]] = FrameReader
 
     def __init__(self, target: Target, *, seed: str = "", audio_format: str = "") -> None:
         self.target = target
@@ -137,7 +138,7 @@ class Decoder(ABC):
         self.losses: list[Loss] = []
         self.error: LLMError | None = None
         self.frame_count = 0
-        self._reader = FrameReader()
+        self._reader = self.framing()
         self._ended = False
         self._choices: dict[int, ChoiceBuilder] = {}
         self._packs_at = _PACKED

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, ToolDefinition
+from tenuto.schema.openapi import to_openapi
 from tenuto.wire.body_builder import BodyBuilder, set_parameters
 from tenuto.wire.gemini.protocol import SERVER_TOOLS
-from tenuto.wire.schema import lower
 
 __all__ = ["write_options"]
 
@@ -89,7 +89,7 @@ def _format(draft: BodyBuilder) -> Wire:
         schema = {**schema, "description": wanted.description}
     if draft.target.provider.gemini.json_schema:
         return {"responseMimeType": "application/json", "responseJsonSchema": schema}
-    lowered, losses = lower(schema, place="response_format")
+    lowered, losses = to_openapi(schema, path="response_format")
     draft.losses.extend(losses)
     return {"responseMimeType": "application/json", "responseSchema": lowered}
 
@@ -183,7 +183,7 @@ def _declared(draft: BodyBuilder, tool: ToolDefinition) -> Wire:
 def _parameters(draft: BodyBuilder, schema: Wire, place: str) -> Wire:
     if draft.target.provider.gemini.json_schema:
         return {"parametersJsonSchema": schema}
-    lowered, losses = lower(schema, place=f"{place}.parameters")
+    lowered, losses = to_openapi(schema, path=f"{place}.parameters")
     draft.losses.extend(losses)
     empty = lowered.get("type") == "OBJECT" and not lowered.get("properties")  # refused there; none at all is not
     return {} if empty else {"parameters": lowered}

@@ -1,4 +1,4 @@
-"""Values held against schemas: another implementation is the judge, and no input makes the check crash or run away."""
+"""Validation compared with the reference implementation; no input makes it crash or run without end."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tenuto.core import conform as module
-from tenuto.core.conform import conform, resolve
+from tenuto.schema import validate as module
+from tenuto.schema.validate import find_problems, resolve_ref
 
-# --- the judge --------------------------------------------------------------------------------------------------------
+# --- the reference implementation -------------------------------------------------------------------------------------
 
 NAMES = ("a", "b", "ab", "")
 scalars = st.sampled_from([None, True, False, 0, 1, 2, 6, -1, 1.0, 1.5, 2.5, "", "a", "ab", "b1", "é"])
@@ -29,7 +29,7 @@ patterns = st.sampled_from(["a", "^a$", "b", "[0-9]", "^$"])
 
 
 def operands(inner):
-    """What each keyword may say, made of schemas."""
+    """Operands of each keyword, made of the schemas `inner`."""
     some = st.lists(inner, min_size=1, max_size=3)
     return {
         "type": st.sampled_from(TYPES) | st.lists(st.sampled_from(TYPES), min_size=1, max_size=3, unique=True),
@@ -72,10 +72,10 @@ def operands(inner):
 
 
 def keywords(inner):
-    """One schema of a few keywords."""
+    """Schemas with a few keywords."""
     known = operands(inner)
-    chosen = st.lists(st.sampled_from(sorted(known)), max_size=3, unique=True)
-    return chosen.flatmap(lambda words: st.fixed_dictionaries({word: known[word] for word in words}))
+    names = st.lists(st.sampled_from(sorted(known)), max_size=3, unique=True)
+    return names.flatmap(lambda names: st.fixed_dictionaries({name: known[name] for name in names}))
 
 
 references = st.sampled_from([{"$ref": "#/$defs/x"}, {"$ref": "#/$defs/y~1z/items"}, {"$ref": "#/$defs/list/anyOf/0"}])
@@ -98,14 +98,13 @@ plain = st.recursive(st.booleans(), keywords, max_leaves=2)
 @example([[], [1]], {"$ref": "#/$defs/list", "$defs": {"list": LIST}})
 @example([1, True, 1.0], {"uniqueItems": True})
 @example({"a": [True]}, {"enum": [{"a": [1]}]})
-def test_agrees_with_another_implementation(value, schema):
-    """A value has problems here exactly if the reference implementation finds some."""
-    judge = jsonschema.Draft202012Validator(schema)
+def test_problems_agree_with_reference_validator(value, schema):
+    reference = jsonschema.Draft202012Validator(schema)
 
-    assert (conform(value, schema) == ()) == judge.is_valid(value)
+    assert (find_problems(value, schema) == ()) == reference.is_valid(value)
 
 
-OF_TYPE = {
+VALUES_OF_TYPE = {
     "": values,
     "number": st.sampled_from([0, 1, 2, 6, -1, 1.0, 1.5, 2.5]),
     "string": st.sampled_from(["", "a", "ab", "b1", "é"]),
@@ -115,18 +114,18 @@ OF_TYPE = {
 
 
 @settings(max_examples=8)
-@pytest.mark.parametrize("word", sorted({*module._KEYWORDS} - {"$ref"}))
+@pytest.mark.parametrize("keyword", sorted({*module._KEYWORDS} - {"$ref"}))
 @given(data=st.data())
-def test_each_keyword_agrees_with_another_implementation(word, data):
-    """Alone, and on values of which the keyword speaks."""
-    schema = {word: data.draw(operands(st.booleans() | st.just({"type": "integer"}))[word])}
-    value = data.draw(OF_TYPE[module._KEYWORDS[word][0]])
-    judge = jsonschema.Draft202012Validator(schema)
+def test_each_keyword_agrees_with_reference_validator(keyword, data):
+    """Each keyword alone, with values of the type that it applies to."""
+    schema = {keyword: data.draw(operands(st.booleans() | st.just({"type": "integer"}))[keyword])}
+    value = data.draw(VALUES_OF_TYPE[module._KEYWORDS[keyword][0]])
+    reference = jsonschema.Draft202012Validator(schema)
 
-    assert (conform(value, schema) == ()) == judge.is_valid(value)
+    assert (find_problems(value, schema) == ()) == reference.is_valid(value)
 
 
-# --- what is told -----------------------------------------------------------------------------------------------------
+# --- messages ---------------------------------------------------------------------------------------------------------
 
 TREE = {"type": "object", "properties": {"left": {"$ref": "#"}, "n": {"type": "integer"}}, "required": ["n"]}
 CASES = [
@@ -145,8 +144,8 @@ CASES = [
     ("z", {"enum": ["a", 1]}, '(root): expected one of "a", 1, got string "z"'),
     (1, {"enum": list(range(2, 30))}, f"(root): expected one of {', '.join(map(str, range(2, 22)))}, ..., got number 1"),
     (1, {"const": {"a": 1}}, '(root): expected {"a": 1}, got number 1'),
-    (1, {"not": {"type": "number"}}, '(root): is what it must not be ({"type": "number"}), got number 1'),
-    (1, False, "(root): nothing may stand here, got number 1"),
+    (1, {"not": {"type": "number"}}, '(root): must not match {"type": "number"}, got number 1'),
+    (1, False, "(root): no value is allowed here, got number 1"),
     (1, {"minimum": 2}, "(root): expected at least 2, got number 1"),
     (1, {"maximum": 0}, "(root): expected at most 0, got number 1"),
     (1, {"exclusiveMinimum": 1}, "(root): expected more than 1, got number 1"),
@@ -156,17 +155,17 @@ CASES = [
     ("abc", {"maxLength": 2}, "(root): expected at most 2 characters, got 3"),
     ("b", {"pattern": "^a"}, '(root): expected text that matches "^a", got string "b"'),
     ([1], {"minItems": 2}, "(root): expected at least 2 items, got 1"),
-    ([1, 2], {"maxItems": 1}, "(root): expected at most 1 items, got 2"),
-    ([1, 2], {"prefixItems": [{}], "items": False}, "(root): expected at most 1 items, got 2"),
-    ([1, 2, 1], {"uniqueItems": True}, "/2: is the same as item 0; each may occur only once"),
-    ({}, {"minProperties": 1}, "(root): expected at least 1 properties, got 0"),
+    ([1, 2], {"maxItems": 1}, "(root): expected at most 1 item, got 2"),
+    ([1, 2], {"prefixItems": [{}], "items": False}, "(root): expected at most 1 item, got 2"),
+    ([1, 2, 1], {"uniqueItems": True}, "/2: equals item 0, but items must be unique"),
+    ({}, {"minProperties": 1}, "(root): expected at least 1 property, got 0"),
     ({"a": 1}, {"maxProperties": 0}, "(root): expected at most 0 properties, got 1"),
     ({"a": 1}, {"propertyNames": {"minLength": 2}},
-     '(root): property name "a" does not fit: (root): expected at least 2 characters, got 1'),
-    ({"a": 1}, {"dependentRequired": {"a": ["b"]}}, '(root): property "b" is missing, which goes with "a"'),
-    ([1], {"contains": {"type": "null"}}, '(root): expected at least 1 items like {"type": "null"}, got 0'),
-    ([1], {"contains": {}, "maxContains": 0}, "(root): expected at most 0 items like {}, got 1"),
-    (1, {"oneOf": [{}, {"type": "number"}]}, "(root): fits 2 alternatives of which it may fit only one"),
+     '(root): invalid property name "a": (root): expected at least 2 characters, got 1'),
+    ({"a": 1}, {"dependentRequired": {"a": ["b"]}}, '(root): property "b" is missing: "a" requires it'),
+    ([1], {"contains": {"type": "null"}}, '(root): expected at least 1 item matching {"type": "null"}, got 0'),
+    ([1], {"contains": {}, "maxContains": 0}, "(root): expected at most 0 items matching {}, got 1"),
+    (1, {"oneOf": [{}, {"type": "number"}]}, "(root): matches 2 alternatives, but may match only one"),
     (1, {"if": {"type": "number"}, "then": {"minimum": 2}, "else": False}, "(root): expected at least 2, got number 1"),
     ("x", {"if": {"type": "number"}, "then": False, "else": {"minLength": 2}}, "(root): expected at least 2 characters, got 1"),
     ({"left": {"n": "x"}, "n": 1}, TREE, '/left/n: expected integer, got string "x"'),
@@ -176,47 +175,47 @@ CASES = [
 
 
 @pytest.mark.parametrize(("value", "schema", "problem"), CASES)
-def test_a_problem_names_its_place_and_what_was_expected(value, schema, problem):
-    assert conform(value, schema) == (problem,)
+def test_problem_has_pointer_and_expectation(value, schema, problem):
+    assert find_problems(value, schema) == (problem,)
 
 
-@pytest.mark.parametrize("word", ["anyOf", "oneOf"])
-def test_of_several_alternatives_the_one_that_was_meant_speaks(word):
-    """The right type and the right tag count more than the number of problems."""
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
+def test_nearest_alternative_has_right_type_and_constants(keyword):
+    """Type and constants count more than the number of problems."""
     schema = {
-        word: [
+        keyword: [
             {"type": "null"},
             {"type": "object", "properties": {"kind": {"enum": ["cat"]}}},
             {"type": "object", "properties": {"kind": {"const": "dog"}}, "required": ["kind", "name", "age"]},
         ]
     }
 
-    assert conform({"kind": "dog"}, schema) == (
-        "(root): fits none of the 3 alternatives; the nearest says:",
+    assert find_problems({"kind": "dog"}, schema) == (
+        "(root): matches none of 3 alternatives; problems of the nearest one:",
         '(root): property "name" is missing',
         '(root): property "age" is missing',
     )
 
 
-def test_of_alternatives_alike_the_one_with_fewer_problems_speaks():
+def test_nearest_alternative_has_fewest_problems():
     objects = [{"required": ["a", "b", "c"]}, {"required": ["d"]}, {"required": ["e", "f"]}]
 
-    assert conform({}, {"anyOf": objects})[1:] == ('(root): property "d" is missing',)
+    assert find_problems({}, {"anyOf": objects})[1:] == ('(root): property "d" is missing',)
 
 
-def test_no_alternative_at_all():
-    assert conform(1, {"anyOf": []}) == ("(root): fits none of the 0 alternatives; the nearest says:",)
+def test_any_of_without_alternatives_matches_nothing():
+    assert find_problems(1, {"anyOf": []}) == ("(root): matches none of 0 alternatives; problems of the nearest one:",)
 
 
 @pytest.mark.parametrize(
     "schema", [{"format": "date"}, {"x-note": 1}, {"unevaluatedProperties": False}, {"then": False}]
 )
-def test_words_that_are_no_rules_here_are_passed_over(schema):
-    assert conform({"a": "x"}, schema) == ()
+def test_unsupported_keywords_are_ignored(schema):
+    assert find_problems({"a": "x"}, schema) == ()
 
 
 @pytest.mark.parametrize(
-    ("value", "step", "fits"),
+    ("value", "step", "valid"),
     [
         (0.3, 0.1, True),
         (0.35, 0.1, False),
@@ -226,13 +225,13 @@ def test_words_that_are_no_rules_here_are_passed_over(schema):
         (19.99, 0.01, True),
     ],
 )
-def test_multiples_are_those_of_decimal_numbers(value, step, fits):
-    assert (conform(value, {"multipleOf": step}) == ()) == fits
+def test_multiple_of_allows_decimal_rounding(value, step, valid):
+    assert (find_problems(value, {"multipleOf": step}) == ()) == valid
 
 
-# --- what is bounded --------------------------------------------------------------------------------------------------
+# --- invalid schemas and limits ---------------------------------------------------------------------------------------
 
-BROKEN = [
+INVALID_SCHEMAS = [
     {"type": 3}, {"enum": 1}, {"anyOf": {}}, {"properties": []}, {"required": "a"}, {"minimum": "1"}, {"minimum": True},
     {"items": 1}, {"additionalProperties": 0}, {"pattern": "("}, {"patternProperties": {"(": {}}}, {"multipleOf": 0},
     {"multipleOf": -1}, {"$ref": "#/nowhere"}, {"$ref": "#name"}, {"$ref": "http://x/y"}, {"$ref": 1}, {"allOf": [1]},
@@ -241,36 +240,35 @@ BROKEN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("schema", BROKEN)
-def test_a_schema_that_makes_no_sense_is_a_problem(schema):
-    found = [problem for value in (1, "a", {"a": 1}, [1]) for problem in conform(value, schema)]
+@pytest.mark.parametrize("schema", INVALID_SCHEMAS)
+def test_invalid_schema_is_a_problem(schema):
+    problems = [problem for value in (1, "a", {"a": 1}, [1]) for problem in find_problems(value, schema)]
 
-    assert any(module.BROKEN in problem for problem in found)
+    assert any(module.INVALID_SCHEMA in problem for problem in problems)
 
 
 @pytest.mark.parametrize(
-    ("word", "operand"),
+    ("keyword", "operand"),
     [("required", [["a"]]), ("dependentRequired", {"a": [[]]}), ("contains", {}), ("const", object)],
 )
-def test_odd_operands_do_not_crash(word, operand):
-    schema = {word: operand, "minContains": "x", "maxContains": []}
+def test_invalid_nested_operands_do_not_crash(keyword, operand):
+    schema = {keyword: operand, "minContains": "x", "maxContains": []}
 
-    assert isinstance(conform({"a": [1]}, schema), tuple)
-    assert isinstance(conform([1], schema), tuple)
+    assert isinstance(find_problems({"a": [1]}, schema), tuple)
+    assert isinstance(find_problems([1], schema), tuple)
 
 
 @given(values, st.dictionaries(st.sampled_from([*module._KEYWORDS]), values | plain, max_size=4))
-def test_nothing_crashes(value, schema):
-    """Whatever stands where a keyword's operand should, the answer is a tuple of problems."""
-    assert all(isinstance(problem, str) for problem in conform(value, schema))
+def test_any_operand_gives_a_list_of_problems(value, schema):
+    assert all(isinstance(problem, str) for problem in find_problems(value, schema))
 
 
-def test_what_is_not_json_fits_no_type():
-    assert conform({1, 2}, {"type": "array"}) == ("(root): expected array, got set {1, 2}",)
-    assert conform(float("inf"), {"type": "number", "multipleOf": 2}) == (
+def test_values_that_are_not_json_have_no_json_type():
+    assert find_problems({1, 2}, {"type": "array"}) == ("(root): expected array, got set {1, 2}",)
+    assert find_problems(float("inf"), {"type": "number", "multipleOf": 2}) == (
         "(root): expected number, got float Infinity",
     )
-    assert conform(object, {"enum": [object]}) == ()
+    assert find_problems(object, {"enum": [object]}) == ()
 
 
 def nested(depth):
@@ -281,45 +279,45 @@ def nested(depth):
 
 
 @pytest.mark.parametrize("schema", [{"items": {"$ref": "#"}}, {"const": 1, "enum": [1]}, {"uniqueItems": True}])
-def test_depth_is_bounded(schema):
-    (problem,) = conform(nested(5000), schema)
+def test_depth_is_limited(schema):
+    (problem,) = find_problems(nested(5000), schema)
 
-    assert ("nested deeper than 250 levels" if "items" in schema else "nests too deeply") in problem
-
-
-def test_depth_that_occurs_is_checked():
-    assert conform(nested(80), {"anyOf": [{"type": "array", "items": {"$ref": "#"}}]}) == ()
+    assert ("nested deeper than 250 levels" if "items" in schema else "nested too deeply") in problem
 
 
-def test_work_is_bounded(monkeypatch):
-    """A schema whose alternatives double at each level cannot hold up the caller."""
+def test_eighty_levels_are_checked():
+    assert find_problems(nested(80), {"anyOf": [{"type": "array", "items": {"$ref": "#"}}]}) == ()
+
+
+def test_number_of_checks_is_limited(monkeypatch):
+    """The alternatives of this schema double at each level."""
     monkeypatch.setattr(module, "MAX_CHECKS", 5000)
     twice = {"oneOf": [{"items": {"$ref": "#"}, "maxItems": 1}, {"items": {"$ref": "#"}, "minItems": 1}]}
-    (problem,) = conform(nested(60), twice)
+    (problem,) = find_problems(nested(60), twice)
 
     assert problem.startswith("gave up after 5000 checks")
 
 
-def test_the_list_of_problems_is_bounded():
-    found = conform(list(range(50)), {"items": {"type": "string"}})
+def test_list_of_problems_is_limited():
+    problems = find_problems(list(range(50)), {"items": {"type": "string"}})
 
-    assert len(found) == module.MAX_PROBLEMS + 1
-    assert found[-1] == "and 30 more problems"
+    assert len(problems) == module.MAX_PROBLEMS + 1
+    assert problems[-1] == "and 30 more problems"
 
 
-def test_the_value_and_the_schema_are_left_alone():
+def test_value_and_schema_are_not_changed():
     value, schema = {"a": [1]}, {"properties": {"a": {"items": {"type": "string"}}}}
     before = json.dumps([value, schema])
-    conform(value, schema)
+    find_problems(value, schema)
 
     assert json.dumps([value, schema]) == before
 
 
-def test_references_are_resolved_within_the_schema():
+def test_resolve_ref_follows_pointers_in_the_schema():
     root = {"$defs": {"a/b": {"type": "null"}}, "anyOf": [True]}
 
-    assert resolve(root, "#") is root
-    assert resolve(root, "#/$defs/a~1b") == {"type": "null"}
-    assert resolve(root, "#/anyOf/0") is True
-    assert resolve(root, "#/anyOf/x") is None
-    assert resolve(root, "#anyOf") is None
+    assert resolve_ref(root, "#") is root
+    assert resolve_ref(root, "#/$defs/a~1b") == {"type": "null"}
+    assert resolve_ref(root, "#/anyOf/0") is True
+    assert resolve_ref(root, "#/anyOf/x") is None
+    assert resolve_ref(root, "#anyOf") is None

@@ -1,4 +1,4 @@
-"""JSON Schemas in the upper-case dialect: what it can say is said, what it cannot is told."""
+"""Conversion to the OpenAPI form: keywords are converted, or dropped with a loss."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenuto.wire.schema import MAX_DEPTH, MAX_NODES, lower
+from tenuto.schema.openapi import MAX_DEPTH, MAX_NODES, to_openapi
 
 
-def lowered(schema: dict) -> dict:
-    return lower(schema)[0]
+def convert(schema: dict) -> dict:
+    return to_openapi(schema)[0]
 
 
-def lost(schema: dict) -> list[str]:
-    return [loss.place for loss in lower(schema)[1]]
+def loss_paths(schema: dict) -> list[str]:
+    return [loss.place for loss in to_openapi(schema)[1]]
 
 
-@pytest.mark.parametrize("word", ["string", "number", "integer", "boolean", "object", "null"])
-def test_types_are_upper_case(word):
-    assert lowered({"type": word}) == {"type": word.upper()}
+@pytest.mark.parametrize("name", ["string", "number", "integer", "boolean", "object", "null"])
+def test_types_are_upper_case(name):
+    assert convert({"type": name}) == {"type": name.upper()}
 
 
-def test_types_are_upper_case_at_every_depth():
+def test_nested_types_are_upper_case():
     schema = {
         "type": "object",
         "properties": {
@@ -33,18 +33,17 @@ def test_types_are_upper_case_at_every_depth():
         "required": ["list"],
     }
 
-    assert lowered(schema) == {
+    assert convert(schema) == {
         "type": "OBJECT",
         "properties": {
             "list": {"type": "ARRAY", "items": {"type": "OBJECT", "properties": {"n": {"type": "INTEGER"}}}},
         },
         "required": ["list"],
     }
-    assert lost(schema) == []
+    assert loss_paths(schema) == []
 
 
-def test_the_keys_of_properties_are_names():
-    """A property may be called like any keyword."""
+def test_property_may_have_the_name_of_a_keyword():
     names = [
         "title",
         "type",
@@ -59,9 +58,9 @@ def test_the_keys_of_properties_are_names():
     ]
     schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}, "required": names}
 
-    assert list(lowered(schema)["properties"]) == names
-    assert lowered(schema)["required"] == names
-    assert lost(schema) == []
+    assert list(convert(schema)["properties"]) == names
+    assert convert(schema)["required"] == names
+    assert loss_paths(schema) == []
 
 
 @pytest.mark.parametrize(
@@ -116,13 +115,13 @@ def test_the_keys_of_properties_are_names():
         ),
     ],
 )
-def test_keywords_are_said_in_the_dialects_own_words(schema, expected):
-    assert lowered(schema) == expected
-    assert lost(schema) == []
+def test_keywords_are_converted(schema, expected):
+    assert convert(schema) == expected
+    assert loss_paths(schema) == []
 
 
 @pytest.mark.parametrize(
-    ("schema", "expected", "places"),
+    ("schema", "expected", "paths"),
     [
         ({"type": "object", "additionalProperties": False}, {"type": "OBJECT"}, ["schema.additionalProperties"]),
         ({"type": "string", "x-order": 1}, {"type": "STRING"}, ["schema.x-order"]),
@@ -156,16 +155,17 @@ def test_keywords_are_said_in_the_dialects_own_words(schema, expected):
         ),
         ({"$ref": "https://a.example/s"}, {"type": "OBJECT"}, ["schema"]),
         ({"$ref": "#/$defs/none"}, {"type": "OBJECT"}, ["schema"]),
+        ({"$ref": "#name"}, {"type": "OBJECT"}, ["schema"]),
         ({"allOf": [{"$ref": "#/nothing"}], "type": "string"}, {"type": "STRING"}, ["schema.allOf[0]"]),
     ],
 )
-def test_what_the_dialect_cannot_say_is_left_out_and_told(schema, expected, places):
-    assert lowered(schema) == expected
-    assert lost(schema) == places
+def test_keywords_without_equivalent_are_losses(schema, expected, paths):
+    assert convert(schema) == expected
+    assert loss_paths(schema) == paths
 
 
-def test_references_are_written_out():
-    """Wherever they point; what stands beside one is laid over it."""
+def test_references_are_replaced_by_their_target():
+    """Keywords next to `$ref` override those of the target."""
     schema = {
         "type": "object",
         "properties": {
@@ -173,18 +173,24 @@ def test_references_are_written_out():
             "b": {"$ref": "#/definitions/B"},
             "c": {"$ref": "#/$defs/with~1slash"},
             "d": {"allOf": [{"$ref": "#/$defs/A"}]},
+            "e": {"$ref": "#/%24defs/choice/anyOf/1"},
         },
-        "$defs": {"A": {"type": "string", "description": "any"}, "with/slash": {"$ref": "#/$defs/A"}},
+        "$defs": {
+            "A": {"type": "string", "description": "any"},
+            "with/slash": {"$ref": "#/$defs/A"},
+            "choice": {"anyOf": [{"type": "string"}, {"type": "boolean"}]},
+        },
         "definitions": {"B": {"type": "integer"}},
     }
 
-    assert lowered(schema)["properties"] == {
+    assert convert(schema)["properties"] == {
         "a": {"description": "the first", "type": "STRING"},
         "b": {"type": "INTEGER"},
         "c": {"description": "any", "type": "STRING"},
         "d": {"description": "any", "type": "STRING"},
+        "e": {"type": "BOOLEAN"},
     }
-    assert lost(schema) == []
+    assert loss_paths(schema) == []
 
 
 @pytest.mark.parametrize(
@@ -196,26 +202,26 @@ def test_references_are_written_out():
         {"allOf": [{"$ref": "#"}]},
     ],
 )
-def test_what_refers_to_itself_is_cut_and_told(schema):
-    assert any("refers to itself" in loss.detail for loss in lower(schema)[1])
+def test_circular_reference_is_a_loss(schema):
+    assert any("refers to itself" in loss.detail for loss in to_openapi(schema)[1])
 
 
-def test_a_schema_cannot_grow_without_bounds():
-    """Forty references to two of the one before would be a million million parts."""
+def test_size_is_limited():
+    """Forty levels that double would give a million million parts."""
     defs = {f"d{n}": {"properties": {k: {"$ref": f"#/$defs/d{n + 1}"} for k in "ab"}} for n in range(40)}
-    result, losses = lower({"$ref": "#/$defs/d0", "$defs": {**defs, "d40": {"type": "string"}}})
+    result, losses = to_openapi({"$ref": "#/$defs/d0", "$defs": {**defs, "d40": {"type": "string"}}})
 
     assert result["type"] == "OBJECT"
-    assert any("cut off" in loss.detail for loss in losses)
+    assert any("truncated" in loss.detail for loss in losses)
     assert len(losses) < 2 * MAX_NODES
 
 
-def test_a_schema_may_be_only_so_deep():
+def test_depth_is_limited():
     schema: dict = {"type": "string"}
     for _ in range(MAX_DEPTH + 10):
         schema = {"type": "array", "items": schema}
 
-    assert [loss for loss in lower(schema)[1] if "cut off" in loss.detail]
+    assert [loss for loss in to_openapi(schema)[1] if "truncated" in loss.detail]
 
 
 NODES = st.recursive(
@@ -243,9 +249,8 @@ NODES = st.recursive(
 
 
 @given(NODES)
-def test_any_schema_can_be_lowered(schema):
-    """And the schema that was given is left as it was."""
+def test_any_schema_is_converted_and_not_changed(schema):
     before = copy.deepcopy(schema)
-    lower(schema)
+    to_openapi(schema)
 
     assert schema == before

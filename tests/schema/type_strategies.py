@@ -1,4 +1,4 @@
-"""Types and their values, for Hypothesis: what may be asked for as an answer or taken by a tool."""
+"""Hypothesis strategies for Python types with their values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import msgspec
 from hypothesis import strategies as st
 
 
-class Colour(enum.Enum):
+class Color(enum.Enum):
     RED = "red"
     BLUE = "blue"
 
@@ -25,7 +25,7 @@ class Level(enum.IntEnum):
 
 
 Kind = tuple[Any, st.SearchStrategy[Any]]
-"""A type, and what draws its values."""
+"""A type, and the strategy for its values."""
 
 _small = st.integers(-(2**40), 2**40)
 _SIMPLE: list[Kind] = [
@@ -36,7 +36,7 @@ _SIMPLE: list[Kind] = [
     (bytes, st.binary(max_size=5)),
     (Literal["a", "b", 3], st.sampled_from(["a", "b", 3])),
     (Literal["a", None], st.sampled_from(["a", None])),
-    (Colour, st.sampled_from(Colour)),
+    (Color, st.sampled_from(Color)),
     (Level, st.sampled_from(Level)),
     (uuid.UUID, st.uuids()),
     (dt.date, st.dates()),
@@ -49,20 +49,20 @@ _open: list[Kind] = [(Any, st.none() | st.booleans() | st.lists(_small, max_size
 _count = itertools.count()
 
 
-def _held(kind: Kind) -> st.SearchStrategy[Kind]:
+def _containers(kind: Kind) -> st.SearchStrategy[Kind]:
     inner, values = kind
     lists: Kind = (list[inner], st.lists(values, max_size=3))
     pairs: Kind = (tuple[inner, str], st.tuples(values, st.text(max_size=3)))
     return st.sampled_from([lists, pairs])
 
 
-def _mapped(kind: Kind) -> Kind:
+def _mapping(kind: Kind) -> Kind:
     return dict[str, kind[0]], st.dictionaries(st.text(max_size=3), kind[1], max_size=2)
 
 
-def _made(parts: list[tuple[Kind, bool]], form: str) -> Kind:
-    """Make a class of the parts. A part with a default may be left out; it is `None` then."""
-    name = f"Made{next(_count)}"
+def _make_class(parts: list[tuple[Kind, bool]], form: str) -> Kind:
+    """Make a class with one field per part; a part that is not needed has the default `None`."""
+    name = f"Class{next(_count)}"
     fields = [(f"f{at}", kind[0] if needed else kind[0] | None, needed) for at, (kind, needed) in enumerate(parts)]
     values = {
         f"f{at}": kind[1] if needed else st.none() | kind[1]
@@ -72,27 +72,27 @@ def _made(parts: list[tuple[Kind, bool]], form: str) -> Kind:
         return TypedDict(name, {field: kind for field, kind, _ in fields}), st.fixed_dictionaries(values)
     ordered = sorted(fields, key=lambda field: not field[2])
     if form == "dataclass":
-        spelt = [(field, kind) if needed else (field, kind, None) for field, kind, needed in ordered]
-        made: Any = dataclasses.make_dataclass(name, spelt)
+        arguments = [(field, kind) if needed else (field, kind, None) for field, kind, needed in ordered]
+        python_type: Any = dataclasses.make_dataclass(name, arguments)
     else:
-        made = msgspec.defstruct(name, [(f, kind) if needed else (f, kind, None) for f, kind, needed in ordered])
-    return made, st.builds(made, **values)
+        python_type = msgspec.defstruct(name, [(f, kind) if needed else (f, kind, None) for f, kind, needed in ordered])
+    return python_type, st.builds(python_type, **values)
 
 
 def _classes(inner: st.SearchStrategy[Kind]) -> st.SearchStrategy[Kind]:
     forms = st.sampled_from(["struct", "dataclass", "typed"])
-    return st.builds(_made, st.lists(st.tuples(inner, st.booleans()), min_size=1, max_size=3), forms)
+    return st.builds(_make_class, st.lists(st.tuples(inner, st.booleans()), min_size=1, max_size=3), forms)
 
 
 simple = st.sampled_from(_SIMPLE)
-closed = st.recursive(simple, lambda inner: inner.flatmap(_held) | _classes(inner), max_leaves=4)
-"""Types of which a provider can be told everything."""
+closed = st.recursive(simple, lambda inner: inner.flatmap(_containers) | _classes(inner), max_leaves=4)
+"""Types that the strict subset can express."""
 kinds = st.recursive(
     simple | st.sampled_from(_open),
-    lambda inner: inner.flatmap(_held) | inner.map(_mapped) | _classes(inner),
+    lambda inner: inner.flatmap(_containers) | inner.map(_mapping) | _classes(inner),
     max_leaves=4,
 )
-"""Types of every sort."""
+"""Types of all kinds."""
 
 
 def with_value(kind: Kind) -> st.SearchStrategy[tuple[Any, Any]]:

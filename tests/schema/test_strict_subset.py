@@ -1,4 +1,4 @@
-"""Schemas in the part of JSON Schema that every provider's own mode takes."""
+"""Conversion to the subset that every structured output mode accepts."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.kinds import closed, with_value
+from schema.type_strategies import closed, with_value
 from tenuto.core import jsonio
-from tenuto.core.conform import conform
-from tenuto.core.narrow import MAX_NODES, WRAPPED, narrow
-from tenuto.core.schemas import schema_of
+from tenuto.schema.from_types import schema_from_type
+from tenuto.schema.strict_subset import MAX_NODES, VALUE_PROPERTY, to_strict_subset
+from tenuto.schema.validate import find_problems
 
 ALLOWED = {
     "object": {"type", "properties", "required", "additionalProperties"},
@@ -25,35 +25,35 @@ ALLOWED = {
 }
 
 
-def check_narrow(schema, *, strict):
-    """Refuse what the strictest modes would refuse: the rules as their error messages state them."""
-    words = set(schema) - {"title", "description"}
+def check_strict(schema, *, strict):
+    """Apply the rules that the strictest modes state in their error messages."""
+    keywords = set(schema) - {"title", "description"}
     if "anyOf" in schema:
-        assert words == {"anyOf"}
+        assert keywords == {"anyOf"}
         for part in schema["anyOf"]:
-            check_narrow(part, strict=strict)
+            check_strict(part, strict=strict)
         return
-    assert words <= ALLOWED[schema["type"]]
+    assert keywords <= ALLOWED[schema["type"]]
     if schema["type"] == "object":
         assert schema["additionalProperties"] is False
         assert set(schema["required"]) <= set(schema["properties"])
         assert not strict or set(schema["required"]) == set(schema["properties"])
         for part in schema["properties"].values():
-            check_narrow(part, strict=strict)
+            check_strict(part, strict=strict)
     elif schema["type"] == "array":
-        check_narrow(schema["items"], strict=strict)
+        check_strict(schema["items"], strict=strict)
 
 
 @given(closed.flatmap(with_value))
-def test_what_a_provider_is_told_fits_what_the_type_writes(drawn):
-    kind, value = drawn
-    found = narrow(schema_of(kind))
+def test_values_match_the_converted_schema_of_their_type(drawn):
+    python_type, value = drawn
+    converted = to_strict_subset(schema_from_type(python_type))
     plain = jsonio.parse(jsonio.encode(value))
 
-    assert found is not None
-    assert found.schema["type"] == "object"
-    check_narrow(found.schema, strict=found.strict)
-    assert conform({WRAPPED: plain} if found.wrapped else plain, found.schema) == ()
+    assert converted is not None
+    assert converted.schema["type"] == "object"
+    check_strict(converted.schema, strict=converted.strict)
+    assert find_problems({VALUE_PROPERTY: plain} if converted.wrapped else plain, converted.schema) == ()
 
 
 @given(
@@ -63,19 +63,18 @@ def test_what_a_provider_is_told_fits_what_the_type_writes(drawn):
         | st.dictionaries(st.sampled_from(["a", "$ref"]), st.just({"type": "string"}) | st.just("#"), max_size=1),
     )
 )  # fmt: skip
-def test_whatever_is_given_is_written_narrowly_or_not_at_all(schema):
+def test_any_schema_converts_to_valid_subset_or_none(schema):
     before = copy.deepcopy(schema)
-    found = narrow(schema)
+    converted = to_strict_subset(schema)
 
     assert schema == before
-    if found is not None:
-        check_narrow(found.schema, strict=found.strict)
+    if converted is not None:
+        check_strict(converted.schema, strict=converted.strict)
 
 
-def held(schema):
-    """Narrow a property's schema."""
-    found = narrow({"type": "object", "properties": {"it": schema}, "required": ["it"]})
-    return found and found.schema["properties"]["it"]
+def convert_property(schema):
+    converted = to_strict_subset({"type": "object", "properties": {"it": schema}, "required": ["it"]})
+    return converted and converted.schema["properties"]["it"]
 
 
 STRING = {"type": "string"}
@@ -105,8 +104,8 @@ STRING = {"type": "string"}
          {"type": "object", "properties": {}, "required": [], "additionalProperties": False}),
     ],
 )  # fmt: skip
-def test_each_part_is_said_in_the_narrow_way(schema, expected):
-    assert held(schema) == expected
+def test_keywords_are_converted(schema, expected):
+    assert convert_property(schema) == expected
 
 
 @pytest.mark.parametrize(
@@ -121,39 +120,39 @@ def test_each_part_is_said_in_the_narrow_way(schema, expected):
         {"anyOf": []}, {"allOf": [{"properties": {}}], "properties": {}}, {"type": "string", "unknown": 1},
     ],
 )  # fmt: skip
-def test_what_cannot_be_said_narrowly_has_no_narrow_form(schema):
-    assert held(schema) is None
+def test_schema_outside_the_subset_is_not_converted(schema):
+    assert convert_property(schema) is None
 
 
-def test_a_property_whose_default_is_null_can_be_demanded():
-    """Leaving it out means null: so the model may just as well say null."""
+def test_property_with_default_null_is_required():
+    """Null means the same as leaving it out."""
     nullable = {"anyOf": [STRING, {"type": "null"}], "default": None}
-    found = narrow({"type": "object", "properties": {"a": STRING, "b": nullable}, "required": ["a"]})
+    converted = to_strict_subset({"type": "object", "properties": {"a": STRING, "b": nullable}, "required": ["a"]})
 
-    assert found is not None
-    assert found.strict
-    assert found.schema["required"] == ["a", "b"]
-    assert "description" not in found.schema["properties"]["b"]
+    assert converted is not None
+    assert converted.strict
+    assert converted.schema["required"] == ["a", "b"]
+    assert "description" not in converted.schema["properties"]["b"]
 
 
 @pytest.mark.parametrize("optional", [STRING, {"type": "string", "default": "x"}, {"type": ["string", "null"]}])
-def test_a_property_that_may_be_left_out_stays_so(optional):
-    found = narrow({"type": "object", "properties": {"a": STRING, "b": optional}, "required": ["a"]})
+def test_optional_property_stays_optional(optional):
+    converted = to_strict_subset({"type": "object", "properties": {"a": STRING, "b": optional}, "required": ["a"]})
 
-    assert found is not None
-    assert not found.strict
-    assert found.schema["required"] == ["a"]
+    assert converted is not None
+    assert not converted.strict
+    assert converted.schema["required"] == ["a"]
 
 
-def test_one_open_property_anywhere_is_not_strict():
+def test_nested_optional_property_is_not_strict():
     inner = {"type": "object", "properties": {"b": STRING}}
-    found = narrow({"type": "object", "properties": {"a": inner}, "required": ["a"]})
+    converted = to_strict_subset({"type": "object", "properties": {"a": inner}, "required": ["a"]})
 
-    assert found is not None
-    assert not found.strict
+    assert converted is not None
+    assert not converted.strict
 
 
-def test_references_are_written_out():
+def test_references_are_replaced_by_their_target():
     schema = {
         "$ref": "#/$defs/pair",
         "$defs": {
@@ -164,40 +163,40 @@ def test_references_are_written_out():
             "n": {"type": "integer"},
         },
     }
-    found = narrow(schema)
+    converted = to_strict_subset(schema)
 
-    assert found is not None
-    assert found.schema["properties"] == {"x": {"description": "d", "type": "integer"}, "y": {"type": "integer"}}
+    assert converted is not None
+    assert converted.schema["properties"] == {"x": {"description": "d", "type": "integer"}, "y": {"type": "integer"}}
 
 
-def test_an_answer_that_is_no_object_stands_in_one():
-    found = narrow({"type": "array", "items": STRING})
+def test_array_is_wrapped_in_an_object():
+    converted = to_strict_subset({"type": "array", "items": STRING})
 
-    assert found is not None
-    assert found.wrapped
-    assert found.strict
-    assert found.schema["properties"] == {WRAPPED: {"type": "array", "items": STRING}}
+    assert converted is not None
+    assert converted.wrapped
+    assert converted.strict
+    assert converted.schema["properties"] == {VALUE_PROPERTY: {"type": "array", "items": STRING}}
 
 
 @pytest.mark.parametrize("name", ["#", "#/$defs/a"])
-def test_references_that_lead_nowhere_but_back_have_no_narrow_form(name):
-    assert narrow({"$ref": name, "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}) is None
+def test_circular_references_are_not_converted(name):
+    assert to_strict_subset({"$ref": name, "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}) is None
 
 
-def test_what_nests_without_measure_has_no_narrow_form():
+def test_deep_nesting_is_not_converted():
     schema: dict = {"type": "string"}
     for _ in range(1000):
         schema = {"type": "array", "items": schema}
 
-    assert narrow(schema) is None
+    assert to_strict_subset(schema) is None
 
 
-def test_what_grows_without_measure_has_no_narrow_form():
-    """Ten levels that each mention the next three times."""
+def test_exponential_growth_is_not_converted():
+    """Ten levels; each refers to the next three times."""
     levels = {
         f"l{at}": {"type": "object", "properties": {name: {"$ref": f"#/$defs/l{at + 1}"} for name in "abc"}}
         for at in range(10)
     }
 
     assert 3**10 > MAX_NODES
-    assert narrow({"$ref": "#/$defs/l0", "$defs": {**levels, "l10": STRING}}) is None
+    assert to_strict_subset({"$ref": "#/$defs/l0", "$defs": {**levels, "l10": STRING}}) is None

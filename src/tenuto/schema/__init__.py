@@ -1,0 +1,1 @@
+"""JSON Schema: from Python types, validation, the strict subset, the OpenAPI form."""

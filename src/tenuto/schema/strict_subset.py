@@ -1,0 +1,220 @@
+"""Convert JSON Schemas to the subset that every provider's structured output mode accepts.
+
+Each provider supports a different part of JSON Schema. This subset is common to all: objects list all their properties,
+references are replaced by their target, choices are `anyOf`, and every value has a type. Limits on values (`minimum`,
+`pattern`, ...) become part of the description, so the caller has to validate the answer against the original schema.
+
+A value that matches the converted schema and respects the limits matches the original one. A schema with open objects,
+values of any type, or recursion cannot be converted.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from tenuto.schema.validate import resolve_ref
+
+Schema = dict[str, Any]
+
+VALUE_PROPERTY = "value"
+"""Property that contains the answer if the original schema does not describe an object."""
+MAX_NODES = 2000
+"""Limit for the size of a schema after its references are replaced."""
+_FORMATS = ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid")
+_DESCRIBED = (
+    "default",
+    "examples",
+    "format",
+    "pattern",
+    "minLength",
+    "maxLength",
+    "contentEncoding",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "minProperties",
+    "maxProperties",
+)
+"""Keywords that become part of the description."""
+_TEXTS = ("title", "description")
+_IGNORED = frozenset(
+    ("$schema", "$id", "$anchor", "$comment", "$defs", "definitions", "discriminator", "deprecated", "readOnly")
+)
+_TYPE_NAMES = {bool: "boolean", str: "string", int: "integer", float: "number", type(None): "null"}
+_KEYWORDS_OF_TYPE = {
+    "object": ("properties", "required", "additionalProperties"),
+    "array": ("items", "prefixItems"),
+}
+_STRUCTURE_KEYWORDS = frozenset(keyword for keywords in _KEYWORDS_OF_TYPE.values() for keyword in keywords)
+
+
+class StrictSchema(msgspec.Struct, frozen=True):
+    """A schema in the strict subset."""
+
+    schema: Schema
+    strict: bool
+    """Every object requires all its properties, as the strictest modes demand."""
+    wrapped: bool
+    """The answer is in the property `VALUE_PROPERTY` of an object, because the original is not an object."""
+
+
+def to_strict_subset(schema: Schema) -> StrictSchema | None:
+    """Convert a schema to the strict subset; None if that is impossible."""
+    converter = _StrictConverter(schema)
+    try:
+        converted = converter.convert(schema, ())
+    except (_NotExpressible, RecursionError):
+        return None
+    wrapped = converted.get("type") != "object"
+    if wrapped:
+        converted = _closed_object({VALUE_PROPERTY: converted}, [VALUE_PROPERTY])
+    return StrictSchema(converted, converter.strict, wrapped)
+
+
+class _NotExpressible(Exception):
+    """The subset cannot express this schema."""
+
+
+class _StrictConverter:
+    """Convert the parts of one schema. `open_refs`: the references around the part, outermost first."""
+
+    def __init__(self, root: Schema) -> None:
+        self._root = root
+        self._nodes = 0
+        self.strict = True
+
+    def convert(self, node: Any, open_refs: tuple[str, ...]) -> Schema:
+        self._nodes += 1
+        if self._nodes > MAX_NODES:
+            raise _NotExpressible
+        node, open_refs = self._inline(node, open_refs)
+        converted = self._convert_type(node, open_refs)
+        if converted == {"type": "string"} and node.get("format") in _FORMATS:
+            converted["format"] = node["format"]
+        texts = {keyword: node[keyword] for keyword in _TEXTS if isinstance(node.get(keyword), str)}
+        limits = ", ".join(
+            f"{keyword}: {json.dumps(node[keyword], ensure_ascii=False)}"
+            for keyword in _DESCRIBED
+            if keyword in node and keyword not in converted and not (keyword == "default" and node[keyword] is None)
+        )
+        if limits:
+            texts["description"] = f"{texts['description']} ({limits})" if "description" in texts else f"({limits})"
+        return {**texts, **converted}
+
+    def _inline(self, node: Any, open_refs: tuple[str, ...]) -> tuple[Schema, tuple[str, ...]]:
+        """Replace a `$ref`, or an `allOf` with a single part, by its target; keywords next to it override the target's."""
+        while isinstance(node, dict) and ("$ref" in node or "allOf" in node):
+            target: Any
+            if "$ref" in node:
+                keyword, reference = "$ref", node["$ref"]
+                if reference in open_refs:
+                    raise _NotExpressible
+                target = resolve_ref(self._root, reference)
+                open_refs = (*open_refs, reference)
+            else:
+                keyword, parts = "allOf", node["allOf"]
+                target = parts[0] if isinstance(parts, list) and len(parts) == 1 else None
+            siblings = {name: value for name, value in node.items() if name != keyword}
+            if not isinstance(target, dict) or any(_is_constraint(name) for name in siblings if name in target):
+                raise _NotExpressible
+            node = {**target, **siblings}
+        if not isinstance(node, dict):
+            raise _NotExpressible
+        return node, open_refs
+
+    def _convert_type(self, node: Schema, open_refs: tuple[str, ...]) -> Schema:
+        """Convert the keywords that constrain the value; every one of them has to be converted."""
+        choice = next((keyword for keyword in ("anyOf", "oneOf") if keyword in node), None)
+        json_type = node.get("type", "object" if "properties" in node else None)
+        used: set[str]
+        if choice is not None:
+            used, converted = {choice}, self._any_of(node[choice], open_refs)
+        elif "enum" in node or "const" in node:
+            used, converted = {"enum", "const", "type"}, _enum([node["const"]] if "const" in node else node["enum"])
+        elif isinstance(json_type, list) and all(isinstance(name, str) for name in json_type):
+            used, converted = {"type", *_STRUCTURE_KEYWORDS}, self._any_of(_split_types(node, json_type), open_refs)
+        elif json_type == "object":
+            used, converted = {"type", *_KEYWORDS_OF_TYPE["object"]}, self._object(node, open_refs)
+        elif json_type == "array":
+            used, converted = {"type", *_KEYWORDS_OF_TYPE["array"]}, self._array(node, open_refs)
+        elif json_type in _TYPE_NAMES.values():
+            used, converted = {"type"}, {"type": json_type}
+        else:
+            raise _NotExpressible
+        if any(keyword not in used and _is_constraint(keyword) for keyword in node):
+            raise _NotExpressible
+        return converted
+
+    def _any_of(self, parts: Any, open_refs: tuple[str, ...]) -> Schema:
+        if not isinstance(parts, list) or not parts:
+            raise _NotExpressible
+        return {"anyOf": [self.convert(part, open_refs) for part in parts]}
+
+    def _object(self, node: Schema, open_refs: tuple[str, ...]) -> Schema:
+        properties, required = node.get("properties"), node.get("required", [])
+        closed = node.get("additionalProperties", False) is False
+        if not closed or not isinstance(properties, dict) or not isinstance(required, list):
+            raise _NotExpressible
+        if not all(isinstance(name, str) and name in properties for name in required):
+            raise _NotExpressible
+        converted = {name: self.convert(part, open_refs) for name, part in properties.items()}
+        # A property whose default is null may be required: null means the same as leaving it out.
+        required = [
+            name
+            for name, part in properties.items()
+            if name in required or (_defaults_to_null(part) and {"type": "null"} in converted[name].get("anyOf", ()))
+        ]
+        self.strict = self.strict and len(required) == len(properties)
+        return _closed_object(converted, required)
+
+    def _array(self, node: Schema, open_refs: tuple[str, ...]) -> Schema:
+        prefix, items = node.get("prefixItems"), node.get("items")
+        parts = [*(prefix if isinstance(prefix, list) else []), *([items] if isinstance(items, dict) else [])]
+        if not parts:
+            raise _NotExpressible
+        distinct: list[Schema] = []
+        for part in parts:
+            converted = self.convert(part, open_refs)
+            if converted not in distinct:
+                distinct.append(converted)
+        return {"type": "array", "items": distinct[0] if len(distinct) == 1 else {"anyOf": distinct}}
+
+
+def _closed_object(properties: Schema, required: list[str]) -> Schema:
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def _split_types(node: Schema, json_types: list[str]) -> list[Schema]:
+    """Return one schema per type, each with the structure keywords of its type."""
+    return [
+        {"type": name, **{keyword: node[keyword] for keyword in _KEYWORDS_OF_TYPE.get(name, ()) if keyword in node}}
+        for name in json_types
+    ]
+
+
+def _is_constraint(keyword: str) -> bool:
+    """Return True if a keyword restricts the value and cannot become part of the description."""
+    return not (keyword in _DESCRIBED or keyword in _TEXTS or keyword in _IGNORED or keyword.startswith("x-"))
+
+
+def _enum(values: Any) -> Schema:
+    """Convert the values of an `enum` to one schema per type; null has no `enum` keyword."""
+    if not isinstance(values, list) or not values or not all(type(value) in _TYPE_NAMES for value in values):
+        raise _NotExpressible
+    by_type: dict[str, list[Any]] = {}
+    for value in values:
+        by_type.setdefault(_TYPE_NAMES[type(value)], []).append(value)
+    parts = [{"type": name, **({"enum": options} if name != "null" else {})} for name, options in by_type.items()]
+    return parts[0] if len(parts) == 1 else {"anyOf": parts}
+
+
+def _defaults_to_null(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("default", part) is None
