@@ -34,10 +34,10 @@ from tenuto.wire.assembler import Slot
 from tenuto.wire.chat import chunks
 from tenuto.wire.chat.calls import Calls
 from tenuto.wire.chat.citations import from_annotations, from_sources
+from tenuto.wire.chat.reasoning_details import DetailsMerger
 from tenuto.wire.chat.shapes import STOP_REASONS
 from tenuto.wire.codec import Parts
 from tenuto.wire.fields import MergedFields, merge_fields
-from tenuto.wire.reasoning import Details
 from tenuto.wire.think_tags import ThinkTags
 
 __all__ = ["ChoiceState"]
@@ -72,7 +72,7 @@ class ChoiceState:
         self.tags: ThinkTags | None = None
         self.audio_format = ""
         self._sources = sources
-        self._details: Details | None = None
+        self._details: DetailsMerger | None = None
         self._chunk = chunks.ChunkDraft()
         self._copies: dict[str, list[str]] = {}
         self._refusal: Slot | None = None
@@ -286,7 +286,7 @@ class ChoiceState:
             self._hush()
             slot = self._begin_thought("")
         if self._details is None:
-            self._details = Details()
+            self._details = DetailsMerger()
         self._held.add("reasoning_details")
         text = self._details.add(found, whole=self._whole)
         if text and not texts and self.field in ("", "reasoning_details"):

@@ -42,7 +42,7 @@ from tenuto.core.blocks import (
 )
 from tenuto.core.jsonio import JsonError
 
-__all__ = ["block_of", "camel", "document_of", "part_of", "rest_of", "value_of"]
+__all__ = ["camel_case", "from_document", "from_part", "to_document", "to_part", "unknown_fields"]
 
 V = TypeVar("V", bound=Value)
 Doc = dict[str, Any]
@@ -78,7 +78,7 @@ _KINDS: dict[str, type[Block]] = {
 }
 
 
-def part_of(block: Block) -> Doc:
+def to_part(block: Block) -> Doc:
     """Write a block as a part."""
     shape = _SHAPES[type(block)]
     part = {"type": shape.type, **_fields(block, shape)}
@@ -88,7 +88,7 @@ def part_of(block: Block) -> Doc:
     return part
 
 
-def block_of(part: Mapping[str, Any]) -> Block:
+def from_part(part: Mapping[str, Any]) -> Block:
     """Read a part; fields it is not known to have are kept in `unread`. Raise `JsonError` for an unknown type."""
     fields = dict(part)
     word = fields.pop("type", None)
@@ -100,13 +100,13 @@ def block_of(part: Mapping[str, Any]) -> Block:
     adjust = _ON_READING.get(str(word))
     if adjust is not None:
         adjust(fields)
-    return value_of(kind, fields, _SHAPES[kind])
+    return from_document(kind, fields, _SHAPES[kind])
 
 
 # --- any value --------------------------------------------------------------------------------------------------------
 
 
-def document_of(value: Value) -> Doc:
+def to_document(value: Value) -> Doc:
     """Write a value as an object: its tag, then what is not at its default, in camelCase."""
     config = value.__struct_config__
     tag = {config.tag_field: config.tag} if config.tag_field else {}
@@ -123,10 +123,10 @@ def _fields(value: Value, shape: _Shape) -> Doc:
 
 
 def _key(name: str, shape: _Shape) -> str:
-    return shape.renamed.get(name) or camel(name)
+    return shape.renamed.get(name) or camel_case(name)
 
 
-def camel(name: str) -> str:
+def camel_case(name: str) -> str:
     """Spell a name as the document does: `start_index` is `startIndex`."""
     first, *others = name.split("_")
     return first + "".join(word[:1].upper() + word[1:] for word in others)
@@ -135,10 +135,10 @@ def camel(name: str) -> str:
 def _plain(held: Any) -> Any:
     if isinstance(held, tuple):
         return [_plain(item) for item in held]
-    return document_of(held) if isinstance(held, Value) else held
+    return to_document(held) if isinstance(held, Value) else held
 
 
-def value_of(kind: type[V], document: Mapping[str, Any], shape: _Shape = _PLAIN) -> V:
+def from_document(kind: type[V], document: Mapping[str, Any], shape: _Shape = _PLAIN) -> V:
     """Read an object as a `kind`; what it is not known to have is kept in `unread`."""
     values: dict[str, Any] = {}
     known: set[str] = {"unread", kind.__struct_config__.tag_field or "unread"}
@@ -149,7 +149,7 @@ def value_of(kind: type[V], document: Mapping[str, Any], shape: _Shape = _PLAIN)
             values[field.name] = _read(document[key], field.type, key)
         elif field.required:
             raise JsonError(f"{kind.__name__} has no {key}")
-    return kind(**values, unread=rest_of(document, known))
+    return kind(**values, unread=unknown_fields(document, known))
 
 
 def _read(held: Any, kind: Any, key: str) -> Any:
@@ -160,7 +160,7 @@ def _read(held: Any, kind: Any, key: str) -> Any:
         raise JsonError(f"{key}: {exc}") from None
 
 
-def rest_of(document: Mapping[str, Any], known: set[str]) -> str:
+def unknown_fields(document: Mapping[str, Any], known: set[str]) -> str:
     """Return what stands in `unread`, and every member of an object that nobody knows, as the text of an object."""
     text = document.get("unread", "")
     if not isinstance(text, str):
@@ -171,7 +171,7 @@ def rest_of(document: Mapping[str, Any], known: set[str]) -> str:
 
 def _tagged(union: Any, tag_field: str) -> Callable[[Any], Any]:
     kinds = {kind.__struct_config__.tag: kind for kind in get_args(union)}
-    return lambda document: value_of(kinds[document[tag_field]], document)
+    return lambda document: from_document(kinds[document[tag_field]], document)
 
 
 _meta_of = _tagged(ProviderMeta, "provider")

@@ -28,7 +28,7 @@ __all__ = [
     "ReplayContract",
     "contract_for",
     "from_openrouter_value",
-    "items_of",
+    "parse_items",
 ]
 
 
@@ -234,7 +234,7 @@ def _any(value: Raw | None) -> Any:
         return jsonio.as_text(value) if value is not None else None
 
 
-def items_of(raw: Iterable[object]) -> list[ReasoningItem]:
+def parse_items(raw: Iterable[object]) -> list[ReasoningItem]:
     """Read every element of the array; none is left out, and each is written back as it came.
 
     What `from_openrouter_value` does not know is a `ReasoningOther`.
@@ -266,7 +266,7 @@ class ReasoningCodec:
     def parse_response(self, raw: Iterable[object]) -> list[ReasoningItem]:
         """Read what is known; the rest is missing from this view only, for the raw array stays on the message.
 
-        `items_of` reads all of it, and `write_assistant` takes what that gives.
+        `parse_items` reads all of it, and `write_assistant` takes what that gives.
         """
         return [item for value in raw if (item := from_openrouter_value(value)) is not None]
 

@@ -7,8 +7,7 @@ import json
 import pytest
 from msgspec import Raw
 
-from tenuto.wire.reasoning import (
-    Details,
+from tenuto.reasoning import (
     MissingSignaturesForStrictProvider,
     OpenRouterReasoningCodec,
     ReasoningEncrypted,
@@ -190,89 +189,6 @@ def test_codec_leaves_a_message_alone_when_there_is_nothing_to_write():
     assert message == {"role": "assistant"}
 
 
-# --- streams ----------------------------------------------------------------------------------------------------------
-
-
-def merged(*frames: list) -> tuple[list, str]:
-    details = Details()
-    read = [details.add([Raw(json.dumps(item).encode()) for item in frame]) for frame in frames]
-    return json.loads(details.raw()), "".join(read)
-
-
-def test_fragments_of_one_index_and_type_are_joined():
-    found, text = merged(
-        [{"type": "reasoning.text", "text": "Lo", "index": 0, "format": None}],
-        [{"type": "reasoning.text", "text": "ok.", "index": 0, "format": "anthropic-claude-v1"}],
-        [{"type": "reasoning.text", "signature": "Er=", "index": 0, "format": None}],
-    )
-
-    assert text == "Look."
-    assert found == [
-        {"type": "reasoning.text", "text": "Look.", "index": 0, "format": "anthropic-claude-v1", "signature": "Er="}
-    ]
-
-
-def test_items_keep_the_order_in_which_they_first_came():
-    found, text = merged(
-        [{"type": "reasoning.text", "text": "a", "index": 1}, {"type": "reasoning.encrypted", "data": "x", "index": 0}],
-        [{"type": "reasoning.summary", "summary": "s", "index": 0}],
-        [{"type": "reasoning.encrypted", "data": "y", "index": 0}, {"type": "reasoning.text", "text": "b", "index": 1}],
-    )
-
-    assert [(item["type"], item["index"]) for item in found] == [
-        ("reasoning.text", 1),
-        ("reasoning.encrypted", 0),
-        ("reasoning.summary", 0),
-    ]
-    assert (found[0]["text"], found[1]["data"], text) == ("ab", "xy", "asb")
-
-
-def test_without_an_index_neighbours_of_one_type_and_id_are_joined():
-    found, _ = merged(
-        [{"type": "reasoning.text", "text": "a", "id": None}, {"type": "reasoning.text", "text": "b"}],
-        [{"type": "reasoning.text", "text": "c", "id": "r2"}],
-        [{"type": "reasoning.encrypted", "data": "x"}],
-        [{"type": "reasoning.text", "text": "d", "id": "r2"}],
-    )
-
-    assert [item.get("text", item.get("data")) for item in found] == ["ab", "c", "x", "d"]
-
-
-def test_unknown_items_and_fields_stay_in_their_place():
-    found, text = merged(
-        [
-            {"type": "reasoning.dream", "index": 0, "vivid": True},
-            "odd",
-            {"type": "reasoning.text", "text": "a", "index": 1},
-        ],
-        [{"type": "reasoning.dream", "index": 0, "vivid": None, "long": 2}],
-    )
-
-    assert found == [
-        {"type": "reasoning.dream", "index": 0, "vivid": True, "long": 2},
-        "odd",
-        {"type": "reasoning.text", "text": "a", "index": 1},
-    ]
-    assert text == "a"
-
-
-def test_null_begins_a_text_but_does_not_end_it():
-    found, _ = merged(
-        [{"type": "reasoning.text", "text": None, "index": 0}],
-        [{"type": "reasoning.text", "text": "a", "index": 0}],
-        [{"type": "reasoning.text", "text": None, "index": 0}],
-    )
-
-    assert found == [{"type": "reasoning.text", "text": "a", "index": 0}]
-
-
-def test_a_single_fragment_is_not_respelt():
-    details = Details()
-    details.add([Raw(b'{"type":"reasoning.text","text":"\\u00e9","cost":1.10}')])
-
-    assert details.raw() == '[{"type":"reasoning.text","text":"\\u00e9","cost":1.10}]'
-
-
 # --- the audit --------------------------------------------------------------------------------------------------------
 
 UNSIGNED = ReasoningText(text="a", format=ReasoningFormat.ANTHROPIC_CLAUDE_V1)
@@ -310,12 +226,3 @@ def test_always_means_without_tools_too():
     audit = audit_replay([UNSIGNED], ReplayContract.ALWAYS_REQUIRED, next_turn_carries_tools=False)
 
     assert audit.violation is not None
-
-
-def test_a_signed_fragment_does_not_grow():
-    """Two signatures in a row, without an index: two items, both tokens kept."""
-    details = Details()
-    for token in ("s1", "s2"):
-        details.add([Raw(f'{{"type":"reasoning.text","text":"a","signature":"{token}"}}'.encode())])
-
-    assert details.raw().count('"signature"') == 2

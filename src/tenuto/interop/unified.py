@@ -18,9 +18,9 @@ import msgspec
 from tenuto.core import jsonio
 from tenuto.core.jsonio import JsonError
 from tenuto.core.messages import AssistantMessage, Origin, StopReason, Usage
-from tenuto.core.parts import block_of, camel, document_of, part_of, rest_of, value_of
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.target import Loss
+from tenuto.interop.unified_parts import camel_case, from_document, from_part, to_document, to_part, unknown_fields
 
 __all__ = ["from_unified", "to_unified"]
 
@@ -38,7 +38,7 @@ def to_unified(response: ChatResponse) -> Doc:
     }
     metadata = _metadata(response)
     _put(document, providerMetadata=metadata, rawUsage=response.raw_usage, unread=response.unread)
-    _put(document, losses=[document_of(loss) for loss in response.losses])
+    _put(document, losses=[to_document(loss) for loss in response.losses])
     if metadata or response.extra:
         document["extra"] = response.extra
     return document
@@ -60,8 +60,8 @@ def from_unified(document: Mapping[str, Any]) -> ChatResponse:
             None if usage is None else _usage(usage),
             _held(document, "rawUsage", str, ""),
             _held(document, "extra", str, jsonio.as_text(jsonio.encode(metadata)) if metadata else ""),
-            tuple(value_of(Loss, loss) for loss in document.get("losses", ())),
-            unread=rest_of(document, _RESPONSE),
+            tuple(from_document(Loss, loss) for loss in document.get("losses", ())),
+            unread=unknown_fields(document, _RESPONSE),
         )
     except (LookupError, TypeError, AttributeError, UnicodeEncodeError, msgspec.ValidationError) as exc:
         raise JsonError(f"no unified response: {exc!r}") from exc
@@ -96,13 +96,13 @@ def _choice_document(choice: Choice) -> Doc:
     message = choice.message
     document: Doc = {
         "index": choice.index,
-        "content": [part_of(block) for block in message.blocks],
+        "content": [to_part(block) for block in message.blocks],
         "finishReason": message.stop_reason,
     }
     if message.raw_stop is not None:
         document["rawFinishReason"] = message.raw_stop
     if message.origin is not None:
-        document["origin"] = document_of(message.origin)
+        document["origin"] = to_document(message.origin)
     _put(document, incomplete=message.incomplete, extra=choice.extra, unread=choice.unread)
     _put(document, messageExtra=message.extra, messageUnread=message.unread)
     return document
@@ -111,16 +111,16 @@ def _choice_document(choice: Choice) -> Doc:
 def _choice(document: Mapping[str, Any]) -> Choice:
     origin = document.get("origin")
     message = AssistantMessage(
-        tuple(map(block_of, document["content"])),
+        tuple(map(from_part, document["content"])),
         _held(document, "finishReason", StopReason | None, None),
         _held(document, "rawFinishReason", str | None, None),
-        None if origin is None else value_of(Origin, origin),
+        None if origin is None else from_document(Origin, origin),
         _held(document, "messageExtra", str, ""),
         _held(document, "incomplete", bool, False),
         unread=_held(document, "messageUnread", str, ""),
     )
     index, extra = _held(document, "index", int, 0), _held(document, "extra", str, "")
-    return Choice(message, index, extra, unread=rest_of(document, _CHOICE))
+    return Choice(message, index, extra, unread=unknown_fields(document, _CHOICE))
 
 
 _CHOICE = {
@@ -186,7 +186,7 @@ def _usage(document: Mapping[str, Any]) -> Usage:
 
 def _strange_usage(document: Mapping[str, Any], details: Mapping[str, Any]) -> str:
     strange = {name: held for name, held in details.items() if name not in _DETAILS.values()}
-    return rest_of({**document, "details": strange}, _USAGE - {"details"} if strange else _USAGE)
+    return unknown_fields({**document, "details": strange}, _USAGE - {"details"} if strange else _USAGE)
 
 
 def _without(whole: int | None, share: int) -> int | None:
@@ -235,10 +235,10 @@ def _metadata(response: ChatResponse) -> Doc:
     for text in sources:
         for name, held in _view(text).items():
             if name not in _MACHINERY and not _names_only_the_provider(name, held, response.provider):
-                found.setdefault(camel(name), held)
+                found.setdefault(camel_case(name), held)
     for name, held in _view(response.raw_usage).items():
         if name not in _MACHINERY | _COUNTED and not isinstance(held, dict | list):
-            found.setdefault(camel(name), held)
+            found.setdefault(camel_case(name), held)
     return found
 
 

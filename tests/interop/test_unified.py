@@ -35,10 +35,10 @@ from tenuto.core.blocks import (
 )
 from tenuto.core.jsonio import JsonError
 from tenuto.core.messages import AssistantMessage, Origin, Usage
-from tenuto.core.parts import block_of, part_of
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.target import Loss
-from tenuto.core.unified import from_unified, to_unified
+from tenuto.interop.unified import from_unified, to_unified
+from tenuto.interop.unified_parts import from_part, to_part
 
 PARTS = [
     (Text("Hi"), {"type": "text", "text": "Hi"}),
@@ -208,7 +208,7 @@ def test_reading_a_document_gives_the_reply_it_was_written_from(reply):
 
 @given(blocks_of(broken_words))
 def test_a_part_says_all_that_its_block_says(block):
-    assert block_of(part_of(block)) == block
+    assert from_part(to_part(block)) == block
 
 
 @given(usages_of(broken_words))
@@ -221,14 +221,14 @@ def test_usage_keeps_what_is_unknown_apart_from_zero(usage):
 
 @pytest.mark.parametrize("block,part", PARTS)
 def test_parts_are_written_as_specified(block, part):
-    assert part_of(block) == part
-    assert block_of(part) == block
+    assert to_part(block) == part
+    assert from_part(part) == block
 
 
 @pytest.mark.parametrize("citation,document", CITATIONS)
 def test_citations_are_written_as_specified(citation, document):
-    assert part_of(Text("Hi", (citation,)))["citations"] == [document]
-    assert block_of({"type": "text", "text": "Hi", "citations": [document]}) == Text("Hi", (citation,))
+    assert to_part(Text("Hi", (citation,)))["citations"] == [document]
+    assert from_part({"type": "text", "text": "Hi", "citations": [document]}) == Text("Hi", (citation,))
 
 
 def test_every_kind_of_block_has_a_case():
@@ -453,12 +453,12 @@ def test_what_is_no_document_is_one_kind_of_error(document):
 )
 def test_a_part_that_cannot_be_read_is_refused_with_the_reason(part, said):
     with pytest.raises(JsonError, match=said):
-        block_of(part)
+        from_part(part)
 
 
 def test_a_part_without_its_optional_keys_is_read():
-    assert block_of({"type": "server_tool_result", "toolCallId": "s"}) == ServerToolResult("s")
-    assert block_of({"type": "text", "text": "", "meta": None}) == Text("")
-    assert block_of(
+    assert from_part({"type": "server_tool_result", "toolCallId": "s"}) == ServerToolResult("s")
+    assert from_part({"type": "text", "text": "", "meta": None}) == Text("")
+    assert from_part(
         {"type": "thinking", "thinking": "Hm.", "meta": {"provider": "chat"}, "signature": "s"}
     ) == Reasoning("Hm.", meta=ChatMeta(signature="s"))

@@ -38,16 +38,16 @@ from tenuto.core.blocks import (
     ToolUse,
 )
 from tenuto.core.messages import AssistantMessage
-from tenuto.wire.reasoning_items import (
+from tenuto.reasoning.items import (
     ReasoningEncrypted,
     ReasoningFormat,
     ReasoningItem,
     ReasoningSummary,
     ReasoningText,
-    items_of,
+    parse_items,
 )
 
-__all__ = ["HINT", "details_of", "stripped", "with_details"]
+__all__ = ["HINT", "to_details", "with_details", "without_details"]
 
 HINT = "x-tenuto"
 _CLAUDE, _GEMINI = ReasoningFormat.ANTHROPIC_CLAUDE_V1, ReasoningFormat.GOOGLE_GEMINI_V1
@@ -61,7 +61,7 @@ _RESPONSES = frozenset(format for format in ReasoningFormat if format.value.ends
 _Fields = dict[str, Any]
 
 
-def details_of(message: AssistantMessage, *, format: ReasoningFormat | None = None) -> list[ReasoningItem]:
+def to_details(message: AssistantMessage, *, format: ReasoningFormat | None = None) -> list[ReasoningItem]:
     """Return a reply's reasoning and its signatures as items, in order.
 
     `format` says whose reasoning the reply's own dialect holds, where it is not that of the dialect's first vendor.
@@ -80,8 +80,8 @@ def details_of(message: AssistantMessage, *, format: ReasoningFormat | None = No
     return found
 
 
-def stripped(message: AssistantMessage) -> AssistantMessage:
-    """Return a reply without its reasoning and without the signatures that `details_of` shows."""
+def without_details(message: AssistantMessage) -> AssistantMessage:
+    """Return a reply without its reasoning and without the signatures that `to_details` shows."""
     kept = (block for block in message.blocks if not isinstance(block, Reasoning))
     blocks = tuple(msgspec.structs.replace(b, meta=None) if isinstance(b.meta, GeminiMeta) else b for b in kept)
     return message if blocks == message.blocks else msgspec.structs.replace(message, blocks=blocks)
@@ -125,14 +125,14 @@ def _as_given(block: Reasoning, at: int, *, loose: bool) -> list[ReasoningItem]:
     objects = all(bytes(element)[:1] == b"{" and HINT not in jsonio.members(element) for element in elements)
     if not elements or not objects or _array(elements) != held:
         return []
-    items = items_of(elements)
+    items = parse_items(elements)
     like = _given(items)
     if loose and at == 0 and like == block:
         return items
     meta = msgspec.structs.replace(block.meta, details="") if isinstance(block.meta, ChatMeta) else None
     same = meta == ChatMeta(field="reasoning")
     hint = {"stood": at, "given": True, **({} if same else {"meta": _dumped(meta)}), **_rest(block, like)}
-    return items_of([_hinted(element, hint) for element in elements])
+    return parse_items([_hinted(element, hint) for element in elements])
 
 
 def _items(block: Reasoning, at: int, index: int, own: ReasoningFormat) -> list[ReasoningItem]:
@@ -143,7 +143,7 @@ def _items(block: Reasoning, at: int, index: int, own: ReasoningFormat) -> list[
     if like.meta != block.meta:
         hint["meta"] = _dumped(block.meta)
     first, *others = made
-    return items_of([_hinted(first.to_raw(), hint), *(_hinted(item.to_raw(), {"stood": at}) for item in others)])
+    return parse_items([_hinted(first.to_raw(), hint), *(_hinted(item.to_raw(), {"stood": at}) for item in others)])
 
 
 def _made(block: Reasoning, index: int, own: ReasoningFormat) -> Iterator[ReasoningItem]:
@@ -177,7 +177,7 @@ def _signature(block: Block, meta: GeminiMeta, at: int, index: int) -> Reasoning
     hint: _Fields = {"on": at}
     if meta != GeminiMeta(meta.thought_signature):
         hint["meta"] = _dumped(meta)
-    return items_of([_hinted(item.to_raw(), hint)])[0]
+    return parse_items([_hinted(item.to_raw(), hint)])[0]
 
 
 def _rest(block: Reasoning, like: Reasoning) -> _Fields:
@@ -234,7 +234,7 @@ def _thought(group: Sequence[tuple[ReasoningItem, _Fields]]) -> Reasoning:
     items, hint = [item for item, _ in group], group[0][1]
     if hint.get("given") is True:
         raws = [_unhinted(item) for item in items]
-        like = _given(items_of(raws))
+        like = _given(parse_items(raws))
         if "meta" in hint:
             like = msgspec.structs.replace(like, meta=_with_array(_loaded(hint), _array(raws)))
     else:

@@ -22,10 +22,10 @@ from tenuto.core.events import (
     TextDelta,
 )
 
-__all__ = ["legacy_events"]
+__all__ = ["to_delta_events"]
 
 
-def legacy_events(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
+def to_delta_events(events: Iterable[Event]) -> Iterator[dict[str, Any]]:
     """Yield the older events. A call's `index` is its part's; usage comes once, before `done`, if it is known."""
     calls: set[tuple[int, int]] = set()
     for event in events:

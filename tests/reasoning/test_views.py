@@ -26,17 +26,19 @@ from tenuto.core.blocks import (
     ToolUse,
 )
 from tenuto.core.messages import AssistantMessage, Origin
-from tenuto.wire.reasoning import (
+from tenuto.reasoning import (
+    AnthropicReasoningCodec,
+    GeminiReasoningCodec,
     ReasoningEncrypted,
     ReasoningFormat,
     ReasoningText,
-    details_of,
-    items_of,
-    stripped,
+    ResponsesReasoningCodec,
+    parse_items,
+    to_details,
     with_details,
+    without_details,
 )
-from tenuto.wire.reasoning_codecs import AnthropicReasoningCodec, GeminiReasoningCodec, ResponsesReasoningCodec
-from tenuto.wire.reasoning_views import HINT
+from tenuto.reasoning.views import HINT
 
 OWN = list(exchanges(Path(conformance.__file__).parent / "own"))
 DETAILS = '[{"type":"reasoning.text","text":"hm","signature":"s","format":"anthropic-claude-v1","cost":1.10}]'
@@ -48,7 +50,7 @@ def reply(dialect, *blocks):
 
 def shown(message, **options):
     """The items of a reply as plain objects, without hints."""
-    found = [item.to_openrouter_value() for item in details_of(message, **options)]
+    found = [item.to_openrouter_value() for item in to_details(message, **options)]
     return [{name: value for name, value in item.items() if name != HINT} for item in found]
 
 
@@ -58,12 +60,12 @@ def shown(message, **options):
 @given(say.assistant_messages_of(say.broken_words))
 def test_any_reply_is_what_its_items_make_of_what_is_left(message):
     """Places, tokens, extra fields, fields of a later version: as values, and as JSON text in between."""
-    items, bare = details_of(message), stripped(message)
+    items, bare = to_details(message), without_details(message)
     text = jsonio.encode([item.to_raw() for item in items])
 
     assert not any(isinstance(block, Reasoning) or isinstance(block.meta, GeminiMeta) for block in bare.blocks)
     assert with_details(bare, items) == message
-    assert with_details(bare, items_of(jsonio.elements(text))) == message
+    assert with_details(bare, parse_items(jsonio.elements(text))) == message
 
 
 @pytest.mark.parametrize("exchange", OWN, ids=lambda e: e.name)
@@ -71,7 +73,7 @@ def test_every_reply_of_ours_goes_there_and_back(exchange):
     """Replies as the decoders read them."""
     said = decode(exchange, target_for(exchange)).said
     for choice in said.choices if said is not None else ():
-        assert with_details(stripped(choice.message), details_of(choice.message)) == choice.message
+        assert with_details(without_details(choice.message), to_details(choice.message)) == choice.message
 
 
 @pytest.mark.parametrize(
@@ -94,15 +96,15 @@ def test_what_an_item_has_no_word_for_comes_back(thought):
     """Wherever the thought stands, and beside another like it."""
     for blocks in ((thought,), (Text("a"), thought), (thought, Text("a"), thought)):
         message = reply("openai-chat", *blocks)
-        assert with_details(stripped(message), details_of(message)) == message
+        assert with_details(without_details(message), to_details(message)) == message
 
 
 def test_a_reply_without_reasoning_stays_what_it_is():
     """The very same value, and no items."""
     message = reply("openai-chat", Text("yes"))
 
-    assert details_of(message) == []
-    assert stripped(message) is message
+    assert to_details(message) == []
+    assert without_details(message) is message
 
 
 # --- what is shown ----------------------------------------------------------------------------------------------------
@@ -133,7 +135,7 @@ def test_a_reasoning_item_is_a_summary_and_its_seal():
         {"type": "reasoning.encrypted", "id": "rs_1", "format": "openai-responses-v1", "index": 0, "data": "sealed"},
     ]
     assert {item["format"] for item in shown(message, format=azure)} == {azure.value}
-    assert with_details(stripped(message), details_of(message, format=azure)) == message
+    assert with_details(without_details(message), to_details(message, format=azure)) == message
 
 
 def test_signatures_on_parts_name_their_call_and_their_place():
@@ -146,17 +148,17 @@ def test_signatures_on_parts_name_their_call_and_their_place():
         {"type": "reasoning.encrypted", "format": "google-gemini-v1", "index": 1, "data": "sig0"},
         {"type": "reasoning.encrypted", "id": "call_1", "format": "google-gemini-v1", "index": 2, "data": "sig1"},
     ]
-    assert [item.to_openrouter_value()[HINT] for item in details_of(message)] == [{"stood": 0}, {"on": 1}, {"on": 2}]
+    assert [item.to_openrouter_value()[HINT] for item in to_details(message)] == [{"stood": 0}, {"on": 1}, {"on": 2}]
 
 
 def test_what_came_as_details_is_shown_word_for_word():
     """Not a byte is added where they stand where arrays stand."""
     message = reply("openai-chat", Reasoning("hm", meta=ChatMeta("reasoning", details=DETAILS)), Text("yes"))
 
-    assert [bytes(item.to_raw()).decode() for item in details_of(message)] == [DETAILS[1:-1]]
+    assert [bytes(item.to_raw()).decode() for item in to_details(message)] == [DETAILS[1:-1]]
     late = replace(message, blocks=message.blocks[::-1])
     assert shown(late) == json.loads(DETAILS)
-    assert with_details(stripped(late), details_of(late)) == late
+    assert with_details(without_details(late), to_details(late)) == late
 
 
 # --- items from elsewhere ---------------------------------------------------------------------------------------------
@@ -164,7 +166,7 @@ def test_what_came_as_details_is_shown_word_for_word():
 
 def test_an_array_from_elsewhere_becomes_one_thought_in_front():
     """As if it had been received."""
-    items = items_of(jsonio.elements(DETAILS))
+    items = parse_items(jsonio.elements(DETAILS))
 
     assert with_details(reply("openai-chat", Text("yes")), items) == reply(
         "openai-chat", Reasoning("hm", meta=ChatMeta("reasoning", details=DETAILS)), Text("yes")
@@ -174,7 +176,7 @@ def test_an_array_from_elsewhere_becomes_one_thought_in_front():
 def test_an_array_of_the_replys_own_dialect_becomes_its_own_thoughts():
     """The tokens go where that dialect attaches them."""
     signed = ReasoningText(format=ReasoningFormat.ANTHROPIC_CLAUDE_V1, text="hm", signature="sig")
-    responses = items_of(
+    responses = parse_items(
         [
             {"type": "reasoning.summary", "id": "rs_1", "format": "openai-responses-v1", "summary": "hm"},
             {"type": "reasoning.encrypted", "id": "rs_1", "format": "openai-responses-v1", "data": "x"},
@@ -203,16 +205,16 @@ def test_nothing_is_lost_where_the_reply_changed_meanwhile():
     """A thought whose place is gone stands at the end; a signature finds its call, or stands alone."""
     call = ToolUse("c1", "look", "{}", meta=GeminiMeta("sig"))
     message = reply("gemini", Text("a"), Text("b", meta=GeminiMeta("sig0")), call, Text("d"), Reasoning("hm"))
-    left = replace(stripped(message), blocks=(ToolUse("c1", "look", "{}"),))
+    left = replace(without_details(message), blocks=(ToolUse("c1", "look", "{}"),))
 
-    found = with_details(left, details_of(message))
+    found = with_details(left, to_details(message))
     assert found.blocks == (call, Reasoning("hm"), Reasoning(meta=GeminiMeta("sig0")))
 
 
 @pytest.mark.parametrize("hint", ["odd", 5, {}, {"stood": -1}, {"stood": True}, {"on": "x"}, {"stood": 0, "text": 5}])
 def test_a_hint_that_is_not_ours_is_no_hint(hint):
     """Anyone may use the name; nothing is taken on trust, and nothing raises."""
-    items = items_of([{"type": "reasoning.text", "text": "hm", HINT: hint}])
+    items = parse_items([{"type": "reasoning.text", "text": "hm", HINT: hint}])
     found = with_details(reply("openai-chat", Text("yes")), items)
 
     assert found.blocks[0].text == "hm"

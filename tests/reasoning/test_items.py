@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 
 import pytest
@@ -13,8 +12,7 @@ from msgspec.structs import replace
 
 import strategies as say
 from tenuto.core import jsonio
-from tenuto.wire.reasoning import (
-    Details,
+from tenuto.reasoning import (
     MissingSignaturesForStrictProvider,
     OpenRouterReasoningCodec,
     ReasoningEncrypted,
@@ -27,7 +25,7 @@ from tenuto.wire.reasoning import (
     audit_replay,
     contract_for,
     from_openrouter_value,
-    items_of,
+    parse_items,
 )
 
 CLAUDE, GEMINI = ReasoningFormat.ANTHROPIC_CLAUDE_V1, ReasoningFormat.GOOGLE_GEMINI_V1
@@ -63,15 +61,15 @@ def test_reading_and_writing_any_array_is_the_identity(values):
     """Unknown types and formats, explicit nulls, extra keys, what is no object: word for word, in order."""
     raw = spelt(values)
 
-    assert [bytes(item.to_raw()) for item in items_of(raw)] == [bytes(element) for element in raw]
-    assert [item.to_openrouter_value() for item in items_of(values)] == values
+    assert [bytes(item.to_raw()) for item in parse_items(raw)] == [bytes(element) for element in raw]
+    assert [item.to_openrouter_value() for item in parse_items(values)] == values
 
 
 @given(arrays.filter(bool))
 def test_whatever_came_goes_back_through_the_codec(values):
     """The typed view that leaves nothing out is what the codec writes."""
     message = {"role": "assistant"}
-    OpenRouterReasoningCodec().write_assistant(message, items_of(values))
+    OpenRouterReasoningCodec().write_assistant(message, parse_items(values))
 
     assert message == {"role": "assistant", "reasoning_details": values}
 
@@ -79,14 +77,14 @@ def test_whatever_came_goes_back_through_the_codec(values):
 @given(arrays)
 def test_the_specified_view_is_the_whole_one_without_what_nobody_knows(values):
     """Both ways of reading agree on everything that is known."""
-    known = [item for item in items_of(values) if not isinstance(item, ReasoningOther)]
+    known = [item for item in parse_items(values) if not isinstance(item, ReasoningOther)]
 
     assert OpenRouterReasoningCodec().parse_response(values) == known
 
 
 def test_an_element_of_an_unknown_type_says_what_it_can():
     """Its type, its format, its id; and what is no object at all says nothing."""
-    dream, odd = items_of([{"type": "reasoning.dream", "id": "d1", "format": "google-gemini-v1", "index": 2}, "odd"])
+    dream, odd = parse_items([{"type": "reasoning.dream", "id": "d1", "format": "google-gemini-v1", "index": 2}, "odd"])
 
     assert isinstance(dream, ReasoningOther)
     assert (dream.kind, dream.id, dream.format, dream.index) == ("reasoning.dream", "d1", GEMINI, 2)
@@ -97,7 +95,7 @@ def test_an_element_of_an_unknown_type_says_what_it_can():
 def test_numbers_beyond_all_bounds_do_not_stop_the_reading():
     """They are nobody's business, and stay as they were spelt."""
     raw = Raw(b'{"type":"reasoning.server_tool_call","tool_name":"t","result":1e999,"cost":-1e999}')
-    (item,) = items_of([raw])
+    (item,) = parse_items([raw])
 
     assert isinstance(item, ReasoningServerToolCall)
     assert item.result == "1e999"
@@ -106,42 +104,12 @@ def test_numbers_beyond_all_bounds_do_not_stop_the_reading():
 
 def test_an_item_that_was_changed_is_written_with_its_change():
     """The new words, the new signature, and everything the object held beside them."""
-    (item,) = items_of([Raw(b'{"type":"reasoning.text","id":null,"text":"a","signature":"s","cost":1.10}')])
+    (item,) = parse_items([Raw(b'{"type":"reasoning.text","id":null,"text":"a","signature":"s","cost":1.10}')])
 
     changed = bytes(replace(item, text="b").to_raw())
     assert changed == b'{"type":"reasoning.text","id":null,"text":"b","signature":"s","cost":1.10}'
     unsigned = json.loads(bytes(replace(item, signature=None).to_raw()))
     assert unsigned == {"type": "reasoning.text", "id": None, "text": "a", "cost": 1.1}
-
-
-@given(st.lists(details.filter(lambda d: d.get("index") is not None and d["index"] >= 0), max_size=4), st.data())
-def test_an_array_that_comes_in_pieces_is_the_array(values, data):
-    """However texts are cut, fragments find each other by index and type, in the order of their first piece."""
-    seen, whole = set(), []
-    for value in values:
-        if (value["type"], value["index"]) not in seen:
-            seen.add((value["type"], value["index"]))
-            whole.append(value)
-    frames = [[] for _ in range(6)]
-    for value in whole:
-        cuts = sorted(data.draw(st.lists(st.integers(0, 12), min_size=1, max_size=3)))
-        for at, frame in enumerate(cut_up(value, cuts)):
-            frames[at].append(frame)
-    joined = Details()
-    for frame in frames:
-        joined.add(spelt(frame))
-
-    assert json.loads(joined.raw()) == whole
-
-
-def cut_up(value, cuts):
-    """Cut the texts of an item; the other fields come with the first piece."""
-    growing = [name for name in ("text", "summary", "data") if isinstance(value.get(name), str)]
-    edges = [0, *cuts, None]
-    for at, (start, end) in enumerate(itertools.pairwise(edges)):
-        piece = {name: value[name][start:end] for name in growing}
-        key = {"type": value["type"], "index": value["index"]}
-        yield {**{name: piece.get(name, held) for name, held in value.items()}} if at == 0 else {**key, **piece}
 
 
 # --- contracts --------------------------------------------------------------------------------------------------------
@@ -237,6 +205,8 @@ def test_a_summary_whose_seal_is_lost_is_told():
 
 
 def test_from_openrouter_value_keeps_to_its_specification():
-    """None for what is no object or of no known type, though `items_of` reads it."""
+    """None for what is no object or of no known type, though `parse_items` reads it."""
     assert from_openrouter_value({"type": "reasoning.future_kind", "data": "..."}) is None
-    assert jsonio.parse(items_of([{"type": "reasoning.future_kind"}])[0].to_raw()) == {"type": "reasoning.future_kind"}
+    assert jsonio.parse(parse_items([{"type": "reasoning.future_kind"}])[0].to_raw()) == {
+        "type": "reasoning.future_kind"
+    }

@@ -16,12 +16,12 @@ from tenuto.core import jsonio
 from tenuto.core.blocks import Block
 from tenuto.core.messages import AssistantMessage, Origin
 from tenuto.core.target import Dialect
+from tenuto.reasoning.items import ReasoningCodec, ReasoningItem
+from tenuto.reasoning.views import to_details, with_details
 from tenuto.wire.anthropic.blocks import read_block
 from tenuto.wire.dialects import VERBATIM
 from tenuto.wire.gemini.parts import read_part
 from tenuto.wire.gemini.shapes import PART, camel
-from tenuto.wire.reasoning_items import ReasoningCodec, ReasoningItem
-from tenuto.wire.reasoning_views import details_of, with_details
 from tenuto.wire.responses.items import blocks_of
 
 __all__ = ["AnthropicReasoningCodec", "GeminiReasoningCodec", "ResponsesReasoningCodec"]
@@ -47,7 +47,7 @@ class _NativeCodec(ReasoningCodec):
 
     def parse_response(self, raw: Iterable[object]) -> list[ReasoningItem]:
         """Read the reasoning and the signatures of a reply's own list; what is no object has none."""
-        return details_of(self._message(raw))
+        return to_details(self._message(raw))
 
     def write_assistant(self, message: object, items: Sequence[ReasoningItem]) -> None:
         """Put items into the list of a message; without items, or where there is no list, nothing happens."""

@@ -9,7 +9,7 @@ from strategies import assistant_messages_of, broken_words
 from tenuto.core.blocks import AnthropicMeta, AnthropicRedactedMeta, GeminiMeta, Reasoning, Text, ToolUse
 from tenuto.core.jsonio import JsonError
 from tenuto.core.messages import AssistantMessage
-from tenuto.core.rows import from_data_json, to_data_json
+from tenuto.interop.tool_call_rows import from_data_json, to_data_json
 
 THOUGHT = Reasoning("Let me solve it.", meta=AnthropicMeta("EqQB"))
 WITHHELD = Reasoning(meta=AnthropicRedactedMeta("EmwK"))
