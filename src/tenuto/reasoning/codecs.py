@@ -1,7 +1,7 @@
-"""Codecs for the dialects that attach their tokens to places: a thinking block, a reasoning item, a part.
+"""Codecs for the dialects that attach tokens to a position: a thinking block, a reasoning item, a part.
 
-Each reads the native list of a reply (`content`, `output`, `parts`) into reasoning items, and puts such items back into
-the list of a message that has none: a signature on the block or part it stood on, a thought before what followed it.
+Each codec reads the native list of a reply (`content`, `input`, `parts`) and puts items back into the list of a message
+that has no reasoning: a signature on its block or part, reasoning before the block that followed it.
 """
 
 from __future__ import annotations
@@ -24,65 +24,61 @@ from tenuto.wire.gemini.parts import read_part
 from tenuto.wire.gemini.shapes import PART, camel
 from tenuto.wire.responses.items import blocks_of
 
-__all__ = ["AnthropicReasoningCodec", "GeminiReasoningCodec", "ResponsesReasoningCodec"]
-
-
-def _anthropic(raw: Raw, _: Callable[[], str]) -> list[Block]:
-    return [read_block(raw)]
-
-
-def _gemini(raw: Raw, mint: Callable[[], str]) -> list[Block]:
-    return [read_part(raw, camel(jsonio.members(raw), PART), mint)]
-
 
 class _NativeCodec(ReasoningCodec):
-    """Reads and writes the list of one dialect."""
-
     dialect: Dialect
     field: str
-
-    def __init__(self) -> None:
-        reads = {"anthropic-messages": _anthropic, "openai-responses": blocks_of, "gemini": _gemini}
-        self._read: Callable[[Raw, Callable[[], str]], list[Block]] = reads[self.dialect]
+    """The field of a message that has the native list."""
 
     def parse_response(self, raw: Iterable[object]) -> list[ReasoningItem]:
-        """Read the reasoning and the signatures of a reply's own list; what is no object has none."""
+        """Read the reasoning and the signatures of a native list; elements that are not objects have none."""
         return to_details(self._message(raw))
 
     def write_assistant(self, message: object, items: Sequence[ReasoningItem]) -> None:
-        """Put items into the list of a message; without items, or where there is no list, nothing happens."""
-        if not items or not isinstance(message, dict) or not isinstance(message.get(self.field), list):
-            return
-        full = with_details(self._message(message[self.field]), items)
-        written: list[Any] = jsonio.parse(jsonio.encode(VERBATIM[self.dialect](full)))
-        message[self.field] = written
+        """Put items into the native list of a message; do nothing without items or without such a list."""
+        if items and isinstance(message, dict) and isinstance(message.get(self.field), list):
+            full = with_details(self._message(message[self.field]), items)
+            native: list[Any] = jsonio.parse(jsonio.encode(VERBATIM[self.dialect](full)))
+            message[self.field] = native
 
-    def _message(self, listed: Iterable[object]) -> AssistantMessage:
+    def _message(self, native: Iterable[object]) -> AssistantMessage:
         numbers = itertools.count()
         blocks: list[Block] = []
-        for value in listed:
+        for value in native:
             raw = value if isinstance(value, Raw) else Raw(jsonio.encode(value))
             if bytes(raw)[:1] == b"{":
                 blocks += self._read(raw, lambda: f"call_{next(numbers)}")
         return AssistantMessage(tuple(blocks), origin=Origin("", self.dialect))
 
+    def _read(self, raw: Raw, new_id: Callable[[], str]) -> list[Block]:
+        raise NotImplementedError
+
 
 class AnthropicReasoningCodec(_NativeCodec):
-    """Thinking blocks in `content`: a signature belongs to its block, what is redacted is encrypted."""
+    """Thinking blocks in `content`: a signature belongs to its block; redacted thinking is encrypted."""
 
     dialect = "anthropic-messages"
     field = "content"
 
+    def _read(self, raw: Raw, _: Callable[[], str]) -> list[Block]:
+        return [read_block(raw)]
+
 
 class ResponsesReasoningCodec(_NativeCodec):
-    """Reasoning items among the items of `input`, each before what followed it."""
+    """Reasoning items in `input`, each before the item that followed it."""
 
     dialect = "openai-responses"
     field = "input"
 
+    def _read(self, raw: Raw, new_id: Callable[[], str]) -> list[Block]:
+        return blocks_of(raw, new_id)
+
 
 class GeminiReasoningCodec(_NativeCodec):
-    """Signatures on `parts`: on a call, a text or a thought, and never on another than the one they came with."""
+    """Signatures on `parts`: each on the call, text or thought that it was received with."""
 
     dialect = "gemini"
     field = "parts"
+
+    def _read(self, raw: Raw, new_id: Callable[[], str]) -> list[Block]:
+        return [read_part(raw, camel(jsonio.members(raw), PART), new_id)]

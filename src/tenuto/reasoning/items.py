@@ -1,39 +1,25 @@
-"""The items of `reasoning_details`: formats, contracts, a typed view of each element, and the codec between both.
+"""The items of `reasoning_details`: formats, replay contracts, a typed view of each element, and the codec.
 
-An item remembers the object it came as. Reading one and writing it again is the identity, whatever the object holds;
-an item whose fields were changed is written anew, and what the object held beside them stays.
+An item keeps the JSON text of the object it was read from (`raw`). Reading an object and writing the item is the
+identity, whatever the object contains. A changed copy (`item.replace(...)`) keeps the fields this module does not know.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Raw
 
 from tenuto.core import jsonio
 
-__all__ = [
-    "OpenRouterReasoningCodec",
-    "ReasoningCodec",
-    "ReasoningEncrypted",
-    "ReasoningFormat",
-    "ReasoningItem",
-    "ReasoningOther",
-    "ReasoningServerToolCall",
-    "ReasoningSummary",
-    "ReasoningText",
-    "ReplayContract",
-    "contract_for",
-    "from_openrouter_value",
-    "parse_items",
-]
+_Self = TypeVar("_Self", bound="_Item")
 
 
 class ReplayContract(enum.Enum):
-    """What a vendor demands of the next request: nothing, signed reasoning if it carries tools, always."""
+    """When a vendor requires signed reasoning in the next request. The order is from lenient to strict."""
 
     STATELESS = "stateless"
     REQUIRED_WITH_TOOLS = "required_with_tools"
@@ -41,7 +27,7 @@ class ReplayContract(enum.Enum):
 
 
 class ReasoningFormat(enum.Enum):
-    """Whose reasoning an item holds. The contract belongs to the format, not to the codec that moves it."""
+    """The vendor format of an item. The replay contract belongs to the format, not to the codec."""
 
     ANTHROPIC_CLAUDE_V1 = "anthropic-claude-v1"
     GOOGLE_GEMINI_V1 = "google-gemini-v1"
@@ -53,88 +39,117 @@ class ReasoningFormat(enum.Enum):
     BEDROCK_XAI_RESPONSES_V1 = "bedrock-xai-responses-v1"
     UNKNOWN = "unknown"
 
-    def as_wire(self) -> str:
-        """Return the word on the wire."""
-        return self.value
-
     @classmethod
     def _missing_(cls, _: object) -> ReasoningFormat:
+        """Decode a format that this version does not know as `UNKNOWN`, here and in msgspec."""
         return cls.UNKNOWN
 
     @classmethod
-    def from_wire(cls, word: object) -> ReasoningFormat:
-        """Read the word on the wire; whatever is not known is `UNKNOWN`."""
-        return _FORMATS.get(word, cls.UNKNOWN) if isinstance(word, str) else cls.UNKNOWN
+    def from_wire(cls, value: object) -> ReasoningFormat:
+        """Return the format with this wire name, or `UNKNOWN`."""
+        return cls(value)
 
-    @property
+    def as_wire(self) -> str:
+        """Return the name used on the wire."""
+        return self.value
+
     def replay_contract(self) -> ReplayContract:
-        """What the vendor demands of the next request."""
+        """Return when the vendor requires signed reasoning back."""
         return ReplayContract.STATELESS if self in _STATELESS else ReplayContract.REQUIRED_WITH_TOOLS
 
 
-_FORMATS = {format.value: format for format in ReasoningFormat}
 _STATELESS = (ReasoningFormat.XAI_RESPONSES_V1, ReasoningFormat.BEDROCK_XAI_RESPONSES_V1, ReasoningFormat.UNKNOWN)
-_RANKS = tuple(ReplayContract)
 
 
-class _Item(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
-    """What every item has. `raw` is the object as it came, empty for an item made by hand."""
-
+class _Item(msgspec.Struct, frozen=True, kw_only=True, dict=True, tag_field="type", omit_defaults=True):
     format: ReasoningFormat = ReasoningFormat.UNKNOWN
+    """The vendor format."""
     id: str | None = None
+    """The id of the reasoning item or of the tool call that the item belongs to."""
     index: int | None = None
-    raw: str = ""
+    """The position of the item in the reply."""
+
+    @property
+    def raw(self) -> str:
+        """The JSON text of the object the item was read from; empty for an item made by hand.
+
+        It is not a field: msgspec writes an item without it.
+        """
+        return self.__dict__.get("raw", "")  # type: ignore[no-any-return]  # __dict__ has values of type Any
+
+    def replace(self: _Self, **changes: Any) -> _Self:
+        """Return a copy with other field values that keeps `raw`, and so the fields that have no attribute."""
+        return _with_raw(msgspec.structs.replace(self, **changes), self.raw)
+
+    __replace__ = replace
+
+    def __copy__(self: _Self) -> _Self:
+        return self.replace()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), msgspec.structs.asdict(self), self.raw)
 
     def carries_signed_payload(self) -> bool:
-        """Tell whether the vendor can verify that it wrote this."""
+        """Return True if the vendor can verify that it wrote this item."""
         return False
 
     def to_openrouter_value(self) -> Any:
-        """Return the object for the wire: the one that came, or one in the wire's order of keys."""
+        """Return the object for `reasoning_details`: the one that was read, or one with its keys in wire order."""
         return jsonio.parse(self.to_raw())
 
     def to_raw(self) -> Raw:
-        """Return the object's JSON text, word for word where it came from the wire and nothing was changed since."""
-        text = self.raw
-        if not text:
-            return Raw(jsonio.encode(self._fields()))
-        came = from_openrouter_value(Raw(text.encode("utf-8", "surrogatepass")))
-        if came is not None and came != self:
-            own, before = self._fields(), came._fields()
-            changed = {name: value for name, value in own.items() if before.get(name, ...) != value}
-            left = {name: raw for name, raw in jsonio.members(text).items() if name not in before or name in own}
-            return Raw(jsonio.encode({**left, **changed}))
-        return Raw(text.encode("utf-8", "surrogatepass"))
+        """Return the JSON text of `to_openrouter_value`: byte for byte as read, unless the item was changed."""
+        if not self.raw:
+            return Raw(jsonio.encode(self.wire_fields()))
+        raw = Raw(self.raw.encode("utf-8", "surrogatepass"))
+        original = from_openrouter_value(raw)
+        if original is None or original == self:
+            return raw
+        fields, before = self.wire_fields(), original.wire_fields()
+        changed = {name: value for name, value in fields.items() if before.get(name, ...) != value}
+        unchanged = {name: text for name, text in jsonio.members(raw).items() if name not in before or name in fields}
+        return Raw(jsonio.encode({**unchanged, **changed}))
 
-    def _fields(self) -> dict[str, Any]:
-        value: dict[str, Any] = {"type": self.__struct_config__.tag}
+    def wire_fields(self) -> dict[str, Any]:
+        """Return the fields that have an attribute, in wire order: `type`, `id`, `format`, `index`, then the payload."""
+        fields: dict[str, Any] = {"type": self.__struct_config__.tag}
         if self.id is not None:
-            value["id"] = self.id
-        value["format"] = self.format.value
+            fields["id"] = self.id
+        fields["format"] = self.format.value
         if self.index is not None:
-            value["index"] = self.index
-        return {**value, **self._payload()}
+            fields["index"] = self.index
+        return {**fields, **self._payload()}
 
     def _payload(self) -> dict[str, Any]:
         raise NotImplementedError
 
 
+def _with_raw(item: _Self, raw: str) -> _Self:
+    if raw:
+        item.__dict__["raw"] = raw
+    return item
+
+
+def _rebuild(kind: type[_Self], fields: dict[str, Any], raw: str) -> _Self:
+    return _with_raw(kind(**fields), raw)
+
+
 class ReasoningText(_Item, frozen=True, kw_only=True, tag="reasoning.text"):
-    """Readable reasoning; signed where its vendor signs."""
+    """Readable reasoning."""
 
     text: str = ""
     signature: str | None = None
+    """The vendor's signature, if the vendor signs."""
 
     def carries_signed_payload(self) -> bool:
         return self.signature is not None
 
     def _payload(self) -> dict[str, Any]:
-        signed = {} if self.signature is None else {"signature": self.signature}
-        return {"text": self.text, **signed}
+        return {"text": self.text, **({} if self.signature is None else {"signature": self.signature})}
 
 
 class ReasoningSummary(_Item, frozen=True, kw_only=True, tag="reasoning.summary"):
-    """A readable summary of reasoning that is withheld."""
+    """A readable summary of reasoning that the vendor withholds."""
 
     summary: str = ""
 
@@ -143,7 +158,7 @@ class ReasoningSummary(_Item, frozen=True, kw_only=True, tag="reasoning.summary"
 
 
 class ReasoningEncrypted(_Item, frozen=True, kw_only=True, tag="reasoning.encrypted"):
-    """Reasoning only its vendor can read; a redacted thought is one too."""
+    """Reasoning that only its vendor can read; redacted thinking is one too."""
 
     data: str = ""
 
@@ -155,7 +170,7 @@ class ReasoningEncrypted(_Item, frozen=True, kw_only=True, tag="reasoning.encryp
 
 
 class ReasoningServerToolCall(_Item, frozen=True, kw_only=True, tag="reasoning.server_tool_call"):
-    """A tool the vendor called while it thought."""
+    """A tool call that the vendor made during reasoning."""
 
     tool_name: str = ""
     arguments: Any = None
@@ -163,20 +178,20 @@ class ReasoningServerToolCall(_Item, frozen=True, kw_only=True, tag="reasoning.s
     tool_call_id: str | None = None
 
     def _payload(self) -> dict[str, Any]:
-        named = {} if self.tool_call_id is None else {"tool_call_id": self.tool_call_id}
-        return {"tool_name": self.tool_name, "arguments": self.arguments, "result": self.result, **named}
+        fields = {"tool_name": self.tool_name, "arguments": self.arguments, "result": self.result}
+        return fields if self.tool_call_id is None else {**fields, "tool_call_id": self.tool_call_id}
 
 
 class ReasoningOther(_Item, frozen=True, kw_only=True, tag="reasoning.other"):
-    """An element of a type that nobody knows, or that is no object at all: only `raw` says what it is.
+    """An element of an unknown type, or one that is not an object."""
 
-    `kind` is the type as the element names it; empty if it names none.
-    """
-
+    raw: str = ""
+    """The JSON text of the element: its only content."""
     kind: str = ""
+    """The `type` of the element; empty if it has none."""
 
     def to_raw(self) -> Raw:
-        """Return the element's JSON text."""
+        """Return the JSON text of the element."""
         return Raw(self.raw.encode("utf-8", "surrogatepass"))
 
 
@@ -190,91 +205,81 @@ _KINDS: dict[str, type[ReasoningItem]] = {
     "reasoning.encrypted": ReasoningEncrypted,
     "reasoning.server_tool_call": ReasoningServerToolCall,
 }
-_STRINGS = {"text": "", "signature": None, "summary": "", "data": "", "tool_name": "", "tool_call_id": None}
-_ANY = ("arguments", "result")
 
 
 def from_openrouter_value(value: object) -> ReasoningItem | None:
-    """Read one element of the array (a plain value or `Raw`); None for what is no object or of no known type.
+    """Read one element of `reasoning_details`, a plain value or `Raw`; return None for an unknown type.
 
-    A field of another type than its own counts as missing here, and stays in `raw`.
+    A field of the wrong type counts as missing; it stays in `raw`.
     """
+    item = _read(value)
+    return None if isinstance(item, ReasoningOther) else item
+
+
+def parse_items(raw: Iterable[object]) -> list[ReasoningItem]:
+    """Read every element of `reasoning_details`. An element of an unknown type becomes a `ReasoningOther`."""
+    return [_read(value) for value in raw]
+
+
+def _read(value: object) -> ReasoningItem:
     raw = jsonio.check(value if isinstance(value, Raw) else jsonio.encode(value))
     fields = jsonio.members(raw) if bytes(raw)[:1] == b"{" else {}
-    kind = _KINDS.get(_text(fields, "type") or "")
-    if kind is None:
-        return None
-    known = kind.__struct_fields__
-    found: dict[str, Any] = {name: _any(fields.get(name)) for name in _ANY if name in known}
-    for name, default in _STRINGS.items():
-        if name in known:
-            held = _text(fields, name)
-            found[name] = default if held is None else held
-    return kind(raw=jsonio.as_text(raw), **_common(fields), **found)
-
-
-def _common(fields: dict[str, Raw]) -> dict[str, Any]:
     index = bytes(fields.get("index", b""))
-    return {
+    values: dict[str, Any] = {
         "format": ReasoningFormat.from_wire(_text(fields, "format")),
         "id": _text(fields, "id"),
         "index": int(index) if index.isdigit() and len(index) < 16 else None,
     }
+    type_name = _text(fields, "type") or ""
+    kind = _KINDS.get(type_name)
+    if kind is None:
+        return ReasoningOther(raw=jsonio.as_text(raw), kind=type_name, **values)
+    for name in kind.__struct_fields__:
+        if name in ("arguments", "result"):
+            values[name] = _any(fields[name]) if name in fields else None
+        elif name not in values and (text := _text(fields, name)) is not None:
+            values[name] = text
+    return _with_raw(kind(**values), jsonio.as_text(raw))
 
 
 def _text(fields: dict[str, Raw], name: str) -> str | None:
-    held = fields.get(name)
-    return jsonio.text_of(held) if held is not None and bytes(held)[:1] == b'"' else None
+    value = fields.get(name)
+    return jsonio.text_of(value) if value is not None and bytes(value)[:1] == b'"' else None
 
 
-def _any(value: Raw | None) -> Any:
+def _any(value: Raw) -> Any:
     try:
-        return None if value is None else jsonio.parse(value)
-    except jsonio.JsonError:  # a number beyond all bounds: its text is all that can be had of it
-        return jsonio.as_text(value) if value is not None else None
-
-
-def parse_items(raw: Iterable[object]) -> list[ReasoningItem]:
-    """Read every element of the array; none is left out, and each is written back as it came.
-
-    What `from_openrouter_value` does not know is a `ReasoningOther`.
-    """
-    return [from_openrouter_value(value) or _other(value) for value in raw]
-
-
-def _other(value: object) -> ReasoningOther:
-    raw = jsonio.check(value if isinstance(value, Raw) else jsonio.encode(value))
-    fields = jsonio.members(raw) if bytes(raw)[:1] == b"{" else {}
-    return ReasoningOther(raw=jsonio.as_text(raw), kind=_text(fields, "type") or "", **_common(fields))
+        return jsonio.parse(value)
+    except jsonio.JsonError:  # a number that Python cannot represent: return its text
+        return jsonio.as_text(value)
 
 
 def contract_for(
-    held: Iterable[ReasoningItem | ReasoningFormat], override: ReplayContract | None = None
+    items: Iterable[ReasoningItem | ReasoningFormat], override: ReplayContract | None = None
 ) -> ReplayContract:
-    """Return the strictest of what the formats demand and what the model is known to demand (`override`).
+    """Return the strictest contract of the items' formats and of the model (`override`).
 
-    Where there is no reasoning at all, no format demands any: only the model can.
+    Without items the result is `override`, or `STATELESS`.
     """
-    formats = (one if isinstance(one, ReasoningFormat) else one.format for one in held)
-    demanded = {format.replay_contract for format in formats} | {override or ReplayContract.STATELESS}
-    return max(demanded, key=_RANKS.index)
+    formats = (item if isinstance(item, ReasoningFormat) else item.format for item in items)
+    contracts = {override or ReplayContract.STATELESS, *(format.replay_contract() for format in formats)}
+    return max(contracts, key=tuple(ReplayContract).index)
 
 
 class ReasoningCodec:
-    """Between the wire's array and the items. It holds no state; whoever attaches tokens elsewhere overrides `write`."""
+    """Read items from a reply and write them to the next request. Stateless; override `write_assistant` to attach
+    tokens elsewhere than under `reasoning_details`.
+    """
 
     def parse_response(self, raw: Iterable[object]) -> list[ReasoningItem]:
-        """Read what is known; the rest is missing from this view only, for the raw array stays on the message.
-
-        `parse_items` reads all of it, and `write_assistant` takes what that gives.
-        """
+        """Read the elements of known types. `parse_items` reads the unknown ones too."""
         return [item for value in raw if (item := from_openrouter_value(value)) is not None]
 
     def write_assistant(self, message: object, items: Sequence[ReasoningItem]) -> None:
-        """Put items on a message that is about to be sent; without items, or for no object, nothing happens."""
+        """Set `reasoning_details` of a message; do nothing without items or if the message is not an object."""
         if items and isinstance(message, dict):
             message["reasoning_details"] = [item.to_openrouter_value() for item in items]
 
 
 class OpenRouterReasoningCodec(ReasoningCodec):
-    """The array under `reasoning_details`, whichever vendor stands behind the router."""
+    """The codec for every vendor reached through OpenRouter: items under `reasoning_details`."""

@@ -1,9 +1,4 @@
-"""`reasoning_details`: the array in which a router hands on the reasoning of many vendors, and wants it handed back.
-
-The raw array is what is kept and replayed, in order and word for word. The items are a typed view of it
-(`tenuto.reasoning.items`). Any reply, of whatever dialect, can be shown as such an array and made of one again
-(`tenuto.reasoning.views`); here stand the array on its way, and the look at it before it goes back.
-"""
+"""Check the reasoning that is about to be sent back against its vendor's replay contract."""
 
 from __future__ import annotations
 
@@ -21,11 +16,9 @@ from tenuto.reasoning.items import (
     ReplayContract,
 )
 
-__all__ = ["MissingSignaturesForStrictProvider", "ReplayAudit", "ReplayViolation", "audit_replay"]
-
 
 class MissingSignaturesForStrictProvider(msgspec.Struct, frozen=True):
-    """Reasoning goes back without a single signature, to a vendor that will refuse it."""
+    """The contract requires signed reasoning, and no item is signed: the vendor will refuse the request."""
 
     contract: ReplayContract
     formats: tuple[ReasoningFormat, ...]
@@ -35,48 +28,53 @@ ReplayViolation: TypeAlias = MissingSignaturesForStrictProvider
 
 
 class ReplayAudit(msgspec.Struct, frozen=True):
-    """What a turn's reasoning would look like to its vendor. `formats` are sorted by their word, each once.
-
-    `violation` speaks of reasoning without a single signature. `unsigned` are the places of those items that lack the
-    signature which others of their format have: one lost among many.
-    """
+    """The result of `audit_replay`."""
 
     item_count: int
+    """The number of items."""
     signed_count: int
+    """The number of items with a signed payload."""
     formats: tuple[ReasoningFormat, ...]
+    """The formats of the items, each once, sorted by wire name."""
     violation: ReplayViolation | None = None
+    """Set if the contract requires signed reasoning and no item is signed."""
     unsigned: tuple[int, ...] = ()
+    """The indices of items without the signature that other items of their format have."""
 
 
 def audit_replay(
-    items: Sequence[ReasoningItem], contract: ReplayContract, *, next_turn_carries_tools: bool
+    items: Sequence[ReasoningItem], contract: ReplayContract, next_turn_carries_tools: bool
 ) -> ReplayAudit:
-    """Say what is about to go back, and whether the contract is kept: one signed item is enough.
+    """Check items against a contract. One signed item is enough to satisfy it.
 
-    A contract that demands signatures is broken by no items at all, too. Take the contract from `contract_for(items)`,
-    and it demands nothing where there is nothing, unless the model is known to.
+    A contract that requires signed reasoning is violated by an empty list, too. `contract_for(items)` returns a contract
+    that requires nothing of an empty list.
     """
     formats = tuple(sorted({item.format for item in items}, key=ReasoningFormat.as_wire))
     signed = sum(item.carries_signed_payload() for item in items)
-    demanded = contract is ReplayContract.ALWAYS_REQUIRED or (
+    required = contract is ReplayContract.ALWAYS_REQUIRED or (
         contract is ReplayContract.REQUIRED_WITH_TOOLS and next_turn_carries_tools
     )
-    violation = MissingSignaturesForStrictProvider(contract, formats) if demanded and signed == 0 else None
+    violation = MissingSignaturesForStrictProvider(contract, formats) if required and signed == 0 else None
     return ReplayAudit(len(items), signed, formats, violation, _unsigned(items))
 
 
 def _unsigned(items: Sequence[ReasoningItem]) -> tuple[int, ...]:
-    """Find texts without a signature among texts with one, and readable items whose ciphertext is gone while others of
-    their format have theirs: both go by the id of what they belong to.
+    """Return the indices of items that lost their signature: unsigned texts of a format that has signed ones, and
+    readable items without the encrypted item of the same id, of a format that has such pairs.
     """
-    texts = {item.format for item in items if isinstance(item, ReasoningText) and item.signature is not None}
-    sealed = {(item.format, item.id) for item in items if isinstance(item, ReasoningEncrypted) and item.id is not None}
-    by_id = {format for format, _ in sealed}
-
-    def lacks(item: ReasoningItem) -> bool:
-        if isinstance(item, ReasoningText) and item.format in texts:
-            return item.signature is None
-        readable = isinstance(item, ReasoningText | ReasoningSummary) and item.id is not None
-        return readable and item.format in by_id and (item.format, item.id) not in sealed
-
-    return tuple(at for at, item in enumerate(items) if lacks(item))
+    signed_formats = {item.format for item in items if isinstance(item, ReasoningText) and item.signature is not None}
+    encrypted = {
+        (item.format, item.id) for item in items if isinstance(item, ReasoningEncrypted) and item.id is not None
+    }
+    encrypted_formats = {format for format, _ in encrypted}
+    indices = []
+    for index, item in enumerate(items):
+        if isinstance(item, ReasoningText) and item.format in signed_formats:
+            unsigned = item.signature is None
+        else:
+            readable = isinstance(item, ReasoningText | ReasoningSummary) and item.id is not None
+            unsigned = readable and item.format in encrypted_formats and (item.format, item.id) not in encrypted
+        if unsigned:
+            indices.append(index)
+    return tuple(indices)

@@ -12,7 +12,7 @@ from tenuto.wire.fields import MergedFields, merge_fields
 _GROWING = ("text", "summary", "data")
 
 
-class _Detail:
+class _MergedItem:
     __slots__ = ("fields", "pieces", "signed")
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class _Detail:
         self.signed = False  # a signed item does not grow
         self.pieces: dict[str, list[str]] = {}
 
-    def take(self, fields: Mapping[str, Raw]) -> None:
+    def add(self, fields: Mapping[str, Raw]) -> None:
         for name, value in fields.items():
             if name in _GROWING and bytes(value)[:1] == b'"':
                 self.pieces.setdefault(name, []).append(jsonio.text_of(value))
@@ -31,7 +31,7 @@ class _Detail:
                 if name == "signature":
                     self.signed = self.signed if bytes(value) == b"null" else bytes(value) != b'""'
 
-    def whole(self) -> dict[str, Raw]:
+    def merged_fields(self) -> dict[str, Raw]:
         for name, pieces in self.pieces.items():
             if len(pieces) > 1 or bytes(self.fields[name]) == b"null":
                 self.pieces[name] = [jsonio.whole("".join(pieces))]
@@ -40,20 +40,20 @@ class _Detail:
 
 
 class DetailsMerger:
-    """The array on its way: fragments that belong together are joined, in the order in which each item first came.
+    """Merge fragments into items, in the order of each item's first fragment.
 
-    Fragments with an `index` belong together when index and type agree; without one, when they follow each other and
-    type and id agree and no signature stands between. `text`, `summary` and `data` grow; of everything else the last
-    value that is not null counts.
+    Fragments with an `index` belong to one item if index and type agree; fragments without one, if they follow each
+    other, type and id agree, and the item has no signature yet. `text`, `summary` and `data` are concatenated; of any
+    other field the last value that is not null counts.
     """
 
     def __init__(self) -> None:
-        self._items: list[_Detail | Raw] = []
-        self._keyed: dict[tuple[bytes, bytes], _Detail] = {}
+        self._items: list[_MergedItem | Raw] = []
+        self._keyed: dict[tuple[bytes, bytes], _MergedItem] = {}
         self._last: tuple[bytes, bytes] | None = None
 
     def add(self, fragments: Iterable[Raw], *, whole: bool = False) -> str:
-        """Take the fragments of one frame, or the items of a whole array; return what of them can be read."""
+        """Add the fragments of one frame, or the items of a `whole` array; return their readable text."""
         return "".join([self._add(fragment, whole=whole) for fragment in fragments])
 
     def _add(self, fragment: Raw, *, whole: bool) -> str:
@@ -72,21 +72,23 @@ class DetailsMerger:
         index, kind = bytes(fields.get("index", b"null")), bytes(fields.get("type", b"null"))
         if index != b"null":
             self._last = None
-            detail = self._keyed.get((index, kind)) or self._keyed.setdefault((index, kind), self._new())
+            item = self._keyed.get((index, kind)) or self._keyed.setdefault((index, kind), self._new())
         else:
             key = (kind, bytes(fields.get("id", b"null")))
             last = self._items[-1] if self._items else None
-            follows = self._last == key and isinstance(last, _Detail) and not last.signed
-            detail = last if follows and isinstance(last, _Detail) else self._new()
+            if self._last == key and isinstance(last, _MergedItem) and not last.signed:
+                item = last
+            else:
+                item = self._new()
             self._last = key
-        detail.take(fields)
+        item.add(fields)
 
-    def _new(self) -> _Detail:
-        detail = _Detail()
-        self._items.append(detail)
-        return detail
+    def _new(self) -> _MergedItem:
+        item = _MergedItem()
+        self._items.append(item)
+        return item
 
     def raw(self) -> str:
         """Return the array so far as JSON text."""
-        held = [item if isinstance(item, Raw) else item.whole() for item in self._items]
-        return jsonio.as_text(jsonio.encode(held))
+        items = [item if isinstance(item, Raw) else item.merged_fields() for item in self._items]
+        return jsonio.as_text(jsonio.encode(items))
