@@ -1,9 +1,9 @@
-"""A turn's calls as rows of a table, one JSON object each, with the thinking that led to them on the first.
+"""The tool calls of a reply as rows, one JSON object each; the first row has the thinking that led to them.
 
-A projection for databases that keep one row per call: `tool_call_id`, `tool_name`, `tool_args`, and on the first row
-`thinking` (`text`, `signature`) and `redacted_thinking` (`data`), each an object, or a list where there are several. A
-token of another kind stands beside, as `meta` in its stored form. Rows say nothing of text, nor of where between the
-calls a thought stood: they come back as thinking, redacted thinking, calls. The record is the stored message.
+A projection for databases with one row per tool call: `tool_call_id`, `tool_name`, `tool_args`, and in the first row
+`thinking` (`text`, `signature`) and `redacted_thinking` (`data`), each an object, or a list if there are several. Any other
+token is in `meta`, in its stored form. Rows have neither text nor the position of thinking between the calls: they are
+read as thinking, redacted thinking, calls. The stored message is the record.
 """
 
 from __future__ import annotations
@@ -18,69 +18,64 @@ from tenuto.core.blocks import AnthropicMeta, AnthropicRedactedMeta, Block, Prov
 from tenuto.core.messages import AssistantMessage
 from tenuto.core.stored import dump_meta, load_meta
 
-__all__ = ["from_data_json", "to_data_json"]
-
-Row = dict[str, Raw]
-
 
 def to_data_json(message: AssistantMessage) -> tuple[str, ...]:
-    """Write one row per call, in order; none if the message has no calls."""
+    """Write one row per call, in order; no rows if the message has no calls."""
     thinking: list[Any] = []
     redacted: list[Any] = []
     rows: list[dict[str, Any]] = []
     for block in message.blocks:
         if isinstance(block, ToolUse):
-            call = {"tool_call_id": block.id, "tool_name": block.name, "tool_args": block.args}
-            rows.append({**call, **_meta_fields(block.meta)})
+            row = {"tool_call_id": block.id, "tool_name": block.name, "tool_args": block.args}
+            rows.append({**row, **_meta_field(block.meta)})
         elif isinstance(block, Reasoning) and isinstance(block.meta, AnthropicRedactedMeta):
             redacted.append({"data": block.meta.data})
         elif isinstance(block, Reasoning) and isinstance(block.meta, AnthropicMeta):
             thinking.append({"text": block.text, "signature": block.meta.signature})
         elif isinstance(block, Reasoning):
-            thinking.append({"text": block.text, **_meta_fields(block.meta)})
-    for name, thoughts in (("thinking", thinking), ("redacted_thinking", redacted)):
-        if rows and thoughts:
-            rows[0][name] = thoughts if len(thoughts) > 1 else thoughts[0]
+            thinking.append({"text": block.text, **_meta_field(block.meta)})
+    for name, entries in (("thinking", thinking), ("redacted_thinking", redacted)):
+        if rows and entries:
+            rows[0][name] = entries if len(entries) > 1 else entries[0]
     return tuple(jsonio.as_text(jsonio.encode(row)) for row in rows)
 
 
 def from_data_json(rows: Iterable[str | bytes]) -> AssistantMessage:
-    """Read the rows of one turn; rows without thinking are calls and nothing else. Raise `JsonError` for other text."""
-    read = [jsonio.members(row) for row in rows]
-    thoughts = [_thought(entry) for row in read for entry in _entries(row.get("thinking"))]
-    withheld = [_withheld(entry) for row in read for entry in _entries(row.get("redacted_thinking"))]
-    calls: list[Block] = [_call(row) for row in read]
-    return AssistantMessage((*thoughts, *withheld, *calls), "tool_calls" if calls else None)
+    """Read the rows of one reply. Raise `JsonError` for any other text."""
+    fields = [jsonio.members(row) for row in rows]
+    thinking: list[Block] = [_read_thinking(entry) for row in fields for entry in _entries(row.get("thinking"))]
+    redacted: list[Block] = [
+        Reasoning(meta=AnthropicRedactedMeta(jsonio.text_of(entry.get("data"))))
+        for row in fields
+        for entry in _entries(row.get("redacted_thinking"))
+    ]
+    calls: list[Block] = [_read_call(row) for row in fields]
+    return AssistantMessage((*thinking, *redacted, *calls), "tool_calls" if calls else None)
 
 
-def _meta_fields(meta: ProviderMeta | None) -> dict[str, Raw]:
+def _meta_field(meta: ProviderMeta | None) -> dict[str, Raw]:
     return {} if meta is None else {"meta": Raw(dump_meta(meta))}
 
 
-def _meta_of(row: Mapping[str, Raw]) -> ProviderMeta | None:
-    return load_meta(row["meta"]) if "meta" in row else None
+def _read_meta(fields: Mapping[str, Raw]) -> ProviderMeta | None:
+    return load_meta(fields["meta"]) if "meta" in fields else None
 
 
-def _entries(raw: Raw | None) -> list[Row]:
+def _entries(raw: Raw | None) -> list[dict[str, Raw]]:
     if raw is None or bytes(raw) == b"null":
         return []
     return [jsonio.members(item) for item in (jsonio.elements(raw) if bytes(raw)[:1] == b"[" else [raw])]
 
 
-def _thought(entry: Row) -> Reasoning:
+def _read_thinking(entry: Mapping[str, Raw]) -> Reasoning:
     signature = entry.get("signature")
     signed = signature is not None and bytes(signature) != b"null"
-    meta = AnthropicMeta(jsonio.text_of(signature)) if signed else _meta_of(entry)
+    meta = AnthropicMeta(jsonio.text_of(signature)) if signed else _read_meta(entry)
     return Reasoning(jsonio.text_of(entry.get("text")), meta=meta)
 
 
-def _withheld(entry: Row) -> Reasoning:
-    return Reasoning(meta=AnthropicRedactedMeta(jsonio.text_of(entry.get("data"))))
-
-
-def _call(row: Row) -> ToolUse:
-    args = row.get("tool_args", Raw(b'""'))
-    text = jsonio.text_of(args) if bytes(args)[:1] == b'"' else jsonio.as_text(args)  # some write the object itself
-    return ToolUse(
-        jsonio.text_of(row.get("tool_call_id")), jsonio.text_of(row.get("tool_name")), text, meta=_meta_of(row)
-    )
+def _read_call(row: Mapping[str, Raw]) -> ToolUse:
+    raw = row.get("tool_args", Raw(b'""'))
+    args = jsonio.text_of(raw) if bytes(raw)[:1] == b'"' else jsonio.as_text(raw)  # some writers store the object
+    id, name = jsonio.text_of(row.get("tool_call_id")), jsonio.text_of(row.get("tool_name"))
+    return ToolUse(id, name, args, meta=_read_meta(row))

@@ -1,11 +1,11 @@
-"""The unified response document: one reply in the words of the universal-client specification, and back.
+"""The unified response document of the universal-client specification, and back.
 
-Its own keys say what they say there: `content` is always a list of parts, `arguments` of a call is text, `finishReason`
-is one of five words, `promptTokens` are all that went in and `completionTokens` all that came out. `providerMetadata`
-is a view: what the provider said beside the answer, in camelCase, without what only describes its machinery.
+Its keys are those of the specification: `content` is a list of parts, `arguments` of a call is text, `finishReason` is one
+of five words, `promptTokens` counts the whole input and `completionTokens` the whole output. `providerMetadata` has the
+provider's other fields in camelCase, without technical ones.
 
-What the specification has no word for stands in further keys, so that reading a document gives the very reply it was
-written from: `rawFinishReason`, `origin`, `extra`, `rawUsage`, `losses`, and so on. Unknown is null, never 0.
+What the specification has no key for is in further keys, so that `from_unified(to_unified(response)) == response`:
+`rawFinishReason`, `origin`, `extra`, `rawUsage`, `losses`, ... Unknown is null, never 0.
 """
 
 from __future__ import annotations
@@ -20,81 +20,74 @@ from tenuto.core.jsonio import JsonError
 from tenuto.core.messages import AssistantMessage, Origin, StopReason, Usage
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.target import Loss
-from tenuto.interop.unified_parts import camel_case, from_document, from_part, to_document, to_part, unknown_fields
+from tenuto.interop.unified_parts import (
+    UNREAD,
+    JsonObject,
+    camel_case,
+    from_document,
+    from_part,
+    to_document,
+    to_part,
+    unknown_fields,
+)
 
-__all__ = ["from_unified", "to_unified"]
 
-Doc = dict[str, Any]
-
-
-def to_unified(response: ChatResponse) -> Doc:
-    """Write a reply as the unified document, of plain values that any JSON writer takes."""
-    document: Doc = {
+def to_unified(response: ChatResponse) -> JsonObject:
+    """Write a response as the unified document, of plain values that any JSON writer accepts."""
+    document: JsonObject = {
         "id": response.id,
         "provider": response.provider,
         "model": response.model,
         "choices": [_choice_document(choice) for choice in response.choices],
-        "usage": None if response.usage is None else _usage_document(response.usage),
+        "usage": None if response.usage is None else usage_document(response.usage),
     }
     metadata = _metadata(response)
-    _put(document, providerMetadata=metadata, rawUsage=response.raw_usage, unread=response.unread)
-    _put(document, losses=[to_document(loss) for loss in response.losses])
+    _set_if_given(document, providerMetadata=metadata, rawUsage=response.raw_usage)
+    _set_if_given(document, losses=[to_document(loss) for loss in response.losses], **{UNREAD: response.unread})
     if metadata or response.extra:
         document["extra"] = response.extra
     return document
 
 
 def from_unified(document: Mapping[str, Any]) -> ChatResponse:
-    """Read a unified document, ours or another's; raise `JsonError` if it is none.
-
-    Keys that nobody knows are kept in `unread` of the value they stood on.
-    """
+    """Read a unified document; unknown keys are kept in `unread`. Raise `JsonError` for any other document."""
     try:
         metadata = document.get("providerMetadata")
         usage = document.get("usage")
         return ChatResponse(
-            _held(document, "id", str),
-            _held(document, "provider", str),
-            _held(document, "model", str),
+            _value(document, "id", str),
+            _value(document, "provider", str),
+            _value(document, "model", str),
             tuple(map(_choice, document["choices"])),
             None if usage is None else _usage(usage),
-            _held(document, "rawUsage", str, ""),
-            _held(document, "extra", str, jsonio.as_text(jsonio.encode(metadata)) if metadata else ""),
+            _value(document, "rawUsage", str, ""),
+            _value(document, "extra", str, jsonio.as_text(jsonio.encode(metadata)) if metadata else ""),
             tuple(from_document(Loss, loss) for loss in document.get("losses", ())),
-            unread=unknown_fields(document, _RESPONSE),
+            unread=unknown_fields(document, _RESPONSE_KEYS),
         )
     except (LookupError, TypeError, AttributeError, UnicodeEncodeError, msgspec.ValidationError) as exc:
-        raise JsonError(f"no unified response: {exc!r}") from exc
+        raise JsonError(f"not a unified response: {exc!r}") from exc
 
 
-_RESPONSE = {
-    "id",
-    "provider",
-    "model",
-    "choices",
-    "usage",
-    "providerMetadata",
-    "rawUsage",
-    "extra",
-    "losses",
-    "unread",
+_RESPONSE_KEYS = {
+    *("id", "provider", "model", "choices", "usage", "providerMetadata", "rawUsage", "extra", "losses", UNREAD),
 }
 
 
-def _put(document: Doc, **fields: Any) -> None:
-    document.update((name, held) for name, held in fields.items() if held)
+def _set_if_given(document: JsonObject, **fields: Any) -> None:
+    document.update((name, value) for name, value in fields.items() if value)
 
 
-def _held(document: Mapping[str, Any], key: str, kind: Any, *default: Any) -> Any:
+def _value(document: Mapping[str, Any], key: str, kind: Any, *default: Any) -> Any:
     return msgspec.convert(document.get(key, *default) if default else document[key], kind)
 
 
 # --- choices ----------------------------------------------------------------------------------------------------------
 
 
-def _choice_document(choice: Choice) -> Doc:
+def _choice_document(choice: Choice) -> JsonObject:
     message = choice.message
-    document: Doc = {
+    document: JsonObject = {
         "index": choice.index,
         "content": [to_part(block) for block in message.blocks],
         "finishReason": message.stop_reason,
@@ -103,8 +96,8 @@ def _choice_document(choice: Choice) -> Doc:
         document["rawFinishReason"] = message.raw_stop
     if message.origin is not None:
         document["origin"] = to_document(message.origin)
-    _put(document, incomplete=message.incomplete, extra=choice.extra, unread=choice.unread)
-    _put(document, messageExtra=message.extra, messageUnread=message.unread)
+    _set_if_given(document, incomplete=message.incomplete, extra=choice.extra, **{UNREAD: choice.unread})
+    _set_if_given(document, messageExtra=message.extra, messageUnread=message.unread)
     return document
 
 
@@ -112,28 +105,20 @@ def _choice(document: Mapping[str, Any]) -> Choice:
     origin = document.get("origin")
     message = AssistantMessage(
         tuple(map(from_part, document["content"])),
-        _held(document, "finishReason", StopReason | None, None),
-        _held(document, "rawFinishReason", str | None, None),
+        _value(document, "finishReason", StopReason | None, None),
+        _value(document, "rawFinishReason", str | None, None),
         None if origin is None else from_document(Origin, origin),
-        _held(document, "messageExtra", str, ""),
-        _held(document, "incomplete", bool, False),
-        unread=_held(document, "messageUnread", str, ""),
+        _value(document, "messageExtra", str, ""),
+        _value(document, "incomplete", bool, False),
+        unread=_value(document, "messageUnread", str, ""),
     )
-    index, extra = _held(document, "index", int, 0), _held(document, "extra", str, "")
-    return Choice(message, index, extra, unread=unknown_fields(document, _CHOICE))
+    index, extra = _value(document, "index", int, 0), _value(document, "extra", str, "")
+    return Choice(message, index, extra, unread=unknown_fields(document, _CHOICE_KEYS))
 
 
-_CHOICE = {
-    "index",
-    "content",
-    "finishReason",
-    "rawFinishReason",
-    "origin",
-    "incomplete",
-    "extra",
-    "unread",
-    "messageExtra",
-    "messageUnread",
+_CHOICE_KEYS = {
+    *("index", "content", "finishReason", "rawFinishReason", "origin", "incomplete", "extra", UNREAD),
+    *("messageExtra", "messageUnread"),
 }
 
 
@@ -148,115 +133,107 @@ _DETAILS = {
     "input_by_modality": "promptTokensByModality",
     "output_by_modality": "completionTokensByModality",
 }
+_SHARES = {"input_by_modality": "promptTokenShares", "output_by_modality": "completionTokenShares"}
+"""For modality maps that are not Gemini's, whose names are upper case: other providers count some modalities only."""
 _BUCKETS = {"input_tokens": "inputTokens", "output_tokens": "outputTokens", "reported_total": "totalTokens"}
-_USAGE = {"promptTokens", "completionTokens", "totalTokens", "details", "buckets", "unread"}
+_USAGE_KEYS = {"promptTokens", "completionTokens", "totalTokens", "details", "buckets", UNREAD, *_SHARES.values()}
 
 
-def _usage_document(usage: Usage) -> Doc:
-    document: Doc = {
+def usage_document(usage: Usage) -> JsonObject:
+    """Write usage as in the unified document."""
+    document: JsonObject = {
         "promptTokens": usage.prompt_tokens,
         "completionTokens": usage.completion_tokens,
         "totalTokens": usage.total_tokens,
     }
-    details = {key: held for name, key in _DETAILS.items() if (held := getattr(usage, name)) is not None}
-    _put(document, details=details, unread=usage.unread)
-    if _usage(document) != usage:  # the sums do not tell what was unknown
-        document["buckets"] = {
-            key: held for name, key in _BUCKETS.items() if (held := getattr(usage, name)) is not None
-        }
+    details: JsonObject = {}
+    for name, key in _DETAILS.items():
+        value = getattr(usage, name)
+        if isinstance(value, dict) and any(modality != modality.upper() for modality in value):
+            document[_SHARES[name]] = value
+        elif value is not None:
+            details[key] = value
+    _set_if_given(document, details=details, **{UNREAD: usage.unread})
+    if _usage(document) != usage:  # the sums do not say which count is unknown
+        buckets = {key: getattr(usage, name) for name, key in _BUCKETS.items()}
+        document["buckets"] = {key: value for key, value in buckets.items() if value is not None}
     return document
 
 
 def _usage(document: Mapping[str, Any]) -> Usage:
     details = document.get("details") or {}
-    held = {name: details[key] for name, key in _DETAILS.items() if key in details}
+    values = {name: details[key] for name, key in _DETAILS.items() if key in details}
+    values |= {name: document[key] for name, key in _SHARES.items() if key in document}
     if "buckets" in document:
         buckets = {name: document["buckets"].get(key) for name, key in _BUCKETS.items()}
     else:
-        cached = (held.get("cache_read_tokens") or 0) + (held.get("cache_write_tokens") or 0)
+        cached = (values.get("cache_read_tokens") or 0) + (values.get("cache_write_tokens") or 0)
         buckets = {
-            "input_tokens": _without(document.get("promptTokens"), cached),
-            "output_tokens": _without(document.get("completionTokens"), held.get("reasoning_tokens") or 0),
+            "input_tokens": _subtract(document.get("promptTokens"), cached),
+            "output_tokens": _subtract(document.get("completionTokens"), values.get("reasoning_tokens") or 0),
             "reported_total": document.get("totalTokens"),
         }
     total = buckets.pop("reported_total")
-    usage = msgspec.convert({**held, **buckets, "total_tokens": total}, Usage)
-    return msgspec.structs.replace(usage, unread=_strange_usage(document, details))
+    usage = msgspec.convert({**values, **buckets, "total_tokens": total}, Usage)
+    unknown = {name: value for name, value in details.items() if name not in _DETAILS.values()}
+    known = _USAGE_KEYS - {"details"} if unknown else _USAGE_KEYS
+    return msgspec.structs.replace(usage, unread=unknown_fields({**document, "details": unknown}, known))
 
 
-def _strange_usage(document: Mapping[str, Any], details: Mapping[str, Any]) -> str:
-    strange = {name: held for name, held in details.items() if name not in _DETAILS.values()}
-    return unknown_fields({**document, "details": strange}, _USAGE - {"details"} if strange else _USAGE)
+def _subtract(total: int | None, share: int) -> int | None:
+    """Subtract a share from a total; a total that is smaller than its share did not include it."""
+    return total if total is None or share > total else total - share
 
 
-def _without(whole: int | None, share: int) -> int | None:
-    """Take a share off a sum; what is smaller than its share was never a sum."""
-    return whole if whole is None or share > whole else whole - share
+# --- provider metadata ------------------------------------------------------------------------------------------------
 
-
-# --- what the provider said beside the answer -------------------------------------------------------------------------
-
-_MACHINERY = {
-    "object",
-    "created",
-    "warnings",
-    "seed",
-    "usage_breakdown",
-    "perf_metrics",
-    "raw_output",
-    "token_ids",
-    "prompt_token_ids",
-    "prompt_audio_seconds",
-    "x_groq",
+_TECHNICAL = {
+    *("object", "created", "warnings", "seed", "usage_breakdown", "perf_metrics", "raw_output", "token_ids"),
+    *("prompt_token_ids", "prompt_audio_seconds", "x_groq"),
 }
+"""Fields that the specification strips."""
 _COUNTED = {
-    "prompt_tokens",
-    "completion_tokens",
-    "total_tokens",
-    "input_tokens",
-    "output_tokens",
-    "cached_tokens",
-    "cache_read_input_tokens",
-    "cache_creation_input_tokens",
-    "prompt_cache_hit_tokens",
-    "prompt_cache_miss_tokens",
-    "promptTokenCount",
-    "candidatesTokenCount",
-    "totalTokenCount",
-    "thoughtsTokenCount",
-    "cachedContentTokenCount",
+    *("prompt_tokens", "completion_tokens", "total_tokens", "input_tokens", "output_tokens", "cached_tokens"),
+    *("cache_read_input_tokens", "cache_creation_input_tokens"),
+    *("prompt_cache_hit_tokens", "prompt_cache_miss_tokens"),
+    *("promptTokenCount", "candidatesTokenCount", "totalTokenCount", "thoughtsTokenCount", "cachedContentTokenCount"),
 }
+"""Fields of a provider's usage that `usage` has."""
 
 
-def _metadata(response: ChatResponse) -> Doc:
-    found: Doc = {}
+def _metadata(response: ChatResponse) -> JsonObject:
+    metadata: JsonObject = {}
     first = response.choices[:1]
     sources = [response.extra, *(choice.extra for choice in first), *(choice.message.extra for choice in first)]
     for text in sources:
-        for name, held in _view(text).items():
-            if name not in _MACHINERY and not _names_only_the_provider(name, held, response.provider):
-                found.setdefault(camel_case(name), held)
-    for name, held in _view(response.raw_usage).items():
-        if name not in _MACHINERY | _COUNTED and not isinstance(held, dict | list):
-            found.setdefault(camel_case(name), held)
-    return found
+        fields = _readable_fields(text)
+        if isinstance(annotations := fields.get("annotations"), list):  # URL citations are in the text part
+            fields["annotations"] = [item for item in annotations if not _is_url_citation(item)] or None
+        if fields.get("system_fingerprint") == f"fp_{response.provider}":
+            del fields["system_fingerprint"]  # Ollama: it only names the provider
+        for name, value in fields.items():
+            if name not in _TECHNICAL and value is not None:
+                metadata.setdefault(camel_case(name), value)
+    for name, value in _readable_fields(response.raw_usage).items():
+        if name not in _TECHNICAL | _COUNTED and not isinstance(value, dict | list):
+            metadata.setdefault(camel_case(name), value)
+    return metadata
 
 
-def _names_only_the_provider(name: str, held: Any, provider: str) -> bool:
-    """A fingerprint that says no more than who answered tells nothing about the system behind."""
-    return name == "system_fingerprint" and held == f"fp_{provider}"
+def _is_url_citation(annotation: object) -> bool:
+    return isinstance(annotation, dict) and "url_citation" in annotation
 
 
-def _view(text: str) -> Doc:
-    """Read an object for show: without nulls, and without what Python cannot hold. The text itself stays exact."""
-    found: Doc = {}
+def _readable_fields(text: str) -> JsonObject:
+    """Parse an object without nulls and without numbers that Python cannot represent; `extra` keeps the exact text."""
+    fields: JsonObject = {}
     try:
         members = jsonio.members(text) if text else {}
     except JsonError:
-        return found
+        return fields
     for name, raw in members.items():
         try:
-            found[name] = jsonio.parse(raw)
+            fields[name] = jsonio.parse(raw)
         except JsonError:
             continue
-    return {name: held for name, held in found.items() if held is not None}
+    return {name: value for name, value in fields.items() if value is not None}

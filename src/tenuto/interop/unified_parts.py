@@ -1,11 +1,13 @@
 """Blocks as parts of the unified response document, and back.
 
-The document's own words come first (`tool_call`, `thinking`, `mimeType`, ...). What it has no word for stands beside
-them: every other field of a block under its own name in camelCase, where it is not at its default, and kinds of part
-that the document does not list (`document`, `marker`, `opaque`). So a part says all that its block says.
+A part has the keys of the specification (`tool_call`, `thinking`, `mimeType`, ...) and says all that its block says: any
+other field of the block has its own name in camelCase, unless it has its default; `document`, `marker` and `opaque` parts
+are types that the specification does not list.
 
-Where the document wants a value that is less exact than ours, both are there: `arguments` and `argumentsText` of a
-server's call, `content` and `contentText` of its result, `outcome` and `rawOutcome`, `language` and `rawLanguage`.
+If the specification requires a value that is less exact than the block's, the part has both: `arguments` and
+`argumentsText` of a server tool call, `content` and `contentText` of its result, `outcome` and `rawOutcome`, `language`
+and `rawLanguage`. A citation of content blocks has their indices twice, as `startBlockIndex` and, as specified, as
+`startCharIndex`; then `charIndexUnit` is `block`.
 """
 
 from __future__ import annotations
@@ -27,10 +29,9 @@ from tenuto.core.blocks import (
     CodeExecution,
     CodeResult,
     Document,
+    DocumentCitation,
     GeminiMeta,
     Image,
-    Marker,
-    Opaque,
     ProviderMeta,
     Reasoning,
     Refusal,
@@ -39,49 +40,54 @@ from tenuto.core.blocks import (
     Text,
     ToolUse,
     Value,
+    part_type,
 )
 from tenuto.core.jsonio import JsonError
 
-__all__ = ["camel_case", "from_document", "from_part", "to_document", "to_part", "unknown_fields"]
-
 V = TypeVar("V", bound=Value)
-Doc = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
-class _Shape(NamedTuple):
-    """How a block looks as a part: its type, fields under another name, fields that are there even when empty."""
+def camel_case(name: str) -> str:
+    """Return a name in camelCase: `start_index` is `startIndex`."""
+    first, *others = name.split("_")
+    return first + "".join(word[:1].upper() + word[1:] for word in others)
 
-    type: str
+
+UNREAD = camel_case("unread")
+"""The key of the unknown fields of a value."""
+
+
+class _Keys(NamedTuple):
+    """How the fields of a block are written."""
+
     renamed: Mapping[str, str] = {}
+    """Fields with a key that is not their name in camelCase."""
     always: tuple[str, ...] = ()
+    """Fields that are written even if they have their default."""
 
 
-_PLAIN = _Shape("")
-_SHAPES: dict[type[Block], _Shape] = {
-    Text: _Shape("text"),
-    Refusal: _Shape("text"),
-    Reasoning: _Shape("thinking", {"text": "thinking"}),
-    ToolUse: _Shape("tool_call", {"args": "arguments"}),
-    Image: _Shape("image", {"mime": "mimeType"}, ("mime", "data")),
-    Audio: _Shape("audio", {"mime": "mimeType"}, ("mime", "data")),
-    Document: _Shape("document", {"mime": "mimeType"}),
-    CodeExecution: _Shape("code_execution", {}, ("language",)),
-    CodeResult: _Shape("code_result", {}, ("output",)),
-    ServerToolUse: _Shape("server_tool_call", {"args": "arguments"}, ("args",)),
-    ServerToolResult: _Shape("server_tool_result", {"tool_use_id": "toolCallId"}, ("content",)),
-    Marker: _Shape("marker"),
-    Opaque: _Shape("opaque"),
+_PLAIN = _Keys()
+_KEYS: dict[type[Block], _Keys] = {
+    Reasoning: _Keys({"text": "thinking"}),
+    ToolUse: _Keys({"args": "arguments"}),
+    Image: _Keys({"mime": "mimeType"}, ("mime", "data")),
+    Audio: _Keys({"mime": "mimeType"}, ("mime", "data")),
+    Document: _Keys({"mime": "mimeType"}),
+    CodeExecution: _Keys({}, ("language",)),
+    CodeResult: _Keys({}, ("output",)),
+    ServerToolUse: _Keys({"args": "arguments"}, ("args",)),
+    ServerToolResult: _Keys({"tool_use_id": "toolCallId"}, ("content",)),
 }
 _KINDS: dict[str, type[Block]] = {
-    **{shape.type: kind for kind, shape in _SHAPES.items() if kind is not Refusal},
+    **{part_type(kind): kind for kind in get_args(Block) if kind is not Refusal},
     "redacted_thinking": Reasoning,
 }
 
 
-def to_part(block: Block) -> Doc:
+def to_part(block: Block) -> JsonObject:
     """Write a block as a part."""
-    shape = _SHAPES[type(block)]
-    part = {"type": shape.type, **_fields(block, shape)}
+    part = {"type": block.type, **_fields(block, _KEYS.get(type(block), _PLAIN))}
     adjust = _ON_WRITING.get(type(block))
     if adjust is not None:
         adjust(part)
@@ -89,61 +95,41 @@ def to_part(block: Block) -> Doc:
 
 
 def from_part(part: Mapping[str, Any]) -> Block:
-    """Read a part; fields it is not known to have are kept in `unread`. Raise `JsonError` for an unknown type."""
+    """Read a part; unknown keys are kept in `unread`. Raise `JsonError` for an unknown type."""
     fields = dict(part)
-    word = fields.pop("type", None)
-    kind = _KINDS.get(word) if isinstance(word, str) else None
+    type_name = fields.pop("type", None)
+    kind = _KINDS.get(type_name) if isinstance(type_name, str) else None
     if kind is None:
-        raise JsonError(f"no part has the type {word!r}")
+        raise JsonError(f"unknown part type {type_name!r}")
     if kind is Text and fields.pop("refusal", False):
         kind = Refusal
-    adjust = _ON_READING.get(str(word))
+    adjust = _ON_READING.get(str(type_name))
     if adjust is not None:
         adjust(fields)
-    return from_document(kind, fields, _SHAPES[kind])
+    return from_document(kind, fields, _KEYS.get(kind, _PLAIN))
 
 
 # --- any value --------------------------------------------------------------------------------------------------------
 
 
-def to_document(value: Value) -> Doc:
-    """Write a value as an object: its tag, then what is not at its default, in camelCase."""
+def to_document(value: Value) -> JsonObject:
+    """Write a value as an object: its tag, then the fields that do not have their default, in camelCase."""
     config = value.__struct_config__
     tag = {config.tag_field: config.tag} if config.tag_field else {}
-    return {**tag, **_fields(value, _PLAIN)}
+    document = {**tag, **_fields(value, _PLAIN)}
+    if isinstance(value, DocumentCitation):
+        _write_char_indices(document)
+    return document
 
 
-def _fields(value: Value, shape: _Shape) -> Doc:
-    written: Doc = {}
-    for field in msgspec.structs.fields(value):
-        held = getattr(value, field.name)
-        if field.name in shape.always or held != field.default:
-            written[_key(field.name, shape)] = _plain(held)
-    return written
-
-
-def _key(name: str, shape: _Shape) -> str:
-    return shape.renamed.get(name) or camel_case(name)
-
-
-def camel_case(name: str) -> str:
-    """Spell a name as the document does: `start_index` is `startIndex`."""
-    first, *others = name.split("_")
-    return first + "".join(word[:1].upper() + word[1:] for word in others)
-
-
-def _plain(held: Any) -> Any:
-    if isinstance(held, tuple):
-        return [_plain(item) for item in held]
-    return to_document(held) if isinstance(held, Value) else held
-
-
-def from_document(kind: type[V], document: Mapping[str, Any], shape: _Shape = _PLAIN) -> V:
-    """Read an object as a `kind`; what it is not known to have is kept in `unread`."""
-    values: dict[str, Any] = {}
-    known: set[str] = {"unread", kind.__struct_config__.tag_field or "unread"}
+def from_document(kind: type[V], document: Mapping[str, Any], keys: _Keys = _PLAIN) -> V:
+    """Read an object as a `kind`; unknown keys are kept in `unread`."""
+    if kind is DocumentCitation and document.get("charIndexUnit") == "block":
+        document = {key: value for key, value in document.items() if key not in ("charIndexUnit", *_CHAR_INDICES)}
+    values: JsonObject = {}
+    known: set[str] = {UNREAD, kind.__struct_config__.tag_field or UNREAD}
     for field in msgspec.structs.fields(kind):
-        key = _key(field.name, shape)
+        key = _key(field.name, keys)
         known.add(key)
         if key in document and field.name != "unread":
             values[field.name] = _read(document[key], field.type, key)
@@ -152,38 +138,58 @@ def from_document(kind: type[V], document: Mapping[str, Any], shape: _Shape = _P
     return kind(**values, unread=unknown_fields(document, known))
 
 
-def _read(held: Any, kind: Any, key: str) -> Any:
+def unknown_fields(document: Mapping[str, Any], known: set[str]) -> str:
+    """Return the members of `unread` and every other member that is not `known`, as the text of a JSON object."""
+    text = document.get(UNREAD, "")
+    if not isinstance(text, str):
+        raise JsonError(f"{UNREAD}: not the text of an object")
+    unknown = {name: Raw(jsonio.encode(value)) for name, value in document.items() if name not in known}
+    return jsonio.object_text({**(jsonio.members(text) if text else {}), **unknown}) if unknown else text
+
+
+def _fields(value: Value, keys: _Keys) -> JsonObject:
+    written: JsonObject = {}
+    for field in msgspec.structs.fields(value):
+        content = getattr(value, field.name)
+        if field.name in keys.always or content != field.default:
+            written[_key(field.name, keys)] = _plain(content)
+    return written
+
+
+def _key(name: str, keys: _Keys) -> str:
+    return keys.renamed.get(name) or camel_case(name)
+
+
+def _plain(content: Any) -> Any:
+    if isinstance(content, tuple):
+        return [_plain(item) for item in content]
+    return to_document(content) if isinstance(content, Value) else content
+
+
+def _read(content: Any, kind: Any, key: str) -> Any:
     reader = _NESTED.get(kind)
     try:
-        return reader(held) if reader is not None else msgspec.convert(held, kind)
+        return reader(content) if reader is not None else msgspec.convert(content, kind)
     except (msgspec.ValidationError, UnicodeEncodeError, TypeError, KeyError, AttributeError) as exc:
         raise JsonError(f"{key}: {exc}") from None
 
 
-def unknown_fields(document: Mapping[str, Any], known: set[str]) -> str:
-    """Return what stands in `unread`, and every member of an object that nobody knows, as the text of an object."""
-    text = document.get("unread", "")
-    if not isinstance(text, str):
-        raise JsonError("unread: not the text of an object")
-    strange = {name: Raw(jsonio.encode(held)) for name, held in document.items() if name not in known}
-    return jsonio.object_text({**(jsonio.members(text) if text else {}), **strange}) if strange else text
-
-
-def _tagged(union: Any, tag_field: str) -> Callable[[Any], Any]:
+def _tagged_reader(union: Any, tag_field: str) -> Callable[[Any], Any]:
     kinds = {kind.__struct_config__.tag: kind for kind in get_args(union)}
     return lambda document: from_document(kinds[document[tag_field]], document)
 
 
-_meta_of = _tagged(ProviderMeta, "provider")
-_citation_of = _tagged(Citation, "type")
+_read_meta = _tagged_reader(ProviderMeta, "provider")
+_read_citation = _tagged_reader(Citation, "type")
 _NESTED: dict[Any, Callable[[Any], Any]] = {
-    ProviderMeta | None: lambda held: None if held is None else _meta_of(held),
-    tuple[Citation, ...]: lambda held: tuple(map(_citation_of, held)),
+    ProviderMeta | None: lambda content: None if content is None else _read_meta(content),
+    tuple[Citation, ...]: lambda content: tuple(map(_read_citation, content)),
 }
 
 
-# --- what the document says differently -------------------------------------------------------------------------------
+# --- where the specification differs ----------------------------------------------------------------------------------
 
+_CHAR_INDICES = ("startCharIndex", "endCharIndex")
 _SIGNED = AnthropicMeta.__struct_config__.tag
 _REDACTED = AnthropicRedactedMeta.__struct_config__.tag
 _SIGNATURES = {_SIGNED: "signature", GeminiMeta.__struct_config__.tag: "thoughtSignature"}
@@ -194,15 +200,22 @@ _OUTCOMES = {
     "success": "ok",
     "OUTCOME_DEADLINE_EXCEEDED": "timeout",
     "timeout": "timeout",
-}  # any other word means that the code failed
+}  # any other outcome is an error
 
 
-def _write_reasoning(part: Doc) -> None:
+def _write_char_indices(document: JsonObject) -> None:
+    """Write the indices of content blocks as character indices, too, unless there are any."""
+    blocks = {key: document.get(key.replace("Char", "Block")) for key in _CHAR_INDICES}
+    indices = {key: index for key, index in blocks.items() if index is not None}
+    if indices and not any(key in document for key in _CHAR_INDICES):
+        document.update(indices, charIndexUnit="block")
+
+
+def _write_reasoning(part: JsonObject) -> None:
     meta = part.pop("meta", {})
     token = _SIGNATURES.get(meta.get("provider"))
-    implied: Any = {}
-    if meta.get("provider") == _REDACTED:
-        part["type"] = "redacted_thinking"
+    implied: JsonObject = {}
+    if part["type"] == "redacted_thinking":
         part["data"] = meta.pop("data")
         implied = {"provider": _REDACTED}
         if not part["thinking"]:
@@ -214,55 +227,55 @@ def _write_reasoning(part: Doc) -> None:
         part["meta"] = meta
 
 
-def _read_thinking(part: Doc) -> None:
+def _read_thinking(part: JsonObject) -> None:
     if "signature" in part:
         meta = part.get("meta") or {}
         issuer = meta.get("provider", _SIGNED)
         part["meta"] = {**meta, "provider": issuer, _SIGNATURES.get(issuer, "signature"): part.pop("signature")}
 
 
-def _read_redacted(part: Doc) -> None:
+def _read_redacted(part: JsonObject) -> None:
     part["meta"] = {"provider": _REDACTED, **(part.get("meta") or {}), "data": part.pop("data", None)}
 
 
-def _write_outcome(part: Doc) -> None:
-    _add(part, "outcome", _OUTCOMES.get(part["outcome"], "error"), "rawOutcome")
+def _write_outcome(part: JsonObject) -> None:
+    _write_both(part, "outcome", _OUTCOMES.get(part["outcome"], "error"), "rawOutcome")
 
 
-def _write_language(part: Doc) -> None:
-    _add(part, "language", part["language"].lower(), "rawLanguage")
+def _write_language(part: JsonObject) -> None:
+    _write_both(part, "language", part["language"].lower(), "rawLanguage")
 
 
-def _add(part: Doc, key: str, shown: str, exact: str) -> None:
-    if shown != part[key]:
-        part[exact] = part[key]
-    part[key] = shown
+def _write_both(part: JsonObject, key: str, value: str, exact_key: str) -> None:
+    if value != part[key]:
+        part[exact_key] = part[key]
+    part[key] = value
 
 
-def _take(part: Doc, key: str, exact: str) -> None:
-    if exact in part:
-        part[key] = part.pop(exact)
+def _read_exact(part: JsonObject, key: str, exact_key: str) -> None:
+    if exact_key in part:
+        part[key] = part.pop(exact_key)
 
 
-def _write_json(part: Doc, key: str, *, only: type = object) -> None:
+def _write_json(part: JsonObject, key: str, *, only: type = object) -> None:
     text: str = part[key]
     try:
-        shown = jsonio.parse(text)
-        exact = isinstance(shown, only) and jsonio.as_text(jsonio.encode(shown)) == text
+        value = jsonio.parse(text)
+        exact = isinstance(value, only) and jsonio.as_text(jsonio.encode(value)) == text
     except JsonError:
-        shown, exact = None, False
-    part[key] = shown if isinstance(shown, only) else {}
+        value, exact = None, False
+    part[key] = value if isinstance(value, only) else {}
     if not exact:
         part[f"{key}Text"] = text
 
 
-def _read_json(part: Doc, key: str) -> None:
-    exact = f"{key}Text"
-    text = jsonio.as_text(jsonio.encode(part[key])) if key in part and exact not in part else ""
-    part[key] = part.pop(exact, text)
+def _read_json(part: JsonObject, key: str) -> None:
+    exact_key = f"{key}Text"
+    text = jsonio.as_text(jsonio.encode(part[key])) if key in part and exact_key not in part else ""
+    part[key] = part.pop(exact_key, text)
 
 
-_ON_WRITING: dict[type[Block], Callable[[Doc], None]] = {
+_ON_WRITING: dict[type[Block], Callable[[JsonObject], None]] = {
     Refusal: lambda part: part.update(refusal=True),
     Reasoning: _write_reasoning,
     CodeExecution: _write_language,
@@ -270,11 +283,11 @@ _ON_WRITING: dict[type[Block], Callable[[Doc], None]] = {
     ServerToolUse: functools.partial(_write_json, key="arguments", only=dict),
     ServerToolResult: functools.partial(_write_json, key="content"),
 }
-_ON_READING: dict[str, Callable[[Doc], None]] = {
+_ON_READING: dict[str, Callable[[JsonObject], None]] = {
     "thinking": _read_thinking,
     "redacted_thinking": _read_redacted,
-    "code_execution": functools.partial(_take, key="language", exact="rawLanguage"),
-    "code_result": functools.partial(_take, key="outcome", exact="rawOutcome"),
+    "code_execution": functools.partial(_read_exact, key="language", exact_key="rawLanguage"),
+    "code_result": functools.partial(_read_exact, key="outcome", exact_key="rawOutcome"),
     "server_tool_call": functools.partial(_read_json, key="arguments"),
     "server_tool_result": functools.partial(_read_json, key="content"),
 }
