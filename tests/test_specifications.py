@@ -14,7 +14,8 @@ from typing import get_args
 
 import pytest
 
-import tenuto
+import tenuto.interop
+import tenuto.reasoning
 from tenuto import (
     Agent,
     AssistantMessage,
@@ -96,6 +97,15 @@ def test_every_name_has_a_test():
 
     assert len(rows) > 40
     assert [] == [cells[0] for cells in rows if len(cells) != 3 or "::test_" not in cells[2]]
+
+
+@pytest.mark.parametrize("package", [tenuto.reasoning, tenuto.interop], ids=lambda package: package.__name__)
+def test_interop_page_lists_every_public_name(package):
+    page = (ROOT / "docs" / "interop.md").read_text("utf-8")
+    names = [name for name, value in vars(package).items() if name[0] != "_" and not inspect.ismodule(value)]
+
+    assert len(names) >= 6
+    assert [] == [name for name in names if not re.search(rf"\b{name}\b", page)]
 
 
 # --- blocks and messages ----------------------------------------------------------------------------------------------

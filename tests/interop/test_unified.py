@@ -432,7 +432,7 @@ def test_document_with_specified_keys_only_is_read():
     )
 
 
-def test_prompt_tokens_without_cached_tokens_are_kept():
+def test_prompt_tokens_without_cached_tokens_are_unchanged():
     usage = {"promptTokens": 12, "completionTokens": 1, "totalTokens": 13, "details": {"cachedTokens": 100}}
     document = {**to_unified(response()), "usage": usage}
 
@@ -441,7 +441,7 @@ def test_prompt_tokens_without_cached_tokens_are_kept():
     )
 
 
-def test_unknown_keys_are_kept():
+def test_unknown_keys_survive():
     document = to_unified(response(Text("Hi", unread='{"a":1}'), usage=Usage(input_tokens=1)))
     document["later"] = 1
     document["choices"][0]["later"] = 2

@@ -201,7 +201,7 @@ def test_array_round_trip_is_identity(values):
     assert [item.to_openrouter_value() for item in parse_items(values)] == values
 
 
-def test_unknown_element_keeps_what_is_readable():
+def test_unknown_element_has_its_type_and_id():
     dream, odd = parse_items([{"type": "reasoning.dream", "id": "d1", "format": "google-gemini-v1", "index": 2}, "odd"])
 
     assert isinstance(dream, ReasoningOther)
@@ -211,7 +211,7 @@ def test_unknown_element_keeps_what_is_readable():
     assert odd == ReasoningOther(raw='"odd"')
 
 
-def test_number_out_of_range_is_kept_as_text():
+def test_number_out_of_range_is_its_text():
     raw = Raw(b'{"type":"reasoning.server_tool_call","tool_name":"t","result":1e999,"cost":-1e999}')
     (item,) = parse_items([raw])
 

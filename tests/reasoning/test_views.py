@@ -208,7 +208,7 @@ def test_gemini_signature_goes_to_the_call_with_its_id():
     assert [block.meta for block in signed.blocks] == [None, GeminiMeta("sig")]
 
 
-def test_items_of_a_changed_reply_are_kept():
+def test_items_of_a_changed_reply_are_not_lost():
     """Reasoning beyond the end is appended; a signature goes to its call, or to an empty block at the end."""
     call = ToolUse("c1", "look", "{}", meta=GeminiMeta("sig"))
     message = reply("gemini", Text("a"), Text("b", meta=GeminiMeta("sig0")), call, Text("d"), Reasoning("hm"))

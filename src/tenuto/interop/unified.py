@@ -50,7 +50,7 @@ def to_unified(response: ChatResponse) -> JsonObject:
 
 
 def from_unified(document: Mapping[str, Any]) -> ChatResponse:
-    """Read a unified document; unknown keys are kept in `unread`. Raise `JsonError` for any other document."""
+    """Read a unified document; unknown keys go to `unread`. Raise `JsonError` for any other document."""
     try:
         metadata = document.get("providerMetadata")
         usage = document.get("usage")

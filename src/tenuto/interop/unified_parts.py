@@ -95,7 +95,7 @@ def to_part(block: Block) -> JsonObject:
 
 
 def from_part(part: Mapping[str, Any]) -> Block:
-    """Read a part; unknown keys are kept in `unread`. Raise `JsonError` for an unknown type."""
+    """Read a part; unknown keys go to `unread`. Raise `JsonError` for an unknown type."""
     fields = dict(part)
     type_name = fields.pop("type", None)
     kind = _KINDS.get(type_name) if isinstance(type_name, str) else None
@@ -123,7 +123,7 @@ def to_document(value: Value) -> JsonObject:
 
 
 def from_document(kind: type[V], document: Mapping[str, Any], keys: _Keys = _PLAIN) -> V:
-    """Read an object as a `kind`; unknown keys are kept in `unread`."""
+    """Read an object as a `kind`; unknown keys go to `unread`."""
     if kind is DocumentCitation and document.get("charIndexUnit") == "block":
         document = {key: value for key, value in document.items() if key not in ("charIndexUnit", *_CHAR_INDICES)}
     values: JsonObject = {}

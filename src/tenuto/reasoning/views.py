@@ -70,7 +70,7 @@ def to_details(message: AssistantMessage, *, format: ReasoningFormat | None = No
     """
     format = format or _DIALECT_FORMATS.get(_dialect(message), ReasoningFormat.UNKNOWN)
     items: list[ReasoningItem] = []
-    hint_optional = True  # only the array of the first block can be told apart without a hint
+    hint_optional = True  # only the array of the first block is recognized without a hint
     for index, block in enumerate(message.blocks):
         if isinstance(block, Reasoning):
             received = _received_items(block, index, hint_optional=hint_optional and index == 0)
@@ -140,7 +140,7 @@ def _dialect(message: AssistantMessage) -> str:
 
 
 def _received_items(block: Reasoning, index: int, *, hint_optional: bool) -> list[ReasoningItem]:
-    """Return the items of received `reasoning_details`; none if there are none, or if they would not be read back."""
+    """Return the received `reasoning_details` as items; an empty list if there are none that can be read back."""
     text = block.meta.details if isinstance(block.meta, ChatMeta) else ""
     elements = jsonio.elements(text) if text.startswith("[") and not jsonio.problem(text) else []
     objects = all(bytes(element)[:1] == b"{" and HINT not in jsonio.members(element) for element in elements)
