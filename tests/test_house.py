@@ -21,14 +21,22 @@ NAMES = {
 }
 
 LAYERS = [
-    "core", "errors", "schema", "store", "sim", "wire", "_model_rows", "models", "_provider_rows", "providers", "plain", "settings", "asking", "audit", "tools", "client",
+    "core", "errors", "store", "sim", "wire", "reasoning", "interop", "_model_rows", "models", "_provider_rows", "providers", "plain", "settings", "asking", "audit", "tools", "client",
     "agent", "cli", "__main__", "testing",
 ]  # fmt: skip
 """From the ground up: a module imports its own layer and those before it. The public lists of names stand outside."""
-FACADES = {"tenuto", "tenuto.events", "tenuto.blocks", "tenuto.middleware", "tenuto.client"}
+FACADES = {
+    "tenuto",
+    "tenuto.events",
+    "tenuto.blocks",
+    "tenuto.middleware",
+    "tenuto.client",
+    "tenuto.reasoning",
+    "tenuto.interop",
+}
 ABOVE = {("tenuto.sim.__main__", "tenuto.settings")}
 """A command may ask the environment, though what it runs may not."""
-PURE = {"core", "errors", "schema", "wire"}
+PURE = {"core", "errors", "wire", "reasoning", "interop"}
 IMPURE = {
     "aiohttp", "asyncio", "concurrent", "datetime", "http", "httpx", "io", "logging", "multiprocessing", "os", "pathlib",
     "random", "requests", "secrets", "select", "shutil", "signal", "socket", "sqlite3", "ssl", "subprocess", "sys",

@@ -84,6 +84,8 @@ _HOMES = {
     "tenuto.tools": ("tool",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
+_SPECIFIED = {"AgentLoop": "Client", "AgentLoopConfig": "Client", "AgentBuilder": "Agent", "parse_model": "resolve"}
+"""Names of the specifications, and ours."""
 
 __all__ = [
     "Agent",
@@ -139,7 +141,8 @@ def __getattr__(name: str) -> object:
 
     home = _HOME.get(name)
     if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        hint = f": use {_SPECIFIED[name]}" if name in _SPECIFIED else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
     looking = gc.isenabled()
     gc.disable()  # loading makes no garbage, and looking for it costs a tenth of the time
     try:

@@ -117,11 +117,10 @@ class LLMError(TenutoError):
     def __init__(
         self,
         message: str,
-        *,
         provider: str = "",
         status: int | None = None,
-        raw: str = "",
         retryable: bool | None = None,
+        raw: str = "",
     ) -> None:
         super().__init__(message)
         self.message = message

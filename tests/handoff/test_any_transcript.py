@@ -27,11 +27,12 @@ def test_any_transcript_is_accepted_by_every_target(dialect, data):
     What was adapted is fit: adapting it again gives the very same messages, and nothing more is lost.
     """
     said = data.draw(transcripts(SPOKEN[dialect][0]))
-    notes = data.draw(st.booleans())
+    way = data.draw(st.sampled_from(("omit", "note", "inline")))
+    options = {"notes": way == "note", "inline": way == "inline"}
     for to in SPOKEN[dialect]:
-        accepted(said, to, foreign_reasoning="note" if notes else "omit")
-        once = adapt(said, to, notes=notes)
-        again = adapt(once.messages, to, notes=notes)
+        accepted(said, to, foreign_reasoning=way)
+        once = adapt(said, to, **options)
+        again = adapt(once.messages, to, **options)
         assert again.messages is once.messages
         assert again.losses == ()
         assert {loss.kind for loss in once.losses} <= LOSS_EFFECTS.keys()

@@ -13,7 +13,7 @@ import pytest
 import tenuto
 from tenuto.core.blocks import AnthropicMeta, AnthropicRedactedMeta, Reasoning, ToolUse
 from tenuto.core.journal import ReplyReceived, open_calls_of, transcript_of
-from tenuto.core.rows import from_data_json, to_data_json
+from tenuto.interop.tool_call_rows import from_data_json, to_data_json
 from tenuto.store.opening import open_store
 
 BODY = json.dumps(

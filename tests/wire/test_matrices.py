@@ -21,7 +21,7 @@ from tenuto.core.blocks import (
     ToolUse,
     UrlCitation,
 )
-from tenuto.core.unified import to_unified
+from tenuto.interop.unified import to_unified
 
 DIALECTS = {"anthropic": "anthropic-messages", "google": "gemini"}
 URL = {

@@ -8,8 +8,8 @@ import pytest
 
 import tenuto
 from tenuto.core.blocks import AnthropicMeta, AnthropicRedactedMeta, Reasoning, ToolUse
-from tenuto.core.rows import from_data_json, to_data_json
 from tenuto.core.stored import dump_message, dump_transcript, load_message, load_transcript
+from tenuto.interop.tool_call_rows import from_data_json, to_data_json
 from wire.anthropic.cases import STREAMS
 
 CONTENT = [

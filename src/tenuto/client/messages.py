@@ -401,8 +401,7 @@ def _value(name: str, value: Any) -> Any:
         words = _words(name)
         if words:
             raise ValueError(f"{name}: expected {', '.join(map(repr, words))}, got {value!r}") from None
-        hint = "; it maps a provider's name to fields of its body" if name == "metadata" else ""
-        raise ValueError(f"{name}: {exc}{hint}") from None
+        raise ValueError(f"{name}: {exc}") from None
     return fitting if isinstance(value, Mapping) and name != "logit_bias" else value
 
 

@@ -78,10 +78,10 @@ class ModelParameters(TypedDict, total=False):
     audio: dict[str, Any] | None
     cache: CacheTime | None
     container: str | None
-    metadata: dict[str, dict[str, Any]]
+    metadata: dict[str, Any]
     extra_body: dict[str, Any]
     extra_headers: dict[str, str]
-    foreign_reasoning: Literal["omit", "note"]
+    foreign_reasoning: Literal["omit", "note", "inline"]
 
 
 class ChatParameters(ModelParameters, total=False):

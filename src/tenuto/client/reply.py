@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,6 +14,9 @@ from tenuto.core.messages import AssistantMessage, StopReason, ToolCallView, Usa
 from tenuto.core.provider import Loss, Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.transcript import Transcript
+
+if TYPE_CHECKING:
+    from tenuto.reasoning.items import ReasoningItem
 
 __all__ = ["Exchange", "Reply"]
 
@@ -114,6 +117,18 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
         from tenuto.client.shapes import to_message
 
         return to_message(self.message)
+
+    def to_unified(self) -> dict[str, Any]:
+        """Write the reply as the unified response document; `tenuto.interop.from_unified` reads it."""
+        from tenuto.interop.unified import to_unified
+
+        return to_unified(self.response)
+
+    def reasoning_details(self) -> list[ReasoningItem]:
+        """Return the reasoning and the signatures of the first choice as items of `reasoning_details`."""
+        from tenuto.reasoning.views import to_details
+
+        return to_details(self.message)
 
     @property
     def usage(self) -> Usage | None:

@@ -153,6 +153,11 @@ class _Citation(Value, frozen=True, kw_only=True, tag_field="type"):
 
     raw: str = ""
 
+    @property
+    def type(self) -> str:
+        """The type of the citation: `url`, `document`, `page` or `other`."""
+        return str(self.__struct_config__.tag)
+
 
 class UrlCitation(_Citation, frozen=True, tag="url"):
     """A web page; indices are positions in the text as the provider counts them."""
@@ -202,6 +207,26 @@ class BlockBase(Value, frozen=True, kw_only=True, tag_field="block_type"):
     meta: ProviderMeta | None = None
     extra: str = ""
 
+    @property
+    def type(self) -> str:
+        """The type of the part in the unified response: `text`, `tool_call`, `thinking`, ..."""
+        return part_type(type(self))
+
+
+def part_type(kind: type[BlockBase]) -> str:
+    """Return the type of the part that a kind of block is in the unified response."""
+    tag = str(kind.__struct_config__.tag)
+    return _PART_TYPES.get(tag, tag)
+
+
+_PART_TYPES = {
+    "reasoning": "thinking",
+    "refusal": "text",
+    "tool_use": "tool_call",
+    "server_tool_use": "server_tool_call",
+}
+"""The types of parts that differ from the tag of the stored block."""
+
 
 class Text(BlockBase, frozen=True, tag="text"):
     """What the model says, or what is said to it. `cache` (`5m`, `1h`) asks to cache the prompt up to here."""
@@ -219,6 +244,11 @@ class Reasoning(BlockBase, frozen=True, tag="reasoning"):
     """
 
     text: str = msgspec.field(default_factory=str)
+
+    @property
+    def type(self) -> str:
+        """The type of the part in the unified response: `thinking`, or `redacted_thinking` without readable text."""
+        return "redacted_thinking" if isinstance(self.meta, AnthropicRedactedMeta) else super().type
 
 
 class Refusal(BlockBase, frozen=True, tag="refusal"):

@@ -38,7 +38,10 @@ __all__ = [
 
 
 class _Delta(msgspec.Struct, frozen=True, tag_field="type", gc=False):
-    pass
+    @property
+    def type(self) -> str:
+        """The type of the delta, as in its JSON form: `text`, `tool_call.arguments`, ..."""
+        return str(self.__struct_config__.tag)
 
 
 class TextDelta(_Delta, frozen=True, tag="text", gc=False):
@@ -109,7 +112,10 @@ Delta: TypeAlias = (
 
 
 class _Event(msgspec.Struct, frozen=True, tag_field="type"):
-    pass
+    @property
+    def type(self) -> str:
+        """The type of the event, as in its JSON form: `message.start`, `content.delta`, ..."""
+        return str(self.__struct_config__.tag)
 
 
 class MessageStart(_Event, frozen=True, tag="message.start"):

@@ -93,10 +93,11 @@ class Thinking(msgspec.Struct, frozen=True):
 class ChatRequest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One question. `model` is `provider/model`. None means: not asked for, the provider decides.
 
-    `metadata` maps a provider's name to fields merged into its body; `extra_body` and `extra_headers` go to whichever
-    provider is asked, last, and win. `foreign_reasoning` says what becomes of what another provider's model thought: it is
-    left out, or told in a note of the user's. `without` are blocks, by message and place in it, that are left out of this
-    request although the provider gave them.
+    `metadata` maps a provider's name to fields merged into its body; an entry without fields is a `Loss`. `extra_body` and
+    `extra_headers` go to whichever provider is asked, last, and win. `foreign_reasoning` says how the reasoning of another
+    provider's model is sent: not at all, as a note in the next user message, or as assistant text `[Reasoning: ...]`
+    ("inline"). `without` are blocks, by message and place in it, that are left out of this request although the provider
+    gave them.
     """
 
     model: str
@@ -128,10 +129,10 @@ class ChatRequest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     container: str | None = None
     store: bool | None = None
     stream: bool = False
-    metadata: dict[str, dict[str, Any]] = {}
+    metadata: dict[str, Any] = {}
     extra_body: dict[str, Any] = {}
     extra_headers: dict[str, str] = {}
-    foreign_reasoning: Literal["omit", "note"] = "omit"
+    foreign_reasoning: Literal["omit", "note", "inline"] = "omit"
     omit_blocks: tuple[tuple[int, int], ...] = ()
 
     @property

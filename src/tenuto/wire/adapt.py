@@ -111,16 +111,17 @@ def adapt(
     target: Target,
     *,
     notes: bool = False,
+    inline: bool = False,
     without: frozenset[Place] = frozenset(),
 ) -> Adapted:
     """Make `messages` fit for `target`. Total: any transcript, any target.
 
-    Foreign reasoning is left out; with `notes` it is told in the next message of the user's, if one follows. `without`
-    are blocks (message, place in it) that stay out although the target issued them, and with them goes what cannot stand
+    Foreign reasoning is left out; with `notes` it is sent in the next user message, if one follows; with `inline` it is
+    sent as assistant text `[Reasoning: ...]`. `without` are blocks (message, place in it) that stay out although the target issued them, and with them goes what cannot stand
     without them; of a text or a call that says something by itself, it is only the signature or the id.
     """
     adapting = _Adapter(messages, target, without)
-    said = _fix_first_and_last(list(adapting.through(notes=notes)), target, adapting.losses)
+    said = _fix_first_and_last(list(adapting.through(notes=notes, inline=inline)), target, adapting.losses)
     losses = tuple(adapting.losses)
     places, adapted = zip(*said, strict=True) if said else ((), ())
     if _same(adapted, messages):
@@ -170,9 +171,9 @@ class _Adapter:
         self._name_calls()
         self._answers = ResultPairs(messages, self._calls, self.losses)
 
-    def through(self, *, notes: bool) -> Iterator[tuple[int, Message]]:
+    def through(self, *, notes: bool, inline: bool) -> Iterator[tuple[int, Message]]:
         """Yield what goes out, with the places it had."""
-        blocks = BlockTranslator(self._target, self.losses)
+        blocks = BlockTranslator(self._target, self.losses, inline=inline)
         told: list[str] = []
         for at, message in enumerate(self._messages):
             if isinstance(message, AssistantMessage):

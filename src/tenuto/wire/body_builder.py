@@ -23,6 +23,7 @@ from tenuto.core.request import ChatRequest
 __all__ = ["BodyBuilder", "error_text", "extra_fields", "raw_object", "set_parameters", "splice_json"]
 
 _PLACEHOLDER = "(empty message)"
+_METADATA = "use metadata={provider: {field: value}} or extra_body"
 
 _ESCAPE = rb"(?s)\\(?:u([0-9a-fA-F]{4})|.)"  # compiled when there is one to look for
 
@@ -102,8 +103,13 @@ class BodyBuilder:
         """Merge what the caller adds for this provider, and write the bytes."""
         request, provider = self.request, self.target.provider
         if request.metadata:
+            by_provider = {name: fields for name, fields in request.metadata.items() if isinstance(fields, dict)}
+            for name in sorted(request.metadata.keys() - by_provider.keys()):
+                self.record_loss(
+                    "unsupported-parameter", f"metadata.{name}", repr(request.metadata[name])[:200], _METADATA
+                )
             for name in (provider.name, *provider.aliases):
-                self.body.update(request.metadata.get(name, {}))
+                self.body.update(by_provider.get(name, {}))
         self.body.update(request.extra_body)
         body = self._scrubbed(jsonio.encode(self.body))
         headers = {**provider.headers, **self.headers}

@@ -122,8 +122,8 @@ def _adapt(request: ChatRequest, target: Target) -> Adapted | None:
         return None
     import tenuto.wire.adapt as handing  # not before there is something to adapt: it is a tenth of what is loaded
 
-    notes = request.foreign_reasoning == "note"
-    return handing.adapt(said, target, notes=notes, without=frozenset(request.omit_blocks))
+    notes, inline = (request.foreign_reasoning == way for way in ("note", "inline"))
+    return handing.adapt(said, target, notes=notes, inline=inline, without=frozenset(request.omit_blocks))
 
 
 def _named(loss: Loss, places: set[str]) -> Loss:

@@ -61,7 +61,7 @@ TABLE: dict[type[Block], tuple[Action, Action, Action, tuple[str, ...]]] = {
     # block            own     by hand  foreign      why, beside foreign-token and foreign-fields
     Text:             ("keep", "keep", "translate", ("foreign-citations", "citations-translated")),
     Refusal:          ("keep", "keep", "strip", ()),
-    Reasoning:        ("keep", "keep", "drop", ("foreign-reasoning", "reasoning-noted")),
+    Reasoning:        ("keep", "keep", "drop", ("foreign-reasoning", "reasoning-noted", "reasoning-inlined")),
     ToolUse:          ("keep", "keep", "translate", ("custom-tool", "foreign-call")),
     Image:            ("keep", "keep", "translate", ("stand-in",)),
     Audio:            ("keep", "keep", "translate", ("stand-in",)),
@@ -80,6 +80,7 @@ RULES: dict[str, LossEffect] = {
     "citations-translated": "translated",
     "foreign-reasoning": "dropped",
     "reasoning-noted": "translated",
+    "reasoning-inlined": "translated",
     "custom-tool": "translated",
     "foreign-call": "translated",
     "code-translated": "translated",
@@ -180,11 +181,12 @@ Made: TypeAlias = "tuple[Block | str, ...]"
 class BlockTranslator:
     """Makes the blocks of turns fit for one target. `losses` grows by what does not come along.
 
-    `notes` gathers the readable reasoning of others; None where nobody is to be told of it.
+    `notes` collects the readable reasoning of others; None if it is not sent as a note. With `inline` it is sent as text.
     """
 
-    def __init__(self, target: Target, losses: list[Loss]) -> None:
+    def __init__(self, target: Target, losses: list[Loss], *, inline: bool = False) -> None:
         self.notes: list[str] | None = None
+        self._inline = inline
         self._target = target
         self._losses = losses
         self._dialect = target.dialect
@@ -225,6 +227,10 @@ class BlockTranslator:
             self._lose("foreign-token", place, type(block.meta).__name__)
         if not isinstance(block, ServerToolUse):  # what it gave may stand there
             self.fields(block.extra, place)
+        if isinstance(block, Reasoning) and self._inline and block.text.strip():
+            self._lose("reasoning-inlined", place, f"{len(block.text)} characters of reasoning are sent as text")
+            text = f"[Reasoning: {block.text}]"
+            return (Text(text),) if self._dialect == "gemini" else (text,)  # Gemini: a part of its own, as specified
         if deed == "drop":
             self._drop(block, place)
             return ()

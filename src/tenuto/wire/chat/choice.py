@@ -34,11 +34,11 @@ from tenuto.wire.assembler import BlockSlot
 from tenuto.wire.chat import content_parts
 from tenuto.wire.chat.citations import from_annotations, from_sources
 from tenuto.wire.chat.protocol import STOP_REASONS
+from tenuto.wire.chat.reasoning_details import DetailsMerger
 from tenuto.wire.chat.think_tags import ThinkTags
 from tenuto.wire.chat.tool_calls import ToolCallsBuilder
 from tenuto.wire.decoder import ChoiceBuilder
 from tenuto.wire.merge import MergedFields, merge_fields
-from tenuto.wire.reasoning import Details
 
 __all__ = ["ChoiceDecoder"]
 
@@ -72,7 +72,7 @@ class ChoiceDecoder:
         self.tags: ThinkTags | None = None
         self.audio_format = ""
         self._sources = sources
-        self._details: Details | None = None
+        self._details: DetailsMerger | None = None
         self._chunk = content_parts.ContentPartBuilder()
         self._copies: dict[str, list[str]] = {}
         self._refusal: BlockSlot | None = None
@@ -286,7 +286,7 @@ class ChoiceDecoder:
             self._end_text()
             slot = self._begin_thought("")
         if self._details is None:
-            self._details = Details()
+            self._details = DetailsMerger()
         self._held.add("reasoning_details")
         text = self._details.add(found, whole=self._whole)
         if text and not texts and self.field in ("", "reasoning_details"):

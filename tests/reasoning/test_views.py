@@ -1,4 +1,4 @@
-"""Any reply as `reasoning_details` and back, and the codecs of the dialects that attach tokens to places."""
+"""Any reply as `reasoning_details` and back, and the codecs of the dialects that attach tokens to a position."""
 
 from __future__ import annotations
 
@@ -25,53 +25,56 @@ from tenuto.core.blocks import (
     Text,
     ToolUse,
 )
-from tenuto.core.messages import AssistantMessage, Origin
-from tenuto.wire.reasoning import (
+from tenuto.core.messages import AssistantMessage, Origin, UserMessage
+from tenuto.core.transcript import Transcript
+from tenuto.reasoning import (
+    AnthropicReasoningCodec,
+    GeminiReasoningCodec,
     ReasoningEncrypted,
     ReasoningFormat,
     ReasoningText,
-    details_of,
-    items_of,
-    stripped,
+    ResponsesReasoningCodec,
+    parse_items,
+    to_details,
+    transcript_details,
     with_details,
+    without_details,
 )
-from tenuto.wire.reasoning_codecs import AnthropicReasoningCodec, GeminiReasoningCodec, ResponsesReasoningCodec
-from tenuto.wire.reasoning_views import HINT
+from tenuto.reasoning.views import HINT
 
 OWN = list(exchanges(Path(conformance.__file__).parent / "own"))
 DETAILS = '[{"type":"reasoning.text","text":"hm","signature":"s","format":"anthropic-claude-v1","cost":1.10}]'
 
 
 def reply(dialect, *blocks):
-    return AssistantMessage(blocks, origin=Origin("somebody", dialect, "m"))
+    return AssistantMessage(blocks, origin=Origin("other", dialect, "m"))
 
 
-def shown(message, **options):
-    """The items of a reply as plain objects, without hints."""
-    found = [item.to_openrouter_value() for item in details_of(message, **options)]
-    return [{name: value for name, value in item.items() if name != HINT} for item in found]
+def plain_items(message, **options):
+    """Return the items of a reply as plain objects, without hints."""
+    values = [item.to_openrouter_value() for item in to_details(message, **options)]
+    return [{name: value for name, value in item.items() if name != HINT} for item in values]
 
 
-# --- there and back ---------------------------------------------------------------------------------------------------
+# --- round trip -------------------------------------------------------------------------------------------------------
 
 
 @given(say.assistant_messages_of(say.broken_words))
-def test_any_reply_is_what_its_items_make_of_what_is_left(message):
-    """Places, tokens, extra fields, fields of a later version: as values, and as JSON text in between."""
-    items, bare = details_of(message), stripped(message)
+def test_any_reply_is_rebuilt_from_its_items(message):
+    """With positions, tokens, extra fields and unknown fields; also if the items were stored as JSON text."""
+    items, bare = to_details(message), without_details(message)
     text = jsonio.encode([item.to_raw() for item in items])
 
     assert not any(isinstance(block, Reasoning) or isinstance(block.meta, GeminiMeta) for block in bare.blocks)
     assert with_details(bare, items) == message
-    assert with_details(bare, items_of(jsonio.elements(text))) == message
+    assert with_details(bare, parse_items(jsonio.elements(text))) == message
 
 
 @pytest.mark.parametrize("exchange", OWN, ids=lambda e: e.name)
-def test_every_reply_of_ours_goes_there_and_back(exchange):
-    """Replies as the decoders read them."""
-    said = decode(exchange, target_for(exchange)).said
-    for choice in said.choices if said is not None else ():
-        assert with_details(stripped(choice.message), details_of(choice.message)) == choice.message
+def test_decoded_reply_is_rebuilt_from_its_items(exchange):
+    response = decode(exchange, target_for(exchange)).said
+    for choice in response.choices if response is not None else ():
+        assert with_details(without_details(choice.message), to_details(choice.message)) == choice.message
 
 
 @pytest.mark.parametrize(
@@ -86,30 +89,36 @@ def test_every_reply_of_ours_goes_there_and_back(exchange):
         Reasoning("hm", meta=ChatMeta("reasoning", details="no array")),
         Reasoning("", meta=OpenAiMeta()),
         Reasoning("hm", meta=OpaqueMeta('{"provider":"later","token":1}')),
-        Reasoning("hm", meta=ChatMeta("reasoning", details='[{"x-tenuto":{"stood":5}}]')),
+        Reasoning("hm", meta=ChatMeta("reasoning", details='[{"x-tenuto":{"block_index":5}}]')),
     ],
     ids=repr,
 )
-def test_what_an_item_has_no_word_for_comes_back(thought):
-    """Wherever the thought stands, and beside another like it."""
+def test_block_fields_without_item_field_are_rebuilt(thought):
+    """At any index, and next to an equal block."""
     for blocks in ((thought,), (Text("a"), thought), (thought, Text("a"), thought)):
         message = reply("openai-chat", *blocks)
-        assert with_details(stripped(message), details_of(message)) == message
+        assert with_details(without_details(message), to_details(message)) == message
 
 
-def test_a_reply_without_reasoning_stays_what_it_is():
-    """The very same value, and no items."""
+def test_reply_without_reasoning_has_no_items():
+    """`without_details` returns the same object."""
     message = reply("openai-chat", Text("yes"))
 
-    assert details_of(message) == []
-    assert stripped(message) is message
+    assert to_details(message) == []
+    assert without_details(message) is message
 
 
-# --- what is shown ----------------------------------------------------------------------------------------------------
+# --- to items ---------------------------------------------------------------------------------------------------------
 
 
-def test_signed_and_redacted_thinking():
-    """Anthropic's signature belongs to its text; what is redacted is encrypted."""
+def test_transcript_details_are_keyed_by_message_index():
+    thinking = reply("anthropic-messages", Reasoning("hm", meta=AnthropicMeta("sig")), Text("yes"))
+    transcript = Transcript((UserMessage("a"), reply("openai-chat", Text("b")), UserMessage("c"), thinking))
+
+    assert transcript_details(transcript) == {3: to_details(thinking)}
+
+
+def test_anthropic_thinking_as_items():
     message = reply(
         "anthropic-messages",
         Reasoning("hm", meta=AnthropicMeta("sig")),
@@ -117,64 +126,65 @@ def test_signed_and_redacted_thinking():
         Text("yes"),
     )
 
-    assert shown(message) == [
+    assert plain_items(message) == [
         {"type": "reasoning.text", "format": "anthropic-claude-v1", "index": 0, "text": "hm", "signature": "sig"},
         {"type": "reasoning.encrypted", "format": "anthropic-claude-v1", "index": 1, "data": "blob"},
     ]
 
 
-def test_a_reasoning_item_is_a_summary_and_its_seal():
-    """Both carry its id; whose format it is can be said where it is another vendor's endpoint."""
+def test_responses_reasoning_as_items():
+    """`format` names the vendor if it is not OpenAI."""
     message = reply("openai-responses", Reasoning("hm", meta=OpenAiMeta("rs_1", "sealed")), Text("yes"))
     azure = ReasoningFormat.AZURE_OPENAI_RESPONSES_V1
 
-    assert shown(message) == [
+    assert plain_items(message) == [
         {"type": "reasoning.summary", "id": "rs_1", "format": "openai-responses-v1", "index": 0, "summary": "hm"},
         {"type": "reasoning.encrypted", "id": "rs_1", "format": "openai-responses-v1", "index": 0, "data": "sealed"},
     ]
-    assert {item["format"] for item in shown(message, format=azure)} == {azure.value}
-    assert with_details(stripped(message), details_of(message, format=azure)) == message
+    assert {item["format"] for item in plain_items(message, format=azure)} == {azure.value}
+    assert with_details(without_details(message), to_details(message, format=azure)) == message
 
 
-def test_signatures_on_parts_name_their_call_and_their_place():
-    """Gemini signs calls and texts; each signature is an item of its own."""
+def test_gemini_signatures_as_items():
     call = ToolUse("call_1", "look", "{}", meta=GeminiMeta("sig1"))
     message = reply("gemini", Reasoning("hm"), Text("so", meta=GeminiMeta("sig0")), call)
 
-    assert shown(message) == [
+    assert plain_items(message) == [
         {"type": "reasoning.text", "format": "google-gemini-v1", "index": 0, "text": "hm"},
         {"type": "reasoning.encrypted", "format": "google-gemini-v1", "index": 1, "data": "sig0"},
         {"type": "reasoning.encrypted", "id": "call_1", "format": "google-gemini-v1", "index": 2, "data": "sig1"},
     ]
-    assert [item.to_openrouter_value()[HINT] for item in details_of(message)] == [{"stood": 0}, {"on": 1}, {"on": 2}]
+    assert [item.to_openrouter_value()[HINT] for item in to_details(message)] == [
+        {"block_index": 0},
+        {"signed_index": 1},
+        {"signed_index": 2},
+    ]
 
 
-def test_what_came_as_details_is_shown_word_for_word():
-    """Not a byte is added where they stand where arrays stand."""
+def test_received_details_are_unchanged():
+    """Byte for byte, if their block is the first one."""
     message = reply("openai-chat", Reasoning("hm", meta=ChatMeta("reasoning", details=DETAILS)), Text("yes"))
 
-    assert [bytes(item.to_raw()).decode() for item in details_of(message)] == [DETAILS[1:-1]]
+    assert [bytes(item.to_raw()).decode() for item in to_details(message)] == [DETAILS[1:-1]]
     late = replace(message, blocks=message.blocks[::-1])
-    assert shown(late) == json.loads(DETAILS)
-    assert with_details(stripped(late), details_of(late)) == late
+    assert plain_items(late) == json.loads(DETAILS)
+    assert with_details(without_details(late), to_details(late)) == late
 
 
-# --- items from elsewhere ---------------------------------------------------------------------------------------------
+# --- from items without hint ------------------------------------------------------------------------------------------
 
 
-def test_an_array_from_elsewhere_becomes_one_thought_in_front():
-    """As if it had been received."""
-    items = items_of(jsonio.elements(DETAILS))
+def test_foreign_items_become_one_block_in_front():
+    items = parse_items(jsonio.elements(DETAILS))
 
     assert with_details(reply("openai-chat", Text("yes")), items) == reply(
         "openai-chat", Reasoning("hm", meta=ChatMeta("reasoning", details=DETAILS)), Text("yes")
     )
 
 
-def test_an_array_of_the_replys_own_dialect_becomes_its_own_thoughts():
-    """The tokens go where that dialect attaches them."""
+def test_items_of_own_dialect_become_native_blocks():
     signed = ReasoningText(format=ReasoningFormat.ANTHROPIC_CLAUDE_V1, text="hm", signature="sig")
-    responses = items_of(
+    responses = parse_items(
         [
             {"type": "reasoning.summary", "id": "rs_1", "format": "openai-responses-v1", "summary": "hm"},
             {"type": "reasoning.encrypted", "id": "rs_1", "format": "openai-responses-v1", "data": "x"},
@@ -190,8 +200,7 @@ def test_an_array_of_the_replys_own_dialect_becomes_its_own_thoughts():
     )
 
 
-def test_a_signature_from_elsewhere_goes_to_the_call_it_names():
-    """The id of an encrypted item of Gemini's is the call's."""
+def test_gemini_signature_goes_to_the_call_with_its_id():
     item = ReasoningEncrypted(format=ReasoningFormat.GOOGLE_GEMINI_V1, id="c2", data="sig")
     calls = (ToolUse("c1", "look", "{}"), ToolUse("c2", "look", "{}"))
 
@@ -199,27 +208,29 @@ def test_a_signature_from_elsewhere_goes_to_the_call_it_names():
     assert [block.meta for block in signed.blocks] == [None, GeminiMeta("sig")]
 
 
-def test_nothing_is_lost_where_the_reply_changed_meanwhile():
-    """A thought whose place is gone stands at the end; a signature finds its call, or stands alone."""
+def test_items_of_a_changed_reply_are_not_lost():
+    """Reasoning beyond the end is appended; a signature goes to its call, or to an empty block at the end."""
     call = ToolUse("c1", "look", "{}", meta=GeminiMeta("sig"))
     message = reply("gemini", Text("a"), Text("b", meta=GeminiMeta("sig0")), call, Text("d"), Reasoning("hm"))
-    left = replace(stripped(message), blocks=(ToolUse("c1", "look", "{}"),))
+    left = replace(without_details(message), blocks=(ToolUse("c1", "look", "{}"),))
 
-    found = with_details(left, details_of(message))
-    assert found.blocks == (call, Reasoning("hm"), Reasoning(meta=GeminiMeta("sig0")))
-
-
-@pytest.mark.parametrize("hint", ["odd", 5, {}, {"stood": -1}, {"stood": True}, {"on": "x"}, {"stood": 0, "text": 5}])
-def test_a_hint_that_is_not_ours_is_no_hint(hint):
-    """Anyone may use the name; nothing is taken on trust, and nothing raises."""
-    items = items_of([{"type": "reasoning.text", "text": "hm", HINT: hint}])
-    found = with_details(reply("openai-chat", Text("yes")), items)
-
-    assert found.blocks[0].text == "hm"
-    assert found.blocks[1] == Text("yes")
+    rebuilt = with_details(left, to_details(message))
+    assert rebuilt.blocks == (call, Reasoning("hm"), Reasoning(meta=GeminiMeta("sig0")))
 
 
-# --- codecs that attach to places -------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "hint",
+    ["odd", 5, {}, {"block_index": -1}, {"block_index": True}, {"signed_index": "x"}, {"block_index": 0, "text": 5}],
+)
+def test_invalid_hint_is_ignored(hint):
+    items = parse_items([{"type": "reasoning.text", "text": "hm", HINT: hint}])
+    rebuilt = with_details(reply("openai-chat", Text("yes")), items)
+
+    assert rebuilt.blocks[0].text == "hm"
+    assert rebuilt.blocks[1] == Text("yes")
+
+
+# --- native codecs ----------------------------------------------------------------------------------------------------
 
 NATIVE = {
     "content": (
@@ -246,8 +257,7 @@ NATIVE = {
 
 
 @pytest.mark.parametrize("field", NATIVE)
-def test_thoughts_go_back_before_what_followed_them(field):
-    """From the native list to items, and into a message that was left without them."""
+def test_native_codec_restores_reasoning_blocks(field):
     codec, native, others = NATIVE[field]
     items = codec.parse_response(native)
     message = {"role": "assistant", field: [part for part in native if others(part)]}
@@ -256,8 +266,8 @@ def test_thoughts_go_back_before_what_followed_them(field):
     assert message == {"role": "assistant", field: native}
 
 
-def test_a_signature_goes_back_to_its_part():
-    """Gemini refuses one that stands elsewhere; ids that nobody gave are not made up."""
+def test_gemini_codec_restores_signatures_on_parts():
+    """ToolCallsBuilder without an id get none."""
     native = [
         {"text": "hm", "thought": True},
         {"functionCall": {"name": "look", "args": {}}, "thoughtSignature": "sig1"},
@@ -275,8 +285,7 @@ def test_a_signature_goes_back_to_its_part():
 
 
 @pytest.mark.parametrize("codec", [AnthropicReasoningCodec(), ResponsesReasoningCodec(), GeminiReasoningCodec()])
-def test_a_native_codec_leaves_alone_what_it_cannot_write(codec):
-    """No items, no object, no list."""
+def test_native_codec_does_nothing_without_items_or_list(codec):
     item = ReasoningText(text="a")
     message = {"role": "assistant", "content": "yes"}
     codec.write_assistant(message, [item])

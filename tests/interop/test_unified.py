@@ -1,3 +1,5 @@
+"""The unified response document."""
+
 from __future__ import annotations
 
 import json
@@ -35,10 +37,10 @@ from tenuto.core.blocks import (
 )
 from tenuto.core.jsonio import JsonError
 from tenuto.core.messages import AssistantMessage, Origin, Usage
-from tenuto.core.parts import block_of, part_of
 from tenuto.core.provider import Loss
 from tenuto.core.response import ChatResponse, Choice
-from tenuto.core.unified import from_unified, to_unified
+from tenuto.interop.unified import from_unified, to_unified
+from tenuto.interop.unified_parts import from_part, to_part
 
 PARTS = [
     (Text("Hi"), {"type": "text", "text": "Hi"}),
@@ -182,6 +184,18 @@ CITATIONS = [
         },
     ),
     (
+        DocumentCitation(0, start_block_index=0, end_block_index=4),
+        {
+            "type": "document",
+            "documentIndex": 0,
+            "startCharIndex": 0,
+            "endCharIndex": 4,
+            "startBlockIndex": 0,
+            "endBlockIndex": 4,
+            "charIndexUnit": "block",
+        },
+    ),
+    (
         PageCitation(0, start_page=1, end_page=3),
         {"type": "page", "documentIndex": 0, "startPage": 1, "endPage": 3},
     ),
@@ -194,12 +208,12 @@ def response(*blocks, **fields):
     return msgspec.structs.replace(ChatResponse("msg_1", "row", "model-1", (Choice(message),)), **fields)
 
 
-# --- back and forth ---------------------------------------------------------------------------------------------------
+# --- round trip --------------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=25)
 @given(responses_of(broken_words))
-def test_reading_a_document_gives_the_reply_it_was_written_from(reply):
+def test_document_round_trips(reply):
     document = to_unified(reply)
 
     assert from_unified(document) == reply
@@ -207,12 +221,12 @@ def test_reading_a_document_gives_the_reply_it_was_written_from(reply):
 
 
 @given(blocks_of(broken_words))
-def test_a_part_says_all_that_its_block_says(block):
-    assert block_of(part_of(block)) == block
+def test_part_round_trips(block):
+    assert from_part(to_part(block)) == block
 
 
 @given(usages_of(broken_words))
-def test_usage_keeps_what_is_unknown_apart_from_zero(usage):
+def test_usage_round_trips(usage):
     assert from_unified(to_unified(response(usage=usage))).usage == usage
 
 
@@ -221,21 +235,27 @@ def test_usage_keeps_what_is_unknown_apart_from_zero(usage):
 
 @pytest.mark.parametrize("block,part", PARTS)
 def test_parts_are_written_as_specified(block, part):
-    assert part_of(block) == part
-    assert block_of(part) == block
+    assert to_part(block) == part
+    assert from_part(part) == block
+
+
+@pytest.mark.parametrize("block,part", PARTS)
+def test_block_has_the_type_of_its_part(block, part):
+    assert block.type == part["type"]
 
 
 @pytest.mark.parametrize("citation,document", CITATIONS)
 def test_citations_are_written_as_specified(citation, document):
-    assert part_of(Text("Hi", (citation,)))["citations"] == [document]
-    assert block_of({"type": "text", "text": "Hi", "citations": [document]}) == Text("Hi", (citation,))
+    assert citation.type == document["type"]
+    assert to_part(Text("Hi", (citation,)))["citations"] == [document]
+    assert from_part({"type": "text", "text": "Hi", "citations": [document]}) == Text("Hi", (citation,))
 
 
 def test_every_kind_of_block_has_a_case():
     assert {type(block) for block, _ in PARTS} == set(get_args(Block))
 
 
-def test_a_response_is_written_as_specified():
+def test_response_is_written_as_specified():
     assert to_unified(response(Text("Hi"), usage=Usage(input_tokens=3, output_tokens=2, reported_total=5))) == {
         "id": "msg_1",
         "provider": "row",
@@ -282,7 +302,17 @@ def test_usage_is_written_as_specified():
     }
 
 
-def test_a_total_that_nobody_gave_is_a_sum_and_known_as_one():
+def test_modality_maps_are_those_of_gemini():
+    """OpenAI reports some shares only, in lower case: they do not add up to the prompt."""
+    usage = Usage(input_tokens=10, reported_total=10, audio_input_tokens=2, input_by_modality={"audio": 2})
+    document = to_unified(response(usage=usage))["usage"]
+
+    assert document["details"] == {"audioPromptTokens": 2}
+    assert document["promptTokenShares"] == {"audio": 2}
+    assert from_unified({**to_unified(response()), "usage": document}).usage == usage
+
+
+def test_total_is_a_sum_if_it_was_not_reported():
     usage = Usage(input_tokens=3, output_tokens=2)
     document = to_unified(response(usage=usage))["usage"]
 
@@ -290,7 +320,7 @@ def test_a_total_that_nobody_gave_is_a_sum_and_known_as_one():
     assert document["buckets"] == {"inputTokens": 3, "outputTokens": 2}
 
 
-def test_what_the_specification_has_no_word_for_stands_beside():
+def test_unspecified_fields_have_keys():
     reply = response(losses=(Loss("r", "p", "w"),), raw_usage='{"n": 1.10}', unknown_fields='{"later":1}')
     message = AssistantMessage(
         (), origin=Origin("row", "gemini", "m", "acc"), extra='{"a":1}', incomplete=True, unknown_fields='{"b":1}'
@@ -315,21 +345,30 @@ def test_what_the_specification_has_no_word_for_stands_beside():
     }
 
 
-# --- what the provider said beside the answer -------------------------------------------------------------------------
+# --- provider metadata ------------------------------------------------------------------------------------------------
 
 
 def metadata(**fields):
     return to_unified(response(**fields)).get("providerMetadata")
 
 
-def test_metadata_is_what_the_provider_said_beside_the_answer():
+def test_metadata_has_fingerprint_and_tier():
     extra = '{"object":"chat.completion","created":1,"system_fingerprint":"fp_44","service_tier":"default","x":null}'
 
     assert metadata(extra=extra) == {"systemFingerprint": "fp_44", "serviceTier": "default"}
     assert metadata() is None
 
 
-def test_a_fingerprint_that_only_says_who_answered_is_not_shown_and_not_lost():
+def test_metadata_omits_annotations_that_are_citations():
+    cited = '{"type":"url_citation","url_citation":{"url":"u"}}'
+    choice = Choice(AssistantMessage((Text("Hi"),), extra=f'{{"annotations":[{cited}]}}'))
+    mixed = Choice(AssistantMessage((Text("Hi"),), extra=f'{{"annotations":[{cited},{{"type":"file"}}]}}'))
+
+    assert metadata(choices=(choice,)) is None
+    assert metadata(choices=(mixed,)) == {"annotations": [{"type": "file"}]}
+
+
+def test_metadata_omits_fingerprint_of_the_provider():
     reply = response(extra='{"system_fingerprint":"fp_row"}')
     document = to_unified(reply)
 
@@ -337,7 +376,7 @@ def test_a_fingerprint_that_only_says_who_answered_is_not_shown_and_not_lost():
     assert from_unified(document) == reply
 
 
-def test_metadata_gathers_what_stood_on_the_first_choice():
+def test_metadata_has_fields_of_the_first_choice():
     message = AssistantMessage((), extra='{"groundingMetadata":{"a":[1]},"safety_ratings":[]}')
     other = AssistantMessage((), extra='{"groundingMetadata":{"b":[2]}}')
     choices = (Choice(message, extra='{"avgLogprobs":-0.5}'), Choice(other, 1))
@@ -345,7 +384,7 @@ def test_metadata_gathers_what_stood_on_the_first_choice():
     assert metadata(choices=choices) == {"groundingMetadata": {"a": [1]}, "safetyRatings": [], "avgLogprobs": -0.5}
 
 
-def test_metadata_leaves_out_machinery_and_shows_uncounted_usage():
+def test_metadata_omits_technical_fields():
     extra = '{"x_groq":{"id":"r"},"usage_breakdown":{},"perf_metrics":{},"related_questions":["?"]}'
     usage = '{"prompt_tokens":1,"citation_tokens":5,"num_search_queries":2,"prompt_tokens_details":{"audio":1}}'
 
@@ -356,8 +395,8 @@ def test_metadata_leaves_out_machinery_and_shows_uncounted_usage():
     }
 
 
-def test_metadata_shows_what_python_can_hold():
-    """The text itself stays exact, whatever the view leaves out."""
+def test_metadata_omits_numbers_out_of_range():
+    """`extra` keeps the exact text."""
     reply = response(extra='{"big":1e999,"small":1.10}')
 
     assert metadata(extra='{"big":1e999,"small":1.10}') == {"small": 1.1}
@@ -365,10 +404,10 @@ def test_metadata_shows_what_python_can_hold():
     assert metadata(extra="words") is None
 
 
-# --- documents of others ----------------------------------------------------------------------------------------------
+# --- protocol_errors ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_document_of_the_bare_specification_is_read():
+def test_document_with_specified_keys_only_is_read():
     document = {
         "id": "msg_1",
         "provider": "row",
@@ -393,8 +432,7 @@ def test_a_document_of_the_bare_specification_is_read():
     )
 
 
-def test_prompt_tokens_that_exclude_the_cache_stay_as_they_are():
-    """Where more was cached than went in, the numbers were never nested."""
+def test_prompt_tokens_without_cached_tokens_are_unchanged():
     usage = {"promptTokens": 12, "completionTokens": 1, "totalTokens": 13, "details": {"cachedTokens": 100}}
     document = {**to_unified(response()), "usage": usage}
 
@@ -403,7 +441,7 @@ def test_prompt_tokens_that_exclude_the_cache_stay_as_they_are():
     )
 
 
-def test_keys_that_nobody_knows_are_kept():
+def test_unknown_keys_survive():
     document = to_unified(response(Text("Hi", unknown_fields='{"a":1}'), usage=Usage(input_tokens=1)))
     document["later"] = 1
     document["choices"][0]["later"] = 2
@@ -434,16 +472,16 @@ def test_keys_that_nobody_knows_are_kept():
         {"id": "", "provider": "", "model": "", "choices": [], "unknownFields": 5},
     ],
 )
-def test_what_is_no_document_is_one_kind_of_error(document):
+def test_invalid_document_is_a_json_error(document):
     with pytest.raises(JsonError):
         from_unified(document)
 
 
 @pytest.mark.parametrize(
-    "part,said",
+    "part,message",
     [
-        ({"type": "video"}, "no part has the type 'video'"),
-        ({"type": 5}, "no part has the type 5"),
+        ({"type": "video"}, "unknown part type 'video'"),
+        ({"type": 5}, "unknown part type 5"),
         ({"type": "text"}, "Text has no text"),
         ({"type": "text", "text": 5}, "text: Expected `str`"),
         ({"type": "text", "text": "", "citations": [{"type": "video"}]}, "citations: 'video'"),
@@ -451,14 +489,14 @@ def test_what_is_no_document_is_one_kind_of_error(document):
         ({"type": "redacted_thinking"}, "data: Expected `str`"),
     ],
 )
-def test_a_part_that_cannot_be_read_is_refused_with_the_reason(part, said):
-    with pytest.raises(JsonError, match=said):
-        block_of(part)
+def test_invalid_part_is_a_json_error(part, message):
+    with pytest.raises(JsonError, match=message):
+        from_part(part)
 
 
-def test_a_part_without_its_optional_keys_is_read():
-    assert block_of({"type": "server_tool_result", "toolCallId": "s"}) == ServerToolResult("s")
-    assert block_of({"type": "text", "text": "", "meta": None}) == Text("")
-    assert block_of(
+def test_part_without_optional_keys_is_read():
+    assert from_part({"type": "server_tool_result", "toolCallId": "s"}) == ServerToolResult("s")
+    assert from_part({"type": "text", "text": "", "meta": None}) == Text("")
+    assert from_part(
         {"type": "thinking", "thinking": "Hm.", "meta": {"provider": "chat"}, "signature": "s"}
     ) == Reasoning("Hm.", meta=ChatMeta(signature="s"))

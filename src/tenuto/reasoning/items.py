@@ -1,0 +1,285 @@
+"""The items of `reasoning_details`: formats, replay contracts, a typed view of each element, and the codec.
+
+An item keeps the JSON text of the object it was read from (`raw`). Reading an object and writing the item is the
+identity, whatever the object contains. A changed copy (`item.replace(...)`) keeps the fields this module does not know.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Raw
+
+from tenuto.core import jsonio
+
+_Self = TypeVar("_Self", bound="_Item")
+
+
+class ReplayContract(enum.Enum):
+    """When a vendor requires signed reasoning in the next request. The order is from lenient to strict."""
+
+    STATELESS = "stateless"
+    REQUIRED_WITH_TOOLS = "required_with_tools"
+    ALWAYS_REQUIRED = "always_required"
+
+
+class ReasoningFormat(enum.Enum):
+    """The vendor format of an item. The replay contract belongs to the format, not to the codec."""
+
+    ANTHROPIC_CLAUDE_V1 = "anthropic-claude-v1"
+    GOOGLE_GEMINI_V1 = "google-gemini-v1"
+    OPENAI_RESPONSES_V1 = "openai-responses-v1"
+    AZURE_OPENAI_RESPONSES_V1 = "azure-openai-responses-v1"
+    BEDROCK_OPENAI_RESPONSES_V1 = "bedrock-openai-responses-v1"
+    META_RESPONSES_V1 = "meta-responses-v1"
+    XAI_RESPONSES_V1 = "xai-responses-v1"
+    BEDROCK_XAI_RESPONSES_V1 = "bedrock-xai-responses-v1"
+    UNKNOWN = "unknown"
+
+    @classmethod
+    def _missing_(cls, _: object) -> ReasoningFormat:
+        """Decode a format that this version does not know as `UNKNOWN`, here and in msgspec."""
+        return cls.UNKNOWN
+
+    @classmethod
+    def from_wire(cls, value: object) -> ReasoningFormat:
+        """Return the format with this wire name, or `UNKNOWN`."""
+        return cls(value)
+
+    def as_wire(self) -> str:
+        """Return the name used on the wire."""
+        return self.value
+
+    def replay_contract(self) -> ReplayContract:
+        """Return when the vendor requires signed reasoning back."""
+        return ReplayContract.STATELESS if self in _STATELESS else ReplayContract.REQUIRED_WITH_TOOLS
+
+
+_STATELESS = (ReasoningFormat.XAI_RESPONSES_V1, ReasoningFormat.BEDROCK_XAI_RESPONSES_V1, ReasoningFormat.UNKNOWN)
+
+
+class _Item(msgspec.Struct, frozen=True, kw_only=True, dict=True, tag_field="type", omit_defaults=True):
+    format: ReasoningFormat = ReasoningFormat.UNKNOWN
+    """The vendor format."""
+    id: str | None = None
+    """The id of the reasoning item or of the tool call that the item belongs to."""
+    index: int | None = None
+    """The position of the item in the reply."""
+
+    @property
+    def raw(self) -> str:
+        """The JSON text of the object the item was read from; empty for an item made by hand.
+
+        It is not a field: msgspec writes an item without it.
+        """
+        return self.__dict__.get("raw", "")  # type: ignore[no-any-return]  # __dict__ has values of type Any
+
+    def replace(self: _Self, **changes: Any) -> _Self:
+        """Return a copy with other field values that keeps `raw`, and so the fields that have no attribute."""
+        return _with_raw(msgspec.structs.replace(self, **changes), self.raw)
+
+    __replace__ = replace
+
+    def __copy__(self: _Self) -> _Self:
+        return self.replace()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), msgspec.structs.asdict(self), self.raw)
+
+    def carries_signed_payload(self) -> bool:
+        """Return True if the vendor can verify that it wrote this item."""
+        return False
+
+    def to_openrouter_value(self) -> Any:
+        """Return the object for `reasoning_details`: the one that was read, or one with its keys in wire order."""
+        return jsonio.parse(self.to_raw())
+
+    def to_raw(self) -> Raw:
+        """Return the JSON text of `to_openrouter_value`: byte for byte as read, unless the item was changed."""
+        if not self.raw:
+            return Raw(jsonio.encode(self.wire_fields()))
+        raw = Raw(self.raw.encode("utf-8", "surrogatepass"))
+        original = from_openrouter_value(raw)
+        if original is None or original == self:
+            return raw
+        fields, before = self.wire_fields(), original.wire_fields()
+        changed = {name: value for name, value in fields.items() if before.get(name, ...) != value}
+        unchanged = {name: text for name, text in jsonio.members(raw).items() if name not in before or name in fields}
+        return Raw(jsonio.encode({**unchanged, **changed}))
+
+    def wire_fields(self) -> dict[str, Any]:
+        """Return the fields that have an attribute, in wire order: `type`, `id`, `format`, `index`, then the payload."""
+        fields: dict[str, Any] = {"type": self.__struct_config__.tag}
+        if self.id is not None:
+            fields["id"] = self.id
+        fields["format"] = self.format.value
+        if self.index is not None:
+            fields["index"] = self.index
+        return {**fields, **self._payload()}
+
+    def _payload(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+
+def _with_raw(item: _Self, raw: str) -> _Self:
+    if raw:
+        item.__dict__["raw"] = raw
+    return item
+
+
+def _rebuild(kind: type[_Self], fields: dict[str, Any], raw: str) -> _Self:
+    return _with_raw(kind(**fields), raw)
+
+
+class ReasoningText(_Item, frozen=True, kw_only=True, tag="reasoning.text"):
+    """Readable reasoning."""
+
+    text: str = ""
+    signature: str | None = None
+    """The vendor's signature, if the vendor signs."""
+
+    def carries_signed_payload(self) -> bool:
+        return self.signature is not None
+
+    def _payload(self) -> dict[str, Any]:
+        return {"text": self.text, **({} if self.signature is None else {"signature": self.signature})}
+
+
+class ReasoningSummary(_Item, frozen=True, kw_only=True, tag="reasoning.summary"):
+    """A readable summary of reasoning that the vendor withholds."""
+
+    summary: str = ""
+
+    def _payload(self) -> dict[str, Any]:
+        return {"summary": self.summary}
+
+
+class ReasoningEncrypted(_Item, frozen=True, kw_only=True, tag="reasoning.encrypted"):
+    """Reasoning that only its vendor can read; redacted thinking is one too."""
+
+    data: str = ""
+
+    def carries_signed_payload(self) -> bool:
+        return True
+
+    def _payload(self) -> dict[str, Any]:
+        return {"data": self.data}
+
+
+class ReasoningServerToolCall(_Item, frozen=True, kw_only=True, tag="reasoning.server_tool_call"):
+    """A tool call that the vendor made during reasoning."""
+
+    tool_name: str = ""
+    arguments: Any = None
+    result: Any = None
+    tool_call_id: str | None = None
+
+    def _payload(self) -> dict[str, Any]:
+        fields = {"tool_name": self.tool_name, "arguments": self.arguments, "result": self.result}
+        return fields if self.tool_call_id is None else {**fields, "tool_call_id": self.tool_call_id}
+
+
+class ReasoningOther(_Item, frozen=True, kw_only=True, tag="reasoning.other"):
+    """An element of an unknown type, or one that is not an object."""
+
+    raw: str = ""
+    """The JSON text of the element: its only content."""
+    kind: str = ""
+    """The `type` of the element; empty if it has none."""
+
+    def to_raw(self) -> Raw:
+        """Return the JSON text of the element."""
+        return Raw(self.raw.encode("utf-8", "surrogatepass"))
+
+
+ReasoningItem: TypeAlias = (
+    ReasoningText | ReasoningSummary | ReasoningEncrypted | ReasoningServerToolCall | ReasoningOther
+)
+
+_KINDS: dict[str, type[ReasoningItem]] = {
+    "reasoning.text": ReasoningText,
+    "reasoning.summary": ReasoningSummary,
+    "reasoning.encrypted": ReasoningEncrypted,
+    "reasoning.server_tool_call": ReasoningServerToolCall,
+}
+
+
+def from_openrouter_value(value: object) -> ReasoningItem | None:
+    """Read one element of `reasoning_details`, a plain value or `Raw`; return None for an unknown type.
+
+    A field of the wrong type counts as missing; it stays in `raw`.
+    """
+    item = _read(value)
+    return None if isinstance(item, ReasoningOther) else item
+
+
+def parse_items(raw: Iterable[object]) -> list[ReasoningItem]:
+    """Read every element of `reasoning_details`. An element of an unknown type becomes a `ReasoningOther`."""
+    return [_read(value) for value in raw]
+
+
+def _read(value: object) -> ReasoningItem:
+    raw = jsonio.check(value if isinstance(value, Raw) else jsonio.encode(value))
+    fields = jsonio.members(raw) if bytes(raw)[:1] == b"{" else {}
+    index = bytes(fields.get("index", b""))
+    values: dict[str, Any] = {
+        "format": ReasoningFormat.from_wire(_text(fields, "format")),
+        "id": _text(fields, "id"),
+        "index": int(index) if index.isdigit() and len(index) < 16 else None,
+    }
+    type_name = _text(fields, "type") or ""
+    kind = _KINDS.get(type_name)
+    if kind is None:
+        return ReasoningOther(raw=jsonio.as_text(raw), kind=type_name, **values)
+    for name in kind.__struct_fields__:
+        if name in ("arguments", "result"):
+            values[name] = _any(fields[name]) if name in fields else None
+        elif name not in values and (text := _text(fields, name)) is not None:
+            values[name] = text
+    return _with_raw(kind(**values), jsonio.as_text(raw))
+
+
+def _text(fields: dict[str, Raw], name: str) -> str | None:
+    value = fields.get(name)
+    return jsonio.text_of(value) if value is not None and bytes(value)[:1] == b'"' else None
+
+
+def _any(value: Raw) -> Any:
+    try:
+        return jsonio.parse(value)
+    except jsonio.JsonError:  # a number that Python cannot represent: return its text
+        return jsonio.as_text(value)
+
+
+def contract_for(
+    items: Iterable[ReasoningItem | ReasoningFormat], override: ReplayContract | None = None
+) -> ReplayContract:
+    """Return the strictest contract of the items' formats and of the model (`override`).
+
+    Without items the result is `override`, or `STATELESS`.
+    """
+    formats = (item if isinstance(item, ReasoningFormat) else item.format for item in items)
+    contracts = {override or ReplayContract.STATELESS, *(format.replay_contract() for format in formats)}
+    return max(contracts, key=tuple(ReplayContract).index)
+
+
+class ReasoningCodec:
+    """Read items from a reply and write them to the next request. Stateless; override `write_assistant` to attach
+    tokens elsewhere than under `reasoning_details`.
+    """
+
+    def parse_response(self, raw: Iterable[object]) -> list[ReasoningItem]:
+        """Read the elements of known types. `parse_items` reads the unknown ones too."""
+        return [item for value in raw if (item := from_openrouter_value(value)) is not None]
+
+    def write_assistant(self, message: object, items: Sequence[ReasoningItem]) -> None:
+        """Set `reasoning_details` of a message; do nothing without items or if the message is not an object."""
+        if items and isinstance(message, dict):
+            message["reasoning_details"] = [item.to_openrouter_value() for item in items]
+
+
+class OpenRouterReasoningCodec(ReasoningCodec):
+    """The codec for every vendor reached through OpenRouter: items under `reasoning_details`."""

@@ -1,0 +1,345 @@
+"""The reasoning of any reply as `reasoning_details` items, and back.
+
+| in the reply | as items |
+|---|---|
+| signed Anthropic thinking | `reasoning.text` with its `signature` |
+| redacted Anthropic thinking | `reasoning.encrypted` |
+| a Responses reasoning item | `reasoning.summary` if readable, `reasoning.encrypted` if encrypted; both have its `id` |
+| Gemini thought | `reasoning.text` if readable, `reasoning.encrypted` if signed |
+| Gemini signature on a text or a call | `reasoning.encrypted`; its `id` is that of the call |
+| received `reasoning_details` | those items, byte for byte |
+| any other reasoning | `reasoning.text` |
+
+Items say neither where in the reply their block was nor every field of it. Items made here say it in a field of their own,
+`x-tenuto`:
+
+* `block_index`: the index of the reasoning block that the item belongs to;
+* `signed_index`: the index of the block that the item signs;
+* `received`: true if the items of the block are the `reasoning_details` that it was received with;
+* `meta`, `text`, `extra`, `unknown_fields`: fields of the block that differ from what the items imply.
+
+Items without that field are made into one reasoning block before the others or, if all of them are of the reply's own
+dialect, into blocks of that dialect; a Gemini signature goes to the call with its `id`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from tenuto.core import jsonio, stored
+from tenuto.core.blocks import (
+    AnthropicMeta,
+    AnthropicRedactedMeta,
+    Block,
+    ChatMeta,
+    GeminiMeta,
+    OpenAiMeta,
+    ProviderMeta,
+    Reasoning,
+    ToolUse,
+)
+from tenuto.core.messages import AssistantMessage, Message
+from tenuto.reasoning.items import (
+    ReasoningEncrypted,
+    ReasoningFormat,
+    ReasoningItem,
+    ReasoningSummary,
+    ReasoningText,
+    parse_items,
+)
+
+HINT = "x-tenuto"
+_CLAUDE, _GEMINI = ReasoningFormat.ANTHROPIC_CLAUDE_V1, ReasoningFormat.GOOGLE_GEMINI_V1
+_DIALECT_FORMATS = {
+    "anthropic-messages": _CLAUDE,
+    "openai-responses": ReasoningFormat.OPENAI_RESPONSES_V1,
+    "gemini": _GEMINI,
+}
+_RESPONSES = frozenset(format for format in ReasoningFormat if format.value.endswith("-responses-v1"))
+_Fields = dict[str, Any]
+
+
+def to_details(message: AssistantMessage, *, format: ReasoningFormat | None = None) -> list[ReasoningItem]:
+    """Return the reasoning and the signatures of a reply as items, in order.
+
+    `format` is the vendor format, if it is not that of the dialect's first vendor (Responses at Azure or xAI).
+    """
+    format = format or _DIALECT_FORMATS.get(_dialect(message), ReasoningFormat.UNKNOWN)
+    items: list[ReasoningItem] = []
+    hint_optional = True  # only the array of the first block is recognized without a hint
+    for index, block in enumerate(message.blocks):
+        if isinstance(block, Reasoning):
+            received = _received_items(block, index, hint_optional=hint_optional and index == 0)
+            hint_optional = hint_optional and not received
+            items += received or _native_items(block, index, len(items), format)
+        elif isinstance(block.meta, GeminiMeta):
+            id, data = _call_id(block), block.meta.thought_signature
+            item = ReasoningEncrypted(format=_GEMINI, id=id, index=len(items), data=data)
+            hint: _Fields = {"signed_index": index}
+            if block.meta != GeminiMeta(data):
+                hint["meta"] = _dump_meta(block.meta)
+            items += parse_items([_add_hint(item.to_raw(), hint)])
+    return items
+
+
+def transcript_details(messages: Iterable[Message]) -> dict[int, list[ReasoningItem]]:
+    """Return the items of each reply of a transcript that has any, by the index of its message."""
+    replies = (
+        (at, to_details(message)) for at, message in enumerate(messages) if isinstance(message, AssistantMessage)
+    )
+    return {at: items for at, items in replies if items}
+
+
+def without_details(message: AssistantMessage) -> AssistantMessage:
+    """Return a reply without its reasoning and without the signatures that `to_details` returns."""
+    others = (block for block in message.blocks if not isinstance(block, Reasoning))
+    blocks = tuple(msgspec.structs.replace(b, meta=None) if isinstance(b.meta, GeminiMeta) else b for b in others)
+    return message if blocks == message.blocks else msgspec.structs.replace(message, blocks=blocks)
+
+
+def with_details(message: AssistantMessage, items: Iterable[ReasoningItem]) -> AssistantMessage:
+    """Put reasoning back into a reply that has none: each block at its index, each signature on its block.
+
+    Nothing is lost if the reply has changed: a block beyond the end is appended, and so is an empty reasoning block with
+    a signature whose block is missing.
+    """
+    unplaced: list[ReasoningItem] = []
+    groups: dict[int, list[tuple[ReasoningItem, _Fields]]] = {}
+    signatures: list[tuple[int, ReasoningEncrypted, _Fields]] = []
+    for item in items:
+        hint = _read_hint(item)
+        if _is_index(hint.get("block_index")):
+            groups.setdefault(hint["block_index"], []).append((item, hint))
+        elif _is_index(hint.get("signed_index")) and isinstance(item, ReasoningEncrypted):
+            signatures.append((hint["signed_index"], item, hint))
+        elif isinstance(item, ReasoningEncrypted) and _signs_call(item, message):
+            signatures.append((-1, item, {}))
+        else:
+            unplaced.append(item)
+    reasoning = {index: _block_from_group(group) for index, group in groups.items()}
+    index = 0
+    for block in _blocks_from_unplaced(unplaced, message) if unplaced else ():
+        while index in reasoning:
+            index += 1
+        reasoning[index] = block
+    blocks = _insert_at_indices(message.blocks, reasoning)
+    for index, item, hint in signatures:
+        _sign_block(blocks, index, item, hint)
+    return msgspec.structs.replace(message, blocks=tuple(blocks))
+
+
+def _dialect(message: AssistantMessage) -> str:
+    return message.origin.dialect if message.origin is not None else ""
+
+
+# --- to items ---------------------------------------------------------------------------------------------------------
+
+
+def _received_items(block: Reasoning, index: int, *, hint_optional: bool) -> list[ReasoningItem]:
+    """Return the received `reasoning_details` as items; an empty list if there are none that can be read back."""
+    text = block.meta.details if isinstance(block.meta, ChatMeta) else ""
+    elements = jsonio.elements(text) if text.startswith("[") and not jsonio.problem(text) else []
+    objects = all(bytes(element)[:1] == b"{" and HINT not in jsonio.members(element) for element in elements)
+    if not elements or not objects or _array_text(elements) != text:
+        return []
+    items = parse_items(elements)
+    implied = _received_block(items)
+    if hint_optional and implied == block:
+        return items
+    hint: _Fields = {"block_index": index, "received": True}
+    meta = msgspec.structs.replace(block.meta, details="") if isinstance(block.meta, ChatMeta) else None
+    if meta != ChatMeta(field="reasoning"):
+        hint["meta"] = _dump_meta(meta)
+    hint |= _different_fields(block, implied)
+    return parse_items([_add_hint(element, hint) for element in elements])
+
+
+def _native_items(block: Reasoning, index: int, item_index: int, format: ReasoningFormat) -> list[ReasoningItem]:
+    """Return the items of a reasoning block in its vendor's form, with a hint of what they do not say."""
+    first, *others = list(_vendor_items(block, item_index, format))
+    implied = _native_block([first, *others])
+    hint: _Fields = {"block_index": index, **_different_fields(block, implied)}
+    if implied.meta != block.meta:
+        hint["meta"] = _dump_meta(block.meta)
+    hinted = [_add_hint(first.to_raw(), hint), *(_add_hint(item.to_raw(), {"block_index": index}) for item in others)]
+    return parse_items(hinted)
+
+
+def _vendor_items(block: Reasoning, index: int, format: ReasoningFormat) -> Iterator[ReasoningItem]:
+    text = block.text
+    match block.meta:
+        case AnthropicMeta(signature=signature):
+            yield ReasoningText(format=_CLAUDE, index=index, text=text, signature=signature)
+        case AnthropicRedactedMeta(data=data):
+            yield ReasoningEncrypted(format=_CLAUDE, index=index, data=data)
+        case GeminiMeta(thought_signature=signature):
+            if text:
+                yield ReasoningText(format=_GEMINI, index=index, text=text)
+            yield ReasoningEncrypted(format=_GEMINI, index=index, data=signature)
+        case OpenAiMeta(id=id, encrypted_content=encrypted):
+            format = format if format in _RESPONSES else ReasoningFormat.OPENAI_RESPONSES_V1
+            if text or encrypted is None:
+                yield ReasoningSummary(format=format, id=id or None, index=index, summary=text)
+            if encrypted is not None:
+                yield ReasoningEncrypted(format=format, id=id or None, index=index, data=encrypted)
+        case ChatMeta(signature=signature) if signature:
+            yield ReasoningText(index=index, text=text, signature=signature)
+        case None:
+            yield ReasoningText(format=format, index=index, text=text)
+        case _:
+            yield ReasoningText(index=index, text=text)
+
+
+def _different_fields(block: Reasoning, implied: Reasoning) -> _Fields:
+    names = (name for name in ("text", "extra", "unknown_fields") if getattr(block, name) != getattr(implied, name))
+    return {name: getattr(block, name) for name in names}
+
+
+def _dump_meta(meta: ProviderMeta | None) -> str | None:
+    return None if meta is None else jsonio.as_text(stored.dump_meta(meta))
+
+
+def _add_hint(element: Raw, hint: _Fields) -> Raw:
+    """Append the hint to an object; the text before it does not change."""
+    comma = b"," if jsonio.members(element) else b""
+    return Raw(b"%b%b%b:%b}" % (bytes(element).rstrip()[:-1], comma, jsonio.encode(HINT), jsonio.encode(hint)))
+
+
+def _array_text(elements: Sequence[Raw]) -> str:
+    return f"[{','.join(jsonio.as_text(element) for element in elements)}]"
+
+
+# --- from items -------------------------------------------------------------------------------------------------------
+
+
+def _read_hint(item: ReasoningItem) -> _Fields:
+    if HINT not in item.raw or not item.raw.startswith("{"):
+        return {}
+    raw = jsonio.members(item.raw).get(HINT)
+    hint = jsonio.parse(raw) if raw is not None and bytes(raw)[:1] == b"{" else {}
+    return hint if isinstance(hint, dict) else {}
+
+
+def _remove_hint(item: ReasoningItem) -> Raw:
+    raw = bytes(item.to_raw())
+    fields = jsonio.members(raw)
+    end = b"%b:%b}" % (jsonio.encode(HINT), bytes(fields.pop(HINT)))
+    if not raw.endswith(end):
+        return Raw(jsonio.encode(fields))
+    return Raw(raw.removesuffix(end).removesuffix(b",") + b"}")
+
+
+def _is_index(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _block_from_group(group: Sequence[tuple[ReasoningItem, _Fields]]) -> Reasoning:
+    """Make a reasoning block of its items; the first hint has the fields that they do not imply."""
+    items, hint = [item for item, _ in group], group[0][1]
+    if hint.get("received") is True:
+        elements = [_remove_hint(item) for item in items]
+        block = _received_block(parse_items(elements))
+        if "meta" in hint:
+            meta = _load_meta(hint)
+            if isinstance(meta, ChatMeta):
+                meta = msgspec.structs.replace(meta, details=_array_text(elements))
+            block = msgspec.structs.replace(block, meta=meta)
+    else:
+        block = _native_block(items)
+        if "meta" in hint:
+            block = msgspec.structs.replace(block, meta=_load_meta(hint))
+    fields = {name: hint[name] for name in ("text", "extra", "unknown_fields") if isinstance(hint.get(name), str)}
+    return msgspec.structs.replace(block, **fields)
+
+
+def _load_meta(hint: _Fields) -> ProviderMeta | None:
+    return stored.load_meta(hint["meta"]) if isinstance(hint["meta"], str) else None
+
+
+def _received_block(items: Sequence[ReasoningItem]) -> Reasoning:
+    """Return the block that the chat decoder makes of these `reasoning_details`."""
+    meta = ChatMeta(field="reasoning", details=_array_text([item.to_raw() for item in items]))
+    return Reasoning("".join(map(_readable_text, items)), meta=meta)
+
+
+def _readable_text(item: ReasoningItem) -> str:
+    if isinstance(item, ReasoningText):
+        return item.text
+    return item.summary if isinstance(item, ReasoningSummary) else ""
+
+
+def _native_block(items: Sequence[ReasoningItem]) -> Reasoning:
+    """Return the block whose vendor items these are."""
+    encrypted = next((item.data for item in items if isinstance(item, ReasoningEncrypted)), None)
+    signature = next((item.signature for item in items if isinstance(item, ReasoningText)), None)
+    first = items[0]
+    meta: ProviderMeta | None = None
+    if first.format is _CLAUDE and encrypted is not None:
+        meta = AnthropicRedactedMeta(encrypted)
+    elif first.format is _CLAUDE:
+        meta = AnthropicMeta(signature) if signature else None
+    elif first.format is _GEMINI:
+        meta = GeminiMeta(encrypted) if encrypted is not None else None
+    elif first.format in _RESPONSES:
+        meta = OpenAiMeta(first.id or "", encrypted)
+    elif signature:
+        meta = ChatMeta(signature=signature)
+    return Reasoning("".join(map(_readable_text, items)), meta=meta)
+
+
+def _blocks_from_unplaced(items: list[ReasoningItem], message: AssistantMessage) -> list[Reasoning]:
+    """Make blocks of items without a hint: of the reply's own dialect if all items are of it, else one as received."""
+    dialect = _dialect(message)
+    formats = _RESPONSES if dialect == "openai-responses" else {_DIALECT_FORMATS.get(dialect)}
+    kinds = ReasoningText | ReasoningSummary | ReasoningEncrypted
+    if not all(isinstance(item, kinds) and item.format in formats for item in items):
+        return [_received_block(items)]
+    groups: list[list[ReasoningItem]] = []
+    for item in items:
+        group = groups[-1] if groups and dialect != "anthropic-messages" else None
+        open_group = group is not None and not any(isinstance(member, ReasoningEncrypted) for member in group)
+        if group is not None and open_group and group[0].id == item.id:
+            group.append(item)
+        else:
+            groups.append([item])
+    return [_native_block(group) for group in groups]
+
+
+def _insert_at_indices(blocks: Sequence[Block], reasoning: dict[int, Reasoning]) -> list[Block]:
+    """Merge both in order of index; reasoning beyond the end is appended."""
+    merged: list[Block] = []
+    others = iter(blocks)
+    for _ in range(len(blocks) + len(reasoning)):
+        block = reasoning.get(len(merged)) or next(others, None)
+        if block is None:
+            break
+        merged.append(block)
+    end = len(merged)
+    return [*merged, *others, *(reasoning[index] for index in sorted(reasoning) if index >= end)]
+
+
+def _sign_block(blocks: list[Block], index: int, item: ReasoningEncrypted, hint: _Fields) -> None:
+    """Set the signature of the block at `index`, or of the call with the item's id; else append an empty block."""
+    meta = _load_meta(hint) if "meta" in hint else GeminiMeta(item.data)
+    if not (
+        0 <= index < len(blocks) and not isinstance(blocks[index], Reasoning) and _call_id(blocks[index]) == item.id
+    ):
+        index = next((at for at, block in enumerate(blocks) if item.id is not None and _call_id(block) == item.id), -1)
+    if index >= 0:
+        blocks[index] = msgspec.structs.replace(blocks[index], meta=meta)
+    else:
+        blocks.append(Reasoning(meta=meta))
+
+
+def _call_id(block: Block) -> str | None:
+    return block.id if isinstance(block, ToolUse) else None
+
+
+def _signs_call(item: ReasoningEncrypted, message: AssistantMessage) -> bool:
+    """Return True for a Gemini signature that has the id of a call of a Gemini reply."""
+    own = item.format is _GEMINI and _dialect(message) == "gemini"
+    return own and item.id is not None and message.get_tool_use(item.id) is not None
