@@ -10,7 +10,6 @@ import json
 from typing import Any
 
 import pytest
-from tenuto.wire.failures import failure
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import Text, ToolUse
@@ -30,6 +29,7 @@ from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import IncompleteResponse, ProtocolError, RateLimited
 from tenuto.wire.decoder import Decoder, decode_body, decode_stream
 from tenuto.wire.framing import NdjsonReader
+from tenuto.wire.provider_errors import classify_error
 
 DIALECT: Any = "toy-lines"
 STOP_REASONS: Any = {"end": "stop", "calls": "tool_calls"}
@@ -65,7 +65,7 @@ class ToyDecoder(Decoder):
                 self._usage = Usage(value["in"], value["out"])
                 self.out.append(UsageUpdate(self._usage))
             elif kind == "error":
-                raise failure(data, provider=self.target.provider.name)
+                raise classify_error(data, provider=self.target.provider.name)
             elif kind == "stop":
                 self._end_text()
                 self._raw_stop = value

@@ -72,10 +72,10 @@ from tenuto.reasoning import (
 from tenuto.store.protocol import Store
 from tenuto.tools import Toolbox
 from tenuto.tools.toolbox import ToolDispatcher
-from tenuto.wire import switches
 from tenuto.wire.assembler import BlockAssembler, BlockKey
+from tenuto.wire.chat import switches
 from tenuto.wire.provider_errors import classify_error, extract_message
-from tenuto.wire.registry import write
+from tenuto.wire.registry import write_request
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "specifications.md").read_text("utf-8")
@@ -87,7 +87,7 @@ def stored(block):
 
 def encode(model, **parameters):
     """Return the body of a request and the parameters that were lost."""
-    wire = write(ChatRequest(model=model, messages=(UserMessage("Hi"),), **parameters), resolve(model))
+    wire = write_request(ChatRequest(model=model, messages=(UserMessage("Hi"),), **parameters), resolve(model))
     return json.loads(wire.body), [loss.place for loss in wire.losses]
 
 
@@ -348,7 +348,7 @@ def test_provider_metadata_is_in_the_unified_document():
 
 def test_warnings_are_losses():
     request = ChatRequest(model="anthropic/claude-opus-4-6", messages=(UserMessage("a"),), seed=1)
-    (loss,) = write(request, resolve(request.model)).losses
+    (loss,) = write_request(request, resolve(request.model)).losses
 
     assert isinstance(loss, Loss)
     assert loss.place == "seed"

@@ -356,7 +356,7 @@ def test_a_summary_kept_up_entry_by_entry_is_the_summary_of_all(acts, data):
     meta = session_meta_of("s", entries[:cut])
     meta = msgspec.json.decode(jsonio.encode(meta), type=SessionMeta) if _is_plain(meta) else meta
     for entry in entries[cut:]:
-        meta = meta.after(entry.payload, entry.at)
+        meta = meta.after(entry.payload, entry.time_ms)
 
     assert meta == session_meta_of("s", entries)
     assert meta.usage == usage_of(entries)

@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 
 import pytest
-from tenuto.wire.dialects import write
-from tenuto.wire.handoff import adapt
 
 from tenuto import ChatRequest, Client, Text, UserMessage, resolve
 from tenuto.core.blocks import AnthropicRedactedMeta, GeminiMeta, Reasoning, ToolUse
 from tenuto.core.messages import AssistantMessage, Origin, ToolResult, ToolResults
+from tenuto.wire.adapt import adapt
+from tenuto.wire.registry import write_request
 
 THINKING = AssistantMessage((Reasoning("hm"), Text("yes")), origin=Origin("other", "openai-chat", "m"))
 MODELS = ["anthropic/claude-opus-4-6", "openai/gpt-5.2", "openai/gpt-4o", "google/gemini-3-flash-preview"]
 
 
 def encode(request):
-    return write(request, resolve(request.model))
+    return write_request(request, resolve(request.model))
 
 
 def request(*messages, model=MODELS[-1], **fields):
@@ -31,7 +31,7 @@ def test_inline_reasoning_is_a_text_part_for_gemini():
         "role": "model",
         "parts": [{"text": "[Reasoning: hm]"}, {"text": "yes"}],
     }
-    assert [(loss.rule, loss.place) for loss in wire.losses] == [("reasoning-inlined", "messages[1].blocks[0]")]
+    assert [(loss.kind, loss.place) for loss in wire.losses] == [("reasoning-inlined", "messages[1].blocks[0]")]
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -39,7 +39,7 @@ def test_inline_reasoning_is_sent_to_every_dialect(model):
     wire = encode(request(UserMessage("a"), THINKING, UserMessage("b"), model=model))
 
     assert b"[Reasoning: hm]" in wire.body
-    assert "reasoning-inlined" in {loss.rule for loss in wire.losses}
+    assert "reasoning-inlined" in {loss.kind for loss in wire.losses}
     assert b"[Reasoning: hm]" not in encode(ChatRequest(model=model, messages=(UserMessage("a"), THINKING))).body
 
 
@@ -59,7 +59,7 @@ def test_unreadable_reasoning_is_omitted_with_inline(block):
     wire = encode(request(UserMessage("a"), message, UserMessage("b")))
 
     assert b"[Reasoning" not in wire.body
-    assert "foreign-reasoning" in {loss.rule for loss in wire.losses}
+    assert "foreign-reasoning" in {loss.kind for loss in wire.losses}
 
 
 def test_own_signed_thought_is_not_inlined():
@@ -82,7 +82,7 @@ def test_metadata_without_provider_is_a_loss(model):
     assert json.loads(wire.body)["x_field"] == 1
     assert b"abc" not in wire.body
     (loss,) = (loss for loss in wire.losses if loss.place == "metadata.trace")
-    assert (loss.rule, loss.what) == ("unsupported-parameter", "'abc'")
+    assert (loss.kind, loss.detail) == ("unsupported-parameter", "'abc'")
 
 
 def test_client_accepts_metadata_that_is_a_loss():
