@@ -130,7 +130,7 @@ def loaded_with(target: str, importer: str) -> set[str]:
 
 
 def find_cycle(graph: dict[str, set[str]]) -> list[str]:
-    """Return one cycle of a directed graph, its first node repeated at the end; [] if there is none."""
+    """Return one cycle of a directed graph, its first node repeated at the end, or [] without a cycle."""
     finished: set[str] = set()
 
     def visit(name: str, path: list[str]) -> list[str]:

@@ -88,11 +88,11 @@ LIMITS = {
     "he": 11,
     "metaphor": 3,
     "relative": 240,
-    "what is": 964,
+    "what is": 961,
     "is asked": 244,
     "kept": 185,
     "media": 115,
-    "none": 100,
+    "none": 99,
     "test name": 690,
     "test name length": 277,
 }
