@@ -45,7 +45,7 @@ def test_threads_share_one_sync_agent(tenuto_sim, tmp_path):
             try:
                 for _ in range(4):
                     ai.session().send("hello")
-            except Exception as exc:  # noqa: BLE001 - the thread reports it
+            except Exception as exc:  # the thread reports it
                 errors.append(exc)
 
         threads = [threading.Thread(target=work) for _ in range(12)]

@@ -387,7 +387,7 @@ async def _play(
     stage = Stage(dialect, names, directory / "sessions.db")
     try:
         await asyncio.wait_for(scenario(stage), 60)
-    except Exception as exc:  # noqa: BLE001 - what fails is a difference of this run, and the others are played
+    except Exception as exc:  # what fails is a difference of this run, and the others are played
         stage.lines.append(f"fails {type(exc).__name__}: {names.text(str(exc))}")
     finally:
         await stage.close()

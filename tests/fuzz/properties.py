@@ -91,7 +91,7 @@ def outcome_of(target: Target, pieces: Iterable[bytes], *, whole: bool = False) 
         return Outcome(events, None, exc)
     except TenutoError as exc:
         return Outcome(events, None, None, exc)
-    except Exception as exc:  # noqa: BLE001 - what escapes is what is looked for
+    except Exception as exc:  # what escapes is what is looked for
         return Outcome(events, None, None, exc)
     last = events[-1]
     return Outcome(events, last.response if isinstance(last, MessageDone) else None, None)
@@ -149,7 +149,7 @@ def _returned(target: Target, outcome: Outcome, received: int) -> Iterator[Fault
             history = Transcript(_history(choice.message))
             if stored.load_transcript(stored.dump_transcript(history)) != history:
                 yield Fault("stored", "transcript", _shown(history, None))
-    except Exception as exc:  # noqa: BLE001 - nothing may be raised here
+    except Exception as exc:  # nothing may be raised here
         yield _raised("stored", exc)
         return
     if (size := len(stored.dump_response(reply))) > 20_000 + _LARGER * received:
@@ -170,7 +170,7 @@ def _sent(target: Target, message: AssistantMessage) -> Iterator[Fault]:
         for body in (registry.write_request(request, target).body, subject.write(request, target).body):
             if not isinstance(json.loads(body.decode(), parse_int=str, parse_constant=_refuse), dict):
                 yield Fault("sent", "body", "the request is not a JSON object")
-    except Exception as exc:  # noqa: BLE001 - nothing may be raised here
+    except Exception as exc:  # nothing may be raised here
         yield _raised("sent", exc)
 
 
