@@ -219,7 +219,7 @@ def compared_values(node: ast.AST) -> Iterator[object]:
 
 def dialect_comparisons() -> dict[str, int]:
     """Count comparisons with a dialect's name per module, without the dialects' own packages in `wire`."""
-    from tenuto.core.target import Dialect
+    from tenuto.core.provider import Dialect
 
     dialects = set(get_args(Dialect))
     counts: collections.Counter[str] = collections.Counter()
@@ -235,7 +235,7 @@ def dialect_comparisons() -> dict[str, int]:
 def is_participle(name: str) -> bool:
     """Whether a name is a single participle or gerund: `found`, `Opened`, `keeping`."""
     word = name.lower()
-    regular = re.fullmatch(r"[a-z]+(?:ed|ing)", word) is not None
+    regular = re.fullmatch(r"[A-Z]?[a-z]+(?:ed|ing)", name) is not None
     return (regular or word in IRREGULAR_PARTICIPLES) and not {name, word} & NOT_PARTICIPLES
 
 
@@ -262,7 +262,7 @@ def participle_modules() -> dict[str, int]:
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("found", True), ("Opened", True), ("keeping", True), ("find_session", False), ("Reasoning", False)],
+    [("found", True), ("Opened", True), ("keeping", True), ("find_session", False), ("Reasoning", False), ("MessageAdded", False)],
 )
 def test_is_participle_finds_verb_forms(name, expected):
     assert is_participle(name) is expected
@@ -386,7 +386,7 @@ HEAVY = {"aiohttp", "asyncio", "click", "httpx", "pydantic", "rich", "socket", "
         ("import tenuto; tenuto.decode, tenuto.encode", HEAVY),
         (
             "import tenuto; tenuto.Client()",
-            HEAVY | {"logging", "urllib.parse", "yarl", "tenuto.client.stream", "tenuto.wire.dialects"},
+            HEAVY | {"logging", "urllib.parse", "yarl", "tenuto.client.stream", "tenuto.wire.registry"},
         ),
         ("import tenuto.events, tenuto.agent.agent", {"tenuto.audit"}),
     ],
@@ -402,13 +402,13 @@ def test_first_request_loads_only_its_own_dialect():
     """Neither other dialects nor models of other vendors nor the translation of earlier turns."""
     code = """
 from tenuto import ChatRequest, UserMessage, resolve
-from tenuto.wire.dialects import write
+from tenuto.wire.registry import write_request
 model = "anthropic/claude-sonnet-4-5"
-write(ChatRequest(model=model, messages=(UserMessage("hi"),)), resolve(model))
+write_request(ChatRequest(model=model, messages=(UserMessage("hi"),)), resolve(model))
 """
     absent = {
-        "tenuto.wire.handoff",
-        "tenuto.wire.foreign",
+        "tenuto.wire.adapt",
+        "tenuto.wire.translate",
         "tenuto.wire.chat",
         "tenuto.wire.gemini",
         "tenuto.wire.responses",
