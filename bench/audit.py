@@ -18,7 +18,7 @@ from tenuto.core.provider import Target
 from tenuto.core.request import ChatRequest
 from tenuto.sim.simulator import Simulator
 from tenuto.testing import call, say, think, turn
-from tenuto.wire.registry import write_request
+from tenuto.wire.write import write_request
 
 TURNS = 100
 REPEAT = 2

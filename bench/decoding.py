@@ -16,7 +16,7 @@ from bench.streams import DIALECTS, MAKERS, expected
 from bench.turns import cpu, in_turns
 from tenuto.core.events import ContentDelta, MessageDone
 from tenuto.core.provider import Provider, Target
-from tenuto.wire.registry import DECODERS
+from tenuto.wire.registry import codec_for
 
 GOALS = {"anthropic-messages": 2.2, "openai-responses": 2.2, "openai-chat": 2.8, "gemini": 2.8}
 LINEAR = 1.3
@@ -27,7 +27,7 @@ UNIT = "ms CPU per 1,000 events"
 def ours(dialect: str, body: bytes) -> tuple[int, str]:
     """Read the stream as a caller would; return the number of deltas delivered and the text assembled."""
     target = Target(Provider("bench", dialect, ""), "", dialect)
-    decoder = DECODERS[dialect](target)
+    decoder = codec_for(dialect).decoder(target)
     deltas = 0
     for at in range(0, len(body), READ):
         for event in decoder.feed(body[at : at + READ]):

@@ -26,7 +26,8 @@ from tenuto.core.provider import Provider, Target
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
 from tenuto.core.transcript import Transcript
-from tenuto.wire.registry import DECODERS, write_request
+from tenuto.wire.registry import codec_for
+from tenuto.wire.write import write_request
 
 TIMES = 100
 """The long input has so many times the frames, messages or calls of a short one."""
@@ -50,7 +51,7 @@ def _target(dialect: str) -> Target:
 
 
 def _decode(dialect: str, body: bytes) -> ChatResponse:
-    decoder = DECODERS[dialect](_target(dialect))
+    decoder = codec_for(dialect).decoder(_target(dialect))
     for at in range(0, len(body), READ):
         decoder.feed(body[at : at + READ])
     last = decoder.finish()[-1]

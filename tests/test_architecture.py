@@ -262,7 +262,14 @@ def participle_modules() -> dict[str, int]:
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("found", True), ("Opened", True), ("keeping", True), ("find_session", False), ("Reasoning", False), ("MessageAdded", False)],
+    [
+        ("found", True),
+        ("Opened", True),
+        ("keeping", True),
+        ("find_session", False),
+        ("Reasoning", False),
+        ("MessageAdded", False),
+    ],
 )
 def test_is_participle_finds_verb_forms(name, expected):
     assert is_participle(name) is expected

@@ -32,13 +32,14 @@ from tenuto.core.request import ChatRequest
 from tenuto.errors import LLMError
 from tenuto.wire.adapt import adapt
 from tenuto.wire.decoder import decode_body
-from tenuto.wire.registry import DECODERS, write_request
+from tenuto.wire.registry import codec_for, dialect_names
+from tenuto.wire.write import write_request
 from wire.anthropic.cases import STREAMS as ANTHROPIC
 from wire.chat.cases import STREAMS as CHAT
 from wire.chat.cases import USAGE
 from wire.responses.cases import STREAMS as RESPONSES
 
-DIALECTS = tuple(DECODERS)
+DIALECTS = dialect_names()
 PHASES = (Phase.explicit, Phase.generate)
 QUICK = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
 THOROUGH = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
@@ -183,7 +184,7 @@ def test_decoding_what_was_encoded_gives_it_back(dialect, data):
     target = oneshot.target_of(dialect, "m", "custom")
     written = write_request(ChatRequest(model="m", messages=said), target)
     answer = _answer(dialect, json.loads(written.body))
-    back = decode_body(DECODERS[dialect](target), answer).message
+    back = decode_body(codec_for(dialect).decoder(target), answer).message
     text, calls, thoughts = _said(said[1])
 
     assert _said(back)[:2] == (text, calls)
@@ -226,7 +227,7 @@ BODIES = st.lists(
 
 
 def _heard(dialect: str, body: bytes, *, stream: bool) -> list[StreamEvent]:
-    decoder = DECODERS[dialect](oneshot.target_of(dialect, "m", "custom"))
+    decoder = codec_for(dialect).decoder(oneshot.target_of(dialect, "m", "custom"))
     events = decoder.feed(body) if stream else decoder.feed_body(body)
     with contextlib.suppress(LLMError):
         events += decoder.finish()
@@ -272,7 +273,7 @@ def _frames(events: list[str]) -> bytes:
 def test_what_has_come_so_far_can_always_be_had(dialect, data, events):
     """After any bytes: no exception, at least one message, and all of them incomplete."""
     for body in (_frames(events), data.draw(damaged(RECORDED[dialect]))):
-        decoder = DECODERS[dialect](oneshot.target_of(dialect, "m", "custom"))
+        decoder = codec_for(dialect).decoder(oneshot.target_of(dialect, "m", "custom"))
         for at in range(0, len(body), 200):
             decoder.feed(body[at : at + 200])
             partial = decoder.partial()

@@ -75,7 +75,7 @@ from tenuto.tools.toolbox import ToolDispatcher
 from tenuto.wire.assembler import BlockAssembler, BlockKey
 from tenuto.wire.chat import switches
 from tenuto.wire.provider_errors import classify_error, extract_message
-from tenuto.wire.registry import write_request
+from tenuto.wire.write import write_request
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "specifications.md").read_text("utf-8")

@@ -13,7 +13,8 @@ from tenuto.core.provider import Dialect, Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
 from tenuto.wire.decoder import decode_body, decode_stream
-from tenuto.wire.registry import DECODERS, write_request
+from tenuto.wire.registry import codec_for, dialect_names
+from tenuto.wire.write import write_request
 
 __all__ = ["decode", "encode"]
 
@@ -26,7 +27,7 @@ def decode(dialect: Dialect, body: bytes | str, *, provider: str | None = None, 
     """
     data = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else bytes(body)
     target = Target(providers.row_or_default(provider, _known(dialect)), "", dialect)
-    decoder = DECODERS[dialect](target, seed=hashlib.sha256(data).hexdigest())
+    decoder = codec_for(dialect).decoder(target, seed=hashlib.sha256(data).hexdigest())
     return decode_stream(decoder, [data]) if stream else decode_body(decoder, data)
 
 
@@ -52,6 +53,6 @@ def target_of(dialect: Dialect, model: str, provider: str | None = None) -> Targ
 
 
 def _known(dialect: Dialect) -> Dialect:
-    if dialect not in DECODERS:
-        raise ValueError(f"unknown dialect {dialect!r}: it is one of {', '.join(DECODERS)}")
+    if dialect not in dialect_names():
+        raise ValueError(f"unknown dialect {dialect!r}: it is one of {', '.join(dialect_names())}")
     return dialect

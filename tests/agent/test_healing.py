@@ -19,7 +19,7 @@ from tenuto.errors import BadRequest, NotFound, RateLimited
 from tenuto.providers import resolve
 from tenuto.store.memory import Memory, MemoryStore
 from tenuto.testing import call, deny, say, think, turn
-from tenuto.wire.registry import write_request
+from tenuto.wire.write import write_request
 
 TURNS = (
     turn(think("First."), call("add", {"a": 1, "b": 2})),

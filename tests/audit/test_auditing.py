@@ -27,7 +27,7 @@ from tenuto.core.request import ChatRequest, ToolDefinition
 from tenuto.core.stored import make_draft
 from tenuto.errors import StoreError, TranscriptError, UnknownProvider
 from tenuto.wire.prefix_binding import prefix_of
-from tenuto.wire.registry import ENCODING, write_request
+from tenuto.wire.write import ENCODER_VERSION, write_request
 
 CLAUDE, BOUND, GPT = "anthropic/claude-opus-4-6", "anthropic/claude-opus-5-5", "openai/gpt-5.2"
 REPLY = AssistantMessage(
@@ -162,7 +162,7 @@ def test_thoughts_behind_a_change_are_told():
 def asked(model: str, *messages, digest: str | None = None, **more) -> RequestStarted:
     body = write_request(ChatRequest(model=model, messages=messages, stream=True), resolve(model)).body
     return RequestStarted(
-        model, digest=sha256(body).hexdigest() if digest is None else digest, encoder_version=ENCODING, **more
+        model, digest=sha256(body).hexdigest() if digest is None else digest, encoder_version=ENCODER_VERSION, **more
     )
 
 
@@ -190,7 +190,7 @@ def test_what_cannot_be_compared_is_not():
     """Another version of the encoder, and what never went out as bytes."""
     entries = journal(
         Configured(CLAUDE), MessageAdded(TALK[0]),
-        RequestStarted(CLAUDE, digest="0" * 64, encoder_version=ENCODING + 1), RequestStarted(CLAUDE), asked(CLAUDE, TALK[0]),
+        RequestStarted(CLAUDE, digest="0" * 64, encoder_version=ENCODER_VERSION + 1), RequestStarted(CLAUDE), asked(CLAUDE, TALK[0]),
     )  # fmt: skip
 
     assert audit(entries).compared == 1
@@ -198,7 +198,9 @@ def test_what_cannot_be_compared_is_not():
 
 def test_a_provider_that_nobody_knows_any_more_is_a_finding():
     entries = journal(
-        Configured(CLAUDE), MessageAdded(TALK[0]), RequestStarted("nobody/x", digest="0" * 64, encoder_version=ENCODING)
+        Configured(CLAUDE),
+        MessageAdded(TALK[0]),
+        RequestStarted("nobody/x", digest="0" * 64, encoder_version=ENCODER_VERSION),
     )
 
     assert [finding.severity for finding in audit(entries).findings] == ["changed"]
@@ -208,7 +210,9 @@ def test_a_name_that_nails_down_a_dialect_is_whom_it_names():
     """The journal has the row that was asked; the session's own name for it says in which dialect."""
     named, said = "sim/openai-chat", MessageAdded(TALK[0])
     request = ChatRequest(model=named, messages=(TALK[0],), stream=True)
-    asked = RequestStarted("sim/openai", sha256(write_request(request, resolve(named)).body).hexdigest(), ENCODING)
+    asked = RequestStarted(
+        "sim/openai", sha256(write_request(request, resolve(named)).body).hexdigest(), ENCODER_VERSION
+    )
     report = audit(journal(Configured(named), said, asked))
 
     assert (report.clean, report.compared) == (True, 1)

@@ -26,7 +26,7 @@ from tenuto.core.provider import Loss
 from tenuto.core.stored import make_draft
 from tenuto.providers import resolve
 from tenuto.wire.prefix_binding import prefix_of
-from tenuto.wire.registry import ENCODING, write_request
+from tenuto.wire.write import ENCODER_VERSION, write_request
 
 HERE, THERE = "sim/anthropic/claude-opus-5-5", "sim/openai/gpt-5.2"
 """The first binds its thoughts to what stood before them."""
@@ -54,7 +54,7 @@ class Journal:
         target = resolve(request.model)
         body = write_request(msgspec.structs.replace(request, messages=request.transcript[:upto]), target).body
         count = len(self.entries)
-        self.add(RequestStarted(f"sim/{target.model}", sha256(body).hexdigest(), ENCODING))
+        self.add(RequestStarted(f"sim/{target.model}", sha256(body).hexdigest(), ENCODER_VERSION))
         if not answered:
             return
         origin = Origin("sim", target.dialect, target.model, prefix=prefix_of(body, target))

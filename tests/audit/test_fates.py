@@ -37,9 +37,10 @@ from tenuto.core.messages import AssistantMessage, Origin, SystemMessage, ToolRe
 from tenuto.core.provider import Loss
 from tenuto.core.request import ChatRequest
 from tenuto.core.rules import rules
-from tenuto.wire.registry import DECODERS, write_request
+from tenuto.wire.registry import dialect_names
+from tenuto.wire.write import write_request
 
-DIALECTS = tuple(DECODERS)
+DIALECTS = dialect_names()
 CASES = [exchange for exchange in exchanges(Path(conformance.__file__).parent / "own") if exchange.read.error is None]
 QUICK = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), phases=(Phase.generate,))
 MODELS = (

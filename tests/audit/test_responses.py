@@ -18,7 +18,7 @@ from tenuto.core.messages import AssistantMessage, Origin
 from tenuto.core.provider import Target
 from tenuto.providers import resolve
 from tenuto.wire.decoder import decode_body
-from tenuto.wire.registry import DECODERS
+from tenuto.wire.registry import codec_for
 
 DIALECT = "openai-responses"
 
@@ -29,7 +29,7 @@ def target(name: str, account: str = "mine") -> Target:
 
 def replies(host: Host, to: Target) -> tuple[AssistantMessage, ...]:
     """What a host has said, as it is received."""
-    decoded = (decode_body(DECODERS[DIALECT](to), json.dumps(made.reply).encode()) for made in host.made)
+    decoded = (decode_body(codec_for(DIALECT).decoder(to), json.dumps(made.reply).encode()) for made in host.made)
     return tuple(reply.choices[0].message for reply in decoded)
 
 

@@ -30,7 +30,7 @@ from tenuto.errors import ConnectionFailed
 from tenuto.oneshot import target_of
 from tenuto.testing import Answer, ScriptedTransport
 from tenuto.wire import registry
-from tenuto.wire.registry import DECODERS
+from tenuto.wire.registry import codec_for
 
 __all__ = [
     "CHANGED_COMMAND",
@@ -76,7 +76,7 @@ class Decoded(NamedTuple):
 def decode(dialect: str, provider: str, model: str, body: bytes, *, is_stream: bool, seed: str) -> Decoded:
     """Decode a recorded response, fed in one piece. `seed` determines the ids that the decoder makes."""
     target: Any = target_of(dialect, model, provider)  # type: ignore[arg-type]  # a recorded dialect
-    decoder = DECODERS[target.dialect](target, seed=seed)
+    decoder = codec_for(target.dialect).decoder(target, seed=seed)
     events = list((decoder.feed if is_stream else decoder.feed_body)(body))
     try:
         events += decoder.drain()
@@ -208,20 +208,20 @@ def command_names() -> set[str]:
 
 def change_decoder(monkeypatch: Any, dialect: str, old: bytes, new: bytes) -> None:
     """Have a decoder read other bytes than it is given."""
-    decoder = DECODERS[dialect]  # type: ignore[index]  # a recorded dialect
+    decoder = codec_for(dialect).decoder  # type: ignore[index]  # a recorded dialect
     read = decoder.feed
     monkeypatch.setattr(decoder, "feed", lambda self, piece: read(self, piece.replace(old, new)))
 
 
 def change_encoder(monkeypatch: Any, dialect: str, old: bytes, new: bytes) -> None:
     """Have an encoder write other bytes than it should."""
-    encode_dialect = registry.ENCODERS[dialect]  # type: ignore[index]  # a recorded dialect
+    encode_dialect = registry.codec_for(dialect).encode  # type: ignore[index]  # a recorded dialect
 
     def changed(*given: Any) -> Any:
         wire = encode_dialect(*given)
         return msgspec.structs.replace(wire, body=wire.body.replace(old, new))
 
-    monkeypatch.setattr(registry, "ENCODERS", {**registry.ENCODERS, dialect: changed})
+    monkeypatch.setitem(registry._codecs, dialect, msgspec.structs.replace(registry.codec_for(dialect), encode=changed))
 
 
 def change_agent(monkeypatch: Any) -> None:

@@ -14,7 +14,7 @@ from tenuto.core.messages import UserMessage
 from tenuto.core.stored import make_draft
 from tenuto.store.opening import open_store
 from tenuto.testing import say, think, turn
-from tenuto.wire.registry import ENCODING
+from tenuto.wire.write import ENCODER_VERSION
 
 
 @pytest.fixture
@@ -65,7 +65,10 @@ def test_as_a_document(here, talked):
 
 def test_a_journal_that_does_not_say_what_was_sent(here, talked):
     """A question that cannot be made again as it was sent is a finding, and the code says so."""
-    acts = MessageAdded(UserMessage("And?")), RequestStarted("sim/anthropic", digest="0" * 64, encoder_version=ENCODING)
+    acts = (
+        MessageAdded(UserMessage("And?")),
+        RequestStarted("sim/anthropic", digest="0" * 64, encoder_version=ENCODER_VERSION),
+    )
 
     async def falsify():
         async with open_store(settings.store()) as store:

@@ -44,6 +44,11 @@ __all__ = [
 Patch = Callable[[pytest.MonkeyPatch, Any], None]
 
 
+def _change(monkeypatch: pytest.MonkeyPatch, dialect: Any, **parts: Any) -> None:
+    """Replace parts of a codec."""
+    monkeypatch.setitem(registry._codecs, dialect, msgspec.structs.replace(registry.codec_for(dialect), **parts))
+
+
 @dataclasses.dataclass(frozen=True)
 class Mutant:
     """One fault: the dialect it lies in, what it does, and which check must notice it."""
@@ -91,7 +96,7 @@ def on_response(change: Callable[[ChatResponse], ChatResponse]) -> Patch:
     """Change the assembled response."""
 
     def patch(monkeypatch: pytest.MonkeyPatch, dialect: Any) -> None:
-        decoder = registry.DECODERS[dialect]
+        decoder = registry.codec_for(dialect).decoder
         assembled = decoder.response
 
         def mutated(self: Any, *, partial: bool) -> ChatResponse:
@@ -116,13 +121,13 @@ def on_request(change: Callable[[AssistantMessage], AssistantMessage]) -> Patch:
     """Change the assistant's turns before they are encoded."""
 
     def patch(monkeypatch: pytest.MonkeyPatch, dialect: Any) -> None:
-        encode = registry.ENCODERS[dialect]
+        encode = registry.codec_for(dialect).encode
 
         def mutated(request: Any, target: Target, losses: tuple[Any, ...] = ()) -> WireRequest:
             turns = tuple(change(m) if isinstance(m, AssistantMessage) else m for m in request.transcript)
             return encode(msgspec.structs.replace(request, messages=turns), target, losses)
 
-        monkeypatch.setattr(registry, "ENCODERS", {**registry.ENCODERS, dialect: mutated})
+        _change(monkeypatch, dialect, encode=mutated)
 
     return patch
 
@@ -131,13 +136,13 @@ def on_bytes(pattern: bytes, put: bytes) -> Patch:
     """Change the bytes of a request after they were written."""
 
     def patch(monkeypatch: pytest.MonkeyPatch, dialect: Any) -> None:
-        encode = registry.ENCODERS[dialect]
+        encode = registry.codec_for(dialect).encode
 
         def mutated(request: Any, target: Target, losses: tuple[Any, ...] = ()) -> WireRequest:
             written = encode(request, target, losses)
             return msgspec.structs.replace(written, body=re.sub(pattern, put, written.body))
 
-        monkeypatch.setattr(registry, "ENCODERS", {**registry.ENCODERS, dialect: mutated})
+        _change(monkeypatch, dialect, encode=mutated)
 
     return patch
 
@@ -146,10 +151,8 @@ def on_verbatim(change: Callable[[list[Any]], list[Any]]) -> Patch:
     """Change the wire form of a turn."""
 
     def patch(monkeypatch: pytest.MonkeyPatch, dialect: Any) -> None:
-        write = registry.VERBATIM[dialect]
-        monkeypatch.setattr(
-            registry, "VERBATIM", {**registry.VERBATIM, dialect: lambda message: change(write(message))}
-        )
+        write = registry.codec_for(dialect).verbatim
+        _change(monkeypatch, dialect, verbatim=lambda message: change(write(message)))
 
     return patch
 
@@ -168,7 +171,7 @@ def on_frames(change: Callable[[bytes, bytes], list[tuple[bytes, bytes]]]) -> Pa
     """Change the frames before the dialect reads them."""
 
     def patch(monkeypatch: pytest.MonkeyPatch, dialect: Any) -> None:
-        decoder = registry.DECODERS[dialect]
+        decoder = registry.codec_for(dialect).decoder
         read = decoder.frame
 
         def mutated(self: Any, name: bytes, data: bytes) -> None:
@@ -209,7 +212,7 @@ def on_fields(put: Callable[..., None]) -> Patch:
     """Replace the rule by which unknown fields merge, wherever a dialect uses it."""
 
     def patch(monkeypatch: pytest.MonkeyPatch, dialect: Any) -> None:
-        module = __import__(registry.DECODERS[dialect].__module__, fromlist=["merge_fields"])
+        module = __import__(registry.codec_for(dialect).decoder.__module__, fromlist=["merge_fields"])
         monkeypatch.setattr(module, "merge_fields", put)
 
     return patch

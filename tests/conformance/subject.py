@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import json
 from collections.abc import Iterable
 from typing import Any, cast
@@ -21,6 +20,7 @@ from tenuto.errors import LLMError
 from tenuto.oneshot import target_of
 from tenuto.wire import registry
 from tenuto.wire.decoder import Decoder
+from tenuto.wire.write import write_request
 
 __all__ = [
     "Outcome",
@@ -79,13 +79,13 @@ def target_for(exchange: Exchange) -> Target:
 
 def decode(exchange: Exchange, target: Target) -> Outcome:
     """Read a reply with the codec under test."""
-    decoder = registry.DECODERS[target.dialect](target, seed=exchange.name)
+    decoder = registry.codec_for(target.dialect).decoder(target, seed=exchange.name)
     return _finished(decoder, (decoder.feed if exchange.streamed else decoder.feed_body)(exchange.body))
 
 
 def decode_pieces(exchange: Exchange, target: Target, pieces: Iterable[bytes]) -> Outcome:
     """Read a stream that comes in pieces; its events are not kept, for there may be millions of pieces."""
-    decoder = registry.DECODERS[target.dialect](target, seed=exchange.name)
+    decoder = registry.codec_for(target.dialect).decoder(target, seed=exchange.name)
     feed = decoder.feed
     for piece in pieces:
         feed(piece)
@@ -112,7 +112,7 @@ def verbatim(dialect: str, message: AssistantMessage) -> list[Any]:
     """Return an assistant's turn as the wire had it, read back with plain `json`."""
     from tenuto.core import jsonio
 
-    written = load(jsonio.encode(registry.VERBATIM[cast(Dialect, dialect)](message)))
+    written = load(jsonio.encode(registry.codec_for(cast(Dialect, dialect)).verbatim(message)))
     assert isinstance(written, list)
     return written
 
@@ -124,12 +124,12 @@ def write(request: Any, target: Target) -> Any:
     by the tests of the rows, and no part of what a recorded client did.
     """
     asked = msgspec.structs.replace(target.traits, passback="always")
-    return registry.write_request(request, msgspec.structs.replace(target, traits=asked))
+    return write_request(request, msgspec.structs.replace(target, traits=asked))
 
 
 def response_only(dialect: str) -> dict[str, str]:
     """The dialect's table of fields that are received and not sent, each with its reason."""
-    return dict(importlib.import_module(f"tenuto.wire.{_FOLDERS[dialect]}.protocol").RESPONSE_ONLY)
+    return dict(registry.codec_for(dialect).response_only)
 
 
 def sendable(dialect: str, block: Any) -> Any:

@@ -29,6 +29,7 @@ from tenuto.core.response import ChatResponse
 from tenuto.core.transcript import Transcript
 from tenuto.errors import LLMError, TenutoError
 from tenuto.wire import registry
+from tenuto.wire.write import write_request
 
 __all__ = ["Fault", "Outcome", "check", "outcome_of"]
 
@@ -80,7 +81,7 @@ class Outcome(NamedTuple):
 
 def outcome_of(target: Target, pieces: Iterable[bytes], *, whole: bool = False) -> Outcome:
     """Decode a reply fed in these pieces; with `whole`, each piece is a complete body that did not stream."""
-    decoder = registry.DECODERS[target.dialect](target, seed="fuzz")
+    decoder = registry.codec_for(target.dialect).decoder(target, seed="fuzz")
     events: list[StreamEvent] = []
     try:
         for piece in pieces:
@@ -167,7 +168,7 @@ def _history(message: AssistantMessage) -> tuple[Message, ...]:
 def _sent(target: Target, message: AssistantMessage) -> Iterator[Fault]:
     try:
         request = ChatRequest(model=target.model or "m", messages=_history(message))
-        for body in (registry.write_request(request, target).body, subject.write(request, target).body):
+        for body in (write_request(request, target).body, subject.write(request, target).body):
             if not isinstance(json.loads(body.decode(), parse_int=str, parse_constant=_refuse), dict):
                 yield Fault("sent", "body", "the request is not a JSON object")
     except Exception as exc:  # nothing may be raised here

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,8 +46,8 @@ def test_fuzzer_reports_an_escaped_exception(monkeypatch):
     def response(self, *, partial):
         raise RuntimeError("not one of ours")
 
-    for dialect in registry.DECODERS:
-        monkeypatch.setattr(registry.DECODERS[dialect], "response", response)
+    for dialect in registry.dialect_names():
+        monkeypatch.setattr(registry.codec_for(dialect).decoder, "response", response)
 
     assert "escaped" in broken_properties()
 
@@ -55,8 +56,8 @@ def test_fuzzer_reports_a_hidden_mistake(monkeypatch):
     def body(self, data):
         return {}["nothing"]
 
-    for dialect in registry.DECODERS:
-        monkeypatch.setattr(registry.DECODERS[dialect], "body", body)
+    for dialect in registry.dialect_names():
+        monkeypatch.setattr(registry.codec_for(dialect).decoder, "body", body)
 
     assert broken_properties() & {"cause", "escaped"}
 
@@ -92,8 +93,9 @@ def test_fuzzer_reports_an_invalid_request(monkeypatch, body):
     def encode(request, target, losses=()):
         return replace(written(request, target, losses), body=body)
 
-    written = registry.ENCODERS["openai-chat"]
-    monkeypatch.setattr(registry, "ENCODERS", {**registry.ENCODERS, "openai-chat": encode})
+    written = registry.codec_for("openai-chat").encode
+    codec = registry.codec_for("openai-chat")
+    monkeypatch.setitem(registry._codecs, codec.name, msgspec.structs.replace(codec, encode=encode))
 
     assert "sent" in broken_properties()
 
@@ -129,7 +131,7 @@ def test_failure_prints_how_to_repeat_it(monkeypatch, capsys):
     def response(self, *, partial):
         raise RuntimeError("not one of ours")
 
-    monkeypatch.setattr(registry.DECODERS["gemini"], "response", response)
+    monkeypatch.setattr(registry.codec_for("gemini").decoder, "response", response)
 
     assert main(["--runs", "40", "--seed", "3", "--jobs", "1", str(OWN)]) == 1
     printed = capsys.readouterr().out
@@ -138,14 +140,14 @@ def test_failure_prints_how_to_repeat_it(monkeypatch, capsys):
 
 
 def test_shrinker_returns_a_shorter_reply_with_the_same_fault(monkeypatch):
-    frame = registry.DECODERS["anthropic-messages"].frame
+    frame = registry.codec_for("anthropic-messages").decoder.frame
 
     def mutated(self, name, data):
         if b"tool_use" in data:
             raise RuntimeError("not one of ours")
         frame(self, name, data)
 
-    monkeypatch.setattr(registry.DECODERS["anthropic-messages"], "frame", mutated)
+    monkeypatch.setattr(registry.codec_for("anthropic-messages").decoder, "frame", mutated)
     failures = [one for one in run_part((OWN,), SEED, range(200)).failures if one.fault.property == "escaped"]
     made, shortest = reproduction((OWN,), SEED, failures[0])
 

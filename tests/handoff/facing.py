@@ -16,7 +16,7 @@ from tenuto.sim.judging import Verdict, judge
 from tenuto.sim.mint import Seals, digest
 from tenuto.sim.styles import find
 from tenuto.sim.voices import voice
-from tenuto.wire.registry import write_request
+from tenuto.wire.write import write_request
 
 __all__ = ["MODELS", "STYLES", "TOOL", "accepted", "asked", "judged", "opened_request", "taken", "target", "untold"]
 

@@ -13,7 +13,7 @@ from tenuto.sim.script import Call, Cite, Pause, Picture, RunCode, Say, Search, 
 from tenuto.sim.voices import voice
 from tenuto.wire.decoder import decode_body
 from tenuto.wire.prefix_binding import prefix_of
-from tenuto.wire.registry import DECODERS
+from tenuto.wire.registry import codec_for
 
 __all__ = ["TURNS", "answered", "conversation", "paused", "reply"]
 
@@ -36,7 +36,7 @@ def reply(messages: tuple[Message, ...], to: Target, turn: Turn) -> AssistantMes
     voiced = voice(to.dialect)
     pieces = voiced.write(voiced.read(voiced.open(request)), turn, Mint(SEED, request.digest))
     body = b"".join(piece for piece in pieces if isinstance(piece, bytes))
-    decoder = DECODERS[to.dialect](to, seed=request.digest)
+    decoder = codec_for(to.dialect).decoder(to, seed=request.digest)
     decoder.prefix = prefix_of(wire.body, to)
     return decode_body(decoder, body).message
 

@@ -18,7 +18,7 @@ from tenuto.sim.mint import Seals, digest
 from tenuto.sim.styles import find
 from tenuto.sim.voices import voice
 from tenuto.wire.decoder import decode_body
-from tenuto.wire.registry import DECODERS
+from tenuto.wire.registry import codec_for
 
 __all__ = ["FOLDERS", "SEED", "Case", "audited", "cases", "judged"]
 
@@ -73,7 +73,7 @@ def replies(case: Case) -> tuple[AssistantMessage, ...]:
     """Decode what the provider gave."""
     found = []
     for reply in case.given:
-        read = decode_body(DECODERS[case.dialect](target(case)), json.dumps(reply).encode())
+        read = decode_body(codec_for(case.dialect).decoder(target(case)), json.dumps(reply).encode())
         found.append(read.choices[0].message)
     return tuple(found)
 

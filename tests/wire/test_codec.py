@@ -25,7 +25,7 @@ from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import IncompleteResponse, LLMError, OrphanedReasoningDelta, ProtocolError, Unavailable
 from tenuto.wire.decoder import Decoder, decode_body, decode_stream, new_id
 from tenuto.wire.provider_errors import classify_error
-from tenuto.wire.registry import DECODERS
+from tenuto.wire.registry import codec_for, dialect_names
 
 TARGET = Target(Provider("row", "gemini", "https://example.org"), "model-1", "gemini", account="acc")
 
@@ -246,7 +246,7 @@ DELTA = {"type": "text_delta", "text": "x"}
     ],
 )
 def test_error_names_the_missing_field(dialect, frames, text):
-    decoder = DECODERS[dialect](Target(Provider("row", dialect, ""), "model-1", dialect))
+    decoder = codec_for(dialect).decoder(Target(Provider("row", dialect, ""), "model-1", dialect))
     with pytest.raises(ProtocolError) as caught:
         decode_stream(decoder, [b"".join(b"data: " + json.dumps(frame).encode() + b"\n\n" for frame in frames)])
 
@@ -254,10 +254,10 @@ def test_error_names_the_missing_field(dialect, frames, text):
     assert json.loads(caught.value.frame) == frames[-1]
 
 
-@pytest.mark.parametrize("dialect", list(DECODERS))
+@pytest.mark.parametrize("dialect", dialect_names())
 def test_error_shows_the_start_of_a_body_that_is_not_json(dialect):
     page = "<html>" + "Bad gateway ☃ " * 40
-    decoder = DECODERS[dialect](Target(Provider("row", dialect, ""), "model-1", dialect))
+    decoder = codec_for(dialect).decoder(Target(Provider("row", dialect, ""), "model-1", dialect))
     with pytest.raises(ProtocolError) as caught:
         decode_body(decoder, page.encode())
 
@@ -293,7 +293,7 @@ def test_error_shows_the_start_of_a_body_that_is_not_json(dialect):
     ],
 )
 def test_last_frame_without_newline_is_told_before_the_error(dialect, frames, cut):
-    decoder = DECODERS[dialect](Target(Provider("row", dialect, ""), "model-1", dialect))
+    decoder = codec_for(dialect).decoder(Target(Provider("row", dialect, ""), "model-1", dialect))
     stream = "".join(f"data: {json.dumps(frame)}\n\n" for frame in frames).rstrip() + cut
     events = [*decoder.feed(stream.encode()), *decoder.drain()]
     with pytest.raises(IncompleteResponse) as caught:
@@ -419,7 +419,7 @@ def test_what_has_come_is_an_incomplete_message_also_if_no_answer_began():
 )
 def test_what_cannot_be_put_together_is_told(dialect, body):
     """Whoever cancels gets an incomplete reply, and no exception of ours or of another."""
-    decoder = DECODERS[dialect](Target(Provider("row", dialect, ""), "model-1", dialect))
+    decoder = codec_for(dialect).decoder(Target(Provider("row", dialect, ""), "model-1", dialect))
     events = decoder.feed(body)
     partial = decoder.partial()
 

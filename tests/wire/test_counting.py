@@ -14,7 +14,7 @@ from tenuto.core.messages import SystemMessage, UserMessage
 from tenuto.core.request import ChatRequest, JsonSchema, ServerTool, ToolDefinition
 from tenuto.errors import BadRequest, LLMError, ProtocolError, UnsupportedModel
 from tenuto.wire.count_tokens import decode, encode
-from tenuto.wire.registry import write_request
+from tenuto.wire.write import write_request
 
 WEATHER = ToolDefinition("weather", "Tells it", {"type": "object", "properties": {"city": {"type": "string"}}})
 MODELS = {

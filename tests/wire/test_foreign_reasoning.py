@@ -10,7 +10,7 @@ from tenuto import ChatRequest, Client, Text, UserMessage, resolve
 from tenuto.core.blocks import AnthropicRedactedMeta, GeminiMeta, Reasoning, ToolUse
 from tenuto.core.messages import AssistantMessage, Origin, ToolResult, ToolResults
 from tenuto.wire.adapt import adapt
-from tenuto.wire.registry import write_request
+from tenuto.wire.write import write_request
 
 THINKING = AssistantMessage((Reasoning("hm"), Text("yes")), origin=Origin("other", "openai-chat", "m"))
 MODELS = ["anthropic/claude-opus-4-6", "openai/gpt-5.2", "openai/gpt-4o", "google/gemini-3-flash-preview"]

@@ -34,8 +34,9 @@ from tenuto.core.request import ChatRequest, JsonSchema
 from tenuto.providers import resolve
 from tenuto.wire.adapt import LOSS_EFFECTS, UNANSWERED, adapt
 from tenuto.wire.decoder import decode_body
-from tenuto.wire.registry import DECODERS, write_request
+from tenuto.wire.registry import codec_for
 from tenuto.wire.token_scope import issued_by
+from tenuto.wire.write import write_request
 
 HI = UserMessage("Hi")
 HERE = Target(Provider("here", "anthropic-messages", ""), "claude-opus-4-6", "anthropic-messages")
@@ -644,7 +645,7 @@ def test_generated_call_id_is_not_sent_to_another_gemini_model():
     body = {
         "candidates": [{"content": {"parts": [{"functionCall": {"name": "f", "args": {}}}]}, "finishReason": "STOP"}]
     }
-    reply = decode_body(DECODERS["gemini"](old, seed="x"), json.dumps(body).encode())
+    reply = decode_body(codec_for("gemini").decoder(old, seed="x"), json.dumps(body).encode())
     (call,) = reply.message.tool_calls()
     messages = (HI, reply.message, ToolResults((ToolResult(call.id, "done"),)))
 

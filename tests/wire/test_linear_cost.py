@@ -18,7 +18,8 @@ from tenuto.core.request import ChatRequest
 from tenuto.core.transcript import Transcript
 from tenuto.wire.adapt import adapt
 from tenuto.wire.decoder import decode_body, decode_stream
-from tenuto.wire.registry import DECODERS, write_request
+from tenuto.wire.registry import codec_for
+from tenuto.wire.write import write_request
 
 DIALECTS: tuple[Dialect, ...] = ("anthropic-messages", "openai-responses", "openai-chat", "gemini")
 SMALL, FACTOR = 100, 32
@@ -142,7 +143,7 @@ def test_decoding_many_streamed_items_is_linear(indexed: bool, repeated: bool) -
 
     assert_linear(
         lambda count: stream(count, indexed=indexed, repeated=repeated),
-        lambda body: decode_stream(DECODERS["openai-responses"](to, seed="x"), [body]),
+        lambda body: decode_stream(codec_for("openai-responses").decoder(to, seed="x"), [body]),
         MANY,
     )
 
@@ -152,7 +153,7 @@ def test_decoding_many_items_of_a_body_is_linear() -> None:
 
     assert_linear(
         lambda count: json.dumps(response(count)).encode(),
-        lambda body: decode_body(DECODERS["openai-responses"](to, seed="x"), body),
+        lambda body: decode_body(codec_for("openai-responses").decoder(to, seed="x"), body),
         MANY,
     )
 
@@ -179,6 +180,6 @@ def cited(count: int) -> bytes:
 
 def test_decoding_many_citations_is_linear() -> None:
     def work(body: bytes) -> None:
-        decode_stream(DECODERS["anthropic-messages"](target("anthropic-messages"), seed="x"), [body])
+        decode_stream(codec_for("anthropic-messages").decoder(target("anthropic-messages"), seed="x"), [body])
 
     assert_linear(cited, work, MANY * 2)

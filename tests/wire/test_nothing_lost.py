@@ -18,7 +18,8 @@ from tenuto.core.request import ChatRequest, Thinking
 from tenuto.core.response import ChatResponse
 from tenuto.core.stored import dump_response
 from tenuto.wire.decoder import Decoder
-from tenuto.wire.registry import DECODERS, write_request
+from tenuto.wire.registry import codec_for
+from tenuto.wire.write import write_request
 
 Frame = dict[str, Any]
 START: Frame = {
@@ -46,7 +47,7 @@ def stream(dialect: Dialect, *frames: Frame) -> ChatResponse:
 
 
 def decoder_of(dialect: Dialect) -> Decoder:
-    return DECODERS[dialect](Target(providers.row_or_default(None, dialect), "m", dialect))
+    return codec_for(dialect).decoder(Target(providers.row_or_default(None, dialect), "m", dialect))
 
 
 def delta(index: int = 0, **said: Any) -> Frame:

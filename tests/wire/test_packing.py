@@ -18,7 +18,7 @@ from tenuto.core.provider import Provider, Target
 from tenuto.errors import IncompleteResponse
 from tenuto.wire.assembler import BlockAssembler
 from tenuto.wire.framing import FrameReader
-from tenuto.wire.registry import DECODERS
+from tenuto.wire.registry import codec_for
 
 PIECES = [f"piece number {at:06} " for at in range(600)]
 TEXT = "".join(PIECES)
@@ -27,7 +27,7 @@ STATE = 8_000
 
 
 def decoder(dialect):
-    return DECODERS[dialect](Target(Provider("row", dialect, "https://example.org"), "m", dialect))
+    return codec_for(dialect).decoder(Target(Provider("row", dialect, "https://example.org"), "m", dialect))
 
 
 def anthropic(pieces):

@@ -33,7 +33,7 @@ from tenuto.core.blocks import (
 from tenuto.core.messages import AssistantMessage, ToolResults, UserMessage
 from tenuto.core.request import ChatRequest
 from tenuto.errors import IncompleteResponse
-from tenuto.wire.registry import ENCODERS
+from tenuto.wire.registry import codec_for
 from wire.anthropic import cases as anthropic
 from wire.chat import cases as chat
 from wire.gemini import cases as gemini
@@ -283,7 +283,7 @@ def test_every_block_is_sent_or_told(dialect, kind):
     said = (UserMessage("?"), AssistantMessage((MADE[kind], Text("so"))), UserMessage("And now?"))
     to = oneshot.target_of(dialect, "model-x", "custom")
     for wire in (
-        ENCODERS[dialect](ChatRequest(model="model-x", messages=said), to, ()),
+        codec_for(dialect).encode(ChatRequest(model="model-x", messages=said), to, ()),
         tenuto.encode(dialect, ChatRequest(model="model-x", messages=said), provider="custom"),
     ):
         assert (b"word-x" in wire.body) or any(loss.place.startswith("messages[1]") for loss in wire.losses)

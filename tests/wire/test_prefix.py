@@ -14,7 +14,7 @@ from tenuto.core.messages import AssistantMessage, Origin, SystemMessage, ToolRe
 from tenuto.core.request import ChatRequest, ToolDefinition
 from tenuto.providers import resolve
 from tenuto.wire.prefix_binding import prefix_of, stale_thoughts
-from tenuto.wire.registry import write_request
+from tenuto.wire.write import write_request
 
 BOUND, FREE = resolve("anthropic/claude-opus-5-5"), resolve("anthropic/claude-opus-4-6")
 TOOL = ToolDefinition("add", "Add.", {"type": "object", "properties": {}})

@@ -13,6 +13,7 @@ from tenuto import models
 from tenuto.core.provider import Target
 from tenuto.errors import UnsupportedModel
 from tenuto.providers import forced, is_row, provider
+from tenuto.wire.registry import codec_for
 
 __all__ = ["DECLARED", "admit", "refusal", "warn_unknown"]
 
@@ -43,7 +44,7 @@ def refusal(target: Target) -> str:
     if traits.continuity in models.UNSUPPORTED and name in models.owners(target.model):
         return traits.continuity.removeprefix("no: ")
     home = provider(name).dialect if is_row(name) else target.provider.dialect
-    if home == "openai-responses" and target.dialect == "openai-chat" and traits.continuity == "yes":
+    if home != target.dialect and codec_for(home).encrypts_reasoning and traits.continuity == "yes":
         use = forced(name, home)
         return f"agents need the Responses API for {name} models{f': use {use}/{target.model}' if use else ''}"
     return ""

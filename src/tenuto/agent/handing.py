@@ -15,7 +15,7 @@ from tenuto.core.provider import Target
 from tenuto.errors import BadRequest, ContextTooLong, LLMError, StoreError
 from tenuto.providers import resolve
 from tenuto.store.protocol import Store
-from tenuto.wire.registry import write_request
+from tenuto.wire.write import write_request
 
 __all__ = ["elsewhere", "hand_over", "handed_over"]
 

@@ -49,7 +49,7 @@ from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
 from tenuto.errors import ContextTooLong, LimitReached, LLMError, StoreError
-from tenuto.wire.registry import ENCODING
+from tenuto.wire.write import ENCODER_VERSION
 
 __all__ = ["Runner", "making_way", "settling"]
 
@@ -160,7 +160,7 @@ class Runner:
         asked = RequestStarted(
             model=f"{target.provider.name}/{target.model}",
             digest=hashlib.sha256(wire.body).hexdigest(),
-            encoder_version=ENCODING,
+            encoder_version=ENCODER_VERSION,
             attempt=self._log.machine.attempt,
             account=target.account,
         )

@@ -21,7 +21,7 @@ from tenuto.core.request import ChatRequest
 from tenuto.core.transcript import Transcript
 from tenuto.errors import StoreError, TranscriptError
 from tenuto.providers import resolve
-from tenuto.wire.registry import write_request
+from tenuto.wire.write import write_request
 
 __all__ = ["CHANGED", "Auditable", "audit", "audit_body", "checks_of", "fates_of", "report_of"]
 

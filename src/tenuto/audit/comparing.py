@@ -23,7 +23,7 @@ from tenuto.core.next_request import NextRequest
 from tenuto.core.provider import Dialect, Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.errors import TenutoError
-from tenuto.wire.registry import ENCODING, write_request
+from tenuto.wire.write import ENCODER_VERSION, write_request
 
 __all__ = ["CHANGED", "compared"]
 
@@ -85,7 +85,12 @@ def _questions(entries: Sequence[Entry]) -> Iterator[_Question]:
     asking = NextRequest()
     for at, entry in enumerate(entries):
         act, kept = entry.payload, asking.configured
-        if isinstance(act, RequestStarted) and act.digest and act.encoder_version == ENCODING and kept is not None:
+        if (
+            isinstance(act, RequestStarted)
+            and act.digest
+            and act.encoder_version == ENCODER_VERSION
+            and kept is not None
+        ):
             yield _Question(at, act, _Alike(act.model, act.account, kept), len(asking))
         asking.take(entry)
 

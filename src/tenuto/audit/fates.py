@@ -39,7 +39,7 @@ def fates(
 ) -> tuple[BlockFate, ...]:
     """Say of each block what becomes of it: assistants' blocks, what is said and shown, tools' results, instructions.
 
-    `body` is the parsed body that `tenuto.wire.registry.write_request` made of the messages, `losses` are those it gave. Where
+    `body` is the parsed body that `tenuto.wire.write.write_request` made of the messages, `losses` are those it gave. Where
     texts are joined, all have the pointer of the whole. The work grows with the size of the body, and no faster.
     """
     units = list(units_of(messages, dialect))

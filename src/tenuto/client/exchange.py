@@ -29,7 +29,8 @@ from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import ConnectionFailed, IncompleteResponse, LLMError, ProtocolError, TimedOut, UnsupportedContent
 from tenuto.wire.decoder import MOST_CHOICES, Decoder
 from tenuto.wire.prefix_binding import prefix_of
-from tenuto.wire.registry import DECODERS, write_request
+from tenuto.wire.registry import codec_for
+from tenuto.wire.write import write_request
 
 __all__ = ["Before", "Question"]
 
@@ -279,7 +280,7 @@ class Reading:
 def _decoder(request: ChatRequest, target: Target, body: bytes) -> Decoder:
     sound = request.audio.get("format", "") if request.audio else ""
     seed = hashlib.sha256(body).hexdigest()
-    decoder = DECODERS[target.dialect](target, seed=seed, audio_format=sound if isinstance(sound, str) else "")
+    decoder = codec_for(target.dialect).decoder(target, seed=seed, audio_format=sound if isinstance(sound, str) else "")
     decoder.prefix = prefix_of(body, target)
     decoder.most_choices = MOST_CHOICES + (request.n or 0)
     return decoder

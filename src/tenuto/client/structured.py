@@ -26,6 +26,7 @@ from tenuto.errors import LLMError, SchemaMismatch
 from tenuto.schema.from_types import parse_as, schema_from_type
 from tenuto.schema.strict_subset import VALUE_PROPERTY, StrictSchema, to_strict_subset
 from tenuto.schema.validate import INVALID_SCHEMA, find_problems
+from tenuto.wire.registry import codec_for
 
 __all__ = ["Structured", "ask", "asked_for", "fitting", "takes_schemas"]
 
@@ -108,8 +109,7 @@ async def ask(chat: Chat, request: ChatRequest, kind: Any, *, native: bool, repa
 
 def takes_schemas(target: Target) -> bool:
     """Tell whether the model can be held to a schema, and the provider's dialect can say so."""
-    said = target.dialect != "openai-chat" or target.provider.chat.json_schema
-    return said and target.traits.structured_output == "native"
+    return target.traits.structured_output == "native" and codec_for(target.dialect).takes_schemas(target)
 
 
 def asked_for(kind: Any, *, native: bool) -> tuple[JsonSchema | None, str]:

@@ -21,7 +21,7 @@ from tenuto.reasoning.views import to_details, with_details
 from tenuto.wire.anthropic.blocks import read_block
 from tenuto.wire.gemini.parts import read_part
 from tenuto.wire.gemini.protocol import PART, camel
-from tenuto.wire.registry import VERBATIM
+from tenuto.wire.registry import codec_for
 from tenuto.wire.responses.items import blocks_of
 
 
@@ -38,7 +38,7 @@ class _NativeCodec(ReasoningCodec):
         """Put items into the native list of a message; do nothing without items or without such a list."""
         if items and isinstance(message, dict) and isinstance(message.get(self.field), list):
             full = with_details(self._message(message[self.field]), items)
-            native: list[Any] = jsonio.parse(jsonio.encode(VERBATIM[self.dialect](full)))
+            native: list[Any] = jsonio.parse(jsonio.encode(codec_for(self.dialect).verbatim(full)))
             message[self.field] = native
 
     def _message(self, native: Iterable[object]) -> AssistantMessage:

@@ -39,6 +39,7 @@ from tenuto.core.provider import Loss, Target
 from tenuto.wire import translate
 from tenuto.wire.call_ids import CallIds
 from tenuto.wire.pairing import UNANSWERED, CallRef, ResultPairs
+from tenuto.wire.registry import codec_for
 from tenuto.wire.token_scope import IssuerCheck
 from tenuto.wire.translate import BlockTranslator, LossEffect
 
@@ -278,7 +279,7 @@ class _Adapter:
             return turn.changed(tuple(map(_BLOCK, turn.blocks)))
         by_hand = message.origin is None
         turn.blocks = blocks.blocks(turn.blocks, at, by_hand=by_hand)
-        if self._target.dialect == "anthropic-messages":
+        if codec_for(self._target.dialect).calls_last:
             turn.blocks = self._calls_last(turn.blocks, at)
         made = tuple(map(_BLOCK, turn.blocks))
         if by_hand:
@@ -359,13 +360,12 @@ def _fix_first_and_last(
     said: list[tuple[int, Message]], target: Target, losses: list[Loss]
 ) -> list[tuple[int, Message]]:
     """Let the user begin, and end, where the target wants that; let the assistant speak between tools and user."""
-    alternates = target.dialect == "openai-chat" and target.provider.chat.alternate
-    if alternates or target.dialect in ("anthropic-messages", "gemini"):
+    order = codec_for(target.dialect).turn_order(target)
+    if order.user_first:
         _begin(said, losses)
-    if alternates:
+    if order.alternates:
         _insert_bridge(said, losses)
-    unknown = target.dialect == "gemini" and not target.traits.pattern
-    if alternates or unknown or target.traits.prefill == "rejected":
+    if order.user_last or target.traits.prefill == "rejected":
         _end(said, losses)
     return said
 

@@ -13,12 +13,12 @@ from collections.abc import Callable
 
 from tenuto.core import jsonio
 from tenuto.core.provider import Target
+from tenuto.wire.codec import CallIdRule
+from tenuto.wire.registry import codec_for
 
 __all__ = ["CallIds"]
 
 _LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_SAFE = r"[a-zA-Z0-9_-]{1,64}"  # compiled when there is a call
-_NINE = r"[0-9A-Za-z]{9}"
 _MADE = 29
 """How long a made id is, where that is not forbidden."""
 
@@ -27,8 +27,9 @@ class CallIds:
     """The ids of one transcript's calls for one target. Ask for them in the order of the calls."""
 
     def __init__(self, target: Target) -> None:
-        self._takes = _rule(target)
-        self._length = _length(target)
+        rule = codec_for(target.dialect).call_ids(target)
+        self._takes = _accepted_by(rule)
+        self._length = min(_MADE, rule.max_length or _MADE)
         self._used: set[str] = set()
         self._turn = -1
         self._seen: dict[str, int] = {}
@@ -54,34 +55,11 @@ class CallIds:
             named += "\x00"
 
 
-def _rule(target: Target) -> Callable[[str], bool]:
-    """Tell which ids the target takes: by their letters, by their length, or any that can be written."""
-    if target.dialect == "anthropic-messages":
-        return _fitting(_SAFE)
-    if target.dialect == "openai-chat" and target.provider.chat.call_id == "nine":
-        return _fitting(_NINE)
-    most = _longest(target)
-    return lambda name: (not most or len(name) <= most) and not jsonio.lone_surrogates(name)
-
-
-def _fitting(pattern: str) -> Callable[[str], bool]:
-    fits = re.compile(pattern).fullmatch
-    return lambda name: fits(name) is not None
-
-
-def _length(target: Target) -> int:
-    """Return how long a made id is at most."""
-    if target.dialect == "openai-chat" and target.provider.chat.call_id == "nine":
-        return 9
-    return min(_MADE, _longest(target) or _MADE)
-
-
-def _longest(target: Target) -> int:
-    limits = {
-        "openai-chat": target.provider.chat.call_id_max,
-        "openai-responses": target.provider.responses.call_id_max,
-    }
-    return limits.get(target.dialect, 0)
+def _accepted_by(rule: CallIdRule) -> Callable[[str], bool]:
+    if rule.pattern:
+        fits = re.compile(rule.pattern).fullmatch
+        return lambda id: fits(id) is not None
+    return lambda id: (not rule.max_length or len(id) <= rule.max_length) and not jsonio.lone_surrogates(id)
 
 
 def _spelt(digest: bytes, length: int) -> str:

@@ -15,8 +15,9 @@ from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Block, Document, Image, Text
 from tenuto.core.messages import Content, Message, SystemMessage, ToolResults, UserMessage
 from tenuto.core.provider import Loss, ModelTraits, Target
-from tenuto.core.request import ChatRequest, JsonSchema, ToolDefinition
+from tenuto.core.request import ChatRequest, JsonSchema
 from tenuto.wire.body_builder import set_parameters
+from tenuto.wire.registry import codec_for
 
 __all__ = ["apply_traits"]
 
@@ -126,7 +127,7 @@ def _tool_choice(request: ChatRequest, target: Target) -> Iterator[Change]:
 def _chat_tools(request: ChatRequest, target: Target) -> Iterator[Change]:
     """Chat Completions refuses function tools beside reasoning: on some models unless it is off, on some always."""
     rule = target.traits.chat_tools
-    if target.dialect != "openai-chat" or rule == "ok" or not request.tools:
+    if rule == "ok" or not request.tools or not codec_for(target.dialect).limits_tools_with_reasoning:
         return
     remedy = "ask in the Responses dialect"
     if rule == "rejected":
@@ -176,7 +177,7 @@ def _format(request: ChatRequest, target: Target) -> Iterator[Change]:
     if wanted in (None, "text"):
         return
     remedy = ""
-    if _functions_exclude_a_format(request, target):
+    if codec_for(target.dialect).functions_exclude_format(request, target):
         means, remedy = "none", "ask for it in a request without functions"
     if means == "native":
         return
@@ -191,12 +192,6 @@ def _format(request: ChatRequest, target: Target) -> Iterator[Change]:
         "messages": (note, *request.transcript),
     }
     yield changes, Loss("no-structured-output", "response_format", "the schema went into the instructions", remedy)
-
-
-def _functions_exclude_a_format(request: ChatRequest, target: Target) -> bool:
-    """Gemini before 3, which knows no thinking level, refuses JSON by its media type while functions are declared."""
-    old = target.dialect == "gemini" and "level" not in target.traits.thinking
-    return old and any(isinstance(tool, ToolDefinition) for tool in request.tools)
 
 
 # --- what the model cannot see or hear --------------------------------------------------------------------------------

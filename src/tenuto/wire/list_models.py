@@ -10,13 +10,11 @@ from tenuto.core import jsonio
 from tenuto.core.provider import ModelInfo, Provider, WireRequest
 from tenuto.errors import UnsupportedModel
 from tenuto.wire.json_reply import listed, protocol_errors, reply_fields
-from tenuto.wire.urls import query
+from tenuto.wire.registry import codec_for
 from tenuto.wire.usage import count, plain
 
 __all__ = ["ModelInfo", "decode", "encode"]
 
-PAGE = "1000"
-"""Models to a page: as many as those take that have pages."""
 _ENTRIES = ("data", "models")
 _NAMES = ("display_name", "displayName", "name")
 _CREATED = ("created", "created_at")
@@ -37,14 +35,8 @@ def encode(row: Provider, page: str = "") -> WireRequest:
     """
     if not row.models_path:
         raise UnsupportedModel(f"{row.name}/", "this provider has no list of its models below its address")
-    headers = dict(row.headers)
-    path = row.models_path
-    if row.dialect == "anthropic-messages":
-        headers.setdefault("anthropic-version", "2023-06-01")
-        path += query(limit=PAGE, after_id=page)
-    elif row.dialect == "gemini":
-        path += query(pageSize=PAGE, pageToken=page)
-    return WireRequest("GET", path, headers, b"")
+    listing = codec_for(row.dialect).list_models
+    return WireRequest("GET", row.models_path + listing.page_query(page), {**listing.headers, **row.headers}, b"")
 
 
 def decode(body: bytes, row: Provider) -> tuple[tuple[ModelInfo, ...], str]:
@@ -57,7 +49,7 @@ def decode(body: bytes, row: Provider) -> tuple[tuple[ModelInfo, ...], str]:
             return tuple(map(_model, jsonio.elements(body))), ""
         fields = reply_fields(body, row.name)
         name = next((name for name in _ENTRIES if name in fields), "")
-        if not name and row.dialect != "gemini":  # which leaves out a list that is empty
+        if not name and not codec_for(row.dialect).list_models.may_lack_list:
             raise ValueError(f"there is neither of {' and '.join(_ENTRIES)} in it")
         return tuple(map(_model, listed(fields.get(name)))), _next(fields)
 

@@ -26,20 +26,14 @@ from msgspec.structs import replace
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import (
-    AnthropicMeta,
-    AnthropicRedactedMeta,
     Audio,
     Block,
-    ChatMeta,
-    Citation,
     CodeExecution,
     CodeResult,
     Document,
-    GeminiMeta,
     Image,
     Marker,
     Opaque,
-    OpenAiMeta,
     Reasoning,
     Refusal,
     ServerToolResult,
@@ -48,8 +42,10 @@ from tenuto.core.blocks import (
     ToolUse,
     UrlCitation,
 )
-from tenuto.core.provider import Dialect, Loss, Target
+from tenuto.core.provider import Loss, Target
 from tenuto.wire import placeholders
+from tenuto.wire.rawjson import extra_fields, list_or_empty, text_or_empty
+from tenuto.wire.registry import codec_for
 
 __all__ = ["RULES", "TABLE", "Action", "BlockTranslator", "LossEffect", "accepts", "extra_fields"]
 
@@ -89,12 +85,6 @@ RULES: dict[str, LossEffect] = {
 }
 """What each of these losses means for its block."""
 
-_METAS: dict[Dialect, tuple[type, ...]] = {
-    "anthropic-messages": (AnthropicMeta, AnthropicRedactedMeta),
-    "openai-responses": (OpenAiMeta,),
-    "openai-chat": (ChatMeta,),
-    "gemini": (GeminiMeta,),
-}
 _CODE = frozenset(("code_execution", "code_interpreter"))
 _OUTCOMES = ("OUTCOME_OK", "OUTCOME_FAILED", "OUTCOME_DEADLINE_EXCEEDED", "OUTCOME_UNSPECIFIED")
 
@@ -104,72 +94,14 @@ def _says_nothing(name: str, value: bytes) -> bool:
     return value in (b"null", b"[]") or (name == "content" and value == b"{}")
 
 
-def extra_fields(extra: str) -> dict[str, Raw]:
-    """Return a block's extra fields; none where they were made by hand and are no object."""
-    try:
-        return jsonio.members(extra) if extra else {}
-    except jsonio.JsonError:
-        return {}
-
-
-# --- what a dialect can hold ------------------------------------------------------------------------------------------
-
-
 def accepts(block: Block, target: Target) -> bool:
-    """Tell whether a block that nobody issued may stand in a turn of this dialect: by its token, then by its form."""
-    if block.meta is not None and not isinstance(block.meta, _METAS[target.dialect]):
+    """Return whether a block that no provider issued can be sent to this target: by its token, then by its form."""
+    codec = codec_for(target.dialect)
+    if block.meta is not None and not isinstance(block.meta, codec.metas):
         return False
     if isinstance(block, Opaque):
         return block.dialect == target.dialect
-    return _HOLDS[target.dialect](block, target)
-
-
-def _anthropic_holds(block: Block, _: Target) -> bool:
-    match block:
-        case Text(citations=cited):
-            return all(_type(citation).endswith("_location") for citation in cited)
-        case ToolUse(kind=kind):
-            return kind == "function"
-        case ServerToolUse(kind=kind):
-            return kind in ("server_tool_use", "mcp_tool_use")
-        case ServerToolResult(kind=kind):
-            return kind.endswith("_tool_result")
-    return isinstance(block, Reasoning | Refusal | Marker)
-
-
-def _responses_hold(block: Block, _: Target) -> bool:
-    if isinstance(block, Text):
-        return all(_type(citation).endswith(("_citation", "_path")) for citation in block.citations)
-    return isinstance(block, Reasoning | Refusal | ToolUse) or block.meta is not None
-
-
-def _chat_holds(block: Block, _: Target) -> bool:
-    if isinstance(block, ToolUse):
-        return block.kind in ("function", "custom", "builtin_function")
-    return isinstance(block, Text | Reasoning | Refusal) or (isinstance(block, Audio) and bool(block.id))
-
-
-def _gemini_holds(block: Block, target: Target) -> bool:
-    if isinstance(block, ServerToolUse | ServerToolResult):
-        return block.kind in ("toolCall", "toolResponse") and not target.provider.gemini.vertex
-    if isinstance(block, ToolUse):
-        return block.kind == "function"
-    if isinstance(block, Image | Audio | Document):
-        return bool(block.data or block.url or block.file_id)
-    return not isinstance(block, Marker)
-
-
-_HOLDS: dict[Dialect, Callable[[Block, Target], bool]] = {
-    "anthropic-messages": _anthropic_holds,
-    "openai-responses": _responses_hold,
-    "openai-chat": _chat_holds,
-    "gemini": _gemini_holds,
-}
-
-
-def _type(citation: Citation) -> str:
-    found = extra_fields(citation.raw).get("type")
-    return jsonio.text_of(found) if found is not None and bytes(found)[:1] == b'"' else ""
+    return codec.accepts(block, target)
 
 
 # --- what is done -----------------------------------------------------------------------------------------------------
@@ -189,7 +121,7 @@ class BlockTranslator:
         self._inline = inline
         self._target = target
         self._losses = losses
-        self._dialect = target.dialect
+        self._codec = codec_for(target.dialect)
         self._translate: dict[type[Block], Callable[[Any, str], Made]] = {
             Text: self._text,
             ToolUse: self._call,
@@ -230,7 +162,7 @@ class BlockTranslator:
         if isinstance(block, Reasoning) and self._inline and block.text.strip():
             self._lose("reasoning-inlined", place, f"{len(block.text)} characters of reasoning are sent as text")
             text = f"[Reasoning: {block.text}]"
-            return (Text(text),) if self._dialect == "gemini" else (text,)  # Gemini: a part of its own, as specified
+            return (Text(text),) if self._codec.separate_reasoning_text else (text,)
         if deed == "drop":
             self._drop(block, place)
             return ()
@@ -256,7 +188,7 @@ class BlockTranslator:
         if not block.citations:
             return (bare,)
         pages = [cited for cited in block.citations if isinstance(cited, UrlCitation)]
-        if self._dialect == "openai-responses" and pages and block.text:
+        if self._codec.holds_annotations and pages and block.text:
             self._lose(
                 "citations-translated", place, f"{len(pages)} of {len(block.citations)} citations became annotations"
             )
@@ -274,11 +206,11 @@ class BlockTranslator:
             block = replace(block, args=jsonio.as_text(jsonio.encode({"input": block.args})))
         elif block.kind != "function":
             self._lose("foreign-call", place, f"{block.kind} became a plain call")
-        minted = block.id_generated and self._dialect == "gemini"  # the one dialect in which a call needs no id
-        return (replace(block, kind="function", id_generated=minted, args_missing=False, args=block.args or "{}"),)
+        generated = block.id_generated and not self._codec.call_needs_id
+        return (replace(block, kind="function", id_generated=generated, args_missing=False, args=block.args or "{}"),)
 
     def _media(self, block: Image | Audio | Document, place: str) -> Made:
-        if self._dialect == "gemini" and (block.data or block.url.startswith(("data:", "http"))):
+        if self._codec.holds_media and (block.data or block.url.startswith(("data:", "http"))):
             if block.file_id:
                 self._lose("foreign-fields", place, f"file {block.file_id[:80]}: what it holds goes along")
             return (replace(block, meta=None, extra="", file_id=""),)
@@ -288,9 +220,9 @@ class BlockTranslator:
         if block.id:
             self._lose("foreign-fields", place, f"id {block.id[:80]}")
         block = replace(block, meta=None, extra="", id="")
-        if self._dialect == "gemini" and isinstance(block, CodeExecution) and block.code:
+        if self._codec.holds_code and isinstance(block, CodeExecution) and block.code:
             return (replace(block, language=block.language or "PYTHON"),)
-        if self._dialect == "gemini" and isinstance(block, CodeResult):
+        if self._codec.holds_code and isinstance(block, CodeResult):
             if block.outcome not in _OUTCOMES:
                 self._lose("code-translated", place, f"the outcome {block.outcome[:80]!r} became {_OUTCOMES[0]}")
                 block = replace(block, outcome=_OUTCOMES[0])
@@ -303,7 +235,7 @@ class BlockTranslator:
         return self._stand_in(block, place, told)
 
     def _served(self, block: ServerToolUse | ServerToolResult, place: str) -> Made:
-        code = _as_code(block) if self._dialect == "gemini" else ()
+        code = _as_code(block) if self._codec.holds_code else ()
         if code:
             self._lose("code-translated", place, f"{block.kind} became {len(code)} parts")
             return code
@@ -355,23 +287,20 @@ def _as_code(block: ServerToolUse | ServerToolResult) -> tuple[Block, ...]:
     if isinstance(block, ServerToolUse):
         if block.name not in _CODE:
             return ()
-        code = block.args if block.kind.endswith("_call") else _string(extra_fields(block.args), "code")
+        code = block.args if block.kind.endswith("_call") else text_or_empty(extra_fields(block.args).get("code"))
         outputs = _outputs(block)
         gave = (CodeResult("OUTCOME_OK", _logs(outputs)),) if outputs is not None else ()
         return (CodeExecution(code, "PYTHON"), *gave) if code else ()
     held = extra_fields(block.content) if block.kind == "code_execution_tool_result" else {}
-    if _string(held, "type") != "code_execution_result":
+    if text_or_empty(held.get("type")) != "code_execution_result":
         return ()
     failed = bytes(held.get("return_code", b"0")) != b"0"
-    output = _string(held, "stderr") if failed else _string(held, "stdout")
+    output = text_or_empty(held.get("stderr")) if failed else text_or_empty(held.get("stdout"))
     return (CodeResult("OUTCOME_FAILED" if failed else "OUTCOME_OK", output),)
 
 
 def _logs(outputs: Raw) -> str:
-    listed = jsonio.elements(outputs) if bytes(outputs)[:1] == b"[" else []
-    return "\n".join(_string(extra_fields(jsonio.as_text(one)), "logs") for one in listed if bytes(one)[:1] == b"{")
-
-
-def _string(fields: dict[str, Raw], name: str) -> str:
-    value = fields.get(name)
-    return jsonio.text_of(value) if value is not None and bytes(value)[:1] == b'"' else ""
+    listed = list_or_empty(outputs)
+    return "\n".join(
+        text_or_empty(extra_fields(jsonio.as_text(one)).get("logs")) for one in listed if bytes(one)[:1] == b"{"
+    )

@@ -1,1 +1,81 @@
 """The Anthropic Messages dialect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenuto.core.blocks import (
+    AnthropicMeta,
+    AnthropicRedactedMeta,
+    Block,
+    Marker,
+    Reasoning,
+    Refusal,
+    ServerToolResult,
+    ServerToolUse,
+    Text,
+    ToolUse,
+)
+from tenuto.core.provider import Target, WireRequest
+from tenuto.wire.anthropic.decode import AnthropicDecoder
+from tenuto.wire.anthropic.encode import encode, verbatim
+from tenuto.wire.codec import PAGE_SIZE, CallIdRule, Codec, ModelList, TokenCounter, TurnOrder
+from tenuto.wire.rawjson import Fields, citation_type
+from tenuto.wire.urls import query
+
+
+def _accepts(block: Block, _: Target) -> bool:
+    match block:
+        case Text(citations=citations):
+            return all(citation_type(citation).endswith("_location") for citation in citations)
+        case ToolUse(kind=kind):
+            return kind == "function"
+        case ServerToolUse(kind=kind):
+            return kind in ("server_tool_use", "mcp_tool_use")
+        case ServerToolResult(kind=kind):
+            return kind.endswith("_tool_result")
+    return isinstance(block, Reasoning | Refusal | Marker)
+
+
+def _write_count(written: WireRequest, _: Fields, accepted: Fields, target: Target) -> tuple[str, dict[str, Any]]:
+    version = target.provider.anthropic.raw_predict
+    if not version:
+        return f"{written.path}/count_tokens", {**accepted}
+    return "/models/count-tokens:rawPredict", {**accepted, "model": target.model, "anthropic_version": version}
+
+
+CODEC = Codec(
+    name="anthropic-messages",
+    decoder=AnthropicDecoder,
+    encode=encode,
+    verbatim=verbatim,
+    metas=(AnthropicMeta, AnthropicRedactedMeta),
+    accepts=_accepts,
+    call_ids=lambda target: CallIdRule("[a-zA-Z0-9_-]{1,64}"),
+    turn_order=lambda target: TurnOrder(user_first=True),
+    calls_last=True,
+    count_tokens=TokenCounter(
+        # as the official SDK has it
+        frozenset(
+            [
+                "model",
+                "messages",
+                "system",
+                "tools",
+                "tool_choice",
+                "thinking",
+                "output_config",
+                "cache_control",
+                "speed",
+                "context_management",
+                "compaction",
+                "mcp_servers",
+                "user_profile_id",
+            ]
+        ),
+        "input_tokens",
+        _write_count,
+    ),
+    list_models=ModelList(lambda page: query(limit=PAGE_SIZE, after_id=page), {"anthropic-version": "2023-06-01"}),
+    reasoning_format="anthropic-claude-v1",
+)

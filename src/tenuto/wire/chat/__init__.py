@@ -1,1 +1,46 @@
 """The OpenAI chat dialect, and the switches by which its providers differ."""
+
+from __future__ import annotations
+
+from tenuto.core.blocks import Audio, Block, ChatMeta, Reasoning, Refusal, Text, ToolUse
+from tenuto.core.provider import Target
+from tenuto.wire.chat.assistant import verbatim
+from tenuto.wire.chat.decode import ChatDecoder
+from tenuto.wire.chat.encode import encode
+from tenuto.wire.chat.protocol import RESPONSE_ONLY
+from tenuto.wire.codec import CallIdRule, Codec, TurnOrder
+from tenuto.wire.embeddings import common_endpoint
+
+
+def _accepts(block: Block, _: Target) -> bool:
+    if isinstance(block, ToolUse):
+        return block.kind in ("function", "custom", "builtin_function")
+    return isinstance(block, Text | Reasoning | Refusal) or (isinstance(block, Audio) and bool(block.id))
+
+
+def _call_ids(target: Target) -> CallIdRule:
+    switches = target.provider.chat
+    if switches.call_id == "nine":
+        return CallIdRule("[0-9A-Za-z]{9}", 9)
+    return CallIdRule(max_length=switches.call_id_max)
+
+
+def _turn_order(target: Target) -> TurnOrder:
+    alternates = target.provider.chat.alternate
+    return TurnOrder(user_first=alternates, user_last=alternates, alternates=alternates)
+
+
+CODEC = Codec(
+    name="openai-chat",
+    decoder=ChatDecoder,
+    encode=encode,
+    verbatim=verbatim,
+    response_only=RESPONSE_ONLY,
+    metas=(ChatMeta,),
+    accepts=_accepts,
+    call_ids=_call_ids,
+    turn_order=_turn_order,
+    takes_schemas=lambda target: target.provider.chat.json_schema,
+    limits_tools_with_reasoning=True,
+    embeddings=common_endpoint,
+)

@@ -1,1 +1,72 @@
 """The Gemini dialect: generateContent, on the Gemini API and on Vertex."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenuto.core.blocks import (
+    Audio,
+    Block,
+    Document,
+    GeminiMeta,
+    Image,
+    Marker,
+    ServerToolResult,
+    ServerToolUse,
+    ToolUse,
+)
+from tenuto.core.provider import Target, WireRequest
+from tenuto.core.request import ChatRequest, ToolDefinition
+from tenuto.wire.codec import PAGE_SIZE, Codec, ModelList, TokenCounter, TurnOrder
+from tenuto.wire.gemini.decode import GeminiDecoder
+from tenuto.wire.gemini.embeddings import choose_endpoint
+from tenuto.wire.gemini.encode import encode, verbatim
+from tenuto.wire.gemini.protocol import DIALECT, RESPONSE_ONLY
+from tenuto.wire.rawjson import Fields
+from tenuto.wire.urls import model_resource, query
+
+
+def _accepts(block: Block, target: Target) -> bool:
+    if isinstance(block, ServerToolUse | ServerToolResult):
+        return block.kind in ("toolCall", "toolResponse") and not target.provider.gemini.vertex
+    if isinstance(block, ToolUse):
+        return block.kind == "function"
+    if isinstance(block, Image | Audio | Document):
+        return bool(block.data or block.url or block.file_id)
+    return not isinstance(block, Marker)
+
+
+def _functions_exclude_format(request: ChatRequest, target: Target) -> bool:
+    """Models before Gemini 3, which have no thinking level, refuse a JSON media type with declared functions."""
+    return "level" not in target.traits.thinking and any(isinstance(tool, ToolDefinition) for tool in request.tools)
+
+
+def _write_count(written: WireRequest, fields: Fields, accepted: Fields, target: Target) -> tuple[str, dict[str, Any]]:
+    path = f"{written.path.rpartition(':')[0]}:countTokens"
+    if target.provider.gemini.vertex:
+        return path, {**accepted}
+    # The Gemini API counts instructions and tools only in this form.
+    return path, {"generateContentRequest": {"model": model_resource(target.model), **fields}}
+
+
+CODEC = Codec(
+    name=DIALECT,
+    decoder=GeminiDecoder,
+    encode=encode,
+    verbatim=verbatim,
+    response_only=RESPONSE_ONLY,
+    metas=(GeminiMeta,),
+    accepts=_accepts,
+    holds_media=True,
+    holds_code=True,
+    call_needs_id=False,
+    separate_reasoning_text=True,
+    turn_order=lambda target: TurnOrder(user_first=True, user_last=not target.traits.pattern),
+    functions_exclude_format=_functions_exclude_format,
+    count_tokens=TokenCounter(
+        frozenset(("contents", "systemInstruction", "tools", "generationConfig")), "totalTokens", _write_count
+    ),
+    list_models=ModelList(lambda page: query(pageSize=PAGE_SIZE, pageToken=page), may_lack_list=True),
+    embeddings=choose_endpoint,
+    reasoning_format="google-gemini-v1",
+)

@@ -1,1 +1,61 @@
 """The OpenAI Responses dialect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenuto.core.blocks import Block, OpenAiMeta, Reasoning, Refusal, Text, ToolUse
+from tenuto.core.provider import Target, WireRequest
+from tenuto.wire.codec import CallIdRule, Codec, TokenCounter
+from tenuto.wire.embeddings import common_endpoint
+from tenuto.wire.rawjson import Fields, citation_type
+from tenuto.wire.responses.decode import ResponsesDecoder
+from tenuto.wire.responses.encode import encode, verbatim
+from tenuto.wire.responses.protocol import RESPONSE_ONLY
+
+
+def _accepts(block: Block, _: Target) -> bool:
+    if isinstance(block, Text):
+        return all(citation_type(citation).endswith(("_citation", "_path")) for citation in block.citations)
+    return isinstance(block, Reasoning | Refusal | ToolUse) or block.meta is not None
+
+
+def _write_count(written: WireRequest, _: Fields, accepted: Fields, target: Target) -> tuple[str, dict[str, Any]]:
+    return f"{written.path}/input_tokens", {**accepted}
+
+
+CODEC = Codec(
+    name="openai-responses",
+    decoder=ResponsesDecoder,
+    encode=encode,
+    verbatim=verbatim,
+    response_only=RESPONSE_ONLY,
+    metas=(OpenAiMeta,),
+    accepts=_accepts,
+    holds_annotations=True,
+    call_ids=lambda target: CallIdRule(max_length=target.provider.responses.call_id_max),
+    count_tokens=TokenCounter(
+        # as the official SDK has it
+        frozenset(
+            [
+                "model",
+                "input",
+                "instructions",
+                "tools",
+                "tool_choice",
+                "parallel_tool_calls",
+                "reasoning",
+                "text",
+                "conversation",
+                "previous_response_id",
+                "personality",
+                "truncation",
+            ]
+        ),
+        "input_tokens",
+        _write_count,
+    ),
+    embeddings=common_endpoint,
+    reasoning_format="openai-responses-v1",
+    encrypts_reasoning=True,
+)

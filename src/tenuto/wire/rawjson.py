@@ -1,0 +1,75 @@
+"""JSON values that are not parsed yet: `msgspec.Raw` and the fields of an object."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from msgspec import Raw
+
+from tenuto.core import jsonio
+from tenuto.core.blocks import Citation
+
+Fields: TypeAlias = dict[str, Raw]
+NULL = Raw(b"null")
+
+
+def is_object(raw: Raw | None) -> bool:
+    return raw is not None and bytes(raw)[:1] == b"{"
+
+
+def is_list(raw: Raw | None) -> bool:
+    return raw is not None and bytes(raw)[:1] == b"["
+
+
+def is_text(raw: Raw | None) -> bool:
+    return raw is not None and bytes(raw)[:1] == b'"'
+
+
+def is_null(raw: Raw | None) -> bool:
+    return raw is None or bytes(raw) == b"null"
+
+
+def object_or_empty(raw: Raw | None) -> Fields:
+    """Return the fields of an object; none for any other value."""
+    return jsonio.members(raw) if raw is not None and bytes(raw)[:1] == b"{" else {}
+
+
+def list_or_empty(raw: Raw | None) -> list[Raw]:
+    """Return the elements of a list; none for any other value."""
+    return jsonio.elements(raw) if raw is not None and bytes(raw)[:1] == b"[" else []
+
+
+def text_or_empty(raw: Raw | None) -> str:
+    """Return a string; empty for any other value."""
+    return jsonio.text_of(raw) if raw is not None and bytes(raw)[:1] == b'"' else ""
+
+
+def take_text(fields: Fields, name: str) -> str:
+    """Remove a string from the fields and return it. An empty string, and any other value, stays."""
+    text = text_or_empty(fields.get(name))
+    if text:
+        del fields[name]
+    return text
+
+
+def whole_number(raw: Raw | None) -> int | None:
+    """Return an integer; None for any other value."""
+    if raw is None:
+        return None
+    try:
+        return jsonio.typed(raw, int)
+    except jsonio.JsonError:
+        return None
+
+
+def extra_fields(extra: str) -> Fields:
+    """Return the extra fields of a block; none if a caller wrote a text that is not an object."""
+    try:
+        return jsonio.members(extra) if extra else {}
+    except jsonio.JsonError:
+        return {}
+
+
+def citation_type(citation: Citation) -> str:
+    """Return the provider's type of a citation; empty if it has none."""
+    return text_or_empty(extra_fields(citation.raw).get("type"))
