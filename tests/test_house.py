@@ -21,7 +21,7 @@ NAMES = {
 }
 
 LAYERS = [
-    "core", "errors", "store", "sim", "wire", "_model_rows", "models", "_provider_rows", "providers", "plain", "settings", "asking", "audit", "tools", "client",
+    "core", "errors", "store", "sim", "wire", "catalog", "plain", "settings", "asking", "audit", "tools", "client",
     "agent", "cli", "__main__", "testing",
 ]  # fmt: skip
 """From the ground up: a module imports its own layer and those before it. The public lists of names stand outside."""
@@ -50,7 +50,7 @@ CORE_MAY = {
 FILES = "tenuto.core.files"
 """The one place of the core that reads a file."""
 FILES_MAY = {"base64", "binascii", "pathlib"}
-TABLES = {"tenuto.providers", "tenuto.models", "tenuto._model_rows", "tenuto._provider_rows"}
+TABLES = {"tenuto.catalog", "tenuto.catalog.model_rows", "tenuto.catalog.provider_rows"}
 
 
 @functools.cache
@@ -169,7 +169,7 @@ def test_no_row_is_named_outside_the_tables():
     """Behaviour hangs on switches and traits: no string constant equals a row's name outside the tables, and outside the
     simulator, which plays them.
     """
-    from tenuto.providers import PROVIDERS
+    from tenuto.catalog import PROVIDERS
 
     rows = {name for row in PROVIDERS.values() for name in (row.name, *row.aliases)}
     rows -= {"gemini", "meta"}  # also a dialect, also a block's field
@@ -291,8 +291,8 @@ print([name for name in sys.modules if name.startswith("tenuto.")])
         "tenuto.wire.chat",
         "tenuto.wire.gemini",
         "tenuto.wire.responses",
-        "tenuto._model_rows.hosts",
-        "tenuto._model_rows.openai",
+        "tenuto.catalog.model_rows.hosts",
+        "tenuto.catalog.model_rows.openai",
     }
 
 

@@ -10,13 +10,13 @@ import pytest
 from agent.acting import add, agent, scene, story
 from tenuto.agent.events import RefusedItemLeftOut
 from tenuto.agent.healing import REFUSED, named_by
+from tenuto.catalog import resolve
 from tenuto.core.blocks import AnthropicMeta, OpenAiMeta, Reasoning, Text
 from tenuto.core.journal import Lost, Replied
 from tenuto.core.messages import AssistantMessage, Origin, UserMessage
 from tenuto.core.request import ChatRequest
 from tenuto.core.stored import drafted
 from tenuto.errors import BadRequest, NotFound, RateLimited
-from tenuto.providers import resolve
 from tenuto.store.memory import Memory, MemoryStore
 from tenuto.testing import call, deny, say, think, turn
 from tenuto.wire.dialects import write

@@ -9,12 +9,12 @@ import pytest
 
 from tenuto.asking import Asking
 from tenuto.audit import comparing
+from tenuto.catalog import resolve
 from tenuto.core.blocks import AnthropicMeta, Reasoning, Text, ToolUse
 from tenuto.core.journal import Asked, Compacted, Configured, Entry, HandedOver, Lost, Replied, Returned, Said
 from tenuto.core.messages import AssistantMessage, Origin, ToolResult, UserMessage
 from tenuto.core.stored import drafted
 from tenuto.core.target import Loss
-from tenuto.providers import resolve
 from tenuto.wire.dialects import ENCODING, write
 from tenuto.wire.prefix import prefix_of
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cli.answering import answering
-from tenuto import models
+from tenuto import catalog
 from tenuto.agent.continuity import refusal
+from tenuto.catalog import find_provider, resolve
 from tenuto.cli.catalogue import Known, known_models, model_ids, near_models, spelt_out
 from tenuto.cli.model_facts import facts_of
-from tenuto.providers import provider, resolve
 
 KNOWN = known_models()
 
@@ -93,7 +93,7 @@ def test_every_model_that_is_listed_is_known_and_resolves():
         target = resolve(known.id)
 
         assert target.provider.name == known.provider
-        if not provider(known.provider).plays:
+        if not find_provider(known.provider).plays:
             assert re.fullmatch(target.traits.pattern, known.model)
             assert "families to come" not in target.traits.notes, known
 
@@ -107,7 +107,7 @@ def test_each_model_is_listed_once_and_every_default_is_among_them():
 
 
 def models_rows():
-    from tenuto.providers import PROVIDERS
+    from tenuto.catalog import PROVIDERS
 
     return [(name, row) for name, row in PROVIDERS.items() if name == row.name]
 
@@ -321,4 +321,4 @@ def test_traits_are_those_of_the_tables():
     """The list says what a request would be held to."""
     known = next(one for one in KNOWN if one.id == "openai/gpt-6.1-sol")
 
-    assert facts_of(known, date(2026, 11, 16)).traits == models.traits("openai", "gpt-6.1-sol")
+    assert facts_of(known, date(2026, 11, 16)).traits == catalog.model_traits("openai", "gpt-6.1-sol")

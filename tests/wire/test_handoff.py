@@ -7,6 +7,7 @@ import json
 import pytest
 from msgspec.structs import replace
 
+from tenuto.catalog import resolve
 from tenuto.core.blocks import (
     AnthropicMeta,
     Audio,
@@ -31,7 +32,6 @@ from tenuto.core.blocks import (
 from tenuto.core.messages import AssistantMessage, Origin, SystemMessage, ToolResult, ToolResults, UserMessage
 from tenuto.core.request import ChatRequest, JsonSchema
 from tenuto.core.target import ChatSwitches, Loss, ModelTraits, Provider, Target
-from tenuto.providers import resolve
 from tenuto.wire.codec import read_whole
 from tenuto.wire.dialects import DECODERS, write
 from tenuto.wire.handoff import FATES, UNANSWERED, adapt

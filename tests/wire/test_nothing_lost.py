@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 import tenuto
-from tenuto import providers
+from tenuto import catalog
 from tenuto.core.blocks import Document, Image, Text, ToolUse
 from tenuto.core.events import MessageDelta, MessageDone
 from tenuto.core.messages import AssistantMessage, ToolResult, ToolResults, UserMessage
@@ -46,7 +46,7 @@ def stream(dialect: Dialect, *frames: Frame) -> ChatResponse:
 
 
 def decoder_of(dialect: Dialect) -> Decoder:
-    return DECODERS[dialect](Target(providers.row_or_default(None, dialect), "m", dialect))
+    return DECODERS[dialect](Target(catalog.provider_or_default(None, dialect), "m", dialect))
 
 
 def delta(index: int = 0, **said: Any) -> Frame:
@@ -255,7 +255,7 @@ def test_a_cache_hint_in_a_result_of_text_is_told() -> None:
 def test_a_failed_call_that_answers_with_a_picture_is_told() -> None:
     turn = AssistantMessage((ToolUse("c", "f", "{}"),))
     shown = (Image(data="AAAA", mime="image/png"),)
-    row = providers.row_or_default(None, "openai-chat")
+    row = catalog.provider_or_default(None, "openai-chat")
     takes = replace(row, chat=replace(row.chat, images_in_results=True))
 
     def told(*, is_error: bool) -> list[str]:

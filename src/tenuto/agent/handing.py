@@ -10,10 +10,10 @@ from tenuto.agent.continuity import admit
 from tenuto.agent.crew import Crew
 from tenuto.agent.log import Log, own_clock
 from tenuto.asking import Tools
+from tenuto.catalog import resolve
 from tenuto.core.journal import HandedOver
 from tenuto.core.target import Target
 from tenuto.errors import BadRequest, ContextTooLong, LLMError, StoreError
-from tenuto.providers import resolve
 from tenuto.store.protocol import Store
 from tenuto.wire.dialects import write
 

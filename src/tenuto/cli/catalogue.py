@@ -15,11 +15,12 @@ from datetime import UTC, date, datetime
 from functools import cache
 from typing import NamedTuple
 
-from tenuto import models
+from tenuto import catalog
 from tenuto.agent.continuity import refusal
+from tenuto.catalog import PROVIDERS, is_known_provider, qualify_model, resolve
+from tenuto.catalog import find_provider as row_of
+from tenuto.catalog.models import ModelRow, model_rows
 from tenuto.core.target import Target
-from tenuto.providers import PROVIDERS, is_row, qualified, resolve
-from tenuto.providers import provider as row_of
 
 __all__ = ["Known", "known_models", "model_ids", "near_models", "spelt_out"]
 
@@ -61,7 +62,7 @@ def known_models() -> tuple[Known, ...]:
             ids += [first] if first not in ids else []
         ends = [row.retired] if row.retired else []
         for model in ids:
-            days = [*ends, models.traits(name, model).retires]
+            days = [*ends, catalog.model_traits(name, model).retires]
             found.append(Known(name, model, min(filter(None, days), default="")))
     return tuple(found)
 
@@ -78,7 +79,7 @@ def near_models(name: str, n: int = 3) -> list[str]:
     For a model that the tables know they are the newest of its family; for another name those with a similar name. The
     provider may be wrong, or missing.
     """
-    full = qualified(name)
+    full = qualify_model(name)
     usable = [known.id for known in _usable(datetime.now(UTC).date()) if known.id != full]
     found = _relatives(full, usable) if _is_known(full) else _similar(name, usable, n)
     return found[:n]
@@ -98,9 +99,9 @@ def _suits_agents(target: Target) -> bool:
 def _is_known(id: str) -> bool:
     """Tell whether a row describes this model, and not only a rule for families to come."""
     provider, _, model = id.partition("/")
-    if not is_row(provider) or row_of(provider).plays:  # a simulator has a row for any word
+    if not is_known_provider(provider) or row_of(provider).plays:  # a simulator has a row for any word
         return False
-    return models.traits(row_of(provider).name, model).confidence in ("high", "medium")
+    return catalog.model_traits(row_of(provider).name, model).confidence in ("high", "medium")
 
 
 def _relatives(id: str, ids: list[str]) -> list[str]:
@@ -156,19 +157,19 @@ def _parts(ids: list[str]) -> dict[str, list[str]]:
 
 def _spelt(vendor: str) -> Iterator[str]:
     """Yield the ids that a vendor's rules spell out, each once, and under the rule that describes it."""
-    rules = models.rules(vendor)
+    rules = model_rows(vendor)
     seen: set[str] = set()
     for rule in rules:
         if _is_vague(rule):
             continue
         for id in spelt_out(rule.pattern):
             first = next((one for one in rules if one.match(id)), None)
-            if first is rule and id not in seen and models.traits(vendor, id).known:
+            if first is rule and id not in seen and catalog.model_traits(vendor, id).known:
                 seen.add(id)
                 yield id
 
 
-def _is_vague(rule: models.Rule) -> bool:
+def _is_vague(rule: ModelRow) -> bool:
     """Tell whether a rule is a guess at what may come, or at what else there may be."""
     return rule.traits.confidence == "low" and ".*" in rule.pattern and not rule.prices
 

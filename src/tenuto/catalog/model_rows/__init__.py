@@ -1,4 +1,4 @@
-"""What models accept, as text tables: one line a rule, one string a group of vendors. `tenuto.models` reads them.
+"""What models accept, as text tables: one line a rule, one string a group of vendors. `tenuto.catalog` reads them.
 
 A line `[vendor] key=value ...` opens a group and gives what its rows have in common. A row is
 

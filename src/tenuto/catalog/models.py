@@ -1,6 +1,6 @@
 """What a model accepts, what it costs and when it ends: data with a date and a source, and the few questions put to it.
 
-The rows are text, one line a rule (`tenuto._model_rows`); a vendor's are loaded when it is first asked for, and a row is
+The rows are text, one line a rule (`tenuto.catalog.model_rows`); a vendor's are loaded when it is first asked for, and a row is
 read when a model first fits it. Families are rules, exceptions are rows above them. Three things may surprise:
 
 * A model that no rule describes is `ModelTraits()`: nothing is known of it, so nothing is taken from its requests. The
@@ -22,20 +22,20 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from tenuto._model_rows import AS_OF, tables
+from tenuto.catalog.model_rows import AS_OF, tables
 from tenuto.core.target import Dialect, ModelTraits
 
 __all__ = [
     "UNSUPPORTED",
+    "ModelRow",
     "Price",
-    "Rule",
-    "fitted",
-    "hosts",
-    "owners",
-    "price",
+    "model_hosts",
+    "model_owners",
+    "model_rows",
+    "model_traits",
+    "price_on",
     "retirement",
-    "rules",
-    "traits",
+    "traits_for_dialect",
     "vendors",
 ]
 
@@ -83,7 +83,7 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
     notes: str = ""
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True):
+class ModelRow(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the tables.
 
     `of` names the vendor whose row holds for the id in the pattern's group; `over` are the traits that this line itself
@@ -112,20 +112,20 @@ class _Row:
         self.pattern = line.partition(" | ")[0].replace("<date>", _DATE)
 
     @cached_property
-    def rule(self) -> Rule:
+    def rule(self) -> ModelRow:
         """The whole line."""
         return _rule(self._vendor, self.pattern, self._line, self._common)
 
 
 class _Group(msgspec.Struct, frozen=True):
-    """The rows of one vendor; `others` and `price` as the first line of the group says."""
+    """The rows of one vendor; `others` and `price_on` as the first line of the group says."""
 
     rows: tuple[_Row, ...] = ()
     others: bool = True
     price: Price | None = None
 
     @property
-    def rules(self) -> tuple[Rule, ...]:
+    def rules(self) -> tuple[ModelRow, ...]:
         """All of them, read."""
         return tuple(row.rule for row in self.rows)
 
@@ -134,13 +134,13 @@ class _Group(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=2048)
-def traits(provider: str, model: str) -> ModelTraits:
+def model_traits(provider: str, model: str) -> ModelTraits:
     """Return what `model` accepts at `provider` (a row's own name); `ModelTraits()` if no rule describes it."""
     found = _find(provider, model)
     return found[1] if found else ModelTraits()
 
 
-def fitted(model: ModelTraits, dialect: Dialect) -> ModelTraits:
+def traits_for_dialect(model: ModelTraits, dialect: Dialect) -> ModelTraits:
     """Return the traits as a dialect that is not the model's own can say them.
 
     A vendor's modes of thinking are words of its dialect; in the chat dialect they come down to an effort, if the model
@@ -154,7 +154,7 @@ def fitted(model: ModelTraits, dialect: Dialect) -> ModelTraits:
     return replace(model, thinking=(), efforts=None) if "budget" in model.thinking else model
 
 
-def price(provider: str, model: str, on: date) -> Price | None:
+def price_on(provider: str, model: str, on: date) -> Price | None:
     """Return what `model` costs at `provider` on a day; None if that is not known."""
     found = _find(provider, model)
     day = on.isoformat()[:10]
@@ -164,17 +164,17 @@ def price(provider: str, model: str, on: date) -> Price | None:
 
 def retirement(provider: str, model: str) -> date | None:
     """Return the day from which the model is not served; None if no such day is known."""
-    known = traits(provider, model).retires
+    known = model_traits(provider, model).retires
     return date.fromisoformat(known) if known else None
 
 
-def owners(model: str) -> tuple[str, ...]:
+def model_owners(model: str) -> tuple[str, ...]:
     """Return the vendors that serve a model of this bare id as their own."""
     makers = (name for name in vendors() if not _group(name).others)
-    return tuple(name for name in makers if (known := traits(name, model)).known and known.served)
+    return tuple(name for name in makers if (known := model_traits(name, model)).known and known.served)
 
 
-def hosts(model: str) -> tuple[str, ...]:
+def model_hosts(model: str) -> tuple[str, ...]:
     """Return the hosts of other vendors' models that have a row of their own for this bare id."""
     return tuple(name for name in vendors() if _group(name).others and _has_row(name, model))
 
@@ -184,7 +184,7 @@ def vendors() -> tuple[str, ...]:
     return tuple(name for name in _lines(None) if name != ANYWHERE)
 
 
-def rules(vendor: str) -> tuple[Rule, ...]:
+def model_rows(vendor: str) -> tuple[ModelRow, ...]:
     """Return the rules of a vendor, in the order in which they are tried."""
     return _group(vendor).rules
 
@@ -192,7 +192,7 @@ def rules(vendor: str) -> tuple[Rule, ...]:
 # --- finding ----------------------------------------------------------------------------------------------------------
 
 
-def _find(provider: str, model: str) -> tuple[Rule, ModelTraits] | None:
+def _find(provider: str, model: str) -> tuple[ModelRow, ModelTraits] | None:
     group = _group(provider)
     for row in (*group.rows, *(_group(ANYWHERE).rows if group.others else ())):
         match = _matched(row.pattern, model)
@@ -215,11 +215,11 @@ def _has_row(host: str, model: str) -> bool:
 
 def _vendor_traits(vendor: str, model: str) -> ModelTraits:
     # Hosts spell `4.6` where some vendors spell `4-6`.
-    known = traits(vendor, model)
-    return known if known.known else traits(vendor, model.replace(".", "-"))
+    known = model_traits(vendor, model)
+    return known if known.known else model_traits(vendor, model.replace(".", "-"))
 
 
-def _laid_over(vendor: ModelTraits, rule: Rule, provider: str) -> ModelTraits:
+def _laid_over(vendor: ModelTraits, rule: ModelRow, provider: str) -> ModelTraits:
     over = dict(rule.over)
     if vendor.thinking_default == "always" and over.get("efforts"):
         over["efforts"] = tuple(effort for effort in over["efforts"] if effort != "none")
@@ -317,7 +317,7 @@ def _words(text: str) -> Iterator[tuple[str, str]]:
         yield key, value
 
 
-def _rule(vendor: str, pattern: str, line: str, common: dict[str, str]) -> Rule:
+def _rule(vendor: str, pattern: str, line: str, common: dict[str, str]) -> ModelRow:
     _, family, given, cost, source, confidence, notes = line.split(" | ", _PARTS - 1)
     words = {**common, **dict(_words(given.removeprefix("-")))}
     of = words.pop("of", "")
@@ -330,7 +330,7 @@ def _rule(vendor: str, pattern: str, line: str, common: dict[str, str]) -> Rule:
             over["effort_default"] = next((word[:-1] for word in value.split("|") if word.endswith("*")), "")
     over |= {"pattern": pattern, "source": source, "as_of": AS_OF, "confidence": confidence}
     over |= {"notes": notes} if notes else {}
-    return Rule(
+    return ModelRow(
         vendor=vendor,
         pattern=pattern,
         traits=ModelTraits(known=True, family=family, **over),

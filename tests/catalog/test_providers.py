@@ -11,12 +11,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tenuto import models, providers
+from tenuto import catalog
+from tenuto.catalog import models
+from tenuto.catalog.page import render
 from tenuto.core.target import Provider
 from tenuto.errors import UnknownProvider
 
-ROOT = Path(__file__).parent.parent
-NAMES = sorted(providers.PROVIDERS)
+ROOT = Path(__file__).parents[2]
+NAMES = sorted(catalog.PROVIDERS)
 PENALTIES = "frequency_penalty presence_penalty"
 
 SPECIFIED = {
@@ -39,7 +41,7 @@ SPECIFIED = {
 @pytest.mark.parametrize("name", NAMES)
 def test_every_row_can_be_read(name):
     """Each value is one that its field may hold, and the row says whence and when."""
-    row = providers.PROVIDERS[name]
+    row = catalog.PROVIDERS[name]
 
     assert msgspec.convert(msgspec.to_builtins(row), Provider) == row
     assert row.source
@@ -52,10 +54,10 @@ def test_every_row_can_be_read(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_hosts_are_hosts_in_both_tables(name):
     """A row that serves other vendors' models looks into their tables."""
-    row = providers.PROVIDERS[name]
+    row = catalog.PROVIDERS[name]
 
     assert row.name in models.vendors()
-    assert row.hosts_others == models.traits(row.name, "x/gpt-oss-120b:free").known
+    assert row.hosts_others == catalog.model_traits(row.name, "x/gpt-oss-120b:free").known
 
 
 def test_the_rows_that_were_asked_for_are_there():
@@ -65,26 +67,24 @@ def test_the_rows_that_were_asked_for_are_there():
         "perplexity ollama cohere openrouter xai cerebras moonshot zai alibaba nvidia huggingface minimax sambanova "
         "lmstudio vllm llamacpp meta github sim"
     )
-    aliases = [
-        alias for row in {row.name: row for row in providers.PROVIDERS.values()}.values() for alias in row.aliases
-    ]
+    aliases = [alias for row in {row.name: row for row in catalog.PROVIDERS.values()}.values() for alias in row.aliases]
 
-    assert set(wanted.split()) == set(providers.PROVIDERS)
+    assert set(wanted.split()) == set(catalog.PROVIDERS)
     assert len(aliases) == len(set(aliases))
-    assert not set(aliases) & set(providers.PROVIDERS)
+    assert not set(aliases) & set(catalog.PROVIDERS)
 
 
 @pytest.mark.parametrize("name, address, auth", [(name, *rest) for name, rest in SPECIFIED.items()])
 def test_address_and_authentication_are_as_specified(name, address, auth):
     """Together alone has moved."""
-    row = providers.provider(name)
+    row = catalog.find_provider(name)
 
     assert (row.base_url, row.auth) == (address, auth)
 
 
 def test_together_has_moved():
     """The address of its SDK; the specified one is in the notes."""
-    row = providers.provider("together")
+    row = catalog.find_provider("together")
 
     assert row.base_url == "https://api.together.ai/v1"
     assert "api.together.xyz" in row.notes
@@ -107,7 +107,7 @@ def test_together_has_moved():
 )
 def test_what_is_stripped_is_as_specified_save_for_what_the_notes_say(name, specified, beyond, kept):
     """A provider that has learnt a parameter gets it; one that refuses another does not."""
-    row = providers.provider(name)
+    row = catalog.find_provider(name)
 
     assert set(row.chat.strip) == (set(specified.split()) | set(beyond.split())) - set(kept.split())
     assert row.notes or not (beyond or kept)
@@ -115,23 +115,23 @@ def test_what_is_stripped_is_as_specified_save_for_what_the_notes_say(name, spec
 
 def test_renames_clamps_defaults_and_headers():
     """As specified: n, seed, temperature, the version header. As today: user_id, no clamp where nothing refuses."""
-    assert providers.provider("groq").chat.clamp == {"n": 1}
-    assert providers.provider("mistral").chat.rename == {"seed": "random_seed"}
-    assert providers.provider("mistral").chat.clamp == {}
-    assert "clamp" in providers.provider("mistral").notes
-    assert providers.provider("cohere").chat.clamp == {"temperature": (0, 1)}
-    assert providers.provider("deepseek").chat.rename == {"user": "user_id"}
-    assert "user_id" in providers.provider("deepseek").notes
-    assert providers.provider("anthropic").headers == {"anthropic-version": "2023-06-01"}
-    assert "4096" in providers.provider("anthropic").notes
+    assert catalog.find_provider("groq").chat.clamp == {"n": 1}
+    assert catalog.find_provider("mistral").chat.rename == {"seed": "random_seed"}
+    assert catalog.find_provider("mistral").chat.clamp == {}
+    assert "clamp" in catalog.find_provider("mistral").notes
+    assert catalog.find_provider("cohere").chat.clamp == {"temperature": (0, 1)}
+    assert catalog.find_provider("deepseek").chat.rename == {"user": "user_id"}
+    assert "user_id" in catalog.find_provider("deepseek").notes
+    assert catalog.find_provider("anthropic").headers == {"anthropic-version": "2023-06-01"}
+    assert "4096" in catalog.find_provider("anthropic").notes
     for name in ("openai", "together", "fireworks"):
-        chat = providers.provider(name).chat
+        chat = catalog.find_provider(name).chat
         assert (chat.rename, chat.clamp, chat.defaults) == ({}, {}, {})
 
 
 def test_peculiarities_are_switches():
     """One each; the codec's own cases show what they do."""
-    chat = {name: row.chat for name, row in providers.PROVIDERS.items()}
+    chat = {name: row.chat for name, row in catalog.PROVIDERS.items()}
 
     assert {name for name in chat if chat[name].max_tokens_field == "max_completion_tokens"} == {
         *("openai", "openai-chat", "openai-responses", "azure", "groq", "xai", "cerebras", "moonshot")
@@ -143,13 +143,13 @@ def test_peculiarities_are_switches():
     assert chat["openrouter"].reasoning_field == "reasoning_details"
     assert chat["xai"].output_excludes_reasoning
     assert chat["minimax"].defaults == {"reasoning_split": True}
-    assert providers.provider("vertex").gemini.vertex
+    assert catalog.find_provider("vertex").gemini.vertex
 
 
 def test_reasoning_goes_back_where_it_is_taken():
     """The model's own word counts first; this is for models that nobody knows."""
     by_policy: dict[str, set[str]] = {}
-    for name, row in providers.PROVIDERS.items():
+    for name, row in catalog.PROVIDERS.items():
         by_policy.setdefault(row.chat.passback, set()).add(name)
 
     never = "openai openai-chat openai-responses azure perplexity cohere alibaba"
@@ -160,21 +160,23 @@ def test_reasoning_goes_back_where_it_is_taken():
 
 def test_responses_endpoints_differ_too():
     """DeepSeek's order of calls, reasoning without a ciphertext, long ids."""
-    assert providers.provider("deepseek").responses.calls_last
-    assert providers.provider("deepseek").responses.plain_reasoning
-    assert providers.provider("lmstudio").responses.plain_reasoning
-    assert not providers.provider("openai").responses.plain_reasoning
-    assert not providers.provider("xai").responses.plain_reasoning  # an id alone is refused unless the reply is stored
-    assert providers.provider("xai").responses.call_id_max == 0
+    assert catalog.find_provider("deepseek").responses.calls_last
+    assert catalog.find_provider("deepseek").responses.plain_reasoning
+    assert catalog.find_provider("lmstudio").responses.plain_reasoning
+    assert not catalog.find_provider("openai").responses.plain_reasoning
+    assert not catalog.find_provider(
+        "xai"
+    ).responses.plain_reasoning  # an id alone is refused unless the reply is stored
+    assert catalog.find_provider("xai").responses.call_id_max == 0
 
 
 def test_addresses_come_from_the_environment():
     """From the vendor's variable, or its name and `_BASE_URL`; what its SDK adds to such an address, we add too."""
-    for row in providers.PROVIDERS.values():
+    for row in catalog.PROVIDERS.values():
         assert row.retired or row.plays or any(name.endswith("_BASE_URL") for name in row.base_url_env), row.name
         assert row.base_url.endswith(row.base_url_path)
 
-    paths = {row.name: row.base_url_path for row in providers.PROVIDERS.values() if row.base_url_path}
+    paths = {row.name: row.base_url_path for row in catalog.PROVIDERS.values() if row.base_url_path}
     assert paths.pop("vertex").startswith("/v1/projects/{project}/")
     assert paths == {
         "anthropic": "/v1",
@@ -185,20 +187,20 @@ def test_addresses_come_from_the_environment():
         "cerebras": "/v1",
         "ollama": "/v1",
     }
-    assert providers.provider("ollama").base_url_env == ("OLLAMA_BASE_URL", "OLLAMA_HOST")
+    assert catalog.find_provider("ollama").base_url_env == ("OLLAMA_BASE_URL", "OLLAMA_HOST")
 
 
 def test_words_in_braces_are_held_by_variables():
     """Each that stands in an address, and no other."""
-    for row in providers.PROVIDERS.values():
+    for row in catalog.PROVIDERS.values():
         addresses = " ".join((row.base_url, *row.base_urls.values()))
         assert set(re.findall(r"\{(\w+)\}", addresses)) == set(row.fill)
-    assert providers.provider("vertex").fill["project"][0] == "GOOGLE_CLOUD_PROJECT"
+    assert catalog.find_provider("vertex").fill["project"][0] == "GOOGLE_CLOUD_PROJECT"
 
 
 def test_keys_are_tried_in_order():
     """Google's own SDK has the first two the other way round."""
-    google = providers.provider("google")
+    google = catalog.find_provider("google")
 
     assert google.key_env == ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY")
     assert "GOOGLE_API_KEY" in google.notes
@@ -206,7 +208,7 @@ def test_keys_are_tried_in_order():
 
 def test_embeddings_and_lists():
     """Who has none, who has them elsewhere, how many texts fit."""
-    rows = {row.name: row for row in providers.PROVIDERS.values()}
+    rows = {row.name: row for row in catalog.PROVIDERS.values()}
     batch = {name: row.embeddings.batch for name, row in rows.items() if row.embeddings.batch}
 
     assert {name for name, row in rows.items() if not row.embeddings.path} == {
@@ -235,15 +237,15 @@ def test_embeddings_and_lists():
 )
 def test_an_alias_is_reported_as_its_row(alias, name):
     """Replies and errors speak of the canonical name."""
-    assert providers.provider(alias).name == name
-    assert providers.is_row(alias)
+    assert catalog.find_provider(alias).name == name
+    assert catalog.is_known_provider(alias)
 
 
 @pytest.mark.parametrize("wrong, near", [("antropic", "anthropic"), ("open-ai", "openai"), ("GROQ", "groq")])
 def test_a_wrong_name_is_answered_with_those_that_look_like_it(wrong, near):
     """The error says what may have been meant."""
     with pytest.raises(UnknownProvider) as caught:
-        providers.provider(wrong)
+        catalog.find_provider(wrong)
 
     assert caught.value.name == wrong
     assert near in caught.value.near
@@ -253,20 +255,20 @@ def test_a_wrong_name_is_answered_with_those_that_look_like_it(wrong, near):
 def test_a_name_like_none_gets_no_hint():
     """Nothing is guessed."""
     with pytest.raises(UnknownProvider) as caught:
-        providers.provider("qqqqqq")
+        catalog.find_provider("qqqqqq")
 
     assert caught.value.near == ()
 
 
 def test_a_name_that_is_no_row_keeps_its_name_and_gets_the_common_form():
     """So that errors and tokens are reported under it."""
-    row = providers.row_or_default("my-gateway", "openai-chat")
+    row = catalog.provider_or_default("my-gateway", "openai-chat")
 
     assert (row.name, row.dialect, row.base_url) == ("my-gateway", "openai-chat", "")
     assert row.chat == type(row.chat)()
     assert row.hosts_others
-    assert not providers.is_row("my-gateway")
-    claude = providers.row_or_default("my-gateway", "anthropic-messages")
+    assert not catalog.is_known_provider("my-gateway")
+    claude = catalog.provider_or_default("my-gateway", "anthropic-messages")
     assert (claude.auth, claude.headers) == ("x-api-key", {"anthropic-version": "2023-06-01"})
 
 
@@ -281,8 +283,8 @@ def test_a_name_that_is_no_row_keeps_its_name_and_gets_the_common_form():
 )
 def test_no_name_at_all_is_the_row_whose_dialect_it_is(dialect, name):
     """And a row that is named is that row, whatever the dialect."""
-    assert providers.row_or_default(None, dialect).name == name
-    assert providers.row_or_default("groq", dialect) is providers.PROVIDERS["groq"]
+    assert catalog.provider_or_default(None, dialect).name == name
+    assert catalog.provider_or_default("groq", dialect) is catalog.PROVIDERS["groq"]
 
 
 # --- provider/model ---------------------------------------------------------------------------------------------------
@@ -318,18 +320,18 @@ def test_no_name_at_all_is_the_row_whose_dialect_it_is(dialect, name):
 )
 def test_provider_and_model_lead_to_a_target(given, name, model, dialect):
     """The split is at the first slash; the model's own word on the dialect counts before the row's."""
-    target = providers.resolve(given)
+    target = catalog.resolve(given)
 
     assert (target.provider.name, target.model, target.dialect) == (name, model, dialect)
-    assert target.traits.known == models.traits(name, model).known
+    assert target.traits.known == catalog.model_traits(name, model).known
 
 
 def test_a_bare_model_goes_to_the_default_provider():
     """A slash always names a provider."""
-    assert providers.resolve("gpt-4o", default_provider="openai").provider.name == "openai"
-    assert providers.resolve("gpt-5.2", default_provider="openai-chat").dialect == "openai-chat"
+    assert catalog.resolve("gpt-4o", default_provider="openai").provider.name == "openai"
+    assert catalog.resolve("gpt-5.2", default_provider="openai-chat").dialect == "openai-chat"
     with pytest.raises(UnknownProvider):
-        providers.resolve("meta-llama/llama-3.3-70b", default_provider="groq")
+        catalog.resolve("meta-llama/llama-3.3-70b", default_provider="groq")
 
 
 @pytest.mark.parametrize(
@@ -344,14 +346,14 @@ def test_a_bare_model_goes_to_the_default_provider():
 )
 def test_bare_model_name_resolves_to_its_owner(given, name, dialect):
     """The default provider and rows of the caller come first."""
-    target = providers.resolve(given)
-    moved = providers.Provider(name, dialect, "https://moved.test/v1")
-    gateway = providers.Provider("gateway", "openai-chat", "https://gateway.test/v1", default_model=given)
+    target = catalog.resolve(given)
+    moved = Provider(name, dialect, "https://moved.test/v1")
+    gateway = Provider("gateway", "openai-chat", "https://gateway.test/v1", default_model=given)
 
     assert (target.provider.name, target.model, target.dialect) == (name, given, dialect)
-    assert providers.resolve(given, default_provider="azure").provider.name == "azure"
-    assert providers.resolve(given, own={name: moved}).provider is moved
-    assert providers.resolve(given, own={"gateway": gateway, "gw": gateway}).provider is gateway
+    assert catalog.resolve(given, default_provider="azure").provider.name == "azure"
+    assert catalog.resolve(given, own={name: moved}).provider is moved
+    assert catalog.resolve(given, own={"gateway": gateway, "gw": gateway}).provider is gateway
 
 
 @pytest.mark.parametrize(
@@ -370,7 +372,7 @@ def test_bare_model_name_resolves_to_its_owner(given, name, dialect):
 def test_bare_model_name_without_owner_lists_candidates(given, near):
     """In the error and in its message."""
     with pytest.raises(UnknownProvider) as caught:
-        providers.resolve(given)
+        catalog.resolve(given)
 
     message = f"no provider in {given!r}: use {' or '.join(near)}" if near else f"{given!r} is not a model name"
     assert caught.value.bare
@@ -380,31 +382,33 @@ def test_bare_model_name_without_owner_lists_candidates(given, near):
 
 def test_bare_model_name_with_two_owners_lists_both(monkeypatch):
     """None of them is chosen."""
-    monkeypatch.setattr(models, "owners", lambda model: ("anthropic", "openai"))
+    monkeypatch.setattr(models, "model_owners", lambda model: ("anthropic", "openai"))
 
     with pytest.raises(UnknownProvider, match="no provider in 'x': use anthropic/x or openai/x"):
-        providers.resolve("x")
+        catalog.resolve("x")
 
 
 def test_the_caller_may_choose_the_dialect():
     """And gets the address that goes with it."""
-    target = providers.resolve("deepseek/deepseek-v4-pro", dialect="anthropic-messages")
+    target = catalog.resolve("deepseek/deepseek-v4-pro", dialect="anthropic-messages")
 
     assert target.dialect == "anthropic-messages"
-    assert providers.base_url(target) == "https://api.deepseek.com/anthropic/v1"
-    assert providers.base_url(providers.resolve("deepseek/deepseek-v4-pro")) == "https://api.deepseek.com"
-    assert providers.base_url(providers.resolve("perplexity/openai/gpt-5.2")) == "https://api.perplexity.ai/v1"
+    assert catalog.base_url(target) == "https://api.deepseek.com/anthropic/v1"
+    assert catalog.base_url(catalog.resolve("deepseek/deepseek-v4-pro")) == "https://api.deepseek.com"
+    assert catalog.base_url(catalog.resolve("perplexity/openai/gpt-5.2")) == "https://api.perplexity.ai/v1"
 
 
 def test_the_model_decides_where_a_host_serves_other_vendors():
     """Traits come from the vendor, the form from the host; a gateway without a row is such a host too."""
-    hosted = providers.resolve("openrouter/openai/gpt-5.5")
-    own = providers.target(providers.row_or_default("my-gateway", "openai-chat"), "claude-opus-4-8", "openai-chat")
+    hosted = catalog.resolve("openrouter/openai/gpt-5.5")
+    own = catalog.build_target(
+        catalog.provider_or_default("my-gateway", "openai-chat"), "claude-opus-4-8", "openai-chat"
+    )
 
     assert hosted.traits.sampling == "only_without_reasoning"
     assert own.traits.sampling == "rejected"
     assert own.traits.thinking == ("effort",)
-    unknown = providers.target(providers.row_or_default("my-gateway", "openai-chat"), "my-model", "openai-chat")
+    unknown = catalog.build_target(catalog.provider_or_default("my-gateway", "openai-chat"), "my-model", "openai-chat")
     assert not unknown.traits.known
 
 
@@ -413,15 +417,15 @@ def test_the_model_decides_where_a_host_serves_other_vendors():
 
 def test_a_fingerprint_tells_accounts_apart_and_gives_nothing_away():
     """16 hex digits of sha256 over row, address and key."""
-    row = providers.provider("openai")
-    known = providers.fingerprint(row, row.base_url, "sk-one")
+    row = catalog.find_provider("openai")
+    known = catalog.fingerprint(row, row.base_url, "sk-one")
 
     assert known == hashlib.sha256(b"openai\0https://api.openai.com/v1\0sk-one").hexdigest()[:16]
-    assert known == providers.fingerprint("openai", f"{row.base_url}/", "sk-one")
+    assert known == catalog.fingerprint("openai", f"{row.base_url}/", "sk-one")
     others = [
-        providers.fingerprint("openai", row.base_url, "sk-two"),
-        providers.fingerprint("openai", "https://proxy.example/v1", "sk-one"),
-        providers.fingerprint("azure", row.base_url, "sk-one"),
+        catalog.fingerprint("openai", row.base_url, "sk-two"),
+        catalog.fingerprint("openai", "https://proxy.example/v1", "sk-one"),
+        catalog.fingerprint("azure", row.base_url, "sk-one"),
     ]
     assert len({known, *others}) == 4
 
@@ -430,19 +434,19 @@ def test_a_fingerprint_tells_accounts_apart_and_gives_nothing_away():
 
 
 def test_the_page_is_current():
-    """`python -m tenuto.providers > docs/providers.md` makes it so."""
-    assert (ROOT / "docs" / "providers.md").read_text("utf-8") == providers.page()
+    """`python -m tenuto.catalog > docs/providers.md` makes it so."""
+    assert (ROOT / "docs" / "providers.md").read_text("utf-8") == render()
 
 
 def test_the_page_is_printed():
     """By the command that it names."""
-    ran = subprocess.run([sys.executable, "-m", "tenuto.providers"], capture_output=True, check=True, timeout=30)
+    ran = subprocess.run([sys.executable, "-m", "tenuto.catalog"], capture_output=True, check=True, timeout=30)
 
-    assert ran.stdout.decode() == providers.page()
-    assert "| [groq](#groq) | openai-chat |" in providers.page()
-    assert "* clamp: `temperature` 0 to 1" in providers.page()
-    assert "* clamp: `n` `1`" in providers.page()
-    assert "address from `OLLAMA_BASE_URL` or `OLLAMA_HOST` (`/v1` is added where it is missing)" in providers.page()
-    assert "; `{resource}` from `AZURE_RESOURCE_NAME`" in providers.page()
-    assert "* embeddings: path `/v1/embeddings`; batch `512`" in providers.page()
-    assert "* models: listed at `/v1/models`" in providers.page()
+    assert ran.stdout.decode() == render()
+    assert "| [groq](#groq) | openai-chat |" in render()
+    assert "* clamp: `temperature` 0 to 1" in render()
+    assert "* clamp: `n` `1`" in render()
+    assert "address from `OLLAMA_BASE_URL` or `OLLAMA_HOST` (`/v1` is added where it is missing)" in render()
+    assert "; `{resource}` from `AZURE_RESOURCE_NAME`" in render()
+    assert "* embeddings: path `/v1/embeddings`; batch `512`" in render()
+    assert "* models: listed at `/v1/models`" in render()

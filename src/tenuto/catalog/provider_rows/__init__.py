@@ -1,12 +1,12 @@
 """The providers' rows: where each is, how it is paid, and in what it differs from its dialect's common form.
 
-`source` uses the words of `tenuto._model_rows`. `notes` say where a row departs from the specification because the
+`source` uses the words of `tenuto.catalog.model_rows`. `notes` say where a row departs from the specification because the
 provider has moved on.
 """
 
 from __future__ import annotations
 
-from tenuto._provider_rows import hosts, makers, sim
+from tenuto.catalog.provider_rows import hosts, makers, sim
 
 __all__ = ["ROWS"]
 

@@ -17,12 +17,14 @@ import openai.types.shared.responses_model
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies
 
-from tenuto import UserMessage, encode, models
+from tenuto import UserMessage, catalog, encode
+from tenuto.catalog import models
+from tenuto.cli.catalogue import known_models
 from tenuto.core.request import ChatRequest
 from tenuto.core.target import ModelTraits
 
 TODAY = date(2026, 11, 15)
-RULES = [rule for vendor in (*models.vendors(), models.ANYWHERE) for rule in models.rules(vendor)]
+RULES = [rule for vendor in (*models.vendors(), models.ANYWHERE) for rule in models.model_rows(vendor)]
 
 
 def literals(tp) -> set[str]:
@@ -64,7 +66,7 @@ def test_no_rule_is_hidden_by_the_one_before():
 @pytest.mark.parametrize("model", sorted(literals(anthropic.types.model.Model)))
 def test_every_id_of_the_anthropic_sdk_has_a_rule_of_its_own(model):
     """None is left to the rule for later families."""
-    known = models.traits("anthropic", model)
+    known = catalog.model_traits("anthropic", model)
 
     assert known.known
     assert known.family != "a later Claude"
@@ -79,7 +81,7 @@ OPENAI = literals(openai.types.shared.chat_model.ChatModel) | literals(
 @pytest.mark.parametrize("model", sorted(OPENAI))
 def test_every_id_of_the_openai_sdk_has_a_rule_of_its_own(model):
     """None is left to the rules for later families, save one that was never served."""
-    known = models.traits("openai", model)
+    known = catalog.model_traits("openai", model)
 
     assert known.known
     assert known.dialect in ("openai-responses", "openai-chat")
@@ -93,7 +95,7 @@ def test_parsing_waits_until_somebody_asks():
         "compiled = []\n"
         "original = re.compile\n"
         "re.compile = lambda *args, **kwargs: (compiled.append(args), original(*args, **kwargs))[1]\n"
-        "from tenuto import models, providers\n"
+        "from tenuto.catalog import models\n"
         "assert models._lines.cache_info().currsize == 0\n"
         "assert models._compiled.cache_info().currsize == 0\n"
         "assert not any('claude' in str(pattern) for pattern, *_ in compiled)\n"
@@ -135,7 +137,7 @@ CLAUDE = [
 def test_claude(case):
     """Each generation refuses other things."""
     model, thinking, efforts, *rest = case
-    known = models.traits("anthropic", model)
+    known = catalog.model_traits("anthropic", model)
 
     assert known.thinking == thinking
     assert known.efforts == tuple(efforts.split())
@@ -177,7 +179,7 @@ GPT = [
 def test_gpt(case):
     """Responses from GPT-5 on and for the o-series; Chat Completions before."""
     model, dialect, efforts, *rest = case
-    known = models.traits("openai", model)
+    known = catalog.model_traits("openai", model)
 
     assert known.dialect == dialect
     assert known.efforts == tuple(efforts.split())
@@ -204,7 +206,7 @@ GEMINI = [
 @pytest.mark.parametrize("model, thinking, efforts, sampling, prefill", GEMINI)
 def test_gemini(model, thinking, efforts, sampling, prefill):
     """Levels from 3 on, budgets before; sampling is without effect from 3.6 on."""
-    known = models.traits("google", model)
+    known = catalog.model_traits("google", model)
 
     assert known.thinking == thinking
     assert known.efforts == tuple(efforts.split())
@@ -239,21 +241,21 @@ def test_codex_models_get_the_effort_asked_for(model, effort):
 )
 def test_output_modalities(provider, model, modalities):
     """Text, unless the row says otherwise; hosts take the vendor's value."""
-    assert models.traits(provider, model).output_modalities == modalities
+    assert catalog.model_traits(provider, model).output_modalities == modalities
 
 
 def test_facts_that_one_word_cannot_say():
     """Bounds of budgets, efforts with thinking off, refused parameters, bound thinking."""
-    assert models.traits("google", "gemini-2.5-pro").budget == (128, 32_768)
-    assert models.traits("anthropic", "claude-opus-4-5").budget == (1024, 63_999)
-    assert models.traits("anthropic", "claude-opus-5").effort_when_off == "high"
-    assert models.traits("anthropic", "claude-haiku-4-5").exclusive == ("temperature", "top_p")
-    assert models.traits("google", "gemini-3.7-flash").refuses == ("frequency_penalty", "presence_penalty")
-    assert models.traits("xai", "grok-4.7").refuses == ("frequency_penalty", "presence_penalty", "stop")
-    assert models.traits("anthropic", "claude-fable-5-1").prefix_bound
-    assert not models.traits("anthropic", "claude-mythos-5-1").prefix_bound
-    assert models.traits("anthropic", "claude-sonnet-4-5").interleaved_beta
-    assert not models.traits("anthropic", "claude-opus-4-6").interleaved_beta
+    assert catalog.model_traits("google", "gemini-2.5-pro").budget == (128, 32_768)
+    assert catalog.model_traits("anthropic", "claude-opus-4-5").budget == (1024, 63_999)
+    assert catalog.model_traits("anthropic", "claude-opus-5").effort_when_off == "high"
+    assert catalog.model_traits("anthropic", "claude-haiku-4-5").exclusive == ("temperature", "top_p")
+    assert catalog.model_traits("google", "gemini-3.7-flash").refuses == ("frequency_penalty", "presence_penalty")
+    assert catalog.model_traits("xai", "grok-4.7").refuses == ("frequency_penalty", "presence_penalty", "stop")
+    assert catalog.model_traits("anthropic", "claude-fable-5-1").prefix_bound
+    assert not catalog.model_traits("anthropic", "claude-mythos-5-1").prefix_bound
+    assert catalog.model_traits("anthropic", "claude-sonnet-4-5").interleaved_beta
+    assert not catalog.model_traits("anthropic", "claude-opus-4-6").interleaved_beta
 
 
 @pytest.mark.parametrize(
@@ -277,14 +279,14 @@ def test_facts_that_one_word_cannot_say():
 )
 def test_reasoning_goes_back_as_the_model_wants_it(provider, model, passback):
     """Wherever it is served."""
-    assert models.traits(provider, model).passback == passback
+    assert catalog.model_traits(provider, model).passback == passback
 
 
 def test_what_kimi_and_deepseek_and_mistral_want_of_a_last_assistant_message():
     """A flag, spelt differently."""
-    assert models.traits("deepseek", "deepseek-v4-pro").prefill == "flag:prefix"
-    assert models.traits("mistral", "mistral-large-latest").prefill == "flag:prefix"
-    assert models.traits("moonshot", "kimi-k3.1-pro").prefill == "flag:partial"
+    assert catalog.model_traits("deepseek", "deepseek-v4-pro").prefill == "flag:prefix"
+    assert catalog.model_traits("mistral", "mistral-large-latest").prefill == "flag:prefix"
+    assert catalog.model_traits("moonshot", "kimi-k3.1-pro").prefill == "flag:partial"
 
 
 # --- the unknown ------------------------------------------------------------------------------------------------------
@@ -309,7 +311,7 @@ def test_what_kimi_and_deepseek_and_mistral_want_of_a_last_assistant_message():
 )
 def test_a_model_nobody_knows_is_left_alone(provider, model):
     """It has no traits at all, so nothing is taken from its requests."""
-    assert models.traits(provider, model) == ModelTraits()
+    assert catalog.model_traits(provider, model) == ModelTraits()
 
 
 # --- hosts of other vendors' models -----------------------------------------------------------------------------------
@@ -318,7 +320,7 @@ def test_a_model_nobody_knows_is_left_alone(provider, model):
 @pytest.mark.parametrize("model", ["anthropic/claude-opus-4.6", "~anthropic/claude-opus-4.6", "anthropic/claude-opus-4.6:thinking"])  # fmt: skip
 def test_openrouter_takes_the_vendors_word_and_its_own_form(model):
     """The prefix comes off, dots become dashes; effort and system messages are said OpenRouter's way."""
-    known, own = models.traits("openrouter", model), models.traits("anthropic", "claude-opus-4-6")
+    known, own = catalog.model_traits("openrouter", model), catalog.model_traits("anthropic", "claude-opus-4-6")
 
     assert known.family == own.family
     assert (known.sampling, known.prefill, known.max_output) == (own.sampling, own.prefill, own.max_output)
@@ -331,7 +333,7 @@ def test_openrouter_takes_the_vendors_word_and_its_own_form(model):
 
 def test_openrouter_cannot_turn_off_what_is_always_on():
     """Where the vendor's model always thinks, no effort none is offered."""
-    known = models.traits("openrouter", "anthropic/claude-fable-5.1")
+    known = catalog.model_traits("openrouter", "anthropic/claude-fable-5.1")
 
     assert known.efforts == ("minimal", "low", "medium", "high", "xhigh", "max")
     assert known.thinking == ("effort", "always")
@@ -341,35 +343,35 @@ def test_openrouter_cannot_turn_off_what_is_always_on():
 
 def test_a_deployment_that_reads_like_a_model_is_taken_for_it():
     """Azure: any other name says nothing. Its calendar is its own."""
-    assert models.traits("azure", "gpt-5.2").family == "GPT-5.2"
-    assert models.traits("azure", "gpt-4o").dialect == "openai-chat"
-    assert models.traits("azure", "o3").retires == ""
-    assert "max" not in (models.traits("azure", "gpt-6-astra").efforts or ())
+    assert catalog.model_traits("azure", "gpt-5.2").family == "GPT-5.2"
+    assert catalog.model_traits("azure", "gpt-4o").dialect == "openai-chat"
+    assert catalog.model_traits("azure", "o3").retires == ""
+    assert "max" not in (catalog.model_traits("azure", "gpt-6-astra").efforts or ())
 
 
 def test_vertex_asks_both_vendors():
     """Gemini and Claude, with the publisher's path or without."""
-    assert models.traits("vertex", "gemini-3.5-flash").dialect == "gemini"
-    assert models.traits("vertex", "publishers/google/models/gemini-3.5-flash").family == "Gemini 3.5 Flash"
-    assert models.traits("vertex", "claude-opus-4-5@20251101").dialect == "anthropic-messages"
-    assert models.traits("vertex", "gemini-2.5-pro").refuses == ()
-    assert models.traits("vertex", "llama-4-maas").dialect == "openai-chat"
+    assert catalog.model_traits("vertex", "gemini-3.5-flash").dialect == "gemini"
+    assert catalog.model_traits("vertex", "publishers/google/models/gemini-3.5-flash").family == "Gemini 3.5 Flash"
+    assert catalog.model_traits("vertex", "claude-opus-4-5@20251101").dialect == "anthropic-messages"
+    assert catalog.model_traits("vertex", "gemini-2.5-pro").refuses == ()
+    assert catalog.model_traits("vertex", "llama-4-maas").dialect == "openai-chat"
 
 
 def test_a_fine_tuned_model_is_like_its_base():
     """And costs what fine-tuned models cost."""
     model = "ft:gpt-4o-mini-2024-07-18:acme::abc123"
 
-    assert models.traits("openai", model).family == "GPT-4o mini"
-    assert models.traits("openai", model).retires == "2027-01-14"
-    assert models.traits("openai", "ft:gpt-4.1-2025-04-14:acme:x:y").family == "GPT-4.1"
-    assert models.price("openai", model, TODAY).input == Decimal("0.3")
-    assert models.price("openai", "ft:gpt-4.1:acme::1", TODAY) is None
+    assert catalog.model_traits("openai", model).family == "GPT-4o mini"
+    assert catalog.model_traits("openai", model).retires == "2027-01-14"
+    assert catalog.model_traits("openai", "ft:gpt-4.1-2025-04-14:acme:x:y").family == "GPT-4.1"
+    assert catalog.price_on("openai", model, TODAY).input == Decimal("0.3")
+    assert catalog.price_on("openai", "ft:gpt-4.1:acme::1", TODAY) is None
 
 
 def test_behind_a_gateway_the_vendors_refusals_hold():
     """A host that has no table serves known models too; which dialect it speaks is its own affair."""
-    known = models.traits("my-gateway", "anthropic/claude-opus-4.8")
+    known = catalog.model_traits("my-gateway", "anthropic/claude-opus-4.8")
 
     assert known.family == "Claude Opus 4.8"
     assert known.sampling == "rejected"
@@ -378,16 +380,19 @@ def test_behind_a_gateway_the_vendors_refusals_hold():
 
 def test_modes_of_thinking_come_down_to_an_effort_in_the_chat_dialect():
     """Adaptive and level are words of other dialects; a budget has no common word."""
-    claude, budget = models.traits("gw", "claude-opus-4-8"), models.traits("gw", "claude-haiku-4-5")
+    claude, budget = catalog.model_traits("gw", "claude-opus-4-8"), catalog.model_traits("gw", "claude-haiku-4-5")
 
-    assert models.fitted(claude, "openai-chat").thinking == ("effort",)
-    assert models.fitted(models.traits("gw", "claude-fable-5"), "openai-chat").thinking == ("effort", "always")
-    assert models.fitted(budget, "openai-chat").efforts is None
-    assert models.fitted(claude, "anthropic-messages") is claude
-    grok = models.traits("xai", "grok-4.20")
-    assert models.fitted(grok, "openai-chat") is grok
-    qwen = models.traits("alibaba", "qwen3.8-flash")
-    assert models.fitted(qwen, "openai-chat") is qwen
+    assert catalog.traits_for_dialect(claude, "openai-chat").thinking == ("effort",)
+    assert catalog.traits_for_dialect(catalog.model_traits("gw", "claude-fable-5"), "openai-chat").thinking == (
+        "effort",
+        "always",
+    )
+    assert catalog.traits_for_dialect(budget, "openai-chat").efforts is None
+    assert catalog.traits_for_dialect(claude, "anthropic-messages") is claude
+    grok = catalog.model_traits("xai", "grok-4.20")
+    assert catalog.traits_for_dialect(grok, "openai-chat") is grok
+    qwen = catalog.model_traits("alibaba", "qwen3.8-flash")
+    assert catalog.traits_for_dialect(qwen, "openai-chat") is qwen
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.vendor}: {rule.traits.family}")
@@ -400,3 +405,134 @@ def test_a_pattern_that_is_passed_over_unread_would_not_have_matched(rule):
         assert rule.match(model)
 
     check()
+
+
+# --- prices -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "model, before, after, day",
+    [
+        ("gemini-4-argon", "2 10 0.1", "4 20 0.2", date(2026, 12, 1)),
+        ("gemini-4-carbon", "2 10 0.1", "4 20 0.2", date(2026, 12, 1)),
+        ("gemini-3.8-flash", "0.75 3.75 0.075", "1.5 7.5 0.15", date(2027, 1, 1)),
+        ("gemini-3.7-flash", "0.75 3.75 0.075", "1.5 7.5 0.15", date(2027, 1, 1)),
+        ("gemini-3.6-flash", "0.75 3.75 0.075", "1.5 7.5 0.15", date(2027, 1, 1)),
+    ],
+)
+def test_a_price_changes_on_its_day(model, before, after, day):
+    """The day before, the day itself, and long after."""
+
+    def on(when: date) -> str:
+        found = catalog.price_on("google", model, when)
+        return f"{found.input} {found.output} {found.cache_read}"
+
+    assert on(TODAY) == before
+    assert on(day.replace(year=day.year - 1)) == before
+    assert on(date.fromordinal(day.toordinal() - 1)) == before
+    assert on(day) == after
+    assert on(day.replace(year=day.year + 3)) == after
+
+
+def test_a_launch_price_ends():
+    """Mistral Large 4."""
+    assert catalog.price_on("mistral", "mistral-large-4", date(2026, 10, 19)).input == Decimal("0.68")
+    assert catalog.price_on("mistral", "mistral-large-4", date(2026, 10, 20)).output == Decimal("4.18")
+
+
+def test_unknown_is_none_and_free_is_nought():
+    """A budget must be able to tell the two apart."""
+    assert catalog.price_on("anthropic", "claude-fable-5-2", TODAY) is None
+    assert catalog.price_on("nobody", "some-model", TODAY) is None
+    assert catalog.price_on("openrouter", "anthropic/claude-opus-4.6", TODAY) is None
+    assert catalog.price_on("zai", "glm-4.7-flash", TODAY).input == 0
+    assert catalog.price_on("ollama", "any-model", TODAY).output == 0
+    assert catalog.price_on("vllm", "any-model", TODAY).output == 0
+    pro = catalog.price_on("openai", "gpt-5.5-pro", TODAY)
+    assert (pro.cache_read, pro.cache_write) == (None, None)
+
+
+def test_prices_are_exact_and_say_whether_they_rise():
+    """Decimals, with all four places where they are known."""
+    known = catalog.price_on("anthropic", "claude-haiku-5-5", TODAY)
+
+    assert (known.input, known.output) == (Decimal("0.1"), Decimal("0.5"))
+    assert (known.cache_read, known.cache_write) == (Decimal("0.01"), Decimal("0.125"))
+    assert known.tiered
+    assert not catalog.price_on("anthropic", "claude-opus-4-8", TODAY).tiered
+    assert catalog.price_on("minimax", "MiniMax-M2.7-highspeed", TODAY).input == Decimal("0.6")
+
+
+# --- ends -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "provider, model, day",
+    [
+        ("google", "gemini-2.5-pro-preview-tts", date(2026, 11, 17)),
+        ("anthropic", "claude-sonnet-4-5-20250929", date(2026, 11, 30)),
+        ("openai", "gpt-5", date(2026, 12, 11)),
+        ("openai", "gpt-5-mini", date(2026, 12, 11)),
+        ("openai", "gpt-5-nano", date(2026, 12, 11)),
+        ("openai", "gpt-5-pro", date(2026, 12, 11)),
+        ("openai", "o3", date(2026, 12, 11)),
+        ("openai", "o3-pro", date(2026, 12, 11)),
+        ("moonshot", "kimi-k2.6", date(2026, 12, 31)),
+        ("openai", "gpt-4o", date(2027, 1, 14)),
+        ("openai", "gpt-4o-mini", date(2027, 1, 14)),
+        ("openai", "gpt-4.1", date(2027, 1, 14)),
+        ("openai", "gpt-4.1-mini", date(2027, 1, 14)),
+        ("openai", "gpt-audio", date(2027, 1, 20)),
+        ("openai", "gpt-audio-mini", date(2027, 1, 20)),
+        ("openai", "gpt-audio-1.5", None),
+        ("openai", "gpt-5.1", date(2027, 4, 1)),
+        ("openai", "gpt-5.3-codex", date(2027, 4, 1)),
+        ("openai", "gpt-5.4-nano", date(2027, 4, 1)),
+        ("google", "gemini-3.1-flash-lite", date(2027, 5, 7)),
+        ("anthropic", "claude-opus-4-0", date(2026, 6, 15)),
+        ("anthropic", "claude-opus-5-5", None),
+        ("nobody", "some-model", None),
+    ],
+)
+def test_the_calendar_is_data(provider, model, day):
+    """A model has a last day, or none that is known."""
+    assert models.retirement(provider, model) == day
+
+
+# --- whose model it is -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "model, vendor",
+    [
+        ("claude-sonnet-4-5", "anthropic"),
+        ("claude-lyra-7-1", "anthropic"),
+        ("ft:gpt-4o:acme::1", "openai"),
+        ("gpt-5.2", "openai"),
+        ("gemini-3-flash-preview", "google"),
+        ("grok-4.7", "xai"),
+        ("kimi-k3", "moonshot"),
+    ],
+)
+def test_vendor_owns_bare_model_name(model, vendor):
+    """By its own table, including rules for families to come."""
+    assert catalog.model_owners(model) == (vendor,)
+
+
+@pytest.mark.parametrize("model", ["some-model", "llama-3.3-70b", "gpt-oss-120b", "openai", ""])
+def test_bare_model_name_has_no_owner(model):
+    """Hosts own nothing, and a vendor does not own open weights that it does not serve."""
+    assert catalog.model_owners(model) == ()
+
+
+def test_hosts_list_bare_model_name():
+    """By rows of their own, not by a vendor's table or by what holds everywhere."""
+    assert catalog.model_hosts("gpt-oss-120b") == ("cerebras", "sambanova", "ollama")
+    assert catalog.model_hosts("claude-sonnet-4-5") == ()
+
+
+def test_bare_model_names_of_the_catalog_have_one_owner():
+    """No two vendors serve the same id."""
+    ids = {known.model for known in known_models() if "/" not in known.model}
+
+    assert [] == [id for id in ids if len(catalog.model_owners(id)) > 1]
