@@ -1,8 +1,7 @@
 """Providers and models as data, and the way from `provider/model` to a `Target`."""
 
+from tenuto.catalog.model_rows import UNSUPPORTED, Price
 from tenuto.catalog.models import (
-    UNSUPPORTED,
-    Price,
     model_hosts,
     model_owners,
     model_traits,

@@ -1,9 +1,4 @@
-"""Every provider as a row, and the way from `provider/model` to a `Target`.
-
-A row says where a provider is, how it is paid, which dialect it speaks and in what it differs from that dialect's
-common form (`tenuto.catalog.provider_rows`); nothing else in the package knows a provider by name.
-`python -m tenuto.catalog` prints the table as the page `docs/providers.md`.
-"""
+"""Look up a provider, and resolve `provider/model` to a `Target`."""
 
 from __future__ import annotations
 
@@ -13,74 +8,66 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from tenuto.catalog import models
+from tenuto.catalog.models import model_hosts, model_owners, model_traits, traits_for_dialect
 from tenuto.catalog.provider_rows import ROWS
 from tenuto.core.target import Dialect, Provider, Target
 from tenuto.errors import UnknownProvider, UnsupportedModel
 
-__all__ = [
-    "PROVIDERS",
-    "base_url",
-    "build_target",
-    "find_provider",
-    "fingerprint",
-    "is_known_provider",
-    "provider_for_dialect",
-    "provider_or_default",
-    "qualify_model",
-    "resolve",
-]
-
-_FORCED: dict[str, Dialect] = {"openai-chat": "openai-chat", "openai-responses": "openai-responses"}
-"""Names that are one row with its dialect nailed down. Replies and errors report the row."""
+_FIXED_DIALECT: dict[str, Dialect] = {"openai-chat": "openai-chat", "openai-responses": "openai-responses"}
+"""Further names of a row that select one of its dialects."""
 _HOME: dict[Dialect, str] = {
     "anthropic-messages": "anthropic",
     "openai-responses": "openai",
     "openai-chat": "openai",
     "gemini": "google",
 }
-"""Whose dialect it is."""
-
-_NAMED = 3
-"""How many candidates an error lists."""
+"""The provider that defines each dialect."""
+_MAX_SUGGESTIONS = 3
 
 NO_PROVIDERS: Mapping[str, Provider] = MappingProxyType({})
 
 PROVIDERS: dict[str, Provider] = {row.name: row for row in ROWS}
-PROVIDERS |= {name: replace(PROVIDERS[_HOME[dialect]], dialect=dialect) for name, dialect in _FORCED.items()}
+"""The rows by name. Under `openai-chat` and `openai-responses` the row `openai` has that dialect."""
+PROVIDERS |= {name: replace(PROVIDERS[_HOME[dialect]], dialect=dialect) for name, dialect in _FIXED_DIALECT.items()}
 _ALIASES = {alias: row.name for row in ROWS for alias in row.aliases}
 
 
 def is_known_provider(name: str) -> bool:
-    """Tell whether a row has this name, or this alias."""
+    """Tell whether the catalog has a row with this name or alias."""
     return name in PROVIDERS or name in _ALIASES
 
 
-def find_provider(name: str, own: Mapping[str, Provider] = NO_PROVIDERS) -> Provider:
-    """Return a row by its name or an alias; raise `UnknownProvider`, with names that look like it, if there is none.
+def find_provider(name: str, custom: Mapping[str, Provider] = NO_PROVIDERS) -> Provider:
+    """Return the row with this name or alias. Rows of `custom`, by name, take precedence.
 
-    `own` are rows that stand before those of the table.
+    Raise `UnknownProvider`, with similar names, if there is none.
     """
-    row = own.get(name) or own.get(_ALIASES.get(name, name)) or PROVIDERS.get(_ALIASES.get(name, name))
+    row = custom.get(name) or custom.get(_ALIASES.get(name, name)) or PROVIDERS.get(_ALIASES.get(name, name))
     if row is None:
         import difflib
 
-        names = [*own, *PROVIDERS, *_ALIASES]
-        raise UnknownProvider(name, tuple(difflib.get_close_matches(name.lower(), names, n=3)))
+        names = [*custom, *PROVIDERS, *_ALIASES]
+        raise UnknownProvider(name, tuple(difflib.get_close_matches(name.lower(), names, n=_MAX_SUGGESTIONS)))
     return row
 
 
 def provider_or_default(name: str | None, dialect: Dialect) -> Provider:
-    """Return a row by its name; a name that is no row gets the dialect's common form, and keeps its name.
+    """Return the row with this name; for an unknown name, a row with this name and the defaults of the dialect.
 
-    None is the row whose dialect it is.
+    None means the provider that defines the dialect.
     """
+    home = PROVIDERS[_HOME[dialect]]
     if name is None:
-        name = _HOME[dialect]
+        return home
     if is_known_provider(name):
         return find_provider(name)
-    home = PROVIDERS[_HOME[dialect]]
     return Provider(name, dialect, "", auth=home.auth, headers=home.headers, hosts_others=True)
+
+
+def provider_for_dialect(provider: str, dialect: Dialect) -> str:
+    """Return the name that selects a row in this dialect, as `openai-chat`; empty if there is none."""
+    names = (name for name, fixed in _FIXED_DIALECT.items() if fixed == dialect and PROVIDERS[name].name == provider)
+    return next(names, "")
 
 
 def resolve(
@@ -88,70 +75,76 @@ def resolve(
     *,
     default_provider: str | None = None,
     dialect: Dialect | None = None,
-    own: Mapping[str, Provider] = NO_PROVIDERS,
+    custom: Mapping[str, Provider] = NO_PROVIDERS,
 ) -> Target:
     """Return the target of `provider/model`, split at the first slash, or of a bare model name (see `qualify_model`).
 
-    `own` are rows that take precedence over those of the table.
+    Rows of `custom`, by name, take precedence over those of the catalog. Without `dialect`, the model's row decides, then
+    the provider's.
 
-    Raise `UnknownProvider` for a name without a row, and for a bare model name without one clear provider; its `near`
-    lists the candidates.
+    Raise `UnknownProvider` for a name without a row, and for a bare model name without exactly one provider, with
+    suggestions.
     """
-    name, _, rest = qualify_model(model, default_provider, own).partition("/")
+    name, _, rest = qualify_model(model, default_provider, custom).partition("/")
     if not name or not rest:
-        raise UnknownProvider(model, _candidates(model.strip("/")), bare=True)
-    row = find_provider(name, own)
-    if name in _FORCED and name not in own and row.name in own:
-        row = own[row.name]  # a row of one's own, with its dialect nailed down
-    return build_target(row, rest, dialect or _FORCED.get(name))
+        raise UnknownProvider(model, _suggest(model.strip("/")), bare=True)
+    row = find_provider(name, custom)
+    if name in _FIXED_DIALECT and name not in custom and row.name in custom:
+        row = custom[row.name]
+    return build_target(row, rest, dialect or _FIXED_DIALECT.get(name))
 
 
-def qualify_model(model: str, default_provider: str | None = None, own: Mapping[str, Provider] = NO_PROVIDERS) -> str:
-    """Return a model name with its provider in front.
+def qualify_model(
+    model: str, default_provider: str | None = None, custom: Mapping[str, Provider] = NO_PROVIDERS
+) -> str:
+    """Return a model name as `provider/model`.
 
-    A bare name gets `default_provider`, else the row of `own` whose default model it is, else the one vendor that owns
-    it. A name without one clear provider is returned unchanged.
+    The provider of a bare name is `default_provider`, else the row of `custom` whose default model it is, else the one
+    vendor that owns it. A name without exactly one provider is returned unchanged.
     """
     if "/" in model:
         return model
-    named = {default_provider} if default_provider else {row.name for row in own.values() if row.default_model == model}
-    found = tuple(named or models.model_owners(model))
-    return f"{found[0]}/{model}" if len(found) == 1 else model
+    if default_provider:
+        return f"{default_provider}/{model}"
+    names = {row.name for row in custom.values() if row.default_model == model} or model_owners(model)
+    return f"{next(iter(names))}/{model}" if len(names) == 1 else model
 
 
-def _candidates(model: str) -> tuple[str, ...]:
-    """Return `provider/model` names that a bare name could stand for: vendors first, then hosts."""
+def _suggest(model: str) -> tuple[str, ...]:
+    """Return `provider/model` names for a bare name: of vendors, then of hosts."""
     if is_known_provider(model):
         row = find_provider(model)
         return (f"{row.name}/{row.default_model}",) if row.default_model else ()
-    names = (*models.model_owners(model), *models.model_hosts(model))
-    return tuple(f"{name}/{model}" for name in names if not PROVIDERS[name].plays)[:_NAMED]
+    names = (*model_owners(model), *model_hosts(model))
+    return tuple(f"{name}/{model}" for name in names[:_MAX_SUGGESTIONS])
 
 
 def build_target(row: Provider, model: str, dialect: Dialect | None = None) -> Target:
-    """Put a row and a model together. Without a dialect, the model's own word counts, then the row's.
+    """Return the target for a model of a provider row.
 
-    Raise `UnsupportedModel` for a model of a simulator that begins with nobody whom it plays.
+    Raise `UnsupportedModel` for a model of the simulator that does not start with a provider it can imitate.
     """
     if row.plays:
-        return _played(row, model, dialect)
-    traits = models.model_traits(row.name, model)
-    chosen = dialect or traits.dialect or row.dialect
-    return Target(row, model, chosen, models.traits_for_dialect(traits, chosen))
+        return _simulated_target(row, model, dialect)
+    traits = model_traits(row.name, model)
+    dialect = dialect or traits.dialect or row.dialect
+    return Target(row, model, dialect, traits_for_dialect(traits, dialect))
 
 
-def _played(row: Provider, named: str, dialect: Dialect | None) -> Target:
-    """Give a simulator the part that a model's name asks for: who it is, and which model of theirs, if any."""
-    style, _, model = named.partition("/")
-    part = style if style in row.plays else next((name for name in row.plays if _same_row(name, style)), "")
+def _simulated_target(row: Provider, path: str, dialect: Dialect | None) -> Target:
+    """Return the target of `PROVIDER` or `PROVIDER/MODEL` at a simulator: its row with that provider's switches."""
+    name, _, model = path.partition("/")
+    part = name if name in row.plays else next((one for one in row.plays if _row_name(one) == _row_name(name)), "")
     if not part:
-        raise UnsupportedModel(f"{row.name}/{named}", f"it plays {', '.join(row.plays)}")
-    real = find_provider(part) if is_known_provider(part) else provider_or_default(part, row.dialect)
-    traits = (
-        models.model_traits(real.name, model) if model else replace(models.model_traits(row.name, part), pattern="")
-    )
-    chosen = dialect or _FORCED.get(style) or traits.dialect or real.dialect
-    played = replace(
+        reason = f"after {row.name}/ use one of: {', '.join(row.plays)}"
+        raise UnsupportedModel(f"{row.name}/{path}", reason)
+    real = provider_or_default(part, row.dialect)
+    if model:
+        traits = model_traits(real.name, model)
+    else:
+        traits = replace(model_traits(row.name, part), pattern="")
+    dialect = dialect or _FIXED_DIALECT.get(name) or traits.dialect or real.dialect
+    row = replace(
         row,
         dialect=real.dialect,
         headers={**real.headers, **row.headers},
@@ -163,30 +156,22 @@ def _played(row: Provider, named: str, dialect: Dialect | None) -> Target:
         hosts_others=real.hosts_others,
         plays=(part,),
     )
-    return Target(played, f"{part}/{model}" if model else part, chosen, models.traits_for_dialect(traits, chosen))
+    return Target(row, f"{part}/{model}" if model else part, dialect, traits_for_dialect(traits, dialect))
 
 
-def _same_row(name: str, other: str) -> bool:
-    return (
-        is_known_provider(name) and is_known_provider(other) and find_provider(name).name == find_provider(other).name
-    )
-
-
-def provider_for_dialect(row: str, dialect: Dialect) -> str:
-    """Return the provider name that selects a row in this dialect; empty if there is none."""
-    names = (name for name, spoken in _FORCED.items() if spoken == dialect and PROVIDERS[name].name == row)
-    return next(names, "")
+def _row_name(name: str) -> str:
+    return find_provider(name).name if is_known_provider(name) else name
 
 
 def base_url(target: Target) -> str:
-    """Return the address below which the target's paths are; words in braces are the user's to fill in."""
+    """Return the URL of the target; it may contain placeholders, which `Provider.fill` explains."""
     return target.provider.base_urls.get(target.dialect, target.provider.base_url)
 
 
 def fingerprint(row: Provider | str, base_url: str, key: str) -> str:
-    """Return 16 hex digits that tell one account from another, and give neither the key nor the address away.
+    """Return 16 hex digits that identify an account without revealing its key or URL.
 
-    A simulator is whoever it plays, wherever it runs: its tokens are good at another address, too.
+    Tokens of a simulator are valid at any URL, so its providers take the place of the URL.
     """
     name = row if isinstance(row, str) else row.name
     if isinstance(row, Provider) and row.plays:

@@ -113,7 +113,7 @@ class Door:
         if found is None:
             from tenuto.catalog import resolve
 
-            found = resolve(model, default_provider=self._default, own=self._own)
+            found = resolve(model, default_provider=self._default, custom=self._own)
             if len(self._targets) < _TARGETS:
                 self._targets[model] = found
         return found

@@ -1,95 +1,182 @@
 """GPT and the o-series."""
 
-from __future__ import annotations
+from tenuto.catalog.model_rows import DATE, LOW_TO_HIGH, LOW_TO_MAX, LOW_TO_XHIGH, ModelGroup, ModelRow, usd
 
-__all__ = ["ROWS"]
+# fmt: off
 
-ROWS = r"""
-[openai] dialect=openai-responses window=1_050_000 output=128_000 thinking=effort default=yes efforts=none|low|medium*|high|xhigh|max sampling=only_without_reasoning prefill=no_effect system=native audio=no chat_tools=effort_none passback=always continuity=yes
-gpt-6-astra<date> | GPT-6 Astra | thinking=effort|always default=always efforts=low|medium*|high|xhigh|max sampling=rejected refuses=stop chat_tools=rejected | 10/50/1/12.5* | pa;ll;v;gp;sdk | high | double for input and half more for output from 272K tokens of prompt on; 922K tokens of input at most; modes standard and pro
-gpt-6\.1-sol<date> | GPT-6.1 Sol | thinking=effort|always default=always efforts=low|medium*|high|xhigh|max sampling=rejected refuses=stop chat_tools=rejected | 2/10/0.1/2.5* | pa;ll;v;gp;sdk | high | -
-gpt-6\.1-terra<date> | GPT-6.1 Terra | - | 1/5/0.05/1.25* | pa;v;gp;sdk | high | -
-gpt-6-sol<date> | GPT-6 Sol | - | 2/10/0.2/2.5* | pa;ll;v;gp;sdk | high | the refusal of tools on Chat Completions was seen live
-gpt-6-luna<date> | GPT-6 Luna | - | 0.1/0.5/0.01/0.125* | pa;ll;v;gp;sdk | high | -
-(?:gpt-5\.6(?:-sol)?|(?:gpt-)?daybreak-blue-latest)<date> | GPT-5.6 Sol, Daybreak Blue | - | 4/20/0.4/5* | pa;ll;v;gp;sdk | high | effort max on Responses only
-gpt-5\.6-terra<date> | GPT-5.6 Terra | - | 2/12/0.2/2.5* | pa;ll;v;gp;sdk | high | -
-gpt-5\.6-luna<date> | GPT-5.6 Luna | - | 0.2/1.2/0.02/0.25* | pa;ll;v;gp;sdk | high | -
-(?:gpt-5\.6-cyber|(?:gpt-)?daybreak-red-latest)<date> | GPT-5.6 Cyber, Daybreak Red | window=400_000 | 12.5/75/1.25/15.625 | ll;gp;sdk | medium | -
-gpt-5\.5<date> | GPT-5.5 | efforts=none|low|medium*|high|xhigh | 5/30/0.5* | pa;ll;v;gp;sdk | high | one source has a window of 1.0M
-gpt-5\.4<date> | GPT-5.4 | efforts=none*|low|medium|high|xhigh default=no | 2.5/15/0.25* | pa;ll;v;gp;sdk | high | -
-gpt-5\.4-mini<date> | GPT-5.4 mini | window=400_000 efforts=none*|low|medium|high|xhigh default=no | 0.75/4.5/0.075 | pa;ll;v;gp;sdk | high | -
-gpt-5\.4-nano<date> | GPT-5.4 nano | window=400_000 efforts=none*|low|medium|high|xhigh default=no retires=2027-04-01 | 0.2/1.25/0.02 | pa;ll;v;gp;sdk | high | no tool_search
-gpt-5\.3-codex<date> | GPT-5.3 Codex | window=400_000 efforts=none*|low|medium|high|xhigh default=no chat_tools=rejected retires=2027-04-01 | 1.75/14/0.175 | pa;ll;v;gp;sdk | high | Responses only; phase from here on
-gpt-5\.2<date> | GPT-5.2 | window=400_000 efforts=none*|low|medium|high|xhigh default=no chat_tools=ok | 1.75/14/0.175 | pa;ll;v;gp;sdk | high | -
-gpt-5\.1<date> | GPT-5.1 | window=400_000 efforts=none*|low|medium|high default=no chat_tools=ok continuity=no-encrypted-reasoning retires=2027-04-01 | 1.25/10/0.125 | pa;ll;v;gp;sdk | high | -
+gpt = ModelGroup(suffix=DATE, dialect="openai-responses", context_window=1_050_000, max_output=128_000,
+    thinking=("effort",), thinking_default="yes", efforts=("none", *LOW_TO_MAX), effort_default="medium",
+    sampling="only_without_reasoning", prefill="no_effect", system_mid="native", audio_in=False,
+    chat_tools="effort_none", passback="always", continuity="yes", source="pa;ll;v;gp;sdk", confidence="high")
+astra = gpt.extend(thinking=("effort", "always"), thinking_default="always", efforts=LOW_TO_MAX,
+    effort_default="medium", sampling="rejected", refuses=("stop",), chat_tools="rejected")
+gpt_5_4 = gpt.extend(efforts=("none", *LOW_TO_XHIGH), effort_default="none", thinking_default="no")
+gpt_always = ModelGroup(suffix=DATE, dialect="openai-responses", context_window=400_000, max_output=128_000,
+    thinking=("effort", "always"), thinking_default="always", efforts=("medium", "high", "xhigh"), sampling="rejected",
+    refuses=("stop",), prefill="no_effect", system_mid="native", audio_in=False, chat_tools="rejected",
+    passback="always", continuity="yes", source="pa;ll;v;gp;sdk", confidence="high")
+gpt_5 = gpt_always.extend(efforts=("minimal", *LOW_TO_HIGH), effort_default="medium", chat_tools="ok",
+    retires="2026-12-11")
+codex = gpt_always.extend(chat_tools="ok", retires="2026-07-23")
+restricted = gpt_always.extend(context_window=None, max_output=None, efforts=LOW_TO_MAX, effort_default="medium")
+o_series = ModelGroup(suffix=DATE, dialect="openai-responses", context_window=200_000, max_output=100_000,
+    thinking=("effort", "always"), thinking_default="always", efforts=LOW_TO_HIGH, effort_default="medium",
+    sampling="rejected", refuses=("stop",), prefill="no_effect", system_mid="native", parallel_tools=False,
+    audio_in=False, passback="always", continuity="no-encrypted-reasoning", source="pa;ll;v;gp;sdk", confidence="high")
+chat = ModelGroup(suffix=DATE, dialect="openai-chat", context_window=128_000, max_output=16_384, thinking=("none",),
+    thinking_default="no", efforts=(), prefill="no_effect", system_mid="native", audio_in=False,
+    continuity="no-encrypted-reasoning", source="pa;ll;v;gp;sdk", confidence="high")
+audio = chat.extend(structured_output="tool", images_in=False, audio_in=True, documents_in=False,
+    output_modalities=("text", "audio"))
+old_chat = chat.extend(structured_output="tool", retires="2026-10-23")
+computer = ModelGroup(suffix=DATE, dialect="openai-responses", context_window=8192, max_output=1024,
+    thinking=("always",), thinking_default="always", prefill="no_effect", system_mid="native", structured_output="tool",
+    audio_in=False, passback="always", continuity="yes", source="pa;ll;v;gp;sdk", confidence="high")
+unknown = ModelGroup(dialect="openai-chat", system_mid="native", source="inf", confidence="low")
+tuned = ModelGroup(source="gp", confidence="medium")
+later_gpt = ModelGroup(dialect="openai-responses", context_window=1_050_000, max_output=128_000,
+    thinking=("effort", "always"), thinking_default="always", efforts=LOW_TO_MAX, effort_default="medium",
+    sampling="rejected", refuses=("stop",), prefill="no_effect", system_mid="native", audio_in=False,
+    chat_tools="rejected", passback="always", continuity="yes", source="inf", confidence="low")
+gpt_5_other = later_gpt.extend(efforts=LOW_TO_HIGH, effort_default="medium", chat_tools="ok")
 
-[openai] dialect=openai-responses window=400_000 output=128_000 thinking=effort|always default=always efforts=medium|high|xhigh sampling=rejected refuses=stop prefill=no_effect system=native audio=no chat_tools=rejected passback=always continuity=yes
-gpt-5\.[45]-pro<date> | GPT-5.4 Pro, GPT-5.5 Pro | window=1_050_000 format=tool | 30/180* | pa;ll;v;gp;sdk | high | Responses only
-gpt-5\.2-pro<date> | GPT-5.2 Pro | - | 21/168 | pa;ll;v;gp;sdk | high | Responses only
-gpt-5-pro<date> | GPT-5 Pro | output=272_000 efforts=high* continuity=yes retires=2026-12-11 | 15/120 | pa;ll;v;gp;sdk | high | Responses only; output 128K in one source
-(?:gpt-)?chat-latest | the floating chat alias | thinking=always efforts=medium* chat_tools=ok | 5/30/0.5 | ll;gp | low | the effort is taken to be fixed
-gpt-5\.2-codex<date> | GPT-5.2 Codex | efforts=low|medium*|high|xhigh retires=2026-07-23 | - | doc;ll;v;gp | high | Responses only; text.verbosity is fixed at medium, the effort is not
-gpt-5\.1-codex-max<date> | GPT-5.1 Codex Max | efforts=low|medium*|high|xhigh chat_tools=ok continuity=no-encrypted-reasoning retires=2026-07-23 | - | doc;pa;ll;v;gp;sdk | high | text.verbosity is fixed at medium, the effort is not
-gpt-5\.1-codex(?:-mini)?<date> | GPT-5.1 Codex | efforts=low|medium*|high chat_tools=ok continuity=no-encrypted-reasoning retires=2026-07-23 | - | doc;pa;ll;v;gp;sdk | high | efforts as the API's own 400 lists them
-gpt-5-codex<date> | GPT-5 Codex | efforts=low|medium*|high chat_tools=ok continuity=yes retires=2026-07-23 | - | doc;pa;ll;v;gp;sdk | high | efforts as the API's own 400 lists them
-gpt-5\.[23]-chat(?:-latest)? | GPT-5.2 and 5.3 chat | window=128_000 output=16_384 thinking=always efforts=medium* chat_tools=ok retires=2026-08-10 | - | doc;pa;ll;v;gp;sdk | high | -
-gpt-5\.1-chat(?:-latest)? | GPT-5.1 chat | window=128_000 output=16_384 thinking=always efforts=medium* chat_tools=ok continuity=no-encrypted-reasoning retires=2026-07-23 | - | doc;pa;ll;v;gp;sdk | high | -
-gpt-5-chat(?:-latest)?<date> | GPT-5 chat | window=128_000 output=16_384 thinking=none default=no efforts=- sampling=ok refuses=- chat_tools=ok passback=- continuity=no-reasoning retires=2026-07-23 | - | doc;pa;ll;v;gp;sdk | high | does not reason
-gpt-5<date> | GPT-5 | efforts=minimal|low|medium*|high chat_tools=ok continuity=yes retires=2026-12-11 | 1.25/10/0.125 | pa;ll;v;gp;sdk | high | -
-gpt-5-mini<date> | GPT-5 mini | efforts=minimal|low|medium*|high chat_tools=ok continuity=yes retires=2026-12-11 | 0.25/2/0.025 | pa;ll;v;gp;sdk | high | -
-gpt-5-nano<date> | GPT-5 nano | efforts=minimal|low|medium*|high chat_tools=ok continuity=yes retires=2026-12-11 | 0.05/0.4/0.005 | pa;ll;v;gp;sdk | high | -
-gpt-5-search-api<date> | GPT-5 search | dialect=openai-chat thinking=none default=no efforts=- chat_tools=ok passback=- continuity=chat-only | 1.25/10/0.125 | ll;gp | low | Chat Completions only
-gpt-6-rosalind<date>|gpt-rosalind-(?:research|discovery) | Rosalind | window=- output=- efforts=low|medium*|high|xhigh|max | 5/25/0.5 | sdk;ll | low | restricted; taken to be like Astra
-gpt-5\.5-cyber(?:-preview)?<date> | GPT-5.5 Cyber | window=- output=- efforts=low|medium*|high|xhigh|max | 12.5/75/1.25 | sdk;ll | low | restricted; taken to be like Astra
-gpt-6-cyber<date> | GPT-6 Cyber | window=- output=- efforts=low|medium*|high|xhigh|max | - | sdk;ll | low | restricted; taken to be like Astra
+OPENAI = (
+    astra("GPT-6 Astra", "gpt-6-astra", price=usd(10, 50, 1, 12.5, tiered=True),
+        notes="double for input and half more for output from 272K tokens of prompt on; 922K tokens of input at most; modes standard and pro"),
+    astra("GPT-6.1 Sol", "gpt-6.1-sol", price=usd(2, 10, 0.1, 2.5, tiered=True)),
+    gpt("GPT-6.1 Terra", "gpt-6.1-terra", price=usd(1, 5, 0.05, 1.25, tiered=True), source="pa;v;gp;sdk"),
+    gpt("GPT-6 Sol", "gpt-6-sol", price=usd(2, 10, 0.2, 2.5, tiered=True),
+        notes="the refusal of tools on Chat Completions was seen live"),
+    gpt("GPT-6 Luna", "gpt-6-luna", price=usd(0.1, 0.5, 0.01, 0.125, tiered=True)),
+    gpt("GPT-5.6 Sol, Daybreak Blue", "gpt-5.6", "gpt-5.6-sol", "daybreak-blue-latest", "gpt-daybreak-blue-latest",
+        price=usd(4, 20, 0.4, 5, tiered=True), notes="effort max on Responses only"),
+    gpt("GPT-5.6 Terra", "gpt-5.6-terra", price=usd(2, 12, 0.2, 2.5, tiered=True)),
+    gpt("GPT-5.6 Luna", "gpt-5.6-luna", price=usd(0.2, 1.2, 0.02, 0.25, tiered=True)),
+    gpt("GPT-5.6 Cyber, Daybreak Red", "gpt-5.6-cyber", "daybreak-red-latest", "gpt-daybreak-red-latest",
+        context_window=400_000, price=usd(12.5, 75, 1.25, 15.625), source="ll;gp;sdk", confidence="medium"),
+    gpt("GPT-5.5", "gpt-5.5", efforts=("none", *LOW_TO_XHIGH), effort_default="medium",
+        price=usd(5, 30, 0.5, tiered=True), notes="one source has a window of 1.0M"),
+    gpt_5_4("GPT-5.4", "gpt-5.4", price=usd(2.5, 15, 0.25, tiered=True)),
+    gpt_5_4("GPT-5.4 mini", "gpt-5.4-mini", context_window=400_000, price=usd(0.75, 4.5, 0.075)),
+    gpt_5_4("GPT-5.4 nano", "gpt-5.4-nano", context_window=400_000, retires="2027-04-01", price=usd(0.2, 1.25, 0.02),
+        notes="no tool_search"),
+    gpt_5_4("GPT-5.3 Codex", "gpt-5.3-codex", context_window=400_000, chat_tools="rejected", retires="2027-04-01",
+        price=usd(1.75, 14, 0.175), notes="Responses only; phase from here on"),
+    gpt_5_4("GPT-5.2", "gpt-5.2", context_window=400_000, chat_tools="ok", price=usd(1.75, 14, 0.175)),
+    gpt("GPT-5.1", "gpt-5.1", context_window=400_000, efforts=("none", *LOW_TO_HIGH), effort_default="none",
+        thinking_default="no", chat_tools="ok", continuity="no-encrypted-reasoning", retires="2027-04-01",
+        price=usd(1.25, 10, 0.125)),
+    gpt_always("GPT-5.4 Pro, GPT-5.5 Pro", "gpt-5.4-pro", "gpt-5.5-pro", context_window=1_050_000,
+        structured_output="tool", price=usd(30, 180, tiered=True), notes="Responses only"),
+    gpt_always("GPT-5.2 Pro", "gpt-5.2-pro", price=usd(21, 168), notes="Responses only"),
+    gpt_always("GPT-5 Pro", "gpt-5-pro", max_output=272_000, efforts=("high",), effort_default="high",
+        retires="2026-12-11", price=usd(15, 120), notes="Responses only; output 128K in one source"),
+    gpt_always("the floating chat alias", "chat-latest", "gpt-chat-latest", suffix="", thinking=("always",),
+        efforts=("medium",), effort_default="medium", chat_tools="ok", price=usd(5, 30, 0.5), source="ll;gp",
+        confidence="low", notes="the effort is taken to be fixed"),
+    gpt_always("GPT-5.2 Codex", "gpt-5.2-codex", efforts=LOW_TO_XHIGH, effort_default="medium", retires="2026-07-23",
+        source="doc;ll;v;gp", notes="Responses only; text.verbosity is fixed at medium, the effort is not"),
+    codex("GPT-5.1 Codex Max", "gpt-5.1-codex-max", efforts=LOW_TO_XHIGH, effort_default="medium",
+        continuity="no-encrypted-reasoning", source="doc;pa;ll;v;gp;sdk",
+        notes="text.verbosity is fixed at medium, the effort is not"),
+    codex("GPT-5.1 Codex", "gpt-5.1-codex", "gpt-5.1-codex-mini", efforts=LOW_TO_HIGH, effort_default="medium",
+        continuity="no-encrypted-reasoning", source="doc;pa;ll;v;gp;sdk",
+        notes="efforts as the API's own 400 lists them"),
+    codex("GPT-5 Codex", "gpt-5-codex", efforts=LOW_TO_HIGH, effort_default="medium", source="doc;pa;ll;v;gp;sdk",
+        notes="efforts as the API's own 400 lists them"),
+    gpt_always("GPT-5.2 and 5.3 chat", "gpt-5.2-chat", "gpt-5.2-chat-latest", "gpt-5.3-chat", "gpt-5.3-chat-latest",
+        suffix="", context_window=128_000, max_output=16_384, thinking=("always",), efforts=("medium",),
+        effort_default="medium", chat_tools="ok", retires="2026-08-10", source="doc;pa;ll;v;gp;sdk"),
+    codex("GPT-5.1 chat", "gpt-5.1-chat", "gpt-5.1-chat-latest", suffix="", context_window=128_000, max_output=16_384,
+        thinking=("always",), efforts=("medium",), effort_default="medium", continuity="no-encrypted-reasoning",
+        source="doc;pa;ll;v;gp;sdk"),
+    codex("GPT-5 chat", "gpt-5-chat", "gpt-5-chat-latest", context_window=128_000, max_output=16_384,
+        thinking=("none",), thinking_default="no", efforts=(), sampling="ok", refuses=(), passback=None,
+        continuity="no-reasoning", source="doc;pa;ll;v;gp;sdk", notes="does not reason"),
+    gpt_5("GPT-5", "gpt-5", price=usd(1.25, 10, 0.125)),
+    gpt_5("GPT-5 mini", "gpt-5-mini", price=usd(0.25, 2, 0.025)),
+    gpt_5("GPT-5 nano", "gpt-5-nano", price=usd(0.05, 0.4, 0.005)),
+    gpt_always("GPT-5 search", "gpt-5-search-api", dialect="openai-chat", thinking=("none",), thinking_default="no",
+        efforts=(), chat_tools="ok", passback=None, continuity="chat-only", price=usd(1.25, 10, 0.125), source="ll;gp",
+        confidence="low", notes="Chat Completions only"),
+    restricted("Rosalind", suffix=rf"(?:gpt-6-rosalind{DATE}|gpt-rosalind-(?:research|discovery))",
+        ids=("gpt-6-rosalind", "gpt-rosalind-research", "gpt-rosalind-discovery"), price=usd(5, 25, 0.5),
+        source="sdk;ll", confidence="low", notes="restricted; taken to be like Astra"),
+    restricted("GPT-5.5 Cyber", "gpt-5.5-cyber", "gpt-5.5-cyber-preview", price=usd(12.5, 75, 1.25), source="sdk;ll",
+        confidence="low", notes="restricted; taken to be like Astra"),
+    restricted("GPT-6 Cyber", "gpt-6-cyber", source="sdk;ll", confidence="low",
+        notes="restricted; taken to be like Astra"),
+    o_series("o3-pro", "o3-pro", chat_tools="rejected", retires="2026-12-11", price=usd(20, 80),
+        notes="Responses only"),
+    o_series("o3", "o3", retires="2026-12-11", price=usd(2, 8, 0.5)),
+    o_series("o4-mini", "o4-mini", retires="2026-10-23", continuity="yes", price=usd(1.1, 4.4, 0.275),
+        notes="some remain on Azure"),
+    o_series("o3-mini", "o3-mini", retires="2026-10-23", price=usd(1.1, 4.4, 0.55), notes="some remain on Azure"),
+    o_series("o1", "o1", retires="2026-10-23", price=usd(15, 60, 7.5), notes="some remain on Azure"),
+    o_series("o1-pro", "o1-pro", chat_tools="rejected", retires="2026-10-23", price=usd(150, 600),
+        notes="Responses only"),
+    o_series("Codex mini", "codex-mini-latest", suffix="", chat_tools="rejected", retires="2026-10-23",
+        continuity="yes", price=usd(1.5, 6, 0.375), source="doc;gp;sdk", confidence="medium",
+        notes="Responses only; made from o4-mini, whose efforts it is taken to have; retired on that day or before"),
+    o_series("more of o1 and o3", "o1-mini", "o1-preview", "o3-deep-research", retires="2026-10-23",
+        notes="retired on that day or before"),
+    o_series("o4-mini deep research", "o4-mini-deep-research", retires="2026-10-23", continuity="yes",
+        notes="retired on that day or before"),
+    o_series("another o1 or o3", "o1-", "o3-", suffix=".*", ids=(), source="inf", confidence="low"),
+    o_series("another o2 or o4", "o2-", "o4-", suffix=".*", ids=(), continuity="yes", source="inf", confidence="low"),
+    chat("GPT-4.1", "gpt-4.1", context_window=1_047_576, max_output=32_768, retires="2027-01-14", price=usd(2, 8, 0.5),
+        notes="Responses takes it too"),
+    chat("GPT-4.1 mini", "gpt-4.1-mini", context_window=1_047_576, max_output=32_768, retires="2027-01-14",
+        price=usd(0.4, 1.6, 0.1), notes="Responses takes it too"),
+    chat("GPT-4o", "gpt-4o", "gpt-4o-2024-08-06", "gpt-4o-2024-11-20", suffix="", retires="2027-01-14",
+        price=usd(2.5, 10, 1.25), notes="Responses takes it too"),
+    chat("GPT-4o mini", "gpt-4o-mini", retires="2027-01-14", price=usd(0.15, 0.6, 0.075),
+        notes="Responses takes it too"),
+    audio("GPT audio 1.5", "gpt-audio-1.5", continuity="no-reasoning", price=usd(2.5, 10),
+        notes="Responses takes no audio"),
+    audio("GPT audio", "gpt-audio", retires="2027-01-20", continuity="no-reasoning", price=usd(2.5, 10),
+        notes="Responses takes no audio"),
+    audio("GPT audio mini", "gpt-audio-mini", retires="2027-01-20", continuity="no-reasoning", price=usd(0.6, 2.4),
+        notes="Responses takes no audio"),
+    chat("gpt-oss", "gpt-oss-", "openai/gpt-oss-", suffix="(?:120b|20b).*", ids=("gpt-oss-120b", "gpt-oss-20b"),
+        context_window=131_072, max_output=32_768, thinking=("effort", "always"), thinking_default="always",
+        efforts=LOW_TO_HIGH, effort_default="medium", forced_tool_choice="rejected", images_in=False,
+        documents_in=False, passback="tool_turns", continuity="yes", max_tokens_field="max_tokens", served=False,
+        source="pa", confidence="medium",
+        notes="open weights; forced choice is unreliable, and the reasoning field's name depends on the server"),
+    old_chat("GPT-4.1 nano", "gpt-4.1-nano", context_window=1_047_576, max_output=32_768, price=usd(0.1, 0.4, 0.025)),
+    old_chat("GPT-4o of May 2024", "gpt-4o-2024-05-13", suffix="", max_output=4096, price=usd(5, 15)),
+    audio("GPT-4o audio previews", "gpt-4o-audio-preview", "gpt-4o-mini-audio-preview", retires="2026-05-07",
+        confidence="medium", notes="one source has 2027-01-20"),
+    old_chat("GPT-4o search previews", "gpt-4o-search-preview", "gpt-4o-mini-search-preview",
+        notes="retired on that day or before"),
+    old_chat("ChatGPT-4o", "chatgpt-4o-latest", suffix="", max_output=None,
+        notes="retired on that day or before; sources disagree on the output"),
+    old_chat("GPT-4 Turbo", "gpt-4-turbo", "gpt-4-1106", "gpt-4-0125", "gpt-4-vision", suffix=".*", max_output=4096,
+        continuity="no-reasoning", notes="retired on that day or before"),
+    old_chat("GPT-4", "gpt-4", "gpt-4-0314", "gpt-4-0613", suffix="", context_window=8192, max_output=None,
+        continuity="no-reasoning", notes="retired on that day or before"),
+    old_chat("other GPT-4", "gpt-4", suffix=r"(?!o|\.1).*", ids=(), context_window=None, max_output=None,
+        continuity="no-reasoning", notes="retired on that day or before"),
+    old_chat("GPT-3.5", "gpt-3.5-", suffix=".*", ids=(), context_window=16_385, max_output=4096,
+        continuity="no-reasoning", notes="retired on that day or before"),
+    computer("Computer use", "computer-use-preview", chat_tools="rejected", retires="2026-10-23",
+        notes="Responses only; nothing is published on its efforts; retired on that day or before"),
+    unknown("another GPT-4o or GPT-4.1", suffix=r"(?:gpt-4o-.*|gpt-4\.1-.*)", continuity="no-encrypted-reasoning",
+        notes="nothing else is known of it"),
+    tuned("a fine-tuned GPT-4o mini", "ft:", suffix="(gpt-4o-mini[^:]*):.*", ids=(), vendor="openai",
+        price=usd(0.3, 1.2), notes="shut down with its base model"),
+    tuned("a fine-tuned GPT-4o", "ft:", suffix="(gpt-4o[^:]*):.*", ids=(), vendor="openai", price=usd(3.75, 15),
+        notes="shut down with its base model"),
+    tuned("a fine-tuned GPT-3.5", "ft:", suffix=r"(gpt-3\.5-turbo[^:]*):.*", ids=(), vendor="openai", price=usd(3, 6),
+        notes="shut down with its base model"),
+    tuned("a fine-tuned model", "ft:", suffix="([^:]+)(?::.*)?", ids=(), vendor="openai", source="ll", confidence="low",
+        notes="taken to be like its base model"),
+    gpt_5_other("another GPT-5.1", "gpt-5.1", suffix="(?:-.*)?", ids=(), continuity="no-encrypted-reasoning"),
+    gpt_5_other("another GPT-5.0", "gpt-5.0", suffix="(?:-.*)?", ids=()),
+    gpt_5_other("another GPT-5", "gpt-5-", suffix=".*", ids=()),
+    later_gpt("a later model of OpenAI's", suffix=r"(?:gpt-(?:[5-9]|1\d)|o[5-9])(?:[.-].*)?", source="v;inf",
+        notes="a rule for families to come: no sampling, no effort none or minimal"),
+)
 
-[openai] dialect=openai-responses window=200_000 output=100_000 thinking=effort|always default=always efforts=low|medium*|high sampling=rejected refuses=stop prefill=no_effect system=native parallel=no audio=no passback=always continuity=no-encrypted-reasoning
-o3-pro<date> | o3-pro | chat_tools=rejected retires=2026-12-11 | 20/80 | pa;ll;v;gp;sdk | high | Responses only
-o3<date> | o3 | retires=2026-12-11 | 2/8/0.5 | pa;ll;v;gp;sdk | high | -
-o4-mini<date> | o4-mini | retires=2026-10-23 continuity=yes | 1.1/4.4/0.275 | pa;ll;v;gp;sdk | high | some remain on Azure
-o3-mini<date> | o3-mini | retires=2026-10-23 | 1.1/4.4/0.55 | pa;ll;v;gp;sdk | high | some remain on Azure
-o1<date> | o1 | retires=2026-10-23 | 15/60/7.5 | pa;ll;v;gp;sdk | high | some remain on Azure
-o1-pro<date> | o1-pro | chat_tools=rejected retires=2026-10-23 | 150/600 | pa;ll;v;gp;sdk | high | Responses only
-codex-mini-latest | Codex mini | chat_tools=rejected retires=2026-10-23 continuity=yes | 1.5/6/0.375 | doc;gp;sdk | medium | Responses only; made from o4-mini, whose efforts it is taken to have; retired on that day or before
-(?:o1-mini|o1-preview|o3-deep-research)<date> | more of o1 and o3 | retires=2026-10-23 | - | pa;ll;v;gp;sdk | high | retired on that day or before
-o4-mini-deep-research<date> | o4-mini deep research | retires=2026-10-23 continuity=yes | - | pa;ll;v;gp;sdk | high | retired on that day or before
-o[13]-.* | another o1 or o3 | - | - | inf | low | -
-o[24]-.* | another o2 or o4 | continuity=yes | - | inf | low | -
-
-[openai] dialect=openai-chat window=128_000 output=16_384 thinking=none default=no efforts=- prefill=no_effect system=native audio=no continuity=no-encrypted-reasoning
-gpt-4\.1<date> | GPT-4.1 | window=1_047_576 output=32_768 retires=2027-01-14 | 2/8/0.5 | pa;ll;v;gp;sdk | high | Responses takes it too
-gpt-4\.1-mini<date> | GPT-4.1 mini | window=1_047_576 output=32_768 retires=2027-01-14 | 0.4/1.6/0.1 | pa;ll;v;gp;sdk | high | Responses takes it too
-gpt-4o(?:-2024-(?:08-06|11-20))? | GPT-4o | retires=2027-01-14 | 2.5/10/1.25 | pa;ll;v;gp;sdk | high | Responses takes it too
-gpt-4o-mini<date> | GPT-4o mini | retires=2027-01-14 | 0.15/0.6/0.075 | pa;ll;v;gp;sdk | high | Responses takes it too
-gpt-audio-1\.5<date> | GPT audio 1.5 | format=tool images=no audio=yes documents=no modalities=text|audio continuity=no-reasoning | 2.5/10 | pa;ll;v;gp;sdk | high | Responses takes no audio
-gpt-audio<date> | GPT audio | format=tool images=no audio=yes documents=no modalities=text|audio retires=2027-01-20 continuity=no-reasoning | 2.5/10 | pa;ll;v;gp;sdk | high | Responses takes no audio
-gpt-audio-mini<date> | GPT audio mini | format=tool images=no audio=yes documents=no modalities=text|audio retires=2027-01-20 continuity=no-reasoning | 0.6/2.4 | pa;ll;v;gp;sdk | high | Responses takes no audio
-(?:openai/)?gpt-oss-(?:120b|20b).* | gpt-oss | window=131_072 output=32_768 thinking=effort|always default=always efforts=low|medium*|high forced=rejected images=no documents=no passback=tool_turns continuity=yes max_tokens=max_tokens served=no | - | pa | medium | open weights; forced choice is unreliable, and the reasoning field's name depends on the server
-gpt-4\.1-nano<date> | GPT-4.1 nano | window=1_047_576 output=32_768 format=tool retires=2026-10-23 | 0.1/0.4/0.025 | pa;ll;v;gp;sdk | high | -
-gpt-4o-2024-05-13 | GPT-4o of May 2024 | output=4096 format=tool retires=2026-10-23 | 5/15 | pa;ll;v;gp;sdk | high | -
-gpt-4o(?:-mini)?-audio-preview<date> | GPT-4o audio previews | format=tool images=no audio=yes documents=no modalities=text|audio retires=2026-05-07 | - | pa;ll;v;gp;sdk | medium | one source has 2027-01-20
-gpt-4o(?:-mini)?-search-preview<date> | GPT-4o search previews | format=tool retires=2026-10-23 | - | pa;ll;v;gp;sdk | high | retired on that day or before
-chatgpt-4o-latest | ChatGPT-4o | output=- format=tool retires=2026-10-23 | - | pa;ll;v;gp;sdk | high | retired on that day or before; sources disagree on the output
-gpt-4-(?:turbo|1106|0125|vision).* | GPT-4 Turbo | output=4096 format=tool retires=2026-10-23 continuity=no-reasoning | - | pa;ll;v;gp;sdk | high | retired on that day or before
-gpt-4(?:-0314|-0613)? | GPT-4 | window=8192 output=- format=tool retires=2026-10-23 continuity=no-reasoning | - | pa;ll;v;gp;sdk | high | retired on that day or before
-gpt-4(?!o|\.1).* | other GPT-4 | window=- output=- format=tool retires=2026-10-23 continuity=no-reasoning | - | pa;ll;v;gp;sdk | high | retired on that day or before
-gpt-3\.5-.* | GPT-3.5 | window=16_385 output=4096 format=tool retires=2026-10-23 continuity=no-reasoning | - | pa;ll;v;gp;sdk | high | retired on that day or before
-
-[openai] dialect=openai-responses window=8192 output=1024 thinking=always default=always prefill=no_effect system=native format=tool audio=no passback=always continuity=yes
-computer-use-preview<date> | Computer use | chat_tools=rejected retires=2026-10-23 | - | pa;ll;v;gp;sdk | high | Responses only; nothing is published on its efforts; retired on that day or before
-
-[openai] dialect=openai-chat system=native
-gpt-4o-.*|gpt-4\.1-.* | another GPT-4o or GPT-4.1 | continuity=no-encrypted-reasoning | - | inf | low | nothing else is known of it
-
-[openai] of=openai
-ft:(gpt-4o-mini[^:]*):.* | a fine-tuned GPT-4o mini | - | 0.3/1.2 | gp | medium | shut down with its base model
-ft:(gpt-4o[^:]*):.* | a fine-tuned GPT-4o | - | 3.75/15 | gp | medium | shut down with its base model
-ft:(gpt-3\.5-turbo[^:]*):.* | a fine-tuned GPT-3.5 | - | 3/6 | gp | medium | shut down with its base model
-ft:([^:]+)(?::.*)? | a fine-tuned model | - | - | ll | low | taken to be like its base model
-
-[openai] dialect=openai-responses window=1_050_000 output=128_000 thinking=effort|always default=always efforts=low|medium*|high|xhigh|max sampling=rejected refuses=stop prefill=no_effect system=native audio=no chat_tools=rejected passback=always continuity=yes
-gpt-5\.1(?:-.*)? | another GPT-5.1 | efforts=low|medium*|high chat_tools=ok continuity=no-encrypted-reasoning | - | inf | low | -
-gpt-5\.0(?:-.*)? | another GPT-5.0 | efforts=low|medium*|high chat_tools=ok continuity=yes | - | inf | low | -
-gpt-5-.* | another GPT-5 | efforts=low|medium*|high chat_tools=ok continuity=yes | - | inf | low | -
-(?:gpt-(?:[5-9]|1\d)|o[5-9])(?:[.-].*)? | a later model of OpenAI's | - | - | v;inf | low | a rule for families to come: no sampling, no effort none or minimal
-"""
+ROWS: dict[str, tuple[ModelRow, ...]] = {"openai": OPENAI}

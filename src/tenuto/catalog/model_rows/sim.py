@@ -1,13 +1,18 @@
-"""Styles of the simulator that name no model: everything is taken, nothing is paid."""
+"""Models of the simulator that name only a provider: they accept everything."""
 
-from __future__ import annotations
+from tenuto.catalog.model_rows import ModelGroup, ModelRow
 
-__all__ = ["ROWS"]
+# fmt: off
 
-ROWS = r"""
-[sim] price=0/0 continuity=yes others=yes
-anthropic | a Claude, simulated | output=128_000 thinking=adaptive|budget|disabled|between_tools | - | inf | high | -
-gemini|vertex | a Gemini, simulated | thinking=level|budget | - | inf | high | -
-openai|azure|xai|meta | a model that is asked by Responses, simulated | thinking=effort | - | inf | high | -
-(?:[a-z]+) | a model that is asked by Chat Completions, simulated | thinking=toggle|effort | - | inf | high | -
-"""
+simulated = ModelGroup(continuity="yes", source="inf", confidence="high")
+
+SIM = (
+    simulated("a Claude, simulated", "anthropic", max_output=128_000,
+        thinking=("adaptive", "budget", "disabled", "between_tools")),
+    simulated("a Gemini, simulated", "gemini", "vertex", thinking=("level", "budget")),
+    simulated("a model that is asked by Responses, simulated", "openai", "azure", "xai", "meta", thinking=("effort",)),
+    simulated("a model that is asked by Chat Completions, simulated", suffix="(?:[a-z]+)",
+        thinking=("toggle", "effort")),
+)
+
+ROWS: dict[str, tuple[ModelRow, ...]] = {"sim": SIM}

@@ -1,120 +1,285 @@
-"""Vendors of their own models whose dialect is another's."""
+"""Vendors of their own models that use the dialect of another vendor."""
 
-from __future__ import annotations
+from tenuto.catalog.model_rows import LOW_TO_HIGH, LOW_TO_MAX, LOW_TO_XHIGH, ModelGroup, ModelRow, usd
 
-__all__ = ["ROWS"]
+# fmt: off
 
-ROWS = r"""
-[xai] dialect=openai-responses window=500_000 thinking=effort|always default=always efforts=low|medium|high* refuses=frequency_penalty,presence_penalty,stop prefill=no_effect audio=no documents=no passback=always continuity=yes
-grok-4\.[67] | Grok 4.6, 4.7 | efforts=low|medium|high*|xhigh | 2/6/0.5* | pa;ll;v;gp;doc | medium | double from 200K tokens of prompt on; xhigh is documented, one source ends at high
-grok-4\.5(?:-latest)?|grok-build-latest | Grok 4.5 | - | 2/6/0.3* | pa;ll;v;gp;doc | high | -
-grok-4\.3(?:-latest)?|grok-latest|grok-4-0709|grok-4(?:-latest)?|grok-4(?:-1)?-fast.*|grok-3(?:-latest|-fast.*)? | Grok 4.3 and ids that lead to it | window=1_000_000 thinking=effort default=yes efforts=none|low|medium*|high | 1.25/2.5/0.2* | pa;ll;v;gp;doc | medium | grok-latest is 4.6 unless the effort is none
-grok-4\.20-multi-agent.* | Grok 4.20 multi-agent | window=1_000_000 efforts=- forced=rejected tools=no parallel=no | 1.25/2.5/0.2* | pa;ll;v;gp;doc | medium | Responses only; no function tools of the caller's
-grok-4\.20.*-non-reasoning.* | Grok 4.20 without reasoning | window=1_000_000 thinking=none default=no efforts=- refuses=frequency_penalty,presence_penalty passback=- continuity=no-reasoning | 1.25/2.5/0.2* | pa;ll;v;gp;doc | high | -
-grok-4\.20.* | Grok 4.20 | window=1_000_000 thinking=always efforts=- | 1.25/2.5/0.2* | pa;ll;v;gp;doc | high | -
-grok-build-0\.1|grok-code-fast.* | Grok Build and Code | window=256_000 thinking=always efforts=- | 1/2/0.2* | pa;ll;v;gp;doc | medium | code-fast leads to build-0.1
-grok-3-mini.* | Grok 3 mini | window=131_072 thinking=effort default=yes efforts=none|low*|high images=no | 0.3/0.5/0.075 | pa;ll;v;gp;doc | medium | -
-grok-(?:4\.(?:[89]|[1-9]\d)|[5-9]|\d\d)(?:[.-].*)? | a later Grok | - | - | inf | low | a rule for families to come
+grok = ModelGroup(dialect="openai-responses", context_window=500_000, thinking=("effort", "always"),
+    thinking_default="always", efforts=LOW_TO_HIGH, effort_default="high",
+    refuses=("frequency_penalty", "presence_penalty", "stop"), prefill="no_effect", audio_in=False, documents_in=False,
+    passback="always", continuity="yes", source="pa;ll;v;gp;doc", confidence="medium")
 
-[deepseek] dialect=openai-chat window=1_000_000 output=393_216 thinking=toggle|effort default=yes efforts=low|high*|max sampling=only_without_reasoning forced=not_with_thinking prefill=flag:prefix format=prompt audio=no documents=no images=no passback=tool_turns continuity=yes
-deepseek-flash|deepseek-v4(?:\.1)?-flash(?:-\d{4})? | DeepSeek V4.1 Flash | images=yes | 0.15/0.6/0.003 | pa;ll;v;gp | high | off-peak price, doubled 01-04 and 06-10 UTC from Monday to Friday; prefix wants the /beta address
-deepseek-v4-flash-vision-exp | DeepSeek V4 Flash vision | images=yes | 0.15/0.6/0.003 | pa;ll;v;gp | medium | off-peak price, as V4.1 Flash
-deepseek-(?:v4-)?pro(?:-\d{4})? | DeepSeek V4 Pro | - | 0.66/1.98/0.022 | pa;ll;v;gp | high | off-peak price, as V4.1 Flash
-deepseek-chat | DeepSeek V3 chat | window=131_072 output=8192 thinking=none default=no efforts=- sampling=ok forced=ok passback=- continuity=no-reasoning retires=2026-07-24 | 0.28/0.42/0.028 | ll | high | -
-deepseek-(?:reasoner|r1.*) | DeepSeek R1 and reasoner | window=131_072 output=65_536 thinking=always default=always efforts=- sampling=ignored forced=rejected passback=never continuity=reasoning-rejected retires=2026-07-24 | 0.28/0.42/0.028 | ll;pa | high | -
-deepseek-(?:v(?:[4-9]|\d\d)|flash|pro)(?:[.-].*)? | a later DeepSeek | - | - | pa;ll;v;gp | low | a rule for families to come
+XAI = (
+    grok("Grok 4.6, 4.7", "grok-4.6", "grok-4.7", efforts=LOW_TO_XHIGH, effort_default="high",
+        price=usd(2, 6, 0.5, tiered=True),
+        notes="double from 200K tokens of prompt on; xhigh is documented, one source ends at high"),
+    grok("Grok 4.5", "grok-4.5", "grok-4.5-latest", "grok-build-latest", price=usd(2, 6, 0.3, tiered=True),
+        confidence="high"),
+    grok("Grok 4.3 and ids that lead to it",
+        suffix=r"(?:grok-4\.3(?:-latest)?|grok-latest|grok-4-0709|grok-4(?:-latest)?|grok-4(?:-1)?-fast.*|grok-3(?:-latest|-fast.*)?)",
+        ids=("grok-4.3", "grok-4.3-latest", "grok-latest", "grok-4-0709", "grok-4", "grok-4-latest", "grok-4-fast", "grok-4-1-fast", "grok-3", "grok-3-latest", "grok-3-fast"),
+        context_window=1_000_000, thinking=("effort",), thinking_default="yes", efforts=("none", *LOW_TO_HIGH),
+        effort_default="medium", price=usd(1.25, 2.5, 0.2, tiered=True),
+        notes="grok-latest is 4.6 unless the effort is none"),
+    grok("Grok 4.20 multi-agent", "grok-4.20-multi-agent", suffix=".*", context_window=1_000_000, efforts=(),
+        forced_tool_choice="rejected", tools=False, parallel_tools=False, price=usd(1.25, 2.5, 0.2, tiered=True),
+        notes="Responses only; no function tools of the caller's"),
+    grok("Grok 4.20 without reasoning", "grok-4.20", suffix=".*-non-reasoning.*", ids=("grok-4.20-non-reasoning",),
+        context_window=1_000_000, thinking=("none",), thinking_default="no", efforts=(),
+        refuses=("frequency_penalty", "presence_penalty"), passback=None, continuity="no-reasoning",
+        price=usd(1.25, 2.5, 0.2, tiered=True), confidence="high"),
+    grok("Grok 4.20", "grok-4.20", suffix=".*", context_window=1_000_000, thinking=("always",), efforts=(),
+        price=usd(1.25, 2.5, 0.2, tiered=True), confidence="high"),
+    grok("Grok Build and Code", suffix=r"(?:grok-build-0\.1|grok-code-fast.*)",
+        ids=("grok-build-0.1", "grok-code-fast"), context_window=256_000, thinking=("always",), efforts=(),
+        price=usd(1, 2, 0.2, tiered=True), notes="code-fast leads to build-0.1"),
+    grok("Grok 3 mini", "grok-3-mini", suffix=".*", context_window=131_072, thinking=("effort",),
+        thinking_default="yes", efforts=("none", "low", "high"), effort_default="low", images_in=False,
+        price=usd(0.3, 0.5, 0.075)),
+    grok("a later Grok", "grok-", suffix=r"(?:4\.(?:[89]|[1-9]\d)|[5-9]|\d\d)(?:[.-].*)?", ids=(), source="inf",
+        confidence="low", notes="a rule for families to come"),
+)
 
-[moonshot] dialect=openai-chat window=1_048_576 output=1_048_576 thinking=effort|always default=always efforts=low|high|max* sampling=rejected prefill=flag:partial audio=no documents=no passback=tool_turns continuity=yes
-kimi-k3\.1-pro | Kimi K3.1 Pro | - | 2/10/0.2/2 | v;pa;gp;doc | medium | pictures as base64 or ms:// only
-kimi-k3\.1-pro-highspeed | Kimi K3.1 Pro highspeed | - | 4/20/0.2/4 | v;pa;gp;doc | medium | pictures as base64 or ms:// only
-kimi-k3(?:-.*)? | Kimi K3 | - | 3/15/0.3/3 | v;pa;gp;doc | medium | sources disagree on forced choice; writes 131,072 tokens unless told
-kimi-k2\.7-code | Kimi K2.7 Code | window=262_144 output=262_144 thinking=always efforts=- forced=rejected retires=2026-12-31 | 0.95/4/0.19 | v;pa;gp;doc | high | -
-kimi-k2\.7-code-highspeed | Kimi K2.7 Code highspeed | window=262_144 output=262_144 thinking=always efforts=- forced=rejected retires=2026-12-31 | 1.9/8/0.38 | v;pa;gp;doc | high | -
-kimi-k2\.6.* | Kimi K2.6 | window=262_144 output=262_144 thinking=toggle default=yes efforts=- forced=rejected retires=2026-12-31 | 0.95/4/0.16 | v;pa;gp;doc | high | thinking.keep "all" makes earlier turns count
-kimi-k2-thinking.*|kimi-thinking.* | Kimi K2 Thinking | window=262_144 output=32_768 thinking=always efforts=- forced=rejected images=no retires=2026-12-31 | 0.6/3/0.1 | v;pa;gp;doc | low | -
-kimi-(?:k2\.5.*|k2(?:-.*)?|latest) | Kimi K2.5 and older | window=262_144 output=32_768 thinking=toggle default=yes efforts=- forced=rejected retires=2026-12-31 | 0.6/3/0.1 | v;pa;gp;doc | low | k2-instruct never thinks and sees no pictures
-moonshot-v1-8k | Moonshot v1 8K | window=8192 output=8192 thinking=none default=no efforts=- sampling=ok forced=rejected images=no passback=- continuity=no-reasoning | 0.2/2 | v;pa;gp;doc | high | deprecated
-moonshot-v1-32k | Moonshot v1 32K | window=32_768 output=32_768 thinking=none default=no efforts=- sampling=ok forced=rejected images=no passback=- continuity=no-reasoning | 1/3 | v;pa;gp;doc | high | deprecated
-moonshot-v1-128k | Moonshot v1 128K | window=131_072 output=131_072 thinking=none default=no efforts=- sampling=ok forced=rejected images=no passback=- continuity=no-reasoning | 2/5 | v;pa;gp;doc | high | deprecated
-moonshot-v1-.* | Moonshot v1 | window=131_072 output=131_072 thinking=none default=no efforts=- sampling=ok forced=rejected passback=- continuity=no-reasoning | - | v;pa;gp;doc | medium | deprecated; only the vision previews see pictures
-kimi-k(?:3\.\d+|[4-9]|\d\d)(?:[.-].*)? | a later Kimi | output=131_072 forced=rejected | - | inf | low | a rule for families to come
+deepseek = ModelGroup(dialect="openai-chat", context_window=1_000_000, max_output=393_216,
+    thinking=("toggle", "effort"), thinking_default="yes", efforts=("low", "high", "max"), effort_default="high",
+    sampling="only_without_reasoning", forced_tool_choice="not_with_thinking", prefill="flag:prefix",
+    structured_output="prompt", audio_in=False, documents_in=False, images_in=False, passback="tool_turns",
+    continuity="yes", source="pa;ll;v;gp", confidence="high")
 
-[zai] dialect=openai-chat window=200_000 output=131_072 thinking=effort|always default=always efforts=low|high|max* forced=rejected prefill=no_effect format=prompt images=no audio=no documents=no passback=tool_turns continuity=yes
-(?i:glm-5\.3-flash) | GLM-5.3 Flash | window=1_048_576 images=yes | 0.15/0.5/0.03 | pa;ll;gp;doc | high | tool schemas want their $ref written out
-(?i:glm-5\.3-flashx) | GLM-5.3 FlashX | window=1_000_000 images=yes | 0.37/1.25/0.075 | pa;ll;gp;doc | medium | tool schemas want their $ref written out
-(?i:glm-5\.3) | GLM-5.3 | window=1_048_576 | 1.4/4.4/0.26 | pa;ll;gp;doc | high | tool schemas want their $ref written out
-(?i:glm-5\.2) | GLM-5.2 | window=1_000_000 thinking=toggle|effort default=yes efforts=minimal|low|medium|high|xhigh|max | 1.4/4.4/0.26 | pa;ll;gp;doc | high | -
-(?i:glm-5\.1) | GLM-5.1 | thinking=toggle default=yes efforts=- | 1.4/4.4/0.26 | pa;ll;gp;doc | high | -
-(?i:glm-5-code) | GLM-5 Code | thinking=toggle default=yes efforts=- | 1.2/5 | pa;ll;gp;doc | medium | -
-(?i:glm-5(?:-turbo)?) | GLM-5 | thinking=toggle default=yes efforts=- | 1/3.2/0.2 | pa;ll;gp;doc | high | -
-(?i:glm-4\.7-flash) | GLM-4.7 Flash | thinking=toggle default=yes efforts=- | 0/0 | pa;ll;gp;doc | medium | free
-(?i:glm-4\.7-flashx) | GLM-4.7 FlashX | thinking=toggle default=yes efforts=- | 0.07/0.4 | pa;ll;gp;doc | medium | -
-(?i:glm-4\.[67]) | GLM-4.6, 4.7 | thinking=toggle default=yes efforts=- | 0.6/2.2/0.11 | pa;ll;gp;doc | high | -
-(?i:glm-4\.6v) | GLM-4.6V | window=128_000 output=32_768 thinking=toggle default=yes efforts=- images=yes | 0.3/0.9 | pa;ll;gp;doc | medium | -
-(?i:glm-4\.[56]v.*) | other GLM that see | window=128_000 output=32_768 thinking=toggle default=yes efforts=- images=yes | - | pa;ll;gp;doc | medium | -
-(?i:glm-4\.5) | GLM-4.5 | window=128_000 output=32_768 thinking=toggle default=yes efforts=- | 0.6/2.2 | pa;ll;gp;doc | medium | -
-(?i:glm-4\.5-air) | GLM-4.5 Air | window=128_000 output=32_768 thinking=toggle default=yes efforts=- | 0.2/1.1 | pa;ll;gp;doc | medium | -
-(?i:glm-4\.5-.*) | other GLM-4.5 | window=128_000 output=32_768 thinking=toggle default=yes efforts=- | - | pa;ll;gp;doc | medium | -
-(?i:glm-(?:5\.[2-9]|5\.\d\d|[6-9]|\d\d)(?:[.-].*)?) | a later GLM | - | - | pa;ll;gp;doc | low | a rule for families to come
+DEEPSEEK = (
+    deepseek("DeepSeek V4.1 Flash", suffix=r"(?:deepseek-flash|deepseek-v4(?:\.1)?-flash(?:-\d{4})?)",
+        ids=("deepseek-flash", "deepseek-v4-flash", "deepseek-v4.1-flash"), images_in=True, price=usd(0.15, 0.6, 0.003),
+        notes="off-peak price, doubled 01-04 and 06-10 UTC from Monday to Friday; prefix wants the /beta address"),
+    deepseek("DeepSeek V4 Flash vision", "deepseek-v4-flash-vision-exp", images_in=True, price=usd(0.15, 0.6, 0.003),
+        confidence="medium", notes="off-peak price, as V4.1 Flash"),
+    deepseek("DeepSeek V4 Pro", "deepseek-pro", "deepseek-v4-pro", suffix=r"(?:-\d{4})?", price=usd(0.66, 1.98, 0.022),
+        notes="off-peak price, as V4.1 Flash"),
+    deepseek("DeepSeek V3 chat", "deepseek-chat", context_window=131_072, max_output=8192, thinking=("none",),
+        thinking_default="no", efforts=(), sampling="ok", forced_tool_choice="ok", passback=None,
+        continuity="no-reasoning", retires="2026-07-24", price=usd(0.28, 0.42, 0.028), source="ll"),
+    deepseek("DeepSeek R1 and reasoner", "deepseek-", suffix="(?:reasoner|r1.*)",
+        ids=("deepseek-reasoner", "deepseek-r1"), context_window=131_072, max_output=65_536, thinking=("always",),
+        thinking_default="always", efforts=(), sampling="ignored", forced_tool_choice="rejected", passback="never",
+        continuity="reasoning-rejected", retires="2026-07-24", price=usd(0.28, 0.42, 0.028), source="ll;pa"),
+    deepseek("a later DeepSeek", "deepseek-", suffix=r"(?:v(?:[4-9]|\d\d)|flash|pro)(?:[.-].*)?", ids=(),
+        confidence="low", notes="a rule for families to come"),
+)
 
-[minimax] dialect=openai-chat window=1_000_000 output=131_072 thinking=always default=always efforts=- forced=rejected refuses=stop,parallel_tool_calls prefill=no_effect format=prompt images=no audio=no documents=no passback=always continuity=yes
-(?i:minimax-m3\.1-flash(?:-preview)?) | MiniMax M3.1 Flash | output=524_288 thinking=effort|always efforts=low|medium|high|xhigh|max* images=yes | 0.15/0.6/0.015 | gp;ll;doc | medium | -
-(?i:minimax-m3) | MiniMax M3 | output=128_000 thinking=toggle default=yes images=yes | 0.3/1.2/0.06* | gp;ll;doc | medium | -
-(?i:minimax-m2\.7-highspeed) | MiniMax M2.7 highspeed | window=204_800 | 0.6/2.4 | gp;ll;doc | medium | -
-(?i:minimax-m2\.7) | MiniMax M2.7 | window=204_800 | 0.3/1.2/0.06/0.375 | gp;ll;doc | medium | -
-(?i:minimax-m2(?:\.[15])?(?:-highspeed|-lightning)?) | MiniMax M2 to M2.5 | window=204_800 output=8192 | 0.3/1.2/0.03/0.375 | gp;ll;doc | medium | one source has a window of 1M
-(?i:minimax-m(?:[2-9]|\d\d)(?:[.-].*)?) | another MiniMax | - | - | gp;ll;doc | low | a rule for families to come
+kimi = ModelGroup(dialect="openai-chat", context_window=1_048_576, max_output=1_048_576, thinking=("effort", "always"),
+    thinking_default="always", efforts=("low", "high", "max"), effort_default="max", sampling="rejected",
+    prefill="flag:partial", audio_in=False, documents_in=False, passback="tool_turns", continuity="yes",
+    source="v;pa;gp;doc", confidence="high")
+kimi_k2 = kimi.extend(context_window=262_144, efforts=(), forced_tool_choice="rejected", retires="2026-12-31")
+moonshot_v1 = kimi.extend(thinking=("none",), thinking_default="no", efforts=(), sampling="ok",
+    forced_tool_choice="rejected", passback=None, continuity="no-reasoning")
 
-[mistral] dialect=openai-chat window=262_144 output=262_144 thinking=none default=no efforts=- prefill=flag:prefix system=native audio=no continuity=no-reasoning
-mistral-large-4(?:-0)? | Mistral Large 4 | window=1_048_576 output=- thinking=effort|always default=always efforts=low|medium|high passback=always continuity=yes | 0.68/2.09, 2026-10-20 1.36/4.18/0.14 | v;ll;gp;pa | high | the end of the launch price is doubted by its own source
-mistral-large-(?:latest|2512|3) | Mistral Large 3 | - | 0.5/1.5/0.05 | v;ll;gp;pa | high | -
-mistral-medium(?:-latest|-2604|-3|-3-5|-3\.5)?|mistral-vibe-cli-(?:latest|with-tools)|magistral-medium-latest | Mistral Medium 3.5 | thinking=effort efforts=none*|high passback=always continuity=yes | 1.5/7.5/0.15 | v;ll;gp;pa | high | content is a list of chunks while it thinks
-mistral-small-(?:2603|latest|4.*)|mistral-vibe-cli-fast|magistral-small-latest | Mistral Small 4 | thinking=effort efforts=none*|high passback=always continuity=yes | 0.15/0.6/0.015 | v;ll;gp;pa | high | -
-zai-glm-(?:5|5-3|latest) | GLM-5.3 at Mistral | window=1_048_576 output=131_072 thinking=effort|always default=always efforts=low|high|max* images=no documents=no passback=always continuity=yes | 1.4/4.4/0.14 | v;ll;gp;pa | high | -
-zai-glm-5-3-flash | GLM-5.3 Flash at Mistral | window=1_048_576 output=131_072 thinking=effort|always default=always efforts=low|high|max* documents=no passback=always continuity=yes | 0.15/0.5/0.03 | v;ll;gp;pa | medium | -
-ministral-(?:3-)?14b-.* | Ministral 14B | - | 0.2/0.2/0.02 | v;ll;gp;pa | high | -
-ministral-(?:3-)?8b-.* | Ministral 8B | - | 0.15/0.15/0.015 | v;ll;gp;pa | high | -
-ministral-(?:3-)?3b-.* | Ministral 3B | window=131_072 output=131_072 | 0.1/0.1/0.01 | v;ll;gp;pa | high | -
-codestral-(?:2508|latest)|mistral-code(?:-fim)?-latest | Codestral | window=256_000 output=128_000 images=no documents=no | 0.3/0.9/0.03 | v;ll;gp;pa | high | -
-voxtral-small-(?:2507|latest) | Voxtral Small | window=32_768 output=32_768 images=no audio=yes documents=no | 0.1/0.4/0.01 | v;ll;gp;pa | high | -
-(?:zai-)?glm-5-2 | GLM-5.2 at Mistral | window=- output=- thinking=effort efforts=none|high passback=always continuity=yes | - | v;ll;gp;pa | low | deprecated
-devstral-.*|mistral-code-agent-latest|labs-.*|mistral-small|codestral-.*|magistral-.*|pixtral-.*|open-.*|mistral-(?:tiny|nemo|saba|7b).*|mistral-(?:small|medium|large)-2[0-5]\d\d | older Mistral models | window=- output=- | - | v;ll;gp;pa | low | deprecated or retired
+MOONSHOT = (
+    kimi("Kimi K3.1 Pro", "kimi-k3.1-pro", price=usd(2, 10, 0.2, 2), confidence="medium",
+        notes="pictures as base64 or ms:// only"),
+    kimi("Kimi K3.1 Pro highspeed", "kimi-k3.1-pro-highspeed", price=usd(4, 20, 0.2, 4), confidence="medium",
+        notes="pictures as base64 or ms:// only"),
+    kimi("Kimi K3", "kimi-k3", suffix="(?:-.*)?", price=usd(3, 15, 0.3, 3), confidence="medium",
+        notes="sources disagree on forced choice; writes 131,072 tokens unless told"),
+    kimi_k2("Kimi K2.7 Code", "kimi-k2.7-code", max_output=262_144, thinking=("always",), price=usd(0.95, 4, 0.19)),
+    kimi_k2("Kimi K2.7 Code highspeed", "kimi-k2.7-code-highspeed", max_output=262_144, thinking=("always",),
+        price=usd(1.9, 8, 0.38)),
+    kimi_k2("Kimi K2.6", "kimi-k2.6", suffix=".*", max_output=262_144, thinking=("toggle",), thinking_default="yes",
+        price=usd(0.95, 4, 0.16), notes='thinking.keep "all" makes earlier turns count'),
+    kimi_k2("Kimi K2 Thinking", suffix="(?:kimi-k2-thinking.*|kimi-thinking.*)",
+        ids=("kimi-k2-thinking", "kimi-thinking"), max_output=32_768, thinking=("always",), images_in=False,
+        price=usd(0.6, 3, 0.1), confidence="low"),
+    kimi_k2("Kimi K2.5 and older", "kimi-", suffix=r"(?:k2\.5.*|k2(?:-.*)?|latest)",
+        ids=("kimi-k2.5", "kimi-k2", "kimi-latest"), max_output=32_768, thinking=("toggle",), thinking_default="yes",
+        price=usd(0.6, 3, 0.1), confidence="low", notes="k2-instruct never thinks and sees no pictures"),
+    moonshot_v1("Moonshot v1 8K", "moonshot-v1-8k", context_window=8192, max_output=8192, images_in=False,
+        price=usd(0.2, 2), notes="deprecated"),
+    moonshot_v1("Moonshot v1 32K", "moonshot-v1-32k", context_window=32_768, max_output=32_768, images_in=False,
+        price=usd(1, 3), notes="deprecated"),
+    moonshot_v1("Moonshot v1 128K", "moonshot-v1-128k", context_window=131_072, max_output=131_072, images_in=False,
+        price=usd(2, 5), notes="deprecated"),
+    moonshot_v1("Moonshot v1", "moonshot-v1-", suffix=".*", ids=(), context_window=131_072, max_output=131_072,
+        confidence="medium", notes="deprecated; only the vision previews see pictures"),
+    kimi("a later Kimi", "kimi-k", suffix=r"(?:3\.\d+|[4-9]|\d\d)(?:[.-].*)?", ids=(), max_output=131_072,
+        forced_tool_choice="rejected", source="inf", confidence="low", notes="a rule for families to come"),
+)
 
-[cohere] dialect=openai-chat window=128_000 output=4096 thinking=none default=no efforts=- prefill=no_effect system=native images=no audio=no documents=no continuity=no-reasoning
-command-a-plus-05-2026 | Command A+ | output=64_000 thinking=effort default=yes efforts=none|high* images=yes passback=tool_turns continuity=native-only | - | ll;gp;pa;sdk | medium | -
-command-a-reasoning-08-2025 | Command A Reasoning | window=256_000 output=32_000 thinking=effort default=yes efforts=none|high* passback=tool_turns continuity=native-only | - | ll;gp;pa;sdk | low | -
-command-a-vision-07-2025 | Command A Vision | output=8000 forced=rejected tools=no parallel=no images=yes | - | ll;gp;pa;sdk | low | -
-command-a-03-2025 | Command A | window=256_000 output=8000 | 2.5/10 | ll;gp;pa;sdk | medium | -
-command-r-plus(?:-\d\d-\d{4})? | Command R+ | - | 2.5/10 | ll;gp;pa;sdk | medium | -
-command-r7b(?:-\d\d-\d{4})? | Command R7B | - | 0.0375/0.15 | ll;gp;pa;sdk | medium | -
-command-r(?:-\d\d-\d{4})? | Command R | - | 0.15/0.6 | ll;gp;pa;sdk | medium | -
+glm = ModelGroup(ignore_case=True, dialect="openai-chat", context_window=200_000, max_output=131_072,
+    thinking=("effort", "always"), thinking_default="always", efforts=("low", "high", "max"), effort_default="max",
+    forced_tool_choice="rejected", prefill="no_effect", structured_output="prompt", images_in=False, audio_in=False,
+    documents_in=False, passback="tool_turns", continuity="yes", source="pa;ll;gp;doc", confidence="medium")
+toggle = glm.extend(thinking=("toggle",), thinking_default="yes", efforts=())
+glm_4_5 = glm.extend(context_window=128_000, max_output=32_768, thinking=("toggle",), thinking_default="yes",
+    efforts=())
 
-[alibaba] dialect=openai-chat window=991_808 output=65_536 thinking=toggle|budget default=yes efforts=- forced=not_with_thinking prefill=no_effect audio=no documents=no passback=never continuity=reasoning-ignored
-qwen3\.8-max.* | Qwen3.8 Max | output=131_072 thinking=effort|toggle efforts=none|minimal|low|medium|high|xhigh*|max | 2/6/0.25 | ll;v;pa;doc | medium | max_tokens does not bound the thinking
-qwen3\.8-flash.* | Qwen3.8 Flash | output=131_072 | 0.15/0.47/0.016/0.2 | ll;v;pa;doc | medium | -
-qwen3\.8-omni-flash.* | Qwen3.8 Omni Flash | output=131_072 default=no format=prompt audio=yes | 0.15/0.47/0.016 | ll;v;pa;doc | low | sound as a data URI
-qwen3\.7-max.* | Qwen3.7 Max | images=no | 2.5/7.5/0.5/3.125 | ll;v;pa;doc | medium | -
-qwen3\.7-(?:plus|flash).* | Qwen3.7 Plus and Flash | - | - | ll;v;pa;doc | medium | -
-qwen3\.[56]-.* | Qwen3.5, 3.6 | format=prompt | - | ll;v;pa;doc | medium | -
-qwen3-.*-thinking(?:-\d{4})?|qwq-.* | Qwen3 Thinking, QwQ | window=- output=- thinking=always default=always forced=rejected format=prompt images=no | - | ll;v;pa;doc | medium | answers as a stream only
-qwen3?-?coder.*|qwen-3-coder.* | Qwen Coder | window=997_952 thinking=none default=no forced=ok format=prompt images=no passback=- continuity=no-reasoning | - | ll;v;pa;doc | medium | tool schemas want their $defs written out
-qwen3-next-80b-.*-instruct(?:-\d{4})? | Qwen3 Next Instruct | window=262_144 thinking=none default=no forced=ok format=prompt images=no passback=- continuity=no-reasoning | 0.15/1.2 | ll;v;pa;doc | medium | -
-qwen3-.*-instruct(?:-\d{4})? | Qwen3 Instruct | window=262_144 thinking=none default=no forced=ok format=prompt passback=- continuity=no-reasoning | - | ll;v;pa;doc | medium | only the vl ids see pictures
-qwen-plus | Qwen Plus | window=- output=- default=no format=prompt images=no | 0.4/1.2 | ll;v;pa;doc | medium | -
-qwen-turbo | Qwen Turbo | window=- output=- default=no format=prompt images=no | 0.05/0.2 | ll;v;pa;doc | medium | -
-qwen-max | Qwen Max | window=- output=- default=no format=prompt images=no | 1.6/6.4 | ll;v;pa;doc | medium | -
-qwen-(?:plus|flash|turbo|max).*|qwen3-max.*|qwen3-\d+b-a\d+b|qwen3-vl-plus.* | Qwen Plus, Flash, Turbo, Max | window=- output=- default=no format=prompt | - | ll;v;pa;doc | medium | windows from 30K to 1M by snapshot
+ZAI = (
+    glm("GLM-5.3 Flash", "glm-5.3-flash", context_window=1_048_576, images_in=True, price=usd(0.15, 0.5, 0.03),
+        confidence="high", notes="tool schemas want their $ref written out"),
+    glm("GLM-5.3 FlashX", "glm-5.3-flashx", context_window=1_000_000, images_in=True, price=usd(0.37, 1.25, 0.075),
+        notes="tool schemas want their $ref written out"),
+    glm("GLM-5.3", "glm-5.3", context_window=1_048_576, price=usd(1.4, 4.4, 0.26), confidence="high",
+        notes="tool schemas want their $ref written out"),
+    glm("GLM-5.2", "glm-5.2", context_window=1_000_000, thinking=("toggle", "effort"), thinking_default="yes",
+        efforts=("minimal", *LOW_TO_MAX), price=usd(1.4, 4.4, 0.26), confidence="high"),
+    toggle("GLM-5.1", "glm-5.1", price=usd(1.4, 4.4, 0.26), confidence="high"),
+    toggle("GLM-5 Code", "glm-5-code", price=usd(1.2, 5)),
+    toggle("GLM-5", "glm-5", "glm-5-turbo", price=usd(1, 3.2, 0.2), confidence="high"),
+    toggle("GLM-4.7 Flash", "glm-4.7-flash", price=usd(0, 0), notes="free"),
+    toggle("GLM-4.7 FlashX", "glm-4.7-flashx", price=usd(0.07, 0.4)),
+    toggle("GLM-4.6, 4.7", "glm-4.6", "glm-4.7", price=usd(0.6, 2.2, 0.11), confidence="high"),
+    glm_4_5("GLM-4.6V", "glm-4.6v", images_in=True, price=usd(0.3, 0.9)),
+    glm_4_5("other GLM that see", "glm-4.5v", "glm-4.6v", suffix=".*", ids=("glm-4.5v",), images_in=True),
+    glm_4_5("GLM-4.5", "glm-4.5", price=usd(0.6, 2.2)),
+    glm_4_5("GLM-4.5 Air", "glm-4.5-air", price=usd(0.2, 1.1)),
+    glm_4_5("other GLM-4.5", "glm-4.5-", suffix=".*", ids=()),
+    glm("a later GLM", "glm-", suffix=r"(?:5\.[2-9]|5\.\d\d|[6-9]|\d\d)(?:[.-].*)?", ids=(), confidence="low",
+        notes="a rule for families to come"),
+)
 
-[meta] dialect=openai-responses window=1_048_576 output=131_072 thinking=effort|always default=always efforts=minimal|low|medium|high*|xhigh|max forced=rejected refuses=stop prefill=no_effect audio=no passback=always continuity=yes
-muse-wonder-1\.0 | Muse Wonder 1.0 | - | 4/20/0.2 | pa;ll;gp;doc | high | tool choice auto only, none is a 400 as well; phase goes back
-muse-spark-1\.\d-contributor | Muse Spark contributor | - | 0.1/0.2/0.002 | pa;ll;gp;doc | high | cheaper because the vendor may train on it
-muse-spark-1\.\d | Muse Spark | - | 1.25/4.25/0.15 | pa;ll;gp;doc | high | tool choice auto only; sources disagree on effort max
-muse-.* | another Muse | - | - | pa;ll;gp;doc | low | a rule for families to come
+minimax = ModelGroup(ignore_case=True, dialect="openai-chat", context_window=1_000_000, max_output=131_072,
+    thinking=("always",), thinking_default="always", efforts=(), forced_tool_choice="rejected",
+    refuses=("stop", "parallel_tool_calls"), prefill="no_effect", structured_output="prompt", images_in=False,
+    audio_in=False, documents_in=False, passback="always", continuity="yes", source="gp;ll;doc", confidence="medium")
 
-[perplexity] dialect=openai-chat window=128_000 thinking=none default=no efforts=- forced=rejected prefill=rejected tools=no parallel=no audio=no continuity=no-reasoning
-sonar | Sonar | - | 1/1 | ll;gp | medium | tools are typed in the SDK; libraries leave them out
-sonar-pro(?:-search)? | Sonar Pro | window=200_000 output=8000 | 3/15 | ll;gp | medium | -
-sonar-reasoning(?:-pro)? | Sonar Reasoning Pro | thinking=effort|always default=always efforts=low|medium*|high passback=never continuity=think-tags | 2/8 | ll;gp | medium | -
-sonar-deep-research | Sonar Deep Research | thinking=effort|always default=always efforts=low|medium*|high passback=never continuity=stateless-search | 2/8 | ll;gp | medium | -
-(?:perplexity|anthropic|openai|google|xai|preset)/.* | models of its Agent API | dialect=openai-responses window=- thinking=none sampling=rejected forced=ok tools=yes parallel=yes | - | ll;gp | low | POST /v1/responses only; costs what the vendor asks
-"""
+MINIMAX = (
+    minimax("MiniMax M3.1 Flash", "minimax-m3.1-flash", "minimax-m3.1-flash-preview", max_output=524_288,
+        thinking=("effort", "always"), efforts=LOW_TO_MAX, effort_default="max", images_in=True,
+        price=usd(0.15, 0.6, 0.015)),
+    minimax("MiniMax M3", "minimax-m3", max_output=128_000, thinking=("toggle",), thinking_default="yes",
+        images_in=True, price=usd(0.3, 1.2, 0.06, tiered=True)),
+    minimax("MiniMax M2.7 highspeed", "minimax-m2.7-highspeed", context_window=204_800, price=usd(0.6, 2.4)),
+    minimax("MiniMax M2.7", "minimax-m2.7", context_window=204_800, price=usd(0.3, 1.2, 0.06, 0.375)),
+    minimax("MiniMax M2 to M2.5", "minimax-m2", "minimax-m2-highspeed", "minimax-m2-lightning", "minimax-m2.1",
+        "minimax-m2.1-highspeed", "minimax-m2.1-lightning", "minimax-m2.5", "minimax-m2.5-highspeed",
+        "minimax-m2.5-lightning", context_window=204_800, max_output=8192, price=usd(0.3, 1.2, 0.03, 0.375),
+        notes="one source has a window of 1M"),
+    minimax("another MiniMax", "minimax-m", suffix=r"(?:[2-9]|\d\d)(?:[.-].*)?", ids=(), confidence="low",
+        notes="a rule for families to come"),
+)
+
+mistral = ModelGroup(dialect="openai-chat", context_window=262_144, max_output=262_144, thinking=("none",),
+    thinking_default="no", efforts=(), prefill="flag:prefix", system_mid="native", audio_in=False,
+    continuity="no-reasoning", source="v;ll;gp;pa", confidence="high")
+reasoning = mistral.extend(thinking=("effort",), passback="always", continuity="yes")
+hosted_glm = mistral.extend(context_window=1_048_576, max_output=131_072, thinking=("effort", "always"),
+    thinking_default="always", efforts=("low", "high", "max"), effort_default="max", documents_in=False,
+    passback="always", continuity="yes")
+
+MISTRAL = (
+    mistral("Mistral Large 4", "mistral-large-4", "mistral-large-4-0", context_window=1_048_576, max_output=None,
+        thinking=("effort", "always"), thinking_default="always", efforts=LOW_TO_HIGH, passback="always",
+        continuity="yes", price=(usd(0.68, 2.09), usd(1.36, 4.18, 0.14, since="2026-10-20")),
+        notes="the end of the launch price is doubted by its own source"),
+    mistral("Mistral Large 3", "mistral-large-latest", "mistral-large-2512", "mistral-large-3",
+        price=usd(0.5, 1.5, 0.05)),
+    reasoning("Mistral Medium 3.5", "mistral-medium", "mistral-medium-latest", "mistral-medium-2604",
+        "mistral-medium-3", "mistral-medium-3-5", "mistral-medium-3.5", "mistral-vibe-cli-latest",
+        "mistral-vibe-cli-with-tools", "magistral-medium-latest", efforts=("none", "high"), effort_default="none",
+        price=usd(1.5, 7.5, 0.15), notes="content is a list of chunks while it thinks"),
+    reasoning("Mistral Small 4",
+        suffix="(?:mistral-small-(?:2603|latest|4.*)|mistral-vibe-cli-fast|magistral-small-latest)",
+        ids=("mistral-small-2603", "mistral-small-latest", "mistral-small-4", "mistral-vibe-cli-fast", "magistral-small-latest"),
+        efforts=("none", "high"), effort_default="none", price=usd(0.15, 0.6, 0.015)),
+    hosted_glm("GLM-5.3 at Mistral", "zai-glm-5", "zai-glm-5-3", "zai-glm-latest", images_in=False,
+        price=usd(1.4, 4.4, 0.14)),
+    hosted_glm("GLM-5.3 Flash at Mistral", "zai-glm-5-3-flash", price=usd(0.15, 0.5, 0.03), confidence="medium"),
+    mistral("Ministral 14B", "ministral-14b-", "ministral-3-14b-", suffix=".*", ids=(), price=usd(0.2, 0.2, 0.02)),
+    mistral("Ministral 8B", "ministral-8b-", "ministral-3-8b-", suffix=".*", ids=(), price=usd(0.15, 0.15, 0.015)),
+    mistral("Ministral 3B", "ministral-3b-", "ministral-3-3b-", suffix=".*", ids=(), context_window=131_072,
+        max_output=131_072, price=usd(0.1, 0.1, 0.01)),
+    mistral("Codestral", "codestral-2508", "codestral-latest", "mistral-code-latest", "mistral-code-fim-latest",
+        context_window=256_000, max_output=128_000, images_in=False, documents_in=False, price=usd(0.3, 0.9, 0.03)),
+    mistral("Voxtral Small", "voxtral-small-2507", "voxtral-small-latest", context_window=32_768, max_output=32_768,
+        images_in=False, audio_in=True, documents_in=False, price=usd(0.1, 0.4, 0.01)),
+    reasoning("GLM-5.2 at Mistral", "glm-5-2", "zai-glm-5-2", context_window=None, max_output=None,
+        efforts=("none", "high"), confidence="low", notes="deprecated"),
+    mistral("older Mistral models",
+        suffix=r"(?:devstral-.*|mistral-code-agent-latest|labs-.*|mistral-small|codestral-.*|magistral-.*|pixtral-.*|open-.*|mistral-(?:tiny|nemo|saba|7b).*|mistral-(?:small|medium|large)-2[0-5]\d\d)",
+        context_window=None, max_output=None, confidence="low", notes="deprecated or retired"),
+)
+
+command = ModelGroup(dialect="openai-chat", context_window=128_000, max_output=4096, thinking=("none",),
+    thinking_default="no", efforts=(), prefill="no_effect", system_mid="native", images_in=False, audio_in=False,
+    documents_in=False, continuity="no-reasoning", source="ll;gp;pa;sdk", confidence="medium")
+command_reasoning = command.extend(thinking=("effort",), thinking_default="yes", efforts=("none", "high"),
+    effort_default="high", passback="tool_turns", continuity="native-only")
+
+COHERE = (
+    command_reasoning("Command A+", "command-a-plus-05-2026", max_output=64_000, images_in=True),
+    command_reasoning("Command A Reasoning", "command-a-reasoning-08-2025", context_window=256_000, max_output=32_000,
+        confidence="low"),
+    command("Command A Vision", "command-a-vision-07-2025", max_output=8000, forced_tool_choice="rejected", tools=False,
+        parallel_tools=False, images_in=True, confidence="low"),
+    command("Command A", "command-a-03-2025", context_window=256_000, max_output=8000, price=usd(2.5, 10)),
+    command("Command R+", "command-r-plus", suffix=r"(?:-\d\d-\d{4})?", price=usd(2.5, 10)),
+    command("Command R7B", "command-r7b", suffix=r"(?:-\d\d-\d{4})?", price=usd(0.0375, 0.15)),
+    command("Command R", "command-r", suffix=r"(?:-\d\d-\d{4})?", price=usd(0.15, 0.6)),
+)
+
+qwen = ModelGroup(dialect="openai-chat", context_window=991_808, max_output=65_536, thinking=("toggle", "budget"),
+    thinking_default="yes", efforts=(), forced_tool_choice="not_with_thinking", prefill="no_effect", audio_in=False,
+    documents_in=False, passback="never", continuity="reasoning-ignored", source="ll;v;pa;doc", confidence="medium")
+instruct = qwen.extend(thinking=("none",), thinking_default="no", forced_tool_choice="ok", structured_output="prompt",
+    passback=None, continuity="no-reasoning")
+snapshot = qwen.extend(context_window=None, max_output=None, thinking_default="no", structured_output="prompt")
+
+ALIBABA = (
+    qwen("Qwen3.8 Max", "qwen3.8-max", suffix=".*", max_output=131_072, thinking=("effort", "toggle"),
+        efforts=("none", "minimal", *LOW_TO_MAX), effort_default="xhigh", price=usd(2, 6, 0.25),
+        notes="max_tokens does not bound the thinking"),
+    qwen("Qwen3.8 Flash", "qwen3.8-flash", suffix=".*", max_output=131_072, price=usd(0.15, 0.47, 0.016, 0.2)),
+    qwen("Qwen3.8 Omni Flash", "qwen3.8-omni-flash", suffix=".*", max_output=131_072, thinking_default="no",
+        structured_output="prompt", audio_in=True, price=usd(0.15, 0.47, 0.016), confidence="low",
+        notes="sound as a data URI"),
+    qwen("Qwen3.7 Max", "qwen3.7-max", suffix=".*", images_in=False, price=usd(2.5, 7.5, 0.5, 3.125)),
+    qwen("Qwen3.7 Plus and Flash", "qwen3.7-plus", "qwen3.7-flash", suffix=".*"),
+    qwen("Qwen3.5, 3.6", "qwen3.5-", "qwen3.6-", suffix=".*", ids=(), structured_output="prompt"),
+    qwen("Qwen3 Thinking, QwQ", suffix=r"(?:qwen3-.*-thinking(?:-\d{4})?|qwq-.*)", context_window=None, max_output=None,
+        thinking=("always",), thinking_default="always", forced_tool_choice="rejected", structured_output="prompt",
+        images_in=False, notes="answers as a stream only"),
+    instruct("Qwen Coder", suffix="(?:qwen3?-?coder.*|qwen-3-coder.*)", ids=("qwen3-coder", "qwen-3-coder"),
+        context_window=997_952, images_in=False, notes="tool schemas want their $defs written out"),
+    instruct("Qwen3 Next Instruct", "qwen3-next-80b-", suffix=r".*-instruct(?:-\d{4})?", ids=(), context_window=262_144,
+        images_in=False, price=usd(0.15, 1.2)),
+    instruct("Qwen3 Instruct", "qwen3-", suffix=r".*-instruct(?:-\d{4})?", ids=(), context_window=262_144,
+        notes="only the vl ids see pictures"),
+    snapshot("Qwen Plus", "qwen-plus", images_in=False, price=usd(0.4, 1.2)),
+    snapshot("Qwen Turbo", "qwen-turbo", images_in=False, price=usd(0.05, 0.2)),
+    snapshot("Qwen Max", "qwen-max", images_in=False, price=usd(1.6, 6.4)),
+    snapshot("Qwen Plus, Flash, Turbo, Max",
+        suffix=r"(?:qwen-(?:plus|flash|turbo|max).*|qwen3-max.*|qwen3-\d+b-a\d+b|qwen3-vl-plus.*)",
+        ids=("qwen-flash", "qwen3-max", "qwen3-vl-plus"), notes="windows from 30K to 1M by snapshot"),
+)
+
+muse = ModelGroup(dialect="openai-responses", context_window=1_048_576, max_output=131_072,
+    thinking=("effort", "always"), thinking_default="always", efforts=("minimal", *LOW_TO_MAX), effort_default="high",
+    forced_tool_choice="rejected", refuses=("stop",), prefill="no_effect", audio_in=False, passback="always",
+    continuity="yes", source="pa;ll;gp;doc", confidence="high")
+
+META = (
+    muse("Muse Wonder 1.0", "muse-wonder-1.0", price=usd(4, 20, 0.2),
+        notes="tool choice auto only, none is a 400 as well; phase goes back"),
+    muse("Muse Spark contributor", "muse-spark-1.", suffix=r"\d-contributor", ids=(), price=usd(0.1, 0.2, 0.002),
+        notes="cheaper because the vendor may train on it"),
+    muse("Muse Spark", "muse-spark-1.", suffix=r"\d", ids=(), price=usd(1.25, 4.25, 0.15),
+        notes="tool choice auto only; sources disagree on effort max"),
+    muse("another Muse", "muse-", suffix=".*", ids=(), confidence="low", notes="a rule for families to come"),
+)
+
+sonar = ModelGroup(dialect="openai-chat", context_window=128_000, thinking=("none",), thinking_default="no", efforts=(),
+    forced_tool_choice="rejected", prefill="rejected", tools=False, parallel_tools=False, audio_in=False,
+    continuity="no-reasoning", source="ll;gp", confidence="medium")
+sonar_reasoning = sonar.extend(thinking=("effort", "always"), thinking_default="always", efforts=LOW_TO_HIGH,
+    effort_default="medium", passback="never")
+
+PERPLEXITY = (
+    sonar("Sonar", "sonar", price=usd(1, 1), notes="tools are typed in the SDK; libraries leave them out"),
+    sonar("Sonar Pro", "sonar-pro", "sonar-pro-search", context_window=200_000, max_output=8000, price=usd(3, 15)),
+    sonar_reasoning("Sonar Reasoning Pro", "sonar-reasoning", "sonar-reasoning-pro", continuity="think-tags",
+        price=usd(2, 8)),
+    sonar_reasoning("Sonar Deep Research", "sonar-deep-research", continuity="stateless-search", price=usd(2, 8)),
+    sonar("models of its Agent API", suffix="(?:perplexity|anthropic|openai|google|xai|preset)/.*",
+        dialect="openai-responses", context_window=None, sampling="rejected", forced_tool_choice="ok", tools=True,
+        parallel_tools=True, confidence="low", notes="POST /v1/responses only; costs what the vendor asks"),
+)
+
+ROWS: dict[str, tuple[ModelRow, ...]] = {"xai": XAI, "deepseek": DEEPSEEK, "moonshot": MOONSHOT, "zai": ZAI, "minimax": MINIMAX, "mistral": MISTRAL, "cohere": COHERE, "alibaba": ALIBABA, "meta": META, "perplexity": PERPLEXITY}
