@@ -1,33 +1,44 @@
-"""The providers as a page in Markdown: `docs/providers.md`."""
+"""The provider rows as a Markdown page: `docs/providers.md`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tenuto.catalog.provider_rows import ROWS
-from tenuto.core.target import EmbeddingSwitches, Provider
+import msgspec
 
-__all__ = ["render"]
+from tenuto.catalog.provider_rows import ROWS
+from tenuto.core.target import Provider
 
 _INTRODUCTION = """\
 # Providers
 
-Made from the table by `python -m tenuto.catalog`; a test holds that it is current. Change the rows, not this page.
+```python
+from tenuto import Client
 
-`provider/model` names a row and a model; the split is at the first slash. A bare model name goes to the `default_provider`,
-else to the one vendor that owns it: `claude-sonnet-5-5` is `anthropic/claude-sonnet-5-5`. Where a row serves other vendors' models, the
-vendor's table says what a model takes. Any other name works too, with an address of its own: it gets the common form of
-its dialect. `openai-chat/` and `openai-responses/` are the row `openai` with its dialect nailed down. Where there is a key
-and no model is named, the command asks the default model of the first row, in this order, that has one.
+ai = Client(providers={"mine": {"base_url": "http://localhost:8000/v1"}})  # a custom provider, next to those below
+ai.close()
+```
+
+Written from the catalog by `python -m tenuto.catalog > docs/providers.md`; a test compares them. To change this page, change
+the rows in `src/tenuto/catalog/provider_rows/`.
+
+A model is named `provider/model`, split at the first slash. The provider of a bare model name is the `default_provider`,
+else the one vendor that owns it: `claude-sonnet-5-5` means `anthropic/claude-sonnet-5-5`. If a provider serves models of
+other vendors, the vendor's model rows describe them. `openai-chat/` and `openai-responses/` select a dialect of `openai`.
+Without a model, the command uses the default model of the first provider below that has one and a key.
+
+A custom provider has a `base_url` and, unless it is `openai-chat`, a `dialect`: it gets the defaults of the dialect. For
+everything else, pass a row: `Client(providers=[Provider("mine", "openai-chat", "http://localhost:8000/v1", ...)])`. A row with
+the name of a provider below replaces it for that client.
 """
 
 
 def render() -> str:
-    """Return the table as a page in Markdown."""
-    lines = [_INTRODUCTION, "| name | dialect | address | key |", "|---|---|---|---|"]
+    """Return the page."""
+    lines = [_INTRODUCTION, "| name | dialect | URL | key |", "|---|---|---|---|"]
     for row in ROWS:
-        keys = ", ".join(f"`{name}`" for name in (*row.key_env, *row.bearer_env)) or "none"
         name = f"[{row.name}](#{row.name})" + (f" (ended {row.retired})" if row.retired else "")
+        keys = _code(*row.key_env, *row.bearer_env) or "none"
         lines.append(f"| {name} | {row.dialect} | `{row.base_url}` | {keys} |")
     for row in ROWS:
         lines += ["", f"## {row.name}", "", *(f"* {fact}" for fact in _facts(row))]
@@ -36,27 +47,31 @@ def render() -> str:
 
 def _facts(row: Provider) -> Iterator[str]:
     if row.aliases:
-        yield f"also called {', '.join(f'`{name}`' for name in row.aliases)}"
-    yield f"authentication: {row.auth}" + _elsewhere(row)
-    for dialect, address in row.base_urls.items():
-        yield f"{dialect}: `{address}`"
+        yield f"also called {_code(*row.aliases)}"
+    yield f"authentication: {row.auth}"
+    if row.base_url_env:
+        added = f" (`{row.base_url_path}` is added if it is missing)" if row.base_url_path else ""
+        yield f"URL from {_code(*row.base_url_env, between=' or ')}{added}"
+    for word, names in row.fill.items():
+        yield f"`{{{word}}}` from {_code(*names, between=' or ')}"
+    for dialect, url in row.base_urls.items():
+        yield f"{dialect}: `{url}`"
     for name, value in row.headers.items():
         yield f"header `{name}: {value}`"
-    for part in (row.anthropic, row.chat, row.responses, row.gemini):
-        common = type(part)()
-        for switch in part.__struct_fields__:
-            value = getattr(part, switch)
-            if value != getattr(common, switch):
-                yield f"{switch}: {_shown(value)}"
-    yield from _embeddings(row)
-    yield from _models(row)
+    for switches in (row.anthropic, row.chat, row.responses, row.gemini):
+        yield from (f"{switch}: {value}" for switch, value in _changed(switches))
+    yield from _model_facts(row)
     if row.notes:
         yield row.notes
     yield f"sources: {row.source}, {row.as_of}"
 
 
-def _models(row: Provider) -> Iterator[str]:
-    """Say which model is asked unless one is named, which there are, and where they are listed."""
+def _model_facts(row: Provider) -> Iterator[str]:
+    embeddings = "; ".join(f"{switch} {value}" for switch, value in _changed(row.embeddings))
+    if not row.embeddings.path:
+        yield "embeddings: none"
+    elif embeddings:
+        yield f"embeddings: {embeddings}"
     if row.default_model:
         yield f"default model: `{row.default_model}`"
     if row.models_path != "/models":
@@ -64,41 +79,31 @@ def _models(row: Provider) -> Iterator[str]:
     if row.hosts_others:
         yield "serves models of other vendors"
     if row.plays:
-        yield f"plays {_shown(row.plays)}"
+        yield f"imitates {_code(*row.plays)}"
 
 
-def _elsewhere(row: Provider) -> str:
-    """Say which variables move the address."""
-    names = " or ".join(f"`{name}`" for name in row.base_url_env)
-    moved = f"; address from {names}" if names else ""
-    if row.base_url_path:
-        moved += f" (`{row.base_url_path}` is added where it is missing)"
-    for word, held in row.fill.items():
-        moved += f"; `{{{word}}}` from {' or '.join(f'`{name}`' for name in held)}"
-    return moved
+def _changed(switches: msgspec.Struct) -> Iterator[tuple[str, str]]:
+    """Yield the switches that differ from the defaults of the dialect."""
+    defaults = type(switches)()
+    for name in switches.__struct_fields__:
+        value = getattr(switches, name)
+        if value != getattr(defaults, name):
+            yield name, _text(value)
 
 
-def _embeddings(row: Provider) -> Iterator[str]:
-    """Say how texts are embedded, where it is not in the common way."""
-    common = EmbeddingSwitches()
-    if not row.embeddings.path:
-        yield "embeddings: none"
-        return
-    told = [(switch, getattr(row.embeddings, switch)) for switch in common.__struct_fields__]
-    shown = [f"{switch} {_shown(value)}" for switch, value in told if value != getattr(common, switch)]
-    if shown:
-        yield f"embeddings: {'; '.join(shown)}"
-
-
-def _shown(value: object) -> str:
+def _text(value: object) -> str:
     match value:
         case bool():
             return "yes" if value else "no"
         case dict():
-            return ", ".join(f"`{name}` {_shown(setting)}" for name, setting in value.items())
+            return ", ".join(f"`{name}` {_text(setting)}" for name, setting in value.items())
         case (int() | float() as low, int() | float() as high):
             return f"{low} to {high}"
         case tuple():
-            return ", ".join(f"`{name}`" for name in value)
+            return _code(*value)
         case _:
             return f"`{value}`"
+
+
+def _code(*words: str, between: str = ", ") -> str:
+    return between.join(f"`{word}`" for word in words)

@@ -4,27 +4,24 @@ from tenuto.catalog.model_rows import DATE, LOW_TO_HIGH, LOW_TO_MAX, ModelGroup,
 
 # fmt: off
 
-claude_5 = ModelGroup(suffix=DATE, dialect="anthropic-messages", context_window=1_000_000, max_output=128_000,
-    thinking=("always",), thinking_default="always", efforts=LOW_TO_MAX, effort_default="high", sampling="rejected",
-    forced_tool_choice="rejected", prefill="rejected", system_mid="native", audio_in=False, passback="always",
-    continuity="yes", source="pa;ll;v;gp", confidence="high")
+claude = ModelGroup(suffix=DATE, dialect="anthropic-messages", audio_in=False, source="pa;ll;v;gp", confidence="high")
+claude_5 = claude.extend(context_window=1_000_000, max_output=128_000, thinking=("always",), thinking_default="always",
+    efforts=LOW_TO_MAX, effort_default="high", sampling="rejected", forced_tool_choice="rejected", prefill="rejected",
+    system_mid="native", passback="always", continuity="yes")
 adaptive = claude_5.extend(thinking=("adaptive", "disabled"), forced_tool_choice="ok")
-claude_4_6 = ModelGroup(suffix=DATE, dialect="anthropic-messages", context_window=1_000_000, max_output=128_000,
-    thinking=("adaptive", "budget", "disabled"), thinking_default="no", efforts=("low", "medium", "high", "max"),
-    effort_default="high", budget=(1024, 127_999), forced_tool_choice="not_with_thinking", prefill="rejected",
-    system_mid="rejected", audio_in=False, passback="always", continuity="yes", source="pa;ll;v;gp", confidence="high")
-claude_4 = ModelGroup(suffix=DATE, dialect="anthropic-messages", context_window=200_000, max_output=64_000,
-    thinking=("budget", "disabled"), thinking_default="no", efforts=(), budget=(1024, 63_999),
-    forced_tool_choice="not_with_thinking", system_mid="rejected", audio_in=False, passback="always", continuity="yes",
-    interleaved_beta=True, source="sdk;v;gp", confidence="high")
-claude_4_0 = claude_4.extend(structured_output="tool", continuity="no-interleaving")
-claude_3 = ModelGroup(suffix=DATE, dialect="anthropic-messages", context_window=200_000, max_output=8192,
-    thinking=("none",), thinking_default="no", efforts=(), system_mid="rejected", structured_output="tool",
-    audio_in=False, continuity="no-interleaving", source="sdk;gp", confidence="high")
-later_claude = ModelGroup(dialect="anthropic-messages", context_window=1_000_000, max_output=128_000,
-    thinking=("adaptive",), thinking_default="yes", efforts=LOW_TO_MAX, effort_default="high", sampling="rejected",
-    forced_tool_choice="rejected", prefill="rejected", system_mid="native", audio_in=False, passback="always",
-    continuity="yes", source="v;inf", confidence="low")
+claude_4_6 = claude.extend(context_window=1_000_000, max_output=128_000, thinking=("adaptive", "budget", "disabled"),
+    thinking_default="no", efforts=("low", "medium", "high", "max"), effort_default="high", budget=(1024, 127_999),
+    forced_tool_choice="not_with_thinking", prefill="rejected", system_mid="rejected", passback="always",
+    continuity="yes")
+claude_4 = claude.extend(context_window=200_000, max_output=64_000, thinking=("budget", "disabled"),
+    thinking_default="no", efforts=(), budget=(1024, 63_999), forced_tool_choice="not_with_thinking",
+    system_mid="rejected", passback="always", continuity="yes", interleaved_beta=True)
+claude_4_5 = claude_4.extend(exclusive=("temperature", "top_p"))
+claude_4_0 = claude_4.extend(structured_output="tool", continuity="no-interleaving", source="sdk;v;gp")
+claude_3 = claude.extend(context_window=200_000, max_output=8192, thinking=("none",), thinking_default="no", efforts=(),
+    system_mid="rejected", structured_output="tool", continuity="no-interleaving", source="sdk;gp")
+claude_2 = claude_3.extend(max_output=4096, tools=False, images_in=False, documents_in=False, source="sdk")
+later_claude = claude_5.extend(thinking=("adaptive",), thinking_default="yes", source="v;inf", confidence="low")
 
 ANTHROPIC = (
     claude_5("Claude Fable 5.2, Mythos 5.2", "claude-fable-5-2", "claude-mythos-5-2", prefix_bound=True, source="sdk;v",
@@ -57,14 +54,13 @@ ANTHROPIC = (
         notes="budget is deprecated; forced choice goes with adaptive and is refused with a budget"),
     claude_4_6("Claude Sonnet 4.6", "claude-sonnet-4-6", interleaved_beta=True, price=usd(3, 15, 0.3, 3.75),
         notes="output 64K in older tables; the header counts only with a budget"),
-    claude_4("Claude Opus 4.5", "claude-opus-4-5", efforts=LOW_TO_HIGH, effort_default="high",
-        exclusive=("temperature", "top_p"), price=usd(5, 25, 0.5, 6.25), source="pa;ll;v;gp"),
-    claude_4("Claude Sonnet 4.5", "claude-sonnet-4-5", exclusive=("temperature", "top_p"), retires="2026-11-30",
+    claude_4_5("Claude Opus 4.5", "claude-opus-4-5", efforts=LOW_TO_HIGH, effort_default="high",
+        price=usd(5, 25, 0.5, 6.25)),
+    claude_4_5("Claude Sonnet 4.5", "claude-sonnet-4-5", retires="2026-11-30",
         price=usd(3, 15, 0.3, 3.75, tiered=True), source="pa;ll;v;gp;sdk"),
-    claude_4("Claude Haiku 4.5", "claude-haiku-4-5", exclusive=("temperature", "top_p"), price=usd(1, 5, 0.1, 1.25),
-        source="pa;ll;v;gp"),
-    claude_4("Claude Opus 4.1", "claude-opus-4-1", exclusive=("temperature", "top_p"), max_output=32_000,
-        budget=(1024, 31_999), price=usd(15, 75, 1.5, 18.75), source="pa;v;gp", confidence="medium",
+    claude_4_5("Claude Haiku 4.5", "claude-haiku-4-5", price=usd(1, 5, 0.1, 1.25)),
+    claude_4_5("Claude Opus 4.1", "claude-opus-4-1", max_output=32_000, budget=(1024, 31_999),
+        price=usd(15, 75, 1.5, 18.75), source="pa;v;gp", confidence="medium",
         notes="out of the SDK since 2026-08; prompt and max_tokens beyond the window are a 400"),
     claude_4_0("Claude Opus 4", "claude-opus-4", "claude-opus-4-0", max_output=32_000, budget=(1024, 31_999),
         retires="2026-06-15", price=usd(15, 75, 1.5, 18.75), notes="some clouds still serve it"),
@@ -83,13 +79,10 @@ ANTHROPIC = (
     claude_3("Claude Sonnet 3", "claude-3-sonnet", max_output=4096, retires="2025-07-21", price=usd(3, 15, 0.3, 3.75)),
     claude_3("Claude Haiku 3", "claude-3-haiku", max_output=4096, retires="2026-04-20",
         price=usd(0.25, 1.25, 0.03, 0.3), source="gp;inf", confidence="medium"),
-    claude_3("another Claude 3", "claude-3-", "claude-3.", suffix=".*", ids=(), max_output=4096, source="inf",
-        confidence="low"),
-    claude_3("Claude 2", "claude-2", suffix=r"(?:\.\d)?", max_output=4096, tools=False, images_in=False,
-        documents_in=False, retires="2025-07-21", source="sdk"),
-    claude_3("Claude 1 and Instant", "claude-", suffix=r"(?:1(?:\.\d)?(?:-100k)?|instant-.*|v\d.*)",
-        ids=("claude-1", "claude-1-100k"), max_output=4096, tools=False, images_in=False, documents_in=False,
-        retires="2024-11-06", source="sdk"),
+    claude_3("another Claude 3", "claude-3", suffix="[-.].*", ids=(), max_output=4096, source="inf", confidence="low"),
+    claude_2("Claude 2", "claude-2", suffix=r"(?:\.\d)?", retires="2025-07-21"),
+    claude_2("Claude 1 and Instant", "claude-", suffix=r"(?:1(?:\.\d)?(?:-100k)?|instant-.*|v\d.*)",
+        ids=("claude-1", "claude-1-100k"), retires="2024-11-06"),
     later_claude("a later Claude", "claude-", suffix=r"[a-z]+-(?:4-(?:[6-9]|\d\d)|[5-9]|\d\d)(?:[-@].*)?", ids=(),
         notes="a rule for families to come: no sampling, no prefill, no forced choice, no disabled; GET /v1/models knows better"),
 )

@@ -4,34 +4,28 @@ from tenuto.catalog.model_rows import LOW_TO_HIGH, ModelGroup, ModelRow, usd
 
 # fmt: off
 
-gemini_4 = ModelGroup(path="models/", dialect="gemini", context_window=1_048_576, max_output=65_536,
-    thinking=("level", "always"), thinking_default="always", efforts=LOW_TO_HIGH, effort_default="medium",
-    sampling="ignored", refuses=("frequency_penalty", "presence_penalty"), prefill="rejected", system_mid="top_only",
-    passback="always", continuity="yes", source="pa;ll;v;gp", confidence="medium")
+gemini = ModelGroup(path="models/", dialect="gemini", system_mid="top_only", source="pa;ll;v;gp", confidence="medium")
+gemini_4 = gemini.extend(context_window=1_048_576, max_output=65_536, thinking=("level", "always"),
+    thinking_default="always", efforts=LOW_TO_HIGH, effort_default="medium", sampling="ignored",
+    refuses=("frequency_penalty", "presence_penalty"), prefill="rejected", passback="always", continuity="yes")
 flash = gemini_4.extend(thinking=("level",), thinking_default="yes")
-gemini_3 = ModelGroup(path="models/", dialect="gemini", context_window=1_048_576, max_output=65_536,
-    thinking=("level",), thinking_default="yes", efforts=("minimal", *LOW_TO_HIGH), effort_default="medium",
-    system_mid="top_only", passback="always", continuity="yes", source="pa;ll;v;gp", confidence="high")
-image = ModelGroup(path="models/", dialect="gemini", context_window=131_072, max_output=32_768, thinking=("level",),
-    thinking_default="yes", efforts=("minimal", "high"), forced_tool_choice="rejected", system_mid="top_only",
-    structured_output="none", tools=False, parallel_tools=False, audio_in=False, output_modalities=("text", "image"),
-    passback="always", continuity="yes", source="pa;ll;v;gp", confidence="medium")
-gemini_2 = ModelGroup(path="models/", dialect="gemini", context_window=1_048_576, max_output=65_536,
-    thinking=("budget",), thinking_default="yes", efforts=(), refuses=("frequency_penalty", "presence_penalty"),
-    system_mid="top_only", passback="tool_turns", continuity="no-thought-signatures", source="pa;ll;v;gp",
-    confidence="high")
-tts = ModelGroup(path="models/", dialect="gemini", context_window=8192, max_output=16_384, thinking=("none",),
-    thinking_default="no", efforts=(), forced_tool_choice="rejected", system_mid="top_only", structured_output="none",
-    tools=False, parallel_tools=False, images_in=False, audio_in=False, documents_in=False,
-    output_modalities=("audio",), continuity="no-reasoning", source="pa;ll;v;gp", confidence="medium")
-no_thinking = ModelGroup(path="models/", dialect="gemini", thinking=("none",), thinking_default="no", efforts=(),
-    system_mid="top_only", continuity="no-reasoning", source="doc;pa;ll;v;gp", confidence="high")
-gemini_1 = no_thinking.extend(continuity="no-thought-signatures")
-unknown_gemini = ModelGroup(path="models/", dialect="gemini", system_mid="top_only", source="inf", confidence="low")
-later_gemini = ModelGroup(path="models/", dialect="gemini", context_window=1_048_576, max_output=65_536,
-    thinking=("level", "always"), thinking_default="always", efforts=LOW_TO_HIGH, effort_default="medium",
-    sampling="ignored", refuses=("frequency_penalty", "presence_penalty"), prefill="rejected", system_mid="top_only",
-    passback="always", continuity="yes", source="inf", confidence="low")
+gemini_3 = gemini.extend(context_window=1_048_576, max_output=65_536, thinking=("level",), thinking_default="yes",
+    efforts=("minimal", *LOW_TO_HIGH), effort_default="medium", passback="always", continuity="yes", confidence="high")
+image = gemini.extend(context_window=131_072, max_output=32_768, thinking=("level",), thinking_default="yes",
+    efforts=("minimal", "high"), forced_tool_choice="rejected", structured_output="none", tools=False,
+    parallel_tools=False, audio_in=False, output_modalities=("text", "image"), passback="always", continuity="yes")
+gemini_2 = gemini.extend(context_window=1_048_576, max_output=65_536, thinking=("budget",), thinking_default="yes",
+    efforts=(), refuses=("frequency_penalty", "presence_penalty"), passback="tool_turns",
+    continuity="no-thought-signatures", confidence="high")
+no_thinking = gemini.extend(thinking=("none",), thinking_default="no", efforts=(), continuity="no-reasoning")
+tts = no_thinking.extend(context_window=8192, max_output=16_384, forced_tool_choice="rejected",
+    structured_output="none", tools=False, parallel_tools=False, images_in=False, audio_in=False, documents_in=False,
+    output_modalities=("audio",), notes="modality AUDIO only")
+gemini_1 = no_thinking.extend(continuity="no-thought-signatures", source="doc;pa;ll;v;gp", confidence="high",
+    notes="any thinkingConfig is a 400")
+live = no_thinking.extend(structured_output="none", tools=False, source="ll", confidence="low",
+    notes="not served by generateContent")
+later_gemini = gemini_4.extend(source="inf", confidence="low")
 
 GOOGLE = (
     gemini_4("Gemini 4 Argon cyber", "gemini-4-argon-cyber-permissive", suffix=".*", effort_default="high",
@@ -42,7 +36,7 @@ GOOGLE = (
     gemini_4("Gemini 4 Carbon", "gemini-4-carbon", suffix=r"(?:-preview.*|-\d.*)?",
         ids=("gemini-4-carbon", "gemini-4-carbon-preview"),
         price=(usd(2, 10, 0.1), usd(4, 20, 0.2, since="2026-12-01")), source="doc;v;sdk", notes="paid tier only"),
-    flash("Gemini 3.8 Flash", suffix=r"(?:gemini-3\.8-flash(?!.*(?:tts|live|lite)).*|gemini-flash-latest)",
+    flash("Gemini 3.8 Flash", "gemini-", suffix=r"(?:3\.8-flash(?!.*(?:tts|live|lite)).*|flash-latest)",
         ids=("gemini-3.8-flash", "gemini-flash-latest"),
         price=(usd(0.75, 3.75, 0.075), usd(1.5, 7.5, 0.15, since="2027-01-01")),
         notes="refusals carried over from 3.6"),
@@ -52,7 +46,7 @@ GOOGLE = (
     flash("Gemini 3.6 Flash", "gemini-3.6-flash", suffix="(?!.*(?:tts|live|lite)).*", efforts=("minimal", *LOW_TO_HIGH),
         effort_default="medium", price=(usd(0.75, 3.75, 0.075), usd(1.5, 7.5, 0.15, since="2027-01-01")),
         source="doc;pa;ll;gp", confidence="high"),
-    flash("Gemini 3.5 Flash-Lite", suffix=r"(?:gemini-3\.5-flash-lite.*|gemini-flash-lite-latest)",
+    flash("Gemini 3.5 Flash-Lite", "gemini-", suffix=r"(?:3\.5-flash-lite.*|flash-lite-latest)",
         ids=("gemini-3.5-flash-lite", "gemini-flash-lite-latest"), efforts=("minimal", *LOW_TO_HIGH),
         effort_default="minimal", price=usd(0.3, 2.5, 0.03), source="doc;pa;ll;gp",
         notes="refusals carried over from 3.6"),
@@ -96,24 +90,20 @@ GOOGLE = (
         notes="modality AUDIO only; an introductory price"),
     tts("Gemini 3.8 Flash-Lite TTS", "gemini-3.8-flash-lite-tts", suffix=".*", price=usd(0.5, 6),
         notes="modality AUDIO only; an introductory price"),
-    tts("Gemini 2.5 Pro TTS preview", "gemini-2.5-pro-preview-tts", retires="2026-11-17", price=usd(1, 20),
-        notes="modality AUDIO only"),
-    tts("Gemini 2.5 Pro TTS", "gemini-2.5-pro-tts", price=usd(1, 20), notes="modality AUDIO only"),
+    tts("Gemini 2.5 Pro TTS preview", "gemini-2.5-pro-preview-tts", retires="2026-11-17", price=usd(1, 20)),
+    tts("Gemini 2.5 Pro TTS", "gemini-2.5-pro-tts", price=usd(1, 20)),
     tts("Gemini 2.5 Flash TTS", "gemini-2.5-flash-tts", "gemini-2.5-flash-preview-tts", "gemini-2.5-flash-lite-tts",
-        "gemini-2.5-flash-lite-preview-tts", price=usd(0.5, 10), source="gp", notes="modality AUDIO only"),
-    tts("Gemini TTS", "gemini-", suffix="(?!.*live).*-tts(?:-preview.*)?", ids=(), notes="modality AUDIO only"),
-    gemini_1("Gemini native audio", "gemini-", suffix=".*native-audio.*", ids=(), structured_output="none", tools=False,
-        output_modalities=("audio",), source="doc;ll", confidence="low",
+        "gemini-2.5-flash-lite-preview-tts", price=usd(0.5, 10), source="gp"),
+    tts("Gemini TTS", "gemini-", suffix="(?!.*live).*-tts(?:-preview.*)?", ids=()),
+    live("Gemini native audio", "gemini-", suffix=".*native-audio.*", ids=(), output_modalities=("audio",),
+        continuity="no-thought-signatures", source="doc;ll",
         notes="modality AUDIO only; not served by generateContent"),
-    gemini_1("Gemini 2 Live", "gemini-", suffix=r"(?:2\..*live.*|live-2.*)", ids=(), structured_output="none",
-        tools=False, source="ll", confidence="low", notes="not served by generateContent"),
-    no_thinking("Interactions and Live",
-        suffix="(?:gemini-omni-.*|deep-research-.*|gemini-.*live.*|gemini-robotics-er-2-streaming.*|lyria-.*)",
-        structured_output="none", tools=False, source="ll", confidence="low", notes="not served by generateContent"),
-    gemini_1("Gemini 2.0", "gemini-2.0", suffix=".*", context_window=1_048_576, max_output=8192, retires="2026-06-01",
-        notes="any thinkingConfig is a 400"),
+    live("Gemini 2 Live", "gemini-", suffix=r"(?:2\..*live.*|live-2.*)", ids=(), continuity="no-thought-signatures"),
+    live("Interactions and Live",
+        suffix="(?:gemini-omni-.*|deep-research-.*|gemini-.*live.*|gemini-robotics-er-2-streaming.*|lyria-.*)"),
+    gemini_1("Gemini 2.0", "gemini-2.0", suffix=".*", context_window=1_048_576, max_output=8192, retires="2026-06-01"),
     gemini_1("Gemini 2.5 Computer Use", "gemini-2.5-computer-use", suffix=".*", retires="2026-06-01",
-        source="pa;ll;v;gp;doc", notes="any thinkingConfig is a 400"),
+        source="pa;ll;v;gp;doc"),
     gemini_1("Gemini 1.5 Pro", "gemini-1.5-pro", suffix=".*", context_window=2_097_152, max_output=8192,
         retires="2025-09-24", notes="retired on that day or before; any thinkingConfig is a 400"),
     gemini_1("Gemini 1.5 Flash", "gemini-1.5-flash", suffix=".*", context_window=1_048_576, max_output=8192,
@@ -122,13 +112,13 @@ GOOGLE = (
         ids=("gemini-exp", "gemini-pro", "gemini-pro-vision", "learnlm"), retires="2025-09-24", source="pa;ll;v;gp",
         notes="retired on that day or before; any thinkingConfig is a 400"),
     no_thinking("Gemma 4", "gemma-4-", suffix=".*", ids=(), context_window=262_144, max_output=32_768, audio_in=False,
-        documents_in=False, source="pa;ll;v;gp", confidence="low",
+        documents_in=False, confidence="low",
         notes="sources disagree on reasoning: no thinkingConfig is sent"),
     no_thinking("Gemma 3 and older", "gemma-", suffix=".*", ids=(), context_window=131_072, max_output=8192,
-        system_mid="rejected", structured_output="prompt", audio_in=False, documents_in=False, source="pa;ll;v;gp",
-        confidence="medium", notes="no systemInstruction: it goes in front of the first user turn"),
-    unknown_gemini("another Gemini 1 or 2", "gemini-", suffix=r"(?:2.*|(?:flash|pro)-1\.5.*)", ids=(),
-        continuity="no-thought-signatures", notes="nothing else is known of it"),
+        system_mid="rejected", structured_output="prompt", audio_in=False, documents_in=False,
+        notes="no systemInstruction: it goes in front of the first user turn"),
+    gemini("another Gemini 1 or 2", "gemini-", suffix=r"(?:2.*|(?:flash|pro)-1\.5.*)", ids=(),
+        continuity="no-thought-signatures", source="inf", confidence="low", notes="nothing else is known of it"),
     later_gemini("a later Gemini", "gemini-", suffix=r"(?:3(?:\.\d+)?|[4-9](?:\.\d+)?|\d\d)(?:-.*)?", ids=(),
         notes="a rule for families to come"),
 )

@@ -113,33 +113,34 @@ FIREWORKS = (
         "accounts/fireworks/routers/gpt-oss-", suffix=".*", ids=(), price=usd(0.15, 0.6, 0.015)),
 )
 
-openrouter = ModelGroup(dialect="openai-chat", thinking=("effort",), efforts=("none", "minimal", *LOW_TO_MAX),
-    system_mid="native", chat_tools="ok", passback="always", interleaved_beta=False, source="pa", confidence="medium")
+openrouter = ModelGroup(path="~", suffix="([^:]+)(?::.*)?", dialect="openai-chat", thinking=("effort",),
+    efforts=("none", "minimal", *LOW_TO_MAX), system_mid="native", chat_tools="ok", passback="always",
+    interleaved_beta=False, source="pa", confidence="medium")
 
 OPENROUTER = (
-    openrouter("Claude without forced choice, at OpenRouter", "anthropic/", "~anthropic/",
+    openrouter("Claude without forced choice, at OpenRouter", "anthropic/",
         suffix=r"(claude-(?:fable-5\.[12]|mythos-5\.[12]|opus-5\.5|sonnet-5\.5)[^:]*)(?::.*)?",
-        ids=("anthropic/claude-fable-5.1", "anthropic/claude-fable-5.2", "anthropic/claude-mythos-5.1", "anthropic/claude-mythos-5.2", "anthropic/claude-opus-5.5", "anthropic/claude-sonnet-5.5"),
+        ids=("anthropic/claude-fable-5.1", "anthropic/claude-fable-5.2", "anthropic/claude-mythos-5.1",
+            "anthropic/claude-mythos-5.2", "anthropic/claude-opus-5.5", "anthropic/claude-sonnet-5.5"),
         vendor="anthropic", forced_tool_choice="rejected", notes="prices from /api/v1/models"),
-    openrouter("Claude at OpenRouter", "anthropic/", "~anthropic/", suffix="([^:]+)(?::.*)?", ids=(),
-        vendor="anthropic", forced_tool_choice="not_with_thinking", notes="forced choice turns thinking off"),
-    openrouter("a reasoning model of OpenAI's at OpenRouter", "openai/", "~openai/",
+    openrouter("Claude at OpenRouter", "anthropic/", ids=(), vendor="anthropic",
+        forced_tool_choice="not_with_thinking", notes="forced choice turns thinking off"),
+    openrouter("a reasoning model of OpenAI's at OpenRouter", "openai/",
         suffix=r"((?:gpt-(?:[5-9]|\d\d)|o\d)[^:]*)(?::.*)?", ids=(), vendor="openai",
         notes="-pro ids stand for reasoning.mode pro"),
-    openrouter("gpt-oss at OpenRouter", "openai/", "~openai/", suffix="(gpt-oss[^:]*)(?::.*)?", ids=("openai/gpt-oss",),
+    openrouter("gpt-oss at OpenRouter", "openai/", suffix="(gpt-oss[^:]*)(?::.*)?", ids=("openai/gpt-oss",),
         vendor="openai", efforts=LOW_TO_HIGH),
-    openrouter("another model of OpenAI's at OpenRouter", "openai/", "~openai/", suffix="([^:]+)(?::.*)?", ids=(),
-        vendor="openai", thinking=("none",), efforts=(), passback=None),
-    openrouter("Gemini at OpenRouter", "google/", "~google/", suffix="(gemini-[^:]+)(?::.*)?", ids=(), vendor="google"),
-    openrouter("DeepSeek at OpenRouter", "deepseek/", "~deepseek/", suffix="([^:]+)(?::.*)?", ids=(), vendor="deepseek",
+    openrouter("another model of OpenAI's at OpenRouter", "openai/", ids=(), vendor="openai",
+        thinking=("none",), efforts=(), passback=None),
+    openrouter("Gemini at OpenRouter", "google/", suffix="(gemini-[^:]+)(?::.*)?", ids=(), vendor="google"),
+    openrouter("DeepSeek at OpenRouter", "deepseek/", ids=(), vendor="deepseek",
         forced_tool_choice="not_with_thinking", prefill="no_effect"),
-    openrouter("Kimi at OpenRouter", "moonshotai/", "~moonshotai/", suffix="([^:]+)(?::.*)?", ids=(), vendor="moonshot",
+    openrouter("Kimi at OpenRouter", "moonshotai/", ids=(), vendor="moonshot",
         forced_tool_choice="not_with_thinking", prefill="no_effect"),
-    openrouter("Grok at OpenRouter", "x-ai/", "~x-ai/", suffix="([^:]+)(?::.*)?", ids=(), vendor="xai",
+    openrouter("Grok at OpenRouter", "x-ai/", ids=(), vendor="xai", prefill="no_effect"),
+    openrouter("GLM at OpenRouter", "z-ai/", ids=(), vendor="zai", forced_tool_choice="ok",
         prefill="no_effect"),
-    openrouter("GLM at OpenRouter", "z-ai/", "~z-ai/", suffix="([^:]+)(?::.*)?", ids=(), vendor="zai",
-        forced_tool_choice="ok", prefill="no_effect"),
-    openrouter("MiniMax at OpenRouter", "minimax/", "~minimax/", suffix="([^:]+)(?::.*)?", ids=(), vendor="minimax",
+    openrouter("MiniMax at OpenRouter", "minimax/", ids=(), vendor="minimax",
         forced_tool_choice="ok", prefill="no_effect"),
 )
 
@@ -155,11 +156,11 @@ AZURE = (
 vertex = ModelGroup(source="pa;gp;ll", confidence="medium")
 
 VERTEX = (
-    vertex("Gemini 2.5 on Vertex", "", "publishers/google/models/", suffix=r"(gemini-2\.5-.*)", ids=(), vendor="google",
+    vertex("Gemini 2.5 on Vertex", suffix=r"(?:publishers/google/models/)?(gemini-2\.5-.*)", vendor="google",
         refuses=()),
-    vertex("Gemini on Vertex", "", "publishers/google/models/", suffix="((?:gemini|gemma)-.*)", ids=(), vendor="google",
+    vertex("Gemini on Vertex", suffix="(?:publishers/google/models/)?((?:gemini|gemma)-.*)", vendor="google",
         notes="streams arguments; no includeServerSideToolInvocations"),
-    vertex("Claude on Vertex", "", "publishers/anthropic/models/", suffix="(claude-.*)", ids=(), vendor="anthropic",
+    vertex("Claude on Vertex", suffix="(?:publishers/anthropic/models/)?(claude-.*)", vendor="anthropic",
         notes=":rawPredict, anthropic_version in the body; no files, no container ids"),
     vertex("open models on Vertex", suffix=".*-maas", dialect="openai-chat", thinking=("none",), thinking_default="no",
         efforts=(), prefill="no_effect", system_mid="native", images_in=False, audio_in=False, documents_in=False,
@@ -202,14 +203,17 @@ ANYWHERE = (
     tool_turns("DeepSeek V3.1 and later, elsewhere", suffix="(?i:.*deepseek-v(?:3[.p][1-9]|[4-9]).*)", source="doc",
         confidence="medium", notes="reasoning is wanted back with tool calls"),
     tool_turns("Kimi K2.5 and later, elsewhere", suffix="(?i:.*kimi-k(?:2[.p][5-9]|2-thinking|[3-9]).*)",
-        ids=("kimi-k2-thinking",), source="doc", confidence="medium", notes="reasoning is wanted back with tool calls"),
+        source="doc", confidence="medium", notes="reasoning is wanted back with tool calls"),
     tool_turns("GLM-4.5 and later, elsewhere", suffix="(?i:.*glm-(?:4[.p][5-9]|[5-9]).*)", source="doc",
         confidence="medium", notes="reasoning is wanted back with tool calls"),
     anywhere("MiniMax M2 and later, elsewhere", suffix="(?i:.*minimax-m[2-9].*)", passback="always", continuity="yes",
         source="doc", confidence="medium", notes="reasoning is wanted back whole"),
-    tool_turns("gpt-oss, elsewhere", suffix="(?i:.*gpt-oss.*)", ids=("gpt-oss",), thinking=("effort", "always"),
+    tool_turns("gpt-oss, elsewhere", suffix="(?i:.*gpt-oss.*)", thinking=("effort", "always"),
         thinking_default="always", efforts=LOW_TO_HIGH, effort_default="medium", source="doc;pa", confidence="medium",
         notes="reasoning is wanted back within the turn"),
 )
 
-ROWS: dict[str, tuple[ModelRow, ...]] = {"groq": GROQ, "cerebras": CEREBRAS, "sambanova": SAMBANOVA, "together": TOGETHER, "fireworks": FIREWORKS, "openrouter": OPENROUTER, "azure": AZURE, "vertex": VERTEX, "nvidia": NVIDIA, "ollama": OLLAMA, ANY_HOST: ANYWHERE}
+ROWS: dict[str, tuple[ModelRow, ...]] = {
+    "groq": GROQ, "cerebras": CEREBRAS, "sambanova": SAMBANOVA, "together": TOGETHER, "fireworks": FIREWORKS,
+    "openrouter": OPENROUTER, "azure": AZURE, "vertex": VERTEX, "nvidia": NVIDIA, "ollama": OLLAMA, ANY_HOST: ANYWHERE,
+}

@@ -15,12 +15,12 @@ XAI = (
         notes="double from 200K tokens of prompt on; xhigh is documented, one source ends at high"),
     grok("Grok 4.5", "grok-4.5", "grok-4.5-latest", "grok-build-latest", price=usd(2, 6, 0.3, tiered=True),
         confidence="high"),
-    grok("Grok 4.3 and ids that lead to it",
-        suffix=r"(?:grok-4\.3(?:-latest)?|grok-latest|grok-4-0709|grok-4(?:-latest)?|grok-4(?:-1)?-fast.*|grok-3(?:-latest|-fast.*)?)",
-        ids=("grok-4.3", "grok-4.3-latest", "grok-latest", "grok-4-0709", "grok-4", "grok-4-latest", "grok-4-fast", "grok-4-1-fast", "grok-3", "grok-3-latest", "grok-3-fast"),
-        context_window=1_000_000, thinking=("effort",), thinking_default="yes", efforts=("none", *LOW_TO_HIGH),
-        effort_default="medium", price=usd(1.25, 2.5, 0.2, tiered=True),
-        notes="grok-latest is 4.6 unless the effort is none"),
+    grok("Grok 4.3 and ids that lead to it", "grok-",
+        suffix=r"(?:latest|4-0709|(?:4\.3|4|3)(?:-latest)?|(?:4|4-1|3)-fast.*)",
+        ids=("grok-4.3", "grok-4.3-latest", "grok-latest", "grok-4-0709", "grok-4", "grok-4-latest", "grok-4-fast",
+            "grok-4-1-fast", "grok-3", "grok-3-latest", "grok-3-fast"), context_window=1_000_000, thinking=("effort",),
+        thinking_default="yes", efforts=("none", *LOW_TO_HIGH), effort_default="medium",
+        price=usd(1.25, 2.5, 0.2, tiered=True), notes="grok-latest is 4.6 unless the effort is none"),
     grok("Grok 4.20 multi-agent", "grok-4.20-multi-agent", suffix=".*", context_window=1_000_000, efforts=(),
         forced_tool_choice="rejected", tools=False, parallel_tools=False, price=usd(1.25, 2.5, 0.2, tiered=True),
         notes="Responses only; no function tools of the caller's"),
@@ -30,7 +30,7 @@ XAI = (
         price=usd(1.25, 2.5, 0.2, tiered=True), confidence="high"),
     grok("Grok 4.20", "grok-4.20", suffix=".*", context_window=1_000_000, thinking=("always",), efforts=(),
         price=usd(1.25, 2.5, 0.2, tiered=True), confidence="high"),
-    grok("Grok Build and Code", suffix=r"(?:grok-build-0\.1|grok-code-fast.*)",
+    grok("Grok Build and Code", "grok-", suffix=r"(?:build-0\.1|code-fast.*)",
         ids=("grok-build-0.1", "grok-code-fast"), context_window=256_000, thinking=("always",), efforts=(),
         price=usd(1, 2, 0.2, tiered=True), notes="code-fast leads to build-0.1"),
     grok("Grok 3 mini", "grok-3-mini", suffix=".*", context_window=131_072, thinking=("effort",),
@@ -47,7 +47,7 @@ deepseek = ModelGroup(dialect="openai-chat", context_window=1_000_000, max_outpu
     continuity="yes", source="pa;ll;v;gp", confidence="high")
 
 DEEPSEEK = (
-    deepseek("DeepSeek V4.1 Flash", suffix=r"(?:deepseek-flash|deepseek-v4(?:\.1)?-flash(?:-\d{4})?)",
+    deepseek("DeepSeek V4.1 Flash", "deepseek-", suffix=r"(?:flash|v4(?:\.1)?-flash(?:-\d{4})?)",
         ids=("deepseek-flash", "deepseek-v4-flash", "deepseek-v4.1-flash"), images_in=True, price=usd(0.15, 0.6, 0.003),
         notes="off-peak price, doubled 01-04 and 06-10 UTC from Monday to Friday; prefix wants the /beta address"),
     deepseek("DeepSeek V4 Flash vision", "deepseek-v4-flash-vision-exp", images_in=True, price=usd(0.15, 0.6, 0.003),
@@ -85,9 +85,8 @@ MOONSHOT = (
         price=usd(1.9, 8, 0.38)),
     kimi_k2("Kimi K2.6", "kimi-k2.6", suffix=".*", max_output=262_144, thinking=("toggle",), thinking_default="yes",
         price=usd(0.95, 4, 0.16), notes='thinking.keep "all" makes earlier turns count'),
-    kimi_k2("Kimi K2 Thinking", suffix="(?:kimi-k2-thinking.*|kimi-thinking.*)",
-        ids=("kimi-k2-thinking", "kimi-thinking"), max_output=32_768, thinking=("always",), images_in=False,
-        price=usd(0.6, 3, 0.1), confidence="low"),
+    kimi_k2("Kimi K2 Thinking", "kimi-k2-thinking", "kimi-thinking", suffix=".*", max_output=32_768,
+        thinking=("always",), images_in=False, price=usd(0.6, 3, 0.1), confidence="low"),
     kimi_k2("Kimi K2.5 and older", "kimi-", suffix=r"(?:k2\.5.*|k2(?:-.*)?|latest)",
         ids=("kimi-k2.5", "kimi-k2", "kimi-latest"), max_output=32_768, thinking=("toggle",), thinking_default="yes",
         price=usd(0.6, 3, 0.1), confidence="low", notes="k2-instruct never thinks and sees no pictures"),
@@ -108,8 +107,7 @@ glm = ModelGroup(ignore_case=True, dialect="openai-chat", context_window=200_000
     forced_tool_choice="rejected", prefill="no_effect", structured_output="prompt", images_in=False, audio_in=False,
     documents_in=False, passback="tool_turns", continuity="yes", source="pa;ll;gp;doc", confidence="medium")
 toggle = glm.extend(thinking=("toggle",), thinking_default="yes", efforts=())
-glm_4_5 = glm.extend(context_window=128_000, max_output=32_768, thinking=("toggle",), thinking_default="yes",
-    efforts=())
+glm_4_5 = toggle.extend(context_window=128_000, max_output=32_768)
 
 ZAI = (
     glm("GLM-5.3 Flash", "glm-5.3-flash", context_window=1_048_576, images_in=True, price=usd(0.15, 0.5, 0.03),
@@ -177,8 +175,8 @@ MISTRAL = (
         price=usd(1.5, 7.5, 0.15), notes="content is a list of chunks while it thinks"),
     reasoning("Mistral Small 4",
         suffix="(?:mistral-small-(?:2603|latest|4.*)|mistral-vibe-cli-fast|magistral-small-latest)",
-        ids=("mistral-small-2603", "mistral-small-latest", "mistral-small-4", "mistral-vibe-cli-fast", "magistral-small-latest"),
-        efforts=("none", "high"), effort_default="none", price=usd(0.15, 0.6, 0.015)),
+        ids=("mistral-small-2603", "mistral-small-latest", "mistral-small-4", "mistral-vibe-cli-fast",
+            "magistral-small-latest"), efforts=("none", "high"), effort_default="none", price=usd(0.15, 0.6, 0.015)),
     hosted_glm("GLM-5.3 at Mistral", "zai-glm-5", "zai-glm-5-3", "zai-glm-latest", images_in=False,
         price=usd(1.4, 4.4, 0.14)),
     hosted_glm("GLM-5.3 Flash at Mistral", "zai-glm-5-3-flash", price=usd(0.15, 0.5, 0.03), confidence="medium"),
@@ -193,7 +191,8 @@ MISTRAL = (
     reasoning("GLM-5.2 at Mistral", "glm-5-2", "zai-glm-5-2", context_window=None, max_output=None,
         efforts=("none", "high"), confidence="low", notes="deprecated"),
     mistral("older Mistral models",
-        suffix=r"(?:devstral-.*|mistral-code-agent-latest|labs-.*|mistral-small|codestral-.*|magistral-.*|pixtral-.*|open-.*|mistral-(?:tiny|nemo|saba|7b).*|mistral-(?:small|medium|large)-2[0-5]\d\d)",
+        suffix=r"(?:(?:devstral|labs|codestral|magistral|pixtral|open)-.*|mistral-(?:code-agent-latest|small"
+            r"|(?:tiny|nemo|saba|7b).*|(?:small|medium|large)-2[0-5]\d\d))",
         context_window=None, max_output=None, confidence="low", notes="deprecated or retired"),
 )
 
@@ -236,7 +235,7 @@ ALIBABA = (
     qwen("Qwen3 Thinking, QwQ", suffix=r"(?:qwen3-.*-thinking(?:-\d{4})?|qwq-.*)", context_window=None, max_output=None,
         thinking=("always",), thinking_default="always", forced_tool_choice="rejected", structured_output="prompt",
         images_in=False, notes="answers as a stream only"),
-    instruct("Qwen Coder", suffix="(?:qwen3?-?coder.*|qwen-3-coder.*)", ids=("qwen3-coder", "qwen-3-coder"),
+    instruct("Qwen Coder", "qwen", suffix="(?:3?-?|-3-)coder.*", ids=("qwen3-coder", "qwen-3-coder"),
         context_window=997_952, images_in=False, notes="tool schemas want their $defs written out"),
     instruct("Qwen3 Next Instruct", "qwen3-next-80b-", suffix=r".*-instruct(?:-\d{4})?", ids=(), context_window=262_144,
         images_in=False, price=usd(0.15, 1.2)),
@@ -245,8 +244,8 @@ ALIBABA = (
     snapshot("Qwen Plus", "qwen-plus", images_in=False, price=usd(0.4, 1.2)),
     snapshot("Qwen Turbo", "qwen-turbo", images_in=False, price=usd(0.05, 0.2)),
     snapshot("Qwen Max", "qwen-max", images_in=False, price=usd(1.6, 6.4)),
-    snapshot("Qwen Plus, Flash, Turbo, Max",
-        suffix=r"(?:qwen-(?:plus|flash|turbo|max).*|qwen3-max.*|qwen3-\d+b-a\d+b|qwen3-vl-plus.*)",
+    snapshot("Qwen Plus, Flash, Turbo, Max", "qwen",
+        suffix=r"(?:-(?:plus|flash|turbo|max).*|3-(?:max|vl-plus).*|3-\d+b-a\d+b)",
         ids=("qwen-flash", "qwen3-max", "qwen3-vl-plus"), notes="windows from 30K to 1M by snapshot"),
 )
 
@@ -282,4 +281,7 @@ PERPLEXITY = (
         parallel_tools=True, confidence="low", notes="POST /v1/responses only; costs what the vendor asks"),
 )
 
-ROWS: dict[str, tuple[ModelRow, ...]] = {"xai": XAI, "deepseek": DEEPSEEK, "moonshot": MOONSHOT, "zai": ZAI, "minimax": MINIMAX, "mistral": MISTRAL, "cohere": COHERE, "alibaba": ALIBABA, "meta": META, "perplexity": PERPLEXITY}
+ROWS: dict[str, tuple[ModelRow, ...]] = {
+    "xai": XAI, "deepseek": DEEPSEEK, "moonshot": MOONSHOT, "zai": ZAI, "minimax": MINIMAX, "mistral": MISTRAL,
+    "cohere": COHERE, "alibaba": ALIBABA, "meta": META, "perplexity": PERPLEXITY,
+}
