@@ -86,7 +86,7 @@ def test_a_model_has_the_traits_of_the_real_one(given, model, dialect, like):
 
 @pytest.mark.parametrize("name", ["nobody", "nobody/gpt-4o", "sim/anthropic", "openrouterx"])
 def test_a_style_that_is_none_is_told_which_there_are(name):
-    with pytest.raises(UnsupportedModel, match="it plays anthropic, openai, gemini, chat") as caught:
+    with pytest.raises(UnsupportedModel, match="use one of: anthropic, openai, gemini, chat") as caught:
         catalog.resolve(f"sim/{name}")
 
     assert caught.value.model == f"sim/{name}"
