@@ -12,6 +12,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import anthropic.types.model
+import msgspec
 import openai.types.shared.chat_model
 import openai.types.shared.responses_model
 import pytest
@@ -45,6 +46,7 @@ def test_model_row_is_valid(name, row):
     """What mypy cannot check: patterns, dates, and values that depend on each other."""
     traits = row.traits
 
+    assert msgspec.convert(msgspec.to_builtins(traits), ModelTraits) == traits
     assert re.compile(row.pattern).groups == (1 if row.vendor else 0), "the group is the vendor's id of the model"
     assert row.vendor in ("", *PROVIDERS)
     assert set(traits.source.split(";")) <= {"sdk", "doc", "pa", "ll", "v", "gp", "inf"}

@@ -1,7 +1,7 @@
 """Look up a model: what it accepts, what it costs and who serves it.
 
-A model without a row has the traits `ModelTraits()`: nothing is known, so nothing is removed from its requests. A host of
-other vendors' models uses the vendor's row and replaces some of its fields.
+A model without a row has the traits `ModelTraits()`: nothing is known, so nothing is removed from its requests. A host
+of other vendors' models uses the vendor's row and replaces some of its fields.
 """
 
 from __future__ import annotations

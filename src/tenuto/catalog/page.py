@@ -13,23 +13,25 @@ _INTRODUCTION = """\
 # Providers
 
 ```python
-from tenuto import Client
+from tenuto import Client, Provider
 
 ai = Client(providers={"mine": {"base_url": "http://localhost:8000/v1"}})  # a custom provider, next to those below
 ai.close()
+ai = Client(providers=[Provider("mine", "openai-chat", "http://localhost:8000/v1", auth="none")])  # all fields of a row
+ai.close()
 ```
 
-Written from the catalog by `python -m tenuto.catalog > docs/providers.md`; a test compares them. To change this page, change
-the rows in `src/tenuto/catalog/provider_rows/`.
+Written from the catalog by `python -m tenuto.catalog > docs/providers.md`; a test compares them. To change this page,
+change the rows in `src/tenuto/catalog/provider_rows/`.
 
-A model is named `provider/model`, split at the first slash. The provider of a bare model name is the `default_provider`,
-else the one vendor that owns it: `claude-sonnet-5-5` means `anthropic/claude-sonnet-5-5`. If a provider serves models of
-other vendors, the vendor's model rows describe them. `openai-chat/` and `openai-responses/` select a dialect of `openai`.
-Without a model, the command uses the default model of the first provider below that has one and a key.
+A model is named `provider/model`, split at the first slash. The provider of a bare model name is the
+`default_provider`, else the one vendor that owns it: `claude-sonnet-5-5` means `anthropic/claude-sonnet-5-5`. If a
+provider serves models of other vendors, the vendor's model rows describe them. `openai-chat/` and `openai-responses/`
+select a dialect of `openai`. Without a model, the command uses the default model of the first provider below that has
+one and a key.
 
-A custom provider has a `base_url` and, unless it is `openai-chat`, a `dialect`: it gets the defaults of the dialect. For
-everything else, pass a row: `Client(providers=[Provider("mine", "openai-chat", "http://localhost:8000/v1", ...)])`. A row with
-the name of a provider below replaces it for that client.
+A custom provider has a `base_url` and, unless it is `openai-chat`, a `dialect`: it gets the defaults of the dialect.
+For everything else, pass a `Provider`. With the name of a provider below, it replaces that provider in this client.
 """
 
 

@@ -40,7 +40,7 @@ def is_known_provider(name: str) -> bool:
 def find_provider(name: str, custom: Mapping[str, Provider] = NO_PROVIDERS) -> Provider:
     """Return the row with this name or alias. Rows of `custom`, by name, take precedence.
 
-    Raise `UnknownProvider`, with similar names, if there is none.
+    Raise `UnknownProvider`, with similar names, for any other name.
     """
     row = custom.get(name) or custom.get(_ALIASES.get(name, name)) or PROVIDERS.get(_ALIASES.get(name, name))
     if row is None:
@@ -65,7 +65,7 @@ def provider_or_default(name: str | None, dialect: Dialect) -> Provider:
 
 
 def provider_for_dialect(provider: str, dialect: Dialect) -> str:
-    """Return the name that selects a row in this dialect, as `openai-chat`; empty if there is none."""
+    """Return the name that selects a row in this dialect, as `openai-chat`, or an empty string."""
     names = (name for name, fixed in _FIXED_DIALECT.items() if fixed == dialect and PROVIDERS[name].name == provider)
     return next(names, "")
 
@@ -79,8 +79,8 @@ def resolve(
 ) -> Target:
     """Return the target of `provider/model`, split at the first slash, or of a bare model name (see `qualify_model`).
 
-    Rows of `custom`, by name, take precedence over those of the catalog. Without `dialect`, the model's row decides, then
-    the provider's.
+    Rows of `custom`, by name, take precedence over those of the catalog. Without `dialect`, the model's row decides,
+    then the provider's.
 
     Raise `UnknownProvider` for a name without a row, and for a bare model name without exactly one provider, with
     suggestions.

@@ -1,4 +1,4 @@
-"""Rows of models: what each one accepts and what it costs. A new model is one call in a module of this package.
+"""Model rows: what each model accepts and what it costs. A new model is one call in a module of this package.
 
     claude_5 = ModelGroup(suffix=DATE, dialect="anthropic-messages", context_window=1_000_000, ...)
 
@@ -7,14 +7,14 @@
         ...
     )
 
-The first row of a provider that matches a whole model id describes the model. So exceptions come before families, and
-rows for models that are not released yet come last; those are narrow and send less.
+The first row of a provider that matches a whole model id describes the model. So exceptions precede families, and the
+rows for future models come last; those allow less.
 
-`source` names where a value is from: `sdk` the vendor's SDK (anthropic 2.8.0, openai 3.49.0, google-genai 3.1.0, mistralai
-3.7.0, ...), `doc` the vendor's documentation, `pa` pydantic-ai-slim 2.66.0, `ll` litellm 1.108.4, `v` the Vercel provider
-packages, `gp` genai-prices 0.2.1, `inf` inferred. `confidence` is `high` if current sources agree or the API was probed,
-`medium` for one current source or a settled conflict, `low` for an assumption. Refusals are better founded than
-permissions: for a host, "ok" often means only that no refusal is known.
+`source` lists where the values are from: `sdk` the vendor's SDK (anthropic 2.8.0, openai 3.49.0, google-genai 3.1.0,
+mistralai 3.7.0, ...), `doc` the vendor's documentation, `pa` pydantic-ai-slim 2.66.0, `ll` litellm 1.108.4, `v` the
+Vercel provider packages, `gp` genai-prices 0.2.1, `inf` inferred. `confidence` is `high` if current sources agree or
+the API was probed, `medium` for one current source or a settled conflict, `low` for an assumption. Refusals are
+better founded than permissions: for a host, "ok" often means only that no refusal is known.
 """
 
 import re
@@ -147,7 +147,7 @@ def usd(
     since: str = "",
     tiered: bool = False,
 ) -> Price:
-    """Make a `Price` of a row."""
+    """Return a `Price`; None is unknown."""
     return Price(
         input=Decimal(str(input)),
         output=Decimal(str(output)),
@@ -184,9 +184,10 @@ _compile = cache(re.compile)
 
 
 class ModelGroup:
-    """Makes rows that share fields.
+    """Make rows that share fields.
 
-    `suffix` is the default of the rows. `path` may precede each id. `ignore_case` concerns the ids.
+    `suffix` is the default suffix of the rows, `path` an optional text before each id, such as `models/`. With
+    `ignore_case`, upper and lower case match.
     """
 
     def __init__(
@@ -212,9 +213,9 @@ class ModelGroup:
         price: Price | tuple[Price, ...] = (),
         **fields: Unpack[TraitFields],
     ) -> ModelRow:
-        """Make a row for the ids that start with one of `prefixes` and end with `suffix`, a regular expression.
+        """Make a row for the ids that consist of one of `prefixes` and `suffix`, a regular expression.
 
-        `ids` are the ids to list; by default the prefixes are ids.
+        `ids` are the ids to list, by default the prefixes. `vendor` and `price` are described at `ModelRow`.
         """
         pattern = "|".join(map(re.escape, prefixes))
         pattern = f"(?:{pattern})" if len(prefixes) > 1 else pattern

@@ -2,6 +2,7 @@
 
 from tenuto.catalog.model_rows import DATE, LOW_TO_HIGH, LOW_TO_MAX, ModelGroup, ModelRow, usd
 
+# The formatter would write one line per field.
 # fmt: off
 
 claude = ModelGroup(suffix=DATE, dialect="anthropic-messages", audio_in=False, source="pa;ll;v;gp", confidence="high")

@@ -2,6 +2,7 @@
 
 from tenuto.catalog.model_rows import LOW_TO_HIGH, ModelGroup, ModelRow, usd
 
+# The formatter would write one line per field.
 # fmt: off
 
 gemini = ModelGroup(path="models/", dialect="gemini", system_mid="top_only", source="pa;ll;v;gp", confidence="medium")

@@ -2,6 +2,7 @@
 
 from tenuto.catalog.model_rows import ANY_HOST, DATE, LOW_TO_HIGH, LOW_TO_MAX, LOW_TO_XHIGH, ModelGroup, ModelRow, usd
 
+# The formatter would write one line per field.
 # fmt: off
 
 groq = ModelGroup(dialect="openai-chat", context_window=131_072, thinking=("effort", "always"),

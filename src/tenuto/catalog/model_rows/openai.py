@@ -2,6 +2,7 @@
 
 from tenuto.catalog.model_rows import DATE, LOW_TO_HIGH, LOW_TO_MAX, LOW_TO_XHIGH, ModelGroup, ModelRow, usd
 
+# The formatter would write one line per field.
 # fmt: off
 
 openai = ModelGroup(suffix=DATE, prefill="no_effect", system_mid="native", audio_in=False, source="pa;ll;v;gp;sdk",

@@ -2,6 +2,7 @@
 
 from tenuto.catalog.model_rows import ModelGroup, ModelRow
 
+# The formatter would write one line per field.
 # fmt: off
 
 simulated = ModelGroup(continuity="yes", source="inf", confidence="high")

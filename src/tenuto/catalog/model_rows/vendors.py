@@ -2,6 +2,7 @@
 
 from tenuto.catalog.model_rows import LOW_TO_HIGH, LOW_TO_MAX, LOW_TO_XHIGH, ModelGroup, ModelRow, usd
 
+# The formatter would write one line per field.
 # fmt: off
 
 grok = ModelGroup(dialect="openai-responses", context_window=500_000, thinking=("effort", "always"),
