@@ -40,7 +40,7 @@ PURE_EXCEPTIONS = {
     "tenuto.core.files -> pathlib",  # reads the files that a caller attaches
 }
 
-PROVIDER_NAME_HOMES = {"_model_rows", "_provider_rows", "catalog", "models", "providers", "rules", "sim"}
+PROVIDER_NAME_HOMES = {"catalog", "rules", "sim"}
 """Packages that may name a provider in a string."""
 SHARED_PROVIDER_NAMES = {"gemini", "meta"}
 """Provider names that are also the name of a dialect or of a field."""
@@ -182,7 +182,7 @@ def test_pure_packages_have_no_side_effects():
 
 
 def provider_names() -> set[str]:
-    homes = ("tenuto.catalog.providers", "tenuto.providers")
+    homes = ("tenuto.catalog.providers", "tenuto.catalog")
     rows = importlib.import_module(next(name for name in homes if name in modules())).PROVIDERS.values()
     return {name for row in rows for name in (row.name, *row.aliases)} - SHARED_PROVIDER_NAMES
 
@@ -419,8 +419,8 @@ write_request(ChatRequest(model=model, messages=(UserMessage("hi"),)), resolve(m
         "tenuto.wire.chat",
         "tenuto.wire.gemini",
         "tenuto.wire.responses",
-        "tenuto._model_rows.hosts",
-        "tenuto._model_rows.openai",
+        "tenuto.catalog.model_rows.hosts",
+        "tenuto.catalog.model_rows.openai",
     }
     loaded = loaded_modules(code)
 

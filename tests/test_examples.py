@@ -16,7 +16,7 @@ import pytest
 import tenuto
 from serving import Request, Server, reply, streamed
 from serving.replies import named, plain
-from tenuto.providers import provider
+from tenuto.catalog import find_provider
 
 FOLDER = Path(__file__).parent.parent / "examples"
 ROWS = ("anthropic", "deepseek", "google", "groq", "ollama", "openai", "perplexity")
@@ -302,7 +302,7 @@ def serve(monkeypatch, tmp_path):
 
         def serve(*script):
             server = stack.enter_context(Server(*script))
-            for row in map(provider, ROWS):
+            for row in map(find_provider, ROWS):
                 monkeypatch.setenv(row.key_env[0], f"key-of-{row.name}")
                 monkeypatch.setenv(row.base_url_env[0], f"{server.url}/{row.name}")
             monkeypatch.setenv("MY_BASE_URL", f"{server.url}/mine")

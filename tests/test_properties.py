@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 import strategies as say
 from conformance.corpus import exchanges
-from tenuto import oneshot, providers
+from tenuto import catalog, oneshot
 from tenuto.core.blocks import (
     AnthropicMeta,
     AnthropicRedactedMeta,
@@ -51,7 +51,7 @@ MODELS = {
 }
 TARGETS = [
     *(pytest.param(oneshot.target_of(dialect, "m", "custom"), id=f"{dialect}-unknown") for dialect in DIALECTS),
-    *(pytest.param(providers.resolve(model), id=model) for models in MODELS.values() for model in models),
+    *(pytest.param(catalog.resolve(model), id=model) for models in MODELS.values() for model in models),
 ]
 
 
@@ -349,7 +349,7 @@ def test_a_block_of_another_dialect_is_never_sent(message):
     opaque = [b.raw for b in message.blocks if isinstance(b, Opaque) and b.dialect == "gemini" and len(b.raw) > 8]
     body = write_request(
         ChatRequest(model="m", messages=(UserMessage("?"), message)),
-        Target(providers.row_or_default("custom", "anthropic-messages"), "m", "anthropic-messages"),
+        Target(catalog.provider_or_default("custom", "anthropic-messages"), "m", "anthropic-messages"),
     ).body.decode()
 
     assert not any(raw in body for raw in opaque)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tenuto.providers import PROVIDERS
+from tenuto.catalog import PROVIDERS
 
 ROOT = Path(__file__).parent.parent
 MODELS = {

@@ -35,6 +35,7 @@ from tenuto import (
     resolve,
     tool,
 )
+from tenuto.catalog import PROVIDERS
 from tenuto.client.parameters import ClientOptions, ProviderConfig
 from tenuto.core.blocks import (
     AnthropicMeta,
@@ -58,7 +59,6 @@ from tenuto.core.stored import dump_block
 from tenuto.errors import ConnectionFailed, MissingKey, RateLimited, StreamAssemblyError, UnsupportedModel
 from tenuto.interop import from_data_json, to_data_json, to_unified
 from tenuto.middleware import LogEntry, cache, fallback, logger, response_middleware, retry
-from tenuto.providers import PROVIDERS
 from tenuto.reasoning import (
     OpenRouterReasoningCodec,
     ReasoningCodec,

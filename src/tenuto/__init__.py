@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tenuto.agent.agent import AsyncAgent as AsyncAgent
     from tenuto.agent.limits import Limits as Limits
     from tenuto.agent.sync import Agent as Agent
+    from tenuto.catalog import resolve as resolve
     from tenuto.client.client import AsyncClient as AsyncClient
     from tenuto.client.options import Timeouts as Timeouts
     from tenuto.client.reply import Reply as Reply
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from tenuto.errors import TenutoError as TenutoError
     from tenuto.oneshot import decode as decode
     from tenuto.oneshot import encode as encode
-    from tenuto.providers import resolve as resolve
     from tenuto.tools import tool as tool
 
 __version__ = "0.1.0"
@@ -80,7 +80,7 @@ _HOMES = {
     "tenuto.core.transcript": ("Transcript",),
     "tenuto.errors": ("LLMError", "TenutoError"),
     "tenuto.oneshot": ("decode", "encode"),
-    "tenuto.providers": ("resolve",),
+    "tenuto.catalog": ("resolve",),
     "tenuto.tools": ("tool",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 
-from tenuto import providers
+from tenuto import catalog
 from tenuto.core.provider import Dialect, Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
@@ -26,7 +26,7 @@ def decode(dialect: Dialect, body: bytes | str, *, provider: str | None = None, 
     dialect, `IncompleteResponse` for a stream that was cut off. What was assembled is on the error's `partial`.
     """
     data = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else bytes(body)
-    target = Target(providers.row_or_default(provider, _known(dialect)), "", dialect)
+    target = Target(catalog.provider_or_default(provider, _known(dialect)), "", dialect)
     decoder = codec_for(dialect).decoder(target, seed=hashlib.sha256(data).hexdigest())
     return decode_stream(decoder, [data]) if stream else decode_body(decoder, data)
 
@@ -41,15 +41,15 @@ def encode(dialect: Dialect, request: ChatRequest, *, provider: str | None = Non
 
 def target_of(dialect: Dialect, model: str, provider: str | None = None) -> Target:
     """Find the row and the traits for a model asked for in a given dialect."""
-    row = providers.row_or_default(provider, _known(dialect))
+    row = catalog.provider_or_default(provider, _known(dialect))
     head, slash, rest = model.partition("/")
     if slash and (
-        head == provider or head in (row.name, *row.aliases) or (provider is None and providers.is_row(head))
+        head == provider or head in (row.name, *row.aliases) or (provider is None and catalog.is_known_provider(head))
     ):
         if provider is None:
-            row = providers.row_or_default(head, dialect)
+            row = catalog.provider_or_default(head, dialect)
         model = rest
-    return providers.target(row, model, dialect)
+    return catalog.build_target(row, model, dialect)
 
 
 def _known(dialect: Dialect) -> Dialect:

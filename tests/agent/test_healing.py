@@ -10,13 +10,13 @@ import pytest
 from agent.acting import add, agent, scene, story
 from tenuto.agent.events import RefusedBlockDropped
 from tenuto.agent.healing import REFUSED, named_by
+from tenuto.catalog import resolve
 from tenuto.core.blocks import AnthropicMeta, OpenAiMeta, Reasoning, Text
 from tenuto.core.journal import LossRecorded, ReplyReceived
 from tenuto.core.messages import AssistantMessage, Origin, UserMessage
 from tenuto.core.request import ChatRequest
 from tenuto.core.stored import make_draft
 from tenuto.errors import BadRequest, NotFound, RateLimited
-from tenuto.providers import resolve
 from tenuto.store.memory import Memory, MemoryStore
 from tenuto.testing import call, deny, say, think, turn
 from tenuto.wire.write import write_request

@@ -13,11 +13,11 @@ from agent.acting import Held, add, agent, results, running, scene, story, until
 from tenuto import Agent, Limits, Usage
 from tenuto.agent.events import SubAgentEvent
 from tenuto.agent.limits import Budget, Spent
+from tenuto.catalog import find_provider
 from tenuto.core.events import MessageDone
 from tenuto.core.journal import CallFinished, ReplyReceived, RequestFailed
 from tenuto.core.messages import AssistantMessage, ToolResult
 from tenuto.errors import LimitReached
-from tenuto.providers import provider
 from tenuto.testing import ScriptedTransport, call, turn
 
 MORE = turn(call("add", {"a": 1, "b": 2}))
@@ -67,7 +67,7 @@ async def test_a_run_stops_at_its_limit_and_goes_on_with_a_higher_one(tenuto_sim
 async def test_a_sum_of_money_is_kept(tenuto_sim, model, usd, why):
     """By what the replies cost. A model whose price is not known cannot be held to one."""
     tenuto_sim.script(MORE, turn("Done."))
-    row = provider("anthropic")
+    row = find_provider("anthropic")
     rows = [
         msgspec.structs.replace(row, name=name, base_url=f"{tenuto_sim.base_url}/v1") for name in ("anthropic", "mine")
     ]

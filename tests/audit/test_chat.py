@@ -15,11 +15,11 @@ from tenuto.audit.chat_parameters import PARAMETERS
 from tenuto.audit.chat_thoughts import THOUGHTS
 from tenuto.audit.chat_turns import TURNS
 from tenuto.audit.looking import Sent
+from tenuto.catalog import resolve
 from tenuto.core.blocks import ChatMeta, Reasoning, Text, ToolUse
 from tenuto.core.messages import AssistantMessage, Origin
 from tenuto.core.rules import rules
 from tenuto.oneshot import target_of
-from tenuto.providers import resolve
 
 HI = {"role": "user", "content": "hi"}
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}

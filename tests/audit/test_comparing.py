@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from tenuto.audit import comparing
+from tenuto.catalog import resolve
 from tenuto.core.blocks import AnthropicMeta, Reasoning, Text, ToolUse
 from tenuto.core.journal import (
     CallFinished,
@@ -24,7 +25,6 @@ from tenuto.core.messages import AssistantMessage, Origin, ToolResult, UserMessa
 from tenuto.core.next_request import NextRequest
 from tenuto.core.provider import Loss
 from tenuto.core.stored import make_draft
-from tenuto.providers import resolve
 from tenuto.wire.prefix_binding import prefix_of
 from tenuto.wire.write import ENCODER_VERSION, write_request
 

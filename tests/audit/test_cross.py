@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tenuto.audit.cross import CHECKS, UNSEEN
 from tenuto.audit.looking import Sent, look
+from tenuto.catalog import resolve
 from tenuto.core.blocks import (
     AnthropicMeta,
     AnthropicRedactedMeta,
@@ -24,7 +25,6 @@ from tenuto.core.blocks import (
 from tenuto.core.messages import AssistantMessage, Origin
 from tenuto.core.provider import Dialect, Target
 from tenuto.core.rules import rules
-from tenuto.providers import resolve
 
 TARGETS: dict[Dialect, str] = {
     "anthropic-messages": "anthropic/claude-opus-4-6",

@@ -14,7 +14,7 @@ import strategies as say
 import tenuto.wire
 from conformance.corpus import exchanges
 from conformance.subject import decode, target_for
-from tenuto import oneshot, providers
+from tenuto import catalog, oneshot
 from tenuto.audit.fates import FATE_OF, fates, place_at
 from tenuto.audit.fates_rules import NOT_OF_BLOCKS, UNACCOUNTED
 from tenuto.audit.fates_slots import slots_of
@@ -49,7 +49,7 @@ MODELS = (
 )  # fmt: skip
 TARGETS = [
     *(pytest.param(oneshot.target_of(dialect, "m", "custom"), id=dialect) for dialect in DIALECTS),
-    *(pytest.param(providers.resolve(model), id=model) for model in MODELS),
+    *(pytest.param(catalog.resolve(model), id=model) for model in MODELS),
 ]
 OWN = {
     "anthropic-messages": AnthropicMeta("sig"),
@@ -164,7 +164,7 @@ def test_texts_that_are_joined_share_the_pointer_of_the_whole():
 def test_turns_that_share_a_message_are_told_apart():
     """Where users and assistants have to take turns, neighbours are joined; each text is found in its half."""
     said = (UserMessage("first"), UserMessage("second"), turn("openai-chat", Text("yes")), UserMessage("first"))
-    target = providers.resolve("perplexity/sonar")
+    target = catalog.resolve("perplexity/sonar")
     written = write_request(ChatRequest(model="m", messages=said), target)
     found = fates(said, json.loads(written.body), target.dialect, written.losses)
 

@@ -17,11 +17,11 @@ from msgspec.structs import replace
 from strategies import assistant_messages, json_scalars
 from tenuto.audit import Finding, audit_body
 from tenuto.audit.gemini import CHECKS
+from tenuto.catalog import resolve
 from tenuto.core.blocks import CodeExecution, GeminiMeta, Image, Opaque, Reasoning, Text, ToolUse
 from tenuto.core.messages import AssistantMessage, Origin
 from tenuto.core.provider import Target
 from tenuto.oneshot import target_of
-from tenuto.providers import resolve
 
 THREE, NEW, OLD, PRO = "gemini-3-flash-preview", "gemini-3.5-flash", "gemini-2.5-flash", "gemini-2.5-pro"
 GOOGLE = Origin("google", "gemini", THREE, "me")

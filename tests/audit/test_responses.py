@@ -13,10 +13,10 @@ from sim.responses_cases import BROKEN, KEPT, SPOKEN, THINK, said
 from sim.responses_help import Host, assistant, call, output, results, user, without
 from sim.test_responses_rules import TOLERATED
 from tenuto.audit import Finding, audit_body
+from tenuto.catalog import resolve
 from tenuto.core.blocks import OpenAiMeta, Reasoning, ServerToolUse, Text, ToolUse
 from tenuto.core.messages import AssistantMessage, Origin
 from tenuto.core.provider import Target
-from tenuto.providers import resolve
 from tenuto.wire.decoder import decode_body
 from tenuto.wire.registry import codec_for
 

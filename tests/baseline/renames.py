@@ -42,5 +42,5 @@ TEXTS: dict[str, str] = {}
 ARGUMENTS: dict[tuple[str, ...], tuple[str, ...]] = {}
 """Parts of command lines: `{("--take",): ("--takeover",), ("sessions", "gc"): ("store", "gc")}`."""
 
-PACKAGES: dict[str, str] = {}
+PACKAGES: dict[str, str] = {"tenuto._model_rows": "tenuto.catalog", "tenuto.catalog.provider_rows": "tenuto.catalog"}
 """Packages whose coverage is recorded: `{"tenuto._model_rows": "tenuto.catalog"}`. Several old ones may share a new one."""

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pytest
 
 from cli.screens import Display
-from tenuto.providers import PROVIDERS
+from tenuto.catalog import PROVIDERS
 
 PATIENCE = 30
 _ON_TERMINAL = """

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from tenuto._model_rows import AS_OF
 from tenuto.agent.continuity import admit
+from tenuto.catalog import PROVIDERS, resolve
+from tenuto.catalog.model_rows import AS_OF
 from tenuto.cli.choosing import SIMULATED, Chosen, chosen, split_effort
 from tenuto.cli.configuring import Misconfigured
-from tenuto.providers import PROVIDERS, resolve
 
 ROWS = [row for name, row in PROVIDERS.items() if name == row.name]
 DEFAULTS = [f"{row.name}/{row.default_model}" for row in ROWS if row.default_model]

@@ -56,7 +56,7 @@ def titled(ask, line):
 @pytest.fixture
 def home(tmp_path, monkeypatch):
     """No key anywhere, and a folder for what is configured."""
-    from tenuto.providers import PROVIDERS
+    from tenuto.catalog import PROVIDERS
 
     for row in PROVIDERS.values():
         for name in (*row.key_env, *row.bearer_env):

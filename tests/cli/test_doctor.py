@@ -19,11 +19,11 @@ from types import SimpleNamespace
 import pytest
 
 from cli.answering import answering, keep_sessions
+from tenuto.catalog import PROVIDERS
 from tenuto.cli import checking_files
 from tenuto.cli.checking import checked
 from tenuto.cli.checking_files import mounted
 from tenuto.cli.checking_store import sqlite_findings
-from tenuto.providers import PROVIDERS
 
 SECRET = "sk-not-to-be-seen-anywhere"
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tenuto.catalog import PROVIDERS, resolve
 from tenuto.cli.completing import _embedders
 from tenuto.cli.embedding.asking import defaults
-from tenuto.providers import PROVIDERS, resolve
 
 
 def test_a_default_is_one_that_can_be_asked_and_is_offered():

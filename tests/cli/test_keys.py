@@ -10,10 +10,10 @@ import threading
 
 import pytest
 
+from tenuto.catalog import PROVIDERS
 from tenuto.cli import keyring
 from tenuto.cli.configuring import Misconfigured
 from tenuto.errors import UnknownProvider
-from tenuto.providers import PROVIDERS
 from tenuto.sim.simulator import Simulator
 
 KEY = "sk-secret-1234567890"

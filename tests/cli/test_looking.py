@@ -9,7 +9,7 @@ import urllib.request
 
 import pytest
 
-from tenuto.providers import PROVIDERS
+from tenuto.catalog import PROVIDERS
 from tenuto.tools.builtin import BUILTIN
 
 ROWS = {name: row for name, row in PROVIDERS.items() if name == row.name}

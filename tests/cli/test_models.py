@@ -1,4 +1,4 @@
-"""What is known of models: names spelt out of rules, names that are near, and the list."""
+"""The models that the command lists and suggests."""
 
 from __future__ import annotations
 
@@ -11,80 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cli.answering import answering
-from tenuto import models
+from tenuto import catalog
 from tenuto.agent.continuity import refusal
-from tenuto.cli.catalogue import Known, known_models, model_ids, near_models, spelt_out
+from tenuto.catalog import find_provider, resolve
+from tenuto.cli.catalogue import Known, known_models, model_ids, near_models
 from tenuto.cli.model_facts import facts_of
-from tenuto.providers import provider, resolve
 
 KNOWN = known_models()
 
-# --- names out of rules -----------------------------------------------------------------------------------------------
-
-
-def plain(pairs):
-    return st.lists(pairs, min_size=1, max_size=3)
-
-
-def joined(parts):
-    """Parts of a pattern in a row, and all that they can say."""
-    texts = [""]
-    for _, said in parts:
-        texts = [text + end for text in texts for end in said]
-    return "".join(pattern for pattern, _ in parts), texts
-
-
-def either(parts):
-    return f"(?:{'|'.join(pattern for pattern, _ in parts)})", [text for _, said in parts for text in said]
-
-
-def optional(part):
-    return f"(?:{part[0]})?", ["", *part[1]]
-
-
-WORDS = st.text("abc159", min_size=1, max_size=3).map(lambda word: (word, [word]))
-SIGNS = st.sets(st.sampled_from("abc123"), min_size=1).map(sorted).map(lambda signs: (f"[{''.join(signs)}]", signs))
-PATTERNS = st.recursive(
-    WORDS | SIGNS | st.just((r"\.", ["."])),
-    lambda below: plain(below).map(joined) | plain(below).map(either) | below.map(optional),
-    max_leaves=8,
-)
-OPEN = st.sampled_from([".*", r"\d", ".+", "[^:]+", "[a-z]", r"\d{4}"])
-
-
-@given(PATTERNS)
-def test_a_rule_is_spelt_out_whole(made):
-    """Every alternative, with and without what may be left off, and nothing else."""
-    pattern, said = made
-    whole = {text for text in said if text[:1].isalnum() and text[-1:].isalnum()}
-
-    assert whole == set(spelt_out(pattern))
-
-
-@settings(max_examples=20)
-@given(st.lists(PATTERNS.map(lambda made: made[0]) | OPEN, min_size=1, max_size=5).map("".join))
-def test_what_is_open_in_a_rule_is_never_made_up(pattern):
-    """What is spelt out fits the rule, whatever else the rule would let pass."""
-    assert all(re.fullmatch(pattern, text) for text in spelt_out(pattern))
-
-
-SPELT = [
-    ("claude-(?:fable|mythos)-5-2(?:[-@]\\d{8}|-\\d{4}-\\d{2}-\\d{2})?", ["claude-fable-5-2", "claude-mythos-5-2"]),
-    (r"(?:models/)?gemini-3\.8-flash(?!.*(?:tts|live|lite)).*", ["gemini-3.8-flash"]),
-    (r"ministral-(?:3-)?14b-.*", []),
-    (r"muse-spark-1\.\d", []),
-    (r"~?anthropic/([^:]+)(?::.*)?", []),
-    (r"qwen3?-?coder.*", ["qwen3-coder"]),
-    (r"kimi-k3(?:-.*)?", ["kimi-k3"]),
-    (r"(?i:glm-5(?:-turbo)?)", ["glm-5", "glm-5-turbo"]),
-    (r"o[1-4]|o[13]-mini", ["o1-mini", "o3-mini"]),
-    (r"claude-[a-z]+-5", []),
-]
-
-
-@pytest.mark.parametrize("pattern, ids", SPELT, ids=[pattern[:20] for pattern, _ in SPELT])
-def test_rules_of_the_tables_give_plain_ids(pattern, ids):
-    assert ids == spelt_out(pattern)
+# --- names -----------------------------------------------------------------------------------------------------------
 
 
 def test_every_model_that_is_listed_is_known_and_resolves():
@@ -93,7 +28,7 @@ def test_every_model_that_is_listed_is_known_and_resolves():
         target = resolve(known.id)
 
         assert target.provider.name == known.provider
-        if not provider(known.provider).plays:
+        if not find_provider(known.provider).plays:
             assert re.fullmatch(target.traits.pattern, known.model)
             assert "families to come" not in target.traits.notes, known
 
@@ -107,7 +42,7 @@ def test_each_model_is_listed_once_and_every_default_is_among_them():
 
 
 def models_rows():
-    from tenuto.providers import PROVIDERS
+    from tenuto.catalog import PROVIDERS
 
     return [(name, row) for name, row in PROVIDERS.items() if name == row.name]
 
@@ -321,4 +256,4 @@ def test_traits_are_those_of_the_tables():
     """The list says what a request would be held to."""
     known = next(one for one in KNOWN if one.id == "openai/gpt-6.1-sol")
 
-    assert facts_of(known, date(2026, 11, 16)).traits == models.traits("openai", "gpt-6.1-sol")
+    assert facts_of(known, date(2026, 11, 16)).traits == catalog.model_traits("openai", "gpt-6.1-sol")

@@ -7,11 +7,11 @@ import asyncio
 import pytest
 
 from tenuto import AsyncClient, LLMError, Provider, TenutoError
+from tenuto.catalog import PROVIDERS
 from tenuto.client.client import OPTIONS
 from tenuto.client.door import SETTINGS, Door
 from tenuto.client.parameters import ClientOptions, ProviderConfig
 from tenuto.errors import MissingKey, UnknownProvider
-from tenuto.providers import PROVIDERS
 from tenuto.testing import ScriptedTransport
 
 CHAT = {

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from tenuto import providers
+from tenuto import catalog
 from tenuto.client.embeddings import MOST_PAGES, embed, models
 from tenuto.core.embedding import EmbedRequest, EmbedUsage
 from tenuto.core.provider import EmbeddingSwitches, Provider, Target
@@ -149,7 +149,7 @@ def test_no_texts_are_no_request():
 
     assert (found.embeddings, found.usage, found.provider, found.model) == ((), EmbedUsage(0, 0), "mine", "m")
     with pytest.raises(UnsupportedModel):
-        asyncio.run(embed(send, providers.resolve("anthropic/claude-opus-4-6"), request(0)))
+        asyncio.run(embed(send, catalog.resolve("anthropic/claude-opus-4-6"), request(0)))
     assert sent == []
 
 
@@ -186,12 +186,12 @@ def test_losses_of_both_ways_are_told_once():
 
 def test_embeddings_are_at_the_rows_own_address():
     """Whatever dialect the model's questions are asked in."""
-    target = providers.resolve("perplexity/openai/text-embedding-3-small")
+    target = catalog.resolve("perplexity/openai/text-embedding-3-small")
     send, sent = asking(lambda wire: b'{"data": [{"embedding": [0.5]}]}')
     asyncio.run(embed(send, target, EmbedRequest(model="perplexity/x", input="a")))
 
     assert target.dialect == "openai-responses"
-    assert providers.base_url(sent[0][0]) + sent[0][1].path == "https://api.perplexity.ai/v1/embeddings"
+    assert catalog.base_url(sent[0][0]) + sent[0][1].path == "https://api.perplexity.ai/v1/embeddings"
 
 
 def test_a_lost_vector_is_an_error_of_the_whole():
@@ -224,7 +224,7 @@ def test_all_pages_are_read():
         {"data": [{"id": "a"}, {"id": "b"}], "has_more": True, "last_id": "b"},
         {"data": [{"id": "c"}], "has_more": False, "last_id": "c"},
     )
-    found = asyncio.run(models(send, providers.resolve("anthropic/any")))
+    found = asyncio.run(models(send, catalog.resolve("anthropic/any")))
 
     assert [info.id for info in found] == ["a", "b", "c"]
     assert [wire.path for _, wire in sent] == ["/models?limit=1000", "/models?limit=1000&after_id=b"]
@@ -233,10 +233,10 @@ def test_all_pages_are_read():
 def test_one_page_is_one_request():
     """At the row's own address."""
     send, sent = pages({"data": [{"id": "a"}]})
-    target = providers.resolve("perplexity/openai/gpt-5.2")
+    target = catalog.resolve("perplexity/openai/gpt-5.2")
 
     assert [info.id for info in asyncio.run(models(send, target))] == ["a"]
-    assert providers.base_url(sent[0][0]) + sent[0][1].path == "https://api.perplexity.ai/v1/models"
+    assert catalog.base_url(sent[0][0]) + sent[0][1].path == "https://api.perplexity.ai/v1/models"
 
 
 @pytest.mark.parametrize("fresh, requests", [(False, 2), (True, MOST_PAGES)])
@@ -245,7 +245,7 @@ def test_a_list_that_never_ends_is_an_error(fresh, requests):
     send, sent = asking(lambda wire: json.dumps({"nextPageToken": f"p{len(sent) if fresh else 0}"}).encode())
 
     with pytest.raises(ProtocolError, match="does not end") as caught:
-        asyncio.run(models(send, providers.resolve("google/any")))
+        asyncio.run(models(send, catalog.resolve("google/any")))
     assert len(sent) == requests
     assert caught.value.provider == "google"
 
@@ -255,5 +255,5 @@ def test_no_list_is_no_request():
     send, sent = pages()
 
     with pytest.raises(UnsupportedModel, match="no list"):
-        asyncio.run(models(send, providers.resolve("zai/glm-5.3")))
+        asyncio.run(models(send, catalog.resolve("zai/glm-5.3")))
     assert sent == []

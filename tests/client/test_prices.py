@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import usages
-from tenuto import models
+from tenuto import catalog
 from tenuto.client.prices import FIRST_TIER, cost, priced
 from tenuto.core.messages import Usage
 
@@ -191,7 +191,7 @@ def test_the_first_tier_of_the_table_is_not_before_ours():
     noon, starts = datetime(2026, 11, 15, 12, tzinfo=UTC), []
     for vendor in ("openai", "anthropic", "google", "xai", "minimax"):
         for info in get_snapshot().find_provider(None, vendor, None).models:
-            price, listed = models.price(vendor, info.id, TODAY), info.get_prices(noon).input_mtok
+            price, listed = catalog.price_on(vendor, info.id, TODAY), info.get_prices(noon).input_mtok
             if price is not None and price.tiered and isinstance(listed, TieredPrices):
                 starts += [tier.start for tier in listed.tiers]
 

@@ -14,13 +14,13 @@ from decimal import Decimal
 
 import pytest
 
-from tenuto import AsyncClient, Client, LLMError, Provider, TenutoError, models, providers, tool
+from tenuto import AsyncClient, Client, LLMError, Provider, TenutoError, catalog, tool
 from tenuto.client.door import Door
 from tenuto.errors import UnsupportedModel
 from tenuto.sim import Simulator
 from tenuto.sim.styles import ALIASES, STYLES
 
-STYLE_NAMES = providers.PROVIDERS["sim"].plays
+STYLE_NAMES = catalog.PROVIDERS["sim"].plays
 
 
 @pytest.fixture(autouse=True)
@@ -44,8 +44,8 @@ def test_the_row_plays_every_style_and_no_other():
 @pytest.mark.parametrize("name", STYLE_NAMES)
 def test_a_bare_style_is_the_row_it_plays(name):
     """Its dialect, switches, headers and embeddings; the simulator's own name, address and authentication."""
-    target = providers.resolve(f"sim/{name}")
-    row, real = target.provider, providers.row_or_default(name, "openai-chat")
+    target = catalog.resolve(f"sim/{name}")
+    row, real = target.provider, catalog.provider_or_default(name, "openai-chat")
 
     assert (row.name, row.auth, row.key_env, row.plays) == ("sim", "none", (), (name,))
     assert (row.dialect, row.headers, row.embeddings) == (real.dialect, real.headers, real.embeddings)
@@ -55,7 +55,7 @@ def test_a_bare_style_is_the_row_it_plays(name):
         real.responses,
         real.gemini,
     )
-    assert providers.base_url(target) == ("{sim}/v1beta" if target.dialect == "gemini" else "{sim}/v1")
+    assert catalog.base_url(target) == ("{sim}/v1beta" if target.dialect == "gemini" else "{sim}/v1")
     assert (target.model, target.dialect) == (name, real.dialect)
     assert target.traits.known
     assert target.traits.continuity == "yes"
@@ -78,30 +78,30 @@ def test_a_bare_style_is_the_row_it_plays(name):
     ],
 )
 def test_a_model_has_the_traits_of_the_real_one(given, model, dialect, like):
-    target = providers.resolve(f"sim/{given}")
+    target = catalog.resolve(f"sim/{given}")
 
     assert (target.provider.name, target.model, target.dialect) == ("sim", model, dialect)
-    assert target.traits == providers.resolve(like).traits
+    assert target.traits == catalog.resolve(like).traits
 
 
 @pytest.mark.parametrize("name", ["nobody", "nobody/gpt-4o", "sim/anthropic", "openrouterx"])
 def test_a_style_that_is_none_is_told_which_there_are(name):
-    with pytest.raises(UnsupportedModel, match="it plays anthropic, openai, gemini, chat") as caught:
-        providers.resolve(f"sim/{name}")
+    with pytest.raises(UnsupportedModel, match="use one of: anthropic, openai, gemini, chat") as caught:
+        catalog.resolve(f"sim/{name}")
 
     assert caught.value.model == f"sim/{name}"
 
 
 def test_other_names_of_a_row_are_those_of_its_style():
     for alias, name in ALIASES.items():
-        assert providers.resolve(f"sim/{alias}").model == name
+        assert catalog.resolve(f"sim/{alias}").model == name
 
 
 def test_nothing_is_paid():
     from datetime import date
 
     for model in ("anthropic", "anthropic/claude-opus-4-6", "chat"):
-        assert models.price("sim", model, date(2026, 11, 15)).input == 0
+        assert catalog.price_on("sim", model, date(2026, 11, 15)).input == 0
 
 
 # --- accounts ---------------------------------------------------------------------------------------------------------

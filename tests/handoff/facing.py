@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from sim.playing import SEED
-from tenuto import providers
+from tenuto import catalog
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest, ToolDefinition
 from tenuto.sim.asked import Malformed, Request
@@ -20,7 +20,7 @@ from tenuto.wire.write import write_request
 
 __all__ = ["MODELS", "STYLES", "TOOL", "accepted", "asked", "judged", "opened_request", "taken", "target", "untold"]
 
-STYLES = providers.PROVIDERS["sim"].plays
+STYLES = catalog.PROVIDERS["sim"].plays
 MODELS = (
     "anthropic/claude-sonnet-4-5", "anthropic/claude-opus-4-6", "anthropic/claude-opus-5-5", "anthropic/claude-fable-5-1",
     "gemini/gemini-3-flash-preview", "gemini/gemini-2.5-flash", "gemini/gemini-3.5-flash", "openai/gpt-5.2",
@@ -33,7 +33,7 @@ TOOL = ToolDefinition("weather", "Current weather", {"type": "object", "properti
 
 def target(named: str) -> Target:
     """Find a style, or a model behind one."""
-    return providers.resolve(f"sim/{named}")
+    return catalog.resolve(f"sim/{named}")
 
 
 def opened_request(wire: WireRequest, to: Target, account: str = "") -> Request:

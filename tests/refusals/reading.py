@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from tenuto.audit import Finding, audit_body
+from tenuto.catalog import resolve
 from tenuto.core.messages import AssistantMessage
 from tenuto.core.provider import Target
-from tenuto.providers import resolve
 from tenuto.sim.asked import Request
 from tenuto.sim.judging import Broken, judge
 from tenuto.sim.mint import Seals, digest

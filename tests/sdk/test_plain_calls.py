@@ -16,7 +16,7 @@ from google.genai import types
 from openai import OpenAI
 from openai.types.responses import InputTokenCountParams
 
-from tenuto import providers
+from tenuto import catalog
 from tenuto.core.embedding import EmbedRequest
 from tenuto.core.messages import SystemMessage, UserMessage
 from tenuto.core.request import ChatRequest, ToolDefinition
@@ -45,7 +45,7 @@ class Wire:
 
 
 def ours(target, wire) -> tuple[str, str, dict]:
-    path = httpx2.URL(providers.base_url(target) + wire.path).path
+    path = httpx2.URL(catalog.base_url(target) + wire.path).path
     return wire.method, path, json.loads(wire.body or b"{}")
 
 
@@ -69,7 +69,7 @@ def test_openai_embeds_as_we_do():
     seen = openai(wire).embeddings.create(
         model="text-embedding-3-small", input=TEXTS, dimensions=2, encoding_format="float"
     )
-    target = providers.resolve("openai/text-embedding-3-small")
+    target = catalog.resolve("openai/text-embedding-3-small")
     asked = EmbedRequest(model="openai/text-embedding-3-small", input=TEXTS, dimensions=2)
     batch = embeddings.batches(asked, target)[0]
     method, path, body = wire.asked
@@ -86,7 +86,7 @@ def test_openai_reads_packed_floats_as_we_do():
     entry = {"object": "embedding", "index": 0, "embedding": "AACAPwAAAMDNzMw9"}
     wire = Wire({"object": "list", "data": [entry], "model": "m", "usage": {"prompt_tokens": 2, "total_tokens": 2}})
     seen = openai(wire).embeddings.create(model="m", input="hello")
-    target = providers.resolve("openai/m")
+    target = catalog.resolve("openai/m")
     asked = EmbedRequest(model="openai/m", input="hello", extra_body={"encoding_format": "base64"})
     found = embeddings.decode(json.dumps(wire.body).encode(), asked, target, embeddings.batches(asked, target)[0])
 
@@ -99,7 +99,7 @@ def test_google_embeds_as_we_do():
     wire = Wire({"embeddings": [{"values": [0.5]}, {"values": [1.5]}], "usageMetadata": {"promptTokenCount": 4}})
     config = types.EmbedContentConfig(output_dimensionality=1, task_type="CLUSTERING", title="T")
     seen = google(wire).models.embed_content(model="gemini-embedding-001", contents=TEXTS, config=config)
-    target = providers.resolve("google/gemini-embedding-001")
+    target = catalog.resolve("google/gemini-embedding-001")
     asked = EmbedRequest(model="google/gemini-embedding-001", input=TEXTS, dimensions=1, task="CLUSTERING", title="T")
     batch = embeddings.batches(asked, target)[0]
     method, path, body = wire.asked
@@ -124,7 +124,7 @@ def test_google_embeds_as_we_do():
 )
 def test_google_cloud_has_two_ways_and_we_take_the_same(model):
     """By the SDK's own rule."""
-    target = providers.target(providers.provider("vertex"), model, "gemini")
+    target = catalog.build_target(catalog.find_provider("vertex"), model, "gemini")
     asked = EmbedRequest(model=f"vertex/{model}", input="a")
     wire = embeddings.encode(asked, target, embeddings.batches(asked, target)[0])
 
@@ -149,7 +149,7 @@ def question(model):
 def test_anthropic_counts_as_we_do():
     """The same path, and the same count."""
     wire = Wire({"input_tokens": 14})
-    target = providers.resolve("anthropic/claude-sonnet-4-5")
+    target = catalog.resolve("anthropic/claude-sonnet-4-5")
     written = count_tokens.encode(question("anthropic/claude-sonnet-4-5"), target)
     seen = anthropic(wire).messages.count_tokens(**json.loads(written.body))
 
@@ -160,7 +160,7 @@ def test_anthropic_counts_as_we_do():
 def test_openai_counts_as_we_do():
     """The same path, and the same count."""
     wire = Wire({"object": "response.input_tokens", "input_tokens": 11})
-    target = providers.resolve("openai/gpt-5.2")
+    target = catalog.resolve("openai/gpt-5.2")
     written = count_tokens.encode(question("openai/gpt-5.2"), target)
     seen = openai(wire).responses.input_tokens.count(**json.loads(written.body))
 
@@ -172,7 +172,7 @@ def test_google_counts_at_the_same_place():
     """It counts the contents only; we count the whole question."""
     wire = Wire({"totalTokens": 9})
     seen = google(wire).models.count_tokens(model="gemini-2.5-flash", contents="Hello")
-    target = providers.resolve("google/gemini-2.5-flash")
+    target = catalog.resolve("google/gemini-2.5-flash")
     written = count_tokens.encode(question("google/gemini-2.5-flash"), target)
 
     assert ours(target, written)[:2] == wire.asked[:2]
@@ -220,7 +220,7 @@ def test_models_are_listed_at_the_same_place(name, sdk, body, seen):
     """With the same pages, and the same facts."""
     wire = Wire(body)
     (theirs,) = map(seen, sdk(wire))
-    row = providers.provider(name)
+    row = catalog.find_provider(name)
     written = list_models.encode(row)
     (found,), _ = list_models.decode(json.dumps(body).encode(), row)
     url = httpx2.URL(row.base_url + written.path)

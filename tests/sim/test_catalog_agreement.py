@@ -8,7 +8,7 @@ import pytest
 from anthropic.types.model import Model as AnthropicModel
 from openai.types.shared.all_models import AllModels
 
-from tenuto import models
+from tenuto import catalog
 from tenuto.cli.catalogue import known_models, spelt_out
 from tenuto.core.provider import Dialect, ModelTraits
 from tenuto.sim.anthropic import models as anthropic
@@ -39,7 +39,7 @@ SAMPLING = {"ok": "always", "only_without_reasoning": "none", "rejected": "never
 def ids(provider: str, style: str, dialect: Dialect) -> list[str]:
     """Return the ids of the catalog that the simulator serves."""
     known = dict.fromkeys((*(model.model for model in known_models() if model.provider == provider), *MORE[provider]))
-    served = (id for id in known if models.traits(provider, id).served)
+    served = (id for id in known if catalog.model_traits(provider, id).served)
     return [id for id in served if exists(*find(f"{style}/{id}", dialect))]
 
 
@@ -59,7 +59,7 @@ def differences(traits: ModelTraits, pairs: dict[str, tuple[object, object]]) ->
 @pytest.mark.parametrize("model", ids("anthropic", "anthropic", "anthropic-messages"))
 def test_claude_models_agree(model):
     """Modes, default, sampling, forced choice, prefill, system messages, efforts, prefix binding, window."""
-    traits, facts = models.traits("anthropic", model), anthropic.facts(model)
+    traits, facts = catalog.model_traits("anthropic", model), anthropic.facts(model)
     modes = {
         {"budget": "enabled", "always": "adaptive", "none": "disabled"}.get(mode, mode) for mode in traits.thinking
     }
@@ -85,7 +85,7 @@ def test_claude_models_agree(model):
 @pytest.mark.parametrize("model", responses_ids())
 def test_openai_models_agree(model):
     """Efforts, default effort, reasoning, sampling, window."""
-    traits = models.traits("openai", model)
+    traits = catalog.model_traits("openai", model)
     facts = next(facts for pattern, facts in responses._OPENAI if pattern.fullmatch(model))
 
     assert not differences(
@@ -103,7 +103,7 @@ def test_openai_models_agree(model):
 @pytest.mark.parametrize("model", ids("openai", "openai", "openai-chat"))
 def test_openai_chat_models_agree(model):
     """Reasoning and its default, as the chat dialect of the simulator has them."""
-    traits = models.traits("openai", model)
+    traits = catalog.model_traits("openai", model)
     reasons = traits.thinking_default != "" and "none" not in traits.thinking
 
     assert not differences(
@@ -118,7 +118,7 @@ def test_openai_chat_models_agree(model):
 @pytest.mark.parametrize("model", ids("google", "gemini", "gemini"))
 def test_gemini_models_agree(model):
     """Thinking, levels, budget, prefill, window."""
-    traits, facts = models.traits("google", model), gemini._of(model)
+    traits, facts = catalog.model_traits("google", model), gemini._of(model)
 
     assert not differences(
         traits,

@@ -362,5 +362,5 @@ def test_a_model_that_is_none_is_not_found():
     with Simulator() as sim, client(sim) as ai:
         with pytest.raises(NotFound):
             ai.chat("sim/anthropic/gpt-4", "Hi")
-        with pytest.raises(UnsupportedModel, match="it plays anthropic, openai, gemini, chat"):
+        with pytest.raises(UnsupportedModel, match="use one of: anthropic, openai, gemini, chat"):
             ai.chat("sim/nobody", "Hi")

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tenuto.providers import PROVIDERS
+from tenuto.catalog import PROVIDERS
 from tenuto.sim.styles import ALIASES, STYLES, exists, find
 
 OWN = {"chat", "gemini"}

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tenuto import AsyncClient, tool
-from tenuto.providers import PROVIDERS
+from tenuto.catalog import PROVIDERS
 from tenuto.sim import Simulator
 from tenuto.sim.script import Call, Say, Think
 

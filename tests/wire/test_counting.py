@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenuto import providers
+from tenuto import catalog
 from tenuto.core.messages import SystemMessage, UserMessage
 from tenuto.core.request import ChatRequest, JsonSchema, ServerTool, ToolDefinition
 from tenuto.errors import BadRequest, LLMError, ProtocolError, UnsupportedModel
@@ -40,13 +40,13 @@ def asked(model, **more):
 
 
 def counted(model, **more):
-    target = providers.resolve(model)
+    target = catalog.resolve(model)
     wire = encode(asked(model, **more), target)
     return wire, json.loads(wire.body)
 
 
 def sent(model):
-    return json.loads(write_request(asked(model, stream=False), providers.resolve(model)).body)
+    return json.loads(write_request(asked(model, stream=False), catalog.resolve(model)).body)
 
 
 def test_anthropic():
@@ -122,7 +122,7 @@ def test_a_model_that_is_asked_in_chat_is_counted_in_its_rows_dialect():
 
     assert wire.path == "/responses/input_tokens"
     assert body["model"] == "gpt-4o"
-    assert decode(b'{"input_tokens": 9}', providers.resolve("openai/gpt-4o")) == 9
+    assert decode(b'{"input_tokens": 9}', catalog.resolve("openai/gpt-4o")) == 9
 
 
 @pytest.mark.parametrize(
@@ -137,14 +137,14 @@ def test_a_model_that_is_asked_in_chat_is_counted_in_its_rows_dialect():
 )
 def test_the_count_is_read(model, body, count):
     """By the name that each has for it."""
-    assert decode(json.dumps(body).encode(), providers.resolve(model)) == count
+    assert decode(json.dumps(body).encode(), catalog.resolve(model)) == count
 
 
 @pytest.mark.parametrize("body", [{}, {"input_tokens": None}, {"input_tokens": "7"}, {"input_tokens": -1}, [], 7])
 def test_no_count_is_an_error(body):
     """Not a 0."""
     with pytest.raises(ProtocolError, match="the count cannot be read") as caught:
-        decode(json.dumps(body).encode(), providers.resolve(MODELS["anthropic"]))
+        decode(json.dumps(body).encode(), catalog.resolve(MODELS["anthropic"]))
 
     assert caught.value.provider == "anthropic"
 
@@ -154,19 +154,19 @@ def test_a_refusal_with_a_good_status():
     body = b'{"type": "error", "error": {"type": "invalid_request_error", "message": "no"}}'
 
     with pytest.raises(BadRequest, match="no"):
-        decode(body, providers.resolve(MODELS["anthropic"]))
+        decode(body, catalog.resolve(MODELS["anthropic"]))
 
 
 @given(st.binary(max_size=60))
 def test_any_other_bytes_are_one_kind_of_error(body):
     """No exception of a library gets through."""
     with pytest.raises(LLMError):
-        decode(body, providers.resolve(MODELS["gemini"]))
+        decode(body, catalog.resolve(MODELS["gemini"]))
 
 
 def test_claude_on_vertex_has_its_model_in_the_path():
     """As the vendor's own SDK writes it: the model stands in the path, the version in the body."""
-    target = providers.resolve("vertex/claude-sonnet-4-5@20250929")
+    target = catalog.resolve("vertex/claude-sonnet-4-5@20250929")
     request = ChatRequest(model="vertex/claude-sonnet-4-5@20250929", messages=(UserMessage("hi"),), stream=True)
 
     for stream, verb in ((True, "streamRawPredict"), (False, "rawPredict")):

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenuto import providers
+from tenuto import catalog
 from tenuto.core.embedding import EmbedRequest, EmbedUsage
 from tenuto.core.provider import EmbeddingSwitches, Provider, Target
 from tenuto.errors import BadRequest, LLMError, NotFound, ProtocolError, TranscriptError, UnsupportedModel
@@ -26,7 +26,7 @@ GEMINI = "google/gemini-embedding-2"
 
 
 def target_of(model):
-    return providers.resolve(model)
+    return catalog.resolve(model)
 
 
 def written(model, texts, **more):
@@ -179,7 +179,7 @@ def test_where_there_are_none_one_is_told(model, why):
 
 def test_headers_of_the_row_and_of_the_caller_go_out():
     """The caller's win."""
-    row = replace(providers.provider("openai"), headers={"x-a": "row", "x-b": "row"})
+    row = replace(catalog.find_provider("openai"), headers={"x-a": "row", "x-b": "row"})
     asked = EmbedRequest(model=SMALL, input="a", extra_headers={"X-A": "caller"})
     wire = encode(asked, Target(row, "m", "openai-chat"), Batch(0, ("a",)))
 
@@ -236,7 +236,7 @@ def test_limits_of_texts(model, count, found):
 
 def test_limits_of_tokens():
     """A token has at least a byte, so bytes are counted, and two marks a text; one that is too long goes alone."""
-    model, tokens = "mistral/mistral-embed", providers.provider("mistral").embeddings.tokens
+    model, tokens = "mistral/mistral-embed", catalog.find_provider("mistral").embeddings.tokens
     half = "é" * (tokens // 4 - 1)  # two bytes each: with its marks, half of what fits
 
     assert sizes(model, [half, half]) == [2]
@@ -489,7 +489,7 @@ def test_recorded_answers_are_read():
         about = json.loads(path.read_bytes())
         if about["endpoint"].endswith(ELSEWHERE):
             continue
-        row = providers.row_or_default(about["provider"], "openai-chat")
+        row = catalog.provider_or_default(about["provider"], "openai-chat")
         target = Target(row, about["model"], row.dialect)
         asked = json.loads((path.parent / "request.json").read_bytes())
         texts = asked["input"] if "input" in asked else [r["content"]["parts"][0]["text"] for r in asked["requests"]]

@@ -7,6 +7,7 @@ import json
 import pytest
 from msgspec.structs import replace
 
+from tenuto.catalog import resolve
 from tenuto.core.blocks import (
     AnthropicMeta,
     Audio,
@@ -31,7 +32,6 @@ from tenuto.core.blocks import (
 from tenuto.core.messages import AssistantMessage, Origin, SystemMessage, ToolResult, ToolResults, UserMessage
 from tenuto.core.provider import ChatSwitches, Loss, ModelTraits, Provider, Target
 from tenuto.core.request import ChatRequest, JsonSchema
-from tenuto.providers import resolve
 from tenuto.wire.adapt import LOSS_EFFECTS, UNANSWERED, adapt
 from tenuto.wire.decoder import decode_body
 from tenuto.wire.registry import codec_for

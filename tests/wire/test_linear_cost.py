@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tenuto import providers
+from tenuto import catalog
 from tenuto.core.blocks import Text, ToolUse
 from tenuto.core.messages import AssistantMessage, Message, Origin, ToolResult, ToolResults, UserMessage
 from tenuto.core.provider import Dialect, Target
@@ -33,7 +33,7 @@ HI = UserMessage("Hi")
 
 
 def target(dialect: Dialect) -> Target:
-    return Target(providers.row_or_default(None, dialect), "m", dialect)
+    return Target(catalog.provider_or_default(None, dialect), "m", dialect)
 
 
 def users(count: int) -> Messages:

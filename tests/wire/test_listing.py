@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tenuto import providers
+from tenuto import catalog
 from tenuto.core.provider import ModelInfo, Provider
 from tenuto.errors import AuthenticationFailed, LLMError, ProtocolError, UnsupportedModel
 from tenuto.wire.list_models import decode, encode
@@ -19,7 +19,7 @@ MINE = Provider("mine", "openai-chat", "http://localhost/v1")
 
 
 def read(name, body):
-    row = providers.provider(name) if providers.is_row(name) else MINE
+    row = catalog.find_provider(name) if catalog.is_known_provider(name) else MINE
     return decode(json.dumps(body).encode(), row)
 
 
@@ -44,14 +44,14 @@ def told(info):
 )
 def test_a_page_is_asked_for(name, page, path):
     """As many to a page as the provider gives; what names the next page is quoted."""
-    wire = encode(providers.provider(name), page)
+    wire = encode(catalog.find_provider(name), page)
 
     assert (wire.method, wire.path, wire.body) == ("GET", path, b"")
 
 
 def test_headers_of_the_row_go_along():
     """Anthropic's version is wanted here too, also of a row of one's own."""
-    assert encode(providers.provider("anthropic")).headers == {"anthropic-version": "2023-06-01"}
+    assert encode(catalog.find_provider("anthropic")).headers == {"anthropic-version": "2023-06-01"}
     own = Provider("mine", "anthropic-messages", "http://localhost", headers={"anthropic-version": "2099-01-01"})
     assert encode(own).headers == {"anthropic-version": "2099-01-01"}
     assert encode(replace(own, headers={})).headers == {"anthropic-version": "2023-06-01"}
@@ -62,7 +62,7 @@ def test_headers_of_the_row_go_along():
 def test_where_there_is_no_list_one_is_told(name):
     """Before anything goes out."""
     with pytest.raises(UnsupportedModel, match="no list of its models"):
-        encode(providers.provider(name))
+        encode(catalog.find_provider(name))
 
 
 # --- from the wire ----------------------------------------------------------------------------------------------------

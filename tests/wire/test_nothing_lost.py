@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 import tenuto
-from tenuto import providers
+from tenuto import catalog
 from tenuto.core.blocks import Document, Image, Text, ToolUse
 from tenuto.core.events import MessageDelta, MessageDone
 from tenuto.core.messages import AssistantMessage, ToolResult, ToolResults, UserMessage
@@ -47,7 +47,7 @@ def stream(dialect: Dialect, *frames: Frame) -> ChatResponse:
 
 
 def decoder_of(dialect: Dialect) -> Decoder:
-    return codec_for(dialect).decoder(Target(providers.row_or_default(None, dialect), "m", dialect))
+    return codec_for(dialect).decoder(Target(catalog.provider_or_default(None, dialect), "m", dialect))
 
 
 def delta(index: int = 0, **said: Any) -> Frame:
@@ -256,7 +256,7 @@ def test_a_cache_hint_in_a_result_of_text_is_told() -> None:
 def test_a_failed_call_that_answers_with_a_picture_is_told() -> None:
     turn = AssistantMessage((ToolUse("c", "f", "{}"),))
     shown = (Image(data="AAAA", mime="image/png"),)
-    row = providers.row_or_default(None, "openai-chat")
+    row = catalog.provider_or_default(None, "openai-chat")
     takes = replace(row, chat=replace(row.chat, images_in_results=True))
 
     def told(*, is_error: bool) -> list[str]:

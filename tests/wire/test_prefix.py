@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tenuto.catalog import resolve
 from tenuto.core.blocks import AnthropicMeta, Reasoning, Text, ToolUse
 from tenuto.core.messages import AssistantMessage, Origin, SystemMessage, ToolResult, ToolResults, UserMessage
 from tenuto.core.request import ChatRequest, ToolDefinition
-from tenuto.providers import resolve
 from tenuto.wire.prefix_binding import prefix_of, stale_thoughts
 from tenuto.wire.write import write_request
 

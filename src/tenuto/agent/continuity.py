@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import logging
 
-from tenuto import models
+from tenuto import catalog
+from tenuto.catalog import find_provider, is_known_provider, provider_for_dialect
 from tenuto.core.provider import Target
 from tenuto.errors import UnsupportedModel
-from tenuto.providers import forced, is_row, provider
 from tenuto.wire.registry import codec_for
 
 __all__ = ["DECLARED", "admit", "refusal", "warn_unknown"]
@@ -41,11 +41,11 @@ def refusal(target: Target) -> str:
     traits, name = target.traits, target.provider.name
     if "text" not in traits.output_modalities:
         return f"it returns {' and '.join(traits.output_modalities)} only"
-    if traits.continuity in models.UNSUPPORTED and name in models.owners(target.model):
+    if traits.continuity in catalog.UNSUPPORTED and name in catalog.model_owners(target.model):
         return traits.continuity.removeprefix("no: ")
-    home = provider(name).dialect if is_row(name) else target.provider.dialect
+    home = find_provider(name).dialect if is_known_provider(name) else target.provider.dialect
     if home != target.dialect and codec_for(home).encrypts_reasoning and traits.continuity == "yes":
-        use = forced(name, home)
+        use = provider_for_dialect(name, home)
         return f"agents need the Responses API for {name} models{f': use {use}/{target.model}' if use else ''}"
     return ""
 

@@ -9,11 +9,11 @@ import msgspec
 from tenuto.agent.continuity import admit
 from tenuto.agent.crew import Crew
 from tenuto.agent.log import Log, own_clock
+from tenuto.catalog import resolve
 from tenuto.core.journal import HandedOver
 from tenuto.core.next_request import Tools
 from tenuto.core.provider import Target
 from tenuto.errors import BadRequest, ContextTooLong, LLMError, StoreError
-from tenuto.providers import resolve
 from tenuto.store.protocol import Store
 from tenuto.wire.write import write_request
 

@@ -12,6 +12,7 @@ from tenuto.audit.comparing import CHANGED, compared
 from tenuto.audit.fates import Places, fates
 from tenuto.audit.looking import Checks, Sent, look
 from tenuto.audit.report import BlockFate, Finding, Report
+from tenuto.catalog import resolve
 from tenuto.core import jsonio
 from tenuto.core.journal import Entry, unknown_payloads_in
 from tenuto.core.messages import AssistantMessage, Message, UserMessage
@@ -20,7 +21,6 @@ from tenuto.core.provider import Dialect, Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.core.transcript import Transcript
 from tenuto.errors import StoreError, TranscriptError
-from tenuto.providers import resolve
 from tenuto.wire.write import write_request
 
 __all__ = ["CHANGED", "Auditable", "audit", "audit_body", "checks_of", "fates_of", "report_of"]

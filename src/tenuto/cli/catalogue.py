@@ -1,27 +1,25 @@
-"""The models that the tables know, by their names.
+"""The models that the catalog lists, and suggestions for names that it does not know.
 
-The tables hold rules, which also cover dates, versions and names to come. Here stand the plain ids that a rule spells
-out: its alternatives, with and without what may be left off. What is open in a rule (a date, a number, any ending) is left
-off; a rule of which nothing is left then, and rules for families to come, give none. So this is no list of all that there
-is: whatever else is asked for goes to the provider as it is.
+The list is not complete: model rows also match ids with a date and future models, and any other id is sent to the provider
+unchanged.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from functools import cache
 from typing import NamedTuple
 
-from tenuto import models
+from tenuto import catalog
 from tenuto.agent.continuity import refusal
+from tenuto.catalog import PROVIDERS, is_known_provider, qualify_model, resolve
+from tenuto.catalog import find_provider as row_of
+from tenuto.catalog.models import model_rows
 from tenuto.core.provider import Target
-from tenuto.providers import PROVIDERS, is_row, qualified, resolve
-from tenuto.providers import provider as row_of
 
-__all__ = ["Known", "known_models", "model_ids", "near_models", "spelt_out"]
+__all__ = ["Known", "known_models", "model_ids", "near_models"]
 
 _CLOSE = 0.7
 _RELEASES = frozenset(("latest", "preview", "exp", "models"))
@@ -49,19 +47,19 @@ class Known(NamedTuple):
 
 @cache
 def known_models() -> tuple[Known, ...]:
-    """Return every model, in the order of the tables; those that have ended as well."""
+    """Return every model that the catalog lists, in its order, including retired ones."""
     found: list[Known] = []
     for name, row in PROVIDERS.items():
         if name != row.name:  # another word for a row
             continue
-        ids = list(row.plays) or list(_spelt(name))
+        ids = list(row.plays) or [id for model in model_rows(name) for id in model.ids]
         if row.default_model:  # its spelling is the vendor's own
             first = row.default_model
             ids = [first if id.lower() == first.lower() else id for id in ids]
             ids += [first] if first not in ids else []
         ends = [row.retired] if row.retired else []
         for model in ids:
-            days = [*ends, models.traits(name, model).retires]
+            days = [*ends, catalog.model_traits(name, model).retires]
             found.append(Known(name, model, min(filter(None, days), default="")))
     return tuple(found)
 
@@ -78,7 +76,7 @@ def near_models(name: str, n: int = 3) -> list[str]:
     For a model that the tables know they are the newest of its family; for another name those with a similar name. The
     provider may be wrong, or missing.
     """
-    full = qualified(name)
+    full = qualify_model(name)
     usable = [known.id for known in _usable(datetime.now(UTC).date()) if known.id != full]
     found = _relatives(full, usable) if _is_known(full) else _similar(name, usable, n)
     return found[:n]
@@ -98,9 +96,9 @@ def _suits_agents(target: Target) -> bool:
 def _is_known(id: str) -> bool:
     """Tell whether a row describes this model, and not only a rule for families to come."""
     provider, _, model = id.partition("/")
-    if not is_row(provider) or row_of(provider).plays:  # a simulator has a row for any word
+    if not is_known_provider(provider) or row_of(provider).plays:  # a simulator has a row for any word
         return False
-    return models.traits(row_of(provider).name, model).confidence in ("high", "medium")
+    return catalog.model_traits(row_of(provider).name, model).confidence in ("high", "medium")
 
 
 def _relatives(id: str, ids: list[str]) -> list[str]:
@@ -152,110 +150,3 @@ def _parts(ids: list[str]) -> dict[str, list[str]]:
         for part in re.split(r"[-/]", id.lower()):
             parts.setdefault(part, []).append(id)
     return {part: with_it for part, with_it in parts.items() if len(part) >= _WORD}
-
-
-def _spelt(vendor: str) -> Iterator[str]:
-    """Yield the ids that a vendor's rules spell out, each once, and under the rule that describes it."""
-    rules = models.rules(vendor)
-    seen: set[str] = set()
-    for rule in rules:
-        if _is_vague(rule):
-            continue
-        for id in spelt_out(rule.pattern):
-            first = next((one for one in rules if one.match(id)), None)
-            if first is rule and id not in seen and models.traits(vendor, id).known:
-                seen.add(id)
-                yield id
-
-
-def _is_vague(rule: models.Rule) -> bool:
-    """Tell whether a rule is a guess at what may come, or at what else there may be."""
-    return rule.traits.confidence == "low" and ".*" in rule.pattern and not rule.prices
-
-
-# --- patterns ---------------------------------------------------------------------------------------------------------
-
-
-def spelt_out(pattern: str) -> list[str]:
-    r"""Return the ids that a pattern of the tables spells out, in its order.
-
-    Where anything may stand (`.`, `\d`, a range) there is nothing to spell: what is optional is left off, and an alternative
-    that needs it is none. So are those that end, or break off in the middle, where something is missing.
-    """
-    whole = re.compile(pattern)
-    texts = dict.fromkeys(_Pattern(pattern).alternatives())
-    return [text for text in texts if _is_whole(text) and whole.fullmatch(text)]
-
-
-def _is_whole(text: str) -> bool:
-    return text[:1].isalnum() and text[-1:].isalnum() and not any(gap in text for gap in ("--", "-/", "/-", "//"))
-
-
-class _Pattern:
-    """Reads a pattern from left to right. Texts that are possible at a place; none where it is open."""
-
-    def __init__(self, pattern: str) -> None:
-        self._text = pattern
-        self._at = 0
-
-    def alternatives(self) -> list[str]:
-        """Read as far as the end of the group, or of the pattern."""
-        found = self._sequence()
-        while self._next("|"):
-            found += self._sequence()
-        return found
-
-    def _sequence(self) -> list[str]:
-        texts = [""]
-        while self._at < len(self._text) and self._text[self._at] not in "|)":
-            sign = self._text[self._at] != "("
-            piece = self._repeated(self._one(), sign=sign)
-            texts = [text + end for text in texts for end in piece]
-        return texts
-
-    def _repeated(self, piece: list[str], *, sign: bool) -> list[str]:
-        if self._next("*"):
-            return [""]
-        if self._next("+"):
-            return []
-        if self._next("{"):
-            self._at = self._text.index("}", self._at) + 1
-            return []
-        return _optional(piece, sign=sign) if self._next("?") else piece
-
-    def _one(self) -> list[str]:
-        sign = self._text[self._at]
-        self._at += 1
-        if sign == "(":
-            return self._group()
-        if sign == "[":
-            return self._class()
-        if sign == "\\":
-            self._at += 1
-            return [] if self._text[self._at - 1].isalpha() else [self._text[self._at - 1]]
-        return [] if sign == "." else [sign]
-
-    def _group(self) -> list[str]:
-        ahead = self._next("?!")
-        _ = ahead or self._next("?:") or self._next("?i:")
-        found = self.alternatives()
-        self._at += 1  # the bracket that closes it
-        return [""] if ahead else found
-
-    def _class(self) -> list[str]:
-        end = self._text.index("]", self._at)
-        signs, self._at = self._text[self._at : end], end + 1
-        is_open = signs.startswith("^") or "-" in signs[1:-1]
-        return [] if is_open else list(signs)
-
-    def _next(self, signs: str) -> bool:
-        found = self._text.startswith(signs, self._at)
-        self._at += len(signs) if found else 0
-        return found
-
-
-def _optional(piece: list[str], *, sign: bool) -> list[str]:
-    """What may be left off is listed both ways; but a path in front is left off, and a single sign in a name is not."""
-    if all(text.endswith(("/", "~")) for text in piece):
-        return [""]
-    return piece if sign else ["", *piece]

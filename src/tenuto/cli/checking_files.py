@@ -52,11 +52,11 @@ def config_findings(profile: str | None) -> Iterator[Finding]:
 
 def model_findings(profile: str | None) -> Iterator[Finding]:
     """Who answers if nobody is named, and whether there is such a model."""
+    from tenuto.catalog import resolve
     from tenuto.cli.catalogue import near_models
     from tenuto.cli.choosing import chosen, split_effort
     from tenuto.cli.configuring import defaults, own_providers
     from tenuto.errors import TenutoError
-    from tenuto.providers import resolve
 
     named = defaults("run", profile).get("model")  # the profile, and the variables
     choice = chosen(str(named) if named else None)

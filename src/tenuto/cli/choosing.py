@@ -35,8 +35,8 @@ def chosen(given_model: str | None) -> Chosen:
     """
     if given_model:
         return Chosen(given_model)
+    from tenuto.catalog import PROVIDERS
     from tenuto.cli.keyring import key_source
-    from tenuto.providers import PROVIDERS
 
     rows = [row for name, row in PROVIDERS.items() if name == row.name and row.default_model]
     for row in rows:
@@ -86,7 +86,7 @@ def going_on(model: str, find: Callable[[str], Target]) -> str:
 
     Raise what `target_of` raises, and a usage error for an effort.
     """
-    from tenuto.providers import qualified
+    from tenuto.catalog import qualify_model
 
     _, effort = split_effort(model)
     if effort is not None:
@@ -94,4 +94,4 @@ def going_on(model: str, find: Callable[[str], Target]) -> str:
             f"{model}: a session that goes on keeps the effort it was begun with; leave :{effort} out"
         )
     target_of(model, find)
-    return qualified(model)
+    return qualify_model(model)

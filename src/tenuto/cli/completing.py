@@ -113,31 +113,31 @@ def _bare(typed: str, ids: list[str]) -> list[str]:
 
 def _played(typed: str, ids: list[str]) -> list[str]:
     """Models whose part the simulator plays: sim/anthropic/claude-..."""
-    from tenuto.providers import is_row, provider
+    from tenuto.catalog import find_provider, is_known_provider
 
     name, _, rest = typed.partition("/")
     style, slash, model = rest.partition("/")
-    if not slash or not is_row(name) or not provider(name).plays or not is_row(style):
+    if not slash or not is_known_provider(name) or not find_provider(name).plays or not is_known_provider(style):
         return []
-    start = f"{provider(style).name}/"
+    start = f"{find_provider(style).name}/"
     return [f"{name}/{style}/{id.removeprefix(start)}" for id in ids if id.startswith(start + model)]
 
 
 def _efforts(typed: str) -> Iterator[Item]:
-    from tenuto import models
+    from tenuto import catalog
 
     id, _, begun = typed.rpartition(":")
     provider, _, model = id.partition("/")
-    for effort in models.traits(provider, model).efforts or ():
+    for effort in catalog.model_traits(provider, model).efforts or ():
         if effort.startswith(begun):
             yield Item(f"{id}:{effort}")
 
 
 def _family(id: str) -> str:
-    from tenuto import models
+    from tenuto import catalog
 
     provider, _, model = id.partition("/")
-    return models.traits(provider, model).family
+    return catalog.model_traits(provider, model).family
 
 
 def _fallbacks(ctx: click.Context, typed: str) -> Iterator[Item]:

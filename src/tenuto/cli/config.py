@@ -262,12 +262,12 @@ def _value(steps: tuple[str, ...], words: Sequence[str]) -> object:
 
 def _check_models(models: Sequence[Any]) -> None:
     """Refuse a model name without a known provider when it is set, not when it is used."""
+    from tenuto.catalog import qualify_model
     from tenuto.cli.choosing import split_effort
     from tenuto.cli.keyring import provider_name
-    from tenuto.providers import qualified
 
     for model in filter(None, models):
-        name, _, rest = qualified(split_effort(model)[0]).partition("/")
+        name, _, rest = qualify_model(split_effort(model)[0]).partition("/")
         if not rest:
             raise click.UsageError(f"{model[:80]!r} is not a model name: use provider/model")
         provider_name(name)

@@ -212,9 +212,9 @@ def own_providers() -> dict[str, ProviderConfig]:
 
 
 def _configured(path: Path, name: str, table: Mapping[str, Any]) -> ProviderConfig:
-    from tenuto.providers import PROVIDERS, is_row
+    from tenuto.catalog import PROVIDERS, is_known_provider
 
-    if not is_row(name) and "base_url" not in table:
+    if not is_known_provider(name) and "base_url" not in table:
         raise Misconfigured(
             f"{path}: providers.{name} is no known provider and has no base_url: {near(name, PROVIDERS)}"
         )
@@ -228,7 +228,7 @@ def _configured(path: Path, name: str, table: Mapping[str, Any]) -> ProviderConf
     variable = table.get("key_env", "")
     if key := variable and settings.value(variable):
         made["api_key"] = key
-    elif variable and not is_row(name):
+    elif variable and not is_known_provider(name):
         made["api_key"] = _missing(name, variable)
     return made
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
+from tenuto.catalog import PROVIDERS, find_provider, is_known_provider, provider_or_default
 from tenuto.cli.configuring import own_providers
 from tenuto.cli.keyring import key_source, keys_path, variables_of
 from tenuto.core.provider import Provider
-from tenuto.providers import PROVIDERS, is_row, provider, row_or_default
 
 __all__ = ["Having", "all_providers", "with_key"]
 
@@ -40,8 +40,12 @@ def all_providers() -> Iterator[Having]:
     """
     own = own_providers()
     for name, config in own.items():
-        row = provider(name) if is_row(name) else row_or_default(name, config.get("dialect") or "openai-chat")
-        needed = row.auth != "none" and ("api_key" in config or is_row(name))
+        row = (
+            find_provider(name)
+            if is_known_provider(name)
+            else provider_or_default(name, config.get("dialect") or "openai-chat")
+        )
+        needed = row.auth != "none" and ("api_key" in config or is_known_provider(name))
         yield _having(name, row, config.get("base_url") or row.base_url, own=True, needed=needed)
     for name, row in PROVIDERS.items():
         if name == row.name and name not in own:  # others are another word for a row

@@ -125,11 +125,11 @@ def provider_name(name: str) -> str:
     Raise `UnknownProvider`, with names that look like it, `Misconfigured` if nobody of that name is in the table and the
     configuration cannot be read.
     """
+    from tenuto.catalog import PROVIDERS, find_provider, is_known_provider
     from tenuto.errors import UnknownProvider
-    from tenuto.providers import PROVIDERS, is_row, provider
 
-    if is_row(name):
-        return provider(name).name
+    if is_known_provider(name):
+        return find_provider(name).name
     own = loaded().document.get("providers", {})
     if name in own:
         return name
@@ -143,9 +143,9 @@ def variables_of(name: str) -> tuple[str, ...]:
 
     Those of a row do not count where its address is another: keys from the environment stay with their own.
     """
-    from tenuto.providers import is_row, provider
+    from tenuto.catalog import find_provider, is_known_provider
 
-    row = provider(name) if is_row(name) else None
+    row = find_provider(name) if is_known_provider(name) else None
     table = _table(row.name if row else name)
     own = (table["key_env"],) if table.get("key_env") else ()
     if row is None or not _same_place(table.get("base_url", ""), row):
@@ -155,10 +155,10 @@ def variables_of(name: str) -> tuple[str, ...]:
 
 def _table(name: str) -> dict[str, Any]:
     """What the configuration says of a provider, under whichever of its names."""
-    from tenuto.providers import is_row, provider
+    from tenuto.catalog import find_provider, is_known_provider
 
     for called, table in loaded().document.get("providers", {}).items():
-        if called == name or (is_row(called) and provider(called).name == name):
+        if called == name or (is_known_provider(called) and find_provider(called).name == name):
             found: dict[str, Any] = table
             return found
     return {}
@@ -179,11 +179,11 @@ def kept_keys() -> dict[str, str]:
     """Return the keys from the file, as `keys=` of a client takes them: those of providers that are known and have none
     in the environment. Raise `click.UsageError` for a file that cannot be used.
     """
-    from tenuto.providers import is_row
+    from tenuto.catalog import is_known_provider
 
     own = loaded().document.get("providers", {})
     return {
         name: key
         for name, key in read_keys().items()
-        if (name in own or is_row(name)) and not any(map(settings.value, variables_of(name)))
+        if (name in own or is_known_provider(name)) and not any(map(settings.value, variables_of(name)))
     }

@@ -182,9 +182,9 @@ def list_command(as_json: bool) -> int:
 def _rows() -> Iterator[dict[str, Any]]:
     """Yield each key that there is: the environment's, then the file's; of several for one provider the first is used."""
     from tenuto import settings
+    from tenuto.catalog import PROVIDERS
     from tenuto.cli.configuring import loaded
     from tenuto.cli.keyring import keys_path, provider_name, read_keys, variables_of
-    from tenuto.providers import PROVIDERS
 
     kept = read_keys()
     known = [*PROVIDERS, *loaded().document.get("providers", {})]

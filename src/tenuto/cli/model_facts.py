@@ -7,7 +7,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from tenuto import models
+from tenuto import catalog
 from tenuto.cli.catalogue import Known
 from tenuto.cli.escaping import one_line
 from tenuto.core.provider import ModelInfo, ModelTraits
@@ -23,7 +23,7 @@ class Facts(NamedTuple):
     id: str
     name: str
     traits: ModelTraits
-    price: models.Price | None
+    price: catalog.Price | None
     retires: str
     on: date
 
@@ -39,7 +39,7 @@ class Facts(NamedTuple):
 
     def cells(self) -> tuple[str, ...]:
         """Return a line of the table."""
-        cost = self.price or models.Price()
+        cost = self.price or catalog.Price()
         more = "+" if cost.tiered else ""
         return (
             one_line(self.id, 200),
@@ -83,8 +83,8 @@ class Facts(NamedTuple):
 
 def facts_of(known: Known, on: date) -> Facts:
     """Say what the tables know of a model."""
-    told = models.traits(known.provider, known.model)
-    return Facts(known.id, told.family, told, models.price(known.provider, known.model, on), known.retires, on)
+    told = catalog.model_traits(known.provider, known.model)
+    return Facts(known.id, told.family, told, catalog.price_on(known.provider, known.model, on), known.retires, on)
 
 
 def listed_facts(provider: str, listed: Iterable[ModelInfo], on: date) -> Iterator[Facts]:
@@ -92,10 +92,10 @@ def listed_facts(provider: str, listed: Iterable[ModelInfo], on: date) -> Iterat
     import msgspec
 
     for info in listed:
-        told = models.traits(provider, info.id)
+        told = catalog.model_traits(provider, info.id)
         named = {"context_window": info.context_window, "max_output": info.max_output}
         told = msgspec.structs.replace(told, **{field: value for field, value in named.items() if value})
-        price = models.price(provider, info.id, on)
+        price = catalog.price_on(provider, info.id, on)
         yield Facts(f"{provider}/{info.id}", info.name or told.family, told, price, told.retires, on)
 
 
@@ -116,7 +116,7 @@ def _dollars(price: Decimal | None, more: str) -> str:
     return "-" if price is None else f"{price:f}{more}"
 
 
-def _prices(cost: models.Price) -> dict[str, Any]:
+def _prices(cost: catalog.Price) -> dict[str, Any]:
     named = {name: getattr(cost, name) for name in ("input", "output", "cache_read", "cache_write")}
     told = {name: None if value is None else float(value) for name, value in named.items()}
     return {**told, "tiered": cost.tiered}

@@ -83,9 +83,9 @@ def _missed(query: tuple[str, ...], ended: list[Facts]) -> None:
 
 
 def _known(provider: str | None, today: date) -> list[Facts]:
+    from tenuto.catalog import find_provider as row_of
     from tenuto.cli.catalogue import known_models
     from tenuto.cli.model_facts import facts_of
-    from tenuto.providers import provider as row_of
 
     name = row_of(provider).name if provider else ""
     return [facts_of(known, today) for known in known_models() if not name or known.provider == name]

@@ -55,8 +55,8 @@ def _fits(having: Having, query: str) -> bool:
 def _missed(query: str) -> None:
     import difflib
 
+    from tenuto.catalog import PROVIDERS
     from tenuto.cli.escaping import one_line
-    from tenuto.providers import PROVIDERS
 
     near = difflib.get_close_matches(query.lower(), PROVIDERS, n=3)
     meant = f"did you mean {' or '.join(near)}?" if near else "tenuto providers lists all"

@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from tenuto.catalog import find_provider, is_known_provider
 from tenuto.client.meter import Meter, Used
 from tenuto.client.pipeline import Next, closing
 from tenuto.client.prices import cost, priced
@@ -18,7 +19,6 @@ from tenuto.core.events import ContentDelta, MessageDone, StreamEvent
 from tenuto.core.messages import Usage
 from tenuto.core.request import ChatRequest
 from tenuto.errors import LimitReached, LLMError, UnsupportedModel
-from tenuto.providers import is_row, provider
 
 __all__ = ["Budget", "budget"]
 
@@ -136,7 +136,7 @@ def budget(
 
 def _named(model: str) -> tuple[str, str]:
     name, _, rest = model.partition("/")
-    return (provider(name).name if is_row(name) else name), rest
+    return (find_provider(name).name if is_known_provider(name) else name), rest
 
 
 def _at_least(used: Used) -> Usage | None:

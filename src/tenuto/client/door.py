@@ -103,27 +103,27 @@ class Door:
 
     def qualified(self, model: str) -> str:
         """Return a model name with its provider in front, as far as one is clear."""
-        from tenuto.providers import qualified
+        from tenuto.catalog import qualify_model
 
-        return qualified(model, self._default, self._own)
+        return qualify_model(model, self._default, self._own)
 
     def target(self, model: str) -> Target:
         """Return the target of a model name. Raise `UnknownProvider` if its provider is unknown or not clear."""
         found = self._targets.get(model)
         if found is None:
-            from tenuto.providers import resolve
+            from tenuto.catalog import resolve
 
-            found = resolve(model, default_provider=self._default, own=self._own)
+            found = resolve(model, default_provider=self._default, custom=self._own)
             if len(self._targets) < _TARGETS:
                 self._targets[model] = found
         return found
 
     def row(self, name: str) -> Target:
         """Return the target for what is asked of a provider, not of a model."""
-        from tenuto import providers
+        from tenuto import catalog
 
         row = self._row(name)
-        return Target(row, "", row.dialect if name in (row.name, *row.aliases) else providers.provider(name).dialect)
+        return Target(row, "", row.dialect if name in (row.name, *row.aliases) else catalog.find_provider(name).dialect)
 
     def waits(self, target: Target) -> bool:
         """Tell whether finding the way takes time."""
@@ -160,9 +160,9 @@ class Door:
     # --- rows ---------------------------------------------------------------------------------------------------------
 
     def _row(self, name: str) -> Provider:
-        from tenuto.providers import provider
+        from tenuto.catalog import find_provider
 
-        return self._own[name] if name in self._own else provider(name, self._own)
+        return self._own[name] if name in self._own else find_provider(name, self._own)
 
     def _add(self, row: Provider) -> None:
         if not isinstance(row, Provider):
@@ -177,7 +177,7 @@ class Door:
             self._own.setdefault(alias, row)
 
     def _configure(self, name: str, config: ProviderConfig) -> None:
-        from tenuto.providers import is_row, provider, row_or_default
+        from tenuto.catalog import find_provider, is_known_provider, provider_or_default
 
         if not isinstance(config, Mapping):
             raise TypeError(
@@ -191,14 +191,14 @@ class Door:
             raise ValueError(
                 f"providers[{name!r}]: {dialect!r} is no dialect; there are {', '.join(get_args(Dialect))}"
             )
-        if is_row(name):
-            row = provider(name)
+        if is_known_provider(name):
+            row = find_provider(name)
             if row.plays:  # its address depends on whose part it plays
                 self._simulator, base_url = base_url, ""
             changed = {"base_url": base_url, "base_urls": {}} if base_url else {}
             row = msgspec.structs.replace(row, **changed, **({"dialect": dialect} if dialect else {}))
         elif base_url:
-            row = msgspec.structs.replace(row_or_default(name, dialect or "openai-chat"), base_url=base_url)
+            row = msgspec.structs.replace(provider_or_default(name, dialect or "openai-chat"), base_url=base_url)
         else:
             raise ValueError(f"{name!r} is no known provider: give its base_url")
         self._add(msgspec.structs.replace(row, headers={**row.headers, **config.get("headers", {})}))
@@ -229,8 +229,8 @@ class Door:
 
 
 def _way(row: Provider, base_url: str, key: str, header: str) -> Way:
+    from tenuto.catalog import fingerprint
     from tenuto.client.endpoints import host
-    from tenuto.providers import fingerprint
 
     auth = {header: f"Bearer {key}" if header == "authorization" else key} if key else {}
     platform = "" if row.plays else host(base_url)  # a simulator is whom it plays

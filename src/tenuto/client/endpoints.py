@@ -13,10 +13,10 @@ from functools import cache
 from urllib.parse import urlsplit
 
 from tenuto import settings
+from tenuto.catalog import find_provider, is_known_provider
 from tenuto.client.http import shown
 from tenuto.core.provider import Dialect, Provider
 from tenuto.errors import LLMError, MissingKey, TenutoError
-from tenuto.providers import is_row, provider
 
 __all__ = ["address", "called", "clean", "has_gaps", "host", "joined", "missing"]
 
@@ -55,7 +55,7 @@ def host(base_url: str) -> str:
 
 def _known(row: Provider) -> set[str]:
     """Return the origins to which this row's keys from the environment belong."""
-    table = provider(row.name) if is_row(row.name) else None
+    table = find_provider(row.name) if is_known_provider(row.name) else None
     if table is None:  # a row of one's own that names variables names them for its own address
         return {_origin(row.base_url), *map(_origin, row.base_urls.values())}
     addresses = [_filled(table, address, strict=False) for address in (table.base_url, *table.base_urls.values())]

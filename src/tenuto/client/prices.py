@@ -1,4 +1,4 @@
-"""What a reply costs, in USD: from the dated table of `tenuto.models`, or from `genai-prices` where that is installed.
+"""What a reply costs, in USD: from the dated table of `tenuto.catalog`, or from `genai-prices` where that is installed.
 
 An unknown cost is None, never 0. These are list prices on the standard tier: neither a discount, nor a premium for speed,
 nor the price of a provider's own tools (a search, a container) is in them, and what is written to a cache costs as much
@@ -10,9 +10,9 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 
-from tenuto import models
+from tenuto import catalog
+from tenuto.catalog import is_known_provider
 from tenuto.core.messages import Usage
-from tenuto.providers import is_row
 
 __all__ = ["FIRST_TIER", "cost", "priced"]
 
@@ -32,7 +32,7 @@ def cost(usage: Usage, provider: str, model: str, on: date) -> Decimal | None:
     if usage.input_tokens is None or usage.output_tokens is None:
         return None
     listed = _from_library(usage, provider, model, on)
-    return listed if listed is not None else _from_table(usage, models.price(provider, model, on))
+    return listed if listed is not None else _from_table(usage, catalog.price_on(provider, model, on))
 
 
 def priced(provider: str, model: str, on: date) -> bool:
@@ -40,7 +40,7 @@ def priced(provider: str, model: str, on: date) -> bool:
     return cost(Usage(input_tokens=1, output_tokens=1), provider, model, on) is not None
 
 
-def _from_table(usage: Usage, price: models.Price | None) -> Decimal | None:
+def _from_table(usage: Usage, price: catalog.Price | None) -> Decimal | None:
     if price is None or price.input is None or price.output is None:
         return None
     if price.input == price.output == 0:
@@ -72,7 +72,7 @@ def _billed_apart(usage: Usage) -> bool:
 
 
 def _from_library(usage: Usage, provider: str, model: str, on: date) -> Decimal | None:
-    if not is_row(provider):
+    if not is_known_provider(provider):
         return None  # the library looks for names that look alike, and a server of one's own has its own prices
     try:
         from genai_prices import Usage as Counts

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenuto.providers import PROVIDERS
+from tenuto.catalog import PROVIDERS
 from tenuto.tools import Toolbox, builtin_tools
 from tenuto.tools.builtin.environment import command_environment
 from tenuto.tools.builtin.shell import Kept

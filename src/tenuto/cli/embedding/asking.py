@@ -69,7 +69,7 @@ def _full_name(ai: AsyncClient, model: str) -> str:
 
 def defaults() -> dict[str, str]:
     """Return who embeds if nobody is named, by provider: the first for whom there is a key, in the order of the table."""
-    from tenuto.providers import PROVIDERS
+    from tenuto.catalog import PROVIDERS
 
     rows = {row.name: row for row in PROVIDERS.values()}
     return {

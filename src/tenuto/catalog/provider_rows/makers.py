@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from tenuto.core.provider import ChatSwitches, EmbeddingSwitches, Provider, ResponsesSwitches
 
-__all__ = ["ROWS"]
-
 AS_OF = "2026-11-15"
 
 ROWS = (

@@ -1,4 +1,4 @@
-"""Hosts of other vendors' models, in the cloud and on one's own machine."""
+"""Hosts of other vendors' models, in the cloud and on your machine."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from tenuto.core.provider import (
     Provider,
     ResponsesSwitches,
 )
-
-__all__ = ["ROWS"]
 
 AS_OF = "2026-11-15"
 VERTEX_PATH = "/v1/projects/{project}/locations/{location}"
@@ -42,7 +40,7 @@ ROWS = (
         source="pa;doc",
         as_of=AS_OF,
         notes="The token is an OAuth access token. The location global is at https://aiplatform.googleapis.com. Claude "
-        "is asked by :rawPredict with anthropic_version in the body. The list of models is not below this address.",
+        "uses :rawPredict with anthropic_version in the body. The list of models is not below this address.",
     ),
     Provider(
         "azure",
@@ -320,6 +318,6 @@ ROWS = (
         hosts_others=True,
         source="pa;doc",
         as_of=AS_OF,
-        notes="The service has ended; the row is kept so that transcripts from it can be read.",
+        notes="The service has ended; the row remains so that transcripts from it can be read.",
     ),
 )

@@ -1,0 +1,251 @@
+"""Model rows: what each model accepts and what it costs. A new model is one call in a module of this package.
+
+    claude_5 = ModelGroup(suffix=DATE, dialect="anthropic-messages", context_window=1_000_000, ...)
+
+    ANTHROPIC = (
+        claude_5("Claude Opus 5.5", "claude-opus-5-5", effort_default="medium", price=usd(4, 20, 0.2, 5)),
+        ...
+    )
+
+The first row of a provider that matches a whole model id describes the model. So exceptions precede families, and the
+rows for future models come last; those allow less.
+
+`source` lists where the values are from: `sdk` the vendor's SDK (anthropic 2.8.0, openai 3.49.0, google-genai 3.1.0,
+mistralai 3.7.0, ...), `doc` the vendor's documentation, `pa` pydantic-ai-slim 2.66.0, `ll` litellm 1.108.4, `v` the
+Vercel provider packages, `gp` genai-prices 0.2.1, `inf` inferred. `confidence` is `high` if current sources agree or
+the API was probed, `medium` for one current source or a settled conflict, `low` for an assumption. Refusals are
+better founded than permissions: for a host, "ok" often means only that no refusal is known.
+"""
+
+import re
+from decimal import Decimal
+from functools import cache
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack
+
+import msgspec
+
+from tenuto.core.provider import Dialect, ModelTraits, Passback
+
+AS_OF = "2026-11-15"
+"""The day (ISO) on which the rows were last compared with their sources."""
+ANY_HOST = "*"
+"""The key of the rows that apply to a model on any host of other vendors' models."""
+DATE = r"(?:[-@]\d{8}|-\d{4}-\d{2}-\d{2})?"
+"""The optional date at the end of an id."""
+
+ThinkingMode: TypeAlias = Literal[
+    "adaptive", "budget", "disabled", "between_tools", "effort", "level", "toggle", "always", "none"
+]
+EffortName: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max", "default"]
+Parameter: TypeAlias = Literal[
+    "frequency_penalty", "parallel_tool_calls", "presence_penalty", "stop", "temperature", "top_p"
+]
+Continuity: TypeAlias = Literal[
+    "yes",
+    "no-reasoning",
+    "no-interleaving",
+    "no-encrypted-reasoning",
+    "no-thought-signatures",
+    "chat-only",
+    "reasoning-rejected",
+    "reasoning-ignored",
+    "think-tags",
+    "stateless-search",
+    "native-only",
+]
+
+LOW_TO_HIGH: tuple[EffortName, ...] = ("low", "medium", "high")
+LOW_TO_XHIGH: tuple[EffortName, ...] = (*LOW_TO_HIGH, "xhigh")
+LOW_TO_MAX: tuple[EffortName, ...] = (*LOW_TO_XHIGH, "max")
+
+_CONTINUITY: dict[Continuity, str] = {
+    "yes": "yes",
+    "no-reasoning": "no: it returns no reasoning that could be handed back",
+    "no-interleaving": "no: interleaved thinking with signatures is relied on from Claude 4.5 on",
+    "no-encrypted-reasoning": "no: reasoning items with encrypted_content are relied on from GPT-5.2 on",
+    "no-thought-signatures": "no: thoughtSignature on calls and text is relied on from Gemini 3 on",
+    "chat-only": "no: it has no Responses API, and Chat Completions returns no reasoning",
+    "reasoning-rejected": "no: it refuses the reasoning of earlier turns",
+    "reasoning-ignored": "no: its server ignores the reasoning of earlier turns",
+    "think-tags": "no: its reasoning is part of its text",
+    "stateless-search": "no: each request is a search of its own",
+    "native-only": "no: its reasoning items exist in the vendor's native API only",
+}
+UNSUPPORTED = frozenset(
+    (
+        _CONTINUITY["no-interleaving"],
+        _CONTINUITY["no-encrypted-reasoning"],
+        _CONTINUITY["no-thought-signatures"],
+    )
+)
+"""The reasons for which the specification excludes models from agents (S0-16 to S0-18)."""
+
+
+class TraitFields(TypedDict, total=False):
+    """The fields of `ModelTraits` that a row may set, with the words it may use. `ModelTraits` describes them."""
+
+    dialect: Dialect | None
+    context_window: int | None
+    max_output: int | None
+    thinking: tuple[ThinkingMode, ...]
+    thinking_default: Literal["no", "yes", "always"]
+    efforts: tuple[EffortName, ...]
+    """() if no effort may be sent. A row that sets `efforts` does not inherit `effort_default`."""
+    effort_default: EffortName | Literal[""]
+    effort_when_off: EffortName
+    budget: tuple[int, int]
+    sampling: Literal["ok", "rejected", "ignored", "only_without_reasoning"]
+    forced_tool_choice: Literal["ok", "rejected", "not_with_thinking", "ignored"]
+    prefill: Literal["ok", "rejected", "no_effect", "flag:prefix", "flag:partial"]
+    system_mid: Literal["native", "ignored", "rejected", "top_only", "unverified"]
+    structured_output: Literal["native", "tool", "prompt", "none"]
+    refuses: tuple[Parameter, ...]
+    exclusive: tuple[Parameter, ...]
+    tools: bool
+    parallel_tools: bool
+    chat_tools: Literal["ok", "effort_none", "rejected"]
+    images_in: bool
+    audio_in: bool
+    documents_in: bool
+    output_modalities: tuple[Literal["text", "image", "audio"], ...]
+    served: bool
+    passback: Passback | None
+    continuity: Continuity
+    """Whether the model accepts its own earlier turns: "yes", or a word for the reason why not."""
+    interleaved_beta: bool
+    prefix_bound: bool
+    max_tokens_field: Literal["max_tokens"]
+    retires: str
+    source: str
+    confidence: Literal["high", "medium", "low"]
+    notes: str
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True):
+    """A price in USD per million tokens on the standard tier. None if unknown; 0 if free."""
+
+    input: Decimal | None = None
+    output: Decimal | None = None
+    cache_read: Decimal | None = None
+    cache_write: Decimal | None = None
+    since: str = ""
+    """The first day (ISO) of this price; empty for the first price that is known."""
+    tiered: bool = False
+    """Long prompts cost more. This is the lowest tier."""
+    source: str = ""
+    as_of: str = ""
+    notes: str = ""
+    """For example peak hours or promotions."""
+
+
+def usd(
+    input: float,
+    output: float,
+    cache_read: float | None = None,
+    cache_write: float | None = None,
+    *,
+    since: str = "",
+    tiered: bool = False,
+) -> Price:
+    """Return a `Price`; None is unknown."""
+    return Price(
+        input=Decimal(str(input)),
+        output=Decimal(str(output)),
+        cache_read=None if cache_read is None else Decimal(str(cache_read)),
+        cache_write=None if cache_write is None else Decimal(str(cache_write)),
+        since=since,
+        tiered=tiered,
+    )
+
+
+class ModelRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One row: a model, or a family of models with the same traits."""
+
+    pattern: str
+    """A regular expression for the whole id. If `vendor` is set, its group is the id at that vendor."""
+    prefixes: tuple[str, ...]
+    """Each matching id starts with one of these. They are compared first, so that few patterns are compiled."""
+    ids: tuple[str, ...]
+    """The ids to list. Ids with a date, and others that only the pattern matches, are not listed."""
+    traits: ModelTraits
+    vendor: str
+    """The provider whose rows describe the model, if this host serves it for a vendor; else empty."""
+    overrides: dict[str, Any]
+    """The fields of `ModelTraits` that this row sets; on a host they replace those of the vendor's row."""
+    prices: tuple[Price, ...]
+    """In the order of their first days; empty if unknown."""
+
+    def match(self, model: str) -> re.Match[str] | None:
+        """Match a whole id."""
+        return _compile(self.pattern).fullmatch(model) if model.startswith(self.prefixes) else None
+
+
+_compile = cache(re.compile)
+
+
+class ModelGroup:
+    """Make rows that share fields.
+
+    `suffix` is the default suffix of the rows, `path` an optional text before each id, such as `models/`. With
+    `ignore_case`, upper and lower case match.
+    """
+
+    def __init__(
+        self, *, suffix: str = "", path: str = "", ignore_case: bool = False, **shared: Unpack[TraitFields]
+    ) -> None:
+        self._suffix = suffix
+        self._path = path
+        self._ignore_case = ignore_case
+        self._shared = _merge({}, shared)
+
+    def extend(self, **fields: Unpack[TraitFields]) -> "ModelGroup":
+        """Return a group with further fields."""
+        merged = _merge(self._shared, fields)
+        return ModelGroup(suffix=self._suffix, path=self._path, ignore_case=self._ignore_case, **merged)
+
+    def __call__(
+        self,
+        family: str,
+        *prefixes: str,
+        suffix: str | None = None,
+        ids: tuple[str, ...] | None = None,
+        vendor: str = "",
+        price: Price | tuple[Price, ...] = (),
+        **fields: Unpack[TraitFields],
+    ) -> ModelRow:
+        """Make a row for the ids that consist of one of `prefixes` and `suffix`, a regular expression.
+
+        `ids` are the ids to list, by default the prefixes. `vendor` and `price` are described at `ModelRow`.
+        """
+        pattern = "|".join(map(re.escape, prefixes))
+        pattern = f"(?:{pattern})" if len(prefixes) > 1 else pattern
+        pattern += self._suffix if suffix is None else suffix
+        starts = prefixes or ("",)
+        if self._path:
+            pattern = f"(?:{re.escape(self._path)})?{pattern}"
+            starts += tuple(self._path + prefix for prefix in starts)
+        if self._ignore_case:
+            pattern, starts = f"(?i:{pattern})", ("",)
+        overrides: dict[str, Any] = {**_merge(self._shared, fields), "pattern": pattern, "as_of": AS_OF}
+        if "continuity" in overrides:
+            overrides["continuity"] = _CONTINUITY[overrides["continuity"]]
+        traits = ModelTraits(known=True, family=family, **overrides)
+        prices = price if isinstance(price, tuple) else (price,)
+        return ModelRow(
+            pattern=pattern,
+            prefixes=starts,
+            ids=prefixes if ids is None else ids,
+            traits=traits,
+            vendor=vendor,
+            overrides=overrides,
+            prices=tuple(
+                msgspec.structs.replace(one, source=traits.source, as_of=AS_OF, notes=traits.notes) for one in prices
+            ),
+        )
+
+
+def _merge(shared: TraitFields, fields: TraitFields) -> TraitFields:
+    merged: TraitFields = {**shared, **fields}
+    if "efforts" in fields:
+        merged["effort_default"] = fields.get("effort_default", "")
+    return merged
