@@ -21,7 +21,7 @@ NAMES = {
 }
 
 LAYERS = [
-    "core", "errors", "store", "sim", "wire", "_model_rows", "models", "_provider_rows", "providers", "plain", "settings", "asking", "audit", "tools", "client",
+    "core", "errors", "store", "sim", "wire", "_model_rows", "models", "_provider_rows", "providers", "oneshot", "settings", "audit", "tools", "client",
     "agent", "cli", "__main__", "testing",
 ]  # fmt: skip
 """From the ground up: a module imports its own layer and those before it. The public lists of names stand outside."""
