@@ -96,8 +96,8 @@ def resolve(
 
     `own` are rows that take precedence over those of the table.
 
-    Raise `UnknownProvider` for a name without a row, and for a bare model name without one clear provider; its `near`
-    lists the candidates.
+    Raise `UnknownProvider` for a name without a row, and for a bare model name without one clear provider; its
+    `suggestions` list the candidates.
     """
     name, _, rest = qualified(model, default_provider, own).partition("/")
     if not name or not rest:

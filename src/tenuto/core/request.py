@@ -95,8 +95,8 @@ class ChatRequest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
 
     `metadata` maps a provider's name to fields merged into its body; `extra_body` and `extra_headers` go to whichever
     provider is asked, last, and win. `foreign_reasoning` says what becomes of what another provider's model thought: it is
-    left out, or told in a note of the user's. `without` are blocks, by message and place in it, that are left out of this
-    request although the provider gave them.
+    left out, or told in a note of the user's. `omit_blocks`: (message index, block index) pairs to
+    leave out of this request.
     """
 
     model: str

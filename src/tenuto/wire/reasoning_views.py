@@ -11,7 +11,7 @@
 | any other thought | `reasoning.text` |
 
 What an item has no field for stands under `x-tenuto` in it: `stood` (the thought's place among the blocks) or `on` (the
-place of the block that is signed), and `text`, `meta`, `extra`, `unread` where they are not what the item itself says.
+place of the block that is signed), and `text`, `meta`, `extra`, `unknown_fields` where they are not what the item itself says.
 So for every message `with_details(stripped(message), details_of(message)) == message`, also when the items were JSON text in
 between. Items from elsewhere have no such field: they become one thought in front of the rest, or, where all are of the
 reply's own dialect, its thoughts; what Gemini signed a call with goes to that call.
