@@ -95,12 +95,26 @@ def acts_of(text):
             cost=text,
         ),
         act(RequestFailed, error=names, message=text, retryable=st.booleans(), usage=st.none() | usages_of(text)),
-        act(CallStarted, call_id=text, call_index=ordinal, name=text, idempotency_key=text, effect=names, pid=numbers, host=text),
+        act(
+            CallStarted,
+            call_id=text,
+            call_index=ordinal,
+            name=text,
+            idempotency_key=text,
+            effect=names,
+            pid=numbers,
+            host=text,
+        ),
         act(CallFinished, result=results_of(text), call_index=ordinal, outcome=st.sampled_from(_OUTCOMES)),
         act(ApprovalRequested, call_id=text, call_index=ordinal, name=text),
         act(ApprovalDecided, call_id=text, call_index=ordinal, allowed=st.booleans(), reason=text),
         act(SteeringAdded, message=messages_of(text)),
-        act(Compacted, up_to_seq=st.integers(0, 12), messages=st.lists(messages_of(text), max_size=2).map(tuple), reason=text),
+        act(
+            Compacted,
+            up_to_seq=st.integers(0, 12),
+            messages=st.lists(messages_of(text), max_size=2).map(tuple),
+            reason=text,
+        ),
         act(HandedOver, model=text, previous_model=text, losses=st.lists(losses_of(text), max_size=1).map(tuple)),
         act(LossRecorded, loss=losses_of(text)),
         act(SubSessionLinked, session=text, call_id=text, call_index=ordinal),
@@ -242,9 +256,13 @@ def test_open_calls_are_those_that_no_result_has(acts):
         default=None,
     )
     calls = (
-        list(entries[last].payload.message.tool_calls()) if last is not None and entries[last].kind == "reply_received" else []
+        list(entries[last].payload.message.tool_calls())
+        if last is not None and entries[last].kind == "reply_received"
+        else []
     )
-    answered = {entry.payload.call_index for entry in entries[last:] if entry.kind == "call_finished"} if calls else set()
+    answered = (
+        {entry.payload.call_index for entry in entries[last:] if entry.kind == "call_finished"} if calls else set()
+    )
 
     assert list(open_calls_of(entries)) == [call for at, call in enumerate(calls) if at not in answered]
 
@@ -338,7 +356,7 @@ def test_a_summary_kept_up_entry_by_entry_is_the_summary_of_all(acts, data):
     meta = session_meta_of("s", entries[:cut])
     meta = msgspec.json.decode(jsonio.encode(meta), type=SessionMeta) if _is_plain(meta) else meta
     for entry in entries[cut:]:
-        meta = meta.after(entry.payload, entry.at)
+        meta = meta.after(entry.payload, entry.time_ms)
 
     assert meta == session_meta_of("s", entries)
     assert meta.usage == usage_of(entries)
@@ -473,7 +491,7 @@ def test_strange_acts_say_nothing_and_stop_a_session_from_going_on():
     [
         '{"entry":"message_added","message":{"role":"oracle","content":"?"}}',
         '{"entry":"message_added"}',
-        '{"entry":"call_started","call":5,"call_index":"first"}',
+        '{"entry":"call_started","call_id":5,"call_index":"first"}',
         '{"entry":"","message":5}',
         "{}",
     ],
@@ -503,7 +521,7 @@ def test_what_is_no_act_cannot_be_read(body):
     [
         UnknownPayload("x", "no JSON"),
         UnknownPayload("x", '{"entry":"y"}'),
-        UnknownPayload("stopped", '{"entry":"run_ended","reason":"completed"}'),
+        UnknownPayload("run_ended", '{"entry":"run_ended","reason":"completed"}'),
         UnknownPayload("x", ' {"entry":"x"} '),
         RunEnded("completed", unknown_fields='{"reason":"failed"}'),
         RunEnded("completed", unknown_fields='{"entry":"dreamt"}'),

@@ -323,9 +323,18 @@ def test_a_citation_that_is_not_known_is_kept(text, citation):
             AssistantMessage((), unknown_fields='{"origin":{"dialect":"gemini"}}'),
         ),
         ('{"role":"user","content":"Hi","name":null}', UserMessage("Hi", unknown_fields='{"name":null}')),
-        ('{"role":"user","content":"Hi","unknown_fields":"x"}', UserMessage("Hi", unknown_fields='{"unknown_fields":"x"}')),
-        ('{"role":"user","content":"Hi","\\u0075nknown_fields":"x"}', UserMessage("Hi", unknown_fields='{"unknown_fields":"x"}')),
-        ('{"role":"user","content":"Hi","unknown_fields":""}', UserMessage("Hi", unknown_fields='{"unknown_fields":""}')),
+        (
+            '{"role":"user","content":"Hi","unknown_fields":"x"}',
+            UserMessage("Hi", unknown_fields='{"unknown_fields":"x"}'),
+        ),
+        (
+            '{"role":"user","content":"Hi","\\u0075nknown_fields":"x"}',
+            UserMessage("Hi", unknown_fields='{"unknown_fields":"x"}'),
+        ),
+        (
+            '{"role":"user","content":"Hi","unknown_fields":""}',
+            UserMessage("Hi", unknown_fields='{"unknown_fields":""}'),
+        ),
     ],
 )
 def test_an_optional_field_that_does_not_fit_is_kept_unread(text, value):
@@ -482,7 +491,9 @@ def test_every_field_that_holds_values_has_a_reader_of_its_own(kind):
         assert ("tenuto" in str(field.type)) == (field.type in stored._NESTED), f"{kind.__name__}.{field.name}"
 
 
-@pytest.mark.parametrize("said", ['"unknown_fields":""', '"unknown_fields":"{}"', '"\\u0075nknown_fields":""', '"unkn\\u006fwn_fields" :"x"'])
+@pytest.mark.parametrize(
+    "said", ['"unknown_fields":""', '"unknown_fields":"{}"', '"\\u0075nknown_fields":""', '"unkn\\u006fwn_fields" :"x"']
+)
 @pytest.mark.parametrize(
     "usage",
     [
@@ -498,4 +509,6 @@ def test_a_usage_that_says_unread_is_kept_word_for_word(usage, said):
 
     assert isinstance(act, RequestFailed)
     assert act.usage is not None
-    assert jsonio.parse(act.usage.unknown_fields) == {"unknown_fields": jsonio.parse("{" + said + "}")["unknown_fields"]}
+    assert jsonio.parse(act.usage.unknown_fields) == {
+        "unknown_fields": jsonio.parse("{" + said + "}")["unknown_fields"]
+    }
