@@ -284,7 +284,7 @@ async def test_session_with_a_refused_model_can_be_read(tenuto_sim):
         assert len(session.transcript) == 1
         with pytest.raises(UnsupportedModel):
             await session.go_on()
-        await left_at(ai.store, "t", Configured(model, continuity="declared"), MessageAdded(UserMessage("Hi")))
+        await left_at(ai.store, "t", Configured(model, allow_unverified=True), MessageAdded(UserMessage("Hi")))
         with pytest.raises(MissingKey):
             await (await ai.resume("t")).go_on()
 

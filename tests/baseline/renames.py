@@ -61,6 +61,7 @@ FIELDS: dict[str, str] = {
     "ToolUse.no_args": "args_missing",
     "Loss.rule": "kind",
     "Loss.what": "detail",
+    "Configured.continuity": "allow_unverified",
     "Asked.encoder": "encoder_version",
     "Started.call": "call_id",
     "Started.ordinal": "call_index",
@@ -107,7 +108,7 @@ ADDED: set[str] = set()
 WORDS: dict[str, dict[str, str]] = {}
 """Values of a field that are names, by `Class.field` (old): `{"Loss.rule": {"left-out": "omitted"}}`. Loss kinds are here."""
 
-VALUES: dict[str, Callable[[Any], Any]] = {}
+VALUES: dict[str, Callable[[Any], Any]] = {"Configured.continuity": lambda allowed: "declared" if allowed else ""}
 """Functions from the new plain value of a field, by `Class.field` (old), to the recorded one, where its form changed."""
 
 IGNORED_EVENTS: set[str] = {"request"}

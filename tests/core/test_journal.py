@@ -82,7 +82,9 @@ def acts_of(text):
 
     ordinal = st.integers(0, 3)
     return st.one_of(
-        act(Configured, model=text, system=text, parameters=text, tools=text, agent=text),
+        act(
+            Configured, model=text, system=text, parameters=text, tools=text, agent=text, allow_unverified=st.booleans()
+        ),
         act(MessageAdded, message=messages_of(text)),
         act(RequestStarted, model=text, digest=tokens, encoder_version=st.integers(0, 9), attempt=st.integers(1, 9)),
         act(

@@ -14,10 +14,8 @@ from tenuto.core.provider import Target
 from tenuto.errors import UnsupportedModel
 from tenuto.providers import forced, is_row, provider
 
-__all__ = ["DECLARED", "admit", "refusal", "warn_unknown"]
+__all__ = ["admit", "refusal", "warn_unknown"]
 
-DECLARED = "declared"
-"""How the journal records `allow_unverified=True`."""
 _REMEDY = "; pass allow_unverified=True to use it anyway"
 _warned: set[str] = set()
 

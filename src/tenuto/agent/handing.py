@@ -69,7 +69,7 @@ async def hand_over(
         raise StoreError(f"session {session!r} has no configuration: nothing was asked in it")
     if model == kept.model:
         return None
-    admit(model, find(model), allow_unverified=bool(kept.continuity), tools=bool(kept.tools))
+    admit(model, find(model), allow_unverified=kept.allow_unverified, tools=bool(kept.tools))
     await log.hold(take=take)
     try:
         if log.configured is not None and model == log.configured.model:  # somebody else has done it meanwhile

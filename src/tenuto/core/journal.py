@@ -70,7 +70,6 @@ class Configured(_Act, frozen=True, tag="configured"):
     """Whom the session asks, and how: once at its beginning, and again whenever it changes.
 
     `parameters` is the text of a JSON object, `tools` of a JSON array of definitions; `agent` names the agent.
-    `continuity` is `declared` where the user vouched for a model of which the tables say nothing good.
     """
 
     model: str
@@ -78,7 +77,8 @@ class Configured(_Act, frozen=True, tag="configured"):
     parameters: str = ""
     tools: str = ""
     agent: str = ""
-    continuity: str = ""
+    allow_unverified: bool = False
+    """Whether the agent may use a model that it would refuse."""
     roots: str = ""
     """The working directories of tools, absolute, by the name of the tool: the text of a JSON object."""
 
