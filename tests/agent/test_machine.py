@@ -145,8 +145,8 @@ def test_each_event_leads_where_the_table_says_or_is_refused_by_name(state, even
 def test_the_table_names_no_event_that_is_not_tested():
     """Every state is there, and what it knows are the events above; one is for runs that are cancelled before an answer."""
     assert set(TABLE) == set(State) == set(REACHED)
-    assert {event for row in TABLE.values() for event in row} == {*EVENTS, "stopped with a question"}
-    assert {state: {*row} - {"stopped with a question"} for state, row in TABLE.items()} == {
+    assert {event for row in TABLE.values() for event in row} == {*EVENTS, "run_ended with a question"}
+    assert {state: {*row} - {"run_ended with a question"} for state, row in TABLE.items()} == {
         state: {*row} for state, row in LEADS.items()
     }
 
@@ -189,7 +189,7 @@ def test_what_is_said_over_open_calls_is_refused_and_they_are_named():
     """Who reads it knows which calls have to be answered first."""
     with pytest.raises(Impossible, match=r"no result yet: act \(call_0\), act \(call_1\)"):
         fed([*REACHED[WAITING], j.SAID])
-    with pytest.raises(Impossible, match=r"'stopped with open calls'.*no result yet: act \(call_0\), act \(call_1\)"):
+    with pytest.raises(Impossible, match=r"'run_ended with open calls'.*no result yet: act \(call_0\), act \(call_1\)"):
         fed([*REACHED[CANCELLING], j.CANCELLED])
 
 
