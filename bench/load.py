@@ -107,7 +107,7 @@ class Load:
         self.client = AsyncClient(providers=providers, middleware=[])
         self.patient = AsyncClient(providers=providers, middleware=[QUICK])
         told = {"tools": [look], "store": store, "client": self.client, "retry": QUICK, "limits": Limits(turns=20)}
-        self.agents = {model: AsyncAgent(model, **told, continuity="declared") for model in MODELS}
+        self.agents = {model: AsyncAgent(model, **told, allow_unverified=True) for model in MODELS}
 
     async def close(self) -> None:
         for agent in self.agents.values():

@@ -130,7 +130,7 @@ def open_calls(count: int) -> Input:
 
 
 def _all(inputs: list[Input]) -> list[object]:
-    return [one.payload() for one in inputs]
+    return [one.act() for one in inputs]
 
 
 def _cpu(inputs: list[Input]) -> float:

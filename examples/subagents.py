@@ -21,4 +21,10 @@ with Simulator() as sim:
             if isinstance(event, SubAgentEvent) and isinstance(event.event, RunStopped):
                 print("the reader:", event.event.reason)
         print(session.text)
-        print([entry.kind for entry in session.entries() if entry.kind in ("linked", "started", "returned")])
+        print(
+            [
+                entry.kind
+                for entry in session.entries()
+                if entry.kind in ("sub_session_linked", "call_started", "call_finished")
+            ]
+        )

@@ -227,7 +227,7 @@ PRINTED = {
     "subagents": [
         "the reader: completed",
         "About two metres, says the reader.",
-        "['linked', 'started', 'returned']",
+        "['sub_session_linked', 'call_started', 'call_finished']",
     ],
     "simulator": [
         "Bring a coat.",

@@ -23,7 +23,7 @@ def test_scaling_inputs_are_complete(scaling):
     for name, (make, _) in scaling.rows().items():
         short, long = make(30), make(300)
         assert 8 < long.size / short.size < 12, name
-        long.payload()
+        long.act()
 
 
 def test_scaling_input_stops_the_run_when_calls_are_missing(scaling):

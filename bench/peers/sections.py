@@ -114,8 +114,8 @@ class Field:
                 continue
             try:
                 order = {**_order(contender, section.shape), "repeat": section.repeat, "warm": section.warm}
-                asked = self.driver(contender.peer).ask(section.payload, **order)
-                self._same(contender, section.payload, asked)
+                asked = self.driver(contender.peer).ask(section.act, **order)
+                self._same(contender, section.act, asked)
             except Failed as exc:
                 self.silent[contender] = str(exc)
                 self.board.add(unmeasured(f"{section.name} {contender.dialect}: {contender.peer}", str(exc)))
@@ -225,7 +225,7 @@ class Section(NamedTuple):
         return found
 
     def _speaks(self, one: Contender) -> bool:
-        return self.payload != "once" or one.dialect in PEERS[one.peer].whole
+        return self.act != "once" or one.dialect in PEERS[one.peer].whole
 
     def _of(self, one: Contender) -> Contender:
         return one._replace(kind=self.kind) if self.kind else one
@@ -247,7 +247,7 @@ class Section(NamedTuple):
             field.board.add(unmeasured(name, "see above", self.goals[dialect, peer]))
 
     def _events(self, one: Contender) -> float:
-        return 1.0 if self.payload == "once" else wire(one.kind, one.dialect) / 1_000
+        return 1.0 if self.act == "once" else wire(one.kind, one.dialect) / 1_000
 
     def _row(self, field: Field, figures: Figures, one: Contender, named: str) -> Result:
         turns, calibrations = still(figures[one._replace(peer=OURS)], figures[one])
@@ -255,9 +255,7 @@ class Section(NamedTuple):
         least = [min(pair[at]["cpu"] for pair in turns) * 1e3 / self._events(one) for at in (0, 1)]
         who = f"{one.peer} {field.environments[one.peer].version}"
         came = (
-            ""
-            if self.payload == "once"
-            else f"; {field.delivered[one]} of {wire(one.kind, one.dialect)} events given out"
+            "" if self.act == "once" else f"; {field.delivered[one]} of {wire(one.kind, one.dialect)} events given out"
         )
         return judged(
             f"{self.name} {one.dialect}: ours / {named}",

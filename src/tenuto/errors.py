@@ -211,7 +211,7 @@ class UnsupportedModel(TenutoError):
 class UnknownProvider(TenutoError):
     """No provider row has this name, or (`bare`) a model name has no provider and its vendor is not clear.
 
-    `near` lists the candidates: provider names, or `provider/model` names for a bare model name.
+    `suggestions` lists the candidates: provider names, or `provider/model` names for a bare model name.
     """
 
     def __init__(self, name: str, near: tuple[str, ...] = (), *, bare: bool = False) -> None:

@@ -40,9 +40,9 @@ CANCELLING = RunEnded("cancelling")
 CANCELLED = RunEnded("cancelled")
 
 
-def calling(count: int, *, raw_stop: str = "tool_use") -> ReplyReceived:
+def calling(count: int, *, raw_stop_reason: str = "tool_use") -> ReplyReceived:
     blocks = tuple(ToolUse(f"call_{at}", "act", "{}") for at in range(count))
-    return ReplyReceived(AssistantMessage(blocks, raw_stop_reason=raw_stop))
+    return ReplyReceived(AssistantMessage(blocks, raw_stop_reason=raw_stop_reason))
 
 
 def started(at: int, attempt: int = 1, effect: str = "once") -> CallStarted:

@@ -46,7 +46,7 @@ async def test_a_function_gives_its_word(tenuto_sim, approve, paid):
         assert [found[0].content, found[2].content] == paid
         assert found[1].content == "3"
         assert decided == [word.startswith("paid") for word in paid]
-        assert (await story(session))[4:7] == ["approval_asked", "approval_asked", "started 1"]
+        assert (await story(session))[4:7] == ["approval_requested", "approval_requested", "started 1"]
     tenuto_sim.assert_clean()
 
 
@@ -74,7 +74,7 @@ async def test_a_call_is_approved_before_it_starts_and_runs_while_the_next_is_as
         await session.send("Pay.")
         lines = await story(session)
 
-    assert lines.index("decided") < lines.index("started 0")
+    assert lines.index("approval_decided") < lines.index("started 0")
 
 
 @pytest.mark.parametrize("bad", [lambda call: 1 / 0, lambda call: None], ids=["raises", "says nothing"])
@@ -241,5 +241,5 @@ async def test_interrupted_call_needs_approval_before_it_runs_again(tenuto_sim, 
 async def _cut_after_start(store, id: str) -> str:
     """Branch off a session as it was when its first call had started."""
     entries = await store.read(id)
-    started = next(entry.seq for entry in entries if payload_kind(entry.payload) == "started")
+    started = next(entry.seq for entry in entries if payload_kind(entry.payload) == "call_started")
     return await store.fork(id, at=started)

@@ -35,7 +35,7 @@ def said_in(request: ChatRequest) -> dict:
 def test_every_parameter_survives_its_journal(request, system):
     """Whatever a question may carry: written, stored, read, and asked with."""
     parameters, headers = kept_parameters({**said_in(request), "extra_headers": {"x": "y"}})
-    act = configured("sim/anthropic", system, parameters, request.tools or (), agent="a", continuity="")
+    act = configured("sim/anthropic", system, parameters, request.tools or (), agent="a", allow_unverified=False)
     asked = request_from_config(load_payload(dump_payload(act)), request.messages, request.tools or (), headers)
 
     assert load_payload(dump_payload(act)) == act

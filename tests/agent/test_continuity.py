@@ -192,6 +192,6 @@ async def test_what_was_declared_is_in_the_journal(tenuto_sim):
         session = ai.session("s")
         await session.send("Hi")
         [kept] = [entry.payload for entry in await session.entries() if isinstance(entry.payload, Configured)]
-        assert kept.continuity == "declared"
+        assert kept.allow_unverified
     async with agent(**told) as ai:
         assert (await ai.resume("s")).model == "mine/claude-opus-4-6"

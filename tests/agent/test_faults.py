@@ -55,7 +55,7 @@ def test_a_clock_that_jumps(tenuto_sim, tmp_path):
     entries, *rest = asyncio.run(played())
 
     assert rest == ["completed", [], ()]
-    times = [entry.at for entry in entries]
+    times = [entry.time_ms for entry in entries]
     assert times != sorted(times)
     assert [entry.seq for entry in entries] == [*range(1, len(entries) + 1)]
     tenuto_sim.assert_clean()
@@ -207,7 +207,7 @@ def _gone_on(where):
         before = [act.reason for act in _acts(session, RunEnded)]
         session.go_on()
         assert (session.status, session.text) == ("completed", "It is done.")
-        outcomes = {act.ordinal: act.outcome for act in _acts(session, CallFinished)}
+        outcomes = {act.call_index: act.outcome for act in _acts(session, CallFinished)}
         assert len(_acts(session, CallFinished)) == 3
         assert len(_acts(session, MessageAdded)) == 1
     assert asking.faults(where) == []

@@ -65,7 +65,7 @@ async def test_session_held_by_another_process_is_not_written(tenuto_sim, stores
             with pytest.raises(LeaseLost):
                 await session.send("C")
             assert (await session.send("C")).text == "Three."
-        assert [payload_kind(entry.payload) for entry in await session.entries()].count("said") == 3
+        assert [payload_kind(entry.payload) for entry in await session.entries()].count("message_added") == 3
     tenuto_sim.assert_clean()
 
 

@@ -56,7 +56,7 @@ async def test_there_and_back(tenuto_sim, stores):
     kept = [
         b
         for e in before
-        if payload_kind(e.payload) == "replied"
+        if payload_kind(e.payload) == "reply_received"
         for b in e.payload.message.blocks
         if isinstance(b, Reasoning)
     ]

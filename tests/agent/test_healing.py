@@ -97,12 +97,12 @@ async def test_the_named_block_is_left_out_once_and_for_all(tenuto_sim, model):
         assert (await session.send("Go on.")).text == "Five."
 
         assert (await story(session))[before:] == [
-            "said",
-            "asked",
+            "message_added",
+            "request_started",
             "failed BadRequest",
-            "lost",
-            "asked",
-            "replied",
+            "loss_recorded",
+            "request_started",
+            "reply_received",
             "completed",
         ]
         [lost] = await losses(session)
@@ -132,7 +132,7 @@ async def test_strict_asks_nobody_again(tenuto_sim, model):
             await session.send("Go on.")
 
         assert await losses(session) == []
-        assert (await story(session))[-3:-1] == ["asked", "failed BadRequest"]
+        assert (await story(session))[-3:-1] == ["request_started", "failed BadRequest"]
 
 
 @pytest.mark.parametrize("strict", [True, False])
@@ -152,7 +152,7 @@ async def test_nobody_else_is_asked_what_was_refused(tenuto_sim, strict):
 
         assert session.model == "sim/openai"
         assert len(await losses(session)) == (0 if strict else 1)
-        assert (await story(session)).count("asked") == (2 if strict else 3)
+        assert (await story(session)).count("request_started") == (2 if strict else 3)
 
 
 @scene

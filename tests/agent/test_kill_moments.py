@@ -47,7 +47,7 @@ def test_while_three_tools_run(tenuto_sim, tmp_path):
         assert len(_acts(session, CallStarted)) == 3
         session.go_on()
         assert session.text == "It is done."
-        results = sorted(_acts(session, CallFinished), key=lambda act: act.ordinal)
+        results = sorted(_acts(session, CallFinished), key=lambda act: act.call_index)
         assert [act.outcome for act in results] == ["done", "interrupted", "interrupted"]
         assert all("may or may not" in str(act.result.content) for act in results[1:])
     tenuto_sim.assert_clean()

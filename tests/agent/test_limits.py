@@ -102,7 +102,7 @@ async def test_as_many_calls_as_may_be_are_made_and_the_model_may_still_answer(t
             await session.send("Go.")
 
         assert sorted(await results(session)) == ["3", "3", "add was not run: the limit of 2 tool calls is reached."]
-        assert [line for line in await story(session) if "started" in line] == ["started 0", "started 1"]
+        assert [line for line in await story(session) if line.startswith("started")] == ["started 0", "started 1"]
         assert "denied 2 (limit)" in await story(session)
     async with agent(add, store=None, limits=Limits(tool_calls=3)) as ai:
         assert (await ai.session().send("Go.")).text == "Done."

@@ -62,42 +62,53 @@ EVENTS = {
     "configured": [j.CONFIGURED],
     "compacted": [j.compacted(1)],
     "handed_over": [j.HANDED_OVER],
-    "lost": [j.LOST],
-    "said": [j.SAID],
-    "steered": [j.STEERED],
-    "asked": [j.ASKED],
-    "replied": [j.REPLIED],
-    "replied with calls": [TWO],
-    "replied and paused": [j.PAUSED],
-    "failed": [j.FAILED],
-    "approval_asked": [j.approval(0)],
-    "decided": [j.decided(0)],
-    "linked": [j.linked(0)],
-    "started": [j.started(0)],
-    "returned": [j.returned(0)],
-    "returned last": [j.returned(0), j.returned(1)],
-    "stopped": [j.CANCELLED],
+    "loss_recorded": [j.LOST],
+    "message_added": [j.SAID],
+    "steering_added": [j.STEERED],
+    "request_started": [j.ASKED],
+    "reply_received": [j.REPLIED],
+    "reply_received with calls": [TWO],
+    "reply_received and paused": [j.PAUSED],
+    "request_failed": [j.FAILED],
+    "approval_requested": [j.approval(0)],
+    "approval_decided": [j.decided(0)],
+    "sub_session_linked": [j.linked(0)],
+    "call_started": [j.started(0)],
+    "call_finished": [j.returned(0)],
+    "call_finished last": [j.returned(0), j.returned(1)],
+    "run_ended": [j.CANCELLED],
     "cancelling": [j.CANCELLING],
 }
 """Each event as the acts that lead to it, of which the last is it."""
 FIRST = {
-    (WAITING, "decided"): [j.approval(0)],
-    (CANCELLING, "stopped"): [j.returned(0), j.returned(1)],
+    (WAITING, "approval_decided"): [j.approval(0)],
+    (CANCELLING, "run_ended"): [j.returned(0), j.returned(1)],
 }
 """What has to be before an event, in a state, for it to be that event."""
-ANYWHERE = dict.fromkeys(("configured", "compacted", "handed_over", "lost"), "")
+ANYWHERE = dict.fromkeys(("configured", "compacted", "handed_over", "loss_recorded"), "")
 LEADS = {
-    REST: ANYWHERE | {"said": CALLING, "steered": CALLING, "stopped": ""},
+    REST: ANYWHERE | {"message_added": CALLING, "steering_added": CALLING, "run_ended": ""},
     CALLING: ANYWHERE
-    | {"said": "", "steered": "", "asked": "", "stopped": ""}
-    | {"replied": REST, "replied with calls": WAITING, "replied and paused": DRAINING}
-    | {"failed": RECOVERING, "cancelling": CANCELLING},
+    | {"message_added": "", "steering_added": "", "request_started": "", "run_ended": ""}
+    | {"reply_received": REST, "reply_received with calls": WAITING, "reply_received and paused": DRAINING}
+    | {"request_failed": RECOVERING, "cancelling": CANCELLING},
     WAITING: ANYWHERE
-    | dict.fromkeys(("approval_asked", "decided", "linked", "started", "returned", "stopped"), "")
-    | {"returned last": DRAINING, "cancelling": CANCELLING},
-    DRAINING: ANYWHERE | {"said": CALLING, "steered": "", "asked": CALLING, "stopped": "", "cancelling": CANCELLING},
-    RECOVERING: ANYWHERE | {"said": CALLING, "asked": CALLING, "stopped": "", "cancelling": CANCELLING},
-    CANCELLING: ANYWHERE | {"returned": "", "returned last": "", "stopped": DRAINING},
+    | dict.fromkeys(
+        ("approval_requested", "approval_decided", "sub_session_linked", "call_started", "call_finished", "run_ended"),
+        "",
+    )
+    | {"call_finished last": DRAINING, "cancelling": CANCELLING},
+    DRAINING: ANYWHERE
+    | {
+        "message_added": CALLING,
+        "steering_added": "",
+        "request_started": CALLING,
+        "run_ended": "",
+        "cancelling": CANCELLING,
+    },
+    RECOVERING: ANYWHERE
+    | {"message_added": CALLING, "request_started": CALLING, "run_ended": "", "cancelling": CANCELLING},
+    CANCELLING: ANYWHERE | {"call_finished": "", "call_finished last": "", "run_ended": DRAINING},
 }
 
 
@@ -134,8 +145,8 @@ def test_each_event_leads_where_the_table_says_or_is_refused_by_name(state, even
 def test_the_table_names_no_event_that_is_not_tested():
     """Every state is there, and what it knows are the events above; one is for runs that are cancelled before an answer."""
     assert set(TABLE) == set(State) == set(REACHED)
-    assert {event for row in TABLE.values() for event in row} == {*EVENTS, "stopped with a question"}
-    assert {state: {*row} - {"stopped with a question"} for state, row in TABLE.items()} == {
+    assert {event for row in TABLE.values() for event in row} == {*EVENTS, "run_ended with a question"}
+    assert {state: {*row} - {"run_ended with a question"} for state, row in TABLE.items()} == {
         state: {*row} for state, row in LEADS.items()
     }
 
@@ -178,7 +189,7 @@ def test_what_is_said_over_open_calls_is_refused_and_they_are_named():
     """Who reads it knows which calls have to be answered first."""
     with pytest.raises(Impossible, match=r"no result yet: act \(call_0\), act \(call_1\)"):
         fed([*REACHED[WAITING], j.SAID])
-    with pytest.raises(Impossible, match=r"'stopped with open calls'.*no result yet: act \(call_0\), act \(call_1\)"):
+    with pytest.raises(Impossible, match=r"'run_ended with open calls'.*no result yet: act \(call_0\), act \(call_1\)"):
         fed([*REACHED[CANCELLING], j.CANCELLED])
 
 
@@ -229,7 +240,7 @@ def test_why_a_run_stopped_is_known_until_the_work_goes_on():
 PLACES = (-1, 0, 0, 1, 1, 2, 3)
 ALL = [
     *(j.SAID, j.SAID, j.ASKED, j.ASKED, j.ASKED, j.REPLIED, j.PAUSED, j.FAILED, j.STEERED),
-    *(j.CONFIGURED, j.LOST, j.HANDED_OVER, UnknownPayload("said", "{}")),
+    *(j.CONFIGURED, j.LOST, j.HANDED_OVER, UnknownPayload("message_added", "{}")),
     *(j.COMPLETED, j.CANCELLED, j.CANCELLED, j.CANCELLING, RunEnded("limit", "turns")),
     *(j.calling(count, raw_stop_reason=stop) for count in (1, 2, 3) for stop in ("tool_use", "tool_use", "pause_turn")),
     *(j.started(at, attempt, "once") for at in PLACES for attempt in (1, 2)),
@@ -300,9 +311,9 @@ class Sketch:
         return True
 
     def moves(self, act) -> bool:
-        if not (self.open or (self.cancelling and self.calls)) or not 0 <= act.ordinal < len(self.calls):
+        if not (self.open or (self.cancelling and self.calls)) or not 0 <= act.call_index < len(self.calls):
             return False
-        phase, working = self.calls[act.ordinal], not self.cancelling
+        phase, working = self.calls[act.call_index], not self.cancelling
         unbegun = phase in ("pending", "allowed", "started")
         ok, then = {
             CallStarted: (unbegun and working, "started"),
@@ -312,7 +323,7 @@ class Sketch:
             SubSessionLinked: (unbegun and working, phase),
         }[type(act)]
         if ok:
-            self.calls[act.ordinal] = then
+            self.calls[act.call_index] = then
             self.waits = not self.open and not self.cancelling
         return ok
 

@@ -165,7 +165,7 @@ async def test_tools_that_changed_are_written_down_once(tenuto_sim, stores):
         kinds = await story(session)
         kept = [entry.payload for entry in await session.entries() if isinstance(entry.payload, Configured)]
 
-    assert kinds[5:7] == ["configured", "said"]
+    assert kinds[5:7] == ["configured", "message_added"]
     assert len(kept) == 2
     assert '"c"' in kept[1].tools
     assert len(tenuto_sim.requests[1].body["tools"]) == 2
@@ -243,7 +243,7 @@ async def test_a_call_that_never_returned_is_treated_by_its_effect(tenuto_sim, e
         assert len(runs) == ran
         assert said in str(session.transcript[2].results[0].content)
         begun = [entry.payload for entry in entries if isinstance(entry.payload, CallStarted)]
-        assert [(act.key, act.attempt) for act in begun] == [("the-key", 1), ("the-key", 2)][: 1 + ran]
+        assert [(act.idempotency_key, act.attempt) for act in begun] == [("the-key", 1), ("the-key", 2)][: 1 + ran]
         assert not await ai.store.verify()
     tenuto_sim.assert_clean()
 
@@ -284,7 +284,7 @@ async def test_session_with_a_refused_model_can_be_read(tenuto_sim):
         assert len(session.transcript) == 1
         with pytest.raises(UnsupportedModel):
             await session.go_on()
-        await left_at(ai.store, "t", Configured(model, continuity="declared"), MessageAdded(UserMessage("Hi")))
+        await left_at(ai.store, "t", Configured(model, allow_unverified=True), MessageAdded(UserMessage("Hi")))
         with pytest.raises(MissingKey):
             await (await ai.resume("t")).go_on()
 
@@ -294,7 +294,7 @@ async def test_a_journal_that_cannot_be_is_refused_by_the_entry(tenuto_sim):
     """Nothing is guessed."""
     async with agent() as ai:
         await left_at(ai.store, "s", Configured("sim/anthropic"), RequestStarted("sim/anthropic"))
-        with pytest.raises(Exception, match="'asked' cannot happen while the session is completed") as caught:
+        with pytest.raises(Exception, match="'request_started' cannot happen while the session is completed") as caught:
             await ai.resume("s")
     assert caught.value.__notes__ == ["entry 2 of session 's'"]
 

@@ -40,7 +40,13 @@ async def test_an_error_that_may_pass_is_tried_again(tenuto_sim, steps, error):
         acts = [entry.payload for entry in await session.entries()]
 
         assert reply.text.endswith("Done.")
-        assert (await story(session))[2:] == ["asked", f"failed {error}", "asked", "replied", "completed"]
+        assert (await story(session))[2:] == [
+            "request_started",
+            f"failed {error}",
+            "request_started",
+            "reply_received",
+            "completed",
+        ]
     assert [(event.error, event.delay) for event in told if isinstance(event, Retrying)] == [(error, 0.0)]
     [failed] = [act for act in acts if isinstance(act, RequestFailed)]
     assert (failed.attempt, failed.retryable) == (1, True)
@@ -156,7 +162,13 @@ async def test_a_reply_from_a_cache_is_an_attempt_like_any_other(tenuto_sim):
         async with agent(store=None, middleware=[kept]) as ai:
             session = ai.session()
             assert (await session.send("Go.")).text == "Done."
-            assert await story(session) == ["configured", "said", "asked", "replied", "completed"]
+            assert await story(session) == [
+                "configured",
+                "message_added",
+                "request_started",
+                "reply_received",
+                "completed",
+            ]
     assert len(tenuto_sim.requests) == 1
 
 

@@ -40,8 +40,17 @@ async def test_a_run_with_parallel_tools(tenuto_sim, model):
         assert not session.owes
         assert await results(session) == ["3", "7"]
         assert await story(session) == [
-            *("configured", "said", "asked", "replied", "started 0", "started 1", "done 0", "done 1"),
-            *("asked", "replied", "completed"),
+            *(
+                "configured",
+                "message_added",
+                "request_started",
+                "reply_received",
+                "started 0",
+                "started 1",
+                "done 0",
+                "done 1",
+            ),
+            *("request_started", "reply_received", "completed"),
         ]
     assert len(tenuto_sim.requests) == 2
     tenuto_sim.assert_clean()
@@ -102,16 +111,16 @@ async def test_what_is_to_be_acted_upon_is_kept_before_anything_acts(tenuto_sim,
         await session.send("Go.")
         await asyncio.gather(*asking)
 
-        one = ["configured", "said", "asked"]
-        two = [*one, "replied", "started"]
-        three = [*two, "returned", "asked"]
+        one = ["configured", "message_added", "request_started"]
+        two = [*one, "reply_received", "call_started"]
+        three = [*two, "call_finished", "request_started"]
         assert seen == [two]
         assert [begun[0][: len(one)], begun[1][: len(three)]] == [one, three]  # it may have gone on meanwhile
         async with stores() as other:
             assert [payload_kind(entry.payload) for entry in await other.read(session.id)] == [
                 *three,
-                "replied",
-                "stopped",
+                "reply_received",
+                "run_ended",
             ]
 
 
@@ -178,7 +187,15 @@ async def test_a_turn_that_the_provider_paused_goes_back_as_it_is(tenuto_sim):
         reply = await session.send("Go.")
 
         assert reply.text == "Done."
-        assert await story(session) == ["configured", "said", "asked", "replied", "asked", "replied", "completed"]
+        assert await story(session) == [
+            "configured",
+            "message_added",
+            "request_started",
+            "reply_received",
+            "request_started",
+            "reply_received",
+            "completed",
+        ]
     assert [message["role"] for message in tenuto_sim.requests[1].body["messages"]] == ["user", "assistant"]
     tenuto_sim.assert_clean()
 
@@ -214,7 +231,7 @@ async def test_a_session_has_one_run_at_a_time(tenuto_sim):
         held.go.set()
 
         assert (await run).text == "Done."
-        assert [payload_kind(entry.payload) for entry in await session.entries()].count("said") == 1
+        assert [payload_kind(entry.payload) for entry in await session.entries()].count("message_added") == 1
 
 
 @scene
@@ -233,7 +250,7 @@ async def test_only_a_users_words_can_be_said(tenuto_sim):
                 await door([])
 
         assert (await session.send(["A", "B"])).text == "Bye."
-        assert [payload_kind(entry.payload) for entry in await session.entries()].count("said") == 3
+        assert [payload_kind(entry.payload) for entry in await session.entries()].count("message_added") == 3
 
 
 @scene

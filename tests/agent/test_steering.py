@@ -37,7 +37,15 @@ async def test_steering_is_heard_when_the_calls_of_the_turn_are_answered(tenuto_
 
         assert heard == ["Only Celsius.", "And quick."]
         assert (await story(session))[4:] == [
-            *("started 0", "done 0", "steered", "steered", "asked", "replied", "completed"),
+            *(
+                "started 0",
+                "done 0",
+                "steering_added",
+                "steering_added",
+                "request_started",
+                "reply_received",
+                "completed",
+            ),
         ]
     assert words(tenuto_sim.requests[1]) == ["tool_result", "Only Celsius.", "And quick."]
     tenuto_sim.assert_clean()
@@ -60,7 +68,14 @@ async def test_steering_at_the_end_makes_the_run_go_on(tenuto_sim):
         reply = await session.send("Go.")
 
         assert reply.text == "Fine."
-        assert (await story(session))[2:] == ["asked", "replied", "steered", "asked", "replied", "completed"]
+        assert (await story(session))[2:] == [
+            "request_started",
+            "reply_received",
+            "steering_added",
+            "request_started",
+            "reply_received",
+            "completed",
+        ]
     tenuto_sim.assert_clean()
 
 
@@ -79,7 +94,13 @@ async def test_steering_that_comes_when_the_answer_is_written_makes_the_run_go_o
 
         session.listen(hear)
         assert (await session.send("Go.")).text == "Fine."
-        assert (await story(session))[-5:] == ["completed", "steered", "asked", "replied", "completed"]
+        assert (await story(session))[-5:] == [
+            "completed",
+            "steering_added",
+            "request_started",
+            "reply_received",
+            "completed",
+        ]
 
 
 @scene
@@ -104,7 +125,7 @@ async def test_steering_begins_a_run_that_goes_on_without_a_word(tenuto_sim, sto
         session.steer("Hi")
 
         assert (await session.go_on()).text
-        assert (await story(session))[:3] == ["configured", "steered", "asked"]
+        assert (await story(session))[:3] == ["configured", "steering_added", "request_started"]
     tenuto_sim.assert_clean()
 
 
@@ -173,7 +194,7 @@ async def test_what_is_being_written_when_the_run_is_cancelled_is_not_said_twice
                 await run
         await session.go_on()
 
-        assert [line for line in await story(session) if line == "steered"] == ["steered"]
+        assert [line for line in await story(session) if line == "steering_added"] == ["steering_added"]
 
 
 @scene
@@ -197,5 +218,8 @@ async def test_what_could_not_be_written_is_said_the_next_time(tenuto_sim):
         full.clear()
         await session.go_on()
 
-        assert [line for line in await story(session) if line == "steered"] == ["steered", "steered"]
+        assert [line for line in await story(session) if line == "steering_added"] == [
+            "steering_added",
+            "steering_added",
+        ]
         assert [str(message) for message in session.transcript][2:4] == ["A", "B"]

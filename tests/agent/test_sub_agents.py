@@ -37,9 +37,13 @@ async def test_a_sub_agent_answers_in_a_session_of_its_own(tenuto_sim, stores):
         child = await store.read(below)
         meta = (await store.session(below)).meta
 
-        assert (await story(session))[4:7] == ["linked", "started 0", "done 0"]
+        assert (await story(session))[4:7] == ["sub_session_linked", "started 0", "done 0"]
         assert await results(session) == ["It is 3."]
-        assert [payload_kind(entry.payload) for entry in child][:3] == ["configured", "said", "asked"]
+        assert [payload_kind(entry.payload) for entry in child][:3] == [
+            "configured",
+            "message_added",
+            "request_started",
+        ]
         assert (child[0].payload.system, child[0].payload.agent, str(child[1].payload.message)) == (
             "You help.",
             "helper",
@@ -79,7 +83,7 @@ async def test_whoever_goes_on_finds_the_sub_agents_session(tenuto_sim, stores):
             entries, child = await session.entries(), await other.read(below)
             assert linked_in(entries) == [below]
             assert [entry.payload.attempt for entry in entries if isinstance(entry.payload, CallStarted)] == [1, 2]
-            assert [payload_kind(entry.payload) for entry in child].count("said") == 1
+            assert [payload_kind(entry.payload) for entry in child].count("message_added") == 1
             assert [(e.payload.name, e.payload.attempt) for e in child if isinstance(e.payload, CallStarted)] == [
                 *(("add", 1), ("hold", 1), ("hold", 2)),
             ]

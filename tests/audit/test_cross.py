@@ -294,7 +294,7 @@ def test_a_call_of_a_turn_that_was_broken_off_is_not_left_open(dialect):
 
 def test_half_of_the_arguments_and_an_unsigned_thought_are_not_sent():
     to = target("openai-chat")
-    half = use(args='{"a', broken="it ends early")
+    half = use(args='{"a', args_error="it ends early")
     assert told(to, body("openai-chat", written='{"a'), own(to, half, incomplete=True)) == [
         ("XP-07", CALL["openai-chat"])
     ]

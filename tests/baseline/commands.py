@@ -14,6 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from baseline.command_lines import FILES, SCENES, SCRIPTS, Line
 from baseline.plain_form import Masker, Names, digest
@@ -96,7 +97,7 @@ def run_scene(
     with tempfile.TemporaryDirectory() as made:
         directory = Path(made).resolve()
         environment = _environment(directory)
-        masks = _Masks(directory)
+        masks = _Masks(directory, names)
         for other, name, line in _ALL:
             if other != scene or not only(name):
                 continue
@@ -157,8 +158,9 @@ def _environment(directory: Path) -> dict[str, str]:
 class _Masks:
     """Masks the output of one scene; ids keep their numbers from line to line."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, names: Names) -> None:
         self._directory = str(directory)
+        self._names = names
         self._masker = Masker(_NUMBERED, _MASKED)
         self._ids: list[str] = []
 
@@ -181,7 +183,7 @@ class _Masks:
     def _json(self, text: str) -> str:
         """Mask a JSON document, or each line that is one."""
         try:
-            return json.dumps(self._masker.mask(json.loads(text)), ensure_ascii=False, indent=1)
+            return json.dumps(self._plain(text), ensure_ascii=False, indent=1)
         except ValueError:
             return "\n".join(map(self._json_line, text.splitlines()))
 
@@ -189,9 +191,12 @@ class _Masks:
         if not line.startswith("{"):
             return line
         try:
-            return json.dumps(self._masker.mask(json.loads(line)), ensure_ascii=False)
+            return json.dumps(self._plain(line), ensure_ascii=False)
         except ValueError:
             return line
+
+    def _plain(self, text: str) -> Any:
+        return self._masker.mask(self._names.document(json.loads(text)))
 
 
 def _block(word: str, text: str) -> list[str]:

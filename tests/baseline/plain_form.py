@@ -87,6 +87,23 @@ class Names:
                     line[at : at + len(old)] = new
         return tuple(line)
 
+    def document(self, value: Any) -> Any:
+        """Return JSON that a command printed with the names that were recorded."""
+        if isinstance(value, list):
+            return [self.document(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        names: dict[str, str] = {}
+        for condition, fields in self._table.DOCUMENTS.items():
+            if _matches(value, condition):
+                names |= _inverse(fields)
+        found = {names.get(name, name): self.document(item) for name, item in value.items()}
+        if "kind" in value and _matches(value, self._table.ENTRY_KINDS):
+            found["kind"] = self._tags.get(("entry", value["kind"]), value["kind"])
+        if isinstance(value.get("entry"), str):
+            found["entry"] = self._tags.get(("entry", value["entry"]), value["entry"])
+        return found
+
     def word(self, key: str, value: str) -> str:
         """Return the recorded name of a value that no struct holds, by its key in `renames.WORDS`."""
         return str(_word(_inverse(self._table.WORDS.get(key, {})), value))
@@ -161,6 +178,11 @@ class Names:
 
 def _inverse(table: Mapping[str, str]) -> dict[str, str]:
     return {new: old for old, new in table.items()}
+
+
+def _matches(value: Mapping[str, Any], condition: str) -> bool:
+    wanted = [part.partition("=") for part in condition.split()]
+    return all(name in value and (not equals or value[name] == text) for name, equals, text in wanted)
 
 
 def _word(words: Mapping[str, str], plain: Any) -> Any:

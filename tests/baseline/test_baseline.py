@@ -77,6 +77,27 @@ def test_digest_differs_without_a_rename_entry(missing):
     assert digest(Names(table()).plain(old_values())) != digest(Names(table(**entries)).plain(new_values()))
 
 
+def test_printed_json_has_the_recorded_names():
+    names = Names(
+        table(
+            TAGS={"entry.said": "message_added"},
+            DOCUMENTS={"kind place": {"rule": "kind"}, "entry=message_added": {"words": "text"}},
+            ENTRY_KINDS="seq kind",
+        )
+    )
+    printed = [
+        {"seq": 1, "kind": "message_added", "body": {"entry": "message_added", "text": "hello"}},
+        {"kind": "left-out", "place": "messages[1]"},
+        {"kind": "message_added", "text": "hello"},
+    ]
+
+    assert names.document(printed) == [
+        {"seq": 1, "kind": "said", "body": {"entry": "said", "words": "hello"}},
+        {"rule": "left-out", "place": "messages[1]"},
+        {"kind": "message_added", "text": "hello"},
+    ]
+
+
 def test_default_values_are_left_out():
     class Value(msgspec.Struct):
         name: str

@@ -238,8 +238,8 @@ def test_a_line_without_end_is_not_read_whole(tmp_path, monkeypatch):
     [whole] = found_in(sources(["f"]), How())
 
     assert ["f:1", "f:2", "f:3"] == [one.id for one in lines]
-    assert ("next", "is longer than 0 MB") == (lines[1].text, lines[2].reason)
-    assert "is longer than 0 MB: embed its --lines" == whole.reason
+    assert ("next", "is longer than 0 MB") == (lines[1].text, lines[2].why)
+    assert "is longer than 0 MB: embed its --lines" == whole.why
 
 
 def test_a_file_may_be_called_like_stdin(tmp_path, monkeypatch):

@@ -112,7 +112,7 @@ def test_the_lines_say_all_of_it_and_nothing_twice(here, tenuto_sim, tools, mode
     *events, result = lines
     first_turn = events[: kinds(events).index("tool.start")]
     shown = json.loads(here("show", "--json").out)["entries"]
-    replies = [entry["body"]["message"]["blocks"] for entry in shown if entry["kind"] == "replied"]
+    replies = [entry["body"]["message"]["blocks"] for entry in shown if entry["kind"] == "reply_received"]
 
     assert (0, "noise\n") == (done.code, done.err)
     assert list(range(1, len(lines) + 1)) == [line["seq"] for line in lines]
@@ -211,7 +211,7 @@ TEXTS = st.text(max_size=12)
 WHOLE = st.one_of(
     st.builds(Text, TEXTS, citations=st.lists(st.builds(UrlCitation, url=TEXTS), max_size=2).map(tuple)),
     st.builds(Reasoning, TEXTS, meta=st.none() | st.builds(AnthropicMeta, TEXTS)),
-    st.builds(ToolUse, TEXTS, TEXTS, TEXTS, broken=TEXTS),
+    st.builds(ToolUse, TEXTS, TEXTS, TEXTS, args_error=TEXTS),
 )
 
 

@@ -189,7 +189,9 @@ def test_another_model_is_handed_the_session_and_the_losses_are_told_once(here, 
     assert re.search(r"(?m)^! goes on with sim/openai, 2 losses\n(.*\n)*lost: 3 characters of reasoning", second.err)
     assert "lost:" not in fourth.err
     assert ("sim/openai", 1) == (json.loads(third.out)["model"], kinds.count("handed_over"))
-    assert {"AnthropicMeta", "3 characters of reasoning"} <= {loss["what"] for loss in json.loads(third.out)["losses"]}
+    assert {"AnthropicMeta", "3 characters of reasoning"} <= {
+        loss["detail"] for loss in json.loads(third.out)["losses"]
+    }
     tenuto_sim.assert_clean()
 
 

@@ -114,7 +114,7 @@ def test_a_session_is_shown_whole_and_nothing_of_it_is_obeyed(here, kept):
     ):
         assert piece in done.out
     assert len(ACTS) == len(again["entries"]) == again["session"]["head"]
-    assert ["a signature", "a field", "a thought"] == [loss["what"] for loss in again["losses"]]
+    assert ["a signature", "a field", "a thought"] == [loss["detail"] for loss in again["losses"]]
     assert [] == again["forks"]
     assert "A thought" not in here("show", "whole", "--hide-thinking").out
 

@@ -798,7 +798,7 @@ def test_formats_of_answers(given_format, format):
         ({"effort": 3}, ValueError, "effort: expected 'none'"),
         ({"cache": "forever"}, ValueError, "cache: expected 'auto', '5m', '1h', 'off', got 'forever'"),
         ({"foreign_reasoning": "x"}, ValueError, "foreign_reasoning: expected 'omit', 'note', 'inline', got 'x'"),
-        ({"without": ((0, 0),)}, TypeError, "no parameter is called 'without'"),
+        ({"omit_blocks": ((0, 0),)}, TypeError, "no parameter is called 'omit_blocks'"),
         ({"max_tokens": 1.5}, ValueError, "max_tokens: "),
         ({"stop": 3}, ValueError, "stop: "),
         ({"tool_choice": "any"}, ValueError, "tool_choice: expected 'auto', 'required', 'none'"),

@@ -82,7 +82,9 @@ def acts_of(text):
 
     ordinal = st.integers(0, 3)
     return st.one_of(
-        act(Configured, model=text, system=text, parameters=text, tools=text, agent=text),
+        act(
+            Configured, model=text, system=text, parameters=text, tools=text, agent=text, allow_unverified=st.booleans()
+        ),
         act(MessageAdded, message=messages_of(text)),
         act(RequestStarted, model=text, digest=tokens, encoder_version=st.integers(0, 9), attempt=st.integers(1, 9)),
         act(
@@ -491,7 +493,7 @@ def test_strange_acts_say_nothing_and_stop_a_session_from_going_on():
     [
         '{"entry":"message_added","message":{"role":"oracle","content":"?"}}',
         '{"entry":"message_added"}',
-        '{"entry":"call_started","call":5,"call_index":"first"}',
+        '{"entry":"call_started","call_id":5,"call_index":"first"}',
         '{"entry":"","message":5}',
         "{}",
     ],
@@ -521,7 +523,7 @@ def test_what_is_no_act_cannot_be_read(body):
     [
         UnknownPayload("x", "no JSON"),
         UnknownPayload("x", '{"entry":"y"}'),
-        UnknownPayload("stopped", '{"entry":"run_ended","reason":"completed"}'),
+        UnknownPayload("run_ended", '{"entry":"run_ended","reason":"completed"}'),
         UnknownPayload("x", ' {"entry":"x"} '),
         RunEnded("completed", unknown_fields='{"reason":"failed"}'),
         RunEnded("completed", unknown_fields='{"entry":"dreamt"}'),

@@ -92,7 +92,7 @@ class AgentJudge:
 
     def _was_written_first(self, before: list[Entry], ran: list[Ran]) -> None:
         """Nothing took effect of which the journal did not know beforehand."""
-        begun = {(act.key, act.attempt) for act in _acts(before, CallStarted)}
+        begun = {(act.idempotency_key, act.attempt) for act in _acts(before, CallStarted)}
         for one in ran:
             if self.story.counted(one.name):
                 self._expect((one.key, one.attempt) in begun, f"{one}: took effect, and had not been written down")
@@ -114,12 +114,12 @@ class AgentJudge:
 
     def _calls(self, before: list[Entry], after: list[Entry], open_then: dict[tuple[int, int], CallStarted]) -> None:
         """Each call has one result, and those whose fate nobody knows say so."""
-        results = Counter((at, act.ordinal) for at, act in _by_reply(after, CallFinished))
+        results = Counter((at, act.call_index) for at, act in _by_reply(after, CallFinished))
         calls = [(at, ordinal) for at, n in _calls_by_reply(after).items() for ordinal in range(n)]
         self._expect(results == Counter(calls), f"results for {sorted(results.elements())}, calls {calls}")
         unknown = {place for place, act in open_then.items() if act.effect not in AGAIN}
-        told = {(at, act.ordinal): act for at, act in _by_reply(after, CallFinished) if act.outcome == "interrupted"}
-        unknown |= {(at, act.ordinal) for at, act in _by_reply(before, CallFinished) if act.outcome == "interrupted"}
+        told = {(at, act.call_index): act for at, act in _by_reply(after, CallFinished) if act.outcome == "interrupted"}
+        unknown |= {(at, act.call_index) for at, act in _by_reply(before, CallFinished) if act.outcome == "interrupted"}
         if self.story.same:
             self._expect(told.keys() == unknown, f"interrupted: {sorted(told)}, expected: {sorted(unknown)}")
         for act in told.values():
@@ -165,13 +165,18 @@ class AgentJudge:
         """What may be done once was done once at the most; what was done is in the journal as done."""
         ran = [one for one in ledger_of(self.place).read() if self.story.counted(one.name)]
         times = Counter(one.key for one in ran)
-        started = {(at, act.ordinal): act for at, act in _by_reply(after, CallStarted)}
+        started = {(at, act.call_index): act for at, act in _by_reply(after, CallStarted)}
         for place, act in started.items():
             most = 3 if act.effect in AGAIN else 1  # some were killed once before
-            self._expect(times[act.key] <= most, f"{act.name} ({act.effect}) took effect {times[act.key]} times")
-            done = [r for at, r in _by_reply(after, CallFinished) if (at, r.ordinal) == place and r.outcome == "done"]
+            self._expect(
+                times[act.idempotency_key] <= most,
+                f"{act.name} ({act.effect}) took effect {times[act.idempotency_key]} times",
+            )
+            done = [
+                r for at, r in _by_reply(after, CallFinished) if (at, r.call_index) == place and r.outcome == "done"
+            ]
             if done and act.name in {one.name for one in ran}:
-                self._expect(times[act.key] >= 1, f"{act.name} is done, and never took effect")
+                self._expect(times[act.idempotency_key] >= 1, f"{act.name} is done, and never took effect")
         repeated = [key for key, n in Counter((one.key, one.attempt) for one in ran).items() if n > 1]
         self._expect(not repeated, f"an attempt was made twice: {repeated}")
         marks = self.place.folder / "root" / "ran"
@@ -203,7 +208,7 @@ class AgentJudge:
         """A sub-agent's session is as whole as its caller's."""
         for linked in _acts(await entries_of(store, self.id), SubSessionLinked):
             entries = await entries_of(store, linked.session)
-            results = Counter((at, act.ordinal) for at, act in _by_reply(entries, CallFinished))
+            results = Counter((at, act.call_index) for at, act in _by_reply(entries, CallFinished))
             calls = Counter((at, ordinal) for at, n in _calls_by_reply(entries).items() for ordinal in range(n))
             self._expect(bool(entries) and results == calls, f"the sub-agent has {results} for {calls}")
             for fault in await store.verify(linked.session):
@@ -234,8 +239,8 @@ def _calls_by_reply(entries: Sequence[Entry]) -> dict[int, int]:
 
 def _open(entries: Sequence[Entry]) -> dict[tuple[int, int], CallStarted]:
     """Return the calls that were started and have not returned."""
-    returned = {(at, act.ordinal) for at, act in _by_reply(entries, CallFinished)}
-    started = {(at, act.ordinal): act for at, act in _by_reply(entries, CallStarted)}
+    returned = {(at, act.call_index) for at, act in _by_reply(entries, CallFinished)}
+    started = {(at, act.call_index): act for at, act in _by_reply(entries, CallStarted)}
     return {place: act for place, act in started.items() if place not in returned}
 
 

@@ -298,7 +298,7 @@ def _changed(trip: Trip) -> bool:
     database = sqlite3.connect(trip.place.address())
     with contextlib.closing(database), database:
         for row, body in database.execute(
-            "SELECT rowid, body FROM entries WHERE kind = 'replied' ORDER BY seq"
+            "SELECT rowid, body FROM entries WHERE kind = 'reply_received' ORDER BY seq"
         ).fetchall():
             found = _KEPT.search(body)
             if found:

@@ -161,7 +161,7 @@ def test_a_model_that_thinks_and_was_not_heard_to_is_not_asked_for_it():
 def test_thinking_between_calls_has_a_budget_for_all_of_them():
     body = ask(thinking=BUDGET, max_tokens=1500)
 
-    assert verdict(body, "claude-sonnet-4-5").refusal.kind == "ANT-PARAM-09"
+    assert verdict(body, "claude-sonnet-4-5").refusal.rule == "ANT-PARAM-09"
     assert verdict(body, "claude-sonnet-4-5", betas="interleaved-thinking-2025-05-14").refusal is None
 
 
@@ -169,7 +169,7 @@ def test_turning_a_budget_on_between_call_and_result_is_refused():
     body = go_on(ask(), (Call("weather"),))
     body["thinking"] = {"type": "enabled", "budget_tokens": 2000}
 
-    assert verdict(body, OPEN).refusal.kind == "ANT-THINK-05"
+    assert verdict(body, OPEN).refusal.rule == "ANT-THINK-05"
 
 
 @pytest.mark.parametrize("spoken", [True, False])
@@ -188,7 +188,7 @@ def test_what_the_user_says_beside_results_begins_another_run_of_calls(spoken):
 def test_a_system_message_ends_no_run_of_calls():
     body = ask(user("Hi"), tell(USE), user(RESULT), SYSTEM, thinking=BUDGET)
 
-    assert verdict(body).refusal.kind == "ANT-THINK-05"
+    assert verdict(body).refusal.rule == "ANT-THINK-05"
 
 
 def test_a_paused_turn_keeps_its_thoughts_where_there_is_thinking_between_tools():
@@ -205,7 +205,7 @@ def test_a_thought_behind_a_prefill_does_not_move_before_it():
     prefill = {"type": "text", "text": "Well,"}
 
     assert verdict(ask(user("Hi"), tell(prefill, thought, text), user("x"))).refusal is None
-    assert verdict(ask(user("Hi"), tell(thought, prefill, text), user("x"))).refusal.kind == "ANT-THINK-04"
+    assert verdict(ask(user("Hi"), tell(thought, prefill, text), user("x"))).refusal.rule == "ANT-THINK-04"
 
 
 def test_the_length_of_a_picture_in_letters_is_no_length_of_the_prompt():
@@ -239,7 +239,7 @@ def test_a_paused_turn_goes_on(model, apart):
     assert {noted.rule for noted in found.noted} <= {"ANT-MSG-07"}
 
     blocks(body)[0]["thinking"] += "?"
-    assert verdict(body, model).refusal.kind == "ANT-THINK-04"
+    assert verdict(body, model).refusal.rule == "ANT-THINK-04"
 
 
 @pytest.mark.parametrize("last", [SEARCHED, NOTHING, COMPACT], ids=lambda block: block["type"])
@@ -258,7 +258,7 @@ def test_marks_of_the_cache_bind_nothing_wherever_they_stand():
     assert verdict(body, BOUND).refusal is None
 
     blocks(body, 0)[0]["source"]["content"][0]["text"] = "Sun."
-    assert verdict(body, BOUND).refusal.kind == "ANT-THINK-08"
+    assert verdict(body, BOUND).refusal.rule == "ANT-THINK-08"
 
 
 def test_a_conversation_that_the_provider_holds_is_not_found():
@@ -275,7 +275,7 @@ def test_what_goes_with_no_thread_is_named():
         ask(thread={"type": "create"}, cache_control={"type": "ephemeral"}), betas="message-threads-2026-08-12"
     ).refusal
 
-    assert refusal.kind == "ANT-SRV-07"
+    assert refusal.rule == "ANT-SRV-07"
     assert refusal.fields["extra"]["details"] == {
         "error_code": "thread_unsupported_request", "unsupported": ["cache_control"],
     }  # fmt: skip

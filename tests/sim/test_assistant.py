@@ -394,4 +394,4 @@ def test_sums(said, value):
 )
 def test_sums_have_bounds(said):
     assert sums.find(said).value is None
-    assert sums.find(said).reason
+    assert sums.find(said).why

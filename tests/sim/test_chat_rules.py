@@ -258,7 +258,7 @@ def test_a_token_under_another_label_is_refused():
     back = {**message, "reasoning_details": [{**detail, "format": "anthropic-claude-v1"}]}
 
     assert verdict(GEMINI, said(user("hi"), message, user("on"))).refusal is None
-    assert verdict(CLAUDE, said(user("hi"), back, user("on"))).refusal.kind == "OAC-OR-04"
+    assert verdict(CLAUDE, said(user("hi"), back, user("on"))).refusal.rule == "OAC-OR-04"
 
 
 @pytest.mark.parametrize("reasoning", [{"effort": "none"}, {"exclude": True}])

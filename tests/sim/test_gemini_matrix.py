@@ -30,7 +30,7 @@ def test_signature_matrix(on_call, on_answer, status, model, style):
 
     assert (found.refusal.row.status if found.refusal else 200) == status
     if status == 400:
-        assert found.refusal.kind == "GEM-SIG-01"
+        assert found.refusal.rule == "GEM-SIG-01"
         assert "position 2" in found.refusal.message
 
 
@@ -45,5 +45,5 @@ def test_only_a_copy_of_its_own_calls_signature_is_taken_on_an_answer():
         answer["parts"][0]["thoughtSignature"] = spoilt
         found = verdict({**body, "contents": [*body["contents"], said(*parts), answer]})
 
-        assert found.refusal.kind == "GEM-SIG-02"
+        assert found.refusal.rule == "GEM-SIG-02"
         assert found.refusal.place == "/contents/2/parts/0/thoughtSignature"

@@ -468,7 +468,7 @@ def test_what_was_before_the_user_last_said_or_showed_something_needs_no_signatu
 def test_what_a_function_shows_begins_no_turn():
     body = contents(said(*FOREIGN), user(result(parts=[blob("image/png")])))
 
-    assert verdict(body).refusal.kind == "GEM-SIG-01"
+    assert verdict(body).refusal.rule == "GEM-SIG-01"
 
 
 @pytest.mark.parametrize("budget", [0, 64, 512, -1])

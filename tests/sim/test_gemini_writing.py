@@ -97,7 +97,7 @@ def test_a_signature_that_is_changed_moved_or_dropped_is_refused(turn, model, st
     letter = data.draw(st.sampled_from(LETTERS).filter(lambda one: one != signature[place]))
     changed = copy.deepcopy(parts)
     changed[at]["thoughtSignature"] = signature[:place] + letter + signature[place + 1 :]
-    assert verdict(back(QUESTION, changed), model).refusal.kind in ("GEM-SIG-02", "GEM-SIG-05")
+    assert verdict(back(QUESTION, changed), model).refusal.rule in ("GEM-SIG-02", "GEM-SIG-05")
 
     plain = parts_of(played(*turn, model=model))
     others = [n for n in range(len(parts)) if n != at and not _is_for(parts[n], [parts[at], *plain])]
@@ -106,13 +106,13 @@ def test_a_signature_that_is_changed_moved_or_dropped_is_refused(turn, model, st
     if others and model != "gemini-2.5-flash":
         moved = copy.deepcopy(parts)
         moved[data.draw(st.sampled_from(others))]["thoughtSignature"] = moved[at].pop("thoughtSignature")
-        assert verdict(back(QUESTION, moved), model).refusal.kind.startswith("GEM-SIG-")
+        assert verdict(back(QUESTION, moved), model).refusal.rule.startswith("GEM-SIG-")
 
     calls = [n for n, part in enumerate(parts) if "functionCall" in part]
     if calls and model != "gemini-2.5-flash":
         dropped = copy.deepcopy(parts)
         del dropped[calls[0]]["thoughtSignature"]
-        assert verdict(back(QUESTION, dropped), model).refusal.kind == "GEM-SIG-01"
+        assert verdict(back(QUESTION, dropped), model).refusal.rule == "GEM-SIG-01"
 
 
 def _is_for(part: dict[str, Any], signed: list[dict[str, Any]]) -> bool:

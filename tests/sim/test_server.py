@@ -189,7 +189,7 @@ def test_a_wrong_shape_and_a_broken_rule_are_told_with_their_place():
     assert "valid list" in told(malformed)["error"]["message"]
     assert told(broken)["error"]["message"] == rule("ANT-MSG-03").text(i=1)
     first, second = log.refusals
-    assert (first.refused.kind, first.refused.place) == ("", "messages")
+    assert (first.refused.rule, first.refused.place) == ("", "messages")
     assert (second.rule, second.refused.place) == ("ANT-MSG-03", rule("ANT-MSG-03").pointer(i=1))
     assert second.refused.remedy
     assert log.tried == {"ANT-MSG-03"}
@@ -396,7 +396,7 @@ def test_a_stored_reply_is_found_by_its_id_and_by_that_of_an_item(streamed):
     served.answer(post("/v1/responses", hello(stream=streamed), {"api-key": "k"}))
     account = log.records[0].account
 
-    assert log.stored("resp_1", account).reply_seq == log.stored("msg_1", account).reply_seq == reply
+    assert log.stored("resp_1", account).reply == log.stored("msg_1", account).reply == reply
     assert log.stored("resp_1", account).request == hello(stream=streamed)
     assert log.stored("resp_0", account) is None
     assert log.stored("resp_1", "") is None

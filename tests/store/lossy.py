@@ -185,7 +185,7 @@ def _torn(op, chance):
     cut = chance.randrange(0, len(op.data) + 1, SECTOR) if op.what == "write" else 0
     if chance.random() < 0.5:
         return op._replace(data=op.data[:cut])
-    return op._replace(time_ms=op.at + cut, data=op.data[cut:]) if op.what == "write" else op
+    return op._replace(at=op.at + cut, data=op.data[cut:]) if op.what == "write" else op
 
 
 # --- a connection -----------------------------------------------------------------------------------------------------

@@ -184,7 +184,8 @@ def test_words_and_what_stands_around_them():
 def entries(*acts):
     drafts = [draft(act, f"e{seq}") for seq, act in enumerate(acts, 1)]
     return [
-        Entry(seq, one.id, one.at, 1, one.kind, one.body, one.digest, one.payload) for seq, one in enumerate(drafts, 1)
+        Entry(seq, one.id, one.time_ms, 1, one.kind, one.body, one.digest, one.payload)
+        for seq, one in enumerate(drafts, 1)
     ]
 
 
@@ -214,8 +215,8 @@ def test_each_kind_of_damage_is_told():
         ([*good[:6], change(good[6], id="e1")], [(7, "has the id 'e1'")]),
         ([*good[:2], change(good[2], body=text), *good[3:]], [(3, "its bytes have the digest")]),
         ([*good[:2], change(good[2], digest="0" * 64), *good[3:]], [(3, "its bytes have the digest")]),
-        ([*good[:2], change(good[2], kind="stopped"), *good[3:]], [(3, "is called 'stopped'")]),
-        ([*good[:2], change(good[2], act=RunEnded("x")), *good[3:]], [(3, "is called 'started'")]),
+        ([*good[:2], change(good[2], kind="run_ended"), *good[3:]], [(3, "is called 'run_ended'")]),
+        ([*good[:2], change(good[2], payload=RunEnded("x")), *good[3:]], [(3, "is called 'call_started'")]),
     ]
     for damaged, expected in cases:
         found = faults(7, damaged)

@@ -35,20 +35,20 @@ BODY = json.dumps(
 WRITER = """
 import asyncio, os, signal, sys
 import tenuto
-from tenuto.core.journal import Replied, Returned, Said
+from tenuto.core.journal import CallFinished, MessageAdded, ReplyReceived
 from tenuto.core.messages import UserMessage
-from tenuto.core.stored import drafted
+from tenuto.core.stored import make_draft
 from tenuto.store.opening import open_store
 
 async def main():
     message = tenuto.decode("anthropic-messages", sys.argv[2]).message
     calls = list(message.tool_calls())
-    acts = [Said(UserMessage("Weather?")), Replied(message), Returned(calls[1].answer("snow"), 1)]
-    acts.append(Returned(calls[0].answer("12 °C"), 0))
+    acts = [MessageAdded(UserMessage("Weather?")), ReplyReceived(message), CallFinished(calls[1].answer("snow"), 1)]
+    acts.append(CallFinished(calls[0].answer("12 °C"), 0))
     store = open_store(sys.argv[1])
     lease = await store.lease("s")
     for seq, act in enumerate(acts):
-        lease = await store.append(lease, [drafted(act, id=f"e{seq}", at=seq)])
+        lease = await store.append(lease, [make_draft(act, id=f"e{seq}", time_ms=seq)])
     asked = tenuto.ChatRequest(model="anthropic/claude-opus-4-6", messages=tenuto.Transcript(
         (acts[0].message, message, tenuto.core.messages.ToolResults((acts[3].result, acts[2].result)))))
     sys.stdout.buffer.write(tenuto.encode("anthropic-messages", asked).body)

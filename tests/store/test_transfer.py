@@ -66,7 +66,7 @@ def test_a_line_for_the_session_and_one_for_each_entry():
 
     assert head == {"tenuto": "session", "format": FORMAT, "session": "s", "head": 7, "name": "walk"}
     assert [entry["seq"] for entry in entries] == [1, 2, 3, 4, 5, 6, 7]
-    assert entries[0].keys() == {"seq", "id", "at", "fence", "version", "kind", "digest", "body"}
+    assert entries[0].keys() == {"seq", "id", "time_ms", "fence", "version", "kind", "digest", "body"}
     assert [entry["body"]["entry"] for entry in entries] == [entry["kind"] for entry in entries]
     assert all(line.endswith(b"}\n") for line in lines)
 
@@ -192,10 +192,13 @@ def test_what_cannot_be_taken_along_is_said():
         (lambda lines: [lines[0], lines[1].replace(b"Oslo", b"Rome"), *lines[2:]], "line 2: the bytes of entry 1"),
         (lambda lines: [lines[0], lines[1][:-20], *lines[2:]], "line 2: "),
         (lambda lines: [lines[0], changed(lines[1], digest="0" * 64), *lines[2:]], "digest differs"),
-        (lambda lines: [lines[0], changed(lines[1], kind="stopped"), *lines[2:]], "is called 'stopped' and is 'said'"),
+        (
+            lambda lines: [lines[0], changed(lines[1], kind="run_ended"), *lines[2:]],
+            "is called 'run_ended' and is 'message_added'",
+        ),
         (lambda lines: [lines[0], changed(lines[1], body=..., body64="?"), *lines[2:]], "line 2: body64"),
         (lambda lines: [lines[0], changed(lines[1], body=...), *lines[2:]], "no 'body64'"),
-        (lambda lines: [lines[0], changed(lines[1], at="noon"), *lines[2:]], "line 2: "),
+        (lambda lines: [lines[0], changed(lines[1], time_ms="noon"), *lines[2:]], "line 2: "),
         (lambda lines: [changed(lines[0], head="7"), *lines[1:]], "line 1: "),
         (lambda lines: [changed(lines[0], session=...), *lines[1:]], "no 'session'"),
         (lambda lines: [lines[0], b"\xff\n", *lines[1:]], "line 2: "),
@@ -301,7 +304,9 @@ def one_entry(**fields):
     return run(play)
 
 
-@pytest.mark.parametrize("fields", [{"id": "é 雨"}, {"id": "x" * 200}, {"at": 0}, {"version": 9}, {"name": "~one"}])
+@pytest.mark.parametrize(
+    "fields", [{"id": "é 雨"}, {"id": "x" * 200}, {"time_ms": 0}, {"version": 9}, {"name": "~one"}]
+)
 def test_import_accepts_unusual_values(fields):
     lines = one_entry(**fields)
 
@@ -323,7 +328,7 @@ FUTURE = time.time_ns() // 1_000_000 + 2 * 24 * 60 * 60 * 1000
 @pytest.mark.parametrize(
     "fields",
     [
-        {"at": 2**62}, {"at": -1}, {"at": FUTURE}, {"version": 999}, {"version": -1}, {"version": 0}, {"id": ""},
+        {"time_ms": 2**62}, {"time_ms": -1}, {"time_ms": FUTURE}, {"version": 999}, {"version": -1}, {"version": 0}, {"id": ""},
         {"id": "x" * 1_000_000}, {"id": "a\0b"}, {"id": "a\nb"}, {"name": "last"}, {"name": "~1"}, {"session": "last"},
     ],
 )  # fmt: skip

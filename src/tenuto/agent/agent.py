@@ -14,7 +14,7 @@ import msgspec
 from tenuto import settings
 from tenuto.agent.children import AgentTool, Children
 from tenuto.agent.config import check_names, check_type, configured, kept_parameters, roots_text
-from tenuto.agent.continuity import DECLARED, admit
+from tenuto.agent.continuity import admit
 from tenuto.agent.crew import Crew
 from tenuto.agent.limits import Limits
 from tenuto.agent.log import Clock, Log, own_clock
@@ -110,7 +110,7 @@ class AsyncAgent:
             parameters,
             self.toolbox.definitions(),
             agent=self.name,
-            continuity=DECLARED if self._unverified else "",
+            allow_unverified=self._unverified,
             roots=roots_text(self.toolbox.roots()),
         )
         self.closed = False

@@ -15,10 +15,8 @@ from tenuto.core.provider import Target
 from tenuto.errors import UnsupportedModel
 from tenuto.wire.registry import codec_for
 
-__all__ = ["DECLARED", "admit", "refusal", "warn_unknown"]
+__all__ = ["admit", "refusal", "warn_unknown"]
 
-DECLARED = "declared"
-"""How the journal records `allow_unverified=True`."""
 _REMEDY = "; pass allow_unverified=True to use it anyway"
 _warned: set[str] = set()
 

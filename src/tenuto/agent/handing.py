@@ -28,7 +28,7 @@ def handed_over(model: str, log: Log, find: Callable[[str], Target], tools: Tool
 
     Raise `UnknownProvider` for a model that is nobody's, `TranscriptError` for what cannot be written at all.
     """
-    request = log.asking.request(tools)
+    request = log.request(tools)
     wire = write_request(msgspec.structs.replace(request, model=model), find(model))
     losses = tuple(loss for loss in wire.losses if loss.kind not in _SETTLED)
     return HandedOver(model, previous_model=request.model, losses=losses)
@@ -69,7 +69,7 @@ async def hand_over(
         raise StoreError(f"session {session!r} has no configuration: nothing was asked in it")
     if model == kept.model:
         return None
-    admit(model, find(model), allow_unverified=bool(kept.continuity), tools=bool(kept.tools))
+    admit(model, find(model), allow_unverified=kept.allow_unverified, tools=bool(kept.tools))
     await log.hold(take=take)
     try:
         if log.configured is not None and model == log.configured.model:  # somebody else has done it meanwhile

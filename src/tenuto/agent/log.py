@@ -11,7 +11,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -30,7 +30,8 @@ from tenuto.core.journal import (
     unknown_payloads_in,
 )
 from tenuto.core.messages import AssistantMessage, Usage
-from tenuto.core.next_request import NextRequest
+from tenuto.core.next_request import NextRequest, Tools
+from tenuto.core.request import ChatRequest
 from tenuto.core.stored import make_draft
 from tenuto.core.transcript import Transcript
 from tenuto.errors import LeaseLost, SessionNotFound, StoreError, TenutoError
@@ -95,6 +96,13 @@ class Log:
     def transcript(self) -> Transcript:
         """The conversation as the model is to see it, without the system's words."""
         return self.asking.transcript()
+
+    def request(self, tools: Tools | None = None, headers: Mapping[str, str] | None = None) -> ChatRequest:
+        """Return the request that is due. Raise `StoreError` if this version cannot make it of the stored configuration."""
+        try:
+            return self.asking.request(tools, headers)
+        except ValueError as exc:
+            raise StoreError(str(exc)) from None
 
     @property
     def configured(self) -> Configured | None:

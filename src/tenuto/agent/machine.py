@@ -209,7 +209,7 @@ TABLE: dict[State, dict[str, State | None]] = {
 }
 """For each state, what may happen and where it leads; None: it stays. What is not named here cannot happen.
 
-What is stopped owes the same as before: `stopped` says that a run ended, not that nothing is left to do.
+What is stopped owes the same as before: `run_ended` says that a run ended, not that nothing is left to do.
 """
 
 
@@ -322,7 +322,7 @@ class Machine:
             self._asked = 0
             self._failures = ()
             self._question = not isinstance(act, ReplyReceived)
-            self.paused = event == "replied and paused"
+            self.paused = event == "reply_received and paused"
 
 
 _ONCE = {

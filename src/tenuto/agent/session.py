@@ -255,7 +255,7 @@ class AsyncSession:
         where the session is in other hands.
         """
         model = self.crew.client.qualified(model)
-        self.agent.admit(model, allow_unverified=bool(self.ready().continuity))
+        self.agent.admit(model, allow_unverified=self.ready().allow_unverified)
         if self._log.head == 0 and self._current is None:
             self._mine = msgspec.structs.replace(self._mine, model=model)
             return ()
@@ -370,7 +370,7 @@ class AsyncSession:
     async def _run(self, said: tuple[Message, ...]) -> Reply | None:
         if not said:
             self._check_tools()
-        self.agent.admit(self.model, allow_unverified=bool(self.ready().continuity))
+        self.agent.admit(self.model, allow_unverified=self.ready().allow_unverified)
         if self._log.head == 0:
             await self.crew.client.check_key(self.model, self.crew.headers)
         self._below = ()

@@ -190,7 +190,10 @@ def _request(
         asking = NextRequest()
         for entry in entries:
             asking.take(entry)
-        return asking.request(tools), entries
+        try:
+            return asking.request(tools), entries
+        except ValueError as exc:
+            raise StoreError(str(exc)) from None
     if target is None:
         raise ValueError("whom is it for? name a target: audit(transcript, 'provider/model')")
     messages = tuple(one for one in given if not isinstance(one, Entry))

@@ -22,7 +22,7 @@ from tenuto.core.journal import Configured, Entry, RequestStarted
 from tenuto.core.next_request import NextRequest
 from tenuto.core.provider import Dialect, Target, WireRequest
 from tenuto.core.request import ChatRequest
-from tenuto.errors import TenutoError
+from tenuto.errors import StoreError, TenutoError
 from tenuto.wire.write import ENCODER_VERSION, write_request
 
 __all__ = ["CHANGED", "compared"]
@@ -101,7 +101,10 @@ def _again(entries: Sequence[Entry], question: _Question, find: Callable[[str], 
         asking.take(entry)
     act = question.act
     target = msgspec.structs.replace(_whom(question, find), account=act.account)
-    request = msgspec.structs.replace(asking.request(), model=act.model)
+    try:
+        request = msgspec.structs.replace(asking.request(), model=act.model)
+    except ValueError as exc:
+        raise StoreError(str(exc)) from None
     wire = write_request(request, target)
     return wire.body, _Beginnings(request, target, wire)
 

@@ -124,7 +124,7 @@ class _Making:
         kept = _kept(await self._store.read(id))
         root = given.get("root", ".")
         tools = kept_tools(kept, tools_of(given.get("tool", ()), root), root)
-        asked = {"allow_unverified": bool(kept.continuity), "name": kept.agent} if kept is not None else {}
+        asked = {"allow_unverified": kept.allow_unverified, "name": kept.agent} if kept is not None else {}
         own = kept.model if kept is not None else model
         self._find(own)
         if model:

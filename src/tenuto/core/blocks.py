@@ -5,7 +5,7 @@ One family serves the stored transcript and the unified response. Every block ma
 * `meta`: the continuity token its provider wants back, typed by who issued it, and never shown, merged or altered;
 * `extra`: the text of a JSON object with every other field the provider put on the block. It goes back to the same
   dialect in the same place; empty means none;
-* `unread`: stored fields of a later version of this library, kept so that loading and saving loses nothing.
+* `unknown_fields`: stored fields of a later version of this library, kept so that loading and saving loses nothing.
 
 A block is empty only if it has no text and no token.
 """
@@ -68,7 +68,7 @@ read member by member, and all others are not searched for it.
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """What all stored values share: unknown stored fields survive in `unread`, and `repr` shows no token whole.
+    """What all stored values share: unknown stored fields survive in `unknown_fields`, and `repr` shows no token whole.
 
     Values cannot be changed and so never refer to themselves: the collector need not look at them.
     """
@@ -260,9 +260,9 @@ class Refusal(BlockBase, frozen=True, tag="refusal"):
 class ToolUse(BlockBase, frozen=True, tag="tool_use"):
     """A call the model wants made.
 
-    `args` is the exact text the model wrote. It is JSON unless `broken` says why not, or `kind` is `custom`, whose
+    `args` is the exact text the model wrote. It is JSON unless `args_error` says why not, or `kind` is `custom`, whose
     input is free text. `kind` is `function`, `custom`, or the provider's word for a built-in that the client runs.
-    `minted` ids were not received and are left off again; `no_args` tells that the provider sent no arguments at all.
+    `id_generated`: the id was not received, and is not sent back. `args_missing`: the provider sent no arguments.
     """
 
     id: str

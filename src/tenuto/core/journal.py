@@ -1,11 +1,11 @@
 """The journal: what was said and done in a session, entry by entry, and the folds that make everything else of it.
 
-An `EntryPayload` is what happened. An `Entry` is an act in its place: numbered, timed, fenced, with an id that its writer made and
-the digest of its bytes. Entries are only ever added. The transcript, the usage, the open calls and the summary of a
+An `EntryPayload` is what happened. An `Entry` is a payload in its place: numbered, timed, fenced, with an id that its
+writer made and the digest of its bytes. Entries are only ever added. The transcript, the usage, the open calls and the summary of a
 session are pure functions of its entries; there is no other state.
 
-A kind of entry that a later version wrote is a `UnknownPayload` act: it can be shown and copied, and a session that holds one is
-not resumed by this version (`unknown_payloads_in`).
+A kind of entry that a later version wrote is an `UnknownPayload`: it can be shown and copied, and a session that holds
+one is not resumed by this version (`unknown_payloads_in`).
 """
 
 from __future__ import annotations
@@ -70,7 +70,6 @@ class Configured(_Act, frozen=True, tag="configured"):
     """Whom the session asks, and how: once at its beginning, and again whenever it changes.
 
     `parameters` is the text of a JSON object, `tools` of a JSON array of definitions; `agent` names the agent.
-    `continuity` is `declared` where the user vouched for a model of which the tables say nothing good.
     """
 
     model: str
@@ -78,7 +77,8 @@ class Configured(_Act, frozen=True, tag="configured"):
     parameters: str = ""
     tools: str = ""
     agent: str = ""
-    continuity: str = ""
+    allow_unverified: bool = False
+    """Whether the agent may use a model that it would refuse."""
     roots: str = ""
     """The working directories of tools, absolute, by the name of the tool: the text of a JSON object."""
 
@@ -122,9 +122,9 @@ class RequestFailed(_Act, frozen=True, tag="request_failed"):
 
 
 class CallStarted(_Act, frozen=True, tag="call_started"):
-    """A call is about to act. `ordinal` is its place among the calls of the last reply: ids may repeat, places do not.
+    """A call is about to act. `call_index` is its index among the calls of the last reply: ids may repeat.
 
-    `key` is the same for every attempt at this call; `effect` says what may be done if it never returned.
+    `idempotency_key` is the same for every attempt at this call; `effect` says what may be done if it never returned.
     """
 
     call_id: str
@@ -177,7 +177,7 @@ class SteeringAdded(_Act, frozen=True, tag="steering_added"):
 
 
 class Compacted(_Act, frozen=True, tag="compacted"):
-    """From here on, `messages` stand for everything up to and with entry `upto`. Nothing is taken from the journal."""
+    """From here on, `messages` stand for everything up to and with entry `up_to_seq`. Nothing is taken from the journal."""
 
     up_to_seq: int
     messages: tuple[Message, ...] = ()
@@ -195,8 +195,8 @@ class HandedOver(_Act, frozen=True, tag="handed_over"):
 class LossRecorded(_Act, frozen=True, tag="loss_recorded"):
     """Something could not be carried.
 
-    Where the provider refused a block of its own, `reply` is the entry of the reply that had it, and `block` its place
-    there: no question asked after this one brings it, or, where it says something by itself, its token.
+    Where the provider refused a block of its own, `reply_seq` is the entry of the reply that had it, and `block_index` its
+    index there: no later request has the block, or, where it says something by itself, its token.
     """
 
     loss: Loss
@@ -220,7 +220,7 @@ class RunEnded(_Act, frozen=True, tag="run_ended"):
 
 
 class UnknownPayload(msgspec.Struct, frozen=True, gc=False):
-    """An act that this version does not know. `raw` is its JSON text."""
+    """A payload of a kind that this version does not know. `raw` is its JSON text."""
 
     kind: str
     raw: str
@@ -235,7 +235,7 @@ EntryPayload: TypeAlias = (
 class EntryDraft(msgspec.Struct, frozen=True, gc=False):
     """An entry before it has its place. `id` is its writer's: the same draft sent twice is one entry.
 
-    `at` is milliseconds since 1970, `body` the act's stored bytes and `act` what they say: `stored.drafted` makes both.
+    `time_ms` is milliseconds since 1970, `body` the stored bytes of `payload`: see `stored.make_draft`.
     """
 
     id: str
@@ -252,7 +252,7 @@ class EntryDraft(msgspec.Struct, frozen=True, gc=False):
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
-    """An act in its place. `digest` was computed when it was written; `verify` compares it with the body."""
+    """A payload in its place. `digest` was computed when it was written; `verify` compares it with the body."""
 
     seq: int
     id: str
@@ -271,7 +271,7 @@ def sha256_hex(body: bytes) -> str:
 
 
 def payload_kind(act: EntryPayload | UnknownPayload) -> str:
-    """Return what kind of act it is, in a word: what stands under `entry` in its stored form."""
+    """Return the kind of a payload: the value of `entry` in its stored form."""
     return act.kind if isinstance(act, UnknownPayload) else str(act.__struct_config__.tag)
 
 

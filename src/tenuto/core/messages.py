@@ -43,7 +43,7 @@ __all__ = [
 T = TypeVar("T")
 
 StopReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter", "error"]
-"""Why a turn ended, in one vocabulary; the provider's own word stands beside it as `raw_stop`."""
+"""Why a turn ended, in one vocabulary; the provider's own word stands beside it as `raw_stop_reason`."""
 
 Content: TypeAlias = Text | Image | Audio | Document | Opaque
 """What may be said to a model."""

@@ -25,7 +25,6 @@ from tenuto.core.journal import (
 from tenuto.core.messages import AssistantMessage, Message, SystemMessage
 from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
 from tenuto.core.transcript import Transcript
-from tenuto.errors import StoreError
 
 __all__ = ["NextRequest", "Tools", "config_after", "offered_tools", "request_from_config"]
 
@@ -73,11 +72,11 @@ class NextRequest:
     def request(self, tools: Tools | None = None, headers: Mapping[str, str] | None = None) -> ChatRequest:
         """Make the question; with the tools that the session was told of, unless others are given.
 
-        Raise `StoreError` for a session that was never configured, or with something that this version does not know.
+        Raise `ValueError` for a session that was never configured, or with something that this version does not know.
         """
         kept = self.configured
         if kept is None:
-            raise StoreError("the session has no configuration: nothing was asked in it")
+            raise ValueError("the session has no configuration: nothing was asked in it")
         told = offered_tools(kept) if tools is None else tools
         request = request_from_config(kept, self.transcript().messages, told, headers or {})
         if not self._refused:
@@ -114,7 +113,7 @@ def _read(parameters: str) -> ChatRequest:
     fields = {field.encode_name: field for field in msgspec.structs.fields(ChatRequest)}
     strange = members.keys() - fields.keys()
     if strange:
-        raise StoreError(f"the session asks with {min(strange)!r}, which this version of tenuto does not know")
+        raise ValueError(f"the session asks with {min(strange)!r}, which this version of tenuto does not know")
     values = {fields[name].name: jsonio.typed(raw, fields[name].type) for name, raw in members.items()}
     return msgspec.structs.replace(ChatRequest(model="", messages=()), **values)
 

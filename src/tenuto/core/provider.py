@@ -32,7 +32,7 @@ Passback: TypeAlias = Literal["never", "tool_turns", "always"]
 class Loss(Value, frozen=True):
     """Something that could not be carried.
 
-    `rule` names the reason in a word, `place` says where it stood (`messages[3].blocks[1]`, `temperature`), `what` says
+    `kind` names the reason in a word, `place` says where it stood (`messages[3].blocks[1]`, `temperature`), `detail` says
     what it was, `remedy` what one can do about it.
     """
 

@@ -96,8 +96,7 @@ class ChatRequest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     `metadata` maps a provider's name to fields merged into its body; an entry without fields is a `Loss`. `extra_body` and
     `extra_headers` go to whichever provider is asked, last, and win. `foreign_reasoning` says how the reasoning of another
     provider's model is sent: not at all, as a note in the next user message, or as assistant text `[Reasoning: ...]`
-    ("inline"). `without` are blocks, by message and place in it, that are left out of this request although the provider
-    gave them.
+    ("inline"). `omit_blocks`: (message index, block index) pairs to leave out of this request.
     """
 
     model: str

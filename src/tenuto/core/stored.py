@@ -5,14 +5,14 @@ Loading goes two ways. A document of exactly our own fields is one typed decode.
 
 * a block of an unknown type, or that does not fit its type, becomes `Opaque` with no dialect; a token `OpaqueMeta`; a
   citation an `OtherCitation`;
-* an unknown field, or an optional one that does not fit, is kept as text in the `unread` of the value it stood on;
+* an unknown field, or an optional one that does not fit, is kept as text in the `unknown_fields` of its value;
 * an act of an unknown kind, or that does not fit its kind, is `UnknownPayload`.
 
 All of them are written back where they stood. A block may also come with its fields inside `data`, a call with its
 arguments as JSON instead of text, and a token under another spelling of its tag; each is written in the one form.
 
-What can be held can be stored and read back identical; the one exception (an `unread` that was made by hand and says
-something else) is a `JsonError`, as is every document that cannot be read.
+What can be held can be stored and read back identical; the one exception (`unknown_fields` that were made by hand and
+read back as something else) is a `JsonError`, as is every document that cannot be read.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def _dump(value: T, load: Callable[[bytes], T]) -> bytes:
         return data
     data = jsonio.encode(_written(value))
     if load(data) != value:
-        raise JsonError(f"{type(value).__name__} cannot be stored: what is unread in it says something else when read")
+        raise JsonError(f"{type(value).__name__} cannot be stored: its unknown_fields read back as something else")
     return data
 
 
@@ -204,7 +204,7 @@ def _as_it_came(value: Opaque | OpaqueMeta) -> bool:
 def _load(stored: Stored, decoder: msgspec.json.Decoder[T], read: Callable[[Raw], T]) -> T:
     data = stored.encode("utf-8", "surrogatepass") if isinstance(stored, str) else bytes(stored)
     try:
-        return decoder.decode(data)  # `unread` is a field of ours, not of the stored form: where it stands, this fails
+        return decoder.decode(data)  # fails if there is a field `unknown_fields`: the stored form has none
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return read(jsonio.check(data))  # member by member, then
 

@@ -90,7 +90,7 @@ async def export_session(store: Store, session: str) -> AsyncIterator[bytes]:
 
 
 def _line(entry: Entry) -> bytes:
-    fields: dict[str, Any] = {"seq": entry.seq, "id": entry.id, "at": entry.time_ms, "fence": entry.fence}
+    fields: dict[str, Any] = {"seq": entry.seq, "id": entry.id, "time_ms": entry.time_ms, "fence": entry.fence}
     fields |= {"version": entry.version, "kind": entry.kind, "digest": entry.digest}
     if _is_plain(entry.body):
         line = jsonio.encode({**fields, "body": Raw(entry.body)})
@@ -287,7 +287,7 @@ def _draft(members: dict[str, Raw], expected: int) -> EntryDraft:
     act, kind = stored.load_payload(body), _field(members, "kind", str)
     if kind != payload_kind(act):
         raise JsonError(f"entry {seq} is called {kind!r} and is {payload_kind(act)!r}")
-    id, at, version = _field(members, "id", str), _field(members, "at", int), _field(members, "version", int)
+    id, at, version = _field(members, "id", str), _field(members, "time_ms", int), _field(members, "version", int)
     try:
         check_entry_id(id)
     except ValueError as exc:
