@@ -76,7 +76,7 @@ def written(monkeypatch) -> list[str]:
         found.append(request.model)
         return write_request(request, target)
 
-    monkeypatch.setattr(comparing, "write", writing)
+    monkeypatch.setattr(comparing, "write_request", writing)
     return found
 
 

@@ -447,7 +447,10 @@ def test_every_reason_has_its_fate():
     assert {book for _, book in FATE_OF.values() if book} <= rules().keys()
 
 
-_READING = {"decode", "codec", "counts", "usage", "choice", "calls", "turn", "output", "chunks", "embedding"}
+_READING = {
+    *("decode", "decoder", "choice_builder", "usage", "choice", "tool_calls", "candidate", "item_builder"),
+    *("content_parts", "embeddings", "partial_args"),
+}
 
 
 def _reads(path):

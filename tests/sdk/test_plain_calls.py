@@ -21,6 +21,7 @@ from tenuto.core.embedding import EmbedRequest
 from tenuto.core.messages import SystemMessage, UserMessage
 from tenuto.core.request import ChatRequest, ToolDefinition
 from tenuto.wire import count_tokens, embeddings, list_models
+from tenuto.wire.registry import codec_for
 
 TEXTS = ["hello", "world"]
 WEATHER = ToolDefinition("weather", "Tells it", {"type": "object", "properties": {}})
@@ -137,8 +138,8 @@ def test_counting_takes_what_the_sdks_let_through():
     anthropic_fields = set(get_type_hints(MessageCountTokensParams)) | set(get_type_hints(BetaCountTokensParams))
     openai_fields = set(get_type_hints(InputTokenCountParams))
 
-    assert set(count_tokens._KEPT["anthropic-messages"]) == anthropic_fields - {"betas", "workspace_id"}
-    assert set(count_tokens._KEPT["openai-responses"]) == openai_fields
+    assert codec_for("anthropic-messages").count_tokens.fields == anthropic_fields - {"betas", "workspace_id"}
+    assert codec_for("openai-responses").count_tokens.fields == openai_fields
 
 
 def question(model):

@@ -9,7 +9,7 @@ from anthropic.types.model import Model as AnthropicModel
 from openai.types.shared.all_models import AllModels
 
 from tenuto import catalog
-from tenuto.cli.catalogue import known_models, spelt_out
+from tenuto.cli.catalogue import known_models
 from tenuto.core.provider import Dialect, ModelTraits
 from tenuto.sim.anthropic import models as anthropic
 from tenuto.sim.chat import models as chat
@@ -32,7 +32,7 @@ MORE = {
         *("gemini-2.5-computer-use-preview-10-2025", "gemma-4-31b-it", "gemma-3-27b-it", "gemini-5-neon"),
     ),
 }
-"""Ids that no pattern spells out: those of the SDKs, and of families with dates and other endings."""
+"""Ids that the catalog does not list: those of the SDKs, and of families with dates and other endings."""
 SAMPLING = {"ok": "always", "only_without_reasoning": "none", "rejected": "never"}
 
 
@@ -44,9 +44,8 @@ def ids(provider: str, style: str, dialect: Dialect) -> list[str]:
 
 
 def responses_ids() -> list[str]:
-    """Return the ids of the catalog, and those that the simulator's patterns spell out, with a row at Responses."""
-    spelt = [id for pattern, _ in responses._OPENAI for id in spelt_out(pattern.pattern)]
-    known = {*spelt, *ids("openai", "openai", "openai-responses")}
+    """Return the ids of the catalog with a row at Responses."""
+    known = ids("openai", "openai", "openai-responses")
     return sorted(id for id in known if any(pattern.fullmatch(id) for pattern, _ in responses._OPENAI))
 
 
@@ -69,7 +68,7 @@ def test_claude_models_agree(model):
         traits,
         {
             "modes": (modes, set(facts.modes)),
-            "thinks": (traits.thinking_default != "no", facts.thinks),
+            "is_thinking_enabled": (traits.thinking_default != "no", facts.thinks),
             "sampling": (sampling, facts.sampling),
             "forces": (traits.forced_tool_choice != "rejected", facts.forces),
             "prefill": (traits.prefill != "rejected", facts.prefills),
@@ -123,7 +122,7 @@ def test_gemini_models_agree(model):
     assert not differences(
         traits,
         {
-            "thinks": ("none" not in traits.thinking, facts.thinks),
+            "is_thinking_enabled": ("none" not in traits.thinking, facts.thinks),
             "levels": ("level" in traits.thinking, facts.level),
             "minimal": ("minimal" in (traits.efforts or ()), facts.level and facts.minimal),
             "budget": (traits.budget, facts.budget),

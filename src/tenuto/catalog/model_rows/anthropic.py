@@ -38,7 +38,7 @@ ANTHROPIC = (
         notes="between_tools is how it is turned off, and takes no effort above high"),
     adaptive("Claude Haiku 5.5", "claude-haiku-5-5", effort_default="medium", thinking_default="yes",
         effort_when_off="high", prefix_bound=True, price=usd(0.1, 0.5, 0.01, 0.125, tiered=True),
-        notes="five times the price from 100K tokens of prompt on; a system message behind tool results wants a text block before it"),
+        notes="five times the price from 100K tokens of prompt on; a system message after tool results needs a text block before it"),
     adaptive("Claude Opus 5", "claude-opus-5", thinking_default="yes", effort_when_off="high",
         price=usd(5, 25, 0.5, 6.25), confidence="medium",
         notes="one source has a budget accepted, two have it refused"),

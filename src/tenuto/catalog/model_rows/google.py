@@ -33,7 +33,7 @@ GOOGLE = (
         price=(usd(2, 10, 0.1), usd(4, 20, 0.2, since="2026-12-01")), source="doc"),
     gemini_4("Gemini 4 Argon", "gemini-4-argon", suffix=r"(?:-preview.*|-\d.*)?",
         ids=("gemini-4-argon", "gemini-4-argon-preview"), price=(usd(2, 10, 0.1), usd(4, 20, 0.2, since="2026-12-01")),
-        notes="levels were probed, the rest is inferred; unstreamed 32,768 tokens a request; a continuationToken goes on to 1,048,576"),
+        notes="levels were probed, the rest is inferred; unstreamed 32,768 tokens a request; with a continuationToken up to 1,048,576"),
     gemini_4("Gemini 4 Carbon", "gemini-4-carbon", suffix=r"(?:-preview.*|-\d.*)?",
         ids=("gemini-4-carbon", "gemini-4-carbon-preview"),
         price=(usd(2, 10, 0.1), usd(4, 20, 0.2, since="2026-12-01")), source="doc;v;sdk", notes="paid tier only"),

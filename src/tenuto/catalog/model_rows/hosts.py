@@ -192,13 +192,13 @@ tool_turns = anywhere.extend(passback="tool_turns", continuity="yes")
 
 ANYWHERE = (
     anywhere("Claude, elsewhere", suffix="(?:[^/]+/)*(claude-[^/:]+)(?::.*)?", vendor="anthropic", dialect=None,
-        system_mid="unverified", notes="its vendor's refusals hold behind a gateway too"),
+        system_mid="unverified", notes="a gateway passes the refusals of its vendor on"),
     anywhere("a model of OpenAI's, elsewhere", suffix=r"(?:[^/]+/)*((?:gpt-\d|o\d|chatgpt-)[^/:]*)(?::.*)?",
-        vendor="openai", dialect=None, notes="its vendor's refusals hold behind a gateway too"),
+        vendor="openai", dialect=None, notes="a gateway passes the refusals of its vendor on"),
     anywhere("Gemini, elsewhere", suffix="(?:[^/]+/)*(gemini-[^/:]+)(?::.*)?", vendor="google", dialect=None,
-        system_mid="unverified", notes="its vendor's refusals hold behind a gateway too"),
+        system_mid="unverified", notes="a gateway passes the refusals of its vendor on"),
     anywhere("Grok, elsewhere", suffix="(?:[^/]+/)*(grok-[^/:]+)(?::.*)?", vendor="xai", dialect=None,
-        notes="its vendor's refusals hold behind a gateway too"),
+        notes="a gateway passes the refusals of its vendor on"),
     anywhere("DeepSeek R1, elsewhere", suffix="(?i:.*deepseek-r1.*)", passback="never", continuity="reasoning-rejected",
         source="doc;inf"),
     tool_turns("DeepSeek V3.1 and later, elsewhere", suffix="(?i:.*deepseek-v(?:3[.p][1-9]|[4-9]).*)", source="doc",

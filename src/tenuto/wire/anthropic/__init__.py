@@ -18,7 +18,8 @@ from tenuto.core.blocks import (
 )
 from tenuto.core.provider import Target, WireRequest
 from tenuto.wire.anthropic.decode import AnthropicDecoder
-from tenuto.wire.anthropic.encode import encode, verbatim
+from tenuto.wire.anthropic.encode import encode as encode_request
+from tenuto.wire.anthropic.encode import verbatim
 from tenuto.wire.codec import PAGE_SIZE, CallIdRule, Codec, ModelList, TokenCounter, TurnOrder
 from tenuto.wire.rawjson import Fields, citation_type
 from tenuto.wire.urls import query
@@ -47,7 +48,7 @@ def _write_count(written: WireRequest, _: Fields, accepted: Fields, target: Targ
 CODEC = Codec(
     name="anthropic-messages",
     decoder=AnthropicDecoder,
-    encode=encode,
+    encode=encode_request,
     verbatim=verbatim,
     metas=(AnthropicMeta, AnthropicRedactedMeta),
     accepts=_accepts,

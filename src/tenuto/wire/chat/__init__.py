@@ -6,7 +6,7 @@ from tenuto.core.blocks import Audio, Block, ChatMeta, Reasoning, Refusal, Text,
 from tenuto.core.provider import Target
 from tenuto.wire.chat.assistant import verbatim
 from tenuto.wire.chat.decode import ChatDecoder
-from tenuto.wire.chat.encode import encode
+from tenuto.wire.chat.encode import encode as encode_request
 from tenuto.wire.chat.protocol import RESPONSE_ONLY
 from tenuto.wire.codec import CallIdRule, Codec, TurnOrder
 from tenuto.wire.embeddings import common_endpoint
@@ -33,7 +33,7 @@ def _turn_order(target: Target) -> TurnOrder:
 CODEC = Codec(
     name="openai-chat",
     decoder=ChatDecoder,
-    encode=encode,
+    encode=encode_request,
     verbatim=verbatim,
     response_only=RESPONSE_ONLY,
     metas=(ChatMeta,),

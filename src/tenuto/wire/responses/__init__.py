@@ -10,7 +10,8 @@ from tenuto.wire.codec import CallIdRule, Codec, TokenCounter
 from tenuto.wire.embeddings import common_endpoint
 from tenuto.wire.rawjson import Fields, citation_type
 from tenuto.wire.responses.decode import ResponsesDecoder
-from tenuto.wire.responses.encode import encode, verbatim
+from tenuto.wire.responses.encode import encode as encode_request
+from tenuto.wire.responses.encode import verbatim
 from tenuto.wire.responses.protocol import RESPONSE_ONLY
 
 
@@ -27,7 +28,7 @@ def _write_count(written: WireRequest, _: Fields, accepted: Fields, target: Targ
 CODEC = Codec(
     name="openai-responses",
     decoder=ResponsesDecoder,
-    encode=encode,
+    encode=encode_request,
     verbatim=verbatim,
     response_only=RESPONSE_ONLY,
     metas=(OpenAiMeta,),
