@@ -9,8 +9,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
+import msgspec
 import pytest
+
+from tenuto.core import journal
+from tenuto.store import schema, transfer
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "specifications.md").read_text("utf-8")
@@ -126,6 +131,25 @@ def test_every_page_that_is_named_exists(page):
     named = set(re.findall(r"`(docs/[\w./-]+\.md)`", page.read_text("utf-8")))
 
     assert [] == sorted(name for name in named if not (ROOT / name).is_file())
+
+
+def test_journal_page_names_every_kind_and_field():
+    page = (ROOT / "docs" / "journal.md").read_text("utf-8")
+    told = {}
+    for tag, name, fields in re.findall(r"(?m)^\| `(\w+)` \| `(\w+)` \| (.*) \|$", page):
+        told[tag] = (name, re.findall(r"(\[?)`(\w+)`", fields))
+    kinds = {
+        kind.__struct_config__.tag: (
+            kind.__name__,
+            [("" if field.required else "[", field.name) for field in msgspec.structs.fields(kind)],
+        )
+        for kind in get_args(journal.EntryPayload)
+    }
+    own = {tag: (name, [one for one in fields if one[1] != "unknown_fields"]) for tag, (name, fields) in kinds.items()}
+
+    assert own == told
+    for version in (journal.VERSION, schema.VERSION, transfer.FORMAT):
+        assert f"now {version})" in page
 
 
 # --- examples ---------------------------------------------------------------------------------------------------------

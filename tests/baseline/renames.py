@@ -114,7 +114,10 @@ VALUES: dict[str, Callable[[Any], Any]] = {"Configured.continuity": lambda allow
 IGNORED_EVENTS: set[str] = {"request"}
 """Events, by old tag, that are not recorded. `request` repeats the request and its bytes, which are recorded by themselves."""
 
-TEXTS: dict[str, str] = {}
+TEXTS: dict[str, str] = {
+    ", schema 3": ", schema 4",
+    '"tenuto": "session",\n  "format": 1,': '"tenuto": "session",\n  "format": 2,',
+}
 """Parts of texts in agent runs and in the output of commands. Longer new texts are replaced first."""
 
 ARGUMENTS: dict[tuple[str, ...], tuple[str, ...]] = {}

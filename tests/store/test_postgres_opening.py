@@ -109,7 +109,7 @@ def test_a_newer_schema(postgres_url):
     driver.commit()
     driver.close()
 
-    assert "newer version of tenuto" in refusal_of(postgres_url)
+    assert "later version of tenuto" in refusal_of(postgres_url)
 
 
 def test_odd_names_for_a_schema(postgres):

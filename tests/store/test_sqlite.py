@@ -168,7 +168,7 @@ def unmarked(path):
         (lambda path: path.mkdir(), "is a folder"),
         (foreign, "of another program"),
         (foreign_in_wal, "of another program"),
-        (later, f"newer version of tenuto .schema {VERSION + 1}"),
+        (later, f"later version of tenuto .format {VERSION + 1}"),
         (unmarked, "does not look like one"),
     ],
     ids=["empty", "text", "zeros", "folder", "foreign", "foreign-wal", "later", "unmarked"],

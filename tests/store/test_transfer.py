@@ -220,10 +220,11 @@ def test_damage_is_told_before_anything_is_written(damage, told):
     [
         ([], "nothing in it"),
         (["\n"], "nothing in it"),
-        (['{"tenuto":"session","format":1,"session":"s","head":0}'], "nothing in it"),
+        ([f'{{"tenuto":"session","format":{FORMAT},"session":"s","head":0}}'], "nothing in it"),
         (['{"some":"thing"}'], "no exported session"),
         (['{"tenuto":"settings"}'], "no exported session"),
-        (['{"tenuto":"session","format":2}'], "later version"),
+        ([f'{{"tenuto":"session","format":{FORMAT + 1}}}'], "later version"),
+        ([f'{{"tenuto":"session","format":{FORMAT - 1}}}'], "earlier version"),
         (["hello"], "line 1"),
     ],
 )

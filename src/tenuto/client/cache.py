@@ -32,7 +32,7 @@ __all__ = ["Cache", "CacheStore", "MemoryStore", "cache", "key_of"]
 
 T = TypeVar("T")
 _log = logging.getLogger("tenuto")
-_VERSION = b"tenuto reply 1\n"
+_VERSION = b"tenuto reply 2\n"
 _TROUBLE = (StoreError, OSError, ValueError)
 
 

@@ -55,8 +55,12 @@ __all__ = [
     "usage_of",
 ]
 
-VERSION = 1
-"""The version of the entries that this library writes."""
+VERSION = 2
+"""The version of the entries that this library reads and writes. docs/journal.md says when to raise it.
+
+Raise the versions of stores (`store.schema`), exports (`store.transfer`) and cached replies (`client.cache`) with it:
+entries of an earlier version are refused, not converted.
+"""
 
 
 # --- what happens -----------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What is the same for every store: problems in the entries of a session, and the summary of a new fork."""
+"""What is the same for every store: problems in the entries of a session, versions, and the summary of a new fork."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import msgspec
 
 from tenuto.core import stored
 from tenuto.core.journal import (
+    VERSION,
     CallFinished,
     Entry,
     MessageAdded,
@@ -18,9 +19,19 @@ from tenuto.core.journal import (
     sha256_hex,
 )
 from tenuto.core.jsonio import JsonError
+from tenuto.errors import StoreError
 from tenuto.store.protocol import Fault
 
-__all__ = ["faults_in", "forked_meta"]
+__all__ = ["earlier_version", "faults_in", "forked_meta"]
+
+
+def earlier_version(session: str, seq: int, version: int) -> StoreError:
+    """Return the error for an entry of an earlier version, whose kind and fields may have had other names."""
+    return StoreError(f"entry {seq} of session {session!r} {_earlier(version)}: use that version to show or export it")
+
+
+def _earlier(version: int) -> str:
+    return f"was written by an earlier version of tenuto (format {version}; this version reads {VERSION})"
 
 
 def forked_meta(meta: SessionMeta, id: str, now: int) -> SessionMeta:
@@ -65,6 +76,9 @@ def _damage(entry: Entry) -> Iterator[str]:
     digest = sha256_hex(entry.body)
     if digest != entry.digest:
         yield f"its bytes have the digest {digest[:12]}... and had {entry.digest[:12]}... when they were written"
+        return
+    if entry.version < VERSION:
+        yield _earlier(entry.version)
         return
     try:
         act = stored.load_payload(entry.body)

@@ -13,9 +13,10 @@ from typing import Any
 import msgspec
 
 from tenuto.core import jsonio, stored
-from tenuto.core.journal import Entry, EntryDraft, EntryPayload, SessionMeta, UnknownPayload, sha256_hex
+from tenuto.core.journal import VERSION, Entry, EntryDraft, EntryPayload, SessionMeta, UnknownPayload, sha256_hex
 from tenuto.core.jsonio import JsonError
 from tenuto.errors import LeaseLost, SessionNotFound, StoreCorrupt, StoreError
+from tenuto.store.checks import earlier_version
 from tenuto.store.driver import Arg, Driver
 from tenuto.store.leases import Leases, lost, meta_of
 from tenuto.store.protocol import BLOB, ID, Lease
@@ -167,7 +168,10 @@ def found(driver: Driver, session: str) -> Row:
 
 
 def read(driver: Driver, row: Row, after: int, upto: int) -> list[Entry]:
-    """Return the entries behind `after`, up to and with `upto`; raise `StoreCorrupt` if one is missing or unreadable."""
+    """Return the entries behind `after`, up to and with `upto`; raise `StoreCorrupt` if one is missing or unreadable.
+
+    Raise `StoreError` for one of an earlier version.
+    """
     rows = list(rows_of(driver, row, after, upto))
     after = max(after, 0)
     if [kept[0] for kept in rows] != list(range(after + 1, max(min(upto, row.head), after) + 1)):
@@ -183,6 +187,8 @@ def read(driver: Driver, row: Row, after: int, upto: int) -> list[Entry]:
                 raise StoreCorrupt(
                     f"entry {seq} of session {row.id!r} is damaged: its bytes do not match their digest; restore a backup"
                 )
+            if version < VERSION:
+                raise earlier_version(row.id, seq, version)
             act = load(body)
             called = act.kind if isinstance(act, UnknownPayload) else kind
             entries.append(Entry(seq, id, at, fence, called, body, digest, act, version))

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Literal, Self
 
-from tenuto.core.journal import Entry, EntryDraft, SessionMeta, session_meta_of, sha256_hex
+from tenuto.core.journal import VERSION, Entry, EntryDraft, SessionMeta, session_meta_of, sha256_hex
 from tenuto.errors import LeaseLost, SessionInUse, SessionNotFound, StoreCorrupt, StoreError
-from tenuto.store.checks import faults_in, forked_meta
+from tenuto.store.checks import earlier_version, faults_in, forked_meta
 from tenuto.store.ids import check_id, check_name, chosen, made_id, places_back
 from tenuto.store.protocol import BLOB, Fault, Hit, Lease, Page, Stats, StoredSession, Tell
 from tenuto.store.shelf import is_live
@@ -209,6 +209,8 @@ class MemoryStore:
         for entry in entries:
             if sha256_hex(entry.body) != entry.digest:
                 raise StoreCorrupt(f"entry {entry.seq} of session {session!r} is damaged: its digest differs")
+            if entry.version < VERSION:
+                raise earlier_version(session, entry.seq, entry.version)
         return entries
 
     async def session(self, session: str) -> StoredSession:

@@ -153,7 +153,8 @@ class Store(Protocol):
     async def read(self, session: str, *, after: int = 0, upto: int | None = None) -> list[Entry]:
         """Return the entries, oldest first: those behind `after`, up to and with `upto`.
 
-        Raise `StoreCorrupt`, with the number of the entry, if its bytes do not match their digest.
+        Raise `StoreCorrupt`, with the number of the entry, if its bytes do not match their digest, and `StoreError` for
+        an entry of an earlier version.
         """
 
     async def session(self, session: str) -> StoredSession:

@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 Dialect: TypeAlias = Literal["sqlite", "postgres"]
-VERSION = 3
+VERSION = 4
 """The version of the tables that this library reads and writes."""
 MARKER = "tenuto"
 """The value of `store` in the table `meta`: it identifies a database as ours."""
@@ -147,10 +147,10 @@ def version_error(location: str, version: int) -> StoreError:
     """Return the error for a database of another version; `location` is its file or URL."""
     if version > VERSION:
         return StoreError(
-            f"{location} was written by a newer version of tenuto (schema {version}, and this version reads schema "
-            f"{VERSION}): upgrade tenuto; nothing was changed"
+            f"{location} was written by a later version of tenuto (format {version}; this version reads {VERSION}): "
+            "upgrade tenuto. Nothing was changed"
         )
     return StoreError(
-        f"{location} was written by an older version of tenuto (schema {version}, and this version reads schema {VERSION}): "
-        "export its sessions with that version and import them into a new store, or name another store; nothing was changed"
+        f"{location} was written by an earlier version of tenuto (format {version}; this version reads {VERSION}): "
+        "use that version to show or export it, or start a new store. Nothing was changed"
     )

@@ -21,9 +21,10 @@ import msgspec
 from msgspec import Raw
 
 from tenuto.core import jsonio, stored
-from tenuto.core.journal import Entry, EntryDraft, payload_kind, sha256_hex
+from tenuto.core.journal import VERSION, Entry, EntryDraft, payload_kind, sha256_hex
 from tenuto.core.jsonio import JsonError
 from tenuto.errors import SessionNotFound, StoreCorrupt, StoreError
+from tenuto.store.checks import earlier_version
 from tenuto.store.ids import check_entry_id, check_id, check_name, is_keyword
 from tenuto.store.protocol import Lease, Store
 
@@ -32,8 +33,8 @@ __all__ = ["FORMAT", "Imported", "Whole", "bring_in", "examine", "export_session
 T = TypeVar("T")
 Lines: TypeAlias = Iterable[bytes | str]
 
-FORMAT = 1
-"""The version of the text."""
+FORMAT = 2
+"""The version of the text. It is raised with that of the entries."""
 _BATCH = 8 * 1024 * 1024
 """So many bytes, or one entry, are written in one transaction."""
 _WINDOW = 128
@@ -122,7 +123,7 @@ async def import_session(store: Store, lines: Lines, *, id: str = "") -> Importe
     """Write an exported session to a store, under its own id or another.
 
     Everything is checked before anything is written: raise `StoreCorrupt` for lines that are damaged, missing or out of
-    order, `StoreError` for text that is no export, comes from a later version, or if the store has another session of
+    order, `StoreError` for text that is no export, comes from another version, or if the store has another session of
     that id. One that was cut off while it was written is taken up where it ended: just import it again.
 
     Lines that can be gone through only once are held in memory.
@@ -243,7 +244,7 @@ def _parsed(lines: Lines, *, several: bool) -> Iterator[_Piece]:
                 head, count, sessions = _head(members), 0, sessions + 1
             else:
                 count += 1
-                yield sessions, head, _draft(members, count)
+                yield sessions, head, _draft(members, head.session, count)
         except JsonError as exc:
             raise StoreCorrupt(f"line {number}: {exc}") from None
     _ended(head, count)
@@ -261,9 +262,14 @@ def _head(members: dict[str, Raw]) -> _Head:
     if bytes(members.get("tenuto", b"")) != b'"session"':
         raise StoreError('this is no exported session: the first line does not say {"tenuto": "session", ...}')
     version = _field(members, "format", int)
-    if version > FORMAT:
+    if version != FORMAT:
+        by, todo = (
+            ("a later", "upgrade tenuto")
+            if version > FORMAT
+            else ("an earlier", "use that version to import and show it")
+        )
         raise StoreError(
-            f"this session was exported by a later version (format {version}); this one reads up to {FORMAT}"
+            f"the export was written by {by} version of tenuto (format {version}; this version reads {FORMAT}): {todo}"
         )
     name = _field(members, "name", str, "")
     if is_keyword(name):
@@ -277,7 +283,7 @@ def _head(members: dict[str, Raw]) -> _Head:
     )
 
 
-def _draft(members: dict[str, Raw], expected: int) -> EntryDraft:
+def _draft(members: dict[str, Raw], session: str, expected: int) -> EntryDraft:
     seq = _field(members, "seq", int)
     if seq != expected:
         raise JsonError(f"entry {seq} stands where entry {expected} should be")
@@ -296,6 +302,8 @@ def _draft(members: dict[str, Raw], expected: int) -> EntryDraft:
         raise JsonError(f"entry {seq} has the time {at}, which is not between 1970 and now")
     if not 1 <= version <= _LATEST_VERSION:
         raise JsonError(f"entry {seq} has the version {version}; versions are 1 to {_LATEST_VERSION}")
+    if version < VERSION:
+        raise earlier_version(session, seq, version)
     return EntryDraft(id, at, kind, body, act, version)
 
 

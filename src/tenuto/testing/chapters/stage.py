@@ -13,6 +13,7 @@ import pytest
 
 from tenuto.core.blocks import Text, ToolUse
 from tenuto.core.journal import (
+    VERSION,
     CallFinished,
     CallStarted,
     Entry,
@@ -119,7 +120,7 @@ def _played(scene: Scene) -> Callable[[Any], None]:
 # --- things to write --------------------------------------------------------------------------------------------------
 
 
-def draft(act: EntryPayload | UnknownPayload, *, id: str = "", version: int = 1) -> EntryDraft:
+def draft(act: EntryPayload | UnknownPayload, *, id: str = "", version: int = VERSION) -> EntryDraft:
     """Make a draft; every one is a second younger than the one before."""
     number = next(_numbers)
     return make_draft(act, id=id or f"draft-{number}", time_ms=_EPOCH + 1000 * number, version=version)

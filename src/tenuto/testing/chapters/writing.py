@@ -7,7 +7,15 @@ import contextlib
 
 import pytest
 
-from tenuto.core.journal import Configured, EntryPayload, RunEnded, UnknownPayload, session_meta_of, unknown_payloads_in
+from tenuto.core.journal import (
+    VERSION,
+    Configured,
+    EntryPayload,
+    RunEnded,
+    UnknownPayload,
+    session_meta_of,
+    unknown_payloads_in,
+)
 from tenuto.errors import LeaseLost, SessionInUse, SessionNotFound, StoreError
 from tenuto.store.protocol import Store
 from tenuto.testing.chapters.forking import as_fork
@@ -212,13 +220,22 @@ class Appending(Chapter):
 
     async def test_what_a_later_version_wrote_is_kept(self, store: Store) -> None:
         later = UnknownPayload("dreamt", '{"entry":"dreamt","of":{"electric":"sheep"}}')
-        drafts = [draft(question()), draft(later), draft(answer(), version=2)]
+        drafts = [draft(question()), draft(later), draft(answer(), version=VERSION + 1)]
         await store.append(await store.lease("s"), drafts)
         entries = await store.read("s")
 
         assert same(entries, drafts)
         assert [entry.seq for entry in unknown_payloads_in(entries)] == [2, 3]
         assert await store.verify("s") == []
+
+    async def test_entries_of_an_earlier_version_are_refused(self, store: Store) -> None:
+        earlier = UnknownPayload("said", '{"entry":"said","message":{"role":"user","content":"Hi"}}')
+        await store.append(await store.lease("s"), [draft(question()), draft(earlier, version=VERSION - 1)])
+
+        assert len(await store.read("s", upto=1)) == 1
+        with pytest.raises(StoreError, match=f"entry 2 of session 's'.*earlier version.*{VERSION - 1}.*{VERSION}"):
+            await store.read("s")
+        assert [(fault.seq, "earlier version" in fault.what) for fault in await store.verify("s")] == [(2, True)]
 
 
 class Leasing(Chapter):
