@@ -6,12 +6,16 @@ The toy dialect sends one JSON object per line: `start` (id, model), `text`, `ca
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
-from tenuto.core import jsonio
+from tenuto import AsyncClient, Client, resolve
+from tenuto.catalog import PROVIDERS, add_provider, is_known_provider, page, providers
+from tenuto.core import jsonio, stored
 from tenuto.core.blocks import Text, ToolUse
 from tenuto.core.events import (
     ArgumentsDelta,
@@ -23,13 +27,18 @@ from tenuto.core.events import (
     TextDelta,
     UsageUpdate,
 )
-from tenuto.core.messages import AssistantMessage, Usage
-from tenuto.core.provider import Provider, Target
+from tenuto.core.messages import AssistantMessage, Usage, UserMessage
+from tenuto.core.provider import ChatSwitches, Loss, Provider, Target, WireRequest
+from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import IncompleteResponse, ProtocolError, RateLimited
+from tenuto.testing import Answer, ScriptedTransport
+from tenuto.wire import registry
+from tenuto.wire.codec import Codec
 from tenuto.wire.decoder import Decoder, decode_body, decode_stream
 from tenuto.wire.framing import NdjsonReader
 from tenuto.wire.provider_errors import classify_error
+from tenuto.wire.write import write_request
 
 DIALECT: Any = "toy-lines"
 STOP_REASONS: Any = {"end": "stop", "calls": "tool_calls"}
@@ -150,3 +159,82 @@ def test_new_dialect_reports_faults_like_the_others():
 
     assert incomplete.value.partial is not None
     assert incomplete.value.partial.message.blocks == BLOCKS
+
+
+def _encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) -> WireRequest:
+    lines = [str(message) for message in request.transcript]
+    return WireRequest("POST", "/ask", {}, jsonio.encode({"model": target.model, "lines": lines}), losses)
+
+
+CODEC = Codec(name=DIALECT, decoder=ToyDecoder, encode=_encode, verbatim=lambda message: [])
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    monkeypatch.setattr(registry, "_codecs", {**registry._codecs})
+    registry.register(CODEC)
+
+
+def test_registered_dialect_streams_through_client(toy):
+    transport = ScriptedTransport(Answer.stream(STREAM[:40], STREAM[40:]))
+
+    async def ask():
+        async with AsyncClient(providers=[TARGET.provider], keys={"toy": "k"}, transport=transport) as client:
+            async with client.stream("toy/toy-1", "Rain?") as stream:
+                events = [event async for event in stream]
+            return events, stream.reply
+
+    events, reply = asyncio.run(ask())
+
+    assert [event.delta.text for event in events if isinstance(event, ContentDelta) and event.part_index == 0] == [
+        "It ",
+        "rains: ",
+    ]
+    assert reply.message.blocks == BLOCKS
+    assert json.loads(transport.requests[0].body) == {"model": "toy-1", "lines": ["Rain?"]}
+
+
+def test_registered_dialect_replaces_none(toy):
+    assert registry.dialect_names()[-1] == DIALECT
+    assert registry.codec_for("gemini").name == "gemini"
+
+
+NEW_PROVIDER = Provider("sunrise", "openai-chat", "https://api.sunrise.example/v1", key_env=("SUNRISE_API_KEY",))
+
+
+def test_provider_row_is_asked_listed_and_documented(monkeypatch):
+    """One row is enough: the client resolves it, and the page lists it."""
+    chunk = {
+        "id": "1",
+        "model": "dawn",
+        "choices": [{"index": 0, "message": {"content": "Hi"}, "finish_reason": "stop"}],
+    }
+    transport = ScriptedTransport(Answer(chunk))
+    monkeypatch.setattr(providers, "PROVIDERS", PROVIDERS.copy())
+    monkeypatch.setattr(page, "PROVIDERS", providers.PROVIDERS)
+    add_provider(NEW_PROVIDER)
+
+    with Client(keys={"sunrise": "k"}, transport=transport) as client:
+        reply = client.chat("sunrise/dawn", "Hello")
+
+    assert reply.text == "Hi"
+    assert transport.requests[0].url == "https://api.sunrise.example/v1/chat/completions"
+    assert (
+        "| [sunrise](#sunrise) | openai-chat | `https://api.sunrise.example/v1` | `SUNRISE_API_KEY` |" in page.render()
+    )
+    assert is_known_provider("sunrise")
+    assert resolve("sunrise/dawn").provider is NEW_PROVIDER
+
+
+def test_unknown_response_field_is_stored_and_sent_back():
+    message = {"role": "assistant", "content": "Hi", "mood": {"warm": 1.10}}
+    body = {"id": "1", "model": "dawn", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+    target = Target(
+        msgspec.structs.replace(NEW_PROVIDER, chat=ChatSwitches(replayed_fields=("mood",))), "dawn", "openai-chat"
+    )
+    reply = decode_body(registry.codec_for("openai-chat").decoder(target), json.dumps(body).encode())
+
+    assert stored.load_response(stored.dump_response(reply)) == reply
+    request = ChatRequest(model="dawn", messages=(UserMessage("Hello"), reply.message, UserMessage("And?")))
+    written = json.loads(write_request(request, target).body)
+    assert written["messages"][1]["mood"] == {"warm": 1.10}

@@ -11,6 +11,7 @@ from tenuto.catalog.models import (
 from tenuto.catalog.providers import (
     NO_PROVIDERS,
     PROVIDERS,
+    add_provider,
     base_url,
     build_target,
     find_provider,
@@ -27,6 +28,7 @@ __all__ = [
     "PROVIDERS",
     "UNSUPPORTED",
     "Price",
+    "add_provider",
     "base_url",
     "build_target",
     "find_provider",

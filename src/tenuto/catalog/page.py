@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from tenuto.catalog.provider_rows import ROWS
+from tenuto.catalog.providers import PROVIDERS
 from tenuto.core.provider import Provider
 
 _INTRODUCTION = """\
@@ -37,12 +37,13 @@ For everything else, pass a `Provider`. With the name of a provider below, it re
 
 def render() -> str:
     """Return the page."""
+    rows = [row for name, row in PROVIDERS.items() if name == row.name]
     lines = [_INTRODUCTION, "| name | dialect | URL | key |", "|---|---|---|---|"]
-    for row in ROWS:
+    for row in rows:
         name = f"[{row.name}](#{row.name})" + (f" (ended {row.retired})" if row.retired else "")
         keys = _code(*row.key_env, *row.bearer_env) or "none"
         lines.append(f"| {name} | {row.dialect} | `{row.base_url}` | {keys} |")
-    for row in ROWS:
+    for row in rows:
         lines += ["", f"## {row.name}", "", *(f"* {fact}" for fact in _facts(row))]
     return "\n".join(lines) + "\n"
 

@@ -32,6 +32,12 @@ PROVIDERS |= {name: replace(PROVIDERS[_HOME[dialect]], dialect=dialect) for name
 _ALIASES = {alias: row.name for row in ROWS for alias in row.aliases}
 
 
+def add_provider(row: Provider) -> None:
+    """Add a provider row in this process, or replace the row of the same name."""
+    PROVIDERS[row.name] = row
+    _ALIASES.update(dict.fromkeys(row.aliases, row.name))
+
+
 def is_known_provider(name: str) -> bool:
     """Tell whether the catalog has a row with this name or alias."""
     return name in PROVIDERS or name in _ALIASES

@@ -7,12 +7,12 @@ environment names beside it, and to no other; one that was passed goes where its
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from tenuto import settings
-from tenuto.core.provider import Dialect, Provider, Target
+from tenuto.core.provider import Provider, Target
 
 if TYPE_CHECKING:
     from tenuto.client.parameters import Key, ProviderConfig
@@ -178,6 +178,7 @@ class Door:
 
     def _configure(self, name: str, config: ProviderConfig) -> None:
         from tenuto.catalog import find_provider, is_known_provider, provider_or_default
+        from tenuto.wire.registry import dialect_names
 
         if not isinstance(config, Mapping):
             raise TypeError(
@@ -187,10 +188,8 @@ class Door:
         if strange:
             raise TypeError(f"providers[{name!r}] has no setting {min(strange)!r}; there are {', '.join(SETTINGS)}")
         base_url, dialect = config.get("base_url", ""), config.get("dialect")
-        if dialect is not None and dialect not in get_args(Dialect):
-            raise ValueError(
-                f"providers[{name!r}]: {dialect!r} is no dialect; there are {', '.join(get_args(Dialect))}"
-            )
+        if dialect is not None and dialect not in dialect_names():
+            raise ValueError(f"providers[{name!r}]: unknown dialect {dialect!r}; known: {', '.join(dialect_names())}")
         if is_known_provider(name):
             row = find_provider(name)
             if row.plays:  # its address depends on whose part it plays

@@ -51,14 +51,10 @@ from tenuto.reasoning.items import (
     ReasoningText,
     parse_items,
 )
+from tenuto.wire.registry import codec_for, dialect_names
 
 HINT = "x-tenuto"
 _CLAUDE, _GEMINI = ReasoningFormat.ANTHROPIC_CLAUDE_V1, ReasoningFormat.GOOGLE_GEMINI_V1
-_DIALECT_FORMATS = {
-    "anthropic-messages": _CLAUDE,
-    "openai-responses": ReasoningFormat.OPENAI_RESPONSES_V1,
-    "gemini": _GEMINI,
-}
 _RESPONSES = frozenset(format for format in ReasoningFormat if format.value.endswith("-responses-v1"))
 _Fields = dict[str, Any]
 
@@ -68,7 +64,7 @@ def to_details(message: AssistantMessage, *, format: ReasoningFormat | None = No
 
     `format` is the vendor format, if it is not that of the dialect's first vendor (Responses at Azure or xAI).
     """
-    format = format or _DIALECT_FORMATS.get(_dialect(message), ReasoningFormat.UNKNOWN)
+    format = format or _own_format(message) or ReasoningFormat.UNKNOWN
     items: list[ReasoningItem] = []
     hint_optional = True  # only the array of the first block is recognized without a hint
     for index, block in enumerate(message.blocks):
@@ -132,8 +128,12 @@ def with_details(message: AssistantMessage, items: Iterable[ReasoningItem]) -> A
     return msgspec.structs.replace(message, blocks=tuple(blocks))
 
 
-def _dialect(message: AssistantMessage) -> str:
-    return message.origin.dialect if message.origin is not None else ""
+def _own_format(message: AssistantMessage) -> ReasoningFormat | None:
+    """Return the format of the reply's dialect; None if the dialect has none."""
+    if message.origin is None or message.origin.dialect not in dialect_names():
+        return None
+    name = codec_for(message.origin.dialect).reasoning_format
+    return ReasoningFormat(name) if name else None
 
 
 # --- to items ---------------------------------------------------------------------------------------------------------
@@ -293,14 +293,14 @@ def _native_block(items: Sequence[ReasoningItem]) -> Reasoning:
 
 def _blocks_from_unplaced(items: list[ReasoningItem], message: AssistantMessage) -> list[Reasoning]:
     """Make blocks of items without a hint: of the reply's own dialect if all items are of it, else one as received."""
-    dialect = _dialect(message)
-    formats = _RESPONSES if dialect == "openai-responses" else {_DIALECT_FORMATS.get(dialect)}
+    own = _own_format(message)
+    formats = _RESPONSES if own in _RESPONSES else {own}
     kinds = ReasoningText | ReasoningSummary | ReasoningEncrypted
     if not all(isinstance(item, kinds) and item.format in formats for item in items):
         return [_received_block(items)]
     groups: list[list[ReasoningItem]] = []
     for item in items:
-        group = groups[-1] if groups and dialect != "anthropic-messages" else None
+        group = groups[-1] if groups and own is not _CLAUDE else None
         open_group = group is not None and not any(isinstance(member, ReasoningEncrypted) for member in group)
         if group is not None and open_group and group[0].id == item.id:
             group.append(item)
@@ -341,5 +341,5 @@ def _call_id(block: Block) -> str | None:
 
 def _signs_call(item: ReasoningEncrypted, message: AssistantMessage) -> bool:
     """Return True for a Gemini signature that has the id of a call of a Gemini reply."""
-    own = item.format is _GEMINI and _dialect(message) == "gemini"
+    own = item.format is _GEMINI and _own_format(message) is _GEMINI
     return own and item.id is not None and message.get_tool_use(item.id) is not None

@@ -9,7 +9,7 @@ import msgspec
 
 from tenuto.core.blocks import Block, ProviderMeta
 from tenuto.core.messages import AssistantMessage
-from tenuto.core.provider import Dialect, Loss, Target, WireRequest
+from tenuto.core.provider import Loss, Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.wire.decoder import Decoder
 from tenuto.wire.rawjson import Fields
@@ -65,7 +65,7 @@ class ModelList(msgspec.Struct, frozen=True):
 class Codec(msgspec.Struct, frozen=True, kw_only=True):
     """A dialect: how to write a request in it, and how to read a reply."""
 
-    name: Dialect
+    name: str
     decoder: type[Decoder]
     """Reads one reply. Its `framing` splits the bytes into frames."""
     encode: Callable[[ChatRequest, Target, tuple[Loss, ...]], WireRequest]

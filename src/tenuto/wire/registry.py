@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 
-from tenuto.core.provider import Dialect
 from tenuto.wire.codec import Codec
 
 _MODULES: dict[str, str] = {
@@ -16,7 +15,7 @@ _MODULES: dict[str, str] = {
 _codecs: dict[str, Codec] = {}
 
 
-def codec_for(dialect: Dialect) -> Codec:
+def codec_for(dialect: str) -> Codec:
     """Return the codec of a dialect, and import it if this is its first use. Raise `KeyError` for an unknown one."""
     codec = _codecs.get(dialect)
     if codec is None:
