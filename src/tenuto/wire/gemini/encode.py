@@ -251,13 +251,13 @@ class _ContentsBuilder:
 
     def _write_block(self, block: Block, place: str, *, is_own: bool) -> Wire | Raw | None:
         match block:
-            case Text() if not block.text and not isinstance(block.meta, GeminiMeta):
-                return None
-            case Reasoning() if not isinstance(block.meta, GeminiMeta) and not (is_own and block.text):
-                self._builder.record_loss("unsigned-reasoning", place, "reasoning without a signature is left out")
-                return None
-            case Text() | Reasoning() if not block.extra:  # only extra fields can be refused
-                return write_part(block)
+            case Text():
+                if not block.text and not isinstance(block.meta, GeminiMeta):
+                    return None
+            case Reasoning():
+                if not isinstance(block.meta, GeminiMeta) and not (is_own and block.text):
+                    self._builder.record_loss("unsigned-reasoning", place, "reasoning without a signature is left out")
+                    return None
             case ToolUse():
                 return self._write_call(block, place)
             case Opaque():
@@ -268,18 +268,20 @@ class _ContentsBuilder:
                 self._builder.record_loss("unsupported-content", place, f"a server tool of another dialect: {kind}")
                 return None
             case Image() | Audio() | Document() if not is_own:
-                part: Wire | None = write_media(block)
-                if part is None and isinstance(block, Audio) and block.transcript:
-                    part = {"text": block.transcript}
-                if part is None:
+                media: Wire | None = write_media(block)
+                if media is None and isinstance(block, Audio) and block.transcript:
+                    media = {"text": block.transcript}
+                if media is None:
                     self._record_no_data(block, place)
                     return None
-                return _drop_refused_fields(add_extra(block, part))
+                return _drop_refused_fields(add_extra(block, media))
         try:
-            return _drop_refused_fields(write_part(block))
+            part = write_part(block)
         except KeyError:
             self._builder.record_loss("unsupported-content", place, f"{type(block).__name__} in an assistant message")
             return None
+        # The parts of text and reasoning without extra fields have nothing that a request refuses.
+        return part if not block.extra and "text" in part else _drop_refused_fields(part)
 
     def _write_call(self, block: ToolUse, place: str) -> Wire:
         part = _drop_refused_fields(write_part(block))
