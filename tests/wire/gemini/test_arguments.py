@@ -25,7 +25,7 @@ def streamed(*parts: dict):
     return block
 
 
-def test_pieces_make_one_signed_call():
+def test_streamed_call_joins_its_pieces():
     block = streamed(
         partial("$.city", stringValue="Bos", willContinue=True),
         partial("$.city", stringValue="ton", willContinue=True),
@@ -38,7 +38,7 @@ def test_pieces_make_one_signed_call():
     assert block.extra == ""
 
 
-def test_values_of_every_kind_find_their_places():
+def test_partial_value_of_each_type_is_set_at_its_path():
     """Nested objects, lists, quoted names; numbers as they were spelt."""
     block = streamed(
         partial("$.a.b", numberValue=0.5),
@@ -61,13 +61,13 @@ def test_values_of_every_kind_find_their_places():
     }
 
 
-def test_numbers_keep_their_spelling():
+def test_partial_number_keeps_its_text():
     body = sse(chunk(opened("f")), chunk(partial("$.n", numberValue=1.5)), STOP).replace(b"1.5", b"1.50")
 
     assert decode_stream(decoder(), [body]).message.blocks[0].args == '{"n":1.50}'
 
 
-def test_a_call_ends_without_its_empty_end():
+def test_streamed_call_ends_without_empty_call():
     """By a piece that does not go on, by the next part, by the next call, or with the candidate."""
     last = partial("$.a", goes_on=False, numberValue=1)
     for rest in ([chunk(last)], [chunk(partial("$.a", numberValue=1))]):
@@ -76,27 +76,27 @@ def test_a_call_ends_without_its_empty_end():
         assert (said[0].args, said[2].args_missing) == ('{"a":1}', True)
 
 
-def test_an_end_after_the_end_says_nothing():
+def test_empty_call_after_the_end_is_ignored():
     said = blocks(chunk(opened("f")), chunk(partial("$.a", goes_on=False, numberValue=1)), chunk(END), STOP)
 
     assert [block.name for block in said] == ["f"]
 
 
-def test_a_streamed_call_without_arguments_has_none():
+def test_streamed_call_without_arguments_has_args_missing():
     block = streamed(END)
 
     assert (block.args, block.args_missing) == ("", True)
     assert verbatim(stream(chunk(opened("f")), chunk(END), STOP).message) == [{"functionCall": {"name": "f"}}]
 
 
-def test_everything_in_one_piece_is_a_call_too():
+def test_streamed_call_may_be_one_part():
     part = {"functionCall": {"id": "fc_1", "name": "f", "partialArgs": [{"jsonPath": "$.a", "numberValue": 1}]}}
     (block,) = blocks(chunk(part), STOP)
 
     assert (block.id, block.id_generated, block.args) == ("fc_1", False, '{"a":1}')
 
 
-def test_arguments_that_came_whole_are_added_to():
+def test_partial_values_extend_complete_arguments():
     """In objects and lists of them too; what stood in the way of a container gives way."""
     first = {"functionCall": {"name": "f", "args": {"a": {"b": 1}, "l": [1], "s": 2}, "willContinue": True}}
     pieces = [partial("$.a.c", numberValue=2), partial("$.l[1]", numberValue=2), partial("$.s.t", numberValue=3)]
@@ -105,7 +105,7 @@ def test_arguments_that_came_whole_are_added_to():
     assert block.args == '{"a":{"b":1,"c":2},"l":[1,2],"s":{"t":3}}'
 
 
-def test_arguments_are_told_once_they_are_whole():
+def test_streamed_call_emits_arguments_at_its_end():
     """Values come in no promised order, so the text is known at the end; the deltas add up to it."""
     told = events(
         sse(
@@ -128,14 +128,14 @@ def test_arguments_are_told_once_they_are_whole():
     assert told[-1].response.message.stop_reason == "tool_calls"
 
 
-def test_a_second_signature_is_told_and_does_not_count():
+def test_second_signature_of_a_call_is_a_loss():
     response = stream(chunk(opened("f", thoughtSignature="Zmlyc3Q=")), chunk({**END, "thoughtSignature": "c2ln"}), STOP)
 
     assert response.message.blocks[0].meta == GeminiMeta("Zmlyc3Q=")
     assert [loss.kind for loss in response.losses] == ["second-signature"]
 
 
-def test_what_else_the_pieces_say_is_kept():
+def test_streamed_call_merges_extra_fields():
     response = stream(
         chunk({**opened("f"), "partMetadata": {"a": 1}}),
         chunk({"functionCall": {"willContinue": True, "tempo": 2}, "partMetadata": {"b": 2}}),
@@ -150,7 +150,7 @@ def test_what_else_the_pieces_say_is_kept():
     assert [loss.detail for loss in response.losses] == ["confidence"]
 
 
-def test_a_call_that_is_cut_off_is_marked():
+def test_streamed_call_has_args_error_when_cut_off():
     """Nobody may run half a call: its arguments are as far as they came, and it bears no signature."""
     body = sse(
         chunk(opened("f", thoughtSignature="c2ln")), chunk(partial("$.path", stringValue="/home", willContinue=True))
@@ -167,18 +167,18 @@ def test_a_call_that_is_cut_off_is_marked():
     "path",
     ["", "a", "$", "$..a", "$[0]", "$.a[", "$.a[*]", f"$.a[{MAX_GAP + 1}]", "$" + ".a" * 300, "$.a[99999999999]"],
 )
-def test_a_value_without_a_place_breaks_the_dialect(path):
+def test_partial_value_with_invalid_path_raises(path):
     with pytest.raises(ProtocolError):
         stream(chunk(opened("f")), chunk(partial(path, numberValue=1)), STOP)
 
 
-def test_a_list_may_have_gaps():
+def test_partial_list_is_filled_with_null():
     block = streamed(partial(f"$.a[{MAX_GAP}]", numberValue=1))
 
     assert len(json.loads(block.args)["a"]) == MAX_GAP + 1
 
 
-def test_many_pieces_cost_their_number():
+def test_streamed_call_joins_many_pieces():
     """A string of ten thousand pieces, each at the same place."""
     pieces = [chunk(partial("$.s", stringValue="ab", willContinue=True)) for _ in range(10_000)]
     (block,) = blocks(chunk(opened("f")), *pieces, STOP)

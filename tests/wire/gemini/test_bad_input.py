@@ -30,7 +30,7 @@ QUOTA = {
 
 
 @pytest.mark.parametrize("body", [sse(chunk(text("Hi")), BUSY), array(chunk(text("Hi")), BUSY)], ids=["sse", "array"])
-def test_an_error_in_a_stream_is_typed_and_keeps_what_came(body):
+def test_stream_error_is_typed_and_has_partial_reply(body):
     reading = decoder()
     told = reading.feed(body)
     with pytest.raises(Unavailable) as caught:
@@ -45,7 +45,7 @@ def test_an_error_in_a_stream_is_typed_and_keeps_what_came(body):
 @pytest.mark.parametrize(
     "body", [written(QUOTA), b"[" + written(QUOTA) + b"]", sse(QUOTA)], ids=["body", "array", "sse"]
 )
-def test_an_error_is_the_same_in_every_wrapping(body):
+def test_error_is_the_same_in_each_framing(body):
     with pytest.raises(RateLimited) as caught:
         decode_stream(decoder(), [body])
 
@@ -53,30 +53,30 @@ def test_an_error_is_the_same_in_every_wrapping(body):
 
 
 @pytest.mark.parametrize("body", [written(QUOTA), b"[" + written(QUOTA) + b"]"], ids=["body", "array"])
-def test_an_error_may_be_the_body(body):
+def test_error_body_raises(body):
     with pytest.raises(RateLimited):
         decode_body(decoder(), body)
 
 
-def test_a_refused_request_is_no_reply():
+def test_refused_request_raises():
     with pytest.raises(BadRequest):
         whole({"error": {"code": 400, "message": "Unknown name", "status": "INVALID_ARGUMENT"}})
 
 
 @pytest.mark.parametrize("body", [sse(chunk(text("Hi"))), sse(), b"", array(chunk(text("Hi"))), sse({"foo": 1})])
-def test_a_stream_without_its_end_is_incomplete(body):
+def test_stream_without_finish_reason_is_incomplete(body):
     with pytest.raises(IncompleteResponse) as caught:
         decode_stream(decoder(), [body])
 
     assert caught.value.partial.text == ("Hi" if b"Hi" in body else "")
 
 
-def test_a_body_without_a_finish_reason_is_incomplete():
+def test_body_without_finish_reason_is_incomplete():
     with pytest.raises(IncompleteResponse):
         whole(chunk(text("Hi")))
 
 
-def test_what_was_finished_before_the_break_keeps_its_tokens():
+def test_finished_block_keeps_signature_when_stream_breaks():
     with pytest.raises(IncompleteResponse) as caught:
         decode_stream(decoder(), [sse(chunk(call("f", {}, thoughtSignature="c2ln"), text("and th")))])
     done, cut = caught.value.partial.message.blocks
@@ -111,14 +111,14 @@ def test_what_was_finished_before_the_break_keeps_its_tokens():
         b'{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","partialArgs":3}}]}}]}',
     ],
 )
-def test_nonsense_is_a_protocol_error_that_shows_the_frame(data):
+def test_invalid_frame_raises_protocol_error_with_frame(data):
     with pytest.raises(ProtocolError) as caught:
         decode_stream(decoder(), [b"data: " + data + b"\n\n"])
 
     assert caught.value.frame in (data, b"")
 
 
-def test_odd_characters_survive():
+def test_surrogates_and_nul_are_preserved():
     """Half characters and NUL are kept as they came."""
     for escape in ("\\ud83d", "\\u0000", "\\udc00x"):
         body = b'data: {"candidates":[{"content":{"parts":[{"text":"a%s"}],"role":"model"},"finishReason":"STOP"}]}\n\n'
@@ -126,7 +126,7 @@ def test_odd_characters_survive():
         assert block.text == "a" + json.loads(f'"{escape}"')
 
 
-def test_huge_numbers_survive():
+def test_huge_number_in_arguments_is_preserved():
     """In arguments and usage, as text; counts that are no counts count nothing."""
     digits = b"9" * 5000
     body = (
@@ -159,7 +159,7 @@ PART = st.dictionaries(
 )
 
 
-def test_half_characters_that_came_as_bytes_are_read():
+def test_surrogates_as_bytes_are_decoded():
     body = written(chunk(text("a?b"), reason="STOP")).replace(b"?", "\ud800".encode("utf-8", "surrogatepass"))
 
     assert decode_body(decoder(), body).message.blocks == (Text("a\ud800b"),)
@@ -167,13 +167,13 @@ def test_half_characters_that_came_as_bytes_are_read():
 
 
 @given(st.lists(st.binary(max_size=60), max_size=4))
-def test_arbitrary_bytes_raise_nothing_but_our_errors(pieces):
+def test_arbitrary_bytes_raise_llm_error(pieces):
     with pytest.raises(LLMError):
         decode_stream(decoder(), pieces)
 
 
 @given(st.lists(PART | st.sampled_from([part for parts in PARTS.values() for part in parts]), max_size=5), JSON)
-def test_arbitrary_parts_are_read_or_refused(parts, field):
+def test_arbitrary_parts_round_trip_or_raise_llm_error(parts, field):
     """Never another exception; what is read comes back the same."""
     with contextlib.suppress(LLMError):
         message = whole(
@@ -193,7 +193,7 @@ def _plain(value):
 
 
 @pytest.mark.parametrize("index", [True, "7", 1.5, None])
-def test_citation_offset_that_is_no_number_is_left_out(index):
+def test_citation_offset_is_none_unless_integer(index):
     grounding = {
         "groundingChunks": [{"web": {"uri": "https://a.example"}}],
         "groundingSupports": [{"segment": {"endIndex": index, "text": "Hi"}, "groundingChunkIndices": [0]}],

@@ -43,14 +43,14 @@ from wire.gemini.reading import SIGNED, blocks, decoder, events, stream, whole
 # --- text -------------------------------------------------------------------------------------------------------------
 
 
-def test_chunks_of_text_are_pieces_of_one_block():
+def test_text_chunks_join_to_one_block():
     """A chunk holds the next fragment, and a repeated one is a repetition, not a correction."""
     said = blocks(chunk(text("Ha")), chunk(text("Ha")), chunk(text(""), reason="STOP"))
 
     assert said == (Text("HaHa"),)
 
 
-def test_a_stream_tells_each_piece_once():
+def test_stream_emits_each_piece_once():
     """start, deltas, done, then why it ended, what it used, and the whole."""
     told = events(sse(chunk(text("He")), chunk(text("llo"), reason="STOP", usageMetadata={"totalTokenCount": 3})))
     response = told[-1].response
@@ -69,7 +69,7 @@ def test_a_stream_tells_each_piece_once():
     assert response.message.origin.dialect == "gemini"
 
 
-def test_thoughts_are_reasoning_and_never_text():
+def test_thoughts_become_reasoning_blocks():
     """`thought: true` decides, in a channel of its own, however often the two alternate."""
     told = events(sse(chunk(thought("a"), thought("b")), chunk(text("c")), chunk(thought("d")), chunk(reason="STOP")))
 
@@ -82,7 +82,7 @@ def test_thoughts_are_reasoning_and_never_text():
     ]
 
 
-def test_a_signature_closes_its_part():
+def test_signed_text_is_a_block_of_its_own():
     """Signed text is never grown, and never grows what came before."""
     said = blocks(
         chunk(text("Hel")), chunk(text("lo", thoughtSignature="c2ln")), chunk(text(" you")), chunk(reason="STOP")
@@ -91,7 +91,7 @@ def test_a_signature_closes_its_part():
     assert said == (Text("Hel"), Text("lo", meta=SIGNED), Text(" you"))
 
 
-def test_a_signature_on_empty_text_stays():
+def test_signature_on_empty_text_is_preserved():
     """The last chunk of an answer often holds nothing but its signature."""
     told = events(sse(chunk(text("Hi")), chunk(text("", thoughtSignature="c2ln"), reason="STOP")))
 
@@ -99,7 +99,7 @@ def test_a_signature_on_empty_text_stays():
     assert ContentDelta(0, 1, SignatureDelta("c2ln")) in told
 
 
-def test_a_signature_alone_is_a_part_of_its_own():
+def test_signature_without_data_is_an_empty_text():
     """It is not carried over to the call of the next frame: each signature stays where it came."""
     said = blocks(chunk({"thoughtSignature": "c2ln"}), chunk(call("f", {})), chunk(reason="STOP"))
 
@@ -107,7 +107,7 @@ def test_a_signature_alone_is_a_part_of_its_own():
     assert (said[1].name, said[1].meta) == ("f", None)
 
 
-def test_a_signature_makes_no_reasoning():
+def test_signed_text_and_call_keep_their_types():
     """Text and calls with a signature are text and calls."""
     said = blocks(
         chunk(text("Hi", thoughtSignature="c2ln"), call("f", {}, thoughtSignature="Yg==")), chunk(reason="STOP")
@@ -116,7 +116,7 @@ def test_a_signature_makes_no_reasoning():
     assert [type(block) for block in said] == [Text, ToolUse]
 
 
-def test_text_with_other_fields_joins_only_its_like():
+def test_text_joins_only_with_same_extra_fields():
     """What else a part says is kept, so parts that say different things stay apart."""
     speaker = {"speechMetadata": {"speaker": "a"}}
     said = blocks(
@@ -139,7 +139,7 @@ def test_text_with_other_fields_joins_only_its_like():
     ]
 
 
-def test_a_body_keeps_its_parts_apart():
+def test_body_parts_are_not_joined():
     """Two texts in one body are two parts of the model's own making."""
     assert whole(chunk(text("one"), text("two"), reason="STOP")).message.blocks == (Text("one"), Text("two"))
     assert blocks(chunk(text("one"), text("two"), reason="STOP")) == (Text("onetwo"),)
@@ -149,7 +149,7 @@ def test_a_body_keeps_its_parts_apart():
 
 
 @pytest.mark.parametrize("name", sorted(PARTS))
-def test_parts_are_written_back_as_they_came(name):
+def test_verbatim_returns_body_parts_unchanged(name):
     """Field for field, in a body; null counts as absent in one place only: a part without data has no text."""
     message = whole(chunk(*PARTS[name], reason="STOP")).message
 
@@ -157,7 +157,7 @@ def test_parts_are_written_back_as_they_came(name):
 
 
 @pytest.mark.parametrize("name", sorted(PARTS))
-def test_streamed_parts_are_written_back_joined(name):
+def test_verbatim_returns_streamed_parts_joined(name):
     """One part per chunk: the same parts, neighbouring bare texts joined."""
     message = stream(*(chunk(part) for part in PARTS[name]), chunk(reason="STOP")).message
     expected = [text("onetwo")] if name == "several_texts" else PARTS[name]
@@ -166,7 +166,7 @@ def test_streamed_parts_are_written_back_joined(name):
 
 
 @pytest.mark.parametrize("name", sorted(TYPED))
-def test_named_parts_are_read(name):
+def test_known_parts_are_not_opaque(name):
     """`Opaque` is for what nobody knows."""
     assert not any(isinstance(block, Opaque) for block in whole(chunk(*PARTS[name], reason="STOP")).message.blocks)
 
@@ -185,7 +185,7 @@ def test_deltas_add_up_to_the_block(name):
         assert [e.part for e in told if isinstance(e, ContentDone) and e.part_index == at] == [block]
 
 
-def test_number_literals_survive():
+def test_number_literals_are_preserved():
     """`1.10` stays `1.10`, in arguments, in other fields and in usage."""
     part = b'{"functionCall":{"name":"f","args":{"a": 1.10}},"partMetadata":{"k":1e2}}'
     body = (
@@ -198,7 +198,7 @@ def test_number_literals_survive():
     assert (response.message.extra, response.raw_usage) == ('{"avgLogprobs":-0.50}', '{"totalTokenCount":1.0}')
 
 
-def test_media_become_what_they_are():
+def test_media_type_decides_block_type():
     """By their type: pictures, sounds, and documents for everything else."""
     said = whole(chunk(*PARTS["image"], *PARTS["audio"], *PARTS["video"], *PARTS["image_file"], reason="STOP"))
 
@@ -210,7 +210,7 @@ def test_media_become_what_they_are():
     )
 
 
-def test_a_picture_is_told_as_one_delta():
+def test_image_is_one_delta():
     told = events(sse(chunk(PICTURE, reason="STOP")))
 
     assert told[1:4] == [
@@ -220,7 +220,7 @@ def test_a_picture_is_told_as_one_delta():
     ]
 
 
-def test_what_the_provider_ran_keeps_its_own_words():
+def test_code_and_server_tools_keep_provider_values():
     said = whole(chunk(*PARTS["code"], *PARTS["server_tool"], reason="STOP")).message.blocks
 
     assert said == (
@@ -240,7 +240,7 @@ def test_what_the_provider_ran_keeps_its_own_words():
 # --- calls ------------------------------------------------------------------------------------------------------------
 
 
-def test_parallel_calls_keep_the_signatures_they_came_with():
+def test_parallel_calls_keep_their_own_signatures():
     """Usually only the first has one; nobody guesses."""
     said = blocks(*(chunk(part) for part in PARTS["parallel_calls"]), chunk(reason="STOP"))
 
@@ -248,7 +248,7 @@ def test_parallel_calls_keep_the_signatures_they_came_with():
     assert stream(chunk(*PARTS["parallel_calls"], reason="STOP")).message.stop_reason == "tool_calls"
 
 
-def test_a_call_that_comes_whole_is_told_whole():
+def test_complete_call_emits_one_arguments_delta():
     told = events(sse(chunk(call("f", {"a": 1}, thoughtSignature="c2ln"), reason="STOP")))
     (block,) = told[-1].response.message.blocks
 
@@ -259,13 +259,13 @@ def test_a_call_that_comes_whole_is_told_whole():
     ]
 
 
-def test_absent_arguments_are_not_empty_ones():
+def test_missing_arguments_differ_from_empty_ones():
     said = whole(chunk(call("f"), call("f", {}), reason="STOP")).message.blocks
 
     assert [(block.args, block.args_missing) for block in said] == [("", True), ("{}", False)]
 
 
-def test_minted_ids_are_unique_and_repeatable():
+def test_generated_ids_are_unique_and_repeatable():
     """Same bytes and seed, same ids; no two calls of one reply, and no two replies, share one."""
     body = sse(chunk(call("f", {}), call("f", {})), chunk(call("f", {}), reason="STOP"))
     other = sse(chunk(call("f", {}), reason="STOP", candidate={"index": 1}))
@@ -277,13 +277,13 @@ def test_minted_ids_are_unique_and_repeatable():
     assert all(block.id_generated for block in decode_stream(decoder(), [body]).message.blocks)
 
 
-def test_a_received_id_is_kept():
+def test_received_call_id_is_preserved():
     (block,) = whole(chunk(*PARTS["call_with_id"], reason="STOP")).message.blocks
 
     assert (block.id, block.id_generated) == ("fc_1", False)
 
 
-def test_the_time_of_a_chunk_is_kept():
+def test_create_time_of_last_chunk_counts():
     """Some hosts date every chunk; the last date counts."""
     dated = [chunk(text(word), createTime=word) for word in ("a", "b")]
 

@@ -54,14 +54,14 @@ def parts(*blocks, to=None, **fields) -> list:
         ("a b?", False, "/models/a%20b%3F:generateContent"),
     ],
 )
-def test_the_path_names_the_model(model, stream, path):
+def test_path_has_model_and_verb(model, stream, path):
     request = write("Hi", to=target(model=model), stream=stream)
 
     assert (request.method, request.path) == ("POST", path)
     assert "stream" not in json.loads(request.body)
 
 
-def test_instructions_stand_apart():
+def test_system_messages_become_system_instruction():
     """All of them, joined; those in mid-conversation are moved, and told."""
     messages = (SystemMessage("Be kind."), "Hi", SystemMessage((Text("Be "), Text("brief."))))
 
@@ -72,7 +72,7 @@ def test_instructions_stand_apart():
     assert "systemInstruction" not in body(SystemMessage(""), "Hi")
 
 
-def test_neighbours_of_one_role_share_a_content():
+def test_neighbors_of_one_role_share_a_content():
     turns = contents("a", UserMessage("b"), said(Text("c")), said(Text("d")), "e")
 
     assert [(c["role"], [p["text"] for p in c["parts"]]) for c in turns] == [
@@ -82,14 +82,14 @@ def test_neighbours_of_one_role_share_a_content():
     ]
 
 
-def test_what_says_nothing_is_left_out():
+def test_empty_messages_are_omitted():
     """Nothing said and no token: no part, and no content for it."""
     assert contents("Hi", said(Text("")), UserMessage((Text(""),)), "there") == [
         {"role": "user", "parts": [{"text": "Hi"}, {"text": "there"}]}
     ]
 
 
-def test_the_callers_own_fields_win():
+def test_extra_body_and_metadata_are_merged():
     written = body("Hi", extra_body={"cachedContent": "cachedContents/1"}, metadata={"here": {"labels": {"a": "b"}}})
 
     assert (written["cachedContent"], written["labels"]) == ("cachedContents/1", {"a": "b"})
@@ -99,7 +99,7 @@ def test_the_callers_own_fields_win():
 
 
 @pytest.mark.parametrize("name", sorted(PARTS))
-def test_received_parts_go_back_as_they_came(name):
+def test_received_parts_are_sent_back_unchanged(name):
     """To their issuer, signatures in place; save what says nothing, and what the dialect refuses."""
     message = whole(chunk(*PARTS[name], reason="STOP")).message
     turns = contents("Hi", message, "Go on")
@@ -115,11 +115,11 @@ def test_received_parts_go_back_as_they_came(name):
     assert back == changed.get(name, PARTS[name])
 
 
-def test_signed_empty_text_goes_back():
+def test_signed_empty_text_is_sent_back():
     assert parts(Text("Hi"), Text("", meta=SIGNED)) == [{"text": "Hi"}, {"text": "", "thoughtSignature": "c2ln"}]
 
 
-def test_signed_thoughts_go_back_as_thoughts():
+def test_signed_reasoning_is_sent_back_as_thought():
     assert parts(Reasoning("Hm.", meta=SIGNED), Text("Hi"))[0] == {
         "text": "Hm.",
         "thought": True,
@@ -127,7 +127,7 @@ def test_signed_thoughts_go_back_as_thoughts():
     }
 
 
-def test_the_targets_own_thoughts_go_back_unsigned():
+def test_own_unsigned_reasoning_is_sent_back():
     """They came unsigned, beside signed parts: a turn goes back whole."""
     message = AssistantMessage((Reasoning("Hm."), Text("Hi", meta=SIGNED)), origin=OWN)
 
@@ -135,12 +135,12 @@ def test_the_targets_own_thoughts_go_back_unsigned():
     assert rules("Hi", message, "Go on") == []
 
 
-def test_other_unsigned_thoughts_are_left_out_and_told():
+def test_foreign_unsigned_reasoning_is_a_loss():
     assert parts(Reasoning("Hm."), Text("Hi")) == [{"text": "Hi"}]
     assert rules("Hi", said(Reasoning("Hm."), Text("Hi")), "Go on") == [("unsigned-reasoning", "messages[1].blocks[0]")]
 
 
-def test_what_has_no_word_here_is_told():
+def test_unsupported_blocks_are_losses():
     blocks = (
         Marker("compaction"),
         Opaque("openai-chat", "{}"),
@@ -157,7 +157,7 @@ def test_what_has_no_word_here_is_told():
     ]
 
 
-def test_pictures_and_sounds_of_other_models_go_along():
+def test_media_of_other_models_are_sent():
     blocks = (Image(url="data:image/png;base64,AAAA"), Audio(id="a", transcript="Hello"), CodeExecution("1", "PYTHON"))
 
     assert parts(*blocks, Image("/9j/4AAQ")) == [
@@ -175,7 +175,7 @@ def call(id: str, name: str = "f", args: str = "{}", **fields) -> ToolUse:
     return ToolUse(id, name, args, **fields)
 
 
-def test_arguments_go_out_as_they_were_written():
+def test_arguments_are_sent_verbatim():
     written = write("Hi", said(call("c1", args='{"b": 1.10,  "a":1}', meta=SIGNED)), ToolResults((ToolResult("c1"),)))
 
     assert b'"args":{"b": 1.10,  "a":1}},"thoughtSignature":"c2ln"' in written.body
@@ -190,12 +190,12 @@ def test_arguments_go_out_as_they_were_written():
         (call("c", args="free text", kind="custom"), {"input": "free text"}),
     ],
 )
-def test_arguments_that_are_no_object_are_wrapped_and_told(block, args):
+def test_arguments_are_wrapped_unless_object(block, args):
     assert parts(block)[0]["functionCall"]["args"] == args
     assert rules("Hi", said(block), "Go on") == [("arguments-not-an-object", "messages[1].blocks[0]")]
 
 
-def test_no_arguments_stay_no_arguments():
+def test_missing_arguments_are_omitted():
     assert parts(call("c", args="", args_missing=True), call("d", args="")) == [
         {"functionCall": {"id": "c", "name": "f"}},
         {"functionCall": {"id": "d", "name": "f", "args": {}}},
@@ -208,7 +208,7 @@ def answered(*results: ToolResult, **fields) -> list:
     return contents("Hi", turn, ToolResults(results), **fields)[2]["parts"]
 
 
-def test_answers_to_one_turn_share_one_content_in_call_order():
+def test_results_of_one_turn_share_a_content_in_call_order():
     """Named after their calls; an id is echoed where one came; no answer is signed."""
     assert answered(ToolResult("c2", "two"), ToolResult("c1", "one")) == [
         {"functionResponse": {"name": "f", "response": {"output": "one"}}},
@@ -216,7 +216,7 @@ def test_answers_to_one_turn_share_one_content_in_call_order():
     ]
 
 
-def test_answers_in_several_messages_share_one_content():
+def test_results_of_several_messages_share_a_content():
     turn = said(call("c1"), call("c2", "g"))
     turns = contents("Hi", turn, ToolResults((ToolResult("c2", "2"),)), ToolResults((ToolResult("c1", "1"),)), "And?")
 
@@ -224,7 +224,7 @@ def test_answers_in_several_messages_share_one_content():
     assert turns[3] == {"role": "user", "parts": [{"text": "And?"}]}
 
 
-def test_an_answer_is_named_by_the_latest_call_of_its_id():
+def test_result_has_name_of_latest_call_with_its_id():
     """Over the whole history; without a call, by the id itself."""
     one = (said(call("c", "f")), ToolResults((ToolResult("c", "1"),)))
     two = (said(call("c", "g")), ToolResults((ToolResult("c", "2"),)))
@@ -247,11 +247,11 @@ def test_an_answer_is_named_by_the_latest_call_of_its_id():
         (ToolResult("c1", (Text("a"), Text("b"))), {"output": "a\nb"}),
     ],
 )
-def test_an_answers_body(result, response):
+def test_result_body(result, response):
     assert answered(result)[0]["functionResponse"]["response"] == response
 
 
-def test_an_answers_body_in_the_older_shape():
+def test_result_body_with_content_switch():
     to = target(result_body="content")
 
     assert answered(ToolResult("c1", '{"a":1}'), to=to)[0]["functionResponse"]["response"] == {
@@ -261,14 +261,14 @@ def test_an_answers_body_in_the_older_shape():
     assert answered(ToolResult("c1", "no", is_error=True), to=to)[0]["functionResponse"]["response"]["error"] is True
 
 
-def test_other_fields_of_an_answer_go_along():
+def test_extra_fields_of_a_result_are_sent():
     assert (
         answered(ToolResult("c1", "a", extra='{"scheduling":"SILENT"}'))[0]["functionResponse"]["scheduling"]
         == "SILENT"
     )
 
 
-def test_a_picture_in_an_answer_rides_on_it():
+def test_image_in_result_is_a_part_of_the_response():
     result = ToolResult("c1", (Text("Look"), Image("AAAA", "image/png")))
     picture = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
 
@@ -297,7 +297,7 @@ def step(id: str, *metas) -> tuple:
     return said(*calls), ToolResults(tuple(ToolResult(i, "ok") for i in ids))
 
 
-def test_unsigned_first_calls_of_the_current_turn_are_excused():
+def test_first_unsigned_calls_of_a_turn_get_skip_signature():
     """The first call of each step since the user last spoke, and no other; each is told."""
     old, first, second, third = step("a", None), step("b", None, None), step("c", SIGNED, None), step("d", None)
     messages = ("Hi", *old, "Next", *first, *second, *third)
@@ -306,18 +306,18 @@ def test_unsigned_first_calls_of_the_current_turn_are_excused():
     assert [rule for rule, _ in rules(*messages, to=target(LEVEL))] == ["missing-signature"] * 2
 
 
-def test_models_that_do_not_insist_get_no_excuse():
+def test_budget_models_get_no_skip_signature():
     assert signatures("Hi", *step("a", None), to=target(BUDGET)) == [[None]]
 
 
-def test_a_model_that_nobody_knows_gets_one_for_calls_that_it_did_not_make():
+def test_unknown_model_gets_skip_signature_for_foreign_calls():
     own = replace(step("a", None)[0], origin=Origin("here", "gemini", "gemini-3-pro"))
 
     assert signatures("Hi", *step("a", None), to=target(None)) == [[SKIP]]
     assert signatures("Hi", own, *step("a", None)[1:], to=target(None)) == [[None]]
 
 
-def test_a_signature_stands_beside_the_call():
+def test_signature_is_next_to_the_call():
     (part,) = parts(call("c", meta=SIGNED))
 
     assert part.keys() == {"functionCall", "thoughtSignature"}
@@ -356,20 +356,20 @@ def test_a_signature_stands_beside_the_call():
         ),
     ],
 )
-def test_each_kind_of_content_has_its_part(content, part):
+def test_content_of_each_type_is_written(content, part):
     """Bytes inline, addresses as files; a type is read off what is there and never made up for an address."""
     assert contents(UserMessage((content,)))[0]["parts"] == [part]
     assert rules(UserMessage((content,))) == []
 
 
-def test_a_data_url_may_be_plain_text():
+def test_data_url_may_be_plain_text():
     (part,) = contents(UserMessage((Document(url="data:text/plain,a%20b"),)))[0]["parts"]
 
     assert part["inlineData"] == {"mimeType": "text/plain", "data": base64.b64encode(b"a b").decode()}
 
 
 @pytest.mark.parametrize("detail", ["low", "high"])
-def test_detail_is_a_resolution_where_models_take_one(detail):
+def test_detail_sets_media_resolution_if_supported(detail):
     message = UserMessage((Image("AAAA", "image/png", detail=detail),))
 
     assert contents(message, to=target(LEVEL))[0]["parts"][0]["mediaResolution"] == {
@@ -378,7 +378,7 @@ def test_detail_is_a_resolution_where_models_take_one(detail):
     assert rules(message) == [("unsupported-parameter", "messages[0].content[0].detail")]
 
 
-def test_what_content_cannot_say_here_is_told():
+def test_unsupported_content_fields_are_losses():
     document = Document(text="t", title="T", context="C", citations=True, cache="5m")
     message = UserMessage((document, Image(), Opaque("openai-chat", "{}"), Text("Hi", cache="1h")), name="ann")
 
@@ -394,11 +394,11 @@ def test_what_content_cannot_say_here_is_told():
     ]
 
 
-def test_half_characters_are_told():
+def test_lone_surrogates_are_a_loss():
     assert rules("a\ud83d") == [("lone-surrogate", "body")]
 
 
-def test_the_same_request_gives_the_same_bytes():
+def test_same_request_gives_same_bytes():
     turn = said(Text("a", meta=GeminiMeta("x")), call("c"))
 
     assert (

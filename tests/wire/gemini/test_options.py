@@ -37,12 +37,12 @@ FIXED = ModelTraits(known=True, thinking=("always",))
         ("audio", {"languageCode": "de-DE"}, {"speechConfig": {"languageCode": "de-DE"}}),
     ],
 )
-def test_parameters_have_their_names(field, value, written):
+def test_parameters_are_written_to_generation_config(field, value, written):
     assert body(**{field: value})["generationConfig"] == written
     assert rules(**{field: value}) == []
 
 
-def test_nothing_asked_for_is_nothing_sent():
+def test_unset_parameters_are_omitted():
     assert body().keys() == {"contents"}
     assert body(stop=(), response_format="text", modalities=()).keys() == {"contents"}
 
@@ -58,17 +58,17 @@ def test_nothing_asked_for_is_nothing_sent():
         ("parallel_tool_calls", False),
     ],
 )
-def test_what_has_no_word_here_is_told(field, value):
+def test_unsupported_parameters_are_losses(field, value):
     assert body(**{field: value}).keys() == {"contents"}
     assert rules(**{field: value}) == [("unsupported-parameter", field)]
 
 
-def test_the_rest_of_how_to_speak_is_told():
+def test_unsupported_audio_fields_are_losses():
     assert rules(audio={"voice": "Kore", "format": "wav"}) == [("unsupported-parameter", "audio.format")]
     assert body(audio={"format": "wav"}).keys() == {"contents"}
 
 
-def test_the_hosts_differ_in_what_they_take():
+def test_service_tier_and_store_are_losses_on_vertex():
     """Tier and logging are the Gemini API's."""
     assert body(service_tier="flex", store=False) == {**body(), "serviceTier": "flex", "store": False}
     assert body(service_tier="flex", store=False, to=target(vertex=True)).keys() == {"contents"}
@@ -81,7 +81,7 @@ def test_the_hosts_differ_in_what_they_take():
 # --- answers in a shape -----------------------------------------------------------------------------------------------
 
 
-def test_a_schema_for_the_answer():
+def test_response_schema_is_written():
     wanted = JsonSchema(SCHEMA, description="A place")
 
     assert body(response_format=wanted)["generationConfig"] == {
@@ -90,7 +90,7 @@ def test_a_schema_for_the_answer():
     }
 
 
-def test_a_schema_for_the_answer_where_only_the_subset_is_known():
+def test_response_schema_is_lowered_without_json_schema():
     to = target(json_schema=False)
 
     assert body(response_format=JsonSchema(SCHEMA), to=to)["generationConfig"] == {
@@ -105,7 +105,7 @@ def test_a_schema_for_the_answer_where_only_the_subset_is_known():
 # --- tools ------------------------------------------------------------------------------------------------------------
 
 
-def test_functions_are_declared_with_their_schema_as_it_is():
+def test_functions_are_declared_with_json_schema():
     assert body(tools=(WEATHER, ToolDefinition("now")))["tools"] == [
         {
             "functionDeclarations": [
@@ -116,7 +116,7 @@ def test_functions_are_declared_with_their_schema_as_it_is():
     ]
 
 
-def test_functions_where_only_the_subset_is_known():
+def test_functions_are_lowered_without_json_schema():
     """Upper-case types; a function without parameters declares none."""
     to, empty = target(json_schema=False), ToolDefinition("now", parameters={"type": "object", "properties": {}})
 
@@ -131,14 +131,14 @@ def test_functions_where_only_the_subset_is_known():
     assert rules(tools=(WEATHER,), to=to) == [("schema-lowered", "tools[weather].parameters.additionalProperties")]
 
 
-def test_what_a_declaration_cannot_say_is_told():
+def test_unsupported_tool_fields_are_losses():
     tool = ToolDefinition("f", strict=True, cache="5m", options={"behavior": "NON_BLOCKING"})
 
     assert body(tools=(tool,))["tools"] == [{"functionDeclarations": [{"name": "f", "behavior": "NON_BLOCKING"}]}]
     assert [place for _, place in rules(tools=(tool,))] == ["tools[f].strict", "tools[f].cache"]
 
 
-def test_free_text_becomes_one_string():
+def test_custom_tool_becomes_function_with_string_input():
     declared = body(tools=(ToolDefinition("sh", kind="custom"),))["tools"][0]["functionDeclarations"][0]
 
     assert declared["parametersJsonSchema"]["properties"] == {"input": {"type": "string"}}
@@ -161,11 +161,11 @@ def test_free_text_becomes_one_string():
         (ServerTool("web_search", type="enterpriseWebSearch"), {"enterpriseWebSearch": {}}),
     ],
 )
-def test_the_providers_own_tools(tool, written):
+def test_server_tools_are_written(tool, written):
     assert body(tools=(tool,))["tools"] == [written]
 
 
-def test_a_tool_nobody_knows_is_told():
+def test_unknown_server_tool_is_a_loss():
     assert "tools" not in body(tools=(ServerTool("teleport"),))
     assert rules(tools=(ServerTool("teleport"),)) == [("unsupported-tool", "tools")]
 
@@ -179,18 +179,18 @@ def test_a_tool_nobody_knows_is_told():
         (NamedTool("weather"), {"mode": "ANY", "allowedFunctionNames": ["weather"]}),
     ],
 )
-def test_the_choice_of_tools(choice, config):
+def test_tool_choice_is_written(choice, config):
     assert body(tools=(WEATHER,), tool_choice=choice)["toolConfig"] == {"functionCallingConfig": config}
 
 
 @pytest.mark.parametrize(("choice", "told"), [("auto", 0), ("none", 0), ("required", 1), (NamedTool("f"), 1)])
-def test_a_choice_without_functions_is_no_choice(choice, told):
+def test_tool_choice_is_omitted_without_functions(choice, told):
     assert "toolConfig" not in body(tools=(ServerTool("web_search"),), tool_choice=choice)
     assert len(rules(tools=(ServerTool("web_search"),), tool_choice=choice)) == told
 
 
 @pytest.mark.parametrize("to", [target(), target(LEVEL)])
-def test_mixed_tools_ask_to_see_the_providers_own_calls(to):
+def test_mixed_tools_include_server_side_invocations(to):
     written = body(tools=(WEATHER, ServerTool("web_search")), to=to)
 
     assert written["toolConfig"] == {"includeServerSideToolInvocations": True}
@@ -199,7 +199,7 @@ def test_mixed_tools_ask_to_see_the_providers_own_calls(to):
 
 
 @pytest.mark.parametrize("to", [target(BUDGET), target(NEVER), target(LEVEL, vertex=True), target(vertex=True)])
-def test_where_tools_cannot_be_mixed_functions_stay_and_the_providers_own_are_told(to):
+def test_server_tools_are_losses_next_to_functions(to):
     """Models before Gemini 3, and Vertex always, refuse both in one request."""
     tools = (WEATHER, ServerTool("web_search"), ServerTool("code_execution"))
     written = body(tools=tools, to=to)
@@ -218,7 +218,7 @@ def test_where_tools_cannot_be_mixed_functions_stay_and_the_providers_own_are_to
         *(("mcp", to, asked) for to, asked in ((target(BUDGET), False), (target(LEVEL), True))),
     ],
 )
-def test_tools_that_are_no_hindrance_to_functions_stay(kind, to, asked):
+def test_mixable_server_tools_are_sent_with_functions(kind, to, asked):
     written = body(tools=(WEATHER, ServerTool(kind)), to=to)
 
     assert len(written["tools"]) == 2
@@ -252,7 +252,7 @@ def test_tools_that_are_no_hindrance_to_functions_stay(kind, to, asked):
         (NEVER, "none", None, None),
     ],
 )
-def test_how_much_to_think(traits, effort, thinking, config):
+def test_thinking_sets_level_or_budget(traits, effort, thinking, config):
     """A level or a budget, whichever the model takes, and never both."""
     written = body(effort=effort, thinking=thinking, to=target(traits))
 
@@ -273,7 +273,7 @@ def test_how_much_to_think(traits, effort, thinking, config):
         (NEVER, "high", None, None, "no-such-thinking"),
     ],
 )
-def test_thinking_that_a_model_cannot_do_is_told(traits, effort, thinking, config, rule):
+def test_unsupported_thinking_is_a_loss(traits, effort, thinking, config, rule):
     written = body(effort=effort, thinking=thinking, to=target(traits))
 
     assert written.get("generationConfig", {}).get("thinkingConfig") == config

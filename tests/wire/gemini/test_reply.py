@@ -54,7 +54,7 @@ MEANINGS = {
 
 
 @pytest.mark.parametrize(("reason", "word"), [(reason, word) for reason, words in MEANINGS.items() for word in words])
-def test_every_finish_reason_is_read(reason, word):
+def test_finish_reason_is_mapped(reason, word):
     """In our words, with the provider's own beside it; one that nobody knows is an end like any other."""
     for message in (whole(chunk(text("Hi"), reason=word)).message, stream(chunk(text("Hi"), reason=word)).message):
         assert (message.raw_stop_reason, message.stop_reason) == (word, reason)
@@ -70,12 +70,12 @@ def test_every_finish_reason_is_read(reason, word):
         ("SAFETY", "content_filter"),
     ],
 )
-def test_calls_override_a_plain_stop_and_hide_nothing_else(word, reason):
+def test_calls_override_only_a_plain_stop(word, reason):
     assert stream(chunk(call("f", {}), reason=word)).message.stop_reason == reason
 
 
 @pytest.mark.parametrize(("target", "numbers"), [(TARGET, STOP_NUMBERS), (VERTEX, STOP_NUMBERS_VERTEX)])
-def test_finish_reasons_may_be_numbers(target, numbers):
+def test_finish_reason_may_be_a_number(target, numbers):
     """The enumeration's value, as some hosts send it; the raw word is its text."""
     for number, word in enumerate(numbers[1:], 1):
         message = whole(chunk(text("Hi"), reason=number), target).message
@@ -83,11 +83,11 @@ def test_finish_reasons_may_be_numbers(target, numbers):
     assert whole(chunk(text("Hi"), reason=99), target).message.raw_stop_reason == "99"
 
 
-def test_the_enumerations_zero_is_no_reason():
+def test_finish_reason_zero_is_ignored():
     assert stream(chunk(text("a"), reason=0), chunk(text("b"), reason=1)).message.blocks == (Text("ab"),)
 
 
-def test_a_blocked_prompt_is_a_reply_without_blocks():
+def test_blocked_prompt_gives_reply_without_blocks():
     """No candidate comes at all; the reason stands with the response."""
     blocked = {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"trafficType": "ON_DEMAND"}}
     for response in (whole(blocked), stream(blocked)):
@@ -97,13 +97,13 @@ def test_a_blocked_prompt_is_a_reply_without_blocks():
         assert (response.usage, response.raw_usage) == (None, '{"trafficType":"ON_DEMAND"}')
 
 
-def test_a_prompt_blocked_in_mid_answer_says_so():
+def test_prompt_blocked_in_mid_reply_sets_content_filter():
     response = stream(chunk(text("Hi")), {"promptFeedback": {"blockReason": "OTHER"}})
 
     assert (response.text, response.message.stop_reason) == ("Hi", "content_filter")
 
 
-def test_text_after_a_finish_reason_is_kept():
+def test_text_after_finish_reason_is_preserved():
     """Some hosts repeat the reason in every chunk."""
     message = stream(chunk(text("a"), reason="STOP"), chunk(text("b"), reason="MAX_TOKENS")).message
 
@@ -113,7 +113,7 @@ def test_text_after_a_finish_reason_is_kept():
 # --- several candidates, other fields ---------------------------------------------------------------------------------
 
 
-def test_candidates_grow_side_by_side():
+def test_candidates_are_decoded_by_index():
     def piece(index: int, said: str, **fields: object) -> dict:
         return {"content": {"parts": [{"text": said}], "role": "model"}, "index": index, **fields}
 
@@ -131,7 +131,7 @@ def test_candidates_grow_side_by_side():
     assert response.id == ""
 
 
-def test_fields_of_candidate_and_response_are_kept():
+def test_extra_fields_of_candidate_and_response_are_merged():
     """Merged over the chunks by the one rule; what stands beside the parts too."""
     response = stream(
         chunk(
@@ -153,7 +153,7 @@ def test_fields_of_candidate_and_response_are_kept():
     assert response.text == "ab"
 
 
-def test_hot_and_cold_chunks_grow_the_same_block():
+def test_fast_and_slow_chunks_extend_the_same_block():
     """A field more in one chunk changes the path it takes, and nothing else."""
     said = blocks(
         chunk(text("a")), chunk(text("b"), candidate={"tokenCount": 1}), chunk(text("c")), chunk(reason="STOP")
@@ -162,7 +162,7 @@ def test_hot_and_cold_chunks_grow_the_same_block():
     assert said == (Text("abc"),)
 
 
-def test_a_changed_id_or_model_is_told():
+def test_changed_id_or_model_is_a_loss():
     first, second = chunk(text("a")), chunk(text("b"), reason="STOP", responseId="resp_2", modelVersion="other")
     response = stream(first, second)
 
@@ -179,7 +179,7 @@ CITED = (
 )
 
 
-def test_grounding_cites_the_text_it_grounds():
+def test_grounding_adds_citations_to_text():
     """Each support times each of its chunks; offsets are the provider's bytes; the raw object stays."""
     grounded = {"groundingMetadata": GROUNDING}
     bodies = (
@@ -196,7 +196,7 @@ def test_grounding_cites_the_text_it_grounds():
         assert response.losses == ()
 
 
-def test_grounding_is_told_before_the_last_word_on_the_text():
+def test_citations_are_emitted_before_content_done():
     told = events(
         sse(
             chunk(
@@ -215,7 +215,7 @@ def test_grounding_is_told_before_the_last_word_on_the_text():
     assert done == list(told[-1].response.message.blocks) == [Text("Größe 330m", CITED), Text("", meta=SIGNED)]
 
 
-def test_grounding_of_a_finished_text_is_told_as_a_loss():
+def test_grounding_of_a_finished_text_is_a_loss():
     """Its last word was said; the grounding itself stays with the message."""
     response = stream(
         chunk(text("Größe 330m")), chunk(PICTURE), chunk(reason="STOP", candidate={"groundingMetadata": GROUNDING})
@@ -227,7 +227,7 @@ def test_grounding_of_a_finished_text_is_told_as_a_loss():
 
 
 @pytest.mark.parametrize(("part", "home"), [(2, 2), (None, 0), (9, 0)])
-def test_words_decide_where_a_segment_lies(part, home):
+def test_segment_text_decides_the_part(part, home):
     """Offsets and part numbers may be missing or wrong."""
     segment = {"text": "same", "startIndex": 1} | ({} if part is None else {"partIndex": part})
     grounding = {
@@ -241,7 +241,7 @@ def test_words_decide_where_a_segment_lies(part, home):
     assert [at for at, block in enumerate(said) if isinstance(block, Text) and block.citations] == [home]
 
 
-def test_offsets_decide_between_texts_that_hold_the_words():
+def test_segment_offset_decides_when_text_is_ambiguous():
     """The first text holds them too, elsewhere."""
     support = {"segment": {"endIndex": 4, "text": "same"}, "groundingChunkIndices": [0]}
     grounding = {"groundingChunks": [{"web": {"uri": "u"}}], "groundingSupports": [support]}
@@ -269,14 +269,14 @@ def test_offsets_decide_between_texts_that_hold_the_words():
         },
     ],
 )
-def test_odd_grounding_cites_nothing_and_is_kept(grounding):
+def test_invalid_grounding_is_preserved_without_citations(grounding):
     response = whole(chunk(text("Hi"), reason="STOP", candidate={"groundingMetadata": grounding}))
 
     assert response.message.blocks == (Text("Hi"),)
     assert json.loads(response.message.extra) == {"groundingMetadata": grounding}
 
 
-def test_where_words_are_not_found_the_last_text_is_cited():
+def test_last_text_is_cited_when_segment_is_not_found():
     grounding = {
         "grounding_chunks": [{"retrievedContext": {"fileSearchStore": "stores/1"}}],
         "grounding_supports": [{"segment": {"part_index": 5, "end_index": 2}, "grounding_chunk_indices": [0]}],
@@ -298,7 +298,7 @@ REPLY = (
 
 @pytest.mark.parametrize("body", [sse(*REPLY), array(*REPLY)], ids=["sse", "array"])
 @pytest.mark.parametrize("size", [1, 2, 7, 64])
-def test_where_the_bytes_are_cut_does_not_matter(body, size):
+def test_chunk_boundaries_do_not_matter(body, size):
     pieces = [body[i : i + size] for i in range(0, len(body), size)]
     response = decode_stream(decoder(), pieces)
 
@@ -314,17 +314,17 @@ def test_line_ends_and_comments_do_not_matter(eol):
     assert decode_stream(decoder(), [body.replace(b"\n", eol)]) == decode_stream(decoder(), [sse(*REPLY)])
 
 
-def test_a_body_where_a_stream_was_asked_for_is_read_as_one():
+def test_body_is_decoded_when_stream_was_requested():
     assert decode_stream(decoder(), [written(REPLY[3])]).message.blocks[0].name == "f"
 
 
-def test_an_array_read_as_a_body_is_a_stream():
+def test_array_body_is_decoded_as_stream():
     assert decode_body(decoder(), array(chunk(text("a")), chunk(text("b"), reason="STOP"))).message.blocks == (
         Text("ab"),
     )
 
 
-def test_snake_case_is_read():
+def test_snake_case_fields_are_decoded():
     """As dumps of the vendor's SDKs and some proxies spell it, nulls and all."""
     body = {
         "response_id": "r",
@@ -358,7 +358,7 @@ def test_snake_case_is_read():
     assert (response.usage.input_tokens, response.usage.total_tokens) == (3, 4)
 
 
-def test_an_unknown_malformation_is_an_error():
+def test_unknown_malformed_reason_is_error():
     """A word that begins like the known ones means the same, and is kept as it came."""
     response = whole({"candidates": [{"content": {"parts": []}, "finishReason": "MALFORMED_SONNET"}]})
 

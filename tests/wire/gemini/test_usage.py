@@ -17,7 +17,7 @@ def used(**counts: object):
     return whole(chunk(text("Hi"), reason="STOP", usageMetadata=counts))
 
 
-def test_buckets_do_not_overlap():
+def test_usage_buckets_do_not_overlap():
     """The prompt's count includes the cache and excludes what tools brought in; the answer's excludes thoughts."""
     response = used(**USAGE)
 
@@ -35,7 +35,7 @@ def test_buckets_do_not_overlap():
     assert json.loads(response.raw_usage) == USAGE
 
 
-def test_the_last_object_with_a_total_counts():
+def test_last_usage_with_total_counts():
     """Some chunks only say what kind of traffic they are."""
     traffic, counted = {"trafficType": "X"}, {"totalTokenCount": 3, "promptTokenCount": 2}
     chunks = [traffic, {"totalTokenCount": 2}, counted, traffic]
@@ -44,7 +44,7 @@ def test_the_last_object_with_a_total_counts():
     assert (json.loads(response.raw_usage), response.usage.total_tokens) == (counted, 3)
 
 
-def test_without_any_total_the_last_object_is_kept():
+def test_last_usage_counts_without_total():
     response = stream(
         chunk(text("a"), usageMetadata={"x": 1}), chunk(reason="STOP", usageMetadata={"trafficType": "X"})
     )
@@ -52,13 +52,13 @@ def test_without_any_total_the_last_object_is_kept():
     assert (response.raw_usage, response.usage) == ('{"trafficType":"X"}', None)
 
 
-def test_no_usage_is_none():
+def test_usage_is_none_when_missing():
     response = whole(chunk(text("Hi"), reason="STOP"))
 
     assert (response.raw_usage, response.usage) == ("", None)
 
 
-def test_counts_that_contradict_each_other_are_clamped_and_told():
+def test_contradicting_counts_are_clamped_with_loss():
     response = used(promptTokenCount=3, cachedContentTokenCount=5)
 
     assert (response.usage.input_tokens, response.usage.cache_read_tokens) == (0, 3)
@@ -66,7 +66,7 @@ def test_counts_that_contradict_each_other_are_clamped_and_told():
 
 
 @pytest.mark.parametrize("odd", [None, "many", -1, 1.5, True, [3], "9" * 30])
-def test_what_is_no_count_counts_nothing(odd):
+def test_invalid_count_is_ignored(odd):
     assert used(promptTokenCount=odd, candidatesTokenCount="12").usage == Usage(output_tokens=12)
 
 
@@ -76,11 +76,11 @@ def test_modalities_may_be_numbers():
     assert response.usage.input_by_modality == {"TEXT": 3, "AUDIO": 0, "77": 0}
 
 
-def test_tokens_from_tools_alone_are_input():
+def test_tool_use_tokens_count_as_input():
     assert used(toolUsePromptTokenCount=4, cachedContentTokenCount=2).usage.input_tokens == 4
 
 
-def test_usage_that_is_null_says_nothing():
+def test_null_usage_is_ignored():
     """In a stream as in a body."""
     counted = {"promptTokenCount": 2}
     said = chunk(text("a"), reason="STOP", usageMetadata=None)
@@ -99,5 +99,5 @@ COUNTS = st.fixed_dictionaries(
 
 
 @given(COUNTS)
-def test_a_field_that_nobody_knows_changes_no_count(counts):
+def test_unknown_usage_field_changes_no_count(counts):
     assert used(**counts).usage == used(**counts, odd=1).usage
