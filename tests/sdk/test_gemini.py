@@ -24,8 +24,8 @@ from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, To
 from tenuto.core.request import JsonSchema, NamedTool, ServerTool, Thinking, ToolDefinition
 from tenuto.wire.gemini.protocol import STOP_REASONS
 from wire.gemini.cases import PARTS, TYPED, USAGE, chunk, text
-from wire.gemini.reading import stream, whole
-from wire.gemini.writing import LEVEL, SIGNED, body, target
+from wire.gemini.decode_helpers import stream, whole
+from wire.gemini.encode_helpers import LEVEL, SIGNED, body, target
 
 UNKNOWN_TO_SDK = {"odd_types", "call_with_more"}
 FUNCTIONS = (ToolDefinition("f", "Does f", {"type": "object", "properties": {"a": {"type": ["string", "null"]}}}),)

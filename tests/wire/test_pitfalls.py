@@ -185,7 +185,7 @@ def test_a_turn_that_was_cut_off_stays_out(dialect):
             responses.done(1, SEALED),
         ),
         "openai-chat": chat.sse(chat.FIRST, chat.text("Well."), chat.chunk({"reasoning_content": "half"}), done=False),
-        "gemini": gemini.sse(gemini.chunk(gemini.text("Well."), gemini.opened("f", thoughtSignature="tok-1"))),
+        "gemini": gemini.sse(gemini.chunk(gemini.text("Well."), gemini.start_call("f", thoughtSignature="tok-1"))),
     }[dialect]
     with pytest.raises(IncompleteResponse) as caught:
         decoded(dialect, cut)

@@ -20,7 +20,7 @@ from tenuto.reasoning.items import ReasoningCodec, ReasoningItem
 from tenuto.reasoning.views import to_details, with_details
 from tenuto.wire.anthropic.blocks import read_block
 from tenuto.wire.gemini.parts import read_part
-from tenuto.wire.gemini.protocol import PART, camel
+from tenuto.wire.gemini.protocol import PART_FIELDS, to_camel_case
 from tenuto.wire.registry import codec_for
 from tenuto.wire.responses.items import blocks_of
 
@@ -81,4 +81,4 @@ class GeminiReasoningCodec(_NativeCodec):
     field = "parts"
 
     def _read(self, raw: Raw, new_id: Callable[[], str]) -> list[Block]:
-        return [read_part(raw, camel(jsonio.members(raw), PART), new_id)]
+        return [read_part(raw, to_camel_case(jsonio.members(raw), PART_FIELDS), new_id)]

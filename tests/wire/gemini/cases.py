@@ -1,4 +1,4 @@
-"""Replies in the Gemini dialect, written for these tests: one feature each."""
+"""Parts of replies in the Gemini dialect: one feature each."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ USAGE = {
 
 
 def chunk(*parts: dict, reason: str | int | None = None, candidate: dict | None = None, **fields: object) -> dict:
-    """One chunk of a stream, which is also what a whole body looks like."""
-    held: dict = {"content": {"parts": list(parts), "role": "model"}} if parts else {}
+    """Return a chunk of a stream; a body that does not stream has the same form."""
+    content: dict = {"content": {"parts": list(parts), "role": "model"}} if parts else {}
     if reason is not None:
-        held["finishReason"] = reason
+        content["finishReason"] = reason
     head = {"modelVersion": "gemini-3-pro", "responseId": "resp_1"}
-    return {"candidates": [{**held, "index": 0, **(candidate or {})}], **head, **fields}
+    return {"candidates": [{**content, "index": 0, **(candidate or {})}], **head, **fields}
 
 
-def written(value: object) -> bytes:
+def to_json(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
 def sse(*chunks: dict) -> bytes:
-    return b"".join(b"data: " + written(c) + b"\n\n" for c in chunks)
+    return b"".join(b"data: " + to_json(c) + b"\n\n" for c in chunks)
 
 
 def array(*chunks: dict) -> bytes:
@@ -46,19 +46,19 @@ def thought(piece: str, **fields: object) -> dict:
 
 
 def call(name: str, args: object = None, **fields: object) -> dict:
-    held = {"name": name} if args is None else {"name": name, "args": args}
-    return {"functionCall": held, **fields}
+    data = {"name": name} if args is None else {"name": name, "args": args}
+    return {"functionCall": data, **fields}
 
 
-def partial(path: str, *, goes_on: bool = True, **value: object) -> dict:
-    return {"functionCall": {"partialArgs": [{"jsonPath": path, **value}], "willContinue": goes_on}}
+def partial(path: str, *, continues: bool = True, **value: object) -> dict:
+    return {"functionCall": {"partialArgs": [{"jsonPath": path, **value}], "willContinue": continues}}
 
 
-def opened(name: str, **fields: object) -> dict:
+def start_call(name: str, **fields: object) -> dict:
     return {"functionCall": {"name": name, "willContinue": True}, **fields}
 
 
-PICTURE = {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}
+IMAGE = {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}
 GROUNDING = {
     "webSearchQueries": ["tall towers"],
     "groundingChunks": [
@@ -86,12 +86,12 @@ PARTS: dict[str, list[dict]] = {
     "call_without_args": [call("f")],
     "call_with_null_args": [{"functionCall": {"name": "f", "args": None, "id": None}}],
     "parallel_calls": [call("f", {"a": 1}, thoughtSignature="c2ln"), call("f", {"a": 2}), call("g", {})],
-    "call_that_goes_on": [{"functionCall": {"name": "f", "args": {}, "willContinue": False}}],
+    "call_with_will_continue": [{"functionCall": {"name": "f", "args": {}, "willContinue": False}}],
     "call_with_more": [
         {"functionCall": {"name": "f", "args": {}, "scheduling": "SILENT"}, "partMetadata": {"k": 1.10}}
     ],
-    "image": [text("Look:"), {**PICTURE, "thoughtSignature": "c2ln"}],
-    "thought_image": [{**PICTURE, "thought": True}],
+    "image": [text("Look:"), {**IMAGE, "thoughtSignature": "c2ln"}],
+    "thought_image": [{**IMAGE, "thought": True}],
     "named_image": [{"inlineData": {"mimeType": "image/png", "data": "AAAA", "displayName": "a.png"}}],
     "audio": [{"inlineData": {"mimeType": "audio/L16;rate=24000", "data": "AAAA"}}],
     "video": [{"inlineData": {"mimeType": "video/mp4", "data": "AAAA"}, "videoMetadata": {"fps": 2}}],
@@ -126,7 +126,7 @@ PARTS: dict[str, list[dict]] = {
         {"text": "Hi", "speechMetadata": {"speaker": "a"}},
     ],
 }
-"""Parts as a body holds them; each is written back as it was."""
+"""Parts of a body; each is written back unchanged."""
 
 TYPED = frozenset(PARTS) - {"function_response", "unknown", "empty", "nameless_call", "empty_data"}
-"""Those of which every part is of a kind that is read."""
+"""The cases without unknown parts."""

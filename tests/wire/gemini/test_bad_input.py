@@ -1,4 +1,4 @@
-"""Bad bytes give clear errors, an error inside a stream is typed, and what had come is handed out."""
+"""Invalid input, and errors inside of a stream."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tenuto.core.events import ErrorEvent
 from tenuto.errors import BadRequest, IncompleteResponse, LLMError, ProtocolError, RateLimited, Unavailable
 from tenuto.wire.decoder import decode_body, decode_stream
 from tenuto.wire.gemini.encode import verbatim
-from wire.gemini.cases import PARTS, array, call, chunk, sse, text, written
-from wire.gemini.reading import SIGNED, decoder, stream, whole
+from wire.gemini.cases import PARTS, array, call, chunk, sse, text, to_json
+from wire.gemini.decode_helpers import SIGNED, make_decoder, stream, whole
 
 BUSY = {"error": {"code": 503, "message": "overloaded", "status": "UNAVAILABLE"}}
 QUOTA = {
@@ -30,59 +30,59 @@ QUOTA = {
 
 
 @pytest.mark.parametrize("body", [sse(chunk(text("Hi")), BUSY), array(chunk(text("Hi")), BUSY)], ids=["sse", "array"])
-def test_an_error_in_a_stream_is_typed_and_keeps_what_came(body):
-    reading = decoder()
-    told = reading.feed(body)
-    with pytest.raises(Unavailable) as caught:
-        reading.finish()
+def test_stream_error_is_typed_and_has_partial_reply(body):
+    decoder = make_decoder()
+    events = decoder.feed(body)
+    with pytest.raises(Unavailable) as exc_info:
+        decoder.finish()
 
-    assert isinstance(told[-1], ErrorEvent)
-    assert str(caught.value) == "overloaded"
-    assert caught.value.provider == "here"
-    assert caught.value.partial.message.blocks == (Text("Hi"),)
+    assert isinstance(events[-1], ErrorEvent)
+    assert str(exc_info.value) == "overloaded"
+    assert exc_info.value.provider == "here"
+    assert exc_info.value.partial.message.blocks == (Text("Hi"),)
 
 
 @pytest.mark.parametrize(
-    "body", [written(QUOTA), b"[" + written(QUOTA) + b"]", sse(QUOTA)], ids=["body", "array", "sse"]
+    "body", [to_json(QUOTA), b"[" + to_json(QUOTA) + b"]", sse(QUOTA)], ids=["body", "array", "sse"]
 )
-def test_an_error_is_the_same_in_every_wrapping(body):
-    with pytest.raises(RateLimited) as caught:
-        decode_stream(decoder(), [body])
+def test_error_is_the_same_in_each_framing(body):
+    with pytest.raises(RateLimited) as exc_info:
+        decode_stream(make_decoder(), [body])
 
-    assert caught.value.retry_after == 15.0
+    assert exc_info.value.retry_after == 15.0
 
 
-@pytest.mark.parametrize("body", [written(QUOTA), b"[" + written(QUOTA) + b"]"], ids=["body", "array"])
-def test_an_error_may_be_the_body(body):
+@pytest.mark.parametrize("body", [to_json(QUOTA), b"[" + to_json(QUOTA) + b"]"], ids=["body", "array"])
+def test_error_body_raises(body):
     with pytest.raises(RateLimited):
-        decode_body(decoder(), body)
+        decode_body(make_decoder(), body)
 
 
-def test_a_refused_request_is_no_reply():
+def test_refused_request_raises():
     with pytest.raises(BadRequest):
         whole({"error": {"code": 400, "message": "Unknown name", "status": "INVALID_ARGUMENT"}})
 
 
 @pytest.mark.parametrize("body", [sse(chunk(text("Hi"))), sse(), b"", array(chunk(text("Hi"))), sse({"foo": 1})])
-def test_a_stream_without_its_end_is_incomplete(body):
-    with pytest.raises(IncompleteResponse) as caught:
-        decode_stream(decoder(), [body])
+def test_stream_without_finish_reason_is_incomplete(body):
+    with pytest.raises(IncompleteResponse) as exc_info:
+        decode_stream(make_decoder(), [body])
 
-    assert caught.value.partial.text == ("Hi" if b"Hi" in body else "")
+    assert exc_info.value.partial.text == ("Hi" if b"Hi" in body else "")
 
 
-def test_a_body_without_a_finish_reason_is_incomplete():
+def test_body_without_finish_reason_is_incomplete():
     with pytest.raises(IncompleteResponse):
         whole(chunk(text("Hi")))
 
 
-def test_what_was_finished_before_the_break_keeps_its_tokens():
-    with pytest.raises(IncompleteResponse) as caught:
-        decode_stream(decoder(), [sse(chunk(call("f", {}, thoughtSignature="c2ln"), text("and th")))])
-    done, cut = caught.value.partial.message.blocks
+def test_finished_block_keeps_signature_when_stream_breaks():
+    with pytest.raises(IncompleteResponse) as exc_info:
+        decode_stream(make_decoder(), [sse(chunk(call("f", {}, thoughtSignature="c2ln"), text("and th")))])
+    finished_block, open_block = exc_info.value.partial.message.blocks
 
-    assert (done.meta, cut) == (SIGNED, Text("and th"))
-    assert caught.value.partial.message.incomplete
+    assert (finished_block.meta, open_block) == (SIGNED, Text("and th"))
+    assert exc_info.value.partial.message.incomplete
 
 
 @pytest.mark.parametrize(
@@ -111,28 +111,26 @@ def test_what_was_finished_before_the_break_keeps_its_tokens():
         b'{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","partialArgs":3}}]}}]}',
     ],
 )
-def test_nonsense_is_a_protocol_error_that_shows_the_frame(data):
-    with pytest.raises(ProtocolError) as caught:
-        decode_stream(decoder(), [b"data: " + data + b"\n\n"])
+def test_invalid_frame_raises_protocol_error_with_frame(data):
+    with pytest.raises(ProtocolError) as exc_info:
+        decode_stream(make_decoder(), [b"data: " + data + b"\n\n"])
 
-    assert caught.value.frame in (data, b"")
+    assert exc_info.value.frame in (data, b"")
 
 
-def test_odd_characters_survive():
-    """Half characters and NUL are kept as they came."""
+def test_surrogates_and_nul_are_preserved():
     for escape in ("\\ud83d", "\\u0000", "\\udc00x"):
         body = b'data: {"candidates":[{"content":{"parts":[{"text":"a%s"}],"role":"model"},"finishReason":"STOP"}]}\n\n'
-        block = decode_stream(decoder(), [body % escape.encode()]).message.blocks[0]
+        block = decode_stream(make_decoder(), [body % escape.encode()]).message.blocks[0]
         assert block.text == "a" + json.loads(f'"{escape}"')
 
 
-def test_huge_numbers_survive():
-    """In arguments and usage, as text; counts that are no counts count nothing."""
+def test_huge_number_in_arguments_is_preserved():
     digits = b"9" * 5000
     body = (
         b'{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":{"n":%s}}}]},"finishReason":"STOP"}]}'
     )
-    response = decode_body(decoder(), body % digits)
+    response = decode_body(make_decoder(), body % digits)
 
     assert response.message.blocks[0].args == f'{{"n":{digits.decode()}}}'
 
@@ -159,41 +157,40 @@ PART = st.dictionaries(
 )
 
 
-def test_half_characters_that_came_as_bytes_are_read():
-    body = written(chunk(text("a?b"), reason="STOP")).replace(b"?", "\ud800".encode("utf-8", "surrogatepass"))
+def test_surrogates_as_bytes_are_decoded():
+    body = to_json(chunk(text("a?b"), reason="STOP")).replace(b"?", "\ud800".encode("utf-8", "surrogatepass"))
 
-    assert decode_body(decoder(), body).message.blocks == (Text("a\ud800b"),)
-    assert decode_stream(decoder(), [b"data: " + body + b"\n\n"]).message.blocks == (Text("a\ud800b"),)
+    assert decode_body(make_decoder(), body).message.blocks == (Text("a\ud800b"),)
+    assert decode_stream(make_decoder(), [b"data: " + body + b"\n\n"]).message.blocks == (Text("a\ud800b"),)
 
 
 @given(st.lists(st.binary(max_size=60), max_size=4))
-def test_arbitrary_bytes_raise_nothing_but_our_errors(pieces):
+def test_arbitrary_bytes_raise_llm_error(pieces):
     with pytest.raises(LLMError):
-        decode_stream(decoder(), pieces)
+        decode_stream(make_decoder(), pieces)
 
 
 @given(st.lists(PART | st.sampled_from([part for parts in PARTS.values() for part in parts]), max_size=5), JSON)
-def test_arbitrary_parts_are_read_or_refused(parts, field):
-    """Never another exception; what is read comes back the same."""
+def test_arbitrary_parts_round_trip_or_raise_llm_error(parts, field):
+    """No other exception; decoded parts are written back unchanged."""
     with contextlib.suppress(LLMError):
         message = whole(
             chunk(*parts, reason="STOP", candidate={"groundingMetadata": field}, usageMetadata=field)
         ).message
-        written_back = json.loads(jsonio.encode(verbatim(message)))
-        assert [_plain(part) for part in written_back] == [_plain(part) for part in parts]
+        parts_back = json.loads(jsonio.encode(verbatim(message)))
+        assert [_drop_nulls(part) for part in parts_back] == [_drop_nulls(part) for part in parts]
     with contextlib.suppress(LLMError):
         stream(*map(chunk, parts), chunk(reason="STOP", candidate={"groundingMetadata": field}, usageMetadata=field))
 
 
-def _plain(value):
-    """Null equals absent."""
+def _drop_nulls(value):
     if isinstance(value, dict):
-        return {name: _plain(held) for name, held in value.items() if held is not None}
-    return [_plain(held) for held in value] if isinstance(value, list) else value
+        return {name: _drop_nulls(inner) for name, inner in value.items() if inner is not None}
+    return [_drop_nulls(inner) for inner in value] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize("index", [True, "7", 1.5, None])
-def test_citation_offset_that_is_no_number_is_left_out(index):
+def test_citation_offset_is_none_unless_integer(index):
     grounding = {
         "groundingChunks": [{"web": {"uri": "https://a.example"}}],
         "groundingSupports": [{"segment": {"endIndex": index, "text": "Hi"}, "groundingChunkIndices": [0]}],

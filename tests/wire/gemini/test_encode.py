@@ -1,4 +1,4 @@
-"""Writing what was said in the Gemini dialect: every part where it belongs, every signature on its part."""
+"""Encode messages: contents, parts, signatures, tool results."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from tenuto.core.blocks import (
 )
 from tenuto.core.messages import AssistantMessage, Origin, SystemMessage, ToolResult, ToolResults, UserMessage
 from wire.gemini.cases import PARTS, chunk
-from wire.gemini.reading import whole
-from wire.gemini.writing import BUDGET, LEVEL, SIGNED, body, contents, rules, target, write
+from wire.gemini.decode_helpers import whole
+from wire.gemini.encode_helpers import BUDGET, LEVEL, SIGNED, body, contents, losses, target, write
 
 OWN = Origin("here", "gemini", "gemini-3-pro")
 
 
-def said(*blocks) -> AssistantMessage:
+def assistant(*blocks) -> AssistantMessage:
     return AssistantMessage(blocks)
 
 
 def parts(*blocks, to=None, **fields) -> list:
-    """The parts of one assistant's turn between two of the user's."""
-    turns = contents("Hi", said(*blocks), "Go on", to=to, **fields)
+    """Return the parts of an assistant message between two user messages."""
+    turns = contents("Hi", assistant(*blocks), "Go on", to=to, **fields)
     return turns[1]["parts"] if len(turns) > 2 else []
 
 
-# --- the frame --------------------------------------------------------------------------------------------------------
+# --- path, roles, other fields ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -54,26 +54,26 @@ def parts(*blocks, to=None, **fields) -> list:
         ("a b?", False, "/models/a%20b%3F:generateContent"),
     ],
 )
-def test_the_path_names_the_model(model, stream, path):
+def test_path_has_model_and_verb(model, stream, path):
     request = write("Hi", to=target(model=model), stream=stream)
 
     assert (request.method, request.path) == ("POST", path)
     assert "stream" not in json.loads(request.body)
 
 
-def test_instructions_stand_apart():
-    """All of them, joined; those in mid-conversation are moved, and told."""
+def test_system_messages_become_system_instruction():
+    """All of them, joined; moving one from mid-conversation is a loss."""
     messages = (SystemMessage("Be kind."), "Hi", SystemMessage((Text("Be "), Text("brief."))))
 
     assert body(*messages)["systemInstruction"] == {"parts": [{"text": "Be kind.\n\nBe brief."}]}
     assert [c["role"] for c in contents(*messages)] == ["user"]
-    assert rules(*messages) == [("system-hoisted", "messages[2]")]
-    assert rules(SystemMessage("a"), SystemMessage("b"), "Hi") == []
+    assert losses(*messages) == [("system-hoisted", "messages[2]")]
+    assert losses(SystemMessage("a"), SystemMessage("b"), "Hi") == []
     assert "systemInstruction" not in body(SystemMessage(""), "Hi")
 
 
-def test_neighbours_of_one_role_share_a_content():
-    turns = contents("a", UserMessage("b"), said(Text("c")), said(Text("d")), "e")
+def test_neighbors_of_one_role_share_a_content():
+    turns = contents("a", UserMessage("b"), assistant(Text("c")), assistant(Text("d")), "e")
 
     assert [(c["role"], [p["text"] for p in c["parts"]]) for c in turns] == [
         ("user", ["a", "b"]),
@@ -82,25 +82,25 @@ def test_neighbours_of_one_role_share_a_content():
     ]
 
 
-def test_what_says_nothing_is_left_out():
-    """Nothing said and no token: no part, and no content for it."""
-    assert contents("Hi", said(Text("")), UserMessage((Text(""),)), "there") == [
+def test_empty_messages_are_omitted():
+    """Empty text without a signature gives no part, and no content."""
+    assert contents("Hi", assistant(Text("")), UserMessage((Text(""),)), "there") == [
         {"role": "user", "parts": [{"text": "Hi"}, {"text": "there"}]}
     ]
 
 
-def test_the_callers_own_fields_win():
-    written = body("Hi", extra_body={"cachedContent": "cachedContents/1"}, metadata={"here": {"labels": {"a": "b"}}})
+def test_extra_body_and_metadata_are_merged():
+    request = body("Hi", extra_body={"cachedContent": "cachedContents/1"}, metadata={"here": {"labels": {"a": "b"}}})
 
-    assert (written["cachedContent"], written["labels"]) == ("cachedContents/1", {"a": "b"})
+    assert (request["cachedContent"], request["labels"]) == ("cachedContents/1", {"a": "b"})
 
 
-# --- what the model said ----------------------------------------------------------------------------------------------
+# --- assistant messages -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", sorted(PARTS))
-def test_received_parts_go_back_as_they_came(name):
-    """To their issuer, signatures in place; save what says nothing, and what the dialect refuses."""
+def test_received_parts_are_sent_back_unchanged(name):
+    """To their issuer, with signatures; except empty parts and fields that a request refuses."""
     message = whole(chunk(*PARTS[name], reason="STOP")).message
     turns = contents("Hi", message, "Go on")
     back = turns[1]["parts"] if len(turns) > 2 else []
@@ -109,17 +109,17 @@ def test_received_parts_go_back_as_they_came(name):
         "signature_alone": [{"text": "", "thoughtSignature": "c2ln"}, {"text": "Hi"}],
         "signature_and_thought_alone": [{"text": "", "thought": True, "thoughtSignature": "c2ln"}],
         "call_with_null_args": [{"functionCall": {"name": "f"}}],
-        "call_that_goes_on": [{"functionCall": {"name": "f", "args": {}}}],
+        "call_with_will_continue": [{"functionCall": {"name": "f", "args": {}}}],
         "empty": [],
     }
     assert back == changed.get(name, PARTS[name])
 
 
-def test_signed_empty_text_goes_back():
+def test_signed_empty_text_is_sent_back():
     assert parts(Text("Hi"), Text("", meta=SIGNED)) == [{"text": "Hi"}, {"text": "", "thoughtSignature": "c2ln"}]
 
 
-def test_signed_thoughts_go_back_as_thoughts():
+def test_signed_reasoning_is_sent_back_as_thought():
     assert parts(Reasoning("Hm.", meta=SIGNED), Text("Hi"))[0] == {
         "text": "Hm.",
         "thought": True,
@@ -127,20 +127,22 @@ def test_signed_thoughts_go_back_as_thoughts():
     }
 
 
-def test_the_targets_own_thoughts_go_back_unsigned():
-    """They came unsigned, beside signed parts: a turn goes back whole."""
+def test_own_unsigned_reasoning_is_sent_back():
+    """Its turn has signed parts, too, and is sent back complete."""
     message = AssistantMessage((Reasoning("Hm."), Text("Hi", meta=SIGNED)), origin=OWN)
 
     assert contents("Hi", message, "Go on")[1]["parts"][0] == {"text": "Hm.", "thought": True}
-    assert rules("Hi", message, "Go on") == []
+    assert losses("Hi", message, "Go on") == []
 
 
-def test_other_unsigned_thoughts_are_left_out_and_told():
+def test_foreign_unsigned_reasoning_is_a_loss():
     assert parts(Reasoning("Hm."), Text("Hi")) == [{"text": "Hi"}]
-    assert rules("Hi", said(Reasoning("Hm."), Text("Hi")), "Go on") == [("unsigned-reasoning", "messages[1].blocks[0]")]
+    assert losses("Hi", assistant(Reasoning("Hm."), Text("Hi")), "Go on") == [
+        ("unsigned-reasoning", "messages[1].blocks[0]")
+    ]
 
 
-def test_what_has_no_word_here_is_told():
+def test_unsupported_blocks_are_losses():
     blocks = (
         Marker("compaction"),
         Opaque("openai-chat", "{}"),
@@ -148,7 +150,7 @@ def test_what_has_no_word_here_is_told():
     )
 
     assert parts(*blocks, Refusal("I will not."), Text("", meta=AnthropicMeta("x"))) == [{"text": "I will not."}]
-    assert [rule for rule, _ in rules("Hi", said(*blocks, Image(), Audio()), "Go on")] == [
+    assert [kind for kind, _ in losses("Hi", assistant(*blocks, Image(), Audio()), "Go on")] == [
         "unsupported-content",
         "unreadable-block",
         "unsupported-content",
@@ -157,7 +159,7 @@ def test_what_has_no_word_here_is_told():
     ]
 
 
-def test_pictures_and_sounds_of_other_models_go_along():
+def test_media_of_other_models_are_sent():
     blocks = (Image(url="data:image/png;base64,AAAA"), Audio(id="a", transcript="Hello"), CodeExecution("1", "PYTHON"))
 
     assert parts(*blocks, Image("/9j/4AAQ")) == [
@@ -168,17 +170,19 @@ def test_pictures_and_sounds_of_other_models_go_along():
     ]
 
 
-# --- calls and their answers ------------------------------------------------------------------------------------------
+# --- calls and results ------------------------------------------------------------------------------------------------
 
 
 def call(id: str, name: str = "f", args: str = "{}", **fields) -> ToolUse:
     return ToolUse(id, name, args, **fields)
 
 
-def test_arguments_go_out_as_they_were_written():
-    written = write("Hi", said(call("c1", args='{"b": 1.10,  "a":1}', meta=SIGNED)), ToolResults((ToolResult("c1"),)))
+def test_arguments_are_sent_verbatim():
+    request = write(
+        "Hi", assistant(call("c1", args='{"b": 1.10,  "a":1}', meta=SIGNED)), ToolResults((ToolResult("c1"),))
+    )
 
-    assert b'"args":{"b": 1.10,  "a":1}},"thoughtSignature":"c2ln"' in written.body
+    assert b'"args":{"b": 1.10,  "a":1}},"thoughtSignature":"c2ln"' in request.body
 
 
 @pytest.mark.parametrize(
@@ -190,46 +194,46 @@ def test_arguments_go_out_as_they_were_written():
         (call("c", args="free text", kind="custom"), {"input": "free text"}),
     ],
 )
-def test_arguments_that_are_no_object_are_wrapped_and_told(block, args):
+def test_arguments_are_wrapped_unless_object(block, args):
     assert parts(block)[0]["functionCall"]["args"] == args
-    assert rules("Hi", said(block), "Go on") == [("arguments-not-an-object", "messages[1].blocks[0]")]
+    assert losses("Hi", assistant(block), "Go on") == [("arguments-not-an-object", "messages[1].blocks[0]")]
 
 
-def test_no_arguments_stay_no_arguments():
+def test_missing_arguments_are_omitted():
     assert parts(call("c", args="", args_missing=True), call("d", args="")) == [
         {"functionCall": {"id": "c", "name": "f"}},
         {"functionCall": {"id": "d", "name": "f", "args": {}}},
     ]
 
 
-def answered(*results: ToolResult, **fields) -> list:
-    """The content that answers two calls, the first with a minted id."""
-    turn = said(call("c1", "f", id_generated=True), call("c2", "g"))
+def result_parts(*results: ToolResult, **fields) -> list:
+    """Return the content with the results of two calls, the first with a generated id."""
+    turn = assistant(call("c1", "f", id_generated=True), call("c2", "g"))
     return contents("Hi", turn, ToolResults(results), **fields)[2]["parts"]
 
 
-def test_answers_to_one_turn_share_one_content_in_call_order():
-    """Named after their calls; an id is echoed where one came; no answer is signed."""
-    assert answered(ToolResult("c2", "two"), ToolResult("c1", "one")) == [
+def test_results_of_one_turn_share_a_content_in_call_order():
+    """With the names of their calls, the ids that were received, and no signature."""
+    assert result_parts(ToolResult("c2", "two"), ToolResult("c1", "one")) == [
         {"functionResponse": {"name": "f", "response": {"output": "one"}}},
         {"functionResponse": {"name": "g", "id": "c2", "response": {"output": "two"}}},
     ]
 
 
-def test_answers_in_several_messages_share_one_content():
-    turn = said(call("c1"), call("c2", "g"))
+def test_results_of_several_messages_share_a_content():
+    turn = assistant(call("c1"), call("c2", "g"))
     turns = contents("Hi", turn, ToolResults((ToolResult("c2", "2"),)), ToolResults((ToolResult("c1", "1"),)), "And?")
 
     assert [p["functionResponse"]["name"] for p in turns[2]["parts"]] == ["f", "g"]
     assert turns[3] == {"role": "user", "parts": [{"text": "And?"}]}
 
 
-def test_an_answer_is_named_by_the_latest_call_of_its_id():
-    """Over the whole history; without a call, by the id itself."""
-    one = (said(call("c", "f")), ToolResults((ToolResult("c", "1"),)))
-    two = (said(call("c", "g")), ToolResults((ToolResult("c", "2"),)))
-    lone = ToolResults((ToolResult("zzz", "3"),))
-    turns = contents("Hi", *one, *two, "And?", lone)
+def test_result_has_name_of_latest_call_with_its_id():
+    """In all earlier messages; without a call, the name is the id."""
+    first = (assistant(call("c", "f")), ToolResults((ToolResult("c", "1"),)))
+    second = (assistant(call("c", "g")), ToolResults((ToolResult("c", "2"),)))
+    orphan = ToolResults((ToolResult("zzz", "3"),))
+    turns = contents("Hi", *first, *second, "And?", orphan)
 
     names = [p["functionResponse"]["name"] for c in turns for p in c["parts"] if "functionResponse" in p]
     assert names == ["f", "g", "zzz"]
@@ -247,35 +251,41 @@ def test_an_answer_is_named_by_the_latest_call_of_its_id():
         (ToolResult("c1", (Text("a"), Text("b"))), {"output": "a\nb"}),
     ],
 )
-def test_an_answers_body(result, response):
-    assert answered(result)[0]["functionResponse"]["response"] == response
+def test_result_body(result, response):
+    assert result_parts(result)[0]["functionResponse"]["response"] == response
 
 
-def test_an_answers_body_in_the_older_shape():
+def test_result_body_with_content_switch():
     to = target(result_body="content")
 
-    assert answered(ToolResult("c1", '{"a":1}'), to=to)[0]["functionResponse"]["response"] == {
+    assert result_parts(ToolResult("c1", '{"a":1}'), to=to)[0]["functionResponse"]["response"] == {
         "content": '{"a":1}',
         "error": False,
     }
-    assert answered(ToolResult("c1", "no", is_error=True), to=to)[0]["functionResponse"]["response"]["error"] is True
-
-
-def test_other_fields_of_an_answer_go_along():
     assert (
-        answered(ToolResult("c1", "a", extra='{"scheduling":"SILENT"}'))[0]["functionResponse"]["scheduling"]
+        result_parts(ToolResult("c1", "no", is_error=True), to=to)[0]["functionResponse"]["response"]["error"] is True
+    )
+
+
+def test_extra_fields_of_a_result_are_sent():
+    assert (
+        result_parts(ToolResult("c1", "a", extra='{"scheduling":"SILENT"}'))[0]["functionResponse"]["scheduling"]
         == "SILENT"
     )
 
 
-def test_a_picture_in_an_answer_rides_on_it():
+def test_image_in_result_is_a_part_of_the_response():
     result = ToolResult("c1", (Text("Look"), Image("AAAA", "image/png")))
-    picture = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
+    image = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
 
-    assert answered(result)[0]["functionResponse"] == {"name": "f", "response": {"output": "Look"}, "parts": [picture]}
-    older = contents("Hi", said(call("c1")), ToolResults((result,)), "And?", to=target(BUDGET))
+    assert result_parts(result)[0]["functionResponse"] == {
+        "name": "f",
+        "response": {"output": "Look"},
+        "parts": [image],
+    }
+    older = contents("Hi", assistant(call("c1")), ToolResults((result,)), "And?", to=target(BUDGET))
     assert "parts" not in older[2]["parts"][0]["functionResponse"]
-    assert older[3] == {"role": "user", "parts": [picture, {"text": "And?"}]}
+    assert older[3] == {"role": "user", "parts": [image, {"text": "And?"}]}
 
 
 # --- calls that Gemini did not sign -----------------------------------------------------------------------------------
@@ -294,36 +304,36 @@ def signatures(*messages, to) -> list:
 def step(id: str, *metas) -> tuple:
     ids = [f"{id}{at}" for at in range(len(metas))]
     calls = (call(i, meta=meta) for i, meta in zip(ids, metas, strict=True))
-    return said(*calls), ToolResults(tuple(ToolResult(i, "ok") for i in ids))
+    return assistant(*calls), ToolResults(tuple(ToolResult(i, "ok") for i in ids))
 
 
-def test_unsigned_first_calls_of_the_current_turn_are_excused():
-    """The first call of each step since the user last spoke, and no other; each is told."""
+def test_first_unsigned_calls_of_a_turn_get_skip_signature():
+    """The first call of each step since the last user text, and no other; each is a loss."""
     old, first, second, third = step("a", None), step("b", None, None), step("c", SIGNED, None), step("d", None)
     messages = ("Hi", *old, "Next", *first, *second, *third)
 
     assert signatures(*messages, to=target(LEVEL)) == [[None], [SKIP, None], ["c2ln", None], [SKIP]]
-    assert [rule for rule, _ in rules(*messages, to=target(LEVEL))] == ["missing-signature"] * 2
+    assert [kind for kind, _ in losses(*messages, to=target(LEVEL))] == ["missing-signature"] * 2
 
 
-def test_models_that_do_not_insist_get_no_excuse():
+def test_budget_models_get_no_skip_signature():
     assert signatures("Hi", *step("a", None), to=target(BUDGET)) == [[None]]
 
 
-def test_a_model_that_nobody_knows_gets_one_for_calls_that_it_did_not_make():
+def test_unknown_model_gets_skip_signature_for_foreign_calls():
     own = replace(step("a", None)[0], origin=Origin("here", "gemini", "gemini-3-pro"))
 
     assert signatures("Hi", *step("a", None), to=target(None)) == [[SKIP]]
     assert signatures("Hi", own, *step("a", None)[1:], to=target(None)) == [[None]]
 
 
-def test_a_signature_stands_beside_the_call():
+def test_signature_is_next_to_the_call():
     (part,) = parts(call("c", meta=SIGNED))
 
     assert part.keys() == {"functionCall", "thoughtSignature"}
 
 
-# --- what is said to the model ----------------------------------------------------------------------------------------
+# --- user content -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -356,33 +366,33 @@ def test_a_signature_stands_beside_the_call():
         ),
     ],
 )
-def test_each_kind_of_content_has_its_part(content, part):
-    """Bytes inline, addresses as files; a type is read off what is there and never made up for an address."""
+def test_content_of_each_type_is_written(content, part):
+    """Bytes inline, URLs as files; the bytes or the URL give a missing type, but a URL gets no default."""
     assert contents(UserMessage((content,)))[0]["parts"] == [part]
-    assert rules(UserMessage((content,))) == []
+    assert losses(UserMessage((content,))) == []
 
 
-def test_a_data_url_may_be_plain_text():
+def test_data_url_may_be_plain_text():
     (part,) = contents(UserMessage((Document(url="data:text/plain,a%20b"),)))[0]["parts"]
 
     assert part["inlineData"] == {"mimeType": "text/plain", "data": base64.b64encode(b"a b").decode()}
 
 
 @pytest.mark.parametrize("detail", ["low", "high"])
-def test_detail_is_a_resolution_where_models_take_one(detail):
+def test_detail_sets_media_resolution_if_supported(detail):
     message = UserMessage((Image("AAAA", "image/png", detail=detail),))
 
     assert contents(message, to=target(LEVEL))[0]["parts"][0]["mediaResolution"] == {
         "level": f"MEDIA_RESOLUTION_{detail.upper()}"
     }
-    assert rules(message) == [("unsupported-parameter", "messages[0].content[0].detail")]
+    assert losses(message) == [("unsupported-parameter", "messages[0].content[0].detail")]
 
 
-def test_what_content_cannot_say_here_is_told():
+def test_unsupported_content_fields_are_losses():
     document = Document(text="t", title="T", context="C", citations=True, cache="5m")
     message = UserMessage((document, Image(), Opaque("openai-chat", "{}"), Text("Hi", cache="1h")), name="ann")
 
-    assert [place for _, place in rules(message)] == [
+    assert [place for _, place in losses(message)] == [
         "messages[0].content[0].cache",
         "messages[0].content[0].title",
         "messages[0].content[0].context",
@@ -394,12 +404,12 @@ def test_what_content_cannot_say_here_is_told():
     ]
 
 
-def test_half_characters_are_told():
-    assert rules("a\ud83d") == [("lone-surrogate", "body")]
+def test_lone_surrogates_are_a_loss():
+    assert losses("a\ud83d") == [("lone-surrogate", "body")]
 
 
-def test_the_same_request_gives_the_same_bytes():
-    turn = said(Text("a", meta=GeminiMeta("x")), call("c"))
+def test_same_request_gives_same_bytes():
+    turn = assistant(Text("a", meta=GeminiMeta("x")), call("c"))
 
     assert (
         write("Hi", turn, ToolResults((ToolResult("c"),))).body

@@ -1,4 +1,4 @@
-"""Writing parameters and tools in the Gemini dialect: one case per parameter and per switch."""
+"""Encode parameters and tools: one case per parameter and per switch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from tenuto.core.provider import ModelTraits
 from tenuto.core.request import JsonSchema, NamedTool, ServerTool, Thinking, ToolDefinition
-from wire.gemini.writing import BUDGET, LEVEL, body, rules, target
+from wire.gemini.encode_helpers import BUDGET, LEVEL, body, losses, target
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "additionalProperties": False}
 WEATHER = ToolDefinition("weather", "Tells the weather", SCHEMA)
@@ -17,7 +17,7 @@ FIXED = ModelTraits(known=True, thinking=("always",))
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "written"),
+    ("field", "value", "config"),
     [
         ("temperature", 0.5, {"temperature": 0.5}),
         ("top_p", 0.9, {"topP": 0.9}),
@@ -37,12 +37,12 @@ FIXED = ModelTraits(known=True, thinking=("always",))
         ("audio", {"languageCode": "de-DE"}, {"speechConfig": {"languageCode": "de-DE"}}),
     ],
 )
-def test_parameters_have_their_names(field, value, written):
-    assert body(**{field: value})["generationConfig"] == written
-    assert rules(**{field: value}) == []
+def test_parameters_are_written_to_generation_config(field, value, config):
+    assert body(**{field: value})["generationConfig"] == config
+    assert losses(**{field: value}) == []
 
 
-def test_nothing_asked_for_is_nothing_sent():
+def test_unset_parameters_are_omitted():
     assert body().keys() == {"contents"}
     assert body(stop=(), response_format="text", modalities=()).keys() == {"contents"}
 
@@ -58,46 +58,46 @@ def test_nothing_asked_for_is_nothing_sent():
         ("parallel_tool_calls", False),
     ],
 )
-def test_what_has_no_word_here_is_told(field, value):
+def test_unsupported_parameters_are_losses(field, value):
     assert body(**{field: value}).keys() == {"contents"}
-    assert rules(**{field: value}) == [("unsupported-parameter", field)]
+    assert losses(**{field: value}) == [("unsupported-parameter", field)]
 
 
-def test_the_rest_of_how_to_speak_is_told():
-    assert rules(audio={"voice": "Kore", "format": "wav"}) == [("unsupported-parameter", "audio.format")]
+def test_unsupported_audio_fields_are_losses():
+    assert losses(audio={"voice": "Kore", "format": "wav"}) == [("unsupported-parameter", "audio.format")]
     assert body(audio={"format": "wav"}).keys() == {"contents"}
 
 
-def test_the_hosts_differ_in_what_they_take():
-    """Tier and logging are the Gemini API's."""
+def test_service_tier_and_store_are_losses_on_vertex():
+    """Only the Gemini API has them."""
     assert body(service_tier="flex", store=False) == {**body(), "serviceTier": "flex", "store": False}
     assert body(service_tier="flex", store=False, to=target(vertex=True)).keys() == {"contents"}
-    assert [place for _, place in rules(service_tier="flex", store=False, to=target(vertex=True))] == [
+    assert [place for _, place in losses(service_tier="flex", store=False, to=target(vertex=True))] == [
         "service_tier",
         "store",
     ]
 
 
-# --- answers in a shape -----------------------------------------------------------------------------------------------
+# --- structured output ------------------------------------------------------------------------------------------------
 
 
-def test_a_schema_for_the_answer():
-    wanted = JsonSchema(SCHEMA, description="A place")
+def test_response_schema_is_written():
+    output = JsonSchema(SCHEMA, description="A place")
 
-    assert body(response_format=wanted)["generationConfig"] == {
+    assert body(response_format=output)["generationConfig"] == {
         "responseMimeType": "application/json",
         "responseJsonSchema": {**SCHEMA, "description": "A place"},
     }
 
 
-def test_a_schema_for_the_answer_where_only_the_subset_is_known():
+def test_response_schema_is_lowered_without_json_schema():
     to = target(json_schema=False)
 
     assert body(response_format=JsonSchema(SCHEMA), to=to)["generationConfig"] == {
         "responseMimeType": "application/json",
         "responseSchema": {"type": "OBJECT", "properties": {"city": {"type": "STRING"}}},
     }
-    assert rules(response_format=JsonSchema(SCHEMA), to=to) == [
+    assert losses(response_format=JsonSchema(SCHEMA), to=to) == [
         ("schema-lowered", "response_format.additionalProperties")
     ]
 
@@ -105,7 +105,7 @@ def test_a_schema_for_the_answer_where_only_the_subset_is_known():
 # --- tools ------------------------------------------------------------------------------------------------------------
 
 
-def test_functions_are_declared_with_their_schema_as_it_is():
+def test_functions_are_declared_with_json_schema():
     assert body(tools=(WEATHER, ToolDefinition("now")))["tools"] == [
         {
             "functionDeclarations": [
@@ -116,7 +116,7 @@ def test_functions_are_declared_with_their_schema_as_it_is():
     ]
 
 
-def test_functions_where_only_the_subset_is_known():
+def test_functions_are_lowered_without_json_schema():
     """Upper-case types; a function without parameters declares none."""
     to, empty = target(json_schema=False), ToolDefinition("now", parameters={"type": "object", "properties": {}})
 
@@ -128,25 +128,25 @@ def test_functions_where_only_the_subset_is_known():
         },
         {"name": "now"},
     ]
-    assert rules(tools=(WEATHER,), to=to) == [("schema-lowered", "tools[weather].parameters.additionalProperties")]
+    assert losses(tools=(WEATHER,), to=to) == [("schema-lowered", "tools[weather].parameters.additionalProperties")]
 
 
-def test_what_a_declaration_cannot_say_is_told():
+def test_unsupported_tool_fields_are_losses():
     tool = ToolDefinition("f", strict=True, cache="5m", options={"behavior": "NON_BLOCKING"})
 
     assert body(tools=(tool,))["tools"] == [{"functionDeclarations": [{"name": "f", "behavior": "NON_BLOCKING"}]}]
-    assert [place for _, place in rules(tools=(tool,))] == ["tools[f].strict", "tools[f].cache"]
+    assert [place for _, place in losses(tools=(tool,))] == ["tools[f].strict", "tools[f].cache"]
 
 
-def test_free_text_becomes_one_string():
-    declared = body(tools=(ToolDefinition("sh", kind="custom"),))["tools"][0]["functionDeclarations"][0]
+def test_custom_tool_becomes_function_with_string_input():
+    function = body(tools=(ToolDefinition("sh", kind="custom"),))["tools"][0]["functionDeclarations"][0]
 
-    assert declared["parametersJsonSchema"]["properties"] == {"input": {"type": "string"}}
-    assert rules(tools=(ToolDefinition("sh", kind="custom"),)) == [("custom-tool", "tools[sh]")]
+    assert function["parametersJsonSchema"]["properties"] == {"input": {"type": "string"}}
+    assert losses(tools=(ToolDefinition("sh", kind="custom"),)) == [("custom-tool", "tools[sh]")]
 
 
 @pytest.mark.parametrize(
-    ("tool", "written"),
+    ("tool", "entry"),
     [
         (ServerTool("web_search"), {"googleSearch": {}}),
         (ServerTool("web_fetch"), {"urlContext": {}}),
@@ -161,13 +161,13 @@ def test_free_text_becomes_one_string():
         (ServerTool("web_search", type="enterpriseWebSearch"), {"enterpriseWebSearch": {}}),
     ],
 )
-def test_the_providers_own_tools(tool, written):
-    assert body(tools=(tool,))["tools"] == [written]
+def test_server_tools_are_written(tool, entry):
+    assert body(tools=(tool,))["tools"] == [entry]
 
 
-def test_a_tool_nobody_knows_is_told():
+def test_unknown_server_tool_is_a_loss():
     assert "tools" not in body(tools=(ServerTool("teleport"),))
-    assert rules(tools=(ServerTool("teleport"),)) == [("unsupported-tool", "tools")]
+    assert losses(tools=(ServerTool("teleport"),)) == [("unsupported-tool", "tools")]
 
 
 @pytest.mark.parametrize(
@@ -179,51 +179,51 @@ def test_a_tool_nobody_knows_is_told():
         (NamedTool("weather"), {"mode": "ANY", "allowedFunctionNames": ["weather"]}),
     ],
 )
-def test_the_choice_of_tools(choice, config):
+def test_tool_choice_is_written(choice, config):
     assert body(tools=(WEATHER,), tool_choice=choice)["toolConfig"] == {"functionCallingConfig": config}
 
 
-@pytest.mark.parametrize(("choice", "told"), [("auto", 0), ("none", 0), ("required", 1), (NamedTool("f"), 1)])
-def test_a_choice_without_functions_is_no_choice(choice, told):
+@pytest.mark.parametrize(("choice", "loss_count"), [("auto", 0), ("none", 0), ("required", 1), (NamedTool("f"), 1)])
+def test_tool_choice_is_omitted_without_functions(choice, loss_count):
     assert "toolConfig" not in body(tools=(ServerTool("web_search"),), tool_choice=choice)
-    assert len(rules(tools=(ServerTool("web_search"),), tool_choice=choice)) == told
+    assert len(losses(tools=(ServerTool("web_search"),), tool_choice=choice)) == loss_count
 
 
 @pytest.mark.parametrize("to", [target(), target(LEVEL)])
-def test_mixed_tools_ask_to_see_the_providers_own_calls(to):
-    written = body(tools=(WEATHER, ServerTool("web_search")), to=to)
+def test_mixed_tools_include_server_side_invocations(to):
+    request = body(tools=(WEATHER, ServerTool("web_search")), to=to)
 
-    assert written["toolConfig"] == {"includeServerSideToolInvocations": True}
-    assert len(written["tools"]) == 2
-    assert rules(tools=(WEATHER, ServerTool("web_search")), to=to) == []
+    assert request["toolConfig"] == {"includeServerSideToolInvocations": True}
+    assert len(request["tools"]) == 2
+    assert losses(tools=(WEATHER, ServerTool("web_search")), to=to) == []
 
 
 @pytest.mark.parametrize("to", [target(BUDGET), target(NEVER), target(LEVEL, vertex=True), target(vertex=True)])
-def test_where_tools_cannot_be_mixed_functions_stay_and_the_providers_own_are_told(to):
+def test_server_tools_are_losses_next_to_functions(to):
     """Models before Gemini 3, and Vertex always, refuse both in one request."""
     tools = (WEATHER, ServerTool("web_search"), ServerTool("code_execution"))
-    written = body(tools=tools, to=to)
+    request = body(tools=tools, to=to)
 
-    assert [[*tool] for tool in written["tools"]] == [["functionDeclarations"]]
-    assert "toolConfig" not in written
-    assert rules(tools=tools, to=to) == [("unsupported-tool", "tools")] * 2
+    assert [[*tool] for tool in request["tools"]] == [["functionDeclarations"]]
+    assert "toolConfig" not in request
+    assert losses(tools=tools, to=to) == [("unsupported-tool", "tools")] * 2
     assert len(body(tools=tools[1:], to=to)["tools"]) == 2
-    assert rules(tools=tools[1:], to=to) == []
+    assert losses(tools=tools[1:], to=to) == []
 
 
 @pytest.mark.parametrize(
-    ("kind", "to", "asked"),
+    ("kind", "to", "has_config"),
     [
         *(("computer_use", to, False) for to in (target(BUDGET), target(LEVEL), target(LEVEL, vertex=True))),
-        *(("mcp", to, asked) for to, asked in ((target(BUDGET), False), (target(LEVEL), True))),
+        *(("mcp", to, has_config) for to, has_config in ((target(BUDGET), False), (target(LEVEL), True))),
     ],
 )
-def test_tools_that_are_no_hindrance_to_functions_stay(kind, to, asked):
-    written = body(tools=(WEATHER, ServerTool(kind)), to=to)
+def test_mixable_server_tools_are_sent_with_functions(kind, to, has_config):
+    request = body(tools=(WEATHER, ServerTool(kind)), to=to)
 
-    assert len(written["tools"]) == 2
-    assert ("toolConfig" in written) is asked
-    assert rules(tools=(WEATHER, ServerTool(kind)), to=to) == []
+    assert len(request["tools"]) == 2
+    assert ("toolConfig" in request) is has_config
+    assert losses(tools=(WEATHER, ServerTool(kind)), to=to) == []
 
 
 # --- thinking ---------------------------------------------------------------------------------------------------------
@@ -252,16 +252,16 @@ def test_tools_that_are_no_hindrance_to_functions_stay(kind, to, asked):
         (NEVER, "none", None, None),
     ],
 )
-def test_how_much_to_think(traits, effort, thinking, config):
-    """A level or a budget, whichever the model takes, and never both."""
-    written = body(effort=effort, thinking=thinking, to=target(traits))
+def test_thinking_sets_level_or_budget(traits, effort, thinking, config):
+    """A level or a budget, depending on the model, never both."""
+    request = body(effort=effort, thinking=thinking, to=target(traits))
 
-    assert written.get("generationConfig", {}).get("thinkingConfig") == config
-    assert rules(effort=effort, thinking=thinking, to=target(traits)) == []
+    assert request.get("generationConfig", {}).get("thinkingConfig") == config
+    assert losses(effort=effort, thinking=thinking, to=target(traits)) == []
 
 
 @pytest.mark.parametrize(
-    ("traits", "effort", "thinking", "config", "rule"),
+    ("traits", "effort", "thinking", "config", "loss_kind"),
     [
         (LEVEL, "xhigh", None, {"thinkingLevel": "HIGH", "includeThoughts": True}, "effort-mapped"),
         (LEVEL, "low", Thinking(budget=9), {"thinkingLevel": "LOW", "includeThoughts": True}, "no-thinking-budget"),
@@ -273,8 +273,8 @@ def test_how_much_to_think(traits, effort, thinking, config):
         (NEVER, "high", None, None, "no-such-thinking"),
     ],
 )
-def test_thinking_that_a_model_cannot_do_is_told(traits, effort, thinking, config, rule):
-    written = body(effort=effort, thinking=thinking, to=target(traits))
+def test_unsupported_thinking_is_a_loss(traits, effort, thinking, config, loss_kind):
+    request = body(effort=effort, thinking=thinking, to=target(traits))
 
-    assert written.get("generationConfig", {}).get("thinkingConfig") == config
-    assert [r for r, _ in rules(effort=effort, thinking=thinking, to=target(traits))] == [rule]
+    assert request.get("generationConfig", {}).get("thinkingConfig") == config
+    assert [kind for kind, _ in losses(effort=effort, thinking=thinking, to=target(traits))] == [loss_kind]

@@ -1,4 +1,4 @@
-"""What a Gemini reply says besides its parts: why it ended, what grounds it, who else answered, how it came."""
+"""Decode replies: finish reasons, candidates, extra fields, grounding, framing."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ from tenuto.core.events import (
 )
 from tenuto.wire.decoder import decode_body, decode_stream
 from tenuto.wire.gemini.protocol import STOP_NUMBERS, STOP_NUMBERS_VERTEX, STOP_REASONS
-from wire.gemini.cases import GROUNDING, PICTURE, array, call, chunk, sse, text, thought, written
-from wire.gemini.reading import SIGNED, TARGET, VERTEX, blocks, decoder, events, stream, whole
+from wire.gemini.cases import GROUNDING, IMAGE, array, call, chunk, sse, text, thought, to_json
+from wire.gemini.decode_helpers import SIGNED, TARGET, VERTEX, decode_blocks, decode_events, make_decoder, stream, whole
 
-# --- why it ended -----------------------------------------------------------------------------------------------------
-
+# --- finish reasons ---------------------------------------------------------------------------------------------------
 
 MEANINGS = {
     "stop": ["STOP", "OTHER", "FINISH_REASON_UNSPECIFIED", "SOMETHING_NEW"],
@@ -54,8 +53,8 @@ MEANINGS = {
 
 
 @pytest.mark.parametrize(("reason", "word"), [(reason, word) for reason, words in MEANINGS.items() for word in words])
-def test_every_finish_reason_is_read(reason, word):
-    """In our words, with the provider's own beside it; one that nobody knows is an end like any other."""
+def test_finish_reason_is_mapped(reason, word):
+    """An unknown reason is `stop`; the message has the provider's reason, too."""
     for message in (whole(chunk(text("Hi"), reason=word)).message, stream(chunk(text("Hi"), reason=word)).message):
         assert (message.raw_stop_reason, message.stop_reason) == (word, reason)
 
@@ -70,25 +69,25 @@ def test_every_finish_reason_is_read(reason, word):
         ("SAFETY", "content_filter"),
     ],
 )
-def test_calls_override_a_plain_stop_and_hide_nothing_else(word, reason):
+def test_calls_override_only_a_plain_stop(word, reason):
     assert stream(chunk(call("f", {}), reason=word)).message.stop_reason == reason
 
 
 @pytest.mark.parametrize(("target", "numbers"), [(TARGET, STOP_NUMBERS), (VERTEX, STOP_NUMBERS_VERTEX)])
-def test_finish_reasons_may_be_numbers(target, numbers):
-    """The enumeration's value, as some hosts send it; the raw word is its text."""
+def test_finish_reason_may_be_a_number(target, numbers):
+    """Some hosts send the value of the enumeration."""
     for number, word in enumerate(numbers[1:], 1):
         message = whole(chunk(text("Hi"), reason=number), target).message
         assert (message.raw_stop_reason, message.stop_reason) == (str(number), STOP_REASONS[word])
     assert whole(chunk(text("Hi"), reason=99), target).message.raw_stop_reason == "99"
 
 
-def test_the_enumerations_zero_is_no_reason():
+def test_finish_reason_zero_is_ignored():
     assert stream(chunk(text("a"), reason=0), chunk(text("b"), reason=1)).message.blocks == (Text("ab"),)
 
 
-def test_a_blocked_prompt_is_a_reply_without_blocks():
-    """No candidate comes at all; the reason stands with the response."""
+def test_blocked_prompt_gives_reply_without_blocks():
+    """There is no candidate; the response has the reason."""
     blocked = {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"trafficType": "ON_DEMAND"}}
     for response in (whole(blocked), stream(blocked)):
         assert (response.message.blocks, response.message.stop_reason) == ((), "content_filter")
@@ -97,13 +96,13 @@ def test_a_blocked_prompt_is_a_reply_without_blocks():
         assert (response.usage, response.raw_usage) == (None, '{"trafficType":"ON_DEMAND"}')
 
 
-def test_a_prompt_blocked_in_mid_answer_says_so():
+def test_prompt_blocked_in_mid_reply_sets_content_filter():
     response = stream(chunk(text("Hi")), {"promptFeedback": {"blockReason": "OTHER"}})
 
     assert (response.text, response.message.stop_reason) == ("Hi", "content_filter")
 
 
-def test_text_after_a_finish_reason_is_kept():
+def test_text_after_finish_reason_is_preserved():
     """Some hosts repeat the reason in every chunk."""
     message = stream(chunk(text("a"), reason="STOP"), chunk(text("b"), reason="MAX_TOKENS")).message
 
@@ -113,14 +112,14 @@ def test_text_after_a_finish_reason_is_kept():
 # --- several candidates, other fields ---------------------------------------------------------------------------------
 
 
-def test_candidates_grow_side_by_side():
-    def piece(index: int, said: str, **fields: object) -> dict:
-        return {"content": {"parts": [{"text": said}], "role": "model"}, "index": index, **fields}
+def test_candidates_are_decoded_by_index():
+    def candidate(index: int, content: str, **fields: object) -> dict:
+        return {"content": {"parts": [{"text": content}], "role": "model"}, "index": index, **fields}
 
     response = stream(
-        {"candidates": [piece(1, "b1"), piece(0, "a1")]},
-        {"candidates": [piece(0, "a2", finishReason="STOP")]},
-        {"candidates": [piece(1, "b2", finishReason="MAX_TOKENS", tokenCount=3)]},
+        {"candidates": [candidate(1, "b1"), candidate(0, "a1")]},
+        {"candidates": [candidate(0, "a2", finishReason="STOP")]},
+        {"candidates": [candidate(1, "b2", finishReason="MAX_TOKENS", tokenCount=3)]},
     )
 
     assert [(c.index, c.text, c.raw_finish_reason) for c in response.choices] == [
@@ -131,8 +130,8 @@ def test_candidates_grow_side_by_side():
     assert response.id == ""
 
 
-def test_fields_of_candidate_and_response_are_kept():
-    """Merged over the chunks by the one rule; what stands beside the parts too."""
+def test_extra_fields_of_candidate_and_response_are_merged():
+    """Merged over the chunks; fields next to the parts, too."""
     response = stream(
         chunk(
             text("a"), candidate={"safetyRatings": [{"category": "X"}], "urlContextMetadata": {"a": 1}}, createTime="t1"
@@ -153,16 +152,16 @@ def test_fields_of_candidate_and_response_are_kept():
     assert response.text == "ab"
 
 
-def test_hot_and_cold_chunks_grow_the_same_block():
-    """A field more in one chunk changes the path it takes, and nothing else."""
-    said = blocks(
+def test_fast_and_slow_chunks_extend_the_same_block():
+    """A chunk with another field takes the slow path."""
+    blocks = decode_blocks(
         chunk(text("a")), chunk(text("b"), candidate={"tokenCount": 1}), chunk(text("c")), chunk(reason="STOP")
     )
 
-    assert said == (Text("abc"),)
+    assert blocks == (Text("abc"),)
 
 
-def test_a_changed_id_or_model_is_told():
+def test_changed_id_or_model_is_a_loss():
     first, second = chunk(text("a")), chunk(text("b"), reason="STOP", responseId="resp_2", modelVersion="other")
     response = stream(first, second)
 
@@ -179,25 +178,25 @@ CITED = (
 )
 
 
-def test_grounding_cites_the_text_it_grounds():
-    """Each support times each of its chunks; offsets are the provider's bytes; the raw object stays."""
-    grounded = {"groundingMetadata": GROUNDING}
-    bodies = (
-        whole(chunk(text("Größe 330m"), reason="STOP", candidate=grounded)),
-        stream(chunk(text("Größe")), chunk(text(" 330m"), reason="STOP", candidate=grounded)),
+def test_grounding_adds_citations_to_text():
+    """One for each support and chunk; offsets count bytes; the raw object stays."""
+    candidate = {"groundingMetadata": GROUNDING}
+    responses = (
+        whole(chunk(text("Größe 330m"), reason="STOP", candidate=candidate)),
+        stream(chunk(text("Größe")), chunk(text(" 330m"), reason="STOP", candidate=candidate)),
         stream(
             chunk(text("Größe 330m"), candidate={"groundingMetadata": {}}),
-            chunk(PICTURE, candidate=grounded, reason="STOP"),
+            chunk(IMAGE, candidate=candidate, reason="STOP"),
         ),
     )
-    for response in bodies:
+    for response in responses:
         assert response.message.blocks[0] == Text("Größe 330m", CITED)
-        assert json.loads(response.message.extra) == grounded
+        assert json.loads(response.message.extra) == candidate
         assert response.losses == ()
 
 
-def test_grounding_is_told_before_the_last_word_on_the_text():
-    told = events(
+def test_citations_are_emitted_before_content_done():
+    events = decode_events(
         sse(
             chunk(
                 text("Größe 330m"),
@@ -207,18 +206,20 @@ def test_grounding_is_told_before_the_last_word_on_the_text():
             )
         )
     )
-    done = [e.part for e in told if isinstance(e, ContentDone)]
+    final_blocks = [e.part for e in events if isinstance(e, ContentDone)]
 
     assert [
-        e.delta.citation for e in told if isinstance(e, ContentDelta) and isinstance(e.delta, CitationDelta)
+        e.delta.citation for e in events if isinstance(e, ContentDelta) and isinstance(e.delta, CitationDelta)
     ] == list(CITED)
-    assert done == list(told[-1].response.message.blocks) == [Text("Größe 330m", CITED), Text("", meta=SIGNED)]
+    assert (
+        final_blocks == list(events[-1].response.message.blocks) == [Text("Größe 330m", CITED), Text("", meta=SIGNED)]
+    )
 
 
-def test_grounding_of_a_finished_text_is_told_as_a_loss():
-    """Its last word was said; the grounding itself stays with the message."""
+def test_grounding_of_a_finished_text_is_a_loss():
+    """Its `ContentDone` was emitted; the message has the grounding itself."""
     response = stream(
-        chunk(text("Größe 330m")), chunk(PICTURE), chunk(reason="STOP", candidate={"groundingMetadata": GROUNDING})
+        chunk(text("Größe 330m")), chunk(IMAGE), chunk(reason="STOP", candidate={"groundingMetadata": GROUNDING})
     )
 
     assert response.message.blocks[0] == Text("Größe 330m")
@@ -226,28 +227,28 @@ def test_grounding_of_a_finished_text_is_told_as_a_loss():
     assert "groundingSupports" in response.message.extra
 
 
-@pytest.mark.parametrize(("part", "home"), [(2, 2), (None, 0), (9, 0)])
-def test_words_decide_where_a_segment_lies(part, home):
-    """Offsets and part numbers may be missing or wrong."""
+@pytest.mark.parametrize(("part", "cited_part"), [(2, 2), (None, 0), (9, 0)])
+def test_segment_text_decides_the_part(part, cited_part):
+    """Offsets and part indices may be missing or wrong."""
     segment = {"text": "same", "startIndex": 1} | ({} if part is None else {"partIndex": part})
     grounding = {
         "groundingChunks": [{"web": {"uri": "u"}}],
         "groundingSupports": [{"segment": segment, "groundingChunkIndices": [0]}],
     }
-    said = whole(
+    blocks = whole(
         chunk(text("<same>"), thought("?"), text("(same)"), reason="STOP", candidate={"groundingMetadata": grounding})
     ).message.blocks
 
-    assert [at for at, block in enumerate(said) if isinstance(block, Text) and block.citations] == [home]
+    assert [at for at, block in enumerate(blocks) if isinstance(block, Text) and block.citations] == [cited_part]
 
 
-def test_offsets_decide_between_texts_that_hold_the_words():
-    """The first text holds them too, elsewhere."""
+def test_segment_offset_decides_when_text_is_ambiguous():
+    """The first text has the segment text at another offset."""
     support = {"segment": {"endIndex": 4, "text": "same"}, "groundingChunkIndices": [0]}
     grounding = {"groundingChunks": [{"web": {"uri": "u"}}], "groundingSupports": [support]}
-    said = whole(chunk(text("the same"), text("same"), reason="STOP", candidate={"groundingMetadata": grounding}))
+    response = whole(chunk(text("the same"), text("same"), reason="STOP", candidate={"groundingMetadata": grounding}))
 
-    assert [bool(block.citations) for block in said.message.blocks] == [False, True]
+    assert [bool(block.citations) for block in response.message.blocks] == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -269,24 +270,26 @@ def test_offsets_decide_between_texts_that_hold_the_words():
         },
     ],
 )
-def test_odd_grounding_cites_nothing_and_is_kept(grounding):
+def test_invalid_grounding_is_preserved_without_citations(grounding):
     response = whole(chunk(text("Hi"), reason="STOP", candidate={"groundingMetadata": grounding}))
 
     assert response.message.blocks == (Text("Hi"),)
     assert json.loads(response.message.extra) == {"groundingMetadata": grounding}
 
 
-def test_where_words_are_not_found_the_last_text_is_cited():
+def test_last_text_is_cited_when_segment_is_not_found():
     grounding = {
         "grounding_chunks": [{"retrievedContext": {"fileSearchStore": "stores/1"}}],
         "grounding_supports": [{"segment": {"part_index": 5, "end_index": 2}, "grounding_chunk_indices": [0]}],
     }
-    said = whole(chunk(text("a"), text("b"), reason="STOP", candidate={"groundingMetadata": grounding})).message.blocks
+    blocks = whole(
+        chunk(text("a"), text("b"), reason="STOP", candidate={"groundingMetadata": grounding})
+    ).message.blocks
 
-    assert said == (Text("a"), Text("b", (UrlCitation("stores/1", None, None, 0, 2),)))
+    assert blocks == (Text("a"), Text("b", (UrlCitation("stores/1", None, None, 0, 2),)))
 
 
-# --- transports -------------------------------------------------------------------------------------------------------
+# --- framing ----------------------------------------------------------------------------------------------------------
 
 REPLY = (
     chunk(thought("Hm."), usageMetadata={"trafficType": "ON_DEMAND"}),
@@ -298,11 +301,11 @@ REPLY = (
 
 @pytest.mark.parametrize("body", [sse(*REPLY), array(*REPLY)], ids=["sse", "array"])
 @pytest.mark.parametrize("size", [1, 2, 7, 64])
-def test_where_the_bytes_are_cut_does_not_matter(body, size):
+def test_chunk_boundaries_do_not_matter(body, size):
     pieces = [body[i : i + size] for i in range(0, len(body), size)]
-    response = decode_stream(decoder(), pieces)
+    response = decode_stream(make_decoder(), pieces)
 
-    assert response == decode_stream(decoder(), [body])
+    assert response == decode_stream(make_decoder(), [body])
     assert response.message.blocks[:2] == (Reasoning("Hm."), Text("Grüße, Welt 🌍"))
     assert json.loads(response.raw_usage) == {"totalTokenCount": 3}
 
@@ -311,21 +314,21 @@ def test_where_the_bytes_are_cut_does_not_matter(body, size):
 def test_line_ends_and_comments_do_not_matter(eol):
     body = b": hello\n\n" + sse(*REPLY).replace(b"\n\n", b"\n\n: ping\n\n") + b"data: [DONE]\n\ndata:\n\n"
 
-    assert decode_stream(decoder(), [body.replace(b"\n", eol)]) == decode_stream(decoder(), [sse(*REPLY)])
+    assert decode_stream(make_decoder(), [body.replace(b"\n", eol)]) == decode_stream(make_decoder(), [sse(*REPLY)])
 
 
-def test_a_body_where_a_stream_was_asked_for_is_read_as_one():
-    assert decode_stream(decoder(), [written(REPLY[3])]).message.blocks[0].name == "f"
+def test_body_is_decoded_when_stream_was_requested():
+    assert decode_stream(make_decoder(), [to_json(REPLY[3])]).message.blocks[0].name == "f"
 
 
-def test_an_array_read_as_a_body_is_a_stream():
-    assert decode_body(decoder(), array(chunk(text("a")), chunk(text("b"), reason="STOP"))).message.blocks == (
+def test_array_body_is_decoded_as_stream():
+    assert decode_body(make_decoder(), array(chunk(text("a")), chunk(text("b"), reason="STOP"))).message.blocks == (
         Text("ab"),
     )
 
 
-def test_snake_case_is_read():
-    """As dumps of the vendor's SDKs and some proxies spell it, nulls and all."""
+def test_snake_case_fields_are_decoded():
+    """Dumps of Google's SDKs and some proxies write it, with nulls."""
     body = {
         "response_id": "r",
         "model_version": "m",
@@ -358,8 +361,8 @@ def test_snake_case_is_read():
     assert (response.usage.input_tokens, response.usage.total_tokens) == (3, 4)
 
 
-def test_an_unknown_malformation_is_an_error():
-    """A word that begins like the known ones means the same, and is kept as it came."""
+def test_unknown_malformed_reason_is_error():
+    """A reason with the prefix of the known ones is mapped like them."""
     response = whole({"candidates": [{"content": {"parts": []}, "finishReason": "MALFORMED_SONNET"}]})
 
     assert (response.message.raw_stop_reason, response.message.stop_reason) == ("MALFORMED_SONNET", "error")

@@ -1,4 +1,4 @@
-"""What a reply used: buckets that do not overlap, and the provider's own object beside."""
+"""Decode usage: disjoint buckets and the provider's own object."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 
 from tenuto.core.messages import Usage
 from wire.gemini.cases import USAGE, chunk, text
-from wire.gemini.reading import stream, whole
+from wire.gemini.decode_helpers import stream, whole
 
 
-def used(**counts: object):
+def decode_usage(**counts: object):
     return whole(chunk(text("Hi"), reason="STOP", usageMetadata=counts))
 
 
-def test_buckets_do_not_overlap():
-    """The prompt's count includes the cache and excludes what tools brought in; the answer's excludes thoughts."""
-    response = used(**USAGE)
+def test_usage_buckets_do_not_overlap():
+    """The prompt count includes the cache and excludes tool-use tokens; the answer count excludes thoughts."""
+    response = decode_usage(**USAGE)
 
     assert response.usage == Usage(
         input_tokens=20 - 8 + 5,
@@ -35,16 +35,16 @@ def test_buckets_do_not_overlap():
     assert json.loads(response.raw_usage) == USAGE
 
 
-def test_the_last_object_with_a_total_counts():
-    """Some chunks only say what kind of traffic they are."""
-    traffic, counted = {"trafficType": "X"}, {"totalTokenCount": 3, "promptTokenCount": 2}
-    chunks = [traffic, {"totalTokenCount": 2}, counted, traffic]
+def test_last_usage_with_total_counts():
+    """Some chunks have only the traffic type."""
+    traffic, counts = {"trafficType": "X"}, {"totalTokenCount": 3, "promptTokenCount": 2}
+    chunks = [traffic, {"totalTokenCount": 2}, counts, traffic]
     response = stream(*(chunk(text("a"), usageMetadata=u) for u in chunks), chunk(reason="STOP", usageMetadata=traffic))
 
-    assert (json.loads(response.raw_usage), response.usage.total_tokens) == (counted, 3)
+    assert (json.loads(response.raw_usage), response.usage.total_tokens) == (counts, 3)
 
 
-def test_without_any_total_the_last_object_is_kept():
+def test_last_usage_counts_without_total():
     response = stream(
         chunk(text("a"), usageMetadata={"x": 1}), chunk(reason="STOP", usageMetadata={"trafficType": "X"})
     )
@@ -52,42 +52,43 @@ def test_without_any_total_the_last_object_is_kept():
     assert (response.raw_usage, response.usage) == ('{"trafficType":"X"}', None)
 
 
-def test_no_usage_is_none():
+def test_usage_is_none_when_missing():
     response = whole(chunk(text("Hi"), reason="STOP"))
 
     assert (response.raw_usage, response.usage) == ("", None)
 
 
-def test_counts_that_contradict_each_other_are_clamped_and_told():
-    response = used(promptTokenCount=3, cachedContentTokenCount=5)
+def test_contradicting_counts_are_clamped_with_loss():
+    response = decode_usage(promptTokenCount=3, cachedContentTokenCount=5)
 
     assert (response.usage.input_tokens, response.usage.cache_read_tokens) == (0, 3)
     assert [loss.kind for loss in response.losses] == ["contradicting-usage"]
 
 
 @pytest.mark.parametrize("odd", [None, "many", -1, 1.5, True, [3], "9" * 30])
-def test_what_is_no_count_counts_nothing(odd):
-    assert used(promptTokenCount=odd, candidatesTokenCount="12").usage == Usage(output_tokens=12)
+def test_invalid_count_is_ignored(odd):
+    assert decode_usage(promptTokenCount=odd, candidatesTokenCount="12").usage == Usage(output_tokens=12)
 
 
 def test_modalities_may_be_numbers():
-    response = used(promptTokensDetails=[{"modality": 1, "tokenCount": 3}, {"modality": 4}, {"modality": 77}, 5])
+    response = decode_usage(
+        promptTokensDetails=[{"modality": 1, "tokenCount": 3}, {"modality": 4}, {"modality": 77}, 5]
+    )
 
     assert response.usage.input_by_modality == {"TEXT": 3, "AUDIO": 0, "77": 0}
 
 
-def test_tokens_from_tools_alone_are_input():
-    assert used(toolUsePromptTokenCount=4, cachedContentTokenCount=2).usage.input_tokens == 4
+def test_tool_use_tokens_count_as_input():
+    assert decode_usage(toolUsePromptTokenCount=4, cachedContentTokenCount=2).usage.input_tokens == 4
 
 
-def test_usage_that_is_null_says_nothing():
-    """In a stream as in a body."""
-    counted = {"promptTokenCount": 2}
-    said = chunk(text("a"), reason="STOP", usageMetadata=None)
+def test_null_usage_is_ignored():
+    counts = {"promptTokenCount": 2}
+    last = chunk(text("a"), reason="STOP", usageMetadata=None)
 
-    assert stream(said).usage is None
-    assert whole(said).usage is None
-    assert stream(chunk(text("a"), usageMetadata=counted), said).usage == Usage(input_tokens=2)
+    assert stream(last).usage is None
+    assert whole(last).usage is None
+    assert stream(chunk(text("a"), usageMetadata=counts), last).usage == Usage(input_tokens=2)
 
 
 SHARES = st.lists(
@@ -99,5 +100,5 @@ COUNTS = st.fixed_dictionaries(
 
 
 @given(COUNTS)
-def test_a_field_that_nobody_knows_changes_no_count(counts):
-    assert used(**counts).usage == used(**counts, odd=1).usage
+def test_unknown_usage_field_changes_no_count(counts):
+    assert decode_usage(**counts).usage == decode_usage(**counts, odd=1).usage

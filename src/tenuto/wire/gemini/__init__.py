@@ -1,4 +1,4 @@
-"""The Gemini dialect: generateContent, on the Gemini API and on Vertex."""
+"""The Gemini dialect: generateContent on the Gemini API and on Vertex."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def _accepts(block: Block, target: Target) -> bool:
 
 
 def _functions_exclude_format(request: ChatRequest, target: Target) -> bool:
-    """Models before Gemini 3, which have no thinking level, refuse a JSON media type with declared functions."""
+    # Models before Gemini 3, which have no thinking level, refuse a JSON media type together with functions.
     return "level" not in target.traits.thinking and any(isinstance(tool, ToolDefinition) for tool in request.tools)
 
 
-def _write_count(written: WireRequest, fields: Fields, accepted: Fields, target: Target) -> tuple[str, dict[str, Any]]:
-    path = f"{written.path.rpartition(':')[0]}:countTokens"
+def _write_count(request: WireRequest, fields: Fields, accepted: Fields, target: Target) -> tuple[str, dict[str, Any]]:
+    path = f"{request.path.rpartition(':')[0]}:countTokens"
     if target.provider.gemini.vertex:
         return path, {**accepted}
     # The Gemini API counts instructions and tools only in this form.

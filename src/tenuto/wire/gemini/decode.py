@@ -1,12 +1,10 @@
-"""Gemini's generateContent, from the wire: chunks in, events out.
+"""Decode replies of Gemini's generateContent.
 
-Every chunk is a whole response object that holds a fragment: its text is the next piece, not the text so far. A reply
-is complete after a finish reason, or after the reason why the prompt was blocked.
+Every chunk is a complete response object with the next fragment of the reply: its text continues the text so far. A
+reply is complete after a finish reason, or after the reason why the prompt was blocked.
 """
 
 from __future__ import annotations
-
-import functools
 
 import msgspec
 from msgspec import Raw
@@ -20,27 +18,25 @@ from tenuto.core.response import ChatResponse, Choice
 from tenuto.wire.decoder import Decoder, new_id
 from tenuto.wire.gemini.candidate import CandidateDecoder
 from tenuto.wire.gemini.protocol import (
-    CANDIDATE,
-    CHUNK,
+    ABSENT,
+    CANDIDATE_FIELDS,
+    CHUNK_FIELDS,
     DIALECT,
     DONE,
-    HOT,
-    NOTHING,
     STOP_NUMBERS,
     STOP_NUMBERS_VERTEX,
     THOUGHT_FALSE,
-    Fields,
+    HotChunk,
     HotPart,
-    camel,
+    to_camel_case,
 )
 from tenuto.wire.gemini.usage import normalised
+from tenuto.wire.json_reply import listed
 from tenuto.wire.merge import MergedFields, merge_fields
 from tenuto.wire.provider_errors import classify_error
+from tenuto.wire.rawjson import NULL, Fields, is_null, object_or_empty
 
-__all__ = ["GeminiDecoder"]
-
-_HOT = HOT.decode
-_NULL = Raw(b"null")
+_decode_hot_chunk = msgspec.json.Decoder(HotChunk).decode
 
 
 class GeminiDecoder(Decoder):
@@ -50,199 +46,187 @@ class GeminiDecoder(Decoder):
 
     def __init__(self, target: Target, *, seed: str = "", audio_format: str = "") -> None:
         super().__init__(target, seed=seed, audio_format=audio_format)
-        self._turns: dict[int, CandidateDecoder] = {}
-        self._begun = False
-        self._whole = False
+        self._candidates: dict[int, CandidateDecoder] = {}
+        self._joins_text = True
+        """The reply streams, so that its text parts are fragments."""
         self._id = ""
         self._model = ""
         self._last_id: str | None = None
+        """The id in the last chunk; None before the first."""
         self._last_model: str | None = None
         self._usage = b""
-        self._total = False
-        self._counted: tuple[bytes, Usage | None, list[Loss]] = (self._usage, None, [])
+        """The JSON text of the usage object that counts."""
+        self._usage_has_total = False
+        self._counts: tuple[bytes, Usage | None, list[Loss]] = (self._usage, None, [])
+        """The last usage object that was read, and the result."""
         self._fields = MergedFields()
-        self._blocked = False
-
-    # --- the door of the dialect --------------------------------------------------------------------------------------
+        self._is_blocked = False
 
     def frame(self, _: bytes, data: bytes) -> None:
         try:
-            chunk = _HOT(data)
+            chunk = _decode_hot_chunk(data)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            self._cold(data)
+            self._on_chunk(data)
             return
         if chunk.response_id != self._last_id or chunk.model_version != self._last_model:
-            self._begin(chunk.response_id, chunk.model_version)
-        if chunk.usage_metadata is not NOTHING:
-            self._count(bytes(chunk.usage_metadata))
-        if chunk.create_time is not NOTHING:
+            self._set_identity(chunk.response_id, chunk.model_version)
+        if chunk.usage_metadata is not ABSENT:
+            self._set_usage(bytes(chunk.usage_metadata))
+        if chunk.create_time is not ABSENT:
             self._fields["createTime"] = chunk.create_time
-        for candidate in chunk.candidates:
-            turn = self._turns.get(candidate.index) or self._turn(candidate.index)
-            for part in candidate.content.parts:
+        for item in chunk.candidates:
+            candidate = self._candidates.get(item.index) or self._add_candidate(item.index)
+            for part in item.content.parts:
                 text, thought = part.text, part.thought
-                slot = turn.slot
-                if slot is not None and thought is turn.kind and not part.thought_signature:
+                slot = candidate.slot
+                if slot is not None and thought is candidate.thought_flag and not part.thought_signature:
                     if text:
                         slot.pieces.append(text)
                         delta = ThinkingDelta(text) if thought is True else TextDelta(text)
-                        self.out.append(ContentDelta(turn.index, slot.index, delta))
+                        self.out.append(ContentDelta(candidate.index, slot.index, delta))
                 else:
-                    turn.say(_said(part))
-            if candidate.finish_reason:
-                turn.stop(candidate.finish_reason, candidate.finish_reason)
+                    candidate.add_text(_to_block(part))
+            if item.finish_reason:
+                candidate.set_finish_reason(item.finish_reason, item.finish_reason)
 
     def body(self, data: bytes) -> None:
-        self._whole = data.lstrip()[:1] != b"["  # an array holds the chunks of a stream
+        self._joins_text = data.lstrip()[:1] == b"["  # an array has the chunks of a stream
         try:
             self.frame(b"", jsonio.guarded(data))
-        except UnicodeDecodeError:  # half characters that came as bytes: only the long way reads them
-            self._cold(data)
+        except UnicodeDecodeError:  # lone surrogates as bytes: only the slow path reads them
+            self._on_chunk(data)
 
     @property
     def only_usage_missing(self) -> bool:
-        return bool(self._turns) and all(turn.raw_stop is not None for turn in self._turns.values())
+        candidates = self._candidates.values()
+        return bool(candidates) and all(candidate.raw_stop is not None for candidate in candidates)
 
     def complete(self) -> bool:
-        if not self._blocked and all(turn.raw_stop is None for turn in self._turns.values()):
+        if not self._has_ended():
             return False
-        for turn in self._turns.values() if self._turns else (self._turn(0),):
-            turn.end()
-            if self._blocked and turn.raw_stop is None:
-                turn.stop_reason = "content_filter"
-                self.out.append(MessageDelta(turn.index, turn.stop_reason, None))
-        usage, _ = self._counts()
+        for candidate in self._candidates.values() if self._candidates else (self._add_candidate(0),):
+            candidate.close()
+            if self._is_blocked and candidate.raw_stop is None:
+                candidate.stop_reason = "content_filter"
+                self.out.append(MessageDelta(candidate.index, candidate.stop_reason, None))
+        usage, _ = self._read_usage()
         if usage is not None:
             self.out.append(UsageUpdate(usage))
         return True
 
     def response(self, *, partial: bool) -> ChatResponse:
-        usage, losses = self._counts()
+        usage, losses = self._read_usage()
+        choices = []
+        for index, candidate in sorted(self._candidates.items()):
+            message = AssistantMessage(
+                candidate.blocks(partial=partial),
+                candidate.stop_reason,
+                candidate.raw_stop,
+                self.origin(self._model),
+                candidate.fields.text(),
+                incomplete=partial,
+            )
+            choices.append(Choice(message, index))
         return ChatResponse(
             self._id,
             self.target.provider.name,
             self._model,
-            tuple(self._choice(turn, partial=partial) for _, turn in sorted(self._turns.items())),
+            tuple(choices),
             usage,
             jsonio.as_text(self._usage) if self._usage else "",
             self._fields.text(),
             (*self.losses, *losses),
         )
 
-    # --- chunks -------------------------------------------------------------------------------------------------------
+    def _has_ended(self) -> bool:
+        return self._is_blocked or any(candidate.raw_stop is not None for candidate in self._candidates.values())
 
-    def _cold(self, data: bytes) -> None:
+    def _on_chunk(self, data: bytes) -> None:
+        """Read any chunk, or an array of chunks."""
         data = data.strip()
         if not data or data == DONE:
             return
         if data[:1] == b"[":
             for item in jsonio.elements(data):
-                self._cold(bytes(item))
+                self._on_chunk(bytes(item))
             return
-        held = self.parse_object(data, ended=self._blocked or any(t.raw_stop is not None for t in self._turns.values()))
-        if held is None:
+        members = self.parse_object(data, ended=self._has_ended())
+        if members is None:
             return
-        fields = camel(held, CHUNK)
-        if bytes(fields.get("error", _NULL)) != b"null":
+        fields = to_camel_case(members, CHUNK_FIELDS)
+        if not is_null(fields.get("error")):
             raise classify_error(data, provider=self.target.provider.name)
-        self._begin(jsonio.text_of(fields.pop("responseId", None)), jsonio.text_of(fields.pop("modelVersion", None)))
-        self._count(bytes(fields.pop("usageMetadata", _NULL)))
-        candidates = fields.pop("candidates", _NULL)
-        for item in jsonio.elements(candidates) if candidates != _NULL else ():
-            self._on_candidate(camel(jsonio.members(item), CANDIDATE))
-        self._take_feedback(fields.get("promptFeedback", _NULL))
+        self._set_identity(
+            jsonio.text_of(fields.pop("responseId", None)), jsonio.text_of(fields.pop("modelVersion", None))
+        )
+        self._set_usage(bytes(fields.pop("usageMetadata", NULL)))
+        for item in listed(fields.pop("candidates", None)):
+            self._on_candidate(to_camel_case(jsonio.members(item), CANDIDATE_FIELDS))
+        feedback = object_or_empty(fields.get("promptFeedback"))
+        block_reason = bytes(feedback.get("blockReason", feedback.get("block_reason", NULL)))
+        if block_reason != b"null":
+            self._is_blocked = block_reason not in (b'""', b"0")
         merge_fields(self._fields, fields.items())
 
-    def _begin(self, id: str, model: str) -> None:
-        """Take the reply's id and model from the first chunk that names them; a later change is told, not followed."""
+    def _on_candidate(self, fields: Fields) -> None:
+        raw_index = fields.pop("index", NULL)
+        index = jsonio.parse(raw_index) or 0
+        if type(index) is not int:
+            raise jsonio.JsonError(f"the index of a candidate is not an integer: {jsonio.as_text(raw_index)[:40]}")
+        candidate = self._candidates.get(index) or self._add_candidate(index)
+        candidate.has_grounding = candidate.has_grounding or "groundingMetadata" in fields
+        content = fields.pop("content", NULL)
+        if not is_null(content):
+            members = jsonio.members(content)
+            for part in listed(members.pop("parts", None)):
+                candidate.add_part(part)
+            if bytes(members.get("role", NULL)) == b'"model"':
+                del members["role"]
+            if members:
+                fields["content"] = Raw(jsonio.encode(members))
+        reason = jsonio.parse(raw_reason := fields.pop("finishReason", NULL))
+        merge_fields(candidate.fields, fields.items())
+        if isinstance(reason, int) and not isinstance(reason, bool):
+            numbers = STOP_NUMBERS_VERTEX if self.target.provider.gemini.vertex else STOP_NUMBERS
+            if reason != 0:  # 0 is FINISH_REASON_UNSPECIFIED: no reason yet
+                candidate.set_finish_reason(str(reason), numbers[reason] if 0 < reason < len(numbers) else "")
+        elif reason:
+            text = jsonio.text_of(raw_reason)
+            candidate.set_finish_reason(text, text)
+
+    def _set_identity(self, id: str, model: str) -> None:
+        """Set the reply's id and model from the first chunk that has them; a change is a loss."""
+        if self._last_id is None:
+            self.out.append(MessageStart(id, model))
         self._last_id, self._last_model = id, model
         for name, old, new in (("responseId", self._id, id), ("modelVersion", self._model, model)):
             if old and new and old != new:
                 self.record_loss("changed-field", name, f"{old} became {new} within one reply")
         self._id = self._id or id
         self._model = self._model or model
-        if not self._begun:
-            self._begun = True
-            self.out.append(MessageStart(id, model))
 
-    def _count(self, usage: bytes) -> None:
-        """Keep the last usage object with a total; some chunks only say what kind of traffic they are."""
+    def _set_usage(self, usage: bytes) -> None:
+        """Set the usage to the last object with a total; some chunks have only the traffic type."""
         if b'"totalTokenCount"' in usage or b'"total_token_count"' in usage:
-            self._usage, self._total = usage, True
-        elif not self._total and usage != b"null":
+            self._usage, self._usage_has_total = usage, True
+        elif not self._usage_has_total and usage != b"null":
             self._usage = usage
 
-    def _take_feedback(self, feedback: Raw) -> None:
-        """Note whether the prompt was blocked; null says nothing about it."""
-        held = jsonio.members(feedback) if bytes(feedback)[:1] == b"{" else {}
-        reason = bytes(held.get("blockReason", held.get("block_reason", _NULL)))
-        if reason != b"null":
-            self._blocked = reason not in (b'""', b"0")
+    def _read_usage(self) -> tuple[Usage | None, list[Loss]]:
+        if self._counts[0] is not self._usage:
+            self._counts = (self._usage, *normalised(self._usage))
+        return self._counts[1:]
 
-    def _counts(self) -> tuple[Usage | None, list[Loss]]:
-        """Read the usage object that counts, once."""
-        if self._counted[0] is not self._usage:
-            self._counted = (self._usage, *normalised(self._usage))
-        return self._counted[1:]
+    def _add_candidate(self, index: int) -> CandidateDecoder:
+        def call_id(ordinal: int) -> str:
+            return new_id(self.seed, self._id, index, ordinal)
 
-    # --- candidates ---------------------------------------------------------------------------------------------------
-
-    def _turn(self, index: int) -> CandidateDecoder:
-        new_id = functools.partial(self._new_id, index)
-        self._turns[index] = turn = CandidateDecoder(self.parts(index), new_id, joins=not self._whole)
-        return turn
-
-    def _new_id(self, index: int, ordinal: int) -> str:
-        return new_id(self.seed, self._id, index, ordinal)
-
-    def _on_candidate(self, fields: Fields) -> None:
-        index = _index(fields.pop("index", _NULL))
-        turn = self._turns.get(index) or self._turn(index)
-        turn.grounded = turn.grounded or "groundingMetadata" in fields
-        content = fields.pop("content", _NULL)
-        if content != _NULL:
-            held = jsonio.members(content)
-            parts = held.pop("parts", _NULL)
-            for item in jsonio.elements(parts) if parts != _NULL else ():
-                turn.take(item)
-            if bytes(held.get("role", _NULL)) == b'"model"':
-                del held["role"]
-            if held:
-                fields["content"] = Raw(jsonio.encode(held))
-        reason = fields.pop("finishReason", _NULL)
-        merge_fields(turn.fields, fields.items())
-        self._on_reason(turn, reason)
-
-    def _on_reason(self, turn: CandidateDecoder, reason: Raw) -> None:
-        word = jsonio.parse(reason)
-        if isinstance(word, int) and not isinstance(word, bool):
-            numbers = STOP_NUMBERS_VERTEX if self.target.provider.gemini.vertex else STOP_NUMBERS
-            if word != 0:  # the enumeration's zero stands for "nothing said"
-                turn.stop(str(word), numbers[word] if 0 < word < len(numbers) else "")
-        elif word:
-            turn.stop(jsonio.text_of(reason), jsonio.text_of(reason))
-
-    def _choice(self, turn: CandidateDecoder, *, partial: bool) -> Choice:
-        message = AssistantMessage(
-            turn.blocks(partial=partial),
-            turn.stop_reason,
-            turn.raw_stop,
-            self.origin(self._model),
-            turn.fields.text(),
-            incomplete=partial,
-        )
-        return Choice(message, turn.index)
+        self._candidates[index] = candidate = CandidateDecoder(self.parts(index), call_id, joins_text=self._joins_text)
+        return candidate
 
 
-def _said(part: HotPart) -> Text | Reasoning:
+def _to_block(part: HotPart) -> Text | Reasoning:
     meta = GeminiMeta(part.thought_signature) if part.thought_signature else None
     if part.thought is True:
         return Reasoning(part.text, meta=meta)
     return Text(part.text, meta=meta, extra=THOUGHT_FALSE if part.thought is False else "")
-
-
-def _index(raw: Raw) -> int:
-    index = jsonio.parse(raw)
-    if index is not None and type(index) is not int:
-        raise jsonio.JsonError(f"no index of a candidate: {jsonio.as_text(raw)[:40]}")
-    return index or 0

@@ -1,4 +1,4 @@
-"""The embedding endpoints of Gemini: `embedContent`, `batchEmbedContents`, and `predict` on Google Cloud."""
+"""Embedding endpoints: `embedContent`, `batchEmbedContents`, and `predict` on Google Cloud."""
 
 from __future__ import annotations
 
@@ -26,48 +26,44 @@ from tenuto.wire.urls import model_path, model_resource
 
 def choose_endpoint(target: Target) -> EmbeddingEndpoint:
     model = target.model.rpartition("/")[2]
-    for pattern, most in target.provider.embeddings.predict.items():
+    for pattern, max_texts in target.provider.embeddings.predict.items():
         if re.fullmatch(pattern, model):
-            return EmbeddingEndpoint(most, _write_predict, _read_predict)
-    # On Google Cloud embedContent takes one text, and there is no endpoint for several.
-    most = 1 if target.provider.gemini.vertex else target.provider.embeddings.batch or UNSTATED
-    return EmbeddingEndpoint(most, _write_contents, _read_contents, extra_body_in_items=True)
+            return EmbeddingEndpoint(max_texts, _write_predict, _read_predict)
+    # On Google Cloud, embedContent takes one text; there is no endpoint for several.
+    max_texts = 1 if target.provider.gemini.vertex else target.provider.embeddings.batch or UNSTATED
+    return EmbeddingEndpoint(max_texts, _write_contents, _read_contents, extra_body_in_items=True)
 
 
-def _write_contents(draft: BodyBuilder, request: EmbedRequest, batch: Batch) -> WireRequest:
-    target = draft.target
-    options = _options(request)
+def _write_contents(builder: BodyBuilder, request: EmbedRequest, batch: Batch) -> WireRequest:
+    target = builder.target
+    fields = {"taskType": request.task, "title": request.title, "outputDimensionality": request.dimensions}
+    options: dict[str, Any] = {name: value for name, value in fields.items() if value}
     if target.provider.gemini.vertex:
-        draft.body["content"] = {"role": "user", "parts": [{"text": batch.texts[0]}]}
-        draft.set_if_given(embedContentConfig=options or None)
-        return draft.finish(f"{model_path(target.model)}:embedContent")
+        builder.body["content"] = {"role": "user", "parts": [{"text": batch.texts[0]}]}
+        builder.set_if_given(embedContentConfig=options or None)
+        return builder.finish(f"{model_path(target.model)}:embedContent")
     contents = [
         {"model": model_resource(target.model), "content": {"parts": [{"text": text}]}, **options}
         for text in batch.texts
     ]
     if len(contents) == 1:
-        draft.body.update(contents[0])
-        return draft.finish(f"{model_path(target.model)}:embedContent")
-    draft.body["requests"] = [{**content, **request.extra_body} for content in contents]
-    return draft.finish(f"{model_path(target.model)}:batchEmbedContents")
+        builder.body.update(contents[0])
+        return builder.finish(f"{model_path(target.model)}:embedContent")
+    builder.body["requests"] = [{**content, **request.extra_body} for content in contents]
+    return builder.finish(f"{model_path(target.model)}:batchEmbedContents")
 
 
-def _write_predict(draft: BodyBuilder, request: EmbedRequest, batch: Batch) -> WireRequest:
-    about = {name: value for name, value in (("task_type", request.task), ("title", request.title)) if value}
-    draft.body["instances"] = [{"content": text, **about} for text in batch.texts]
+def _write_predict(builder: BodyBuilder, request: EmbedRequest, batch: Batch) -> WireRequest:
+    options = {name: value for name, value in (("task_type", request.task), ("title", request.title)) if value}
+    builder.body["instances"] = [{"content": text, **options} for text in batch.texts]
     if request.dimensions:
-        draft.body["parameters"] = {"outputDimensionality": request.dimensions}
-    return draft.finish(f"{model_path(draft.target.model)}:predict")
-
-
-def _options(request: EmbedRequest) -> dict[str, Any]:
-    named = {"taskType": request.task, "title": request.title, "outputDimensionality": request.dimensions}
-    return {name: value for name, value in named.items() if value}
+        builder.body["parameters"] = {"outputDimensionality": request.dimensions}
+    return builder.finish(f"{model_path(builder.target.model)}:predict")
 
 
 def _read_contents(fields: Fields, target: Target, start: int, packed: str) -> EmbedResponse:
-    alone = fields.get("embedding")
-    entries = listed(fields.get("embeddings")) if alone is None else [alone]
+    single = fields.get("embedding")
+    entries = listed(fields.get("embeddings")) if single is None else [single]
     usage = object_or_empty(fields.get("usageMetadata"))
     prompt, total = read_count(usage.get("promptTokenCount")), read_count(usage.get("totalTokenCount"))
     return EmbedResponse(
@@ -82,13 +78,17 @@ def _read_contents(fields: Fields, target: Target, start: int, packed: str) -> E
 
 def _read_predict(fields: Fields, target: Target, start: int, packed: str) -> EmbedResponse:
     entries = [object_or_empty(jsonio.members(entry).get("embeddings")) for entry in listed(fields.get("predictions"))]
-    facts = [object_or_empty(entry.get("statistics")) for entry in entries]
-    tokens = sum_counts([read_count(fact.get("token_count")) for fact in facts])
+    statistics = [object_or_empty(entry.get("statistics")) for entry in entries]
+    tokens = sum_counts([read_count(item.get("token_count")) for item in statistics])
     return EmbedResponse(
         target.model,
         target.provider.name,
         tuple(read_vector(entry.get("values"), packed) for entry in entries),
         EmbedUsage(tokens, tokens),
-        tuple(loss for at, fact in enumerate(facts) for loss in truncation_loss(fact.get("truncated"), start + at)),
+        tuple(
+            loss
+            for index, item in enumerate(statistics)
+            for loss in truncation_loss(item.get("truncated"), start + index)
+        ),
         other_fields(fields, "predictions"),
     )

@@ -1,4 +1,4 @@
-"""Gemini's generateContent, to the wire: a request in, bytes out."""
+"""Encode requests for Gemini's generateContent."""
 
 from __future__ import annotations
 
@@ -33,31 +33,30 @@ from tenuto.core.messages import (
 from tenuto.core.provider import Loss, Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.wire.body_builder import BodyBuilder, extra_fields, raw_object
-from tenuto.wire.gemini.media import media_part
+from tenuto.wire.gemini.media import write_media
 from tenuto.wire.gemini.options import write_options
-from tenuto.wire.gemini.parts import DATA, completed, write_part
+from tenuto.wire.gemini.parts import DATA, add_extra, to_raw, write_part
 from tenuto.wire.gemini.protocol import DIALECT, RESPONSE_ONLY, SKIP_SIGNATURE
+from tenuto.wire.rawjson import is_null
 from tenuto.wire.token_scope import IssuerCheck
 from tenuto.wire.urls import model_path
-
-__all__ = ["encode", "verbatim"]
 
 Wire = dict[str, Any]
 _RESOLUTIONS = {"low": "MEDIA_RESOLUTION_LOW", "high": "MEDIA_RESOLUTION_HIGH"}
 
 
 def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) -> WireRequest:
-    """Write a request that is already adapted and fitted to its target. The same request gives the same bytes."""
-    draft = BodyBuilder(request, target, losses)
-    contents = _Contents(draft)
-    for at, message in enumerate(request.transcript):
-        contents.take(message, f"messages[{at}]")
+    """Write an adapted request. The same request gives the same bytes."""
+    builder = BodyBuilder(request, target, losses)
+    contents = _ContentsBuilder(builder)
+    for index, message in enumerate(request.transcript):
+        contents.add(message, f"messages[{index}]")
     if system := "\n\n".join(contents.system):
-        draft.body["systemInstruction"] = {"parts": [{"text": system}]}
-    draft.body["contents"] = contents.finish()
-    write_options(draft)
+        builder.body["systemInstruction"] = {"parts": [{"text": system}]}
+    builder.body["contents"] = contents.finish()
+    write_options(builder)
     verb = "streamGenerateContent?alt=sse" if request.stream else "generateContent"
-    return draft.finish(f"{model_path(target.model)}:{verb}")
+    return builder.finish(f"{model_path(target.model)}:{verb}")
 
 
 def verbatim(message: AssistantMessage) -> list[Any]:
@@ -65,274 +64,261 @@ def verbatim(message: AssistantMessage) -> list[Any]:
     return [write_part(block) for block in message.blocks]
 
 
-class _Contents:
-    """The contents as they are written: neighbours of one role share one, answers to calls have one of their own."""
+class _ContentsBuilder:
+    """Builds `contents`. Neighbors of one role share a content; the results of one turn have their own."""
 
-    def __init__(self, draft: BodyBuilder) -> None:
-        self._draft = draft
-        self._calls: dict[str, tuple[int, ToolUse]] = {}
-        self._order = 0
-        self._answers: list[tuple[int, Wire]] = []
-        self._media: list[Wire] = []
+    def __init__(self, builder: BodyBuilder) -> None:
+        self._builder = builder
+        self._contents: list[Wire] = []
         self.system: list[str] = []
-        self._written: list[Wire] = []
-        self._issued = IssuerCheck(draft.target)
+        self._issued = IssuerCheck(builder.target)
+        self._calls: dict[str, tuple[int, ToolUse]] = {}
+        """The latest call of each id, with its number."""
+        self._call_count = 0
         self._own_calls: set[int] = set()
-        """The identities of the calls that the target made itself."""
-        self._answered: Wire | None = None
-        """The content that holds the last answers."""
-        self._unsaid = ""
-        """Where in the transcript an empty user turn is."""
-        """Whether the user had a turn and nothing to say in it: then something must stand for it."""
+        """The `id()` of the parts with calls that the target made."""
+        self._results: list[tuple[int, Wire]] = []
+        """Results that are not written yet, each with the number of its call."""
+        self._result_media: list[Wire] = []
+        """Media of these results that go into a content of their own."""
+        self._result_content: Wire | None = None
+        """The last content with results."""
+        self._empty_turn = ""
+        """The place of an empty user turn that may need a placeholder; else empty."""
 
-    def take(self, message: Message, place: str) -> None:
+    def add(self, message: Message, place: str) -> None:
         match message:
-            case UserMessage():
-                self._flush()
-                self._say("user", self._asked(message.content, place), place)
+            case UserMessage(content=content):
+                self._flush_results()
+                if isinstance(content, str):
+                    parts: list[Any] = [{"text": content}] if content else []
+                else:
+                    parts = self._write_contents(content, place)
+                self._add_parts("user", parts, place)
                 if message.name:
-                    self._draft.record_loss("unsupported-parameter", f"{place}.name", message.name)
+                    self._builder.record_loss("unsupported-parameter", f"{place}.name", message.name)
             case ToolResults():
-                for at, result in enumerate(message.results):
-                    self._answer(result, f"{place}.results[{at}]")
+                for index, result in enumerate(message.results):
+                    self._add_result(result, f"{place}.results[{index}]")
             case AssistantMessage():
-                self._flush()
-                parts = self._turn(message, place)
+                self._flush_results()
+                parts = self._write_turn(message, place)
                 if not parts:
-                    self._draft.leave_out_if_empty(message, place)
-                self._say("model", parts, place)
+                    self._builder.leave_out_if_empty(message, place)
+                self._add_parts("model", parts, place)
             case SystemMessage():
-                self._instruct(message, place)
+                if self._contents or self._results:
+                    self._builder.record_loss(
+                        "system-hoisted", place, "instructions in mid-conversation moved to the top"
+                    )
+                if text := str(message):
+                    self.system.append(text)
 
     def finish(self) -> list[Wire]:
-        """Return the contents; calls of the current turn that Gemini did not sign get the word that excuses it."""
-        self._flush()
+        """Return the contents, with a signature that skips validation on calls that Gemini did not sign."""
+        self._flush_results()
         self._write_placeholder()
-        traits = self._draft.target.traits
+        traits = self._builder.target.traits
         if "level" in traits.thinking:
-            self._excuse_unsigned_calls(only_foreign=False)
+            self._skip_signatures(only_foreign=False)
         elif not traits.known:
-            self._excuse_unsigned_calls(only_foreign=True)
-        return self._written
+            self._skip_signatures(only_foreign=True)
+        return self._contents
 
-    def _instruct(self, message: SystemMessage, place: str) -> None:
-        if self._written or self._answers:
-            self._draft.record_loss("system-hoisted", place, "instructions in mid-conversation moved to the top")
-        if text := str(message):
-            self.system.append(text)
-
-    def _write_placeholder(self) -> None:
-        """Write a placeholder for an empty user turn, so that two turns of the model are not merged."""
-        if self._unsaid:
-            self._written.append({"role": "user", "parts": [{"text": self._draft.placeholder(self._unsaid)}]})
-            self._unsaid = ""
-
-    def _say(self, role: str, parts: list[Any], place: str) -> None:
-        last = self._written[-1] if self._written else None
+    def _add_parts(self, role: str, parts: list[Any], place: str) -> None:
+        last = self._contents[-1] if self._contents else None
         if not parts:
             if role == "user" and (last is None or last["role"] != "user"):
-                self._unsaid = place
+                self._empty_turn = place
             return
         if role == "model":
             self._write_placeholder()
-            last = self._written[-1] if self._written else None
-        self._unsaid = ""
-        if last is not None and last["role"] == role and last is not self._answered:
+            last = self._contents[-1] if self._contents else None
+        self._empty_turn = ""
+        if last is not None and last["role"] == role and last is not self._result_content:
             last["parts"].extend(parts)
         else:
-            self._written.append({"role": role, "parts": parts})
+            self._contents.append({"role": role, "parts": parts})
 
-    def _excuse_unsigned_calls(self, *, only_foreign: bool) -> None:
-        """Excuse the first call of each step since the user last spoke; of an unknown model, those it did not make."""
-        start = len(self._written)
-        while start and not (self._written[start - 1]["role"] == "user" and _speaks(self._written[start - 1])):
+    def _write_placeholder(self) -> None:
+        """Write a placeholder for an empty user turn, so that two turns of the model are not merged."""
+        if self._empty_turn:
+            self._contents.append({"role": "user", "parts": [{"text": self._builder.placeholder(self._empty_turn)}]})
+            self._empty_turn = ""
+
+    def _skip_signatures(self, *, only_foreign: bool) -> None:
+        """Set `SKIP_SIGNATURE` on the unsigned first call of each content since the last user text.
+
+        `only_foreign`: not on calls that the target made.
+        """
+        start = len(self._contents)
+        while start and not _has_user_text(self._contents[start - 1]):
             start -= 1
-        for at in range(start, len(self._written)):
-            calls = (part for part in self._written[at]["parts"] if isinstance(part, dict) and "functionCall" in part)
-            first = next(calls, None)
-            if first is None or (only_foreign and id(first) in self._own_calls):
+        for index in range(start, len(self._contents)):
+            parts = self._contents[index]["parts"]
+            call = next((part for part in parts if isinstance(part, dict) and "functionCall" in part), None)
+            if call is None or "thoughtSignature" in call or (only_foreign and id(call) in self._own_calls):
                 continue
-            if "thoughtSignature" not in first:
-                first["thoughtSignature"] = SKIP_SIGNATURE
-                name = first["functionCall"].get("name", "")
-                self._draft.record_loss(
-                    "missing-signature", f"contents[{at}]", f"the call of {name} was not signed here"
-                )
+            call["thoughtSignature"] = SKIP_SIGNATURE
+            name = call["functionCall"].get("name", "")
+            self._builder.record_loss(
+                "missing-signature", f"contents[{index}]", f"the call of {name} has no signature of this model"
+            )
 
-    # --- what is said to the model ------------------------------------------------------------------------------------
+    # --- content of users and tools -----------------------------------------------------------------------------------
 
-    def _asked(self, content: str | tuple[Content, ...], place: str) -> list[Any]:
-        if isinstance(content, str):
-            return [{"text": content}] if content else []
-        return self._parts(content, place)
+    def _write_contents(self, contents: tuple[Content, ...], place: str) -> list[Any]:
+        parts = (self._write_content(content, f"{place}.content[{index}]") for index, content in enumerate(contents))
+        return [part for part in parts if part is not None]
 
-    def _parts(self, parts: tuple[Content, ...], place: str) -> list[Any]:
-        written = (self._part(part, f"{place}.content[{at}]") for at, part in enumerate(parts))
-        return [part for part in written if part is not None]
-
-    def _part(self, part: Content, place: str) -> Wire | Raw | None:
-        if isinstance(part, Opaque):
-            return self._opaque(part, place)
-        if not isinstance(part, Audio) and part.cache:
-            self._draft.record_loss("unsupported-parameter", f"{place}.cache", part.cache)
-        if isinstance(part, Text):
-            return completed(part, {"text": part.text}) if part.text else None
-        written: Wire | None = media_part(part)
-        if written is None and isinstance(part, Document) and part.text:
-            written = {"text": part.text}
-        if written is None:
-            self._draft.record_loss("unsupported-content", place, f"{type(part).__name__.lower()} without data")
+    def _write_content(self, content: Content, place: str) -> Wire | Raw | None:
+        if isinstance(content, Opaque):
+            return self._write_opaque(content, place)
+        if not isinstance(content, Audio) and content.cache:
+            self._builder.record_loss("unsupported-parameter", f"{place}.cache", content.cache)
+        if isinstance(content, Text):
+            return add_extra(content, {"text": content.text}) if content.text else None
+        part: Wire | None = write_media(content)
+        if part is None and isinstance(content, Document) and content.text:
+            part = {"text": content.text}
+        if part is None:
+            self._record_no_data(content, place)
             return None
-        self._asides(part, written, place)
-        return completed(part, written)
-
-    def _asides(self, part: Image | Audio | Document, written: Wire, place: str) -> None:
-        """Write, or lose, what stands beside a picture's or document's data."""
-        if isinstance(part, Image) and part.detail in _RESOLUTIONS:
-            if "level" in self._draft.target.traits.thinking:
-                written["mediaResolution"] = {"level": _RESOLUTIONS[part.detail]}
+        if isinstance(content, Image) and content.detail in _RESOLUTIONS:
+            if "level" in self._builder.target.traits.thinking:
+                part["mediaResolution"] = {"level": _RESOLUTIONS[content.detail]}
             else:
-                self._draft.record_loss("unsupported-parameter", f"{place}.detail", part.detail)
-        for name in ("title", "context", "citations") if isinstance(part, Document) else ():
-            if value := getattr(part, name):
-                self._draft.record_loss("unsupported-parameter", f"{place}.{name}", repr(value)[:200])
+                self._builder.record_loss("unsupported-parameter", f"{place}.detail", content.detail)
+        for name in ("title", "context", "citations") if isinstance(content, Document) else ():
+            if value := getattr(content, name):
+                self._builder.record_loss("unsupported-parameter", f"{place}.{name}", repr(value)[:200])
+        return add_extra(content, part)
 
-    def _opaque(self, block: Opaque, place: str) -> Raw | None:
+    def _write_opaque(self, block: Opaque, place: str) -> Raw | None:
         if block.dialect != DIALECT or block.raw.strip() == "{}":
-            self._draft.record_loss("unreadable-block", place, "a block of another dialect, or one without any data")
+            self._builder.record_loss("unreadable-block", place, "a block of another dialect, or one without data")
             return None
-        return Raw(block.raw.encode("utf-8", "surrogatepass"))
+        return to_raw(block.raw)
 
-    # --- what tools gave ----------------------------------------------------------------------------------------------
+    def _record_no_data(self, block: Image | Audio | Document, place: str) -> None:
+        self._builder.record_loss("unsupported-content", place, f"{type(block).__name__.lower()} without data")
 
-    def _answer(self, result: ToolResult, place: str) -> None:
-        order, call = self._calls.get(result.tool_use_id, (self._order + 1, None))
-        written: Wire = {"name": call.name if call is not None else result.tool_use_id}
+    def _add_result(self, result: ToolResult, place: str) -> None:
+        number, call = self._calls.get(result.tool_use_id, (self._call_count + 1, None))
+        response: Wire = {"name": call.name if call is not None else result.tool_use_id}
         if call is not None and not call.id_generated:
-            written["id"] = call.id
+            response["id"] = call.id
         content = (Text(result.content),) if isinstance(result.content, str) else result.content
         text = "\n".join(part.text for part in content if _is_text(part))
-        written["response"] = self._body(text, is_error=result.is_error)
-        media = self._parts(tuple(part for part in content if not _is_text(part)), place)
-        traits = self._draft.target.traits
+        if self._builder.target.provider.gemini.result_body == "content":
+            response["response"] = {"content": text, "error": result.is_error}
+        else:
+            is_json = text.lstrip()[:1] in ("{", "[") and not jsonio.problem(text)
+            response["response"] = {"error" if result.is_error else "output": to_raw(text.strip()) if is_json else text}
+        media = self._write_contents(tuple(part for part in content if not _is_text(part)), place)
+        traits = self._builder.target.traits
         if media and traits.known and "level" not in traits.thinking:
-            self._draft.record_loss("media-moved", place, "what a tool showed stands in a content of its own")
-            self._media.extend(media)
+            self._builder.record_loss("media-moved", place, "media of a tool result moved to a content of their own")
+            self._result_media.extend(media)
         elif media:
-            written["parts"] = media
-        self._answers.append((order, {"functionResponse": {**written, **extra_fields(result.extra)}}))
+            response["parts"] = media
+        self._results.append((number, {"functionResponse": {**response, **extra_fields(result.extra)}}))
 
-    def _body(self, text: str, *, is_error: bool) -> Wire:
-        if self._draft.target.provider.gemini.result_body == "content":
-            return {"content": text, "error": is_error}
-        structured = text.lstrip()[:1] in ("{", "[") and not jsonio.problem(text)
-        said = Raw(text.strip().encode("utf-8", "surrogatepass")) if structured else text
-        return {"error" if is_error else "output": said}
+    def _flush_results(self) -> None:
+        """Write the results so far, in the order of their calls."""
+        if self._results:
+            self._results.sort(key=lambda numbered: numbered[0])
+            self._result_content = {"role": "user", "parts": [result for _, result in self._results]}
+            self._contents.append(self._result_content)
+            self._add_parts("user", self._result_media, "")
+            self._results, self._result_media = [], []
 
-    def _flush(self) -> None:
-        """Write the answers that have gathered, in the order of their calls."""
-        if self._answers:
-            self._answers.sort(key=lambda answer: answer[0])
-            self._answered = {"role": "user", "parts": [answer for _, answer in self._answers]}
-            self._written.append(self._answered)
-            self._say("user", self._media, "")
-            self._answers, self._media = [], []
+    # --- turns of the model -------------------------------------------------------------------------------------------
 
-    # --- what the model said ------------------------------------------------------------------------------------------
-
-    def _turn(self, message: AssistantMessage, place: str) -> list[Any]:
-        own = message.origin is not None and self._issued[message.origin]
+    def _write_turn(self, message: AssistantMessage, place: str) -> list[Any]:
+        is_own = message.origin is not None and self._issued[message.origin]
         parts: list[Any] = []
-        for at, block in enumerate(message.blocks):
+        for index, block in enumerate(message.blocks):
             if isinstance(block, ToolUse):
-                self._order += 1
-                self._calls[block.id] = (self._order, block)
-            part = self._block(block, f"{place}.blocks[{at}]", own=own)
+                self._call_count += 1
+                self._calls[block.id] = (self._call_count, block)
+            part = self._write_block(block, f"{place}.blocks[{index}]", is_own=is_own)
             if part is not None:
                 parts.append(part)
-            if own and isinstance(part, dict) and "functionCall" in part:
+            if is_own and isinstance(part, dict) and "functionCall" in part:
                 self._own_calls.add(id(part))
         return parts
 
-    def _block(self, block: Block, place: str, *, own: bool) -> Wire | Raw | None:
+    def _write_block(self, block: Block, place: str, *, is_own: bool) -> Wire | Raw | None:
         match block:
             case Text():
-                return _said(block) if block.text or isinstance(block.meta, GeminiMeta) else None
+                if not block.text and not isinstance(block.meta, GeminiMeta):
+                    return None
             case Reasoning():
-                return self._reasoning(block, place, own=own)
+                if not isinstance(block.meta, GeminiMeta) and not (is_own and block.text):
+                    self._builder.record_loss("unsigned-reasoning", place, "reasoning without a signature is left out")
+                    return None
             case ToolUse():
-                return self._call(block, place)
+                return self._write_call(block, place)
             case Opaque():
-                return self._opaque(block, place)
+                return self._write_opaque(block, place)
             case Refusal(text=text):
                 return {"text": text} if text else None
             case ServerToolUse(kind=kind) | ServerToolResult(kind=kind) if kind not in ("toolCall", "toolResponse"):
-                self._draft.record_loss("unsupported-content", place, f"a provider's tool of another dialect: {kind}")
+                self._builder.record_loss("unsupported-content", place, f"a server tool of another dialect: {kind}")
                 return None
-            case Image() | Audio() | Document() if not own:
-                return self._shown(block, place)
+            case Image() | Audio() | Document() if not is_own:
+                media: Wire | None = write_media(block)
+                if media is None and isinstance(block, Audio) and block.transcript:
+                    media = {"text": block.transcript}
+                if media is None:
+                    self._record_no_data(block, place)
+                    return None
+                return _drop_refused_fields(add_extra(block, media))
         try:
-            return _sendable(write_part(block))
+            part = write_part(block)
         except KeyError:
-            self._draft.record_loss("unsupported-content", place, f"{type(block).__name__} in an assistant's turn")
+            self._builder.record_loss("unsupported-content", place, f"{type(block).__name__} in an assistant message")
             return None
+        # The parts of text and reasoning without extra fields have nothing that a request refuses.
+        return part if not block.extra and "text" in part else _drop_refused_fields(part)
 
-    def _shown(self, block: Image | Audio | Document, place: str) -> Wire | None:
-        """Write a picture, sound or document that another model made."""
-        written: Wire | None = media_part(block)
-        if written is None and isinstance(block, Audio) and block.transcript:
-            written = {"text": block.transcript}
-        if written is None:
-            self._draft.record_loss("unsupported-content", place, f"{type(block).__name__.lower()} without data")
-            return None
-        return _sendable(completed(block, written))
-
-    def _reasoning(self, block: Reasoning, place: str, *, own: bool) -> Wire | Raw | None:
-        """Write a thought: signed ones, and the target's own. Others are left out."""
-        if isinstance(block.meta, GeminiMeta) or (own and block.text):
-            return _said(block)
-        self._draft.record_loss("unsigned-reasoning", place, "reasoning without a signature is left out")
-        return None
-
-    def _call(self, block: ToolUse, place: str) -> Wire | Raw:
-        written = _sendable(write_part(block))
-        call = written["functionCall"]
+    def _write_call(self, block: ToolUse, place: str) -> Wire:
+        part = _drop_refused_fields(write_part(block))
+        call = part["functionCall"]
         if "args" in call and not block.args_missing and raw_object(block.args or "{}") is None:
-            self._draft.record_loss("arguments-not-an-object", place, block.args_error or "wrapped for replay")
-            readable = block.kind == "function" and not jsonio.problem(block.args)
-            name = "value" if readable else "input" if block.kind == "custom" else "INVALID_JSON"
-            call["args"] = {name: call["args"] if readable else block.args}
-        return written
+            self._builder.record_loss("arguments-not-an-object", place, block.args_error or "wrapped for replay")
+            is_json = block.kind == "function" and not jsonio.problem(block.args)
+            name = "value" if is_json else "input" if block.kind == "custom" else "INVALID_JSON"
+            call["args"] = {name: call["args"] if is_json else block.args}
+        return part
 
 
-def _is_text(part: Content) -> TypeGuard[Text | Document]:
-    """Tell whether a part is text, or a document that is nothing else: an answer's own parts hold media only."""
-    return isinstance(part, Text) or (isinstance(part, Document) and bool(part.text) and media_part(part) is None)
+def _is_text(content: Content) -> TypeGuard[Text | Document]:
+    """Whether content is text only. The `parts` of a function response hold only media."""
+    return isinstance(content, Text) or (
+        isinstance(content, Document) and bool(content.text) and write_media(content) is None
+    )
 
 
-def _speaks(content: Wire) -> bool:
-    """Tell whether the user says something: a turn begins with a text, not with a picture alone."""
-    return any(isinstance(part, dict) and part.get("text") for part in content["parts"])
+def _has_user_text(content: Wire) -> bool:
+    """Whether a content starts a turn: a user's text does, an image alone does not."""
+    return content["role"] == "user" and any(isinstance(part, dict) and part.get("text") for part in content["parts"])
 
 
-def _said(block: Text | Reasoning) -> Wire | Raw:
-    """Write a text or a thought; only other fields can hold what a request refuses."""
-    return _sendable(write_part(block)) if block.extra else write_part(block)
-
-
-def _sendable(part: Wire | Raw) -> Wire:
-    """Take off a part what a request refuses: fields of responses, and nulls. A signature alone goes as empty text."""
+def _drop_refused_fields(part: Wire | Raw) -> Wire:
+    """Remove the fields that a request refuses: nulls and `RESPONSE_ONLY`. A part without data becomes an empty text."""
     assert isinstance(part, dict)
-    kept = _without(part, "")
-    for name, value in kept.items():
+    part = _drop_from(part, "")
+    for name, value in part.items():
         if isinstance(value, dict):
-            kept[name] = _without(value, f"{name}.")
-    return kept if not DATA.isdisjoint(kept) else {**kept, "text": ""}
+            part[name] = _drop_from(value, f"{name}.")
+    return part if not DATA.isdisjoint(part) else {**part, "text": ""}
 
 
-def _without(fields: Wire, above: str) -> Wire:
+def _drop_from(fields: Wire, prefix: str) -> Wire:
     return {
         name: value
         for name, value in fields.items()
-        if f"{above}{name}" not in RESPONSE_ONLY and not (isinstance(value, Raw) and bytes(value) == b"null")
+        if f"{prefix}{name}" not in RESPONSE_ONLY and not (isinstance(value, Raw) and is_null(value))
     }

@@ -1,4 +1,4 @@
-"""Pictures, sounds and documents as parts: bytes inline, addresses as files."""
+"""Write images, audio and documents as parts: bytes inline, URLs as files."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ import re
 
 from tenuto.core.blocks import Audio, Document, Image
 
-__all__ = ["media_part"]
-
-_QUOTED = re.compile(rb"%([0-9a-fA-F]{2})")
-_SPELT = {"image/jpg": "image/jpeg", "audio/mpeg3": "audio/mpeg", "audio/x-wav": "audio/wav"}
-_STARTS = {
+_PERCENT_ESCAPE = re.compile(rb"%([0-9a-fA-F]{2})")
+_ALIASES = {"image/jpg": "image/jpeg", "audio/mpeg3": "audio/mpeg", "audio/x-wav": "audio/wav"}
+_BASE64_PREFIXES = {
     "iVBORw0KGgo": "image/png",
     "/9j/": "image/jpeg",
     "R0lGOD": "image/gif",
@@ -20,8 +18,7 @@ _STARTS = {
     "T2dnUw": "audio/ogg",
     "ZkxhQw": "audio/flac",
 }
-"""What base64 of each kind begins with."""
-_ENDINGS = {
+_SUFFIXES = {
     "png": "image/png",
     "jpg": "image/jpeg",
     "jpeg": "image/jpeg",
@@ -50,39 +47,33 @@ _DEFAULTS: dict[type[Image | Audio | Document], str] = {
 }
 
 
-def media_part(block: Image | Audio | Document) -> dict[str, dict[str, str]] | None:
-    """Write a picture, sound or document as the data of a part; None if it holds none.
+def write_media(block: Image | Audio | Document) -> dict[str, dict[str, str]] | None:
+    """Write an image, audio or document as the data of a part; None if it has neither bytes nor a URL.
 
-    A type that was not given is read off the bytes or the address; an address that does not tell goes without one.
+    Without a media type, the bytes or the suffix of the URL decide; for a URL without a known suffix it is omitted.
     """
-    if block.data:
-        return _inline(block, block.mime, block.data)
-    if block.url.startswith("data:"):
-        head, _, data = block.url[5:].partition(",")
+    mime = _ALIASES.get(block.mime, block.mime)
+    data, url = block.data, block.url
+    if not data and url.startswith("data:"):
+        head, _, data = url[5:].partition(",")
         if not head.endswith(";base64"):
-            data = base64.b64encode(_unquoted(data)).decode()
-        return _inline(block, block.mime or head.partition(";")[0], data)
-    address = block.url or block.file_id
-    if not address:
-        return None
-    mime = _spelt(block.mime) or _ENDINGS.get(address.partition("?")[0].rpartition(".")[2].lower(), "")
-    return {"fileData": {"mimeType": mime, "fileUri": address} if mime else {"fileUri": address}}
+            data = base64.b64encode(_unquote(data)).decode()
+        url_mime = head.partition(";")[0]
+        mime = mime or _ALIASES.get(url_mime, url_mime)
+    elif not data:
+        uri = url or block.file_id
+        if not uri:
+            return None
+        mime = mime or _SUFFIXES.get(uri.partition("?")[0].rpartition(".")[2].lower(), "")
+        return {"fileData": {"mimeType": mime, "fileUri": uri} if mime else {"fileUri": uri}}
+    return {"inlineData": {"mimeType": mime or _detect_type(data) or _DEFAULTS[type(block)], "data": data}}
 
 
-def _inline(block: Image | Audio | Document, mime: str, data: str) -> dict[str, dict[str, str]]:
-    mime = _spelt(mime) or _sniffed(data) or _DEFAULTS[type(block)]
-    return {"inlineData": {"mimeType": mime, "data": data}}
+def _unquote(data: str) -> bytes:
+    return _PERCENT_ESCAPE.sub(lambda escape: bytes.fromhex(escape[1].decode()), data.encode("utf-8", "surrogatepass"))
 
 
-def _unquoted(data: str) -> bytes:
-    return _QUOTED.sub(lambda quoted: bytes.fromhex(quoted[1].decode()), data.encode("utf-8", "surrogatepass"))
-
-
-def _spelt(mime: str) -> str:
-    return _SPELT.get(mime, mime)
-
-
-def _sniffed(data: str) -> str:
-    if data.startswith("UklGR"):  # RIFF: the type stands eight bytes in
+def _detect_type(data: str) -> str:
+    if data.startswith("UklGR"):  # RIFF: the type is eight bytes in
         return {"RUJQ": "image/webp", "QVZF": "audio/wav"}.get(data[12:16], "")
-    return next((mime for start, mime in _STARTS.items() if data.startswith(start)), "")
+    return next((mime for prefix, mime in _BASE64_PREFIXES.items() if data.startswith(prefix)), "")

@@ -1,4 +1,4 @@
-"""Everything of a request but what was said: tools, thinking, limits, and the words for them."""
+"""Write the parameters of a request: tools, sampling, output format, speech, thinking."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from tenuto.schema.openapi import to_openapi
 from tenuto.wire.body_builder import BodyBuilder, set_parameters
 from tenuto.wire.gemini.protocol import SERVER_TOOLS
 
-__all__ = ["write_options"]
-
 Wire = dict[str, Any]
 BUDGETS = {"minimal": 1024, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 24576, "max": 24576}
-"""Thinking tokens for models that take a budget instead of a level."""
+"""Thinking tokens for each effort, for models that take a budget instead of a level."""
 LEVELS = ("minimal", "low", "medium", "high")
-LEAST_BUDGET = 128
+MIN_BUDGET = 128
 """The smallest budget of models that cannot stop thinking."""
-_WORDS = {
+_CONFIG_NAMES = {
     "temperature": "temperature",
     "top_p": "topP",
     "top_k": "topK",
@@ -28,41 +26,43 @@ _WORDS = {
     "presence_penalty": "presencePenalty",
     "seed": "seed",
 }
-"""Parameters, and what this dialect calls them."""
+"""Field in `generationConfig` of each parameter."""
 _MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 _FREE_TEXT: Wire = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
-_SPEECH = ("voiceConfig", "multiSpeakerVoiceConfig", "languageCode")
-_BESIDE_FUNCTIONS = ("computerUse", "mcpServers")
-"""Tools that nobody saw refused beside functions: the caller runs the first, and of the other nothing is told."""
-_NO_WORD = ("logit_bias", "user", "verbosity", "container")
+_SPEECH_FIELDS = ("voiceConfig", "multiSpeakerVoiceConfig", "languageCode")
+_MIXABLE_TOOLS = ("computerUse", "mcpServers")
+"""Server tools that every model accepts together with functions, as far as known."""
+_UNSUPPORTED = ("logit_bias", "user", "verbosity", "container")
 
 
-def write_options(draft: BodyBuilder) -> None:
-    """Write all parameters; what this dialect has no word for becomes a `Loss`."""
-    request = draft.request
+def write_options(builder: BodyBuilder) -> None:
+    """Write all parameters; one that Gemini does not have becomes a `Loss`."""
+    request = builder.request
     if request.tools or request.tool_choice is not None:
-        _tools(draft)
-    config = {**_sampling(request), **_format(draft), **_speech(draft)}
-    if thinking := _thinking(draft):
+        _write_tools(builder)
+    config = {**_sampling(request), **_output_format(builder), **_speech(builder)}
+    if thinking := _thinking(builder):
         config["thinkingConfig"] = thinking
     if config:
-        draft.body["generationConfig"] = config
+        builder.body["generationConfig"] = config
     if request.service_tier is not None or request.store is not None:
-        if draft.target.provider.gemini.vertex:
-            draft.record_unsupported("service_tier", "store")
+        if builder.target.provider.gemini.vertex:
+            builder.record_unsupported("service_tier", "store")
         else:
-            draft.set_if_given(serviceTier=request.service_tier, store=request.store)
-    draft.record_unsupported(*_NO_WORD)
+            builder.set_if_given(serviceTier=request.service_tier, store=request.store)
+    builder.record_unsupported(*_UNSUPPORTED)
     if request.cache is not None:
-        draft.record_unsupported(
-            "cache", remedy="name a `cachedContent` in `extra_body`; prefixes are cached without asking"
+        builder.record_unsupported(
+            "cache", remedy="name a `cachedContent` in `extra_body`; Gemini caches prefixes by itself"
         )
     if request.parallel_tool_calls is False:
-        draft.record_loss("unsupported-parameter", "parallel_tool_calls", "False", "answer the first call, ask again")
+        builder.record_loss(
+            "unsupported-parameter", "parallel_tool_calls", "False", "answer the first call and send the request again"
+        )
 
 
 def _sampling(request: ChatRequest) -> Wire:
-    config = {_WORDS[name]: value for name, value in set_parameters(request, _WORDS)}
+    config = {_CONFIG_NAMES[name]: value for name, value in set_parameters(request, _CONFIG_NAMES)}
     if isinstance(request.stop, str):
         config["stopSequences"] = [request.stop]
     elif request.stop is not None and not request.stop:
@@ -72,55 +72,67 @@ def _sampling(request: ChatRequest) -> Wire:
     if request.top_logprobs is not None:
         config["logprobs"] = request.top_logprobs
     if request.modalities:
-        config["responseModalities"] = [word.upper() for word in request.modalities]
+        config["responseModalities"] = [modality.upper() for modality in request.modalities]
     return config
 
 
-def _format(draft: BodyBuilder) -> Wire:
-    wanted = draft.request.response_format
-    if wanted is None:
-        return {}
-    if wanted == "json_object":
+def _output_format(builder: BodyBuilder) -> Wire:
+    output = builder.request.response_format
+    if output == "json_object":
         return {"responseMimeType": "application/json"}
-    if not isinstance(wanted, JsonSchema):
+    if not isinstance(output, JsonSchema):
         return {}
-    schema = wanted.schema
-    if wanted.description and "description" not in schema:
-        schema = {**schema, "description": wanted.description}
-    if draft.target.provider.gemini.json_schema:
+    schema = output.schema
+    if output.description and "description" not in schema:
+        schema = {**schema, "description": output.description}
+    if builder.target.provider.gemini.json_schema:
         return {"responseMimeType": "application/json", "responseJsonSchema": schema}
-    lowered, losses = to_openapi(schema, path="response_format")
-    draft.losses.extend(losses)
-    return {"responseMimeType": "application/json", "responseSchema": lowered}
+    openapi, losses = to_openapi(schema, path="response_format")
+    builder.losses.extend(losses)
+    return {"responseMimeType": "application/json", "responseSchema": openapi}
 
 
-def _speech(draft: BodyBuilder) -> Wire:
-    """Write how to speak: this dialect's own fields as they are, a plain voice by its name."""
-    given = draft.request.audio
-    if given is None:
+def _speech(builder: BodyBuilder) -> Wire:
+    audio = builder.request.audio
+    if audio is None:
         return {}
-    speech: Wire = {name: given[name] for name in _SPEECH if name in given}
-    if "voice" in given and "voiceConfig" not in speech:
-        speech["voiceConfig"] = {"prebuiltVoiceConfig": {"voiceName": given["voice"]}}
-    for name in given:
-        if name not in _SPEECH and name != "voice":
-            draft.record_loss("unsupported-parameter", f"audio.{name}", repr(given[name])[:200])
+    speech: Wire = {name: audio[name] for name in _SPEECH_FIELDS if name in audio}
+    if "voice" in audio and "voiceConfig" not in speech:
+        speech["voiceConfig"] = {"prebuiltVoiceConfig": {"voiceName": audio["voice"]}}
+    for name in audio:
+        if name not in _SPEECH_FIELDS and name != "voice":
+            builder.record_loss("unsupported-parameter", f"audio.{name}", repr(audio[name])[:200])
     return {"speechConfig": speech} if speech else {}
 
 
 # --- tools ------------------------------------------------------------------------------------------------------------
 
 
-def _tools(draft: BodyBuilder) -> None:
-    request = draft.request
-    functions = [_declared(draft, tool) for tool in request.tools if isinstance(tool, ToolDefinition)]
-    served = [_served(draft, tool) for tool in request.tools if isinstance(tool, ServerTool)]
-    built_in = [tool for tool in served if tool is not None]
-    tools: list[Wire] = [{"functionDeclarations": functions}] if functions else []
-    if functions and not _can_mix(draft):
-        built_in = _beside_functions(draft, built_in)
-    if tools or built_in:
-        draft.body["tools"] = [*tools, *built_in]
+def _write_tools(builder: BodyBuilder) -> None:
+    request, traits = builder.request, builder.target.traits
+    functions = [_function(builder, tool) for tool in request.tools if isinstance(tool, ToolDefinition)]
+    # Functions and server tools together: from Gemini 3 on, and never on Vertex.
+    can_mix = not builder.target.provider.gemini.vertex and (not traits.known or "level" in traits.thinking)
+    server_tools: list[Wire] = []
+    refused: list[Wire] = []
+    for tool in request.tools:
+        if not isinstance(tool, ServerTool):
+            continue
+        field = tool.type or SERVER_TOOLS.get(tool.kind)
+        if field is None:
+            builder.record_loss("unsupported-tool", "tools", tool.kind, "give its exact field as `type`")
+            continue
+        is_refused = functions and not can_mix and field not in _MIXABLE_TOOLS
+        (refused if is_refused else server_tools).append(
+            {field: [tool.options] if field == "mcpServers" else tool.options}
+        )
+    # The functions stay: the transcript may have calls of them.
+    for entry in refused:
+        detail = f"{', '.join(entry)} cannot be combined with functions here"
+        builder.record_loss("unsupported-tool", "tools", detail, "use it in a request without functions")
+    if functions or server_tools:
+        declarations: list[Wire] = [{"functionDeclarations": functions}] if functions else []
+        builder.body["tools"] = [*declarations, *server_tools]
     config: Wire = {}
     choice = request.tool_choice
     if functions and isinstance(choice, NamedTool):
@@ -128,121 +140,89 @@ def _tools(draft: BodyBuilder) -> None:
     elif functions and isinstance(choice, str):
         config["functionCallingConfig"] = {"mode": _MODES[choice]}
     elif choice not in (None, "auto", "none"):
-        draft.record_loss("unsupported-parameter", "tool_choice", repr(choice), "give the functions to choose from")
-    if functions and _can_mix(draft) and any("computerUse" not in tool for tool in built_in):
+        builder.record_loss("unsupported-parameter", "tool_choice", repr(choice), "pass the functions to choose from")
+    if functions and can_mix and any("computerUse" not in tool for tool in server_tools):
         config["includeServerSideToolInvocations"] = True
-    draft.set_if_given(toolConfig=config or None)
+    builder.set_if_given(toolConfig=config or None)
 
 
-def _can_mix(draft: BodyBuilder) -> bool:
-    """Tell whether functions go together with the provider's own tools: from Gemini 3 on, and never on Vertex."""
-    traits = draft.target.traits
-    return not draft.target.provider.gemini.vertex and (not traits.known or "level" in traits.thinking)
-
-
-def _beside_functions(draft: BodyBuilder, built_in: list[Wire]) -> list[Wire]:
-    """Leave out what is refused beside functions. Those stay: calls of theirs may stand in what was said already."""
-    kept = []
-    for tool in built_in:
-        if any(name in _BESIDE_FUNCTIONS for name in tool):
-            kept.append(tool)
-        else:
-            what = f"{', '.join(tool)} does not go together with functions here"
-            draft.record_loss("unsupported-tool", "tools", what, "ask for it in a request without functions")
-    return kept
-
-
-def _served(draft: BodyBuilder, tool: ServerTool) -> Wire | None:
-    field = tool.type or SERVER_TOOLS.get(tool.kind)
-    if field is None:
-        draft.record_loss("unsupported-tool", "tools", tool.kind, "give its exact field as `type`")
-        return None
-    return {field: [tool.options] if field == "mcpServers" else tool.options}
-
-
-def _declared(draft: BodyBuilder, tool: ToolDefinition) -> Wire:
+def _function(builder: BodyBuilder, tool: ToolDefinition) -> Wire:
     place = f"tools[{tool.name}]"
-    declared: Wire = {"name": tool.name}
+    function: Wire = {"name": tool.name}
     if tool.description:
-        declared["description"] = tool.description
+        function["description"] = tool.description
     schema = tool.parameters
     if tool.kind == "custom":
-        draft.record_loss("custom-tool", place, "free text input became a string named `input`")
+        builder.record_loss("custom-tool", place, "free text input became a string named `input`")
         schema = _FREE_TEXT
-    if schema is not None:
-        declared |= _parameters(draft, schema, place)
+    if schema is not None and builder.target.provider.gemini.json_schema:
+        function["parametersJsonSchema"] = schema
+    elif schema is not None:
+        openapi, losses = to_openapi(schema, path=f"{place}.parameters")
+        builder.losses.extend(losses)
+        if openapi.get("type") != "OBJECT" or openapi.get("properties"):  # an object without properties is refused
+            function["parameters"] = openapi
     if tool.strict:
-        draft.record_loss(
+        builder.record_loss(
             "unsupported-parameter", f"{place}.strict", "no schema is enforced", "choose the mode VALIDATED"
         )
     if tool.cache:
-        draft.record_loss("unsupported-parameter", f"{place}.cache", tool.cache)
-    return {**declared, **tool.options}
-
-
-def _parameters(draft: BodyBuilder, schema: Wire, place: str) -> Wire:
-    if draft.target.provider.gemini.json_schema:
-        return {"parametersJsonSchema": schema}
-    lowered, losses = to_openapi(schema, path=f"{place}.parameters")
-    draft.losses.extend(losses)
-    empty = lowered.get("type") == "OBJECT" and not lowered.get("properties")  # refused there; none at all is not
-    return {} if empty else {"parameters": lowered}
+        builder.record_loss("unsupported-parameter", f"{place}.cache", tool.cache)
+    return {**function, **tool.options}
 
 
 # --- thinking ---------------------------------------------------------------------------------------------------------
 
 
-def _thinking(draft: BodyBuilder) -> Wire:
-    request = draft.request
-    wanted, effort = request.thinking, request.effort
-    if wanted is None and effort is None:
+def _thinking(builder: BodyBuilder) -> Wire:
+    thinking, effort = builder.request.thinking, builder.request.effort
+    if thinking is None and effort is None:
         return {}
-    mode = wanted.mode if wanted is not None else None
-    budget = wanted.budget if wanted is not None else None
+    mode, budget, show = (None, None, None) if thinking is None else (thinking.mode, thinking.budget, thinking.show)
     if mode == "off" or (mode is None and budget is None and effort == "none"):
-        return _off(draft)
-    if draft.target.traits.thinking == ("none",):
-        draft.record_loss("no-such-thinking", "thinking", "this model does not think")
+        return _thinking_off(builder)
+    if builder.target.traits.thinking == ("none",):
+        builder.record_loss("no-such-thinking", "thinking", "this model does not think")
         return {}
-    config = _depth(draft, effort if effort != "none" else None, budget)
-    show = wanted.show if wanted is not None else None
-    if show is None and budget != 0:
-        show = True if config or mode is not None else None
+    config = _thinking_depth(builder, effort if effort != "none" else None, budget)
+    if show is None and budget != 0 and (config or mode is not None):
+        show = True
     return config if show is None else {**config, "includeThoughts": show}
 
 
-def _depth(draft: BodyBuilder, effort: str | None, budget: int | None) -> Wire:
-    """Write how much to think: a level or a budget, never both. A model that nobody knows is taken for a recent one."""
-    modes = draft.target.traits.thinking
+def _thinking_depth(builder: BodyBuilder, effort: str | None, budget: int | None) -> Wire:
+    """Write a level or a budget, never both. An unknown model counts as a recent one."""
+    modes = builder.target.traits.thinking
     if budget is not None and ("budget" in modes or effort is None):
         return {"thinkingBudget": budget}
     if budget is not None:
-        draft.record_loss("no-thinking-budget", "thinking.budget", "the effort counts: both together are refused")
+        builder.record_loss("no-thinking-budget", "thinking.budget", "the effort is sent: both together are refused")
     if effort is None:
         return {}
     if "budget" in modes:
         return {"thinkingBudget": BUDGETS[effort]}
     if modes and "level" not in modes:
-        draft.record_loss("no-such-thinking", "effort", f"{effort}: this model takes no level")
+        builder.record_loss("no-such-thinking", "effort", f"{effort}: this model takes no level")
         return {}
     if effort not in LEVELS:
-        draft.record_loss("effort-mapped", "effort", f"{effort} became high")
+        builder.record_loss("effort-mapped", "effort", f"{effort} became high")
         effort = "high"
     return {"thinkingLevel": effort.upper()}
 
 
-def _off(draft: BodyBuilder) -> Wire:
-    traits = draft.target.traits
+def _thinking_off(builder: BodyBuilder) -> Wire:
+    """Turn thinking off, or down to the minimum of the model."""
+    traits = builder.target.traits
     modes = traits.thinking
     if not modes or ("budget" in modes and "always" not in modes):
         return {"thinkingBudget": 0}
     if "level" in modes:
-        least = next((level for level in LEVELS if traits.efforts is None or level in traits.efforts), "low")
-        draft.record_loss("thinking-stays-on", "thinking", f"the least of this model is {least}")
-        return {"thinkingLevel": least.upper()}
+        level = next((level for level in LEVELS if traits.efforts is None or level in traits.efforts), "low")
+        builder.record_loss("thinking-stays-on", "thinking", f"the minimum of this model is {level}")
+        return {"thinkingLevel": level.upper()}
     if "budget" in modes:
-        draft.record_loss("thinking-stays-on", "thinking", f"the least of this model is a budget of {LEAST_BUDGET}")
-        return {"thinkingBudget": LEAST_BUDGET}
+        builder.record_loss("thinking-stays-on", "thinking", f"the minimum of this model is a budget of {MIN_BUDGET}")
+        return {"thinkingBudget": MIN_BUDGET}
     if traits.thinking_default != "no":
-        draft.record_loss("thinking-stays-on", "thinking", "this model cannot be told to think less")
+        builder.record_loss("thinking-stays-on", "thinking", "this model cannot think less")
     return {}

@@ -1,7 +1,7 @@
-"""A call's arguments that arrive value by value, each with the path where it belongs.
+"""Call arguments that arrive value by value, each with its JSON path.
 
-Values come in no promised order, so the text of the arguments is known only at the end: it is written compactly, keys
-in the order of their first appearance, numbers as they were spelt.
+Values arrive in any order, so the text of the arguments is known only at the end. It is compact JSON with the keys in
+the order of their first appearance and the numbers as the provider wrote them.
 """
 
 from __future__ import annotations
@@ -13,110 +13,104 @@ from typing import Any
 from msgspec import Raw
 
 from tenuto.core import jsonio
-from tenuto.wire.gemini.protocol import PART, Fields, camel
-
-__all__ = ["PartialArgs"]
+from tenuto.wire.gemini.protocol import PART_FIELDS, to_camel_case
+from tenuto.wire.rawjson import Fields, is_list, is_null, is_object
 
 _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,9})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]""")
-_ESCAPED = re.compile(r"\\(.)")
-_READ = ("jsonPath", "stringValue", "numberValue", "boolValue", "nullValue", "willContinue")
+_ESCAPE = re.compile(r"\\(.)")
+_KNOWN_FIELDS = ("jsonPath", "stringValue", "numberValue", "boolValue", "nullValue", "willContinue")
 MAX_GAP = 1000
-"""How far beyond its end a list may be written to; what lies between is null."""
+"""How far after its end a list may be written to; the elements between are null."""
 
 Step = str | int
 
 
-class _Pieces(list[str]):
+class _StringPieces(list[str]):
     """A string that may still grow."""
 
 
 class PartialArgs:
-    """The arguments so far. `touched` tells whether any have come."""
+    """The arguments of one call, starting with `args`, a JSON object."""
 
     def __init__(self, args: Raw | None = None) -> None:
         self._root: Any = args if args is not None else {}
         self.touched = args is not None
+        """Whether any arguments arrived."""
 
-    def take(self, listed: Raw) -> list[str]:
-        """Put a list of partial values in their places; return what each says that nobody reads.
+    def add(self, values: Raw) -> list[str]:
+        """Add a list of partial values; return the names of the fields that are not read.
 
-        Raise `JsonError` for a value that has no place.
+        Raise `JsonError` for a value without a valid path.
         """
-        items = [camel(jsonio.members(item), PART) for item in jsonio.elements(listed)]
+        items = [to_camel_case(jsonio.members(item), PART_FIELDS) for item in jsonio.elements(values)]
         for fields in items:
-            self._put(fields)
-        return [name for fields in items for name in fields if name not in _READ]
+            self._add_value(fields)
+        return [name for fields in items for name in fields if name not in _KNOWN_FIELDS]
 
     def text(self) -> str:
         """Return the arguments as JSON text."""
-        return jsonio.as_text(jsonio.encode(_plain(self._root)))
+        return jsonio.as_text(jsonio.encode(_join_strings(self._root)))
 
-    def _put(self, fields: Fields) -> None:
-        path = jsonio.text_of(fields.get("jsonPath"))
-        steps = _steps(path)
+    def _add_value(self, fields: Fields) -> None:
+        steps = _parse_path(jsonio.text_of(fields.get("jsonPath")))
         self.touched = True
-        self._root = holder = _opened(self._root, steps[0])
-        for step, following in itertools.pairwise(steps):
-            holder[step] = _opened(_at(holder, step), following)
-            holder = holder[step]
+        self._root = container = _as_container(self._root, steps[0])
+        for step, next_step in itertools.pairwise(steps):
+            container[step] = _as_container(_get(container, step), next_step)
+            container = container[step]
         last = steps[-1]
-        old = _at(holder, last)
         string = fields.get("stringValue")
         if string is None:
-            holder[last] = _value(fields)
-        elif isinstance(old, _Pieces):
-            old.append(jsonio.text_of(string))
-        else:
-            holder[last] = _Pieces([jsonio.text_of(string)])
+            number, boolean = fields.get("numberValue"), fields.get("boolValue")
+            value = boolean if is_null(number) else number
+            container[last] = None if is_null(value) else value
+            return
+        old = _get(container, last)
+        if not isinstance(old, _StringPieces):
+            container[last] = old = _StringPieces()
+        old.append(jsonio.text_of(string))
 
 
-def _steps(path: str) -> list[Step]:
+def _parse_path(path: str) -> list[Step]:
     if not path.startswith("$"):
-        raise jsonio.JsonError(f"no path to an argument: {path[:80]!r}")
-    at, steps = 1, list[Step]()
-    while at < len(path):
-        step = _STEP.match(path, at)
+        raise jsonio.JsonError(f"invalid path of an argument: {path[:80]!r}")
+    offset, steps = 1, list[Step]()
+    while offset < len(path):
+        step = _STEP.match(path, offset)
         if step is None or len(steps) >= jsonio.MAX_DEPTH:
-            raise jsonio.JsonError(f"no path to an argument: {path[:80]!r}")
+            raise jsonio.JsonError(f"invalid path of an argument: {path[:80]!r}")
         name, index, single, double = step.groups()
-        steps.append(int(index) if index else name or _ESCAPED.sub(r"\1", single or double or ""))
-        at = step.end()
+        steps.append(int(index) if index else name or _ESCAPE.sub(r"\1", single or double or ""))
+        offset = step.end()
     if not steps or isinstance(steps[0], int):
-        raise jsonio.JsonError(f"arguments are an object: {path[:80]!r}")
+        raise jsonio.JsonError(f"the path of an argument must start with a name: {path[:80]!r}")
     return steps
 
 
-def _opened(value: Any, step: Step) -> Any:
-    """Return `value` as the container that `step` leads into; anything else that stood there gives way to one."""
+def _as_container(value: Any, step: Step) -> Any:
+    """Return `value` as the object or list that `step` leads into; replace any other value by an empty one."""
     if isinstance(step, str):
-        if isinstance(value, Raw) and bytes(value)[:1] == b"{":
+        if isinstance(value, Raw) and is_object(value):
             return jsonio.members(value)
         return value if isinstance(value, dict) else {}
-    if isinstance(value, Raw) and bytes(value)[:1] == b"[":
+    if isinstance(value, Raw) and is_list(value):
         value = jsonio.elements(value)
-    held = value if isinstance(value, list) and not isinstance(value, _Pieces) else []
-    if step > len(held) + MAX_GAP:
-        raise jsonio.JsonError(f"an argument at index {step} of a list of {len(held)}")
-    held.extend([None] * (step + 1 - len(held)))
-    return held
+    items = value if isinstance(value, list) and not isinstance(value, _StringPieces) else []
+    if step > len(items) + MAX_GAP:
+        raise jsonio.JsonError(f"an argument at index {step} of a list of {len(items)}")
+    items.extend([None] * (step + 1 - len(items)))
+    return items
 
 
-def _at(holder: Any, step: Step) -> Any:
-    return holder.get(step) if isinstance(step, str) else holder[step]
+def _get(container: Any, step: Step) -> Any:
+    return container.get(step) if isinstance(step, str) else container[step]
 
 
-def _value(fields: Fields) -> Raw | None:
-    for name in ("numberValue", "boolValue"):
-        if name in fields and bytes(fields[name]) != b"null":
-            return fields[name]
-    return None
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, _Pieces):
+def _join_strings(value: Any) -> Any:
+    if isinstance(value, _StringPieces):
         return "".join(value)
     if isinstance(value, dict):
-        return {name: _plain(held) for name, held in value.items()}
+        return {name: _join_strings(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_plain(held) for held in value]
+        return [_join_strings(inner) for inner in value]
     return value

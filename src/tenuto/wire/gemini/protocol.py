@@ -1,4 +1,4 @@
-"""The wire of Gemini's generateContent: the chunk of the hot path as structs, and the words as tables."""
+"""Structs and tables of Gemini's generateContent protocol."""
 
 from __future__ import annotations
 
@@ -9,42 +9,22 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from tenuto.core.messages import StopReason
-
-__all__ = [
-    "CANDIDATE",
-    "CHUNK",
-    "DIALECT",
-    "DONE",
-    "HOT",
-    "MODALITIES",
-    "NOTHING",
-    "PART",
-    "RESPONSE_ONLY",
-    "SERVER_TOOLS",
-    "SKIP_SIGNATURE",
-    "STOP_NUMBERS",
-    "STOP_NUMBERS_VERTEX",
-    "STOP_REASONS",
-    "THOUGHT_FALSE",
-    "USAGE",
-    "Fields",
-    "HotPart",
-    "camel",
-]
+from tenuto.wire.rawjson import Fields
 
 DIALECT: Final = "gemini"
-Fields = dict[str, Raw]
-
-NOTHING = Raw(b"")
-"""What a raw field of a chunk holds that did not come."""
+DONE = b"[DONE]"
+"""Last frame of hosts that end a stream as the chat dialect does. It has no meaning here."""
+ABSENT = Raw(b"")
+"""Value of a raw field that a chunk does not have."""
 THOUGHT_FALSE = '{"thought":false}'
-"""The other fields of a text that says of itself that it is no thought."""
+"""The `extra` of a text part that has `thought: false`."""
 
 
 class HotPart(msgspec.Struct, forbid_unknown_fields=True, gc=False, rename="camel"):
     text: str
     thought: bool | UnsetType = UNSET
-    thought_signature: Annotated[str, msgspec.Meta(min_length=1)] = ""  # an empty one that came has to be kept
+    thought_signature: Annotated[str, msgspec.Meta(min_length=1)] = ""
+    """An empty signature fails to decode: the slow path puts it into `extra`."""
 
 
 class HotContent(msgspec.Struct, forbid_unknown_fields=True):
@@ -59,96 +39,59 @@ class HotCandidate(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 
 
 class HotChunk(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """A chunk with only text, as most are. Any other chunk fails to decode and takes the slow path."""
+
     candidates: list[HotCandidate]
-    usage_metadata: Raw = NOTHING
+    usage_metadata: Raw = ABSENT
     model_version: str = ""
     response_id: str = ""
-    create_time: Raw = NOTHING
+    create_time: Raw = ABSENT
 
 
-HOT = msgspec.json.Decoder(HotChunk)
-"""Reads a chunk that holds text only, which most do; everything else falls through to a dict of raw fields."""
-
-DONE = b"[DONE]"
-"""The last frame of hosts that end every stream as the chat dialect does; it says nothing here."""
-
-STOP_REASONS: dict[str, StopReason] = {
-    "FINISH_REASON_UNSPECIFIED": "stop",
-    "STOP": "stop",
-    "MAX_TOKENS": "length",
-    "SAFETY": "content_filter",
-    "RECITATION": "content_filter",
-    "LANGUAGE": "content_filter",
-    "OTHER": "stop",
-    "BLOCKLIST": "content_filter",
-    "PROHIBITED_CONTENT": "content_filter",
-    "SPII": "content_filter",
-    "MALFORMED_FUNCTION_CALL": "error",
-    "UNEXPECTED_TOOL_CALL": "error",
-    "TOO_MANY_TOOL_CALLS": "error",
-    "MALFORMED_RESPONSE": "error",
-    "MISSING_THOUGHT_SIGNATURE": "error",
-    "CONTINUATION": "length",
-    "IMAGE_SAFETY": "content_filter",
-    "IMAGE_PROHIBITED_CONTENT": "content_filter",
-    "IMAGE_RECITATION": "content_filter",
-    "IMAGE_OTHER": "error",
-    "NO_IMAGE": "error",
-    "MODEL_ARMOR": "content_filter",
-    "ESCALATION": "content_filter",
-    "PUP_LIMITED_DISABLED": "content_filter",
+_STOP_GROUPS: dict[StopReason, str] = {
+    "stop": "FINISH_REASON_UNSPECIFIED STOP OTHER",
+    "length": "MAX_TOKENS CONTINUATION",
+    "content_filter": """
+        SAFETY RECITATION LANGUAGE BLOCKLIST PROHIBITED_CONTENT SPII IMAGE_SAFETY IMAGE_PROHIBITED_CONTENT
+        IMAGE_RECITATION MODEL_ARMOR ESCALATION PUP_LIMITED_DISABLED
+    """,
+    "error": """
+        MALFORMED_FUNCTION_CALL UNEXPECTED_TOOL_CALL TOO_MANY_TOOL_CALLS MALFORMED_RESPONSE MISSING_THOUGHT_SIGNATURE
+        IMAGE_OTHER NO_IMAGE
+    """,
 }
-"""What each finish reason means. One that is not here counts as `stop`: the provider's own word stands beside it."""
+STOP_REASONS: dict[str, StopReason] = {name: reason for reason, names in _STOP_GROUPS.items() for name in names.split()}
+"""Meaning of each finish reason. An unknown one is `stop`; the message has the provider's own word, too."""
 
-STOP_NUMBERS = (
-    "FINISH_REASON_UNSPECIFIED",
-    "STOP",
-    "MAX_TOKENS",
-    "SAFETY",
-    "RECITATION",
-    "OTHER",
-    "LANGUAGE",
-    "BLOCKLIST",
-    "PROHIBITED_CONTENT",
-    "SPII",
-    "MALFORMED_FUNCTION_CALL",
-    "IMAGE_SAFETY",
-    "UNEXPECTED_TOOL_CALL",
-)
-"""Finish reasons by number, where a host sends the enumeration's values: the Gemini API's."""
 
-STOP_NUMBERS_VERTEX = (
-    "FINISH_REASON_UNSPECIFIED",
-    "STOP",
-    "MAX_TOKENS",
-    "SAFETY",
-    "RECITATION",
-    "OTHER",
-    "BLOCKLIST",
-    "PROHIBITED_CONTENT",
-    "SPII",
-    "MALFORMED_FUNCTION_CALL",
-    "MODEL_ARMOR",
-    "IMAGE_SAFETY",
-    "IMAGE_PROHIBITED_CONTENT",
-    "IMAGE_RECITATION",
-    "IMAGE_OTHER",
-    "UNEXPECTED_TOOL_CALL",
-    "NO_IMAGE",
-)
-"""The same for Vertex, whose enumeration differs from the sixth value on."""
+def _split(names: str) -> tuple[str, ...]:
+    return tuple(names.split())
+
+
+STOP_NUMBERS = _split("""
+    FINISH_REASON_UNSPECIFIED STOP MAX_TOKENS SAFETY RECITATION OTHER LANGUAGE BLOCKLIST PROHIBITED_CONTENT SPII
+    MALFORMED_FUNCTION_CALL IMAGE_SAFETY UNEXPECTED_TOOL_CALL
+""")
+"""Finish reasons of the Gemini API by enumeration value, for hosts that send numbers."""
+
+STOP_NUMBERS_VERTEX = _split("""
+    FINISH_REASON_UNSPECIFIED STOP MAX_TOKENS SAFETY RECITATION OTHER BLOCKLIST PROHIBITED_CONTENT SPII
+    MALFORMED_FUNCTION_CALL MODEL_ARMOR IMAGE_SAFETY IMAGE_PROHIBITED_CONTENT IMAGE_RECITATION IMAGE_OTHER
+    UNEXPECTED_TOOL_CALL NO_IMAGE
+""")
+"""The same for Vertex, whose enumeration differs from the seventh value on."""
 
 MODALITIES = ("MODALITY_UNSPECIFIED", "TEXT", "IMAGE", "VIDEO", "AUDIO", "DOCUMENT")
-"""Modalities by number."""
+"""Modalities by enumeration value."""
 
 RESPONSE_ONLY: dict[str, str] = {
     "audioTranscription": "output only: the transcription of a part that the model spoke",
-    "functionCall.willContinue": "frames a stream; a call that is sent back is whole",
+    "functionCall.willContinue": "frames a stream; a call in a request is complete",
 }
-"""Fields of a received part that a request refuses, each with its reason."""
+"""Fields of a received part that a request refuses, with the reason."""
 
 SKIP_SIGNATURE = "skip_thought_signature_validator"
-"""Stands in for the signature of a call that Gemini did not make; it is sent as this plain word."""
+"""Signature for a call that Gemini did not make; sent as this plain word."""
 
 SERVER_TOOLS: dict[str, str] = {
     "web_search": "googleSearch",
@@ -161,74 +104,35 @@ SERVER_TOOLS: dict[str, str] = {
     "computer_use": "computerUse",
     "mcp": "mcpServers",
 }
-"""Our word for a provider's tool, and the field that asks for it here. A request may force another field."""
+"""Request field of each server tool. `ServerTool.type` overrides it."""
 
 
-def _snake(*names: str) -> dict[str, str]:
-    return {"".join(f"_{c.lower()}" if c.isupper() else c for c in name): name for name in names}
+def _from_snake_case(names: str) -> dict[str, str]:
+    return {"".join(f"_{c.lower()}" if c.isupper() else c for c in name): name for name in names.split()}
 
 
-# Dumps of Google's own SDKs and some proxies spell fields in snake_case; they are read as if spelt right.
-CHUNK = _snake("usageMetadata", "modelVersion", "responseId", "createTime", "promptFeedback", "modelStatus")
-CANDIDATE = _snake(
-    "finishReason",
-    "finishMessage",
-    "safetyRatings",
-    "citationMetadata",
-    "groundingMetadata",
-    "urlContextMetadata",
-    "avgLogprobs",
-    "logprobsResult",
-    "tokenCount",
-    "continuationToken",
-)
-PART = _snake(
-    "inlineData",
-    "fileData",
-    "functionCall",
-    "functionResponse",
-    "executableCode",
-    "codeExecutionResult",
-    "toolCall",
-    "toolResponse",
-    "thoughtSignature",
-    "mediaResolution",
-    "videoMetadata",
-    "partMetadata",
-    "mediaProcessing",
-    "audioTranscription",
-    "speechMetadata",
-    # inside of them
-    "mimeType",
-    "fileUri",
-    "displayName",
-    "toolType",
-    "partialArgs",
-    "willContinue",
-    "jsonPath",
-    "stringValue",
-    "numberValue",
-    "boolValue",
-    "nullValue",
-)
-USAGE = _snake(
-    "promptTokenCount",
-    "cachedContentTokenCount",
-    "candidatesTokenCount",
-    "toolUsePromptTokenCount",
-    "thoughtsTokenCount",
-    "totalTokenCount",
-    "promptTokensDetails",
-    "candidatesTokensDetails",
-    "cacheTokensDetails",
-    "toolUsePromptTokensDetails",
-    "tokenCount",
-    "trafficType",
-)
+# Dumps of Google's SDKs and some proxies write field names in snake_case. Only known names are converted: an unknown
+# field goes to `extra` as it is.
+CHUNK_FIELDS = _from_snake_case("usageMetadata modelVersion responseId createTime promptFeedback modelStatus")
+CANDIDATE_FIELDS = _from_snake_case("""
+    finishReason finishMessage safetyRatings citationMetadata groundingMetadata urlContextMetadata avgLogprobs
+    logprobsResult tokenCount continuationToken
+""")
+PART_FIELDS = _from_snake_case("""
+    inlineData fileData functionCall functionResponse executableCode codeExecutionResult toolCall toolResponse
+    thoughtSignature mediaResolution videoMetadata partMetadata mediaProcessing audioTranscription speechMetadata
+    mimeType fileUri displayName toolType partialArgs willContinue
+    jsonPath stringValue numberValue boolValue nullValue
+""")
+USAGE_FIELDS = _from_snake_case("""
+    promptTokenCount cachedContentTokenCount candidatesTokenCount toolUsePromptTokenCount thoughtsTokenCount
+    totalTokenCount promptTokensDetails candidatesTokensDetails cacheTokensDetails toolUsePromptTokensDetails
+    tokenCount trafficType
+""")
 
 
-def camel(fields: Fields, names: Mapping[str, str]) -> Fields:
-    """Rename the fields that `names` lists; the spelling of the dialect itself wins where both are there."""
+def to_camel_case(fields: Fields, names: Mapping[str, str]) -> Fields:
+    """Rename the fields that `names` has. If both spellings are present, camelCase wins."""
     if names.keys().isdisjoint(fields):
         return fields
     renamed = {name: value for name, value in fields.items() if name not in names}

@@ -13,7 +13,7 @@ import msgspec
 from tenuto.core import jsonio
 from tenuto.core.messages import Usage
 from tenuto.core.provider import Loss
-from tenuto.wire.gemini.protocol import MODALITIES, USAGE, camel
+from tenuto.wire.gemini.protocol import MODALITIES, USAGE_FIELDS, to_camel_case
 from tenuto.wire.usage import Count, count, less, plain, within
 
 __all__ = ["normalised"]
@@ -70,7 +70,7 @@ def normalised(raw: bytes) -> tuple[Usage | None, list[Loss]]:
 
 def _loose(raw: bytes) -> _Counts:
     """Read each count by itself: one that is none leaves the others as they are."""
-    fields = camel(jsonio.members(raw), USAGE)
+    fields = to_camel_case(jsonio.members(raw), USAGE_FIELDS)
     counts = {name: plain(value) for name, value in fields.items()}
     return _Counts(
         _count(counts, "promptTokenCount"),

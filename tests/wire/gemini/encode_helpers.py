@@ -1,4 +1,4 @@
-"""Ways to write a request, for these tests."""
+"""Helpers to encode requests."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def target(traits: ModelTraits | None = None, model: str = "gemini-3-pro", **swi
 
 
 def write(*messages: Message | str, to: Target | None = None, **fields: object) -> WireRequest:
-    said = tuple(UserMessage(m) if isinstance(m, str) else m for m in messages or ("Hi",))
-    return encode(ChatRequest(model="here/gemini-3-pro", messages=said, **fields), to or target())
+    transcript = tuple(UserMessage(m) if isinstance(m, str) else m for m in messages or ("Hi",))
+    return encode(ChatRequest(model="here/gemini-3-pro", messages=transcript, **fields), to or target())
 
 
 def body(*messages: Message | str, to: Target | None = None, **fields: object) -> dict:
@@ -33,5 +33,5 @@ def contents(*messages: Message | str, to: Target | None = None, **fields: objec
     return body(*messages, to=to, **fields)["contents"]
 
 
-def rules(*messages: Message | str, to: Target | None = None, **fields: object) -> list[tuple[str, str]]:
+def losses(*messages: Message | str, to: Target | None = None, **fields: object) -> list[tuple[str, str]]:
     return [(loss.kind, loss.place) for loss in write(*messages, to=to, **fields).losses]
