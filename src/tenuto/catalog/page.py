@@ -31,8 +31,8 @@ select a dialect of `openai`. Without a model, the command uses the default mode
 one and a key.
 
 A custom provider has a `base_url` and, unless it is `openai-chat`, a `dialect`: it gets the defaults of the dialect.
-For everything else, pass a `Provider`. With the name of a provider below, it replaces that provider in this client. `tenuto.catalog.add_provider(row)` adds a
-row for the whole process.
+For everything else, pass a `Provider`. With the name of a provider below, it replaces that provider in this client.
+`tenuto.catalog.add_provider(row)` adds a row for the whole process.
 """
 
 
