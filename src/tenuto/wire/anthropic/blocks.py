@@ -45,22 +45,22 @@ def read_block(raw: Raw) -> Block:
     kind = jsonio.text_of(fields.get("type"))
     if kind == "text":
         text, citations = _take_text(fields, "text"), _take_citations(fields)
-        return Text(text, citations, extra=_extra(fields))
+        return Text(text, citations, extra=_write_extra(fields))
     if kind == "thinking":
-        return Reasoning(_take_text(fields, "thinking"), meta=_take_signature(fields), extra=_extra(fields))
+        return Reasoning(_take_text(fields, "thinking"), meta=_take_signature(fields), extra=_write_extra(fields))
     if kind == "redacted_thinking":
-        return Reasoning(meta=AnthropicRedactedMeta(_take_text(fields, "data")), extra=_extra(fields))
+        return Reasoning(meta=AnthropicRedactedMeta(_take_text(fields, "data")), extra=_write_extra(fields))
     if kind == "tool_use" or kind in SERVER_CALLS:
         id, name, args = _take_text(fields, "id"), _take_text(fields, "name"), _take_json(fields, "input")
         if kind == "tool_use":
-            return ToolUse(id, name, args, extra=_extra(fields))
-        return ServerToolUse(id, name, args, kind, extra=_extra(fields))
+            return ToolUse(id, name, args, extra=_write_extra(fields))
+        return ServerToolUse(id, name, args, kind, extra=_write_extra(fields))
     if kind.endswith("_tool_result"):
         content, id = _take_json(fields, "content"), _take_text(fields, "tool_use_id")
-        return ServerToolResult(id, content, kind, extra=_extra(fields))
+        return ServerToolResult(id, content, kind, extra=_write_extra(fields))
     if kind in MARKERS:
         summary = _take_text(fields, "content") if is_text(fields.get("content")) else None
-        return Marker(kind, summary, meta=_take_signature(fields), extra=_extra(fields))
+        return Marker(kind, summary, meta=_take_signature(fields), extra=_write_extra(fields))
     return Opaque(DIALECT, jsonio.as_text(raw))
 
 
@@ -92,7 +92,7 @@ def _take_citations(fields: Fields) -> tuple[Citation, ...]:
     return citations
 
 
-def _extra(fields: Fields) -> str:
+def _write_extra(fields: Fields) -> str:
     del fields["type"]
     return jsonio.object_text(fields)
 
@@ -140,16 +140,15 @@ def write_block(block: Block) -> dict[str, Any] | Raw | str:
     """Write a block as it was received; raise `KeyError` for a type that this dialect never sends."""
     content: dict[str, Any]
     match block:
-        case Opaque(raw=raw):
-            return splice_json(raw)
-        case Text(text=text):
-            content = {"type": "text", "text": text}
+        case Text():
+            content = {"type": "text", "text": block.text}
             if citations := [splice_json(citation.raw) for citation in block.citations if citation.raw]:
                 content["citations"] = citations
-        case Reasoning(meta=AnthropicRedactedMeta(data=data)):
-            content = {"type": "redacted_thinking", "data": data}
-        case Reasoning(text=text):
-            content = {"type": "thinking", "thinking": text, **_signature(block)}
+        case Reasoning():
+            if isinstance(block.meta, AnthropicRedactedMeta):
+                content = {"type": "redacted_thinking", "data": block.meta.data}
+            else:
+                content = {"type": "thinking", "thinking": block.text}
         case ToolUse() | ServerToolUse():
             kind = "tool_use" if isinstance(block, ToolUse) else block.kind
             content = {"type": kind, "id": block.id, "name": block.name}
@@ -159,12 +158,12 @@ def write_block(block: Block) -> dict[str, Any] | Raw | str:
             content = {"type": block.kind, "tool_use_id": block.tool_use_id}
             if block.content:
                 content["content"] = splice_json(block.content)
-        case Marker(kind=kind, text=summary):
-            content = {"type": kind, **({} if summary is None else {"content": summary}), **_signature(block)}
+        case Marker():
+            content = {"type": block.kind} if block.text is None else {"type": block.kind, "content": block.text}
+        case Opaque():
+            return splice_json(block.raw)
         case _:
             raise KeyError(type(block).__name__)
-    return content | extra_fields(block.extra)
-
-
-def _signature(block: Block) -> dict[str, str]:
-    return {"signature": block.meta.signature} if isinstance(block.meta, AnthropicMeta) else {}
+    if isinstance(block, Reasoning | Marker) and isinstance(block.meta, AnthropicMeta):
+        content["signature"] = block.meta.signature
+    return content | extra_fields(block.extra) if block.extra else content

@@ -83,6 +83,8 @@ def verbatim(message: AssistantMessage) -> list[Any]:
 def _format_instruction(request: ChatRequest, target: Target) -> str:
     """Return the instruction that asks for JSON; empty if a parameter does."""
     wanted = request.response_format
+    if wanted is None:
+        return ""
     if wanted == "json_object":
         return "Respond with valid JSON only."
     if isinstance(wanted, JsonSchema) and target.traits.structured_output != "native":
@@ -106,15 +108,15 @@ class _MessageWriter:
 
     def add(self, message: Message, place: str) -> None:
         match message:
-            case UserMessage(content=content):
+            case UserMessage():
                 if message.name:
                     self._builder.record_loss("unsupported-field", f"{place}.name", message.name, "say it in the text")
-                if isinstance(content, str):
-                    self._append("user", [{"type": "text", "text": content}] if content else [], place)
+                if not isinstance(message.content, str):
+                    self._append("user", self._write_parts(message.content, place), place)
                 else:
-                    self._append("user", self._write_parts(content, place), place)
-            case ToolResults(results=results):
-                self._append("user", [self._write_result(result, place) for result in results], place)
+                    self._append("user", [{"type": "text", "text": message.content}] if message.content else [], place)
+            case ToolResults():
+                self._append("user", [self._write_result(result, place) for result in message.results], place)
             case AssistantMessage():
                 self.last_extra = message.extra
                 blocks = [self._write_block(block, f"{place}.blocks[{i}]") for i, block in enumerate(message.blocks)]
@@ -141,6 +143,8 @@ class _MessageWriter:
             parts += [Text(message.content)] if isinstance(message.content, str) else message.content
         if instruction:
             parts.append(Text(instruction))
+        if not parts:
+            return None
         if any(part.cache or part.extra for part in parts):
             return [block for part in parts if (block := _write_part(part)) is not None] or None
         return "\n\n".join(part.text for part in parts if part.text) or None
@@ -200,19 +204,19 @@ class _MessageWriter:
         block: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.tool_use_id}
         if content:
             block["content"] = content
-        return {**block, "is_error": result.is_error, **extra_fields(result.extra)}
+        block["is_error"] = result.is_error
+        return block | extra_fields(result.extra) if result.extra else block
 
     def _write_block(self, block: Block, place: str) -> _WireBlock | None:
         """Write a block of an assistant message; None, with a loss, if the dialect does not accept it."""
         match block:
-            case Text(text=text) | Refusal(text=text) if not text:
-                return None
-            case Text(cache=cache) if cache:
-                content = write_block(block)
-                assert isinstance(content, dict)
-                return content | cache_control(cache)
-            case Refusal(text=text):
-                return {"type": "text", "text": text}
+            case Text():
+                if not block.text:
+                    return None
+                if block.cache:
+                    content = write_block(block)
+                    assert isinstance(content, dict)
+                    return content | cache_control(block.cache)
             case ToolUse():
                 args = raw_object(block.args) if block.args else Raw(b"{}")
                 if args is None:
@@ -220,11 +224,14 @@ class _MessageWriter:
                         "arguments-not-an-object", place, block.args_error or "wrapped for replay"
                     )
                     args = Raw(jsonio.encode({"INVALID_JSON": block.args}))
-                head = {"type": "tool_use", "id": block.id, "name": block.name, "input": args}
-                return {**head, **extra_fields(block.extra)}
-            case Reasoning() if not isinstance(block.meta, AnthropicMeta | AnthropicRedactedMeta):
-                self._builder.record_loss("unsigned-reasoning", place, "reasoning without a signature is left out")
-                return None
+                call = {"type": "tool_use", "id": block.id, "name": block.name, "input": args}
+                return call | extra_fields(block.extra) if block.extra else call
+            case Reasoning():
+                if not isinstance(block.meta, AnthropicMeta | AnthropicRedactedMeta):
+                    self._builder.record_loss("unsigned-reasoning", place, "reasoning without a signature is left out")
+                    return None
+            case Refusal():
+                return {"type": "text", "text": block.text} if block.text else None
             case Opaque() if block.dialect != DIALECT:
                 self._builder.record_loss("unreadable-block", place, "a block of another dialect or a later version")
                 return None

@@ -49,13 +49,13 @@ def write_options(builder: BodyBuilder) -> None:
     body["max_tokens"] = traits.max_output or DEFAULT_MAX_TOKENS if limit is None else limit
     if request.thinking is not None or request.effort is not None:
         _write_thinking(builder)
-    config: dict[str, Any] = {}
-    if request.effort not in (None, "none") and (traits.efforts is None or request.effort in traits.efforts):
-        config["effort"] = request.effort
-    if isinstance(request.response_format, JsonSchema) and traits.structured_output == "native":
-        config["format"] = {"type": "json_schema", "schema": request.response_format.schema}
-    if config:
-        body["output_config"] = config
+    if request.effort is not None or request.response_format is not None:
+        config: dict[str, Any] = {}
+        if request.effort not in (None, "none") and (traits.efforts is None or request.effort in traits.efforts):
+            config["effort"] = request.effort
+        if isinstance(request.response_format, JsonSchema) and traits.structured_output == "native":
+            config["format"] = {"type": "json_schema", "schema": request.response_format.schema}
+        builder.set_if_given(output_config=config or None)
     if request.user is not None:
         body["metadata"] = {"user_id": request.user}
     if request.service_tier is not None:
