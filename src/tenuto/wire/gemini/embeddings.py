@@ -19,7 +19,7 @@ from tenuto.wire.embeddings import (
     sum_counts,
     truncation_loss,
 )
-from tenuto.wire.json_reply import listed
+from tenuto.wire.json_reply import read_optional_list
 from tenuto.wire.rawjson import Fields, object_or_empty
 from tenuto.wire.urls import model_path, model_resource
 
@@ -67,7 +67,7 @@ def _options(request: EmbedRequest) -> dict[str, Any]:
 
 def _read_contents(fields: Fields, target: Target, start: int, packed: str) -> EmbedResponse:
     alone = fields.get("embedding")
-    entries = listed(fields.get("embeddings")) if alone is None else [alone]
+    entries = read_optional_list(fields.get("embeddings")) if alone is None else [alone]
     usage = object_or_empty(fields.get("usageMetadata"))
     prompt, total = read_count(usage.get("promptTokenCount")), read_count(usage.get("totalTokenCount"))
     return EmbedResponse(
@@ -81,7 +81,10 @@ def _read_contents(fields: Fields, target: Target, start: int, packed: str) -> E
 
 
 def _read_predict(fields: Fields, target: Target, start: int, packed: str) -> EmbedResponse:
-    entries = [object_or_empty(jsonio.members(entry).get("embeddings")) for entry in listed(fields.get("predictions"))]
+    entries = [
+        object_or_empty(jsonio.members(entry).get("embeddings"))
+        for entry in read_optional_list(fields.get("predictions"))
+    ]
     facts = [object_or_empty(entry.get("statistics")) for entry in entries]
     tokens = sum_counts([read_count(fact.get("token_count")) for fact in facts])
     return EmbedResponse(
