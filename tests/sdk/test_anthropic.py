@@ -101,4 +101,4 @@ def test_the_judge_is_heard(monkeypatch):
 def test_sdk_takes_replayed_blocks(name, monkeypatch):
     """Server tools, redacted thinking, compaction and fallback blocks go back in place."""
     monkeypatch.setattr(test_encode, "JUDGES", [PARAMS.validate_python])
-    test_encode.test_replayed_blocks_go_back(name)
+    test_encode.test_replayed_blocks_are_complete(name)

@@ -23,7 +23,7 @@ from tenuto.wire.provider_errors import classify_error, extract_message
 
 
 @pytest.mark.parametrize(
-    "said, told",
+    "raw, message",
     [
         ('{"error":{"message":"half \\ud800 of it"}}', "half \ufffd of it"),
         ('{"error":{"message":"\\ud83d\\ude00"}}', "\U0001f600"),
@@ -31,12 +31,14 @@ from tenuto.wire.provider_errors import classify_error, extract_message
         ("half \ud800", "half \ufffd"),
     ],
 )
-def test_a_message_can_be_printed(said, told):
-    """Half a character cannot; what came stands in `raw`."""
-    error = classify_error(said, provider="row", status=400)
+def test_error_message_is_printable(raw, message):
+    """Lone surrogates are replaced; `raw` has the original text."""
+    error = classify_error(raw, provider="row", status=400)
 
-    assert str(error).encode() == str(classify_error(json.dumps({"error": told}), provider="row", status=400)).encode()
-    assert error.raw == said
+    assert (
+        str(error).encode() == str(classify_error(json.dumps({"error": message}), provider="row", status=400)).encode()
+    )
+    assert error.raw == raw
 
 
 def anthropic(type, message="said", **more):
@@ -172,7 +174,7 @@ RETRYABLE = {RateLimited, Unavailable, TimedOut}
 
 
 @pytest.mark.parametrize("status,body,kind", CASES)
-def test_an_http_error_becomes_its_kind(status, body, kind):
+def test_http_error_has_its_class(status, body, kind):
     error = classify_error(json.dumps(body).encode(), provider="row", status=status)
 
     assert type(error) is kind
@@ -182,10 +184,10 @@ def test_an_http_error_becomes_its_kind(status, body, kind):
 
 
 @pytest.mark.parametrize("body,kind,status", IN_STREAM)
-def test_an_error_inside_a_stream_becomes_the_same_kind(body, kind, status):
-    """HTTP said 200: the error's own words decide, or the status that it names."""
-    for given_status in (None, 200):
-        error = classify_error(json.dumps(body), provider="row", status=given_status)
+def test_error_in_stream_has_its_class(body, kind, status):
+    """The HTTP status is 200: the codes of the error decide, or the status that it contains."""
+    for http_status in (None, 200):
+        error = classify_error(json.dumps(body), provider="row", status=http_status)
 
         assert type(error) is kind
         assert error.status == status
@@ -200,14 +202,14 @@ def test_an_error_inside_a_stream_becomes_the_same_kind(body, kind, status):
     ],
 )
 @pytest.mark.parametrize("body", ["", "<html>Bad gateway</html>", "{}", "[]", "null", '{"error":{"type":"odd"}}'])
-def test_whether_to_try_again_goes_by_the_status(status, retryable, body):
+def test_retryable_depends_on_status(status, retryable, body):
     assert classify_error(body, provider="row", status=status).retryable == retryable
 
 
-@pytest.mark.parametrize("word", ["api_error", "overloaded_error", "timeout_error", "rate_limit_error"])
-def test_words_do_not_contradict_a_status_that_says_no(word):
+@pytest.mark.parametrize("code", ["api_error", "overloaded_error", "timeout_error", "rate_limit_error"])
+def test_codes_do_not_make_final_status_retryable(code):
     for status in (400, 401, 403, 404, 418, 422, 499):
-        assert not classify_error(json.dumps(anthropic(word)), provider="row", status=status).retryable
+        assert not classify_error(json.dumps(anthropic(code)), provider="row", status=status).retryable
 
 
 @pytest.mark.parametrize(
@@ -232,15 +234,15 @@ def test_words_do_not_contradict_a_status_that_says_no(word):
         (None, "null"),
     ],
 )
-def test_the_message_is_what_a_person_should_read(body, message):
+def test_extract_message(body, message):
     assert extract_message(body) == message
 
 
-def test_an_empty_body_leaves_the_status():
+def test_message_of_empty_body_is_the_status():
     assert classify_error(b"", provider="row", status=503).message == "HTTP 503"
 
 
-def test_a_body_that_is_no_json_is_the_message():
+def test_message_of_other_body_is_its_text():
     error = classify_error(b"<html>\xff</html>", provider="row", status=502)
 
     assert error.message == error.raw == "<html>\ufffd</html>"
@@ -263,7 +265,7 @@ def test_a_body_that_is_no_json_is_the_message():
         (None, {}, None),
     ],
 )
-def test_when_to_try_again_is_in_seconds(headers, body, seconds):
+def test_retry_after_is_in_seconds(headers, body, seconds):
     assert classify_error(json.dumps(body), provider="row", status=429, headers=headers).retry_after == seconds
 
 
@@ -277,21 +279,21 @@ def test_when_to_try_again_is_in_seconds(headers, body, seconds):
         ({}, [], None),
     ],
 )
-def test_the_request_can_be_named_in_a_report(headers, body, id):
+def test_request_id_is_read(headers, body, id):
     assert classify_error(json.dumps(body), provider="row", status=500, headers=headers).request_id == id
 
 
-@pytest.mark.parametrize("word,retryable", [("true", True), ("false", False)])
-def test_a_server_that_says_whether_to_try_again_is_believed(word, retryable):
+@pytest.mark.parametrize("value,retryable", [("true", True), ("false", False)])
+def test_should_retry_header_takes_precedence(value, retryable):
     for status in (400, 500):
-        error = classify_error("{}", provider="row", status=status, headers={"X-Should-Retry": word})
+        error = classify_error("{}", provider="row", status=status, headers={"X-Should-Retry": value})
 
         assert error.retryable is retryable
     assert classify_error("{}", provider="row", status=500, headers={"x-should-retry": "maybe"}).retryable
 
 
 @given(st.binary(max_size=30) | documents | json_values.map(json.dumps), st.none() | st.integers(100, 599))
-def test_any_body_becomes_an_error_and_none_is_raised(body, status):
+def test_any_body_is_classified(body, status):
     error = classify_error(body, provider="row", status=status, headers={"retry-after": "x"})
 
     assert isinstance(error, LLMError)
@@ -299,7 +301,7 @@ def test_any_body_becomes_an_error_and_none_is_raised(body, status):
 
 
 @given(st.dictionaries(st.sampled_from(("error", "message", "detail", "response", "request_id")), json_values))
-def test_any_shape_of_error_is_read(body):
+def test_any_error_object_is_classified(body):
     assert classify_error(json.dumps({**body, "error": {"details": [body], "code": body}}), provider="row").message
     assert classify_error(json.dumps(body), provider="row").message
 
@@ -307,13 +309,13 @@ def test_any_shape_of_error_is_read(body):
 # --- the tree ---------------------------------------------------------------------------------------------------------
 
 
-def test_every_error_stands_in_the_drawing_of_the_tree():
+def test_errors_docstring_names_every_error():
     for name in errors.__all__:
         assert name in errors.__doc__, name
         assert issubclass(getattr(errors, name), errors.TenutoError)
 
 
-def test_an_error_carries_what_one_needs_to_act():
+def test_llm_error_has_fields():
     error = LLMError("said", provider="row", status=500, raw="{}", retryable=True)
 
     assert (str(error), error.message, error.provider, error.status, error.raw) == ("said", "said", "row", 500, "{}")
@@ -323,7 +325,7 @@ def test_an_error_carries_what_one_needs_to_act():
 
 
 @pytest.mark.parametrize(
-    "error,said",
+    "error,text",
     [
         (errors.UnsupportedModel("m", "no thinking"), "unsupported model 'm': no thinking"),
         (errors.UnknownProvider("opnai", ("one", "two")), "unknown provider 'opnai'; did you mean 'one' or 'two'?"),
@@ -335,5 +337,5 @@ def test_an_error_carries_what_one_needs_to_act():
         (errors.SchemaMismatch("does not fit", text="x"), "does not fit"),
     ],
 )
-def test_errors_say_what_to_do(error, said):
-    assert str(error) == said
+def test_error_texts(error, text):
+    assert str(error) == text

@@ -15,7 +15,7 @@ from tenuto.core.provider import Loss, Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.errors import TranscriptError, UnsupportedModel
 from tenuto.wire.body_builder import BodyBuilder
-from tenuto.wire.json_reply import listed, protocol_errors, reply_fields
+from tenuto.wire.json_reply import protocol_errors, read_optional_list, reply_fields
 from tenuto.wire.rawjson import Fields, object_or_empty
 from tenuto.wire.registry import codec_for
 from tenuto.wire.usage import count, plain
@@ -158,7 +158,7 @@ def _write_common(draft: BodyBuilder, request: EmbedRequest, batch: Batch) -> Wi
 
 
 def _read_common(fields: Fields, target: Target, start: int, packed: str) -> EmbedResponse:
-    entries = [jsonio.members(entry) for entry in listed(fields.get("data"))]
+    entries = [jsonio.members(entry) for entry in read_optional_list(fields.get("data"))]
     vectors = [read_vector(entry.get("embedding"), packed) for entry in entries]
     losses: list[Loss] = []
     order = [_index(entry.get("index"), at) for at, entry in enumerate(entries)]

@@ -1,4 +1,4 @@
-"""Plain answers, which are no replies: embeddings, counts, lists. One door where what is wrong with them becomes ours."""
+"""Parse JSON responses other than replies: embeddings, token counts, model lists."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.errors import LLMError, ProtocolError
 from tenuto.wire.provider_errors import classify_error
+from tenuto.wire.rawjson import Fields, is_null, object_or_empty
 
-__all__ = ["listed", "protocol_errors", "reply_fields"]
-
-_NOTHING = (b"null", b"0", b"{}", b'""', b"false")
+_NO_ERROR = (b"null", b"0", b"{}", b'""', b"false")
+"""Values of an error field that mean success."""
 
 
 @contextmanager
 def protocol_errors(what: str, body: bytes, provider: str) -> Iterator[None]:
-    """Turn what reading a malformed answer raises into `ProtocolError`, which holds the answer."""
+    """Raise `ProtocolError`, which contains the body, if reading a malformed response fails."""
     try:
         yield
     except LLMError as exc:
@@ -28,19 +28,17 @@ def protocol_errors(what: str, body: bytes, provider: str) -> Iterator[None]:
         raise ProtocolError(f"{what} cannot be read: {exc}", provider=provider, frame=body) from exc
 
 
-def reply_fields(body: bytes, provider: str) -> dict[str, Raw]:
-    """Split an answer into its fields. Raise the error that it amounts to, though its status was a good one."""
+def reply_fields(body: bytes, provider: str) -> Fields:
+    """Return the fields of a response. Raise its error, if a response with a successful status contains one."""
     fields = jsonio.members(body)
-    if bytes(fields.get("error", b"null")) not in _NOTHING:
+    if bytes(fields.get("error", b"null")) not in _NO_ERROR:
         raise classify_error(body, provider=provider)
     state = fields.get("base_resp")
-    if state is not None and bytes(state)[:1] == b"{":
-        code = jsonio.members(state).get("status_code")
-        if code is not None and bytes(code) not in _NOTHING:
-            raise classify_error(jsonio.encode({"error": {"message": jsonio.as_text(state)}}), provider=provider)
+    if state is not None and bytes(object_or_empty(state).get("status_code", b"null")) not in _NO_ERROR:
+        raise classify_error(jsonio.encode({"error": {"message": jsonio.as_text(state)}}), provider=provider)
     return fields
 
 
-def listed(raw: Raw | None) -> list[Raw]:
-    """Return the elements of a list; none for null or nothing at all."""
-    return [] if raw is None or bytes(raw) == b"null" else jsonio.elements(raw)
+def read_optional_list(raw: Raw | None) -> list[Raw]:
+    """Return the elements of a list; none if it is null or missing."""
+    return [] if raw is None or is_null(raw) else jsonio.elements(raw)

@@ -9,7 +9,7 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.core.provider import ModelInfo, Provider, WireRequest
 from tenuto.errors import UnsupportedModel
-from tenuto.wire.json_reply import listed, protocol_errors, reply_fields
+from tenuto.wire.json_reply import protocol_errors, read_optional_list, reply_fields
 from tenuto.wire.registry import codec_for
 from tenuto.wire.usage import count, plain
 
@@ -51,7 +51,7 @@ def decode(body: bytes, row: Provider) -> tuple[tuple[ModelInfo, ...], str]:
         name = next((name for name in _ENTRIES if name in fields), "")
         if not name and not codec_for(row.dialect).list_models.may_lack_list:
             raise ValueError(f"there is neither of {' and '.join(_ENTRIES)} in it")
-        return tuple(map(_model, listed(fields.get(name)))), _next(fields)
+        return tuple(map(_model, read_optional_list(fields.get(name)))), _next(fields)
 
 
 def _next(fields: dict[str, Raw]) -> str:

@@ -1,8 +1,8 @@
-"""What a provider's error means: one classification for HTTP answers and for errors inside a stream.
+"""Classify the errors of providers, in HTTP responses and inside streams.
 
-An HTTP status says what kind of failure it is and whether waiting helps. The error's own words (type, code, status,
-reason) only make it more exact: a 429 that no waiting cures, a 400 that means "too long" or "no such key". Inside a
-stream there is no such status, so the words decide, or the status that the error names itself.
+The HTTP status selects the error class, and whether a retry can help. The codes in the body (type, code, status, reason)
+select a more specific class: a 429 that a retry cannot fix, a 400 that means "too long" or "invalid key". An error inside
+a stream has no HTTP status: its codes decide, or the status that the error object contains.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ from tenuto.errors import (
     Unavailable,
 )
 
-__all__ = ["classify_error", "extract_message"]
-
-_WORDS: dict[str, type[LLMError]] = {
+_CODES: dict[str, type[LLMError]] = {
     # Anthropic
     "invalid_request_error": BadRequest,
     "authentication_error": AuthenticationFailed,
@@ -42,7 +40,7 @@ _WORDS: dict[str, type[LLMError]] = {
     "ramp_limit_exceeded": QuotaExceeded,
     "compaction_unavailable": Unavailable,
     "conflict_error": Unavailable,
-    # OpenAI and its kin
+    # OpenAI and compatible providers
     "insufficient_quota": QuotaExceeded,
     "billing_hard_limit_reached": QuotaExceeded,
     "rate_limit_exceeded": RateLimited,
@@ -88,7 +86,7 @@ _WORDS: dict[str, type[LLMError]] = {
     "CANCELLED": Unavailable,
     "API_KEY_INVALID": AuthenticationFailed,
 }
-_STATUS: dict[int, type[LLMError]] = {
+_STATUSES: dict[int, type[LLMError]] = {
     400: BadRequest,
     401: AuthenticationFailed,
     402: QuotaExceeded,
@@ -102,165 +100,161 @@ _STATUS: dict[int, type[LLMError]] = {
     429: RateLimited,
     504: TimedOut,
 }
-_TOO_LONG = (
+_TOO_LONG_PATTERN = (
     r"prompt is too long|maximum (?:context|prompt) length|context (?:window|limit)|context_length|input is too long"
     r"|exceeds the maximum number of tokens|too many tokens|prompt too long|exceeds the available context size"
     r"|input tokens exceeds maximum length"
 )
-_OUT_OF_MONEY = r"credit balance|insufficient (?:balance|funds|credits|quota)"
-_NO_SUCH_MODEL = (
+_OUT_OF_CREDIT_PATTERN = r"credit balance|insufficient (?:balance|funds|credits|quota)"
+_UNKNOWN_MODEL_PATTERN = (
     r"\A(?:invalid model: |model not found: |the supported api model names are |the provided model identifier is "
     r"invalid|\S+ is not a valid model id\Z|model \S+ is not supported\. supported models are)"
 )
-_TEXTS: tuple[tuple[type[LLMError], tuple[type[LLMError], ...], str], ...] = (
-    (ContextTooLong, (BadRequest,), _TOO_LONG),
-    (QuotaExceeded, (BadRequest, RateLimited), _OUT_OF_MONEY),
+_MESSAGE_PATTERNS: tuple[tuple[type[LLMError], tuple[type[LLMError], ...], str], ...] = (
+    (ContextTooLong, (BadRequest,), _TOO_LONG_PATTERN),
+    (QuotaExceeded, (BadRequest, RateLimited), _OUT_OF_CREDIT_PATTERN),
     (AuthenticationFailed, (BadRequest,), r"\Aincorrect api key provided"),
-    (NotFound, (BadRequest,), _NO_SUCH_MODEL),
+    (NotFound, (BadRequest,), _UNKNOWN_MODEL_PATTERN),
 )
-"""What an error becomes by its text: the class, the classes that it refines, and the pattern of the text.
+"""Error classes that the message selects: the class, the classes that it replaces, and the pattern of the message.
 
-A pattern that could occur in a value that the error quotes is bound to the beginning of the text.
+A pattern that could match a value quoted in the message starts with `\\A`.
 """
 _GENERAL = (BadRequest, RateLimited, Unavailable)
-_MORE_EXACT: dict[type[LLMError], tuple[type[LLMError], ...]] = {
+_MORE_SPECIFIC: dict[type[LLMError], tuple[type[LLMError], ...]] = {
     LLMError: (QuotaExceeded, ContextTooLong, AuthenticationFailed, NotFound, BadRequest),
     BadRequest: (QuotaExceeded, ContextTooLong, AuthenticationFailed, NotFound),
     RateLimited: (QuotaExceeded,),
     AuthenticationFailed: (QuotaExceeded,),
     Unavailable: (TimedOut,),
 }
-"""Which words are heard where a status has said its part: those that do not contradict it."""
+"""For the error class of an HTTP status, the more specific classes that a code in the body may select."""
 
 
 def classify_error(
     raw: bytes | str, *, provider: str, status: int | None = None, headers: Mapping[str, str] | None = None
 ) -> LLMError:
-    """Turn an error body, or an error object out of a stream, into its exception.
+    """Make the exception for an error body, or for an error object inside a stream.
 
-    `status` is the HTTP status, or None for an error inside a stream. The body may be anything: what cannot be read as
-    an error object becomes the message as it stands. The message can be printed; `raw` is what came.
+    `status` is the HTTP status, or None inside a stream. A body that is not an error object becomes the message. Lone
+    surrogates in the message are replaced, so that it can be printed; `raw` of the exception has the original text.
     """
     text = raw if isinstance(raw, str) else raw.decode("utf-8", "replace")
     try:
         body = jsonio.parse(text)
     except jsonio.JsonError:
         body = text
-    inner = _inner(body)
-    status = _status(inner, status)
+    fields = _error_fields(body)
+    status = _find_status(fields, status)
     message = jsonio.printable(extract_message(body)) or f"HTTP {status}"
-    held = {name.lower(): value for name, value in (headers or {}).items()}
-    kind = _kind(inner, message, status)
-    error = kind(message, provider=provider, status=status, raw=text)
-    error.request_id = _request_id(body, held)
-    error.retry_after = _retry_after(inner, held)
-    if kind is LLMError:
-        error.retryable = status is None  # an unknown failure inside a stream may pass
-    if held.get("x-should-retry") in ("true", "false"):
-        error.retryable = held["x-should-retry"] == "true"
+    lower_headers = {name.lower(): value for name, value in (headers or {}).items()}
+    error_class = _select_class(fields, message, status)
+    error = error_class(message, provider=provider, status=status, raw=text)
+    body_id = body.get("request_id") if isinstance(body, dict) else None
+    header_id = lower_headers.get("request-id") or lower_headers.get("x-request-id")
+    error.request_id = header_id or (body_id if isinstance(body_id, str) else None)
+    error.retry_after = _find_retry_after(fields, lower_headers)
+    if error_class is LLMError:
+        error.retryable = status is None  # an unknown error inside a stream may be temporary
+    if lower_headers.get("x-should-retry") in ("true", "false"):
+        error.retryable = lower_headers["x-should-retry"] == "true"
     return error
 
 
 def extract_message(body: Any) -> str:
-    """Find the sentence a person should read: the error's text, its message, else the error or body itself."""
+    """Return the message of an error body; the JSON text of the error, or of the body, if it has none."""
     if isinstance(body, list) and body:
         body = body[0]  # some hosts answer an array stream with an array of errors
     if not isinstance(body, dict):
-        return body if isinstance(body, str) else _written(body)
+        return body if isinstance(body, str) else _to_json(body)
     for name in ("error", "message", "detail"):
-        told = body.get(name)
-        if isinstance(told, dict):
-            inner = told.get("message")
-            return inner if isinstance(inner, str) and inner else _written(told)
-        if told is not None:
-            return told if isinstance(told, str) else _written(told)
-    return extract_message(body["response"]) if isinstance(body.get("response"), dict) else _written(body)
+        value = body.get(name)
+        if isinstance(value, dict):
+            message = value.get("message")
+            return message if isinstance(message, str) and message else _to_json(value)
+        if value is not None:
+            return value if isinstance(value, str) else _to_json(value)
+    return extract_message(body["response"]) if isinstance(body.get("response"), dict) else _to_json(body)
 
 
-def _written(body: Any) -> str:
-    return jsonio.as_text(jsonio.encode(body))
+def _to_json(value: Any) -> str:
+    return jsonio.as_text(jsonio.encode(value))
 
 
-def _inner(body: Any) -> dict[str, Any]:
+def _error_fields(body: Any) -> dict[str, Any]:
+    """Return the error object of a body; the body itself, if it has none."""
     if isinstance(body, list) and body:
         body = body[0]
     if not isinstance(body, dict):
         return {}
     error = body.get("error")
     if error is None and isinstance(body.get("response"), dict):
-        return _inner(body["response"])
+        return _error_fields(body["response"])
     return error if isinstance(error, dict) else body
 
 
-def _kind(inner: dict[str, Any], message: str, status: int | None) -> type[LLMError]:
-    named = [_WORDS[word] for word in _words(inner) if word in _WORDS]
-    exact = [kind for kind in named if kind not in _GENERAL]
-    kind = _by_status(status)
-    heard = _MORE_EXACT.get(kind, ())
-    kind = next((word for word in (*exact, *named) if status is None or word in heard), kind)
-    refined = (by for by, kinds, text in _TEXTS if kind in kinds and re.search(text, message, re.IGNORECASE))
-    return next(refined, kind)
+def _select_class(fields: dict[str, Any], message: str, status: int | None) -> type[LLMError]:
+    """Select the class by status, then by the codes, specific ones first, then by the message."""
+    selected: type[LLMError] = LLMError
+    if status is not None:
+        selected = _STATUSES.get(status) or (Unavailable if status >= 500 else LLMError)
+    by_code = [_CODES[code] for code in _find_codes(fields) if code in _CODES]
+    by_code.sort(key=lambda error_class: error_class in _GENERAL)
+    allowed = _MORE_SPECIFIC.get(selected, ())
+    selected = next((by for by in by_code if status is None or by in allowed), selected)
+    for by_message, replaceable, pattern in _MESSAGE_PATTERNS:
+        if selected in replaceable and re.search(pattern, message, re.IGNORECASE):
+            return by_message
+    return selected
 
 
-def _words(inner: dict[str, Any]) -> list[str]:
-    details = inner.get("details")
-    metadata = inner.get("metadata")
-    found = [
+def _find_codes(fields: dict[str, Any]) -> list[str]:
+    details, metadata = fields.get("details"), fields.get("metadata")
+    values = [
         details.get("error_code") if isinstance(details, dict) else None,
-        *(detail.get("reason") for detail in _list(details)),
-        inner.get("code"),
-        inner.get("type"),
-        inner.get("status"),
-        inner.get("error_type"),
+        *(detail.get("reason") for detail in _objects(details)),
+        fields.get("code"),
+        fields.get("type"),
+        fields.get("status"),
+        fields.get("error_type"),
         metadata.get("error_type") if isinstance(metadata, dict) else None,
     ]
-    words = [word for word in found if isinstance(word, str)]
-    return ["insufficient_quota", *words] if _out_for_the_day(details) else words
+    codes = [value for value in values if isinstance(value, str)]
+    # Google: only the id of the quota shows that it is a daily one, where waiting a minute does not help.
+    violations = (violation for detail in _objects(details) for violation in _objects(detail.get("violations")))
+    if any("PerDay" in str(violation.get("quotaId")) for violation in violations):
+        codes.insert(0, "insufficient_quota")
+    return codes
 
 
-def _out_for_the_day(details: Any) -> bool:
-    """Google's quotas of a day look like any other, but for their names; waiting a minute does not help."""
-    violations = [found for detail in _list(details) for found in _list(detail.get("violations"))]
-    return any("PerDay" in str(found.get("quotaId")) for found in violations)
-
-
-def _list(value: Any) -> list[dict[str, Any]]:
+def _objects(value: Any) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def _status(inner: dict[str, Any], status: int | None) -> int | None:
+def _find_status(fields: dict[str, Any], status: int | None) -> int | None:
+    """Return the HTTP status, or the one that the error object contains if the response was successful."""
     if status is not None and status >= 300:
         return status
-    for word in (inner.get("code"), inner.get("status_code"), inner.get("status")):
-        number = int(word) if isinstance(word, str) and word.isdecimal() and len(word) == 3 else word
+    for value in (fields.get("code"), fields.get("status_code"), fields.get("status")):
+        number = int(value) if isinstance(value, str) and value.isdecimal() and len(value) == 3 else value
         if isinstance(number, int) and 300 <= number < 600:
             return number
     return None
 
 
-def _by_status(status: int | None) -> type[LLMError]:
-    if status is None:
-        return LLMError
-    return _STATUS.get(status) or (Unavailable if status >= 500 else LLMError)
-
-
-def _request_id(body: Any, held: Mapping[str, str]) -> str | None:
-    named = body.get("request_id") if isinstance(body, dict) else None
-    return held.get("request-id") or held.get("x-request-id") or (named if isinstance(named, str) else None)
-
-
-def _retry_after(inner: dict[str, Any], held: Mapping[str, str]) -> float | None:
+def _find_retry_after(fields: dict[str, Any], headers: Mapping[str, str]) -> float | None:
+    """Return the seconds to wait, from a header or from the details of the error."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        if (seconds := _number(held.get(name))) is not None:
+        if (seconds := _parse_seconds(headers.get(name))) is not None:
             return seconds * unit
-    for detail in _list(inner.get("details")):
+    for detail in _objects(fields.get("details")):
         delay = detail.get("retryDelay")
-        if isinstance(delay, str) and (seconds := _number(delay.removesuffix("s"))) is not None:
+        if isinstance(delay, str) and (seconds := _parse_seconds(delay.removesuffix("s"))) is not None:
             return seconds
     return None
 
 
-def _number(text: str | None) -> float | None:
+def _parse_seconds(text: str | None) -> float | None:
     try:
         seconds = float(text or "")
     except ValueError:

@@ -1,4 +1,4 @@
-"""Replies in the Anthropic dialect, written for these tests: one feature each."""
+"""Replies in the Anthropic dialect, one feature each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Writing the Anthropic dialect: one test per switch and parameter."""
+"""Encode the Anthropic dialect: one test per switch and parameter.
+
+tests/sdk runs each test without parameters again and checks the bodies: do not parametrize them.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ from wire.anthropic.cases import STREAMS
 from wire.anthropic.test_decode import decoder
 
 JUDGES = []
-"""Whoever is to look at each body that these tests write: the SDK's types, in tests/sdk."""
+"""Functions that check each body that these tests write: tests/sdk adds the types of the SDK."""
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 WEATHER = ToolDefinition("weather", "Current weather.", SCHEMA)
 
@@ -45,44 +48,42 @@ def wire(*messages, to: Target | None = None, **fields):
 
 
 def body(*messages, to: Target | None = None, **fields) -> dict:
-    written = json.loads(wire(*messages, to=to, **fields).body)
+    document = json.loads(wire(*messages, to=to, **fields).body)
     for judge in JUDGES:
-        judge(written)
-    return written
+        judge(document)
+    return document
 
 
-def rules(*messages, to: Target | None = None, **fields) -> list[str]:
+def loss_kinds(*messages, to: Target | None = None, **fields) -> list[str]:
     return [loss.kind for loss in wire(*messages, to=to, **fields).losses]
 
 
-def test_plain_question():
-    """The least there is."""
-    written = wire(UserMessage("Hi"))
+def test_plain_request():
+    request = wire(UserMessage("Hi"))
 
-    assert (written.method, written.path) == ("POST", "/messages")
-    assert written.headers == {"anthropic-version": "2023-06-01", "content-type": "application/json"}
+    assert (request.method, request.path) == ("POST", "/messages")
+    assert request.headers == {"anthropic-version": "2023-06-01", "content-type": "application/json"}
     assert body(UserMessage("Hi")) == {
         "model": "claude-x",
         "max_tokens": 4096,
         "messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}],
     }
-    assert written.losses == ()
+    assert request.losses == ()
 
 
-def test_same_request_same_bytes():
-    """Encoding is a function."""
+def test_same_request_gives_same_bytes():
     assert wire(UserMessage("Hi"), tools=(WEATHER,)).body == wire(UserMessage("Hi"), tools=(WEATHER,)).body
 
 
-def test_version_header_stands_even_where_the_row_has_none():
-    """A custom row needs no headers of its own."""
+def test_version_header_is_set_without_row_headers():
+    """The row of a custom provider needs no headers."""
     bare = Target(Provider("mine", "anthropic-messages", "http://x"), "m", "anthropic-messages")
 
     assert wire(to=bare).headers["anthropic-version"] == "2023-06-01"
 
 
 def test_replayed_turn_is_the_received_one():
-    """P1, P2: the wire's own field names, in order, signatures and arguments byte for byte."""
+    """P1, P2: the field names of the wire, in order; signatures and arguments are unchanged."""
     reply = decode_stream(decoder(), [STREAMS["thinking, call"]])
     raw = wire(UserMessage("?"), reply.message, ToolResults((ToolResult("toolu_1", "12 C"),))).body
     turn = json.loads(raw)["messages"][1]["content"]
@@ -94,106 +95,106 @@ def test_replayed_turn_is_the_received_one():
 
 
 @pytest.mark.parametrize("name", ["search, citations", "redacted, interleaved", "compaction", "fallback"])
-def test_replayed_blocks_go_back(name):
-    """Server tools, redacted thinking, compaction and fallback blocks go back in place."""
+def test_replayed_blocks_are_complete(name):
+    """Server tools, redacted thinking, compaction and fallback blocks."""
     reply = decode_stream(decoder(), [STREAMS[name]])
     results = tuple(ToolResult(call.id, "ok") for call in reply.message.tool_calls())
-    written = body(UserMessage("?"), reply.message, ToolResults(results) if results else UserMessage("go on"))
+    fields = body(UserMessage("?"), reply.message, ToolResults(results) if results else UserMessage("continue"))
 
-    assert len(written["messages"][1]["content"]) == len(reply.message.blocks)
+    assert len(fields["messages"][1]["content"]) == len(reply.message.blocks)
 
 
-def test_results_come_first_and_neighbours_are_merged():
-    """C18: after the calls, one user message: results, then what the user adds."""
+def test_results_come_first_and_adjacent_messages_merge():
+    """C18: one user message follows the calls: first the results, then the other content."""
     calls = AssistantMessage((ToolUse("t1", "f", "{}"), ToolUse("t2", "f", "")))
     results = ToolResults(
         (ToolResult("t1", "1"), ToolResult("t2", (Text("2"), Image(url="https://x/y.png")), is_error=True))
     )
-    written = body(UserMessage("?"), calls, UserMessage("also this"), results, to=target())["messages"]
+    messages = body(UserMessage("?"), calls, UserMessage("also this"), results, to=target())["messages"]
 
-    assert [m["role"] for m in written] == ["user", "assistant", "user"]
-    assert [p["type"] for p in written[2]["content"]] == ["tool_result", "tool_result", "text"]
-    assert written[2]["content"][0] == {"type": "tool_result", "tool_use_id": "t1", "content": "1", "is_error": False}
-    assert written[2]["content"][1]["is_error"] is True
-    assert written[1]["content"][1]["input"] == {}
+    assert [m["role"] for m in messages] == ["user", "assistant", "user"]
+    assert [p["type"] for p in messages[2]["content"]] == ["tool_result", "tool_result", "text"]
+    assert messages[2]["content"][0] == {"type": "tool_result", "tool_use_id": "t1", "content": "1", "is_error": False}
+    assert messages[2]["content"][1]["is_error"] is True
+    assert messages[1]["content"][1]["input"] == {}
 
 
 def test_empty_result_has_no_content():
-    """An empty list is refused; no content at all is fine."""
-    written = body(AssistantMessage((ToolUse("t", "f", "{}"),)), ToolResults((ToolResult("t", ()),)))
+    """The provider refuses an empty list."""
+    fields = body(AssistantMessage((ToolUse("t", "f", "{}"),)), ToolResults((ToolResult("t", ()),)))
 
-    assert written["messages"][1]["content"] == [{"type": "tool_result", "tool_use_id": "t", "is_error": False}]
+    assert fields["messages"][1]["content"] == [{"type": "tool_result", "tool_use_id": "t", "is_error": False}]
 
 
-def test_arguments_that_are_no_object_are_wrapped():
-    """`input` must be an object: what the model wrote stays readable in it."""
+def test_arguments_other_than_objects_are_wrapped():
+    """`input` must be an object: it contains the text of the model."""
     turn = AssistantMessage((ToolUse("t", "f", '{"a": ', args_error="cut"), ToolUse("u", "f", "[1]")))
-    written = body(turn, ToolResults((ToolResult("t"), ToolResult("u"))))["messages"][0]["content"]
+    content = body(turn, ToolResults((ToolResult("t"), ToolResult("u"))))["messages"][0]["content"]
 
-    assert written[0]["input"] == {"INVALID_JSON": '{"a": '}
-    assert written[1]["input"] == {"INVALID_JSON": "[1]"}
-    assert rules(turn).count("arguments-not-an-object") == 2
+    assert content[0]["input"] == {"INVALID_JSON": '{"a": '}
+    assert content[1]["input"] == {"INVALID_JSON": "[1]"}
+    assert loss_kinds(turn).count("arguments-not-an-object") == 2
 
 
-def test_reasoning_without_a_signature_is_left_out():
-    """It would be refused."""
+def test_reasoning_without_signature_is_left_out():
+    """The provider refuses it."""
     turn = AssistantMessage((Reasoning("Hm."), Text("Yes.")))
 
     assert body(turn, UserMessage("?"))["messages"][0]["content"] == [{"type": "text", "text": "Yes."}]
-    assert rules(turn) == ["unsigned-reasoning"]
+    assert loss_kinds(turn) == ["unsigned-reasoning"]
 
 
-def test_a_turn_that_says_nothing_is_not_sent():
-    """Empty text is refused, and so is an empty message."""
-    written = body(UserMessage("a"), AssistantMessage((Text(""), Refusal(""))), UserMessage("b"))
+def test_empty_turn_is_not_sent():
+    """The provider refuses empty text and empty messages."""
+    fields = body(UserMessage("a"), AssistantMessage((Text(""), Refusal(""))), UserMessage("b"))
 
-    assert written["messages"] == [
+    assert fields["messages"] == [
         {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}
     ]
 
 
-def test_blocks_without_a_word_here():
-    """Each is a loss; a refusal is what was said."""
+def test_unsupported_blocks_are_losses():
+    """A refusal is sent as text."""
     turn = AssistantMessage(
         (Refusal("No."), CodeResult("OK"), Opaque("gemini", "{}"), Opaque("anthropic-messages", '{"type":"x"}'))
     )
-    written = wire(UserMessage("?"), turn)
+    request = wire(UserMessage("?"), turn)
 
-    assert json.loads(written.body)["messages"][1]["content"] == [{"type": "text", "text": "No."}, {"type": "x"}]
-    assert [loss.kind for loss in written.losses] == ["unsupported-content", "unreadable-block"]
+    assert json.loads(request.body)["messages"][1]["content"] == [{"type": "text", "text": "No."}, {"type": "x"}]
+    assert [loss.kind for loss in request.losses] == ["unsupported-content", "unreadable-block"]
 
 
-def test_system_messages_go_to_the_top():
-    """Leading ones as they are; later ones where the model takes them, else to the top with a loss."""
-    said = (SystemMessage("A"), SystemMessage("B"), UserMessage("Hi"), SystemMessage("C"))
+def test_system_messages_move_to_the_top():
+    """Later system messages stay in place if the model supports that; else they move with a loss."""
+    messages = (SystemMessage("A"), SystemMessage("B"), UserMessage("Hi"), SystemMessage("C"))
 
-    assert body(*said)["system"] == "A\n\nB\n\nC"
-    assert rules(*said) == ["system-hoisted"]
-    native = body(*said, to=target(system_mid="native"))
+    assert body(*messages)["system"] == "A\n\nB\n\nC"
+    assert loss_kinds(*messages) == ["system-hoisted"]
+    native = body(*messages, to=target(system_mid="native"))
     assert native["system"] == "A\n\nB"
     assert native["messages"][-1] == {"role": "system", "content": "C"}
-    assert rules(
+    assert loss_kinds(
         UserMessage("a"), AssistantMessage((Text("b"),)), SystemMessage("c"), to=target(system_mid="native")
     ) == ["system-hoisted"]
 
 
-def test_cache_marks():
-    """On instructions, parts, tools and the whole request."""
+def test_cache_control():
+    """On system prompts, parts, tools and the whole request."""
     system = SystemMessage((Text("A", cache="1h"), Text("B")))
-    seen = UserMessage((Text("x", cache="5m"), Image(data="aGk=", mime="image/png", cache="yes")))
-    written = body(system, seen, tools=(ToolDefinition("f", cache="1h"),), cache="auto")
+    user = UserMessage((Text("x", cache="5m"), Image(data="aGk=", mime="image/png", cache="yes")))
+    fields = body(system, user, tools=(ToolDefinition("f", cache="1h"),), cache="auto")
 
-    assert written["system"][0]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
-    assert written["messages"][0]["content"][0]["cache_control"] == {"type": "ephemeral", "ttl": "5m"}
-    assert written["messages"][0]["content"][1]["cache_control"] == {"type": "ephemeral"}
-    assert written["tools"][0]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
-    assert written["cache_control"] == {"type": "ephemeral"}
+    assert fields["system"][0]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
+    assert fields["messages"][0]["content"][0]["cache_control"] == {"type": "ephemeral", "ttl": "5m"}
+    assert fields["messages"][0]["content"][1]["cache_control"] == {"type": "ephemeral"}
+    assert fields["tools"][0]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
+    assert fields["cache_control"] == {"type": "ephemeral"}
     assert body(cache="1h")["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
     assert "cache_control" not in body(cache="off")
 
 
 def test_images_and_documents():
-    """Each source in its form; sound has none."""
+    """Audio has no form in this dialect."""
     parts = (
         Image(data="aGk=", mime="image/jpeg"),
         Image(url="data:image/gif;base64,aGk="),
@@ -217,19 +218,20 @@ def test_images_and_documents():
         {},
     ]
     assert (content[4]["title"], content[4]["citations"]) == ("T", {"enabled": True})
-    assert rules(UserMessage((Text("a"), Audio(data="aGk="), Opaque("gemini", "{}")))) == ["unsupported-content"] * 2
+    assert (
+        loss_kinds(UserMessage((Text("a"), Audio(data="aGk="), Opaque("gemini", "{}")))) == ["unsupported-content"] * 2
+    )
     assert body(UserMessage((Text("a"), Image(), Text(""))))["messages"][0]["content"] == [
         {"type": "text", "text": "a"}
     ]
-    assert rules(UserMessage((Text("a"), Image()))) == ["unsupported-content"]
+    assert loss_kinds(UserMessage((Text("a"), Image()))) == ["unsupported-content"]
 
 
 def test_tools_and_choices():
-    """Flat definitions; our words for the four choices; one call at a time by a flag."""
-    written = body(tools=(WEATHER, ToolDefinition("now", strict=True, options={"defer_loading": True})))
+    fields = body(tools=(WEATHER, ToolDefinition("now", strict=True, options={"defer_loading": True})))
 
-    assert written["tools"][0] == {"name": "weather", "description": "Current weather.", "input_schema": SCHEMA}
-    assert written["tools"][1] == {
+    assert fields["tools"][0] == {"name": "weather", "description": "Current weather.", "input_schema": SCHEMA}
+    assert fields["tools"][1] == {
         "name": "now", "input_schema": {"type": "object", "properties": {}}, "strict": True, "defer_loading": True,
     }  # fmt: skip
     for choice, form in [
@@ -240,16 +242,16 @@ def test_tools_and_choices():
     assert body(tools=(WEATHER,), parallel_tool_calls=False)["tool_choice"] == {
         "type": "auto", "disable_parallel_tool_use": True,
     }  # fmt: skip
-    assert rules(tool_choice="required") == ["unsupported-parameter"]
+    assert loss_kinds(tool_choice="required") == ["unsupported-parameter"]
     assert "tool_choice" not in body(tool_choice="none")
 
 
 def test_custom_and_server_tools():
-    """Free text becomes one string; a provider's tool has its type and name; an unknown one is a loss."""
+    """Free text input becomes one string; an unknown server tool is a loss."""
     custom = ToolDefinition("shell", kind="custom")
 
     assert body(tools=(custom,))["tools"][0]["input_schema"]["required"] == ["input"]
-    assert rules(tools=(custom,)) == ["custom-tool"]
+    assert loss_kinds(tools=(custom,)) == ["custom-tool"]
     assert body(tools=(ServerTool("web_search", options={"max_uses": 2}),))["tools"] == [
         {"type": "web_search_20250305", "name": "web_search", "max_uses": 2}
     ]
@@ -257,11 +259,11 @@ def test_custom_and_server_tools():
     assert (
         body(tools=(ServerTool("mcp", "mcp_toolset", {"mcp_server_name": "s"}),))["tools"][0]["mcp_server_name"] == "s"
     )
-    assert rules(tools=(ServerTool("telepathy"),)) == ["unsupported-tool"]
+    assert loss_kinds(tools=(ServerTool("telepathy"),)) == ["unsupported-tool"]
 
 
-def test_container_goes_on_with_server_tools():
-    """R22: the id alone, from the last turn, where provider-run tools go on; a given one wins."""
+def test_container_is_sent_with_server_tools():
+    """R22: the id of the last turn's container; the parameter takes precedence."""
     turn = AssistantMessage((Text("x"),), extra='{"container":{"id":"c1","expires_at":"2026"}}')
     tools = (ServerTool("code_execution"),)
 
@@ -271,51 +273,51 @@ def test_container_goes_on_with_server_tools():
 
 
 def test_parameters():
-    """Each has its word, or is a loss."""
-    written = body(
+    """Each parameter is written or is a loss."""
+    fields = body(
         temperature=0.5, top_p=0.9, top_k=5, stop="END", user="u1", service_tier="auto", max_tokens=7, stream=True
     )
 
-    assert written["metadata"] == {"user_id": "u1"}
-    assert written["stop_sequences"] == ["END"]
-    assert (written["temperature"], written["top_p"], written["top_k"], written["max_tokens"]) == (0.5, 0.9, 5, 7)
-    assert written["stream"] is True
+    assert fields["metadata"] == {"user_id": "u1"}
+    assert fields["stop_sequences"] == ["END"]
+    assert (fields["temperature"], fields["top_p"], fields["top_k"], fields["max_tokens"]) == (0.5, 0.9, 5, 7)
+    assert fields["stream"] is True
     assert body(temperature=1.7)["temperature"] == 1
-    assert rules(temperature=1.7) == ["clamped"]
+    assert loss_kinds(temperature=1.7) == ["clamped"]
     assert body(stop=("a", "b"))["stop_sequences"] == ["a", "b"]
     assert body(to=target(max_output=64000))["max_tokens"] == 64000
-    lost = wire(
+    request = wire(
         seed=1, n=2, frequency_penalty=0.1, presence_penalty=0.1, logprobs=True, top_logprobs=2, logit_bias={"1": 1},
         verbosity="low", modalities=("text",), audio={"voice": "x"}, store=True,
     )  # fmt: skip
-    assert {loss.place for loss in lost.losses} == {
+    assert {loss.place for loss in request.losses} == {
         "seed", "n", "frequency_penalty", "presence_penalty", "logprobs", "top_logprobs", "logit_bias", "verbosity",
         "modalities", "audio", "store",
     }  # fmt: skip
 
 
 def test_extra_body_and_headers():
-    """What the caller adds goes out last; list headers are joined."""
+    """`extra_body` overrides; headers that hold a list are joined."""
     to = target(thinking=("budget", "disabled"), interleaved_beta=True)
-    written = wire(
+    request = wire(
         to=to, effort="low", extra_headers={"Anthropic-Beta": "a,b", "X-One": "1"}, extra_body={"speed": "fast"},
         metadata={"here": {"inference_geo": "us"}, "there": {"no": 1}},
     )  # fmt: skip
 
-    assert written.headers["anthropic-beta"] == "interleaved-thinking-2025-05-14,a,b"
-    assert written.headers["x-one"] == "1"
-    assert json.loads(written.body)["speed"] == "fast"
-    assert json.loads(written.body)["inference_geo"] == "us"
-    assert "no" not in json.loads(written.body)
+    assert request.headers["anthropic-beta"] == "interleaved-thinking-2025-05-14,a,b"
+    assert request.headers["x-one"] == "1"
+    assert json.loads(request.body)["speed"] == "fast"
+    assert json.loads(request.body)["inference_geo"] == "us"
+    assert "no" not in json.loads(request.body)
 
 
 def test_structured_output():
-    """Native where the model has it, in words where not."""
+    """Native if the model has it, else an instruction."""
     wanted = JsonSchema(SCHEMA)
 
     assert body(response_format=wanted)["output_config"] == {"format": {"type": "json_schema", "schema": SCHEMA}}
-    spoken = body(response_format=wanted, to=target(structured_output="prompt"))
-    assert spoken["system"].startswith("Respond with JSON matching this schema: {")
+    prompted = body(response_format=wanted, to=target(structured_output="prompt"))
+    assert prompted["system"].startswith("Respond with JSON matching this schema: {")
     assert body(SystemMessage("S"), UserMessage("?"), response_format="json_object")["system"] == (
         "S\n\nRespond with valid JSON only."
     )
@@ -327,10 +329,10 @@ ALWAYS = target(thinking=("always",), efforts=("low", "high"), thinking_default=
 
 
 def test_thinking_adaptive():
-    """Effort in its place, thinking switched on with it; off is off; a budget is a loss."""
-    written = body(effort="high", to=ADAPTIVE)
+    """An effort enables thinking; a budget is a loss."""
+    fields = body(effort="high", to=ADAPTIVE)
 
-    assert (written["thinking"], written["output_config"]) == ({"type": "adaptive"}, {"effort": "high"})
+    assert (fields["thinking"], fields["output_config"]) == ({"type": "adaptive"}, {"effort": "high"})
     assert "anthropic-beta" not in wire(effort="high", to=ADAPTIVE).headers
     assert body(effort="none", to=ADAPTIVE)["thinking"] == {"type": "disabled"}
     assert body(thinking=Thinking("off"), to=ADAPTIVE)["thinking"] == {"type": "disabled"}
@@ -338,18 +340,18 @@ def test_thinking_adaptive():
         "type": "adaptive",
         "display": "summarized",
     }
-    assert rules(thinking=Thinking("on", 5000), to=ADAPTIVE) == ["no-thinking-budget"]
-    assert rules(thinking=Thinking("between_tools"), to=ADAPTIVE) == ["no-such-thinking"]
+    assert loss_kinds(thinking=Thinking("on", 5000), to=ADAPTIVE) == ["no-thinking-budget"]
+    assert loss_kinds(thinking=Thinking("between_tools"), to=ADAPTIVE) == ["no-such-thinking"]
     assert body(thinking=Thinking("between_tools"))["thinking"] == {"type": "between_tools"}
     assert "thinking" not in body(to=ADAPTIVE)
 
 
 def test_thinking_by_budget():
-    """P8: a budget always fits under the limit, and the interleaved header goes along."""
-    written = body(effort="medium", max_tokens=20000, to=BUDGET)
+    """P8: a budget is always below `max_tokens`; the header for interleaved thinking is sent with it."""
+    fields = body(effort="medium", max_tokens=20000, to=BUDGET)
 
-    assert written["thinking"] == {"type": "enabled", "budget_tokens": 8192}
-    assert "output_config" not in written
+    assert fields["thinking"] == {"type": "enabled", "budget_tokens": 8192}
+    assert "output_config" not in fields
     assert wire(effort="medium", to=BUDGET).headers["anthropic-beta"] == "interleaved-thinking-2025-05-14"
     raised = wire(thinking=Thinking("on", 43008), max_tokens=4096, to=BUDGET)
     assert json.loads(raised.body)["max_tokens"] == 43008 + 4096
@@ -360,36 +362,34 @@ def test_thinking_by_budget():
     assert body(thinking=Thinking("on", show=False), max_tokens=9000, to=BUDGET)["thinking"]["display"] == "omitted"
 
 
-def test_sampling_beside_a_budget():
-    """A budget goes with the default temperature only."""
-    written = wire(effort="low", temperature=0.3, top_k=5, top_p=0.96, to=BUDGET)
+def test_budget_removes_sampling_parameters():
+    """A budget allows only the default temperature."""
+    request = wire(effort="low", temperature=0.3, top_k=5, top_p=0.96, to=BUDGET)
 
-    assert not {"temperature", "top_k"} & set(json.loads(written.body))
-    assert [loss.kind for loss in written.losses] == ["sampling-refused"] * 2
+    assert not {"temperature", "top_k"} & set(json.loads(request.body))
+    assert [loss.kind for loss in request.losses] == ["sampling-refused"] * 2
     assert body(effort="low", temperature=1.0, to=BUDGET)["temperature"] == 1
 
 
-def test_thinking_that_cannot_be_turned_off():
-    """It is said, not silently ignored; an effort needs no mode beside it."""
-    assert rules(effort="none", to=ALWAYS) == ["thinking-stays-on"]
+def test_thinking_off_is_a_loss_for_always_thinking_model():
+    """An effort needs no thinking mode."""
+    assert loss_kinds(effort="none", to=ALWAYS) == ["thinking-stays-on"]
     assert "thinking" not in body(effort="low", to=ALWAYS)
     assert body(thinking=Thinking("on"), to=ALWAYS)["thinking"] == {"type": "adaptive"}
     assert "thinking" not in body(effort="none", to=target(thinking=("none",), thinking_default="no"))
     less = target(thinking=("adaptive", "between_tools"), thinking_default="yes")
     assert body(thinking=Thinking("off"), to=less)["thinking"] == {"type": "between_tools"}
-    assert rules(thinking=Thinking("off"), to=less) == ["thinking-stays-on"]
+    assert loss_kinds(thinking=Thinking("off"), to=less) == ["thinking-stays-on"]
 
 
 def test_thinking_of_an_unknown_model():
-    """Nobody knows what it takes: it gets what was asked for."""
-    assert body(effort="max") | {} == body(effort="max")
+    """It gets the parameters of the request unchanged."""
     assert body(effort="max")["output_config"] == {"effort": "max"}
     assert body(thinking=Thinking("on", 2000))["thinking"] == {"type": "enabled", "budget_tokens": 2000}
     assert body(effort="none")["thinking"] == {"type": "disabled"}
 
 
-def test_markers_and_signed_text_go_back():
-    """A compaction block with its signature; a hand-made thinking block with its own."""
+def test_markers_and_signatures_are_written():
     turn = AssistantMessage(
         (
             Marker("compaction", "So far.", meta=AnthropicMeta("sig"), extra='{"tool_changes":[]}'),
@@ -409,10 +409,10 @@ def test_markers_and_signed_text_go_back():
 
 
 def test_lone_surrogates_become_replacement_characters():
-    """UTF-8 cannot carry half a character: it is replaced, and said; a pair stays a pair."""
-    written = wire(UserMessage("a\ud800b"), AssistantMessage((ToolUse("t", "f", '{"x":"\\ud83d\\ude00 \\udc00"}'),)))
+    """UTF-8 has no lone surrogates; a pair is unchanged."""
+    request = wire(UserMessage("a\ud800b"), AssistantMessage((ToolUse("t", "f", '{"x":"\\ud83d\\ude00 \\udc00"}'),)))
 
-    content = json.loads(written.body)["messages"]
+    content = json.loads(request.body)["messages"]
     assert content[0]["content"][0]["text"] == "a�b"
     assert content[1]["content"][0]["input"] == {"x": "😀 �"}
-    assert [loss.kind for loss in written.losses] == ["lone-surrogate"]
+    assert [loss.kind for loss in request.losses] == ["lone-surrogate"]

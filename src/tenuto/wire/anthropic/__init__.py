@@ -38,10 +38,10 @@ def _accepts(block: Block, _: Target) -> bool:
     return isinstance(block, Reasoning | Refusal | Marker)
 
 
-def _write_count(written: WireRequest, _: Fields, accepted: Fields, target: Target) -> tuple[str, dict[str, Any]]:
+def _write_count(request: WireRequest, _: Fields, accepted: Fields, target: Target) -> tuple[str, dict[str, Any]]:
     version = target.provider.anthropic.raw_predict
     if not version:
-        return f"{written.path}/count_tokens", {**accepted}
+        return f"{request.path}/count_tokens", {**accepted}
     return "/models/count-tokens:rawPredict", {**accepted, "model": target.model, "anthropic_version": version}
 
 
@@ -56,7 +56,7 @@ CODEC = Codec(
     turn_order=lambda target: TurnOrder(user_first=True),
     calls_last=True,
     count_tokens=TokenCounter(
-        # as the official SDK has it
+        # the fields of `count_tokens` in the official SDK
         frozenset(
             [
                 "model",

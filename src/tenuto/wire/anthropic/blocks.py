@@ -1,8 +1,7 @@
-"""Content blocks, both ways. What is read here is written back the same, field for field."""
+"""Read and write content blocks. A block that was read is written with the same fields and values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
@@ -26,113 +25,79 @@ from tenuto.core.blocks import (
     ToolUse,
     UrlCitation,
 )
-from tenuto.wire.anthropic.protocol import CALLS, MARKERS
+from tenuto.wire.anthropic.protocol import DIALECT, MARKERS, SERVER_CALLS
 from tenuto.wire.body_builder import extra_fields, splice_json
-
-__all__ = ["citation", "read_block", "write_block"]
-
-DIALECT = "anthropic-messages"
-Fields = dict[str, Raw]
+from tenuto.wire.rawjson import Fields, is_list, is_text
 
 
 class _PlainText(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    type: Literal["text"]  # a field, not a tag: a tag may be left out, a type not
+    type: Literal["text"]  # a field, because msgspec accepts an object without its tag
     text: str
 
 
 def read_block(raw: Raw) -> Block:
-    """Read one content block; a type that nobody knows comes back as `Opaque`."""
+    """Read one content block. A block of an unknown type becomes `Opaque`."""
     try:
-        return Text(jsonio.decoder(_PlainText).decode(raw).text)  # most blocks: text, and nothing beside it
+        return Text(jsonio.decoder(_PlainText).decode(raw).text)  # most blocks have only these two fields
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return _read(raw)
-
-
-def _read(raw: Raw) -> Block:
+        pass
     fields = jsonio.members(raw)
     kind = jsonio.text_of(fields.get("type"))
-    reader = _READERS.get(kind) or (_result if kind.endswith("_tool_result") else None)
-    if reader is None:
-        return Opaque(DIALECT, jsonio.as_text(raw))
-    del fields["type"]
-    return reader(kind, fields)
+    if kind == "text":
+        text, citations = _take_text(fields, "text"), _take_citations(fields)
+        return Text(text, citations, extra=_write_extra(fields))
+    if kind == "thinking":
+        return Reasoning(_take_text(fields, "thinking"), meta=_take_signature(fields), extra=_write_extra(fields))
+    if kind == "redacted_thinking":
+        return Reasoning(meta=AnthropicRedactedMeta(_take_text(fields, "data")), extra=_write_extra(fields))
+    if kind == "tool_use" or kind in SERVER_CALLS:
+        id, name, args = _take_text(fields, "id"), _take_text(fields, "name"), _take_json(fields, "input")
+        if kind == "tool_use":
+            return ToolUse(id, name, args, extra=_write_extra(fields))
+        return ServerToolUse(id, name, args, kind, extra=_write_extra(fields))
+    if kind.endswith("_tool_result"):
+        content, id = _take_json(fields, "content"), _take_text(fields, "tool_use_id")
+        return ServerToolResult(id, content, kind, extra=_write_extra(fields))
+    if kind in MARKERS:
+        summary = _take_text(fields, "content") if is_text(fields.get("content")) else None
+        return Marker(kind, summary, meta=_take_signature(fields), extra=_write_extra(fields))
+    return Opaque(DIALECT, jsonio.as_text(raw))
 
 
-def _take(fields: Fields, name: str) -> str:
+def _take_text(fields: Fields, name: str) -> str:
+    """Remove a field and return its text; raise `JsonError` if it is neither a string nor null."""
     return jsonio.text_of(fields.pop(name, None))
 
 
-def _input(fields: Fields) -> str:
-    found = fields.pop("input", None)
-    return "" if found is None else jsonio.as_text(found)
+def _take_json(fields: Fields, name: str) -> str:
+    raw = fields.pop(name, None)
+    return "" if raw is None else jsonio.as_text(raw)
 
 
-def _text(_: str, fields: Fields) -> Text:
-    text = _take(fields, "text")
-    listed = fields.get("citations")
-    citations: tuple[Citation, ...] = ()
-    if listed is not None and bytes(listed)[:1] == b"[":
-        citations = tuple(citation(item) for item in jsonio.elements(listed))
-        if citations:
-            del fields["citations"]
-    return Text(text, citations, extra=jsonio.object_text(fields))
-
-
-def _thinking(_: str, fields: Fields) -> Reasoning:
-    text = _take(fields, "thinking")
+def _take_signature(fields: Fields) -> AnthropicMeta | None:
+    """Remove the signature and return it as a token. An empty signature is not a token, and stays an extra field."""
     signature = jsonio.text_of(fields.get("signature"))
-    if signature:
-        del fields["signature"]
-    return Reasoning(
-        text, meta=AnthropicMeta(signature) if signature else None, extra=jsonio.object_text(fields)
-    )  # an empty signature signs nothing, but it was there
+    if not signature:
+        return None
+    del fields["signature"]
+    return AnthropicMeta(signature)
 
 
-def _redacted(_: str, fields: Fields) -> Reasoning:
-    return Reasoning(meta=AnthropicRedactedMeta(_take(fields, "data")), extra=jsonio.object_text(fields))
+def _take_citations(fields: Fields) -> tuple[Citation, ...]:
+    """Remove the citations and return them. An empty list, and any other value, stays an extra field."""
+    raw = fields.get("citations")
+    citations = tuple(map(read_citation, jsonio.elements(raw))) if raw is not None and is_list(raw) else ()
+    if citations:
+        del fields["citations"]
+    return citations
 
 
-def _tool_use(_: str, fields: Fields) -> ToolUse:
-    return ToolUse(_take(fields, "id"), _take(fields, "name"), _input(fields), extra=jsonio.object_text(fields))
+def _write_extra(fields: Fields) -> str:
+    del fields["type"]
+    return jsonio.object_text(fields)
 
 
-def _server_use(kind: str, fields: Fields) -> ServerToolUse:
-    id, name = _take(fields, "id"), _take(fields, "name")
-    return ServerToolUse(id, name, _input(fields), kind, extra=jsonio.object_text(fields))
-
-
-def _result(kind: str, fields: Fields) -> ServerToolResult:
-    content = fields.pop("content", None)
-    text = "" if content is None else jsonio.as_text(content)
-    return ServerToolResult(_take(fields, "tool_use_id"), text, kind, extra=jsonio.object_text(fields))
-
-
-def _marker(kind: str, fields: Fields) -> Marker:
-    content = fields.get("content")
-    text = None
-    if content is not None and bytes(content)[:1] == b'"':
-        text = _take(fields, "content")
-    signature = jsonio.text_of(fields.get("signature"))
-    if signature:
-        del fields["signature"]
-    meta = AnthropicMeta(signature) if signature else None
-    return Marker(kind, text, meta=meta, extra=jsonio.object_text(fields))
-
-
-_READERS: dict[str, Callable[[str, Fields], Block]] = {
-    "text": _text,
-    "thinking": _thinking,
-    "redacted_thinking": _redacted,
-    "tool_use": _tool_use,
-    **dict.fromkeys(CALLS, _server_use),
-    **dict.fromkeys(MARKERS, _marker),
-}
-
-
-# --- citations --------------------------------------------------------------------------------------------------------
-
-
-class _Place(msgspec.Struct):
+class _WireCitation(msgspec.Struct):
     type: str = ""
     url: str = ""
     source: str = ""
@@ -148,86 +113,57 @@ class _Place(msgspec.Struct):
     end_page_number: int | None = None
 
 
-def citation(raw: Raw) -> Citation:
-    """Read a citation; its own object stays with it, tokens and all."""
+def read_citation(raw: Raw) -> Citation:
+    """Read a citation. It keeps its JSON text, which contains its encrypted tokens."""
     text = jsonio.as_text(raw)
     try:
-        place = jsonio.typed(raw, _Place)
+        wire = jsonio.typed(raw, _WireCitation)
     except jsonio.JsonError:
         return OtherCitation(raw=text)
-    document = (place.document_index, place.document_title, place.cited_text)
-    match place.type:
+    document = (wire.document_index, wire.document_title, wire.cited_text)
+    match wire.type:
         case "char_location":
-            return DocumentCitation(*document, place.start_char_index, place.end_char_index, raw=text)
+            return DocumentCitation(*document, wire.start_char_index, wire.end_char_index, raw=text)
         case "content_block_location":
-            blocks = (None, None, place.start_block_index, place.end_block_index)
-            return DocumentCitation(*document, *blocks, raw=text)
+            return DocumentCitation(*document, None, None, wire.start_block_index, wire.end_block_index, raw=text)
         case "page_location":
-            return PageCitation(*document, place.start_page_number, place.end_page_number, raw=text)
+            return PageCitation(*document, wire.start_page_number, wire.end_page_number, raw=text)
         case "web_search_result_location":
-            return UrlCitation(place.url, place.title, place.cited_text, raw=text)
+            return UrlCitation(wire.url, wire.title, wire.cited_text, raw=text)
         case "search_result_location":
-            return UrlCitation(place.source, place.title, place.cited_text, raw=text)
+            return UrlCitation(wire.source, wire.title, wire.cited_text, raw=text)
         case _:
             return OtherCitation(raw=text)
 
 
-# --- back to the wire -------------------------------------------------------------------------------------------------
-
-
 def write_block(block: Block) -> dict[str, Any] | Raw | str:
-    """Write a block as it was received. Blocks that this dialect never sent are the encoder's business: KeyError."""
-    if isinstance(block, Opaque):
-        return splice_json(block.raw)
-    return {**_WRITERS[type(block)](block), **extra_fields(block.extra)}
-
-
-def _write_text(block: Text) -> dict[str, Any]:
-    cited = [splice_json(c.raw) for c in block.citations if c.raw]
-    return {"type": "text", "text": block.text, **({"citations": cited} if cited else {})}
-
-
-def _write_reasoning(block: Reasoning) -> dict[str, Any]:
-    match block.meta:
-        case AnthropicRedactedMeta(data=data):
-            return {"type": "redacted_thinking", "data": data}
-        case AnthropicMeta(signature=signature):
-            return {"type": "thinking", "thinking": block.text, "signature": signature}
+    """Write a block as it was received; raise `KeyError` for a type that this dialect never sends."""
+    content: dict[str, Any]
+    match block:
+        case Text():
+            content = {"type": "text", "text": block.text}
+            if citations := [splice_json(citation.raw) for citation in block.citations if citation.raw]:
+                content["citations"] = citations
+        case Reasoning():
+            if isinstance(block.meta, AnthropicRedactedMeta):
+                content = {"type": "redacted_thinking", "data": block.meta.data}
+            else:
+                content = {"type": "thinking", "thinking": block.text}
+        case ToolUse() | ServerToolUse():
+            kind = "tool_use" if isinstance(block, ToolUse) else block.kind
+            content = {"type": kind, "id": block.id, "name": block.name}
+            if block.args:
+                content["input"] = splice_json(block.args)
+        case ServerToolResult():
+            content = {"type": block.kind, "tool_use_id": block.tool_use_id}
+            if block.content:
+                content["content"] = splice_json(block.content)
+        case Marker():
+            content = {"type": block.kind} if block.text is None else {"type": block.kind, "content": block.text}
+        case Opaque():
+            return splice_json(block.raw)
         case _:
-            return {"type": "thinking", "thinking": block.text}
-
-
-def _input_of(args: str) -> dict[str, Any]:
-    return {"input": splice_json(args)} if args else {}
-
-
-def _write_tool_use(block: ToolUse) -> dict[str, Any]:
-    return {"type": "tool_use", "id": block.id, "name": block.name, **_input_of(block.args)}
-
-
-def _write_server_use(block: ServerToolUse) -> dict[str, Any]:
-    return {"type": block.kind, "id": block.id, "name": block.name, **_input_of(block.args)}
-
-
-def _write_result(block: ServerToolResult) -> dict[str, Any]:
-    content = {"content": splice_json(block.content)} if block.content else {}
-    return {"type": block.kind, "tool_use_id": block.tool_use_id, **content}
-
-
-def _write_marker(block: Marker) -> dict[str, Any]:
-    written: dict[str, Any] = {"type": block.kind}
-    if block.text is not None:
-        written["content"] = block.text
-    if isinstance(block.meta, AnthropicMeta):
-        written["signature"] = block.meta.signature
-    return written
-
-
-_WRITERS: dict[type[Block], Callable[[Any], dict[str, Any]]] = {
-    Text: _write_text,
-    Reasoning: _write_reasoning,
-    ToolUse: _write_tool_use,
-    ServerToolUse: _write_server_use,
-    ServerToolResult: _write_result,
-    Marker: _write_marker,
-}
+            raise KeyError(type(block).__name__)
+    if isinstance(block, Reasoning | Marker) and isinstance(block.meta, AnthropicMeta):
+        content["signature"] = block.meta.signature
+    return content | extra_fields(block.extra) if block.extra else content

@@ -1,4 +1,4 @@
-"""The wire of Anthropic Messages: the frames of the hot path as structs, and the words as tables."""
+"""Anthropic Messages: the frequent frames as structs, and tables of the protocol's names."""
 
 from __future__ import annotations
 
@@ -9,46 +9,40 @@ import msgspec
 from tenuto.core.events import ArgumentsDelta, TextDelta, ThinkingDelta
 from tenuto.core.messages import StopReason
 
-__all__ = [
-    "CALLS",
-    "FRAMES",
-    "HOT",
-    "MARKERS",
-    "RESPONSE_ONLY",
-    "SERVER_TOOLS",
-    "STOP_REASONS",
-    "STREAM_ONLY",
-    "JsonPiece",
-    "TextPiece",
-    "ThinkingPiece",
-]
+DIALECT = "anthropic-messages"
 
 
-class TextPiece(msgspec.Struct, tag="text_delta", tag_field="type", forbid_unknown_fields=True, gc=False):
-    tells: ClassVar = TextDelta
-    piece: str = msgspec.field(name="text")
+class WireTextDelta(msgspec.Struct, tag="text_delta", tag_field="type", forbid_unknown_fields=True, gc=False):
+    event: ClassVar = TextDelta
+    text: str
 
 
-class ThinkingPiece(msgspec.Struct, tag="thinking_delta", tag_field="type", forbid_unknown_fields=True, gc=False):
-    tells: ClassVar = ThinkingDelta
-    piece: str = msgspec.field(name="thinking")
+class WireThinkingDelta(msgspec.Struct, tag="thinking_delta", tag_field="type", forbid_unknown_fields=True, gc=False):
+    event: ClassVar = ThinkingDelta
+    text: str = msgspec.field(name="thinking")
 
 
-class JsonPiece(msgspec.Struct, tag="input_json_delta", tag_field="type", forbid_unknown_fields=True, gc=False):
-    tells: ClassVar = ArgumentsDelta
-    piece: str = msgspec.field(name="partial_json")
+class WireJsonDelta(msgspec.Struct, tag="input_json_delta", tag_field="type", forbid_unknown_fields=True, gc=False):
+    event: ClassVar = ArgumentsDelta
+    text: str = msgspec.field(name="partial_json")
 
 
 class BlockDelta(msgspec.Struct, tag="content_block_delta", tag_field="type", forbid_unknown_fields=True):
+    """A frame with one of the three deltas that make up nearly all of a stream."""
+
     index: int
-    delta: TextPiece | ThinkingPiece | JsonPiece
+    delta: WireTextDelta | WireThinkingDelta | WireJsonDelta
 
 
-HOT = msgspec.json.Decoder(BlockDelta)
-"""Reads the three deltas that make up nearly all of a stream; everything else falls through to the table of frames.
-
-Each knows what it `tells`: the delta of our own events that it gives rise to.
-"""
+FRAMES: dict[str, frozenset[str]] = {
+    "message_start": frozenset({"type", "message"}),
+    "content_block_start": frozenset({"type", "index", "content_block"}),
+    "content_block_delta": frozenset({"type", "index", "delta"}),
+    "content_block_stop": frozenset({"type", "index"}),
+    "message_stop": frozenset({"type"}),
+    "ping": frozenset({"type"}),
+}
+"""The fields of each frame that the decoder reads. `message_delta` is not listed: all its fields belong to the message."""
 
 STOP_REASONS: dict[str, StopReason] = {
     "end_turn": "stop",
@@ -61,26 +55,13 @@ STOP_REASONS: dict[str, StopReason] = {
     "compaction": "stop",
 }
 
-FRAMES: dict[str, frozenset[str]] = {
-    "message_start": frozenset({"type", "message"}),
-    "content_block_start": frozenset({"type", "index", "content_block"}),
-    "content_block_delta": frozenset({"type", "index", "delta"}),
-    "content_block_stop": frozenset({"type", "index"}),
-    "message_stop": frozenset({"type"}),
-    "ping": frozenset({"type"}),
-}
-"""The fields of each frame that are read. Of a `message_delta` all are: they belong to the message."""
-
-CALLS = ("server_tool_use", "mcp_tool_use")
-"""Calls that the provider makes by itself."""
+SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
+"""Block types of calls that the provider runs itself."""
 
 MARKERS = ("compaction", "fallback", "container_upload", "mcp_tool_listing", "connector_text")
 
-STREAM_ONLY: dict[str, str] = {"estimated_tokens": "counts a stream's progress; the finished block has no such field"}
-"""Fields of deltas that are no part of the block."""
-
-RESPONSE_ONLY: dict[str, str] = {}
-"""Fields of a received block that a request refuses. There are none: each block type is accepted as it was sent."""
+STREAM_ONLY = ("estimated_tokens",)
+"""Fields of deltas that count the progress of the stream and are not part of the block."""
 
 SERVER_TOOLS: dict[str, tuple[str, str]] = {
     "web_search": ("web_search_20250305", "web_search"),
@@ -91,4 +72,4 @@ SERVER_TOOLS: dict[str, tuple[str, str]] = {
     "text_editor": ("text_editor_20250728", "str_replace_based_edit_tool"),
     "tool_search": ("tool_search_tool_regex_20251119", "tool_search_tool_regex"),
 }
-"""Our word for a provider's tool, its type and its name here. A request may force another type."""
+"""The type and name of each server tool, by its kind. A request may set another type."""

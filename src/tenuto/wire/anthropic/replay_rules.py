@@ -1,111 +1,101 @@
-"""Turns that were cut off, made fit to be sent back: what Anthropic refuses as the end of one, or as half a pair.
+"""Rules for sending back turns that were interrupted.
 
-The transcript keeps all of it; only the request goes without, and each time a `Loss` says so.
+Anthropic refuses some blocks at the end of a turn, and calls without their result. The transcript keeps them; the request
+omits them, each with a `Loss`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from tenuto.wire.anthropic.protocol import CALLS
+from tenuto.wire.anthropic.protocol import SERVER_CALLS
 from tenuto.wire.body_builder import BodyBuilder
-
-__all__ = ["disable_thinking_inside_tool_loop", "drop_unfinished_blocks"]
-
-_THOUGHTS = ("thinking", "redacted_thinking")
 
 
 def drop_unfinished_blocks(
-    messages: list[dict[str, Any]], places: list[str], draft: BodyBuilder
+    messages: list[dict[str, Any]], places: list[str], builder: BodyBuilder
 ) -> list[dict[str, Any]]:
-    """Return the messages without halves: provider-run calls that never got a result, thinking that nothing follows,
-    turns of nothing but space. `places` say where in the transcript each stands. Neighbours that come to stand together share a message.
+    """Drop server calls without a result, thinking at the end of a turn, and turns with only blank text.
+
+    User messages that become adjacent are merged. `places` has the place of each message in the transcript.
     """
-    closed: list[dict[str, Any]] = []
-    last = messages[-1] if messages else None
+    result: list[dict[str, Any]] = []
     for message, place in zip(messages, places, strict=True):
         role, content = message["role"], message["content"]
         if role == "assistant":
-            content = _closed(content, place, draft, last=message is last)
+            content = _finish_turn(content, place, builder, is_last=message is messages[-1])
             if not content:
                 continue
         elif role == "user":
             if _is_blank(content):
-                content = [{"type": "text", "text": draft.placeholder(place)}]
-            if closed and closed[-1]["role"] == "user":
-                content = [*closed.pop()["content"], *content]
-        closed.append({"role": role, "content": content})
-    return closed
+                content = [{"type": "text", "text": builder.placeholder(place)}]
+            if result and result[-1]["role"] == "user":
+                content = [*result.pop()["content"], *content]
+        result.append({"role": role, "content": content})
+    return result
 
 
-def _closed(content: list[Any], place: str, draft: BodyBuilder, *, last: bool) -> list[Any]:
-    kept = content
-    # A last turn may be paused, and go on; code that calls our tools waits for their results in the next message.
-    if not last and "tool_use" not in (kinds := [_kind(block) for block in content]):
-        kept = _without_halves(content, kinds, place, draft)
-    if kept and _kind(kept[-1]) == "thinking":
-        draft.record_loss("reasoning-unfinished", place, "reasoning that nothing follows is left out")
-        while kept and _kind(kept[-1]) == "thinking":
-            kept = kept[:-1]
-    if kept and _is_blank(kept):
-        draft.record_loss("blank-turn", place, "a turn of nothing but space is left out")
+def _finish_turn(content: list[Any], place: str, builder: BodyBuilder, *, is_last: bool) -> list[Any]:
+    """Return the content of an assistant message that the provider accepts; empty if nothing is left."""
+    # The last turn may be paused: the provider continues it. Code that calls client tools waits for their results,
+    # which are in the next message.
+    if not is_last:
+        content = _drop_open_server_calls(content, place, builder)
+    if content and _block_type(content[-1]) == "thinking":
+        builder.record_loss("reasoning-unfinished", place, "reasoning at the end of a turn is left out")
+        while content and _block_type(content[-1]) == "thinking":
+            content = content[:-1]
+    if content and _is_blank(content):
+        builder.record_loss("blank-turn", place, "a turn with only blank text is left out")
         return []
-    return _trimmed(kept, place, draft) if last else kept
-
-
-def _trimmed(content: list[Any], place: str, draft: BodyBuilder) -> list[Any]:
-    """Take the space off the end of a turn that is to be gone on with."""
-    kept = content
-    while kept and _kind(kept[-1]) == "text" and kept[-1]["text"] != (text := kept[-1]["text"].rstrip()):
-        kept = [*kept[:-1], *([{**kept[-1], "text": text}] if text else [])]
-    if kept is not content:
-        draft.record_loss("trimmed-prefill", place, "a turn to go on with may not end in space")
-    return kept
-
-
-def _is_blank(content: list[Any]) -> bool:
-    """Tell whether a turn is nothing but space, which is refused."""
-    return not any(map(_says, content))
-
-
-def _says(block: Any) -> bool:
-    return _kind(block) != "text" or bool(str(block["text"]).strip())
-
-
-def _without_halves(content: list[Any], kinds: list[str], place: str, draft: BodyBuilder) -> list[Any]:
-    calls = [at for at, kind in enumerate(kinds) if kind in CALLS]
-    if not calls:
+    if not is_last:
         return content
-    answered = [block.get("tool_use_id") for block in content if isinstance(block, dict)]
-    halves = [at for at in calls if content[at].get("id") not in answered]
-    for at in halves:
-        name = content[at].get("name")
-        draft.record_loss("unfinished-call", place, f"{name}: the provider never told its result")
-    return [block for at, block in enumerate(content) if at not in halves]
+    end = content
+    while end and _block_type(end[-1]) == "text" and end[-1]["text"] != (text := end[-1]["text"].rstrip()):
+        end = [*end[:-1], *([{**end[-1], "text": text}] if text else [])]
+    if end is not content:
+        builder.record_loss("trimmed-prefill", place, "trailing space of a turn to continue is removed")
+    return end
 
 
-def disable_thinking_inside_tool_loop(messages: list[dict[str, Any]], draft: BodyBuilder) -> None:
-    """Turn a thinking budget off for a request in the middle of tool calls that did not begin with thinking: another
-    provider's, or made without.
+def _drop_open_server_calls(content: list[Any], place: str, builder: BodyBuilder) -> list[Any]:
+    types = [_block_type(block) for block in content]
+    calls = [index for index, block_type in enumerate(types) if block_type in SERVER_CALLS]
+    if not calls or "tool_use" in types:
+        return content
+    result_ids = [block.get("tool_use_id") for block in content if isinstance(block, dict)]
+    open_calls = [index for index in calls if content[index].get("id") not in result_ids]
+    for index in open_calls:
+        builder.record_loss("unfinished-call", place, f"{content[index].get('name')}: the provider sent no result")
+    return [block for index, block in enumerate(content) if index not in open_calls]
+
+
+def disable_thinking_inside_tool_loop(messages: list[dict[str, Any]], builder: BodyBuilder) -> None:
+    """Remove a thinking budget if the current run of tool calls did not begin with thinking.
+
+    Such calls come from another provider, or were made with thinking disabled.
     """
-    if draft.body.get("thinking", {}).get("type") != "enabled":
+    if builder.body["thinking"].get("type") != "enabled":
         return
     first: Any = ""
     for message in reversed(messages):
-        kinds = [_kind(block) for block in message["content"]]
+        types = [_block_type(block) for block in message["content"]]
         if message["role"] == "assistant":
-            if "tool_use" not in kinds:
+            if "tool_use" not in types:
                 break
-            first = kinds[0]
-        elif "tool_result" not in kinds:
+            first = types[0]
+        elif "tool_result" not in types:
             break
-    if first and isinstance(first, str) and first not in _THOUGHTS:
-        del draft.body["thinking"]
-        draft.record_loss(
-            "thinking-off", "thinking", "the tool calls under way did not begin with thinking", "it can begin with the next question"
-        )  # fmt: skip
+    if first and isinstance(first, str) and first not in ("thinking", "redacted_thinking"):
+        del builder.body["thinking"]
+        detail = "the current tool calls did not begin with thinking"
+        builder.record_loss("thinking-off", "thinking", detail, "it can begin with the next user message")
 
 
-def _kind(block: Any) -> Any:
-    """Return a block's type; one that was made by hand may say anything there."""
+def _is_blank(content: list[Any]) -> bool:
+    return all(_block_type(block) == "text" and not str(block["text"]).strip() for block in content)
+
+
+def _block_type(block: Any) -> Any:
+    """Return the type of a block; any JSON value, if a caller made the block by hand."""
     return block.get("type", "") if isinstance(block, dict) else ""
