@@ -36,7 +36,7 @@ from tenuto.wire.assembler import BlockSlot
 from tenuto.wire.decoder import Decoder, new_id
 from tenuto.wire.merge import MergedFields, merge_fields
 from tenuto.wire.provider_errors import classify_error
-from tenuto.wire.rawjson import NULL, Fields, is_null, is_object, list_or_empty, object_or_empty, whole_number
+from tenuto.wire.rawjson import NULL, Fields, is_null, is_object, list_or_empty, object_or_empty
 from tenuto.wire.responses.item_builder import OutputBuilder
 from tenuto.wire.responses.items import DIALECT, read_citation
 from tenuto.wire.responses.protocol import (
@@ -400,7 +400,9 @@ class ResponsesDecoder(Decoder):
 
 def _read_index(value: Raw | None) -> int | None:
     """Return an index; None for any value that is not an integer."""
-    index = whole_number(value)
-    if index is not None and index >= MAX_INDEX:
+    index = jsonio.parse(value) if value is not None else None  # whole_number() takes three times as long
+    if type(index) is not int:
+        return None
+    if index >= MAX_INDEX:
         raise jsonio.JsonError(f"index {index} is out of range")
     return index

@@ -127,7 +127,7 @@ class OutputBuilder:
                 self._by_id[id] = item
 
     def open(self, index: int, type: str) -> OutputItem:
-        """Return the unfinished item at `index`; start one if there is none."""
+        """Return the unfinished item at `index`; start one if necessary."""
         item = self.items.get(index)
         if item is None or item.done:
             item = self.items[index] = OutputItem(index, type)
@@ -135,7 +135,7 @@ class OutputBuilder:
         return item
 
     def open_part(self, item: OutputItem, part: int, block: Block) -> BlockSlot:
-        """Return the slot of a part; start it with `block` if there is none."""
+        """Return the slot of a part; start it with `block` if necessary."""
         slot = item.slots.get(part)
         if slot is None:
             slot = item.slots[part] = self._parts.start(block)
