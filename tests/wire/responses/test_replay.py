@@ -25,21 +25,21 @@ from tenuto.core.provider import Provider, ResponsesSwitches, Target
 from tenuto.core.request import ChatRequest
 from tenuto.wire.responses.encode import encode
 from tenuto.wire.responses.protocol import RESPONSE_ONLY
-from wire.responses.cases import CLIENT, HOSTED, IMAGE, ITEMS, MARKED, RESULTS, call, message, reasoning, text
-from wire.responses.reading import whole
+from wire.responses.cases import CLIENT, IMAGE, ITEMS, MARKED, RESULTS, SERVER_CALLS, call, message, reasoning, text
+from wire.responses.replies import decode_items
 
 COMMON = ResponsesSwitches()
 
 
-def sent(*messages, switches: ResponsesSwitches = COMMON, **fields):
+def encode_input(*messages, switches: ResponsesSwitches = COMMON, **fields):
     """The input of a request with these messages, and its losses as (rule, place)."""
     target = Target(Provider("here", "openai-responses", "", responses=switches), "gpt-5.6-sol", "openai-responses")
     wire = encode(ChatRequest(model="m", messages=messages, **fields), target)
     return json.loads(wire.body)["input"], [(loss.kind, loss.place) for loss in wire.losses]
 
 
-def turn(*items: dict, **fields):
-    return sent(whole(*items).message, **fields)
+def encode_turn(*items: dict, **fields):
+    return encode_input(decode_items(*items).message, **fields)
 
 
 def without(item: dict, *names: str) -> dict:
@@ -47,10 +47,10 @@ def without(item: dict, *names: str) -> dict:
 
 
 @pytest.mark.parametrize("name", sorted(ITEMS))
-def test_every_item_goes_back_but_for_what_only_replies_hold(name):
+def test_item_is_replayed_without_response_only_fields(name):
     """Reasoning needs a follower, so each item gets one."""
     item = ITEMS[name]
-    items, _ = turn(item, message(text("So."), id="msg_9"), store=True)
+    items, _ = encode_turn(item, message(text("So."), id="msg_9"), store=True)
     want = {key: value for key, value in item.items() if key not in RESPONSE_ONLY}
     if item["type"] == "reasoning":
         want = without(want, "status")
@@ -58,28 +58,30 @@ def test_every_item_goes_back_but_for_what_only_replies_hold(name):
     assert items == [want, message(text("So."), id="msg_9")]
 
 
-def test_a_whole_turn_goes_back_in_order():
+def test_turn_is_replayed_in_order():
     items = [
         reasoning("Hm."),
         message(text("A."), phase="commentary"),
-        HOSTED["web_search_call"],
+        SERVER_CALLS["web_search_call"],
         call(),
         CLIENT["shell_call"],
     ]
 
-    assert turn(*items) == (items, [])
+    assert encode_turn(*items) == (items, [])
 
 
-def test_response_only_fields_are_told_with_a_reason():
+def test_response_only_fields_have_reasons_and_are_omitted():
     assert all(RESPONSE_ONLY.values())
-    assert turn(RESULTS["apply_patch_call_output"])[0] == [without(RESULTS["apply_patch_call_output"], "created_by")]
+    assert encode_turn(RESULTS["apply_patch_call_output"])[0] == [
+        without(RESULTS["apply_patch_call_output"], "created_by")
+    ]
 
 
 # --- reasoning and ids ------------------------------------------------------------------------------------------------
 
 
-def test_reasoning_without_its_ciphertext_is_left_out_and_takes_the_ids_along():
-    items, losses = turn(reasoning("Hm.", token=None), message(text("A.")), call())
+def test_reasoning_without_encrypted_content_is_omitted_with_ids():
+    items, losses = encode_turn(reasoning("Hm.", token=None), message(text("A.")), call())
 
     assert items == [without(message(text("A.")), "id", "status"), without(call(), "id")]
     assert losses == [
@@ -89,73 +91,75 @@ def test_reasoning_without_its_ciphertext_is_left_out_and_takes_the_ids_along():
     ]
 
 
-def test_a_stored_turn_needs_no_ciphertext():
+def test_stored_turn_needs_no_encrypted_content():
     items = [reasoning("Hm.", token=None), call()]
 
-    assert turn(*items, store=True) == (items, [])
-    assert turn(*items, switches=ResponsesSwitches(store=True)) == (items, [])
+    assert encode_turn(*items, store=True) == (items, [])
+    assert encode_turn(*items, switches=ResponsesSwitches(store=True)) == (items, [])
 
 
-def test_a_host_may_take_plain_reasoning():
+def test_server_may_accept_plain_reasoning():
     items = [reasoning(token=None, content=[{"type": "reasoning_text", "text": "Hm."}]), call()]
 
-    assert turn(*items, switches=ResponsesSwitches(plain_reasoning=True)) == (items, [])
+    assert encode_turn(*items, switches=ResponsesSwitches(plain_reasoning=True)) == (items, [])
 
 
 @pytest.mark.parametrize("tail", [1, 2])
-def test_reasoning_that_nothing_follows_is_left_out(tail):
+def test_reasoning_without_follower_is_omitted(tail):
     """A stream that was cut leaves such turns; so does a server that reasons twice in a row at the end."""
     trailing = [reasoning("Hm.", id=f"rs_{at}") for at in range(2, 2 + tail)]
-    items, losses = turn(reasoning("A."), call(), *trailing)
+    items, losses = encode_turn(reasoning("A."), call(), *trailing)
 
     assert items == [without(reasoning("A."), "id"), without(call(), "id")]
     assert [rule for rule, _ in losses] == ["reasoning-left-out"] * tail + ["id-left-out"] * 2
 
 
-def test_leading_reasoning_in_a_row_is_legal():
+def test_consecutive_leading_reasoning_is_sent():
     items = [reasoning("A.", id="rs_1"), reasoning("B.", id="rs_2"), call()]
 
-    assert turn(*items) == (items, [])
+    assert encode_turn(*items) == (items, [])
 
 
-def test_stored_reasoning_is_nothing_without_its_id():
-    items, losses = turn(reasoning("A.", token=None), call(), reasoning("B.", id="rs_2"), store=True)
+def test_stored_reasoning_is_omitted_without_id():
+    items, losses = encode_turn(reasoning("A.", token=None), call(), reasoning("B.", id="rs_2"), store=True)
 
     assert items == [without(call(), "id")]
     assert len(losses) == 3
 
 
-def test_a_follower_without_an_id_takes_the_ids_of_the_turn():
-    items, losses = turn(reasoning("A."), without(call(), "id"))
+def test_ids_are_omitted_when_follower_has_no_id():
+    items, losses = encode_turn(reasoning("A."), without(call(), "id"))
 
     assert items == [without(reasoning("A."), "id"), without(call(), "id")]
     assert losses == [("id-left-out", "messages[0].blocks[0]")]
 
 
-def test_a_turn_that_is_repeated_keeps_its_ids_once():
-    reply = whole(reasoning("A."), call()).message
-    items, _ = sent(reply, reply)
+def test_repeated_turn_keeps_its_ids_once():
+    reply = decode_items(reasoning("A."), call()).message
+    items, _ = encode_input(reply, reply)
 
     assert items[:2] == [reasoning("A."), call()]
     assert items[2:] == [without(reasoning("A."), "id"), without(call(), "id")]
 
 
-def test_a_turn_that_repeats_its_own_ids_is_sent_as_it_came():
-    items = [reasoning("A."), HOSTED["web_search_call"], reasoning("B."), message(text("C."))]
+def test_turn_with_duplicate_ids_is_unchanged():
+    items = [reasoning("A."), SERVER_CALLS["web_search_call"], reasoning("B."), message(text("C."))]
 
-    assert turn(*items) == (items, [])
+    assert encode_turn(*items) == (items, [])
 
 
-def test_an_id_that_is_too_long_takes_the_ids_of_the_turn():
+def test_ids_are_omitted_when_one_is_too_long():
     items = [reasoning("A.", id="rs_" + "1" * 70), call()]
 
-    assert turn(*items)[0] == [without(item, "id") for item in items]
-    assert turn(*items, switches=ResponsesSwitches(call_id_max=0)) == (items, [])
+    assert encode_turn(*items)[0] == [without(item, "id") for item in items]
+    assert encode_turn(*items, switches=ResponsesSwitches(call_id_max=0)) == (items, [])
 
 
-def test_an_approval_keeps_the_id_it_is_answered_by():
+def test_approval_request_keeps_its_id():
     asked = CLIENT["mcp_approval_request"]
-    items, _ = sent(whole(reasoning("A.", token=None), asked).message, ToolResults((ToolResult("mcpr_1", "yes"),)))
+    items, _ = encode_input(
+        decode_items(reasoning("A.", token=None), asked).message, ToolResults((ToolResult("mcpr_1", "yes"),))
+    )
 
     assert items == [
         asked,
@@ -163,20 +167,20 @@ def test_an_approval_keeps_the_id_it_is_answered_by():
     ]
 
 
-def test_reasoning_always_has_a_summary_and_no_nulls():
+def test_reasoning_always_has_summary_and_no_nulls():
     """`summary` is required, also when it is empty; `content: null` is refused by some."""
     bare = {"type": "reasoning", "id": "rs_1", "encrypted_content": "gAAA", "content": None, "status": "completed"}
-    items, _ = turn(bare, call())
+    items, _ = encode_turn(bare, call())
 
     assert items[0] == {"type": "reasoning", "id": "rs_1", "encrypted_content": "gAAA", "summary": []}
-    items, _ = turn(bare, call(), switches=ResponsesSwitches(reasoning_status=True))
+    items, _ = encode_turn(bare, call(), switches=ResponsesSwitches(reasoning_status=True))
     assert items[0]["status"] == "completed"
 
 
-def test_reasoning_made_by_hand_goes_out_as_a_summary():
+def test_hand_made_reasoning_is_sent_as_summary():
     sealed = OpenAiMeta(id="rs_1", encrypted_content="gAAA")
     call_made = ToolUse("call_1", "f", "{}", meta=OpenAiMeta(id="fc_1"))
-    items, _ = sent(AssistantMessage((Reasoning("Hm.", meta=sealed), call_made)))
+    items, _ = encode_input(AssistantMessage((Reasoning("Hm.", meta=sealed), call_made)))
 
     assert items[0] == {
         "type": "reasoning",
@@ -187,61 +191,61 @@ def test_reasoning_made_by_hand_goes_out_as_a_summary():
 
 
 @pytest.mark.parametrize("meta", [None, AnthropicMeta(signature="s")])
-def test_reasoning_of_others_is_left_out(meta):
+def test_reasoning_of_other_dialects_is_omitted(meta):
     said = AssistantMessage((Reasoning("Hm.", meta=meta), Text("A.")))
 
-    assert sent(said) == (
+    assert encode_input(said) == (
         [{"type": "message", "role": "assistant", "content": "A."}],
         [("unsigned-reasoning", "messages[0].blocks[0]")],
     )
 
 
-def test_reasoning_that_lost_its_token_takes_the_ids_of_its_turn():
+def test_ids_are_omitted_when_reasoning_has_no_token():
     """A call that carries its id wants its reasoning."""
-    reply = whole(reasoning("Hm."), call()).message
+    reply = decode_items(reasoning("Hm."), call()).message
     cut = AssistantMessage((Reasoning("Hm."), *reply.blocks[1:]))
 
-    assert sent(cut)[0] == [without(call(), "id")]
+    assert encode_input(cut)[0] == [without(call(), "id")]
 
 
 # --- calls ------------------------------------------------------------------------------------------------------------
 
 
-def test_arguments_are_the_exact_text():
-    assert turn(call('{"n":1.10 }'))[0][0]["arguments"] == '{"n":1.10 }'
-    assert turn(call() | {"arguments": {"a": 1}})[0][0]["arguments"] == '{"a": 1}'
-    assert turn(without(call(), "arguments"))[0][0]["arguments"] == "{}"
-    assert turn(call("{broken"))[0][0]["arguments"] == "{broken"
+def test_arguments_are_sent_as_exact_text():
+    assert encode_turn(call('{"n":1.10 }'))[0][0]["arguments"] == '{"n":1.10 }'
+    assert encode_turn(call() | {"arguments": {"a": 1}})[0][0]["arguments"] == '{"a": 1}'
+    assert encode_turn(without(call(), "arguments"))[0][0]["arguments"] == "{}"
+    assert encode_turn(call("{broken"))[0][0]["arguments"] == "{broken"
 
 
-def test_a_minted_id_pairs_the_call_with_its_result():
+def test_generated_id_pairs_call_with_result():
     """A call without an id is refused here."""
-    reply = whole(without(call(), "call_id")).message
-    items, _ = sent(reply, ToolResults((ToolResult(reply.blocks[0].id, "rain"),)))
+    reply = decode_items(without(call(), "call_id")).message
+    items, _ = encode_input(reply, ToolResults((ToolResult(reply.blocks[0].id, "rain"),)))
 
     assert items[0]["call_id"] == items[1]["call_id"] == reply.blocks[0].id
 
 
-def test_a_call_of_another_dialects_kind_is_a_function_call():
-    items, _ = sent(AssistantMessage((ToolUse("c", "bash", '{"command": "ls"}', kind="bash_20250124"),)))
+def test_built_in_call_of_other_dialect_is_function_call():
+    items, _ = encode_input(AssistantMessage((ToolUse("c", "bash", '{"command": "ls"}', kind="bash_20250124"),)))
 
     assert items == [{"type": "function_call", "call_id": "c", "name": "bash", "arguments": '{"command": "ls"}'}]
 
 
-def test_calls_move_behind_the_rest_where_a_host_wants_it():
+def test_calls_move_to_end_of_turn_when_server_needs_it():
     items = [call(), message(text("A.")), CLIENT["custom_tool_call"], message(text("B."), id="msg_2")]
-    got, losses = turn(*items, switches=ResponsesSwitches(calls_last=True))
+    got, losses = encode_turn(*items, switches=ResponsesSwitches(calls_last=True))
 
     assert got == [items[1], items[3], items[0], items[2]]
     assert losses == [("calls-last", "messages[0]")]
-    assert turn(items[1], items[0], switches=ResponsesSwitches(calls_last=True))[1] == []
+    assert encode_turn(items[1], items[0], switches=ResponsesSwitches(calls_last=True))[1] == []
 
 
 # --- text and everything else -----------------------------------------------------------------------------------------
 
 
-def test_text_made_by_hand_is_a_plain_message():
-    items, losses = sent(AssistantMessage((Text("A."), Text(""), Text("B."), Refusal("No."))))
+def test_hand_made_text_is_plain_message():
+    items, losses = encode_input(AssistantMessage((Text("A."), Text(""), Text("B."), Refusal("No."))))
 
     assert items == [
         {"type": "message", "role": "assistant", "content": "A."},
@@ -251,18 +255,18 @@ def test_text_made_by_hand_is_a_plain_message():
     assert losses == []
 
 
-def test_a_message_that_loses_its_id_keeps_its_parts_together():
+def test_message_without_id_keeps_its_parts_together():
     said = message(text("A."), text("B."), phase="commentary")
-    items, _ = turn(reasoning(token=None), said)
+    items, _ = encode_turn(reasoning(token=None), said)
 
     assert items == [without(said, "id", "status")]
 
 
-def test_opaque_items_go_back_word_for_word_and_lose_their_id_with_the_rest():
+def test_opaque_items_are_replayed_and_may_lose_their_id():
     odd = {"type": "divination", "id": "d_1", "omen": 1}
 
-    assert turn(odd)[0] == [odd]
-    assert turn(odd, reasoning())[0] == [without(odd, "id")]
+    assert encode_turn(odd)[0] == [odd]
+    assert encode_turn(odd, reasoning())[0] == [without(odd, "id")]
 
 
 @pytest.mark.parametrize(
@@ -278,32 +282,32 @@ def test_opaque_items_go_back_word_for_word_and_lose_their_id_with_the_rest():
         Opaque("", "{}"),
     ],
 )
-def test_blocks_that_this_dialect_did_not_issue_are_a_loss(block):
-    items, losses = sent(AssistantMessage((block, Text("A."))))
+def test_blocks_of_other_dialects_are_losses(block):
+    items, losses = encode_input(AssistantMessage((block, Text("A."))))
 
     assert items == [{"type": "message", "role": "assistant", "content": "A."}]
     assert losses == [("unsupported-content", "messages[0].blocks[0]")]
 
 
-def test_pictures_and_compaction_go_back():
+def test_image_and_compaction_are_replayed():
     items = [IMAGE, MARKED["compaction"]]
 
-    assert turn(*items)[0] == [IMAGE, without(MARKED["compaction"], "created_by")]
+    assert encode_turn(*items)[0] == [IMAGE, without(MARKED["compaction"], "created_by")]
 
 
-def test_what_is_no_json_in_a_block_made_by_hand_goes_out_as_a_string():
+def test_invalid_json_in_hand_made_block_is_sent_as_string():
     block = ServerToolUse("s", "web_search", "{broken", kind="web_search_call", meta=OpenAiMeta(id="ws_1"))
 
-    assert sent(AssistantMessage((block,)))[0][0]["action"] == "{broken"
+    assert encode_input(AssistantMessage((block,)))[0][0]["action"] == "{broken"
 
 
-def test_a_reference_is_nothing_without_its_id():
-    assert turn({"type": "item_reference", "id": "msg_7"}, reasoning(), store=True)[0] == [
+def test_item_reference_is_omitted_without_id():
+    assert encode_turn({"type": "item_reference", "id": "msg_7"}, reasoning(), store=True)[0] == [
         {"type": "message", "role": "user", "content": ""}
     ]
 
 
-def test_fields_on_hand_made_text_are_sent():
+def test_extra_fields_of_hand_made_text_are_sent():
     """Whoever writes a phase or annotations by hand finds them in the item."""
     said = AssistantMessage((Text("x", extra='{"annotations":[],"item":{"phase":"commentary"}}'), Text("y")))
     request = ChatRequest(model="m", messages=(said, UserMessage("?")))
