@@ -1,4 +1,4 @@
-"""How these tests read a reply."""
+"""Decode replies, and write them back."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ def decode_events(data: bytes) -> list:
 
 
 def write_items(response: ChatResponse) -> list:
-    """The items of a reply, written back."""
     return json.loads(jsonio.encode(verbatim(response.message)))
 
 

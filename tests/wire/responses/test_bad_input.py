@@ -1,4 +1,4 @@
-"""What goes wrong: errors inside a stream, streams that break off, bytes that make no sense, things nobody knows."""
+"""Errors in a stream, truncated streams, malformed bytes, and unknown events and fields."""
 
 from __future__ import annotations
 
@@ -125,21 +125,21 @@ def test_error_object_raises_in_body_and_stream(data):
         decode_stream(decoder(), [f"event: error\ndata: {json.dumps(data)}\n\n".encode()])
 
 
-# --- streams that break off -------------------------------------------------------------------------------------------
+# --- truncated streams ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("last", [b"", b"data: [DONE]\n\n", b"data: \n\n", b": end\n\n"])
 def test_stream_is_incomplete_without_last_event(last):
-    """`[DONE]` is no last event."""
+    """`[DONE]` is not the last event."""
     data = (
         sse(created(), done(0, reasoning("Hm.")), added(1, message()), text_delta(1, "Hi"), added(2, call(""))) + last
     )
     with pytest.raises(IncompleteResponse) as caught:
         decode_stream(decoder(), [data])
-    thought, words, wanted = caught.value.partial.message.blocks
+    reasoning_block, text_block, call_block = caught.value.partial.message.blocks
 
-    assert thought.meta.encrypted_content == "gAAA-done"
-    assert (words, wanted) == (Text("Hi"), ToolUse("call_1", "weather", ""))
+    assert reasoning_block.meta.encrypted_content == "gAAA-done"
+    assert (text_block, call_block) == (Text("Hi"), ToolUse("call_1", "weather", ""))
 
 
 def test_empty_stream_is_incomplete():
@@ -154,7 +154,7 @@ def test_done_marker_after_last_event_is_ignored():
     )
 
 
-# --- bytes that make no sense -----------------------------------------------------------------------------------------
+# --- malformed bytes --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_unknown_fields_keep_huge_numbers():
     assert ("9" * 5000) in decode_body(decoder(), data).extra
 
 
-# --- things nobody knows ----------------------------------------------------------------------------------------------
+# --- unknown events and fields ----------------------------------------------------------------------------------------
 
 
 def test_unknown_event_is_recorded_once_per_type():
@@ -234,7 +234,6 @@ def test_delta_with_unknown_field_is_read_and_recorded():
 
 @pytest.mark.parametrize("kind", sorted(PROGRESS))
 def test_progress_event_has_no_loss(kind):
-    """The finished item says all that these say."""
     event = {"type": kind, "sequence_number": 4, "item_id": "x", "output_index": 0, "delta": "x", "command_index": 0}
 
     assert stream(created(), event, completed()).losses == ()
@@ -256,7 +255,6 @@ def test_broken_arguments_keep_their_text_and_error():
 
 
 def test_deltas_of_unknown_item_type_are_accepted():
-    """What has come so far can be had; the finished item says what it is."""
     reader = decoder()
     new = {"type": "hologram", "id": "h_1"}
     reader.feed(sse(created(), added(0, new), text_delta(0, "Hi"), text_delta(0, " there")))
@@ -271,18 +269,18 @@ def test_deltas_of_unknown_item_type_are_accepted():
 
 @pytest.mark.parametrize("index", [1001, 10**9, 2**62, 10**30])
 def test_summary_index_that_skips_far_is_protocol_error(index):
-    piece = {"type": "response.reasoning_summary_text.delta", "output_index": 0, "summary_index": index, "delta": "x"}
+    event = {"type": "response.reasoning_summary_text.delta", "output_index": 0, "summary_index": index, "delta": "x"}
     with pytest.raises(ProtocolError, match=f"{index}"):
-        stream(created(), piece)
+        stream(created(), event)
 
 
 @pytest.mark.parametrize("kind", ["response.audio.delta", "response.audio.transcript.delta"])
 def test_speech_after_last_event_is_loss(kind):
     speech = {"type": kind, "delta": "AAAA"}
-    heard = stream(created(), speech, completed(), speech)
+    reply = stream(created(), speech, completed(), speech)
 
-    assert len(heard.message.blocks) == 1
-    assert loss_kinds(heard) == ["after-the-end"]
+    assert len(reply.message.blocks) == 1
+    assert loss_kinds(reply) == ["after-the-end"]
 
 
 @pytest.mark.parametrize("event", [done(1 << 31, message()), text_delta(1 << 31, "x")])

@@ -1,12 +1,13 @@
-"""Reading a Responses stream: what is streamed equals what is sent whole, however it is cut and whatever is missing."""
+"""Decode a stream: the reply equals the body without streaming, whatever the chunks and missing events."""
 
 from __future__ import annotations
 
 import json
+from typing import get_args
 
 import pytest
 
-from tenuto.core.blocks import Audio, OpenAiMeta, Reasoning, Refusal, ServerToolUse, Text, ToolUse
+from tenuto.core.blocks import Audio, Opaque, OpenAiMeta, Reasoning, Refusal, ServerToolUse, Text, ToolUse
 from tenuto.core.events import (
     ArgumentsDelta,
     AudioDelta,
@@ -25,6 +26,7 @@ from tenuto.core.events import (
     UsageUpdate,
 )
 from tenuto.wire.decoder import decode_body, decode_stream
+from tenuto.wire.responses.protocol import DELTAS, DeltaType
 from wire.responses.cases import (
     CUSTOM,
     PAGE,
@@ -67,14 +69,13 @@ def test_stream_and_body_give_same_reply(name):
 
 @pytest.mark.parametrize("name", sorted(STREAMS))
 def test_joined_deltas_equal_block(name):
-    """Each part starts, grows and is done; the last event is the reply."""
     events = decode_events(STREAMS[name])
-    grown: dict[int, str] = {}
+    texts: dict[int, str] = {}
     for event in events:
         if isinstance(event, ContentDelta):
             kinds = {TextDelta: "text", ThinkingDelta: "thinking", ArgumentsDelta: "arguments", CodeDelta: "code"}
             field = kinds.get(type(event.delta))
-            grown[event.part_index] = grown.get(event.part_index, "") + (getattr(event.delta, field) if field else "")
+            texts[event.part_index] = texts.get(event.part_index, "") + (getattr(event.delta, field) if field else "")
     parts = {event.part_index: event.part for event in events if isinstance(event, ContentDone)}
     sized = (Text, Reasoning, Refusal, ToolUse, ServerToolUse)
 
@@ -83,11 +84,10 @@ def test_joined_deltas_equal_block(name):
     assert tuple(parts[at] for at in sorted(parts)) == events[-1].response.message.blocks
     for at, block in parts.items():
         if isinstance(block, sized):
-            assert grown.get(at, "") == (block.args if isinstance(block, ToolUse | ServerToolUse) else block.text)
+            assert texts.get(at, "") == (block.args if isinstance(block, ToolUse | ServerToolUse) else block.text)
 
 
 def test_event_order():
-    """Start, parts, why it ended, what it used."""
     kinds = [type(event) for event in decode_events(STREAMS["text"])]
 
     assert kinds == [
@@ -132,7 +132,7 @@ def test_output_indices_may_skip():
 
 
 def test_content_index_may_be_wrong():
-    """One host counts the reasoning before it."""
+    """One server counts the reasoning before the message."""
     reply = stream(
         created(),
         added(0, message()),
@@ -146,7 +146,6 @@ def test_content_index_may_be_wrong():
 
 
 def test_items_may_finish_in_any_order():
-    """The order of the output is the order of the indices."""
     reply = stream(
         created(),
         added(0, reasoning(token=None)),
@@ -222,7 +221,7 @@ def test_reused_index_starts_new_item():
 def test_unannounced_delta_starts_its_item(first, block):
     reply = stream(first, completed())
 
-    assert [type(found) for found in reply.message.blocks] == [block]
+    assert [type(item) for item in reply.message.blocks] == [block]
     assert "unfinished-item" in loss_kinds(reply)
 
 
@@ -230,7 +229,7 @@ def test_unannounced_delta_starts_its_item(first, block):
 
 
 def test_encrypted_content_comes_from_finished_item():
-    """Never from the announcement, and not from the repetition at the end where that differs."""
+    """Not from the announcement, nor from the last event."""
     reply = stream(
         created(),
         added(0, reasoning(token="gAAA-added")),
@@ -321,7 +320,7 @@ def test_deltas_after_finished_item_are_one_loss():
     ],
 )
 def test_text_done_event_replaces_missing_deltas(kind, field, item):
-    """Some hosts send no deltas; what was said counts even if the stream then breaks."""
+    """Some servers send no deltas."""
     reader = decoder()
     repeat = {"type": f"response.{kind}.done", "output_index": 0, "item_id": "x", "content_index": 0, field: "all"}
     empty = {key: value for key, value in item.items() if key not in (field, "content")} | {"content": []}
@@ -333,19 +332,19 @@ def test_text_done_event_replaces_missing_deltas(kind, field, item):
     assert write_items(reader.finish()[-1].response) == [item]
 
 
-# --- backfilling ------------------------------------------------------------------------------------------------------
+# --- the last event ---------------------------------------------------------------------------------------------------
 
 
 def test_open_item_is_read_from_last_event():
-    listed = RESULTS["mcp_list_tools"]
+    item = RESULTS["mcp_list_tools"]
     reply = stream(
         created(),
-        added(0, listed | {"tools": []}),
+        added(0, item | {"tools": []}),
         done(1, message(text("Hi."))),
-        completed(listed, message(text("Hi."))),
+        completed(item, message(text("Hi."))),
     )
 
-    assert write_items(reply) == [listed, message(text("Hi."))]
+    assert write_items(reply) == [item, message(text("Hi."))]
     assert reply.losses == ()
 
 
@@ -379,7 +378,7 @@ def test_empty_output_of_last_event_removes_nothing(output):
 
 
 def test_repeated_item_is_not_counted_twice():
-    """By id, by call id, by place, or by type: one item stays one."""
+    """Items are matched by id, by call id, by index, or by type."""
     again = [reasoning("Hm.", id="rs_9"), message(text("Hi."), id="msg_9"), call(id="fc_9")]
     reply = stream(
         created(),
@@ -395,7 +394,7 @@ def test_repeated_item_is_not_counted_twice():
 
 
 def test_repeated_item_is_matched_by_index():
-    """Ids changed, and the first of two was never seen."""
+    """The ids changed, and no event announced the first item."""
     reply = stream(
         created(),
         done(1, message(text("Two."), id="msg_2")),
@@ -407,9 +406,9 @@ def test_repeated_item_is_matched_by_index():
 
 def test_announced_encrypted_content_is_not_emitted():
     events = decode_events(STREAMS["image and compaction"])
-    begun_parts = [event.part for event in events if isinstance(event, ContentStart)]
+    first_parts = [event.part for event in events if isinstance(event, ContentStart)]
 
-    assert [part.meta for part in begun_parts] == [None, None]
+    assert [part.meta for part in first_parts] == [None, None]
 
 
 def test_unfinished_item_keeps_received_content():
@@ -424,10 +423,10 @@ def test_unfinished_item_keeps_received_content():
         delta("function_call_arguments", 2, "{}"),
         completed(),
     )
-    thought, words, no, wanted = reply.message.blocks
+    reasoning_block, text_block, refusal, call_block = reply.message.blocks
 
-    assert (thought.text, thought.meta) == ("Hm.", OpenAiMeta(id="rs_1"))
-    assert (words.text, no.text, wanted.args) == ("Hi", "No", "{}")
+    assert (reasoning_block.text, reasoning_block.meta) == ("Hm.", OpenAiMeta(id="rs_1"))
+    assert (text_block.text, refusal.text, call_block.args) == ("Hi", "No", "{}")
     assert loss_kinds(reply) == ["unfinished-item"] * 3
 
 
@@ -435,7 +434,7 @@ def test_unfinished_item_keeps_received_content():
 
 
 def test_summary_parts_are_streamed_as_lines():
-    """Empty ones, too."""
+    """Empty parts, too."""
     events = decode_events(
         sse(
             created(),
@@ -476,10 +475,10 @@ def test_annotation_event_emits_citation(kind):
             completed(),
         )
     )
-    told = [e.delta.citation for e in events if isinstance(e, ContentDelta) and isinstance(e.delta, CitationDelta)]
+    citations = [e.delta.citation for e in events if isinstance(e, ContentDelta) and isinstance(e.delta, CitationDelta)]
 
-    assert [citation.url for citation in told] == ["https://example.com"]
-    assert events[-1].response.choices[0].citations == told
+    assert [citation.url for citation in citations] == ["https://example.com"]
+    assert events[-1].response.choices[0].citations == citations
 
 
 def test_speech_is_block_without_item():
@@ -501,3 +500,26 @@ def test_speech_is_block_without_item():
     assert kinds == [AudioDelta, TranscriptDelta, AudioDelta, TextDelta]
     assert reply.choices[0].audio == Audio(data="AAAABBBB", transcript="Hi")
     assert write_items(reply) == [message(text("Hi"))]
+
+
+SPEECH = {"type": "response.audio.delta", "delta": "AAAA", "sequence_number": 1}
+
+
+def test_speech_is_not_matched_with_repeated_item():
+    unknown = {"type": "audio", "id": "x"}
+    reply = stream(created(), SPEECH, completed(unknown))
+
+    assert [type(block) for block in reply.message.blocks] == [Opaque, Audio]
+    assert write_items(reply) == [unknown]
+
+
+def test_delta_without_index_does_not_extend_speech():
+    events = (added(0, message()), SPEECH, {"type": "response.output_text.delta", "delta": "Hi"})
+    reply = stream(created(), *events, completed(message(text("Hi"))))
+
+    assert (reply.text, reply.choices[0].audio) == ("Hi", Audio(data="AAAA"))
+    assert reply.losses == ()
+
+
+def test_delta_table_has_every_delta_type():
+    assert set(DELTAS) == set(get_args(DeltaType))

@@ -1,4 +1,4 @@
-"""Writing a Responses request: one case per parameter, per kind of content, per kind of result."""
+"""Encode a request: one case for each parameter, type of content and type of result."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def find_losses(*messages, **fields) -> list[tuple[str, str]]:
 
 
 def test_plain_request():
-    """Nothing is stored, and ciphertext is always asked for."""
+    """Storage is off, and encrypted content is requested."""
     assert encode_body() == {
         "model": "gpt-5.6-sol",
         "input": [{"type": "message", "role": "user", "content": "Hi."}],
@@ -48,7 +48,7 @@ def test_plain_request():
 
 
 @pytest.mark.parametrize(
-    "asked, body",
+    "parameters, body",
     [
         ({"max_tokens": 9}, {"max_output_tokens": 9}),
         ({"temperature": 0.0}, {"temperature": 0.0}),
@@ -92,13 +92,13 @@ def test_plain_request():
         ({"n": 1, "modalities": ("text",)}, {}),
     ],
 )
-def test_parameter_is_sent_under_its_name(asked, body):
-    assert encode_body(**asked) == {**encode_body(), **body}
-    assert find_losses(**asked) == []
+def test_parameter_is_sent_under_its_name(parameters, body):
+    assert encode_body(**parameters) == {**encode_body(), **body}
+    assert find_losses(**parameters) == []
 
 
 @pytest.mark.parametrize(
-    "asked, place",
+    "parameters, place",
     [
         ({"stop": "x"}, "stop"),
         ({"seed": 1}, "seed"),
@@ -116,13 +116,13 @@ def test_parameter_is_sent_under_its_name(asked, body):
         ({"thinking": Thinking(mode="between_tools")}, "thinking.mode"),
     ],
 )
-def test_unsupported_parameter_is_loss(asked, place):
-    assert find_losses(**asked) == [("unsupported-parameter", place)]
-    assert encode_body(**asked) == encode_body()
+def test_unsupported_parameter_is_loss(parameters, place):
+    assert find_losses(**parameters) == [("unsupported-parameter", place)]
+    assert encode_body(**parameters) == encode_body()
 
 
 @pytest.mark.parametrize(
-    "traits, asked, reasoning",
+    "traits, parameters, reasoning",
     [
         (THINKS, {}, {"effort": "medium", "summary": "auto"}),
         (THINKS, {"effort": "low"}, {"effort": "low", "summary": "auto"}),
@@ -138,12 +138,11 @@ def test_unsupported_parameter_is_loss(asked, place):
         (ModelTraits(), {}, None),
     ],
 )
-def test_reasoning_model_gets_default_effort_and_summary(traits, asked, reasoning):
-    assert encode_body(traits=traits, **asked).get("reasoning") == reasoning
+def test_reasoning_model_gets_default_effort_and_summary(traits, parameters, reasoning):
+    assert encode_body(traits=traits, **parameters).get("reasoning") == reasoning
 
 
 def test_sampling_prevents_default_effort():
-    """A model that samples only without reasoning is not told to reason where sampling was asked for."""
     traits = ModelTraits(
         known=True, thinking=("effort",), efforts=("none", "medium"), sampling="only_without_reasoning"
     )
@@ -212,7 +211,7 @@ def test_container_is_sent_with_code_interpreter():
         (NamedTool("sql"), {"type": "custom", "name": "sql"}),
         (NamedTool("code_execution"), {"type": "code_interpreter"}),
         (NamedTool("web_search"), {"type": "web_search"}),
-        (NamedTool("unheard_of"), {"type": "function", "name": "unheard_of"}),
+        (NamedTool("unknown_tool"), {"type": "function", "name": "unknown_tool"}),
     ],
 )
 def test_tool_choice_form(choice, form):
@@ -222,7 +221,7 @@ def test_tool_choice_form(choice, form):
     assert (body["tool_choice"], body["parallel_tool_calls"]) == (form, False)
 
 
-# --- what is said -----------------------------------------------------------------------------------------------------
+# --- messages ---------------------------------------------------------------------------------------------------------
 
 
 def test_system_messages_keep_their_position():
@@ -301,14 +300,14 @@ def test_user_message_without_sendable_content_is_empty():
     ]
 
 
-# --- what tools gave --------------------------------------------------------------------------------------------------
+# --- tool results -----------------------------------------------------------------------------------------------------
 
 
 def encode_result(kind: str, result: ToolResult):
-    """The output item for a call of this kind, and the losses."""
+    """Return the output item for a call of this kind, and the losses."""
     call = AssistantMessage((ToolUse("c", "f", "{}", kind=kind),))
-    made = wire(call, ToolResults((result,)))
-    return json.loads(made.body)["input"][1], [(loss.kind, loss.place) for loss in made.losses]
+    request = wire(call, ToolResults((result,)))
+    return json.loads(request.body)["input"][1], [(loss.kind, loss.place) for loss in request.losses]
 
 
 SCREEN = Image(url="https://x/y.png")

@@ -1,4 +1,4 @@
-"""Items and blocks: every type has its block, and goes back exactly as it came."""
+"""Read items as blocks, and write them back unchanged."""
 
 from __future__ import annotations
 
@@ -43,7 +43,6 @@ from wire.responses.replies import decode_items, decoder, loss_kinds, write_item
 
 @pytest.mark.parametrize("name", sorted(ITEMS))
 def test_item_round_trip(name):
-    """Nothing is lost, nothing is added, and no type that is known ends as an opaque block."""
     reply = decode_items(ITEMS[name])
 
     assert write_items(reply) == [ITEMS[name]]
@@ -56,7 +55,7 @@ def test_items_of_reply_keep_their_order():
 
 
 def test_number_literals_are_unchanged():
-    """`1.10` is not `1.1` to a signature."""
+    """A signature distinguishes `1.10` from `1.1`."""
     item = '{"type":"web_search_call","id":"ws_1","action":{"score":1.10,"big":12345678901234567890},"odd":1E2}'
     raw = f'{{"status":"completed","output":[{item}]}}'.encode()
 
@@ -73,14 +72,14 @@ def test_first_part_holds_fields_of_message():
 
 
 def test_adjacent_messages_stay_separate():
-    """Also where they have no ids, or the same one."""
+    """Also if they have no ids, or the same id."""
     for id in ("msg_1", ""):
         items = [message(text("One."), text("Two."), id=id), message(text("Three."), id=id)]
 
         assert write_items(decode_items(*items)) == items
 
 
-@pytest.mark.parametrize("content", [[], "said as a string", None])
+@pytest.mark.parametrize("content", [[], "a string", None])
 def test_message_without_parts_round_trip(content):
     item = message() | {"content": content}
     reply = decode_items(item)
@@ -112,7 +111,7 @@ def test_part_of_type_text_is_text():
 
 
 def test_messages_of_other_roles_are_markers():
-    """A compacted history repeats the user's words."""
+    """A compacted history repeats user messages."""
     item = message({"type": "input_text", "text": "Hi."}, {"type": "input_image", "file_id": "f"}, role="user")
     reply = decode_items(item, object="response.compaction")
 
@@ -133,17 +132,16 @@ def test_unknown_items_are_opaque_and_unchanged():
 
 
 def test_unknown_call_types_are_server_tools():
-    """The name of a type tells enough to show it as what it is."""
     items = [
         {"type": "fax_call", "id": "fax_1", "call_id": "call_1", "arguments": '{"to": 1}', "line": 2},
         {"type": "fax_call_output", "id": "fax_2", "call_id": "call_1", "output": {"sent": True}},
     ]
-    sent, answer = decode_items(*items).message.blocks
+    call_block, result = decode_items(*items).message.blocks
 
-    assert sent == ServerToolUse(
+    assert call_block == ServerToolUse(
         "call_1", "fax", '{"to": 1}', kind="fax_call", meta=OpenAiMeta(id="fax_1"), extra='{"line":2}'
     )
-    assert (answer.tool_use_id, answer.kind, json.loads(answer.content)) == (
+    assert (result.tool_use_id, result.kind, json.loads(result.content)) == (
         "call_1",
         "fax_call_output",
         {"sent": True},
@@ -223,10 +221,10 @@ def test_output_items_are_tool_results(kind):
 
 
 def test_generated_image_is_image_block():
-    (picture,) = decode_items(IMAGE).choices[0].images
+    (image,) = decode_items(IMAGE).choices[0].images
 
-    assert (picture.data, picture.mime, picture.meta) == ("UklGRg==", "image/webp", OpenAiMeta(id="ig_1"))
-    assert json.loads(picture.extra)["revised_prompt"] == "a boat"
+    assert (image.data, image.mime, image.meta) == ("UklGRg==", "image/webp", OpenAiMeta(id="ig_1"))
+    assert json.loads(image.extra)["revised_prompt"] == "a boat"
 
 
 @pytest.mark.parametrize(
@@ -259,7 +257,7 @@ def test_annotations_are_citations_with_raw_object():
 
 @pytest.mark.parametrize("annotations", [[], None, ["odd"], "odd", [{"type": "url_citation"}]])
 def test_other_annotations_are_unchanged_without_url_citation(annotations):
-    """`annotations: []` stands on ordinary text."""
+    """Ordinary text has `annotations: []`."""
     item = message(text("Hi.", annotations=annotations))
     reply = decode_items(item)
 
@@ -298,7 +296,7 @@ def test_reasoning_text_is_content_without_summary():
     ],
 )
 def test_incomplete_reasoning_items_round_trip(item):
-    """Without an id, without a summary, with nulls: none of it is skipped."""
+    """Without an id, without a summary, with nulls."""
     reply = decode_items(item)
 
     assert isinstance(reply.message.blocks[0], Reasoning)

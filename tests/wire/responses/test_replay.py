@@ -1,4 +1,4 @@
-"""An assistant's turn on its way back: everything in order, ids all or none, reasoning whole or not at all."""
+"""Replay the assistant's turns: same order, all ids or none, only complete reasoning."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COMMON = ResponsesSwitches()
 
 
 def encode_input(*messages, switches: ResponsesSwitches = COMMON, **fields):
-    """The input of a request with these messages, and its losses as (rule, place)."""
+    """Return the input of a request with these messages, and its losses as (kind, place)."""
     target = Target(Provider("here", "openai-responses", "", responses=switches), "gpt-5.6-sol", "openai-responses")
     wire = encode(ChatRequest(model="m", messages=messages, **fields), target)
     return json.loads(wire.body)["input"], [(loss.kind, loss.place) for loss in wire.losses]
@@ -106,12 +106,12 @@ def test_server_may_accept_plain_reasoning():
 
 @pytest.mark.parametrize("tail", [1, 2])
 def test_reasoning_without_follower_is_omitted(tail):
-    """A stream that was cut leaves such turns; so does a server that reasons twice in a row at the end."""
+    """A truncated stream leaves such turns, and so does a server that reasons twice at the end."""
     trailing = [reasoning("Hm.", id=f"rs_{at}") for at in range(2, 2 + tail)]
     items, losses = encode_turn(reasoning("A."), call(), *trailing)
 
     assert items == [without(reasoning("A."), "id"), without(call(), "id")]
-    assert [rule for rule, _ in losses] == ["reasoning-left-out"] * tail + ["id-left-out"] * 2
+    assert [kind for kind, _ in losses] == ["reasoning-left-out"] * tail + ["id-left-out"] * 2
 
 
 def test_consecutive_leading_reasoning_is_sent():
@@ -156,19 +156,19 @@ def test_ids_are_omitted_when_one_is_too_long():
 
 
 def test_approval_request_keeps_its_id():
-    asked = CLIENT["mcp_approval_request"]
+    request = CLIENT["mcp_approval_request"]
     items, _ = encode_input(
-        decode_items(reasoning("A.", token=None), asked).message, ToolResults((ToolResult("mcpr_1", "yes"),))
+        decode_items(reasoning("A.", token=None), request).message, ToolResults((ToolResult("mcpr_1", "yes"),))
     )
 
     assert items == [
-        asked,
+        request,
         {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True, "reason": "yes"},
     ]
 
 
 def test_reasoning_always_has_summary_and_no_nulls():
-    """`summary` is required, also when it is empty; `content: null` is refused by some."""
+    """The API requires `summary`, even an empty one; some servers refuse `content: null`."""
     bare = {"type": "reasoning", "id": "rs_1", "encrypted_content": "gAAA", "content": None, "status": "completed"}
     items, _ = encode_turn(bare, call())
 
@@ -178,9 +178,9 @@ def test_reasoning_always_has_summary_and_no_nulls():
 
 
 def test_hand_made_reasoning_is_sent_as_summary():
-    sealed = OpenAiMeta(id="rs_1", encrypted_content="gAAA")
+    meta = OpenAiMeta(id="rs_1", encrypted_content="gAAA")
     call_made = ToolUse("call_1", "f", "{}", meta=OpenAiMeta(id="fc_1"))
-    items, _ = encode_input(AssistantMessage((Reasoning("Hm.", meta=sealed), call_made)))
+    items, _ = encode_input(AssistantMessage((Reasoning("Hm.", meta=meta), call_made)))
 
     assert items[0] == {
         "type": "reasoning",
@@ -192,16 +192,16 @@ def test_hand_made_reasoning_is_sent_as_summary():
 
 @pytest.mark.parametrize("meta", [None, AnthropicMeta(signature="s")])
 def test_reasoning_of_other_dialects_is_omitted(meta):
-    said = AssistantMessage((Reasoning("Hm.", meta=meta), Text("A.")))
+    reply = AssistantMessage((Reasoning("Hm.", meta=meta), Text("A.")))
 
-    assert encode_input(said) == (
+    assert encode_input(reply) == (
         [{"type": "message", "role": "assistant", "content": "A."}],
         [("unsigned-reasoning", "messages[0].blocks[0]")],
     )
 
 
 def test_ids_are_omitted_when_reasoning_has_no_token():
-    """A call that carries its id wants its reasoning."""
+    """The server refuses a call with an id without its reasoning."""
     reply = decode_items(reasoning("Hm."), call()).message
     cut = AssistantMessage((Reasoning("Hm."), *reply.blocks[1:]))
 
@@ -219,7 +219,7 @@ def test_arguments_are_sent_as_exact_text():
 
 
 def test_generated_id_pairs_call_with_result():
-    """A call without an id is refused here."""
+    """The server refuses a call without an id."""
     reply = decode_items(without(call(), "call_id")).message
     items, _ = encode_input(reply, ToolResults((ToolResult(reply.blocks[0].id, "rain"),)))
 
@@ -234,9 +234,9 @@ def test_built_in_call_of_other_dialect_is_function_call():
 
 def test_calls_move_to_end_of_turn_when_server_needs_it():
     items = [call(), message(text("A.")), CLIENT["custom_tool_call"], message(text("B."), id="msg_2")]
-    got, losses = encode_turn(*items, switches=ResponsesSwitches(calls_last=True))
+    ordered, losses = encode_turn(*items, switches=ResponsesSwitches(calls_last=True))
 
-    assert got == [items[1], items[3], items[0], items[2]]
+    assert ordered == [items[1], items[3], items[0], items[2]]
     assert losses == [("calls-last", "messages[0]")]
     assert encode_turn(items[1], items[0], switches=ResponsesSwitches(calls_last=True))[1] == []
 
@@ -256,10 +256,10 @@ def test_hand_made_text_is_plain_message():
 
 
 def test_message_without_id_keeps_its_parts_together():
-    said = message(text("A."), text("B."), phase="commentary")
-    items, _ = encode_turn(reasoning(token=None), said)
+    reply = message(text("A."), text("B."), phase="commentary")
+    items, _ = encode_turn(reasoning(token=None), reply)
 
-    assert items == [without(said, "id", "status")]
+    assert items == [without(reply, "id", "status")]
 
 
 def test_opaque_items_are_replayed_and_may_lose_their_id():
@@ -308,9 +308,8 @@ def test_item_reference_is_omitted_without_id():
 
 
 def test_extra_fields_of_hand_made_text_are_sent():
-    """Whoever writes a phase or annotations by hand finds them in the item."""
-    said = AssistantMessage((Text("x", extra='{"annotations":[],"item":{"phase":"commentary"}}'), Text("y")))
-    request = ChatRequest(model="m", messages=(said, UserMessage("?")))
+    reply = AssistantMessage((Text("x", extra='{"annotations":[],"item":{"phase":"commentary"}}'), Text("y")))
+    request = ChatRequest(model="m", messages=(reply, UserMessage("?")))
     items = json.loads(encode(request, Target(Provider("x", "openai-responses", ""), "m", "openai-responses")).body)[
         "input"
     ]

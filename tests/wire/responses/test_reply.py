@@ -1,4 +1,4 @@
-"""What a Responses reply says beside its blocks: why it ended, what it used, and every other field."""
+"""The fields of a reply other than its blocks: stop reason, usage and extra fields."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_last_event_name_replaces_missing_status():
 
 @pytest.mark.parametrize("status", ["queued", "in_progress"])
 def test_pending_body_is_marked_incomplete(status):
-    """Background mode: the answer is fetched later."""
+    """In background mode, the reply is fetched later."""
     reply = decode_items(status=status)
 
     assert (reply.message.stop_reason, reply.message.raw_stop_reason, reply.message.incomplete) == (None, status, True)
@@ -98,7 +98,7 @@ def test_response_fields_merge_across_events():
 
 
 def test_stream_may_start_in_the_middle():
-    """A background stream may be taken up in the middle."""
+    """A background stream can be resumed in the middle."""
     events = decode_events(sse(added(0, message()), text_delta(0, "Hi."), done(0, message(text("Hi."))), completed()))
 
     assert events[0] == MessageStart("", "gpt-5.6-sol")
@@ -148,12 +148,12 @@ def test_contradictory_usage_is_clamped_with_loss():
 
 
 SHARES = ("cached_tokens", "cache_write_tokens", "reasoning_tokens", "audio_tokens", "text_tokens")
-HELD = st.none() | st.integers(-1, 9)
+COUNT = st.none() | st.integers(-1, 9)
 COUNTS = st.fixed_dictionaries(
     {},
-    optional=dict.fromkeys(("input_tokens", "output_tokens", "total_tokens"), HELD)
+    optional=dict.fromkeys(("input_tokens", "output_tokens", "total_tokens"), COUNT)
     | {
-        name: st.dictionaries(st.sampled_from(SHARES), HELD)
+        name: st.dictionaries(st.sampled_from(SHARES), COUNT)
         for name in ("input_tokens_details", "output_tokens_details")
     },
 )
