@@ -29,19 +29,6 @@ _EMPTY_VALUES = (b"null", b"[]", b'""', b"{}")
 class OutputItem:
     """An item of the output list, open or finished."""
 
-    __slots__ = (
-        "annotations",
-        "blocks",
-        "done",
-        "final_fields",
-        "first_fields",
-        "ids",
-        "index",
-        "line",
-        "slots",
-        "type",
-    )
-
     def __init__(self, index: int, type: str) -> None:
         self.index = index
         self.type = type
