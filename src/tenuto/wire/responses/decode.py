@@ -155,7 +155,7 @@ class ResponsesDecoder(Decoder):
         )
 
     def _find_index(self, fields: Fields) -> int:
-        """Return the index of the item that an event names; without one, that of the last item."""
+        """Return the index of the item that an event names; by default the last item's."""
         index = _read_index(fields.get("output_index"))
         if index is None:
             index = self._output.find_index(fields.get("item_id"))
@@ -183,7 +183,7 @@ class ResponsesDecoder(Decoder):
         self._parts.append(slot, text, target.event(text))
 
     def _on_text_done(self, type: str, fields: Fields) -> None:
-        """Add the text that the deltas did not contain; some servers send no deltas at all."""
+        """Add the text that the deltas did not contain; some servers send no deltas."""
         event = self._read_delta(type, fields, DELTAS[type].done_field)
         item = self._items.get(event.output_index)
         if item is not None and item.done:
@@ -247,7 +247,7 @@ class ResponsesDecoder(Decoder):
         return self._speech
 
     def _on_audio_done(self, fields: Fields) -> None:
-        """Do nothing: audio and transcript end in either order, and the end of the reply closes both."""
+        """Do nothing: the end of the reply finishes both audio and transcript."""
 
     # --- the response object ------------------------------------------------------------------------------------------
 
@@ -263,7 +263,7 @@ class ResponsesDecoder(Decoder):
         self._end(jsonio.members(fields["response"]), jsonio.text_of(fields["type"]).removeprefix("response."))
 
     def body(self, data: bytes) -> None:
-        """Read a body that is not streamed. It has the form of the response object in the last event."""
+        """Read a body without streaming: the response object that ends a stream."""
         fields = jsonio.members(data)
         if "output" not in fields and is_null(fields.get("status")):
             if not is_null(fields.get("error")):
@@ -290,7 +290,7 @@ class ResponsesDecoder(Decoder):
         self._start()
 
     def _end(self, response: Fields, event_status: str | None) -> None:
-        """End the reply. `event_status` is the status in the name of the last event; None for a body."""
+        """End the reply; `event_status` is from the name of the event, None for a body."""
         self._merge(response)
         output = response.get("output")
         if output is not None and not is_null(output):
@@ -350,7 +350,7 @@ class ResponsesDecoder(Decoder):
         return self._has_ended
 
     def response(self, *, partial: bool) -> ChatResponse:
-        """Assemble the reply. `incomplete_details` belongs to the message, all other fields to the response."""
+        """Assemble the reply. Of the other fields, the message has `incomplete_details`."""
         fields = self._fields.written()
         extra: Fields = {}
         if not is_null(fields.get("incomplete_details")):

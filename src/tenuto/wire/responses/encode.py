@@ -33,7 +33,7 @@ _UNSUPPORTED_TOOLS = frozenset(
 
 
 def verbatim(message: AssistantMessage) -> list[dict[str, Any]]:
-    """Write the items of a reply exactly as they were received. Speech is omitted: it belongs to no item."""
+    """Write the items of a reply as received; speech, which is not an item, is omitted."""
     return [item for group in group_by_item(message.blocks) if (item := write_item(group))]
 
 
@@ -82,7 +82,7 @@ def _write_input(builder: BodyBuilder, *, is_stored: bool) -> list[dict[str, Any
 
 
 def _write_reasoning(builder: BodyBuilder) -> dict[str, Any]:
-    """Write effort and summary. By default, a model that is known to reason gets `medium` and a summary."""
+    """Write effort and summary; a reasoning model gets `medium` and a summary."""
     request, traits = builder.request, builder.target.traits
     thinking = request.thinking
     is_thinker = bool(traits.thinking) and traits.thinking != ("none",)

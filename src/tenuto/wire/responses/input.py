@@ -29,7 +29,7 @@ _EXTENSIONS = {
 
 
 def write_message(builder: BodyBuilder, message: SystemMessage | UserMessage, place: str) -> dict[str, Any]:
-    """Write a system or user message. System messages keep their position in the conversation."""
+    """Write a system or user message; system messages keep their position."""
     if isinstance(message, SystemMessage):
         return {"type": "message", "role": "system", "content": _write_content(builder, message.content, place)}
     if message.name:
@@ -86,7 +86,7 @@ def _write_file(builder: BodyBuilder, file: Document, place: str) -> dict[str, A
 
 
 def write_result(builder: BodyBuilder, result: ToolResult, call_type: str, place: str) -> dict[str, Any]:
-    """Write the result of a call whose item has this type; an unknown call is a function. Extra fields win."""
+    """Write the result of a call of this item type; an unknown call is a function."""
     item: dict[str, Any]
     if call_type == "computer_call":
         item = {"type": "computer_call_output", "output": _write_screenshot(builder, result, place)}

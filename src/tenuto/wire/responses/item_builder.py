@@ -1,4 +1,4 @@
-"""The output list of a reply while it streams: open items, finished items and their blocks.
+"""The output list of a reply while it streams.
 
 An item is finished once: by its own event, or by the list that the last event repeats. The finished form counts. Where
 its deltas differ from it, a `Loss` says so.
@@ -49,7 +49,7 @@ class OutputItem:
         self.done = False
 
     def write(self) -> Raw:
-        """Write the item as received so far, without encrypted content: only a finished item's is valid."""
+        """Write the item as received so far, without its preliminary encrypted content."""
         fields = {name: value for name, value in self.first_fields.items() if name != "encrypted_content"}
         fields.setdefault("type", Raw(jsonio.encode(self.type)))
         slots = [self.slots[part] for part in sorted(self.slots)]
@@ -101,12 +101,12 @@ class OutputBuilder:
         return next(reversed(self.items), 0)
 
     def find_index(self, id: Raw | None) -> int | None:
-        """Return the index of the item with this id; None if it is unknown or another item replaced it."""
+        """Return the index of the item with this id; None if it is unknown or replaced."""
         item = None if id is None else self._by_id.get(bytes(id).decode("utf-8", "replace"))
         return item.index if item is not None and self.items.get(item.index) is item else None
 
     def _add_ids(self, item: OutputItem, fields: Fields) -> None:
-        """Store the ids of an item. If several items have one id, it finds the first of them."""
+        """Store the ids of an item; an id of several items finds the first of them."""
         for id in _item_ids(fields) - item.ids:
             item.ids.add(id)
             known = self._by_id.get(id)
@@ -155,7 +155,7 @@ class OutputBuilder:
             self._finish_item(self.open(index, text_or_empty(fields.get("type"))), raw, fields)
 
     def backfill(self, raws: list[Raw]) -> None:
-        """Finish the open items, and add the missing ones, from the list that the last event repeats."""
+        """Finish open items and add missing ones from the list in the last event."""
         repeated = [jsonio.members(raw) for raw in raws]
         first: list[OutputItem] = []
         new_items = first
@@ -213,7 +213,7 @@ class OutputBuilder:
                 self._finish_item(item, raw, jsonio.members(raw))
 
     def blocks(self, *, partial: bool) -> list[Block]:
-        """Return the blocks in order; `partial` adds those of open items, without their tokens."""
+        """Return the blocks in order; `partial` adds those of open items, without tokens."""
         blocks: list[Block] = []
         for item in self._order:
             blocks += item.blocks
@@ -270,7 +270,7 @@ class OutputBuilder:
             self._parts.emit(slot, SignatureDelta(block.meta.encrypted_content))
 
     def _compare(self, item: OutputItem, repeated: Fields) -> None:
-        """Record where a repetition differs from the finished item. Its id and encrypted content may differ."""
+        """Record where a repetition differs, other than in id and encrypted content."""
         final = {name: jsonio.parse(value) for name, value in item.final_fields.items()}
         for name, value in repeated.items():
             if name in ("id", "encrypted_content") or bytes(value) in _EMPTY_VALUES:
@@ -286,11 +286,12 @@ class OutputBuilder:
 
 
 def _align_slots(slots: dict[int, BlockSlot], count: int) -> list[BlockSlot | None]:
-    """Align open parts with the parts of the finished item: by index, or in order if the indices skip."""
+    """Align open parts with the parts of the finished item."""
     if not slots:
         return [None] * count
     if all(part < count for part in slots):
         return [slots.get(part) for part in range(count)]
+    # The indices skip: align the parts in order.
     in_order: list[BlockSlot | None] = [slots[part] for part in sorted(slots)]
     return in_order + [None] * (count - len(in_order))
 

@@ -118,7 +118,7 @@ def _read_message(raw: Raw, fields: Fields) -> list[Block]:
 
 
 def _write_extra(fields: Fields, item: Fields | None) -> str:
-    """Write the extra fields of a part; the first part of a message includes the fields of the message."""
+    """Write the extra fields of a part; the first part includes the message's."""
     if item is not None:
         fields = {**fields, "item": Raw(jsonio.encode(item))}
     return jsonio.object_text(fields)
@@ -149,7 +149,7 @@ def _read_part(raw: Raw, meta: OpenAiMeta, item: Fields | None, *, is_reply: boo
 
 
 def read_citation(raw: Raw) -> Citation:
-    """Read an annotation. Only web pages are typed; files of the provider's stores are not interpreted."""
+    """Read an annotation; only those of web pages are typed."""
     fields = jsonio.members(raw)
     text = jsonio.as_text(raw)
     if jsonio.text_of(fields.get("type")) != "url_citation" or not is_text(fields.get("url")):
@@ -173,7 +173,7 @@ def _runs_at_provider(type: str, fields: Fields) -> bool:
 
 
 def _take_input(type: str, fields: Fields) -> str:
-    """Remove a call's input from the fields and return it. Input in another field or form stays there."""
+    """Remove a call's input and return it; in another field or form, it stays."""
     name, form = INPUTS.get(type, ("arguments", "text"))
     value = fields.get(name)
     if value is not None and bytes(value) not in (b"null", b'""') and is_text(value) == (form == "text"):
@@ -255,7 +255,7 @@ def _is_part(block: Block) -> bool:
 
 
 def item_type_for(call: ToolUse) -> str:
-    """Return the item type of a call; a built-in tool of another dialect is sent as a function."""
+    """Return the item type of a call; other dialects' built-in tools are functions."""
     return call.kind if call.kind in CLIENT_CALLS else _ITEM_TYPES.get(call.kind, "function_call")
 
 
@@ -278,7 +278,7 @@ def write_item(group: list[Block]) -> dict[str, Any]:
 
 
 def _write_typed_fields(block: Block) -> dict[str, Any]:
-    """Write the fields that the block has attributes for; none for a block of another dialect."""
+    """Write the attributes of a block; nothing for a block of another dialect."""
     fields: dict[str, Any]
     if isinstance(block, ToolUse):
         type = item_type_for(block)
@@ -312,7 +312,7 @@ def _write_typed_fields(block: Block) -> dict[str, Any]:
 
 
 def _splice(text: str) -> Raw | str | None:
-    """Return JSON text to splice in unchanged. Other text, which only a caller can have written, becomes a string."""
+    """Return JSON text to splice in unchanged; a caller's invalid JSON is a string."""
     if not text or jsonio.problem(text):
         return text or None
     return Raw(text.encode("utf-8", "surrogatepass"))

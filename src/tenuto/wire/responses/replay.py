@@ -36,7 +36,7 @@ class ReplayedTurns:
         """The ids of the turns so far."""
 
     def write_turn(self, message: AssistantMessage, place: str) -> list[_Item]:
-        """Write the items of a turn. Blocks that cannot be replayed are omitted, with a `Loss`."""
+        """Write the items of a turn; a block that cannot be replayed is a `Loss`."""
         placed_items: list[tuple[str, _Item]] = []
         index = reasoning_count = 0
         for group in group_by_item(message.blocks):
@@ -79,7 +79,7 @@ class ReplayedTurns:
         return None
 
     def _to_input(self, item: _Item) -> _Item:
-        """Remove the fields that only replies have. Reasoning always has a summary, and no null fields."""
+        """Remove fields of replies; reasoning gets a summary and loses null fields."""
         type = _text(item, "type")
         response_only = _response_only(type)
         fields = item
@@ -149,9 +149,9 @@ class ReplayedTurns:
         return "it has no encrypted content, and the server stores nothing"
 
     def _without_id(self, item: _Item, place: str) -> _Item | None:
-        """Remove an item's id; None if it is useless without. The id of an approval request stays: the answer names it."""
+        """Remove the id of an item; None if the item is useless without it."""
         type, id = _text(item, "type"), _text(item, "id")
-        if type == "mcp_approval_request" or not id:
+        if type == "mcp_approval_request" or not id:  # the answer to an approval request names its id
             return item
         self._builder.record_loss("id-left-out", place, id)
         omitted = ("id", "status") if type == "message" else ("id",)  # only messages with an id have a status
@@ -175,7 +175,7 @@ def _write_plain(block: Text | Refusal) -> _Item | None:
 
 @functools.lru_cache(maxsize=64)
 def _response_only(type: str) -> frozenset[str]:
-    """Return the fields of an item type that are not sent back. Cached: called for every item of every turn."""
+    """Return the fields of an item type that are not sent back."""
     prefix = f"{type}."
     return frozenset(
         (*RESPONSE_ONLY, *(name.removeprefix(prefix) for name in RESPONSE_ONLY if name.startswith(prefix)))
@@ -183,7 +183,7 @@ def _response_only(type: str) -> frozenset[str]:
 
 
 def _text(item: _Item, name: str) -> str:
-    """Return a text field of an item; empty for any other JSON value, which a received item may contain."""
+    """Return a text field of an item; empty for any other JSON value."""
     value = item.get(name)
     if isinstance(value, Raw):
         return text_or_empty(value)
