@@ -33,7 +33,7 @@ _UNSUPPORTED_TOOLS = frozenset(
 
 
 def verbatim(message: AssistantMessage) -> list[dict[str, Any]]:
-    """Write the items of a reply as received; speech, which is not an item, is omitted."""
+    """Write the items of a reply as received, without speech (not an item)."""
     return [item for group in group_by_item(message.blocks) if (item := write_item(group))]
 
 

@@ -30,7 +30,7 @@ DeltaType: TypeAlias = Literal[
 
 
 class DeltaEvent(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """An event that extends one part of an item; `item_id` may change, indices not."""
+    """An event that extends one part of an item. Identified by index: `item_id` varies."""
 
     type: DeltaType
     output_index: Annotated[int, msgspec.Meta(lt=MAX_INDEX)]
