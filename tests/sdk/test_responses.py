@@ -16,7 +16,7 @@ from tenuto.core.provider import ModelTraits
 from tenuto.core.request import JsonSchema, NamedTool, ServerTool, ToolDefinition
 from tenuto.wire.decoder import decode_stream
 from wire.responses.cases import CLIENT, IMAGE, MARKED, OURS, RESULTS, STREAMS, body, call, message, reasoning, text
-from wire.responses.reading import decoder, whole, written
+from wire.responses.replies import decode_items, decoder, write_items
 from wire.responses.test_encode import SCHEMA, wire
 
 EVENT = TypeAdapter(ResponseStreamEvent)
@@ -41,7 +41,7 @@ def test_our_cases_are_items_of_the_sdk_and_come_out_the_same(item):
 
     assert theirs.type == item["type"]
     assert type(theirs).model_fields["type"].annotation is not str
-    assert theirs.to_dict(mode="json") == written(whole(item))[0]
+    assert theirs.to_dict(mode="json") == write_items(decode_items(item))[0]
 
 
 @pytest.mark.parametrize("name", sorted(STREAMS.keys() - {"hosted elsewhere"}))
@@ -51,7 +51,7 @@ def test_the_sdk_reads_the_same_stream(name):
     ours = decode_stream(decoder(), [STREAMS[name]])
 
     assert last.output_text == "".join(b.text for b in ours.message.blocks if isinstance(b, Text))
-    assert [item.to_dict(mode="json") for item in last.output] == written(ours)
+    assert [item.to_dict(mode="json") for item in last.output] == write_items(ours)
     assert last.usage.to_dict(mode="json") == json.loads(ours.raw_usage)
     assert (last.status, last.id, last.model) == (ours.message.raw_stop_reason, ours.id, ours.model)
 
@@ -59,7 +59,7 @@ def test_the_sdk_reads_the_same_stream(name):
 def test_blocks_say_what_the_sdks_types_say():
     items = [reasoning("A.", "B."), message(text("Hi."), {"type": "refusal", "refusal": "No."}), call()]
     thought, said, wanted = Response.model_validate_json(body(*items)).output
-    ours = whole(*items).message.blocks
+    ours = decode_items(*items).message.blocks
 
     assert isinstance(ours[0], Reasoning)
     assert ours[0].text == "\n".join(part.text for part in thought.summary)
@@ -110,14 +110,14 @@ def test_the_sdk_takes_our_parameters():
 
 @pytest.mark.parametrize("item", KNOWN, ids=lambda item: f"{item['type']}-{item['id']}")
 def test_the_sdk_takes_our_replay(item):
-    reply = whole(item, message(text("So."), id="msg_9")).message
+    reply = decode_items(item, message(text("So."), id="msg_9")).message
 
     assert len(accepted(reply, store=True)["input"]) == 2
 
 
 @pytest.mark.parametrize("kind", sorted(CLIENT))
 def test_the_sdk_takes_our_results(kind):
-    call_made = whole(CLIENT[kind]).message
+    call_made = decode_items(CLIENT[kind]).message
     content = {"computer_call": (Image(url="https://x/y.png"),), "tool_search_call": "[]"}.get(kind, "done")
     made = accepted(call_made, ToolResults((ToolResult(call_made.blocks[0].id, content),)))
 

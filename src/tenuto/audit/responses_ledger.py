@@ -30,7 +30,7 @@ from tenuto.core.blocks import (
     ToolUse,
 )
 from tenuto.core.messages import AssistantMessage
-from tenuto.wire.responses.items import groups, kind_of
+from tenuto.wire.responses.items import group_by_item, item_type_for
 from tenuto.wire.responses.protocol import MARKERS
 
 __all__ = ["CALLS", "Fields", "Given", "Item", "Ledger", "items", "ledger", "named_tools", "stored", "word"]
@@ -177,7 +177,7 @@ def ledger(sent: Sent) -> Ledger:
 
 def _given(reply: int, message: AssistantMessage, foreign: bool) -> list[Given]:
     found: list[Given] = []
-    for blocks in groups(message.blocks):
+    for blocks in group_by_item(message.blocks):
         first = blocks[0]
         if not _is_item(first):
             continue
@@ -210,7 +210,7 @@ def _described(block: Block) -> tuple[str, str]:
     if isinstance(block, Reasoning):
         return "reasoning", ""
     if isinstance(block, ToolUse):
-        return kind_of(block), ""
+        return item_type_for(block), ""
     if isinstance(block, ServerToolUse):
         return block.kind, block.id
     if isinstance(block, ServerToolResult):

@@ -22,7 +22,7 @@ from tenuto.wire.anthropic.blocks import read_block
 from tenuto.wire.gemini.parts import read_part
 from tenuto.wire.gemini.protocol import PART_FIELDS, to_camel_case
 from tenuto.wire.registry import codec_for
-from tenuto.wire.responses.items import blocks_of
+from tenuto.wire.responses.items import read_item
 
 
 class _NativeCodec(ReasoningCodec):
@@ -71,7 +71,7 @@ class ResponsesReasoningCodec(_NativeCodec):
     field = "input"
 
     def _read(self, raw: Raw, new_id: Callable[[], str]) -> list[Block]:
-        return blocks_of(raw, new_id)
+        return read_item(raw, new_id)
 
 
 class GeminiReasoningCodec(_NativeCodec):

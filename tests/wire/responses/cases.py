@@ -1,4 +1,4 @@
-"""Replies in the Responses dialect, written for these tests: one feature each."""
+"""Replies in the Responses dialect, each for one feature."""
 
 from __future__ import annotations
 
@@ -56,16 +56,16 @@ def done(index: int, item: dict) -> dict:
     return {"type": "response.output_item.done", "sequence_number": 9, "output_index": index, "item": item}
 
 
-def piece(kind: str, index: int, delta: str, **fields: object) -> dict:
-    base = {"type": f"response.{kind}.delta", "item_id": "any", "output_index": index, "delta": delta}
+def delta(kind: str, index: int, content: str, **fields: object) -> dict:
+    base = {"type": f"response.{kind}.delta", "item_id": "any", "output_index": index, "delta": content}
     return {**base, "sequence_number": 5, "obfuscation": "x7", **fields}
 
 
-def said(index: int, delta: str, part: int = 0) -> dict:
-    return piece("output_text", index, delta, content_index=part, logprobs=[])
+def text_delta(index: int, content: str, part: int = 0) -> dict:
+    return delta("output_text", index, content, content_index=part, logprobs=[])
 
 
-def begun(index: int, part: int = 0, kind: str = "output_text") -> dict:
+def part_added(index: int, part: int = 0, kind: str = "output_text") -> dict:
     empty = {"type": kind, "refusal": ""} if kind == "refusal" else {"type": kind, "text": "", "annotations": []}
     base = {"type": "response.content_part.added", "sequence_number": 3, "item_id": "any", "output_index": index}
     return {**base, "content_index": part, "part": empty}
@@ -82,8 +82,8 @@ def message(*parts: dict, id: str = "msg_1", **fields: object) -> dict:
 
 def reasoning(*summary: str, id: str = "rs_1", token: str | None = "gAAA-done", **fields: object) -> dict:
     parts = [{"type": "summary_text", "text": line} for line in summary]
-    sealed = {} if token is None else {"encrypted_content": token}
-    return {"id": id, "type": "reasoning", "summary": parts, **sealed, **fields}
+    encrypted = {} if token is None else {"encrypted_content": token}
+    return {"id": id, "type": "reasoning", "summary": parts, **encrypted, **fields}
 
 
 def call(args: str = '{"city": "Oslo", "n": 1.10}', **fields: object) -> dict:
@@ -151,9 +151,9 @@ CLIENT: dict[str, dict] = {
         "arguments": {"goal": "weather"},
     },
 }
-"""Calls that the caller answers."""
+"""Calls that the caller runs."""
 
-HOSTED: dict[str, dict] = {
+SERVER_CALLS: dict[str, dict] = {
     "web_search_call": {
         "id": "ws_1",
         "type": "web_search_call",
@@ -221,11 +221,11 @@ HOSTED: dict[str, dict] = {
     "program": {"id": "cm_1", "type": "program", "call_id": "call_9", "code": "await f()", "fingerprint": "gAAA-fp"},
     "x_search_call": {"id": "xs_1", "type": "x_search_call", "status": "completed", "arguments": "{}", "name": "x"},
 }
-"""Calls that the provider makes by itself."""
+"""Calls that the provider runs."""
 
 ELSEWHERE = ("x_search_call", "web_search_call of another host")
-THEIRS = [HOSTED[name] for name in ELSEWHERE]
-OURS = [item for name, item in HOSTED.items() if name not in ELSEWHERE]
+THEIRS = [SERVER_CALLS[name] for name in ELSEWHERE]
+OURS = [item for name, item in SERVER_CALLS.items() if name not in ELSEWHERE]
 
 RESULTS: dict[str, dict] = {
     "tool_search_output": {
@@ -295,13 +295,13 @@ RESULTS: dict[str, dict] = {
         "reason": None,
     },
 }
-"""What tools gave."""
+"""Results of calls that the provider ran."""
 
 MARKED: dict[str, dict] = {
     "compaction": {"id": "cmp_1", "type": "compaction", "encrypted_content": "gAAA-cmp", "created_by": "someone"},
     "additional_tools": {"id": "at_1", "type": "additional_tools", "role": "developer", "tools": []},
 }
-"""Items that are neither said nor called."""
+"""Items that are neither a message nor a call."""
 
 IMAGE = {
     "id": "ig_1",
@@ -325,46 +325,46 @@ ITEMS: dict[str, dict] = {
     "image": IMAGE,
     "image that failed": {"id": "ig_2", "type": "image_generation_call", "status": "failed", "result": None},
     **{f"client {name}": item for name, item in CLIENT.items()},
-    **{f"hosted {name}": item for name, item in HOSTED.items()},
+    **{f"hosted {name}": item for name, item in SERVER_CALLS.items()},
     **{f"result {name}": item for name, item in RESULTS.items()},
     **{f"marked {name}": item for name, item in MARKED.items()},
 }
-"""Every type of item that a reply may hold."""
+"""Every type of item that a reply may contain."""
 
 STREAMS: dict[str, bytes] = {
     "text": sse(
         created(),
         added(0, message(status="in_progress")),
-        begun(0),
-        said(0, "Hel"),
-        said(0, "lo, "),
-        said(0, "wörld ☃"),
+        part_added(0),
+        text_delta(0, "Hel"),
+        text_delta(0, "lo, "),
+        text_delta(0, "wörld ☃"),
         done(0, message(text("Hello, wörld ☃"))),
         completed(message(text("Hello, wörld ☃"))),
     ),
     "reasoning, text, call": sse(
         created(),
         added(0, reasoning(token="gAAA-added")),
-        piece("reasoning_summary_text", 0, "Look ", summary_index=0),
-        piece("reasoning_summary_text", 0, "up.", summary_index=0),
-        piece("reasoning_summary_text", 0, "Call.", summary_index=1),
+        delta("reasoning_summary_text", 0, "Look ", summary_index=0),
+        delta("reasoning_summary_text", 0, "up.", summary_index=0),
+        delta("reasoning_summary_text", 0, "Call.", summary_index=1),
         done(0, reasoning("Look up.", "Call.")),
         added(1, message(status="in_progress", phase="commentary")),
-        begun(1),
-        said(1, "A moment."),
+        part_added(1),
+        text_delta(1, "A moment."),
         done(1, message(text("A moment."), phase="commentary")),
         added(2, call("", status="in_progress")),
-        piece("function_call_arguments", 2, '{"city": "Oslo",'),
-        piece("function_call_arguments", 2, ' "n": 1.10}'),
+        delta("function_call_arguments", 2, '{"city": "Oslo",'),
+        delta("function_call_arguments", 2, ' "n": 1.10}'),
         done(2, call()),
         completed(reasoning("Look up.", "Call."), message(text("A moment."), phase="commentary"), call()),
     ),
     "reasoning shown": sse(
         created(),
         added(0, reasoning(token=None, content=[])),
-        piece("reasoning_text", 0, "Hm, ", content_index=0),
-        piece("reasoning_text", 0, "yes.", content_index=0),
-        piece("reasoning_text", 0, "So.", content_index=1),
+        delta("reasoning_text", 0, "Hm, ", content_index=0),
+        delta("reasoning_text", 0, "yes.", content_index=0),
+        delta("reasoning_text", 0, "So.", content_index=1),
         done(
             0,
             reasoning(
@@ -373,8 +373,8 @@ STREAMS: dict[str, bytes] = {
             ),
         ),
         added(1, message()),
-        begun(1),
-        said(1, "4"),
+        part_added(1),
+        text_delta(1, "4"),
         done(1, message(text("4"))),
         completed(
             reasoning(
@@ -387,30 +387,30 @@ STREAMS: dict[str, bytes] = {
     "two parts and a refusal": sse(
         created(),
         added(0, message()),
-        begun(0),
-        said(0, "One."),
-        begun(0, 1),
-        said(0, "Two.", 1),
-        begun(0, 2, "refusal"),
-        piece("refusal", 0, "N", content_index=2),
-        piece("refusal", 0, "o.", content_index=2),
+        part_added(0),
+        text_delta(0, "One."),
+        part_added(0, 1),
+        text_delta(0, "Two.", 1),
+        part_added(0, 2, "refusal"),
+        delta("refusal", 0, "N", content_index=2),
+        delta("refusal", 0, "o.", content_index=2),
         done(0, message(text("One."), text("Two."), {"type": "refusal", "refusal": "No."})),
         completed(message(text("One."), text("Two."), {"type": "refusal", "refusal": "No."})),
     ),
     "custom, mcp, code": sse(
         created(),
         added(0, CUSTOM | {"input": ""}),
-        piece("custom_tool_call_input", 0, "select"),
-        piece("custom_tool_call_input", 0, " 1;"),
+        delta("custom_tool_call_input", 0, "select"),
+        delta("custom_tool_call_input", 0, " 1;"),
         done(0, CUSTOM),
-        added(1, HOSTED["mcp_call"] | {"arguments": "", "output": None}),
-        piece("mcp_call_arguments", 1, '{"d": 6}'),
-        done(1, HOSTED["mcp_call"]),
-        added(2, HOSTED["code_interpreter_call"] | {"code": "", "outputs": None}),
-        piece("code_interpreter_call_code", 2, "print"),
-        piece("code_interpreter_call_code", 2, "(1)"),
-        done(2, HOSTED["code_interpreter_call"]),
-        completed(CUSTOM, HOSTED["mcp_call"], HOSTED["code_interpreter_call"]),
+        added(1, SERVER_CALLS["mcp_call"] | {"arguments": "", "output": None}),
+        delta("mcp_call_arguments", 1, '{"d": 6}'),
+        done(1, SERVER_CALLS["mcp_call"]),
+        added(2, SERVER_CALLS["code_interpreter_call"] | {"code": "", "outputs": None}),
+        delta("code_interpreter_call_code", 2, "print"),
+        delta("code_interpreter_call_code", 2, "(1)"),
+        done(2, SERVER_CALLS["code_interpreter_call"]),
+        completed(CUSTOM, SERVER_CALLS["mcp_call"], SERVER_CALLS["code_interpreter_call"]),
     ),
     "hosted": sse(
         created(),
@@ -439,4 +439,4 @@ STREAMS: dict[str, bytes] = {
         completed(IMAGE, MARKED["compaction"]),
     ),
 }
-"""Streams, each with all it needs to be complete."""
+"""Complete streams."""

@@ -1,4 +1,4 @@
-"""What goes wrong: errors inside a stream, streams that break off, bytes that make no sense, things nobody knows."""
+"""Errors in a stream, truncated streams, malformed bytes, and unknown events and fields."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from wire.responses.cases import (
     call,
     completed,
     created,
+    delta,
     done,
     message,
-    piece,
     reasoning,
     response,
-    said,
     sse,
     text,
+    text_delta,
 )
-from wire.responses.reading import decoder, rules, stream
+from wire.responses.replies import decoder, loss_kinds, stream
 
 QUOTA = {
     "type": "insufficient_quota",
@@ -64,7 +64,7 @@ def failed(**error: object) -> dict:
         (failed(), LLMError),
     ],
 )
-def test_an_error_in_a_stream_is_the_error_it_would_be_as_an_answer(event, kind):
+def test_stream_error_has_type_of_http_error(event, kind):
     with pytest.raises(kind) as caught:
         stream(created(), event)
 
@@ -72,14 +72,14 @@ def test_an_error_in_a_stream_is_the_error_it_would_be_as_an_answer(event, kind)
     assert caught.value.provider == "here"
 
 
-def test_an_error_and_the_failure_that_follows_it_are_one_error_with_the_blocks_so_far():
+def test_error_and_failed_event_raise_once_with_partial_reply():
     reader = decoder()
     events = reader.feed(
         sse(
             created(),
             done(0, message(text("One."))),
             added(1, message(id="msg_2")),
-            said(1, "Tw"),
+            text_delta(1, "Tw"),
             {"type": "error", "error": QUOTA},
             failed(**QUOTA),
         )
@@ -94,7 +94,7 @@ def test_an_error_and_the_failure_that_follows_it_are_one_error_with_the_blocks_
     assert caught.value.partial.message.incomplete
 
 
-def test_a_failure_keeps_what_its_output_holds():
+def test_failed_event_keeps_its_output_as_partial():
     event = failed(code="server_error", message="oops")
     event["response"]["output"] = [message(text("One."))]
     with pytest.raises(Unavailable) as caught:
@@ -110,13 +110,13 @@ def test_a_failure_keeps_what_its_output_holds():
     assert json.loads(caught.value.raw)["status"] == "failed"
 
 
-def test_a_body_that_failed_is_the_same_error():
+def test_failed_body_raises_provider_error():
     with pytest.raises(RateLimited, match="slow"):
         decode_body(decoder(), body(status="failed", error={"code": "rate_limit_exceeded", "message": "slow"}))
 
 
 @pytest.mark.parametrize("data", [{"error": QUOTA}, {"type": None, "error": QUOTA}])
-def test_an_error_object_is_an_error_wherever_it_comes(data):
+def test_error_object_raises_in_body_and_stream(data):
     with pytest.raises(QuotaExceeded):
         decode_body(decoder(), json.dumps(data).encode())
     with pytest.raises(QuotaExceeded):
@@ -125,34 +125,36 @@ def test_an_error_object_is_an_error_wherever_it_comes(data):
         decode_stream(decoder(), [f"event: error\ndata: {json.dumps(data)}\n\n".encode()])
 
 
-# --- streams that break off -------------------------------------------------------------------------------------------
+# --- truncated streams ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("last", [b"", b"data: [DONE]\n\n", b"data: \n\n", b": end\n\n"])
-def test_a_stream_without_its_last_event_is_incomplete(last):
-    """`[DONE]` is no last event."""
-    data = sse(created(), done(0, reasoning("Hm.")), added(1, message()), said(1, "Hi"), added(2, call(""))) + last
+def test_stream_is_incomplete_without_last_event(last):
+    """`[DONE]` is not the last event."""
+    data = (
+        sse(created(), done(0, reasoning("Hm.")), added(1, message()), text_delta(1, "Hi"), added(2, call(""))) + last
+    )
     with pytest.raises(IncompleteResponse) as caught:
         decode_stream(decoder(), [data])
-    thought, words, wanted = caught.value.partial.message.blocks
+    reasoning_block, text_block, call_block = caught.value.partial.message.blocks
 
-    assert thought.meta.encrypted_content == "gAAA-done"
-    assert (words, wanted) == (Text("Hi"), ToolUse("call_1", "weather", ""))
+    assert reasoning_block.meta.encrypted_content == "gAAA-done"
+    assert (text_block, call_block) == (Text("Hi"), ToolUse("call_1", "weather", ""))
 
 
-def test_an_empty_stream_is_incomplete():
+def test_empty_stream_is_incomplete():
     with pytest.raises(IncompleteResponse):
         decode_stream(decoder(), [])
 
 
-def test_done_after_the_last_event_is_fine():
+def test_done_marker_after_last_event_is_ignored():
     assert (
         decode_stream(decoder(), [sse(created(), completed()) + b"data: [DONE]\n\n"]).message.raw_stop_reason
         == "completed"
     )
 
 
-# --- bytes that make no sense -----------------------------------------------------------------------------------------
+# --- malformed bytes --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -180,7 +182,7 @@ def test_done_after_the_last_event_is_fine():
         b'{"type":"response.output_text.delta","output_index":0,"delta":"a","logprobs":' + b"[" * 9999 + b"}",
     ],
 )
-def test_nonsense_is_a_protocol_error_that_carries_the_frame(frame):
+def test_malformed_frame_is_protocol_error_with_frame(frame):
     with pytest.raises(ProtocolError) as caught:
         decode_stream(decoder(), [sse(created(), done(0, message(text("One.")))) + b"data: " + frame + b"\n\n"])
 
@@ -189,12 +191,12 @@ def test_nonsense_is_a_protocol_error_that_carries_the_frame(frame):
 
 
 @pytest.mark.parametrize("data", [b"{}", b"[]", b"", b"{", b'{"id":"resp_1"}', b"\xff\xfe", b'{"output":7}'])
-def test_a_body_of_nonsense_is_a_protocol_error(data):
+def test_malformed_body_is_protocol_error(data):
     with pytest.raises(ProtocolError):
         decode_body(decoder(), data)
 
 
-def test_half_characters_and_nul_in_pieces_survive():
+def test_deltas_keep_lone_surrogates_and_nul():
     data = (
         b'data: {"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":"a\\ud83d\\u0000"}\n\n'
     )
@@ -202,16 +204,16 @@ def test_half_characters_and_nul_in_pieces_survive():
     assert decode_stream(decoder(), [data + sse(completed())]).text == "a\ud83d\x00"
 
 
-def test_huge_numbers_are_kept():
+def test_unknown_fields_keep_huge_numbers():
     data = b'{"status":"completed","output":[],"odd":1e999,"odder":' + b"9" * 5000 + b"}"
 
     assert ("9" * 5000) in decode_body(decoder(), data).extra
 
 
-# --- things nobody knows ----------------------------------------------------------------------------------------------
+# --- unknown events and fields ----------------------------------------------------------------------------------------
 
 
-def test_unknown_events_are_recorded_once_a_kind():
+def test_unknown_event_is_recorded_once_per_type():
     odd = {"type": "response.dream.delta", "delta": "sheep", "sequence_number": 7}
     reply = stream(created(), odd, odd, {"type": "response.dream.done"}, completed())
 
@@ -222,8 +224,8 @@ def test_unknown_events_are_recorded_once_a_kind():
     assert "sheep" in reply.losses[0].detail
 
 
-def test_unknown_fields_of_pieces_are_recorded_and_the_piece_is_read():
-    new = said(0, "Hi") | {"mood": "blue"}
+def test_delta_with_unknown_field_is_read_and_recorded():
+    new = text_delta(0, "Hi") | {"mood": "blue"}
     reply = stream(created(), added(0, message()), new, new, completed())
 
     assert reply.text == "Hi" * 2
@@ -231,33 +233,31 @@ def test_unknown_fields_of_pieces_are_recorded_and_the_piece_is_read():
 
 
 @pytest.mark.parametrize("kind", sorted(PROGRESS))
-def test_progress_is_no_loss(kind):
-    """The finished item says all that these say."""
+def test_progress_event_has_no_loss(kind):
     event = {"type": kind, "sequence_number": 4, "item_id": "x", "output_index": 0, "delta": "x", "command_index": 0}
 
     assert stream(created(), event, completed()).losses == ()
 
 
-def test_an_event_without_a_type_goes_by_its_name():
+def test_event_name_replaces_missing_type():
     data = b'event: response.output_text.delta\ndata: {"output_index":0,"delta":"Hi"}\n\n'
 
     assert decode_stream(decoder(), [data + sse(completed())]).text == "Hi"
 
 
-def test_broken_arguments_are_kept_with_the_reason():
+def test_broken_arguments_keep_their_text_and_error():
     reply = stream(
-        created(), added(0, call("")), piece("function_call_arguments", 0, '{"a'), done(0, call('{"a')), completed()
+        created(), added(0, call("")), delta("function_call_arguments", 0, '{"a'), done(0, call('{"a')), completed()
     )
 
     assert (reply.message.blocks[0].args, bool(reply.message.blocks[0].args_error)) == ('{"a', True)
-    assert rules(reply) == ["broken-arguments"]
+    assert loss_kinds(reply) == ["broken-arguments"]
 
 
-def test_pieces_of_an_item_of_an_unknown_type_are_no_fault():
-    """What has come so far can be had; the finished item says what it is."""
+def test_deltas_of_unknown_item_type_are_accepted():
     reader = decoder()
     new = {"type": "hologram", "id": "h_1"}
-    reader.feed(sse(created(), added(0, new), said(0, "Hi"), said(0, " there")))
+    reader.feed(sse(created(), added(0, new), text_delta(0, "Hi"), text_delta(0, " there")))
     partial = reader.partial()
 
     assert [type(block) for block in partial.message.blocks] == [Opaque]
@@ -268,23 +268,23 @@ def test_pieces_of_an_item_of_an_unknown_type_are_no_fault():
 
 
 @pytest.mark.parametrize("index", [1001, 10**9, 2**62, 10**30])
-def test_summary_index_that_skips_far_is_a_protocol_error(index):
-    piece = {"type": "response.reasoning_summary_text.delta", "output_index": 0, "summary_index": index, "delta": "x"}
+def test_summary_index_that_skips_far_is_protocol_error(index):
+    event = {"type": "response.reasoning_summary_text.delta", "output_index": 0, "summary_index": index, "delta": "x"}
     with pytest.raises(ProtocolError, match=f"{index}"):
-        stream(created(), piece)
+        stream(created(), event)
 
 
 @pytest.mark.parametrize("kind", ["response.audio.delta", "response.audio.transcript.delta"])
-def test_speech_after_the_end_is_a_loss(kind):
+def test_speech_after_last_event_is_loss(kind):
     speech = {"type": kind, "delta": "AAAA"}
-    heard = stream(created(), speech, completed(), speech)
+    reply = stream(created(), speech, completed(), speech)
 
-    assert len(heard.message.blocks) == 1
-    assert rules(heard) == ["after-the-end"]
+    assert len(reply.message.blocks) == 1
+    assert loss_kinds(reply) == ["after-the-end"]
 
 
-@pytest.mark.parametrize("event", [done(1 << 31, message()), said(1 << 31, "x")])
-def test_output_index_out_of_range_is_a_protocol_error(event):
+@pytest.mark.parametrize("event", [done(1 << 31, message()), text_delta(1 << 31, "x")])
+def test_output_index_out_of_range_is_protocol_error(event):
     speech = {"type": "response.audio.transcript.delta", "delta": "x"}
     with pytest.raises(ProtocolError, match="index 2147483648 is out of range"):
         stream(created(), speech, event, completed())

@@ -1,12 +1,13 @@
-"""Reading a Responses stream: what is streamed equals what is sent whole, however it is cut and whatever is missing."""
+"""Decode a stream: the reply equals the body without streaming, whatever the chunks and missing events."""
 
 from __future__ import annotations
 
 import json
+from typing import get_args
 
 import pytest
 
-from tenuto.core.blocks import Audio, OpenAiMeta, Reasoning, Refusal, ServerToolUse, Text, ToolUse
+from tenuto.core.blocks import Audio, Opaque, OpenAiMeta, Reasoning, Refusal, ServerToolUse, Text, ToolUse
 from tenuto.core.events import (
     ArgumentsDelta,
     AudioDelta,
@@ -25,31 +26,32 @@ from tenuto.core.events import (
     UsageUpdate,
 )
 from tenuto.wire.decoder import decode_body, decode_stream
+from tenuto.wire.responses.protocol import DELTAS, DeltaType
 from wire.responses.cases import (
     CUSTOM,
-    HOSTED,
     PAGE,
     RESULTS,
+    SERVER_CALLS,
     STREAMS,
     added,
-    begun,
     call,
     completed,
     created,
+    delta,
     done,
     message,
-    piece,
+    part_added,
     reasoning,
-    said,
     sse,
     text,
+    text_delta,
 )
-from wire.responses.reading import decoder, events_of, rules, stream, whole, written
+from wire.responses.replies import decode_events, decode_items, decoder, loss_kinds, stream, write_items
 
 
 @pytest.mark.parametrize("name", sorted(STREAMS))
 @pytest.mark.parametrize("size", [1, 2, 7, 1 << 20])
-def test_the_way_bytes_are_cut_changes_nothing(name, size):
+def test_reply_does_not_depend_on_chunk_sizes(name, size):
     for data in (STREAMS[name], STREAMS[name].replace(b"\n", b"\r\n"), STREAMS[name].replace(b"\n", b"\r")):
         assert decode_stream(decoder(), [data[at : at + size] for at in range(0, len(data), size)]) == decode_stream(
             decoder(), [STREAMS[name]]
@@ -57,24 +59,23 @@ def test_the_way_bytes_are_cut_changes_nothing(name, size):
 
 
 @pytest.mark.parametrize("name", sorted(STREAMS))
-def test_a_stream_gives_what_the_whole_body_gives(name):
+def test_stream_and_body_give_same_reply(name):
     last = json.loads(STREAMS[name].decode().strip().splitlines()[-1].removeprefix("data: "))
     unstreamed = decode_body(decoder(), json.dumps(last["response"]).encode())
 
     assert decode_stream(decoder(), [STREAMS[name]]) == unstreamed
-    assert written(unstreamed) == last["response"]["output"]
+    assert write_items(unstreamed) == last["response"]["output"]
 
 
 @pytest.mark.parametrize("name", sorted(STREAMS))
-def test_deltas_joined_are_the_block(name):
-    """Each part starts, grows and is done; the last event is the reply."""
-    events = events_of(STREAMS[name])
-    grown: dict[int, str] = {}
+def test_joined_deltas_equal_block(name):
+    events = decode_events(STREAMS[name])
+    texts: dict[int, str] = {}
     for event in events:
         if isinstance(event, ContentDelta):
             kinds = {TextDelta: "text", ThinkingDelta: "thinking", ArgumentsDelta: "arguments", CodeDelta: "code"}
             field = kinds.get(type(event.delta))
-            grown[event.part_index] = grown.get(event.part_index, "") + (getattr(event.delta, field) if field else "")
+            texts[event.part_index] = texts.get(event.part_index, "") + (getattr(event.delta, field) if field else "")
     parts = {event.part_index: event.part for event in events if isinstance(event, ContentDone)}
     sized = (Text, Reasoning, Refusal, ToolUse, ServerToolUse)
 
@@ -83,12 +84,11 @@ def test_deltas_joined_are_the_block(name):
     assert tuple(parts[at] for at in sorted(parts)) == events[-1].response.message.blocks
     for at, block in parts.items():
         if isinstance(block, sized):
-            assert grown.get(at, "") == (block.args if isinstance(block, ToolUse | ServerToolUse) else block.text)
+            assert texts.get(at, "") == (block.args if isinstance(block, ToolUse | ServerToolUse) else block.text)
 
 
-def test_events_come_in_order():
-    """Start, parts, why it ended, what it used."""
-    kinds = [type(event) for event in events_of(STREAMS["text"])]
+def test_event_order():
+    kinds = [type(event) for event in decode_events(STREAMS["text"])]
 
     assert kinds == [
         MessageStart,
@@ -104,40 +104,40 @@ def test_events_come_in_order():
 # --- state by index ---------------------------------------------------------------------------------------------------
 
 
-def test_ids_that_change_in_every_event_do_not_matter():
+def test_item_ids_may_change_between_events():
     reply = stream(
         created(),
         added(0, call("", id="a")),
-        piece("function_call_arguments", 0, '{"city": "Oslo",', item_id="b"),
-        piece("function_call_arguments", 0, ' "n": 1.10}', item_id="c"),
+        delta("function_call_arguments", 0, '{"city": "Oslo",', item_id="b"),
+        delta("function_call_arguments", 0, ' "n": 1.10}', item_id="c"),
         done(0, call(id="d")),
         completed(call(id="e")),
     )
 
-    assert written(reply) == [call(id="d")]
+    assert write_items(reply) == [call(id="d")]
     assert reply.losses == ()
 
 
-def test_indices_may_skip():
+def test_output_indices_may_skip():
     reply = stream(
         created(),
         done(0, reasoning("Hm.")),
         added(2, message()),
-        said(2, "Hi."),
+        text_delta(2, "Hi."),
         done(2, message(text("Hi."))),
         completed(reasoning("Hm."), message(text("Hi."))),
     )
 
-    assert written(reply) == [reasoning("Hm."), message(text("Hi."))]
+    assert write_items(reply) == [reasoning("Hm."), message(text("Hi."))]
 
 
-def test_an_index_within_a_message_may_be_off():
-    """One host counts the reasoning before it."""
+def test_content_index_may_be_wrong():
+    """One server counts the reasoning before the message."""
     reply = stream(
         created(),
         added(0, message()),
-        begun(0, 1),
-        said(0, "Hi.", 1),
+        part_added(0, 1),
+        text_delta(0, "Hi.", 1),
         done(0, message(text("Hi."))),
         completed(message(text("Hi."))),
     )
@@ -145,23 +145,22 @@ def test_an_index_within_a_message_may_be_off():
     assert (reply.text, len(reply.message.blocks), reply.losses) == ("Hi.", 1, ())
 
 
-def test_items_may_finish_in_another_order():
-    """The order of the output is the order of the indices."""
+def test_items_may_finish_in_any_order():
     reply = stream(
         created(),
         added(0, reasoning(token=None)),
         added(1, message()),
-        said(1, "4"),
-        piece("reasoning_summary_text", 0, "Hm.", summary_index=0),
+        text_delta(1, "4"),
+        delta("reasoning_summary_text", 0, "Hm.", summary_index=0),
         done(1, message(text("4"))),
         done(0, reasoning("Hm.")),
         completed(reasoning("Hm."), message(text("4"))),
     )
 
-    assert written(reply) == [reasoning("Hm."), message(text("4"))]
+    assert write_items(reply) == [reasoning("Hm."), message(text("4"))]
 
 
-def test_an_item_that_begins_late_stands_in_its_place():
+def test_late_item_is_ordered_by_index():
     reply = stream(
         created(),
         done(1, message(text("4"))),
@@ -169,10 +168,10 @@ def test_an_item_that_begins_late_stands_in_its_place():
         completed(),
     )
 
-    assert written(reply) == [reasoning("Hm."), message(text("4"))]
+    assert write_items(reply) == [reasoning("Hm."), message(text("4"))]
 
 
-def test_pieces_without_an_index_go_to_the_item_of_that_id_or_the_last_one():
+def test_delta_without_index_extends_item_by_id_or_last():
     bare = {"type": "response.function_call_arguments.delta", "delta": "{}"}
     reply = stream(
         created(),
@@ -186,7 +185,7 @@ def test_pieces_without_an_index_go_to_the_item_of_that_id_or_the_last_one():
     assert [block.args for block in reply.message.blocks] == ["{}", "{}"]
 
 
-def test_items_without_an_index_follow_one_another():
+def test_items_without_index_are_appended():
     first, second = ({"type": "response.output_item.added", "item": call("", id=id)} for id in ("fc_1", "fc_2"))
     finish = {"type": "response.output_item.done", "item": call(id="fc_1")}
     reply = stream(created(), first, second, finish, completed())
@@ -195,7 +194,7 @@ def test_items_without_an_index_follow_one_another():
     assert [block.args for block in reply.message.blocks] == [call()["arguments"], ""]
 
 
-def test_an_index_that_is_used_again_names_another_item():
+def test_reused_index_starts_new_item():
     reply = stream(
         created(),
         done(0, message(text("One."), id="msg_1")),
@@ -203,34 +202,34 @@ def test_an_index_that_is_used_again_names_another_item():
         completed(),
     )
 
-    assert written(reply) == [message(text("One."), id="msg_1"), message(text("Two."), id="msg_2")]
+    assert write_items(reply) == [message(text("One."), id="msg_1"), message(text("Two."), id="msg_2")]
 
 
 @pytest.mark.parametrize(
     "first, block",
     [
-        (said(0, "x"), Text),
-        (piece("refusal", 0, "x", content_index=0), Refusal),
-        (piece("reasoning_summary_text", 0, "x", summary_index=0), Reasoning),
-        (piece("reasoning_text", 0, "x", content_index=0), Reasoning),
-        (piece("function_call_arguments", 0, "{}"), ToolUse),
-        (piece("custom_tool_call_input", 0, "x"), ToolUse),
-        (piece("mcp_call_arguments", 0, "{}"), ServerToolUse),
-        (piece("code_interpreter_call_code", 0, "x"), ServerToolUse),
+        (text_delta(0, "x"), Text),
+        (delta("refusal", 0, "x", content_index=0), Refusal),
+        (delta("reasoning_summary_text", 0, "x", summary_index=0), Reasoning),
+        (delta("reasoning_text", 0, "x", content_index=0), Reasoning),
+        (delta("function_call_arguments", 0, "{}"), ToolUse),
+        (delta("custom_tool_call_input", 0, "x"), ToolUse),
+        (delta("mcp_call_arguments", 0, "{}"), ServerToolUse),
+        (delta("code_interpreter_call_code", 0, "x"), ServerToolUse),
     ],
 )
-def test_a_piece_that_nothing_announced_begins_its_item(first, block):
+def test_unannounced_delta_starts_its_item(first, block):
     reply = stream(first, completed())
 
-    assert [type(found) for found in reply.message.blocks] == [block]
-    assert "unfinished-item" in rules(reply)
+    assert [type(item) for item in reply.message.blocks] == [block]
+    assert "unfinished-item" in loss_kinds(reply)
 
 
 # --- the finished item ------------------------------------------------------------------------------------------------
 
 
-def test_ciphertext_comes_from_the_finished_item():
-    """Never from the announcement, and not from the repetition at the end where that differs."""
+def test_encrypted_content_comes_from_finished_item():
+    """Not from the announcement, nor from the last event."""
     reply = stream(
         created(),
         added(0, reasoning(token="gAAA-added")),
@@ -242,17 +241,17 @@ def test_ciphertext_comes_from_the_finished_item():
     assert reply.message.blocks[0].meta == OpenAiMeta(id="rs_1", encrypted_content="gAAA-done")
 
 
-def test_the_token_of_reasoning_is_told():
+def test_encrypted_content_is_emitted_as_signature():
     tokens = [
         event.delta.signature
-        for event in events_of(STREAMS["reasoning, text, call"])
+        for event in decode_events(STREAMS["reasoning, text, call"])
         if isinstance(event, ContentDelta) and isinstance(event.delta, SignatureDelta)
     ]
 
     assert tokens == ["gAAA-done"]
 
 
-def test_ids_that_change_when_an_item_finishes_are_those_of_the_finished_item():
+def test_call_id_comes_from_finished_item():
     search = {"type": "tool_search_call", "id": "t", "execution": "client", "arguments": {}, "status": "completed"}
     reply = stream(
         created(), added(0, search | {"call_id": "call_1"}), done(0, search | {"call_id": "call_2"}), completed()
@@ -261,47 +260,52 @@ def test_ids_that_change_when_an_item_finishes_are_those_of_the_finished_item():
     assert [block.id for block in reply.message.blocks] == ["call_2"]
 
 
-def test_what_pieces_left_out_is_told_as_one_more():
-    events = events_of(
-        sse(created(), added(0, message()), said(0, "Hel"), done(0, message(text("Hello"))), completed())
+def test_missing_text_is_emitted_as_last_delta():
+    events = decode_events(
+        sse(created(), added(0, message()), text_delta(0, "Hel"), done(0, message(text("Hello"))), completed())
     )
     deltas = [event.delta.text for event in events if isinstance(event, ContentDelta)]
 
     assert deltas == ["Hel", "lo"]
 
 
-def test_a_finished_item_that_contradicts_its_pieces_wins_with_a_loss():
-    reply = stream(created(), added(0, message()), said(0, "Nay"), done(0, message(text("Yea"))), completed())
+def test_finished_item_wins_over_deltas_with_loss():
+    reply = stream(created(), added(0, message()), text_delta(0, "Nay"), done(0, message(text("Yea"))), completed())
 
     assert reply.text == "Yea"
-    assert rules(reply) == ["stream-differs"]
+    assert loss_kinds(reply) == ["stream-differs"]
 
 
-def test_parts_that_the_finished_item_does_not_have_are_a_loss():
+def test_parts_missing_in_finished_item_are_loss():
     reply = stream(
-        created(), added(0, message()), said(0, "a"), said(0, "b", 1), done(0, message(text("a"))), completed()
+        created(),
+        added(0, message()),
+        text_delta(0, "a"),
+        text_delta(0, "b", 1),
+        done(0, message(text("a"))),
+        completed(),
     )
 
-    assert written(reply) == [message(text("a"))]
-    assert rules(reply) == ["stream-differs"]
+    assert write_items(reply) == [message(text("a"))]
+    assert loss_kinds(reply) == ["stream-differs"]
 
 
-def test_pieces_after_the_end_of_their_item_are_a_loss_once():
-    events = events_of(
+def test_deltas_after_finished_item_are_one_loss():
+    events = decode_events(
         sse(
             created(),
             added(0, message()),
-            said(0, "a"),
+            text_delta(0, "a"),
             done(0, message(text("a"))),
-            said(0, "b"),
-            said(0, "c"),
+            text_delta(0, "b"),
+            text_delta(0, "c"),
             completed(),
         )
     )
 
     assert [event.delta.text for event in events if isinstance(event, ContentDelta)] == ["a"]
     assert events[-1].response.text == "a"
-    assert rules(events[-1].response) == ["late-piece"]
+    assert loss_kinds(events[-1].response) == ["late-piece"]
 
 
 @pytest.mark.parametrize(
@@ -311,12 +315,12 @@ def test_pieces_after_the_end_of_their_item_are_a_loss_once():
         ("refusal", "refusal", message({"type": "refusal", "refusal": "all"})),
         ("function_call_arguments", "arguments", call("all")),
         ("custom_tool_call_input", "input", CUSTOM | {"input": "all"}),
-        ("mcp_call_arguments", "arguments", HOSTED["mcp_call"] | {"arguments": "all"}),
-        ("code_interpreter_call_code", "code", HOSTED["code_interpreter_call"] | {"code": "all"}),
+        ("mcp_call_arguments", "arguments", SERVER_CALLS["mcp_call"] | {"arguments": "all"}),
+        ("code_interpreter_call_code", "code", SERVER_CALLS["code_interpreter_call"] | {"code": "all"}),
     ],
 )
-def test_a_repetition_stands_in_for_missing_pieces(kind, field, item):
-    """Some hosts send no deltas; what was said counts even if the stream then breaks."""
+def test_text_done_event_replaces_missing_deltas(kind, field, item):
+    """Some servers send no deltas."""
     reader = decoder()
     repeat = {"type": f"response.{kind}.done", "output_index": 0, "item_id": "x", "content_index": 0, field: "all"}
     empty = {key: value for key, value in item.items() if key not in (field, "content")} | {"content": []}
@@ -325,27 +329,27 @@ def test_a_repetition_stands_in_for_missing_pieces(kind, field, item):
 
     assert len(deltas) == 1
     assert reader.feed(sse(done(0, item), repeat, completed(item)))[-2:] != []
-    assert written(reader.finish()[-1].response) == [item]
+    assert write_items(reader.finish()[-1].response) == [item]
 
 
-# --- backfilling ------------------------------------------------------------------------------------------------------
+# --- the last event ---------------------------------------------------------------------------------------------------
 
 
-def test_an_item_that_never_finished_is_taken_from_the_last_event():
-    listed = RESULTS["mcp_list_tools"]
+def test_open_item_is_read_from_last_event():
+    item = RESULTS["mcp_list_tools"]
     reply = stream(
         created(),
-        added(0, listed | {"tools": []}),
+        added(0, item | {"tools": []}),
         done(1, message(text("Hi."))),
-        completed(listed, message(text("Hi."))),
+        completed(item, message(text("Hi."))),
     )
 
-    assert written(reply) == [listed, message(text("Hi."))]
+    assert write_items(reply) == [item, message(text("Hi."))]
     assert reply.losses == ()
 
 
-def test_an_item_that_was_never_seen_stands_where_the_output_has_it():
-    search = HOSTED["web_search_call"]
+def test_new_item_of_last_event_has_its_output_position():
+    search = SERVER_CALLS["web_search_call"]
     reply = stream(
         created(),
         done(0, reasoning("Hm.")),
@@ -353,25 +357,28 @@ def test_an_item_that_was_never_seen_stands_where_the_output_has_it():
         completed(reasoning("Hm."), search, message(text("Hi.")), call()),
     )
 
-    assert written(reply) == [reasoning("Hm."), search, message(text("Hi.")), call()]
+    assert write_items(reply) == [reasoning("Hm."), search, message(text("Hi.")), call()]
 
 
-def test_a_reply_that_comes_with_its_last_event_alone_is_whole():
-    assert stream(completed(reasoning("Hm."), call())).message == whole(reasoning("Hm."), call()).message
+def test_last_event_alone_is_complete_reply():
+    assert stream(completed(reasoning("Hm."), call())).message == decode_items(reasoning("Hm."), call()).message
 
 
 @pytest.mark.parametrize("output", [[], None, "absent"])
-def test_an_empty_last_list_takes_nothing_away(output):
+def test_empty_output_of_last_event_removes_nothing(output):
     last = completed()
     last["response"]["output"] = output
     if output == "absent":
         del last["response"]["output"]
 
-    assert written(stream(created(), done(0, reasoning("Hm.")), done(1, call()), last)) == [reasoning("Hm."), call()]
+    assert write_items(stream(created(), done(0, reasoning("Hm.")), done(1, call()), last)) == [
+        reasoning("Hm."),
+        call(),
+    ]
 
 
-def test_a_repeated_item_is_not_counted_twice():
-    """By id, by call id, by place, or by type: one item stays one."""
+def test_repeated_item_is_not_counted_twice():
+    """Items are matched by id, by call id, by index, or by type."""
     again = [reasoning("Hm.", id="rs_9"), message(text("Hi."), id="msg_9"), call(id="fc_9")]
     reply = stream(
         created(),
@@ -383,58 +390,58 @@ def test_a_repeated_item_is_not_counted_twice():
         completed(*again),
     )
 
-    assert written(reply) == [reasoning("Hm."), message(text("Hi.")), call()]
+    assert write_items(reply) == [reasoning("Hm."), message(text("Hi.")), call()]
 
 
-def test_a_repeated_item_is_known_by_its_place():
-    """Ids changed, and the first of two was never seen."""
+def test_repeated_item_is_matched_by_index():
+    """The ids changed, and no event announced the first item."""
     reply = stream(
         created(),
         done(1, message(text("Two."), id="msg_2")),
         completed(message(text("One."), id="msg_8"), message(text("Two."), id="msg_9")),
     )
 
-    assert written(reply) == [message(text("One."), id="msg_8"), message(text("Two."), id="msg_2")]
+    assert write_items(reply) == [message(text("One."), id="msg_8"), message(text("Two."), id="msg_2")]
 
 
-def test_an_announced_ciphertext_is_never_shown():
-    events = events_of(STREAMS["image and compaction"])
-    begun_parts = [event.part for event in events if isinstance(event, ContentStart)]
+def test_announced_encrypted_content_is_not_emitted():
+    events = decode_events(STREAMS["image and compaction"])
+    first_parts = [event.part for event in events if isinstance(event, ContentStart)]
 
-    assert [part.meta for part in begun_parts] == [None, None]
+    assert [part.meta for part in first_parts] == [None, None]
 
 
-def test_an_item_that_nobody_finished_is_taken_as_far_as_it_came():
+def test_unfinished_item_keeps_received_content():
     reply = stream(
         created(),
         added(0, reasoning(token="gAAA-added")),
-        piece("reasoning_summary_text", 0, "Hm.", summary_index=0),
+        delta("reasoning_summary_text", 0, "Hm.", summary_index=0),
         added(1, message(status="in_progress")),
-        said(1, "Hi"),
-        piece("refusal", 1, "No", content_index=1),
+        text_delta(1, "Hi"),
+        delta("refusal", 1, "No", content_index=1),
         added(2, call("", status="in_progress")),
-        piece("function_call_arguments", 2, "{}"),
+        delta("function_call_arguments", 2, "{}"),
         completed(),
     )
-    thought, words, no, wanted = reply.message.blocks
+    reasoning_block, text_block, refusal, call_block = reply.message.blocks
 
-    assert (thought.text, thought.meta) == ("Hm.", OpenAiMeta(id="rs_1"))
-    assert (words.text, no.text, wanted.args) == ("Hi", "No", "{}")
-    assert rules(reply) == ["unfinished-item"] * 3
+    assert (reasoning_block.text, reasoning_block.meta) == ("Hm.", OpenAiMeta(id="rs_1"))
+    assert (text_block.text, refusal.text, call_block.args) == ("Hi", "No", "{}")
+    assert loss_kinds(reply) == ["unfinished-item"] * 3
 
 
 # --- reasoning --------------------------------------------------------------------------------------------------------
 
 
-def test_summaries_are_lines_while_they_stream():
-    """Empty ones, too."""
-    events = events_of(
+def test_summary_parts_are_streamed_as_lines():
+    """Empty parts, too."""
+    events = decode_events(
         sse(
             created(),
             added(0, reasoning(token=None)),
-            piece("reasoning_summary_text", 0, "One.", summary_index=0),
-            piece("reasoning_summary_text", 0, "Three", summary_index=2),
-            piece("reasoning_summary_text", 0, ".", summary_index=2),
+            delta("reasoning_summary_text", 0, "One.", summary_index=0),
+            delta("reasoning_summary_text", 0, "Three", summary_index=2),
+            delta("reasoning_summary_text", 0, ".", summary_index=2),
             done(0, reasoning("One.", "", "Three.", "")),
             completed(),
         )
@@ -445,37 +452,37 @@ def test_summaries_are_lines_while_they_stream():
     assert events[-1].response.choices[0].thinking == "One.\n\nThree.\n"
 
 
-def test_a_reply_of_reasoning_alone_is_a_reply():
+def test_reply_may_contain_only_reasoning():
     reply = stream(created(), done(0, reasoning()), completed(reasoning()))
 
-    assert (reply.message.stop_reason, written(reply)) == ("stop", [reasoning()])
+    assert (reply.message.stop_reason, write_items(reply)) == ("stop", [reasoning()])
 
 
 # --- citations, speech ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["output_text.annotation", "output_text_annotation"])
-def test_annotations_are_told_when_they_come(kind):
+def test_annotation_event_emits_citation(kind):
     note = {"type": f"response.{kind}.added", "output_index": 0, "content_index": 0, "annotation": PAGE}
-    events = events_of(
+    events = decode_events(
         sse(
             created(),
             note,
             added(0, message()),
-            said(0, "Rain"),
+            text_delta(0, "Rain"),
             note,
             done(0, message(text("Rain", annotations=[PAGE]))),
             completed(),
         )
     )
-    told = [e.delta.citation for e in events if isinstance(e, ContentDelta) and isinstance(e.delta, CitationDelta)]
+    citations = [e.delta.citation for e in events if isinstance(e, ContentDelta) and isinstance(e.delta, CitationDelta)]
 
-    assert [citation.url for citation in told] == ["https://example.com"]
-    assert events[-1].response.choices[0].citations == told
+    assert [citation.url for citation in citations] == ["https://example.com"]
+    assert events[-1].response.choices[0].citations == citations
 
 
-def test_speech_is_a_block_and_no_item():
-    events = events_of(
+def test_speech_is_block_without_item():
+    events = decode_events(
         sse(
             created(),
             {"type": "response.audio.delta", "delta": "AAAA", "sequence_number": 1},
@@ -492,4 +499,27 @@ def test_speech_is_a_block_and_no_item():
 
     assert kinds == [AudioDelta, TranscriptDelta, AudioDelta, TextDelta]
     assert reply.choices[0].audio == Audio(data="AAAABBBB", transcript="Hi")
-    assert written(reply) == [message(text("Hi"))]
+    assert write_items(reply) == [message(text("Hi"))]
+
+
+SPEECH = {"type": "response.audio.delta", "delta": "AAAA", "sequence_number": 1}
+
+
+def test_speech_is_not_matched_with_repeated_item():
+    unknown = {"type": "audio", "id": "x"}
+    reply = stream(created(), SPEECH, completed(unknown))
+
+    assert [type(block) for block in reply.message.blocks] == [Opaque, Audio]
+    assert write_items(reply) == [unknown]
+
+
+def test_delta_without_index_does_not_extend_speech():
+    events = (added(0, message()), SPEECH, {"type": "response.output_text.delta", "delta": "Hi"})
+    reply = stream(created(), *events, completed(message(text("Hi"))))
+
+    assert (reply.text, reply.choices[0].audio) == ("Hi", Audio(data="AAAA"))
+    assert reply.losses == ()
+
+
+def test_delta_table_has_every_delta_type():
+    assert set(DELTAS) == set(get_args(DeltaType))

@@ -1,4 +1,4 @@
-"""Writing a Responses request: one case per parameter, per kind of content, per kind of result."""
+"""Encode a request: one case for each parameter, type of content and type of result."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def wire(*messages, traits: ModelTraits = UNKNOWN, switches: ResponsesSwitches =
     return encode(ChatRequest(model="here/gpt-5.6-sol", messages=messages or (user("Hi."),), **fields), target)
 
 
-def sent(*messages, **fields) -> dict:
+def encode_body(*messages, **fields) -> dict:
     return json.loads(wire(*messages, **fields).body)
 
 
-def lost(*messages, **fields) -> list[tuple[str, str]]:
+def find_losses(*messages, **fields) -> list[tuple[str, str]]:
     return [(loss.kind, loss.place) for loss in wire(*messages, **fields).losses]
 
 
-def test_a_plain_request():
-    """Nothing is stored, and ciphertext is always asked for."""
-    assert sent() == {
+def test_plain_request():
+    """Storage is off, and encrypted content is requested."""
+    assert encode_body() == {
         "model": "gpt-5.6-sol",
         "input": [{"type": "message", "role": "user", "content": "Hi."}],
         "store": False,
@@ -48,7 +48,7 @@ def test_a_plain_request():
 
 
 @pytest.mark.parametrize(
-    "asked, body",
+    "parameters, body",
     [
         ({"max_tokens": 9}, {"max_output_tokens": 9}),
         ({"temperature": 0.0}, {"temperature": 0.0}),
@@ -92,13 +92,13 @@ def test_a_plain_request():
         ({"n": 1, "modalities": ("text",)}, {}),
     ],
 )
-def test_each_parameter_has_its_word(asked, body):
-    assert sent(**asked) == {**sent(), **body}
-    assert lost(**asked) == []
+def test_parameter_is_sent_under_its_name(parameters, body):
+    assert encode_body(**parameters) == {**encode_body(), **body}
+    assert find_losses(**parameters) == []
 
 
 @pytest.mark.parametrize(
-    "asked, place",
+    "parameters, place",
     [
         ({"stop": "x"}, "stop"),
         ({"seed": 1}, "seed"),
@@ -116,13 +116,13 @@ def test_each_parameter_has_its_word(asked, body):
         ({"thinking": Thinking(mode="between_tools")}, "thinking.mode"),
     ],
 )
-def test_what_has_no_word_is_a_loss(asked, place):
-    assert lost(**asked) == [("unsupported-parameter", place)]
-    assert sent(**asked) == sent()
+def test_unsupported_parameter_is_loss(parameters, place):
+    assert find_losses(**parameters) == [("unsupported-parameter", place)]
+    assert encode_body(**parameters) == encode_body()
 
 
 @pytest.mark.parametrize(
-    "traits, asked, reasoning",
+    "traits, parameters, reasoning",
     [
         (THINKS, {}, {"effort": "medium", "summary": "auto"}),
         (THINKS, {"effort": "low"}, {"effort": "low", "summary": "auto"}),
@@ -138,33 +138,32 @@ def test_what_has_no_word_is_a_loss(asked, place):
         (ModelTraits(), {}, None),
     ],
 )
-def test_a_model_that_thinks_is_asked_to_think_in_the_middle_and_to_show_it(traits, asked, reasoning):
-    assert sent(traits=traits, **asked).get("reasoning") == reasoning
+def test_reasoning_model_gets_default_effort_and_summary(traits, parameters, reasoning):
+    assert encode_body(traits=traits, **parameters).get("reasoning") == reasoning
 
 
-def test_no_effort_is_put_in_the_way_of_sampling():
-    """A model that samples only without reasoning is not told to reason where sampling was asked for."""
+def test_sampling_prevents_default_effort():
     traits = ModelTraits(
         known=True, thinking=("effort",), efforts=("none", "medium"), sampling="only_without_reasoning"
     )
 
-    assert sent(traits=traits)["reasoning"]["effort"] == "medium"
-    assert "effort" not in sent(traits=traits, temperature=0.3)["reasoning"]
+    assert encode_body(traits=traits)["reasoning"]["effort"] == "medium"
+    assert "effort" not in encode_body(traits=traits, temperature=0.3)["reasoning"]
 
 
-def test_a_model_that_does_not_think_is_not_asked_for_its_thoughts():
+def test_model_without_reasoning_gets_no_include():
     silent = ModelTraits(known=True, thinking=("none",))
 
-    assert "include" not in sent(traits=silent)
-    assert sent(traits=silent, logprobs=True)["include"] == ["message.output_text.logprobs"]
+    assert "include" not in encode_body(traits=silent)
+    assert encode_body(traits=silent, logprobs=True)["include"] == ["message.output_text.logprobs"]
 
 
-def test_an_endpoint_may_refuse_fields():
+def test_stripped_fields_are_omitted():
     switches = ResponsesSwitches(strip=("temperature", "include", "nothing"))
-    body = sent(switches=switches, temperature=1.0)
+    body = encode_body(switches=switches, temperature=1.0)
 
     assert not {"temperature", "include"} & body.keys()
-    assert lost(switches=switches, temperature=1.0) == [("unsupported-parameter", "temperature")]
+    assert find_losses(switches=switches, temperature=1.0) == [("unsupported-parameter", "temperature")]
 
 
 # --- tools ------------------------------------------------------------------------------------------------------------
@@ -186,20 +185,20 @@ def test_an_endpoint_may_refuse_fields():
         (ServerTool("web_fetch", type="web_fetch"), {"type": "web_fetch"}),
     ],
 )  # fmt: skip
-def test_each_kind_of_tool(tool, form):
-    assert sent(tools=(tool,))["tools"] == [form]
+def test_tool_form(tool, form):
+    assert encode_body(tools=(tool,))["tools"] == [form]
 
 
-def test_a_tool_of_another_dialect_is_a_loss():
-    assert lost(tools=(ServerTool("web_fetch"),)) == [("unsupported-tool", "tools[0]")]
-    assert "tools" not in sent(tools=(ServerTool("web_fetch"),))
+def test_server_tool_of_other_dialect_is_loss():
+    assert find_losses(tools=(ServerTool("web_fetch"),)) == [("unsupported-tool", "tools[0]")]
+    assert "tools" not in encode_body(tools=(ServerTool("web_fetch"),))
 
 
-def test_a_container_goes_to_the_tool_that_runs_code():
+def test_container_is_sent_with_code_interpreter():
     request = {"tools": (ServerTool("code_execution"),), "container": "cntr_1"}
 
-    assert sent(**request)["tools"] == [{"type": "code_interpreter", "container": "cntr_1"}]
-    assert lost(**request) == []
+    assert encode_body(**request)["tools"] == [{"type": "code_interpreter", "container": "cntr_1"}]
+    assert find_losses(**request) == []
 
 
 @pytest.mark.parametrize(
@@ -212,21 +211,21 @@ def test_a_container_goes_to_the_tool_that_runs_code():
         (NamedTool("sql"), {"type": "custom", "name": "sql"}),
         (NamedTool("code_execution"), {"type": "code_interpreter"}),
         (NamedTool("web_search"), {"type": "web_search"}),
-        (NamedTool("unheard_of"), {"type": "function", "name": "unheard_of"}),
+        (NamedTool("unknown_tool"), {"type": "function", "name": "unknown_tool"}),
     ],
 )
-def test_each_choice_of_tools(choice, form):
+def test_tool_choice_form(choice, form):
     tools = (WEATHER, ToolDefinition("sql", kind="custom"), ServerTool("code_execution"), ServerTool("web_search"))
-    body = sent(tools=tools, tool_choice=choice, parallel_tool_calls=False)
+    body = encode_body(tools=tools, tool_choice=choice, parallel_tool_calls=False)
 
     assert (body["tool_choice"], body["parallel_tool_calls"]) == (form, False)
 
 
-# --- what is said -----------------------------------------------------------------------------------------------------
+# --- messages ---------------------------------------------------------------------------------------------------------
 
 
-def test_instructions_stay_where_they_are():
-    body = sent(SystemMessage("Be brief."), user("Hi."), SystemMessage((Text("Be"), Text("nice."))))
+def test_system_messages_keep_their_position():
+    body = encode_body(SystemMessage("Be brief."), user("Hi."), SystemMessage((Text("Be"), Text("nice."))))
 
     assert body["input"] == [
         {"type": "message", "role": "system", "content": "Be brief."},
@@ -239,7 +238,7 @@ def test_instructions_stay_where_they_are():
     ]
 
 
-def test_no_message_is_an_empty_question():
+def test_empty_conversation_is_empty_user_message():
     body = json.loads(
         encode(
             ChatRequest(model="m", messages=()), Target(Provider("h", "openai-responses", ""), "m", "openai-responses")
@@ -267,9 +266,9 @@ def test_no_message_is_an_empty_question():
         (Opaque("openai-responses", '{"type":"input_smell"}'), {"type": "input_smell"}),
     ],
 )  # fmt: skip
-def test_each_kind_of_content(part, form):
-    assert sent(UserMessage((part,)))["input"][0]["content"] == [form]
-    assert lost(UserMessage((part,))) == []
+def test_content_form(part, form):
+    assert encode_body(UserMessage((part,)))["input"][0]["content"] == [form]
+    assert find_losses(UserMessage((part,))) == []
 
 
 @pytest.mark.parametrize(
@@ -284,29 +283,31 @@ def test_each_kind_of_content(part, form):
         (UserMessage("Hi.", name="ann"), ("unsupported-field", "messages[0].name")),
     ],
 )
-def test_content_that_cannot_be_carried_is_a_loss(message, loss):
-    assert lost(message) == [loss]
+def test_unsupported_content_is_loss(message, loss):
+    assert find_losses(message) == [loss]
 
 
-def test_cache_marks_of_the_request_are_losses():
-    assert lost(cache="5m", tools=(ToolDefinition("f", cache="1h"),)) == [
+def test_cache_options_are_losses():
+    assert find_losses(cache="5m", tools=(ToolDefinition("f", cache="1h"),)) == [
         ("implicit-cache", "cache"),
         ("implicit-cache", "tools[0]"),
     ]
 
 
-def test_a_question_of_which_nothing_is_left_is_empty():
-    assert sent(UserMessage((Audio(data="AA=="),)))["input"] == [{"type": "message", "role": "user", "content": ""}]
+def test_user_message_without_sendable_content_is_empty():
+    assert encode_body(UserMessage((Audio(data="AA=="),)))["input"] == [
+        {"type": "message", "role": "user", "content": ""}
+    ]
 
 
-# --- what tools gave --------------------------------------------------------------------------------------------------
+# --- tool results -----------------------------------------------------------------------------------------------------
 
 
-def answered(kind: str, result: ToolResult):
-    """The output item for a call of this kind, and the losses."""
+def encode_result(kind: str, result: ToolResult):
+    """Return the output item for a call of this kind, and the losses."""
     call = AssistantMessage((ToolUse("c", "f", "{}", kind=kind),))
-    made = wire(call, ToolResults((result,)))
-    return json.loads(made.body)["input"][1], [(loss.kind, loss.place) for loss in made.losses]
+    request = wire(call, ToolResults((result,)))
+    return json.loads(request.body)["input"][1], [(loss.kind, loss.place) for loss in request.losses]
 
 
 SCREEN = Image(url="https://x/y.png")
@@ -333,8 +334,8 @@ EXIT = {"type": "exit", "exit_code": 0}
         ("tool_search_call", ToolResult("c", '[{"type":"web_search"}]'), {"type": "tool_search_output", "execution": "client", "status": "completed", "tools": [{"type": "web_search"}]}),
     ],
 )  # fmt: skip
-def test_a_result_has_the_form_that_its_call_asks_for(kind, result, form):
-    assert answered(kind, result) == ({**form, "call_id": "c"}, [])
+def test_result_form_follows_call_type(kind, result, form):
+    assert encode_result(kind, result) == ({**form, "call_id": "c"}, [])
 
 
 @pytest.mark.parametrize(
@@ -344,8 +345,8 @@ def test_a_result_has_the_form_that_its_call_asks_for(kind, result, form):
         (ToolResult("c", "never", is_error=True), {"approve": False, "reason": "never"}),
     ],
 )
-def test_an_approval_is_a_result_that_is_no_error(result, form):
-    item, losses = answered("mcp_approval_request", result)
+def test_approval_form_follows_is_error(result, form):
+    item, losses = encode_result("mcp_approval_request", result)
 
     assert item == {"type": "mcp_approval_response", "approval_request_id": "c", **form}
     assert losses == []
@@ -359,16 +360,16 @@ def test_an_approval_is_a_result_that_is_no_error(result, form):
         ("tool_search_call", ToolResult("c", "nothing"), "messages[1].results[0]"),
     ],
 )
-def test_a_result_that_does_not_fit_its_call_is_a_loss(kind, result, place):
-    assert answered(kind, result)[1] == [("unsupported-content", place)]
+def test_result_that_does_not_fit_its_call_is_loss(kind, result, place):
+    assert encode_result(kind, result)[1] == [("unsupported-content", place)]
 
 
-def test_a_result_without_its_call_answers_a_function():
-    assert sent(ToolResults((ToolResult("c", "rain"),)))["input"] == [
+def test_result_without_call_is_function_output():
+    assert encode_body(ToolResults((ToolResult("c", "rain"),)))["input"] == [
         {"type": "function_call_output", "call_id": "c", "output": "rain"}
     ]
 
 
-def test_half_characters_do_not_go_out():
-    assert sent(user("a\ud83d"))["input"][0]["content"] == "a\ufffd"
-    assert lost(user("a\ud83d")) == [("lone-surrogate", "body")]
+def test_lone_surrogate_is_replaced_with_loss():
+    assert encode_body(user("a\ud83d"))["input"][0]["content"] == "a\ufffd"
+    assert find_losses(user("a\ud83d")) == [("lone-surrogate", "body")]

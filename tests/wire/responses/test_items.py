@@ -1,4 +1,4 @@
-"""Items and blocks: every type has its block, and goes back exactly as it came."""
+"""Read items as blocks, and write them back unchanged."""
 
 from __future__ import annotations
 
@@ -27,36 +27,35 @@ from tenuto.wire.responses.encode import verbatim
 from wire.responses.cases import (
     CLIENT,
     FILE,
-    HOSTED,
     IMAGE,
     ITEMS,
     MARKED,
     PAGE,
     RESULTS,
+    SERVER_CALLS,
     call,
     message,
     reasoning,
     text,
 )
-from wire.responses.reading import decoder, rules, whole, written
+from wire.responses.replies import decode_items, decoder, loss_kinds, write_items
 
 
 @pytest.mark.parametrize("name", sorted(ITEMS))
-def test_every_item_goes_back_as_it_came(name):
-    """Nothing is lost, nothing is added, and no type that is known ends as an opaque block."""
-    reply = whole(ITEMS[name])
+def test_item_round_trip(name):
+    reply = decode_items(ITEMS[name])
 
-    assert written(reply) == [ITEMS[name]]
+    assert write_items(reply) == [ITEMS[name]]
     assert not any(isinstance(block, Opaque) for block in reply.message.blocks)
     assert reply.losses == ()
 
 
-def test_all_items_of_one_reply_keep_their_order():
-    assert written(whole(*ITEMS.values())) == list(ITEMS.values())
+def test_items_of_reply_keep_their_order():
+    assert write_items(decode_items(*ITEMS.values())) == list(ITEMS.values())
 
 
-def test_number_literals_survive():
-    """`1.10` is not `1.1` to a signature."""
+def test_number_literals_are_unchanged():
+    """A signature distinguishes `1.10` from `1.1`."""
     item = '{"type":"web_search_call","id":"ws_1","action":{"score":1.10,"big":12345678901234567890},"odd":1E2}'
     raw = f'{{"status":"completed","output":[{item}]}}'.encode()
 
@@ -64,96 +63,95 @@ def test_number_literals_survive():
     assert b'"odd":1E2' in jsonio.encode(verbatim(decode_body(decoder(), raw).message))
 
 
-def test_parts_of_a_message_share_its_id_and_the_first_holds_its_fields():
-    one, two = whole(message(text("One."), text("Two."), phase="commentary")).message.blocks
+def test_first_part_holds_fields_of_message():
+    one, two = decode_items(message(text("One."), text("Two."), phase="commentary")).message.blocks
 
     assert one.meta == two.meta == OpenAiMeta(id="msg_1")
     assert json.loads(one.extra)["item"] == {"status": "completed", "role": "assistant", "phase": "commentary"}
     assert "item" not in json.loads(two.extra)
 
 
-def test_neighbouring_messages_stay_apart():
-    """Also where they have no ids, or the same one."""
+def test_adjacent_messages_stay_separate():
+    """Also if they have no ids, or the same id."""
     for id in ("msg_1", ""):
         items = [message(text("One."), text("Two."), id=id), message(text("Three."), id=id)]
 
-        assert written(whole(*items)) == items
+        assert write_items(decode_items(*items)) == items
 
 
-@pytest.mark.parametrize("content", [[], "said as a string", None])
-def test_a_message_without_parts_survives(content):
+@pytest.mark.parametrize("content", [[], "a string", None])
+def test_message_without_parts_round_trip(content):
     item = message() | {"content": content}
-    reply = whole(item)
+    reply = decode_items(item)
 
-    assert written(reply) == [item]
+    assert write_items(reply) == [item]
     assert reply.text == (content or "")
 
 
-def test_a_message_without_content_is_opaque():
+def test_message_without_content_is_opaque():
     item = {"type": "message", "id": "msg_1", "role": "assistant"}
 
-    assert isinstance(whole(item).message.blocks[0], Opaque)
-    assert written(whole(item)) == [item]
+    assert isinstance(decode_items(item).message.blocks[0], Opaque)
+    assert write_items(decode_items(item)) == [item]
 
 
 def test_unknown_parts_stay_in_their_message():
     parts = [{"type": "output_smell", "smell": "rain"}, text("So."), {"type": "output_text", "text": None}, "bare", 7]
-    reply = whole(message(*parts))
+    reply = decode_items(message(*parts))
 
     assert [type(block) for block in reply.message.blocks] == [Opaque, Text, Opaque, Opaque, Opaque]
-    assert written(reply) == [message(*parts)]
+    assert write_items(reply) == [message(*parts)]
 
 
-def test_a_part_of_type_text_is_text():
-    reply = whole(message({"type": "text", "text": "Hi."}))
+def test_part_of_type_text_is_text():
+    reply = decode_items(message({"type": "text", "text": "Hi."}))
 
     assert reply.text == "Hi."
-    assert written(reply) == [message({"type": "text", "text": "Hi."})]
+    assert write_items(reply) == [message({"type": "text", "text": "Hi."})]
 
 
-def test_what_others_said_is_not_taken_for_the_reply():
-    """A compacted history repeats the user's words."""
+def test_messages_of_other_roles_are_markers():
+    """A compacted history repeats user messages."""
     item = message({"type": "input_text", "text": "Hi."}, {"type": "input_image", "file_id": "f"}, role="user")
-    reply = whole(item, object="response.compaction")
+    reply = decode_items(item, object="response.compaction")
 
     assert reply.text == ""
     assert [(block.kind, block.text) for block in reply.message.blocks] == [
         ("input_text", "Hi."),
         ("input_image", None),
     ]
-    assert written(reply) == [item]
+    assert write_items(reply) == [item]
 
 
-def test_unknown_items_are_kept_word_for_word():
+def test_unknown_items_are_opaque_and_unchanged():
     items = [{"type": "divination", "id": "d_1", "omen": 1}, {"id": "no_type"}, {"type": 7}]
-    reply = whole(*items)
+    reply = decode_items(*items)
 
     assert all(isinstance(block, Opaque) and block.dialect == "openai-responses" for block in reply.message.blocks)
-    assert written(reply) == items
+    assert write_items(reply) == items
 
 
-def test_unknown_calls_and_outputs_are_the_providers_own():
-    """The name of a type tells enough to show it as what it is."""
+def test_unknown_call_types_are_server_tools():
     items = [
         {"type": "fax_call", "id": "fax_1", "call_id": "call_1", "arguments": '{"to": 1}', "line": 2},
         {"type": "fax_call_output", "id": "fax_2", "call_id": "call_1", "output": {"sent": True}},
     ]
-    sent, answer = whole(*items).message.blocks
+    call_block, result = decode_items(*items).message.blocks
 
-    assert sent == ServerToolUse(
+    assert call_block == ServerToolUse(
         "call_1", "fax", '{"to": 1}', kind="fax_call", meta=OpenAiMeta(id="fax_1"), extra='{"line":2}'
     )
-    assert (answer.tool_use_id, answer.kind, json.loads(answer.content)) == (
+    assert (result.tool_use_id, result.kind, json.loads(result.content)) == (
         "call_1",
         "fax_call_output",
         {"sent": True},
     )
-    assert written(whole(*items)) == items
+    assert write_items(decode_items(*items)) == items
 
 
-def test_a_function_call_keeps_its_exact_arguments():
-    assert whole(call(' {"n":1.10 , "a":[]}')).message.blocks[0].args == ' {"n":1.10 , "a":[]}'
-    block = whole(CLIENT["function_call"]).message.blocks[0]
+def test_function_call_keeps_exact_arguments():
+    assert decode_items(call(' {"n":1.10 , "a":[]}')).message.blocks[0].args == ' {"n":1.10 , "a":[]}'
+    block = decode_items(CLIENT["function_call"]).message.blocks[0]
 
     assert (block.id, block.name, block.kind, block.meta) == ("call_1", "weather", "function", OpenAiMeta(id="fc_1"))
     assert json.loads(block.extra) == {
@@ -165,9 +163,9 @@ def test_a_function_call_keeps_its_exact_arguments():
 
 
 @pytest.mark.parametrize("kind", sorted(set(CLIENT) - {"function_call"}))
-def test_calls_that_the_caller_answers_are_calls(kind):
+def test_client_calls_are_tool_uses(kind):
     item = CLIENT[kind]
-    (block,) = whole(item).message.blocks
+    (block,) = decode_items(item).message.blocks
     field = {"custom_tool_call": "input", "apply_patch_call": "operation"}.get(kind)
     field = field or ("action" if "action" in item else "arguments")
 
@@ -175,81 +173,81 @@ def test_calls_that_the_caller_answers_are_calls(kind):
     assert block.kind == ("custom" if kind == "custom_tool_call" else kind)
     assert block.id == item.get("call_id", item["id"])
     assert item[field] in (block.args, json.loads(block.args) if kind != "custom_tool_call" else None)
-    assert whole(item).message.stop_reason == "tool_calls"
+    assert decode_items(item).message.stop_reason == "tool_calls"
 
 
-@pytest.mark.parametrize("name", sorted(HOSTED))
-def test_calls_that_the_provider_makes_are_its_own(name):
-    item = HOSTED[name]
-    (block,) = whole(item).message.blocks
+@pytest.mark.parametrize("name", sorted(SERVER_CALLS))
+def test_server_calls_are_server_tool_uses(name):
+    item = SERVER_CALLS[name]
+    (block,) = decode_items(item).message.blocks
 
     assert isinstance(block, ServerToolUse)
     assert (block.kind, block.meta.id) == (item["type"], item["id"])
-    assert whole(item).message.stop_reason == "stop"
+    assert decode_items(item).message.stop_reason == "stop"
 
 
-def test_the_input_of_a_hosted_call_can_be_read():
-    assert json.loads(whole(HOSTED["web_search_call"]).message.blocks[0].args)["query"] == "rain"
-    other = whole(HOSTED["web_search_call of another host"]).message.blocks[0]
+def test_server_call_input_is_readable():
+    assert json.loads(decode_items(SERVER_CALLS["web_search_call"]).message.blocks[0].args)["query"] == "rain"
+    other = decode_items(SERVER_CALLS["web_search_call of another host"]).message.blocks[0]
     assert (other.name, other.args) == ("web_search_with_snippets", '{"query":"rain"}')
-    assert whole(HOSTED["code_interpreter_call"]).message.blocks[0].args == "print(1)"
-    assert whole(HOSTED["program"]).message.blocks[0].id == "call_9"
-    assert whole(HOSTED["mcp_call"]).message.blocks[0].name == "roll"
+    assert decode_items(SERVER_CALLS["code_interpreter_call"]).message.blocks[0].args == "print(1)"
+    assert decode_items(SERVER_CALLS["program"]).message.blocks[0].id == "call_9"
+    assert decode_items(SERVER_CALLS["mcp_call"]).message.blocks[0].name == "roll"
 
 
-def test_input_in_an_unexpected_form_is_read_and_left_in_place():
+def test_input_in_unexpected_form_is_read_and_unchanged():
     items = [
         call() | {"arguments": {"city": "Oslo"}},
         {"id": "cu_2", "type": "computer_call", "call_id": "call_3", "actions": [{"type": "wait"}]},
         {"id": "mcp_2", "type": "mcp_call", "name": "mcp", "arguments": {"a": 1}, "call_id": "mcp_2"},
     ]
-    reply = whole(*items)
+    reply = decode_items(*items)
 
     assert [json.loads(block.args) for block in reply.message.blocks] == [
         {"city": "Oslo"},
         [{"type": "wait"}],
         {"a": 1},
     ]
-    assert written(reply) == items
+    assert write_items(reply) == items
 
 
 @pytest.mark.parametrize("kind", sorted(RESULTS))
-def test_what_tools_gave_is_a_result(kind):
-    (block,) = whole(RESULTS[kind]).message.blocks
+def test_output_items_are_tool_results(kind):
+    (block,) = decode_items(RESULTS[kind]).message.blocks
 
     assert isinstance(block, ServerToolResult)
     assert (block.kind, block.tool_use_id) == (RESULTS[kind]["type"], RESULTS[kind].get("call_id") or "")
     json.loads(block.content)
 
 
-def test_a_picture_shows_among_the_images():
-    (picture,) = whole(IMAGE).choices[0].images
+def test_generated_image_is_image_block():
+    (image,) = decode_items(IMAGE).choices[0].images
 
-    assert (picture.data, picture.mime, picture.meta) == ("UklGRg==", "image/webp", OpenAiMeta(id="ig_1"))
-    assert json.loads(picture.extra)["revised_prompt"] == "a boat"
+    assert (image.data, image.mime, image.meta) == ("UklGRg==", "image/webp", OpenAiMeta(id="ig_1"))
+    assert json.loads(image.extra)["revised_prompt"] == "a boat"
 
 
 @pytest.mark.parametrize(
     "result, mime, url", [("/9j/4AA", "image/jpeg", ""), ("AAAA", "", ""), ("https://x/y.png", "", "https://x/y.png")]
 )
-def test_a_picture_without_a_format_is_known_by_its_first_bytes(result, mime, url):
+def test_image_type_is_detected_from_data(result, mime, url):
     item = {"id": "ig_1", "type": "image_generation_call", "status": "completed", "result": result}
-    block = whole(item).message.blocks[0]
+    block = decode_items(item).message.blocks[0]
 
     assert isinstance(block, Image)
     assert (block.mime, block.url) == (mime, url)
-    assert written(whole(item)) == [item]
+    assert write_items(decode_items(item)) == [item]
 
 
-def test_compaction_holds_its_ciphertext():
-    (block,) = whole(MARKED["compaction"]).message.blocks
+def test_compaction_holds_encrypted_content():
+    (block,) = decode_items(MARKED["compaction"]).message.blocks
 
     assert isinstance(block, Marker)
     assert block.meta == OpenAiMeta(id="cmp_1", encrypted_content="gAAA-cmp")
 
 
-def test_annotations_are_citations_with_their_raw_object():
-    (block,) = whole(message(text("Rain.", annotations=[PAGE, FILE]))).message.blocks
+def test_annotations_are_citations_with_raw_object():
+    (block,) = decode_items(message(text("Rain.", annotations=[PAGE, FILE]))).message.blocks
     page, file = block.citations
 
     assert page == UrlCitation("https://example.com", "Rain", start_index=0, end_index=4, raw=page.raw)
@@ -258,31 +256,31 @@ def test_annotations_are_citations_with_their_raw_object():
 
 
 @pytest.mark.parametrize("annotations", [[], None, ["odd"], "odd", [{"type": "url_citation"}]])
-def test_annotations_that_cite_nothing_are_kept_and_are_no_web_page(annotations):
-    """`annotations: []` stands on ordinary text."""
+def test_other_annotations_are_unchanged_without_url_citation(annotations):
+    """Ordinary text has `annotations: []`."""
     item = message(text("Hi.", annotations=annotations))
-    reply = whole(item)
+    reply = decode_items(item)
 
     assert not any(isinstance(citation, UrlCitation) for citation in reply.choices[0].citations)
-    assert written(reply) == [item]
+    assert write_items(reply) == [item]
 
 
-def test_a_refusal_is_a_block_of_its_own():
-    (block,) = whole(message({"type": "refusal", "refusal": "No."})).message.blocks
+def test_refusal_is_separate_block():
+    (block,) = decode_items(message({"type": "refusal", "refusal": "No."})).message.blocks
 
     assert (type(block), block.text) == (Refusal, "No.")
 
 
-def test_reasoning_joins_its_summaries_by_a_line_break_and_keeps_the_array():
-    (block,) = whole(reasoning("One.", "", "Three.")).message.blocks
+def test_reasoning_text_joins_summary_parts():
+    (block,) = decode_items(reasoning("One.", "", "Three.")).message.blocks
 
     assert block.text == "One.\n\nThree."
     assert [part["text"] for part in json.loads(block.extra)["summary"]] == ["One.", "", "Three."]
     assert block.meta == OpenAiMeta(id="rs_1", encrypted_content="gAAA-done")
 
 
-def test_reasoning_without_a_summary_shows_its_content():
-    (block,) = whole(ITEMS["reasoning shown"]).message.blocks
+def test_reasoning_text_is_content_without_summary():
+    (block,) = decode_items(ITEMS["reasoning shown"]).message.blocks
 
     assert isinstance(block, Reasoning)
     assert (block.text, block.meta.encrypted_content) == ("Hm.", None)
@@ -297,44 +295,44 @@ def test_reasoning_without_a_summary_shows_its_content():
         {"type": "reasoning", "id": "", "summary": None, "encrypted_content": None, "content": None},
     ],
 )
-def test_odd_reasoning_survives(item):
-    """Without an id, without a summary, with nulls: none of it is skipped."""
-    reply = whole(item)
+def test_incomplete_reasoning_items_round_trip(item):
+    """Without an id, without a summary, with nulls."""
+    reply = decode_items(item)
 
     assert isinstance(reply.message.blocks[0], Reasoning)
-    assert written(reply) == [item]
+    assert write_items(reply) == [item]
 
 
-def test_a_call_without_an_id_gets_one_that_is_left_off_again():
+def test_call_without_id_gets_id_that_is_not_sent():
     item = {"type": "function_call", "name": "f", "arguments": "{}"}
-    block = whole(item).message.blocks[0]
+    block = decode_items(item).message.blocks[0]
 
     assert (block.id_generated, block.id[:4]) == (True, "tnt_")
-    assert whole(item) == whole(item)
-    assert len({block.id for block in whole(item, item).message.blocks}) == 2
-    assert written(whole(item)) == [item]
+    assert decode_items(item) == decode_items(item)
+    assert len({block.id for block in decode_items(item, item).message.blocks}) == 2
+    assert write_items(decode_items(item)) == [item]
 
 
-def test_a_call_without_arguments_or_name_is_kept():
+def test_call_without_arguments_or_name_round_trip():
     item = {"type": "function_call", "id": "fc_1", "call_id": "call_1"}
-    reply = whole(item)
+    reply = decode_items(item)
 
     assert (reply.message.blocks[0].args_missing, reply.message.blocks[0].args) == (True, "")
-    assert rules(reply) == ["nameless-call"]
-    assert written(reply) == [item]
+    assert loss_kinds(reply) == ["nameless-call"]
+    assert write_items(reply) == [item]
 
 
 @pytest.mark.parametrize("args", ["", "{}", "{broken", "null"])
-def test_arguments_are_kept_whatever_they_are(args):
-    reply = whole(call(args))
+def test_any_arguments_round_trip(args):
+    reply = decode_items(call(args))
 
     assert reply.message.blocks[0].args == args
     assert bool(reply.message.blocks[0].args_error) == (args == "{broken")
-    assert rules(reply) == (["broken-arguments"] if args == "{broken" else [])
-    assert written(reply) == [call(args)]
+    assert loss_kinds(reply) == (["broken-arguments"] if args == "{broken" else [])
+    assert write_items(reply) == [call(args)]
 
 
-def test_half_characters_survive():
+def test_lone_surrogates_round_trip():
     raw = b'{"status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"a\\ud83d"}]}]}'
     reply = decode_body(decoder(), raw)
 
@@ -342,6 +340,6 @@ def test_half_characters_survive():
     assert b"a\\ud83d" in jsonio.encode(verbatim(reply.message))
 
 
-def test_blocks_of_other_dialects_have_no_item():
+def test_verbatim_of_image_without_item():
     assert verbatim(AssistantMessage((Image(data="AAAA"),))) == [{"type": "image_generation_call", "result": "AAAA"}]
-    assert written(whole()) == []
+    assert write_items(decode_items()) == []

@@ -10,8 +10,13 @@ from tenuto.wire.codec import CallIdRule, Codec, TokenCounter
 from tenuto.wire.embeddings import common_endpoint
 from tenuto.wire.rawjson import Fields, citation_type
 from tenuto.wire.responses.decode import ResponsesDecoder
+<<<<<<< HEAD
 from tenuto.wire.responses.encode import encode as encode_request
 from tenuto.wire.responses.encode import verbatim
+=======
+from tenuto.wire.responses.encode import encode, verbatim
+from tenuto.wire.responses.items import DIALECT
+>>>>>>> w-responses
 from tenuto.wire.responses.protocol import RESPONSE_ONLY
 
 
@@ -21,12 +26,20 @@ def _accepts(block: Block, _: Target) -> bool:
     return isinstance(block, Reasoning | Refusal | ToolUse) or block.meta is not None
 
 
-def _write_count(written: WireRequest, _: Fields, accepted: Fields, target: Target) -> tuple[str, dict[str, Any]]:
-    return f"{written.path}/input_tokens", {**accepted}
+def _write_count(request: WireRequest, _: Fields, accepted: Fields, target: Target) -> tuple[str, dict[str, Any]]:
+    return f"{request.path}/input_tokens", {**accepted}
 
+
+_COUNTED_FIELDS = frozenset(
+    {
+        *("model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "reasoning", "text"),
+        *("conversation", "previous_response_id", "personality", "truncation"),
+    }
+)
+"""The fields that the counting endpoint accepts, according to the official SDK."""
 
 CODEC = Codec(
-    name="openai-responses",
+    name=DIALECT,
     decoder=ResponsesDecoder,
     encode=encode_request,
     verbatim=verbatim,
@@ -35,27 +48,7 @@ CODEC = Codec(
     accepts=_accepts,
     holds_annotations=True,
     call_ids=lambda target: CallIdRule(max_length=target.provider.responses.call_id_max),
-    count_tokens=TokenCounter(
-        # as the official SDK has it
-        frozenset(
-            [
-                "model",
-                "input",
-                "instructions",
-                "tools",
-                "tool_choice",
-                "parallel_tool_calls",
-                "reasoning",
-                "text",
-                "conversation",
-                "previous_response_id",
-                "personality",
-                "truncation",
-            ]
-        ),
-        "input_tokens",
-        _write_count,
-    ),
+    count_tokens=TokenCounter(_COUNTED_FIELDS, "input_tokens", _write_count),
     embeddings=common_endpoint,
     reasoning_format="openai-responses-v1",
     encrypts_reasoning=True,

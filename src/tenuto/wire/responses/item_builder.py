@@ -1,15 +1,14 @@
-"""The output list of a reply on its way: which items have begun, which are finished, and what they became.
+"""The output list of a reply while it streams.
 
-An item is finished once, by its own event or by the list that the last event repeats. What a finished item says counts;
-where its pieces said otherwise, the difference is a `Loss`.
+An item is finished once: by its own event, or by the list that the last event repeats. The finished form counts. Where
+its deltas differ from it, a `Loss` says so.
 """
 
 from __future__ import annotations
 
 import bisect
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Hashable
 
 import msgspec
 from msgspec import Raw
@@ -20,284 +19,287 @@ from tenuto.core.events import ArgumentsDelta, CodeDelta, Delta, SignatureDelta,
 from tenuto.core.provider import Loss
 from tenuto.wire.assembler import GROWS, BlockSlot
 from tenuto.wire.decoder import ChoiceBuilder
-from tenuto.wire.responses.items import blocks_in, emptied, type_of
+from tenuto.wire.rawjson import Fields, is_text, text_or_empty
+from tenuto.wire.responses.items import empty_block, read_item
 from tenuto.wire.responses.protocol import INPUTS
 
-__all__ = ["OutputBuilder", "OutputItem"]
-
-_NOTHING = (b"null", b"[]", b'""', b"{}")
-_CODE = frozenset({"code_interpreter_call", "program"})
-_STREAMED = (Text, Refusal, Reasoning, ToolUse, ServerToolUse)
+_EMPTY_VALUES = (b"null", b"[]", b'""', b"{}")
 
 
 class OutputItem:
-    """One item: what announced it, the parts it has begun, and the blocks it became. `line` is the last summary part."""
+    """An item of the output list, open or finished."""
 
-    __slots__ = ("blocks", "cited", "done", "final", "head", "index", "kind", "line", "names", "slots")
-
-    def __init__(self, index: int, kind: str) -> None:
+    def __init__(self, index: int, type: str) -> None:
         self.index = index
-        self.kind = kind
-        self.head: dict[str, Raw] = {}
-        self.final: dict[str, Raw] = {}
-        self.cited: set[bytes] = set()
-        self.names: set[str] = set()
+        self.type = type
+        self.first_fields: Fields = {}
+        """Its fields when it was announced."""
+        self.final_fields: Fields = {}
+        """Its fields when it was finished."""
+        self.annotations: set[bytes] = set()
+        """The annotations that arrived as events."""
+        self.ids: set[str] = set()
+        """The JSON texts of its id and call id; events may give it several."""
         self.slots: dict[int, BlockSlot] = {}
+        """Its open parts, by index."""
         self.blocks: list[Block] = []
+        """Its blocks, once it is finished."""
         self.line = 0
+        """The index of its last summary part: each is a line of the block."""
         self.done = False
 
-    def whole(self) -> Raw:
-        """Write the item as far as it is known, without the ciphertext that only a finished item has."""
-        fields = {name: value for name, value in self.head.items() if name != "encrypted_content"}
-        fields.setdefault("type", Raw(jsonio.encode(self.kind)))
-        texts = ["".join(self.slots[place].pieces) for place in sorted(self.slots)]
-        said: Any = None
-        if self.kind == "message":
-            said = ("content", [_said(self.slots[place]) for place in sorted(self.slots)])
-        elif self.kind == "reasoning":
-            said = ("summary", [{"type": "summary_text", "text": text} for text in texts if text])
-        elif self.kind in INPUTS and any(texts):
-            said = (INPUTS[self.kind][0], texts[0])
-        if said is not None:
-            fields[said[0]] = Raw(jsonio.encode(said[1]))
+    def write(self) -> Raw:
+        """Write the item as received so far, without its preliminary encrypted content."""
+        fields = {name: value for name, value in self.first_fields.items() if name != "encrypted_content"}
+        fields.setdefault("type", Raw(jsonio.encode(self.type)))
+        slots = [self.slots[part] for part in sorted(self.slots)]
+        texts = ["".join(slot.pieces) for slot in slots]
+        if self.type == "message":
+            content = [
+                {"type": "refusal", "refusal": text}
+                if isinstance(slot.block, Refusal)
+                else {"type": "output_text", "text": text}
+                for slot, text in zip(slots, texts, strict=True)
+            ]
+            fields["content"] = Raw(jsonio.encode(content))
+        elif self.type == "reasoning":
+            summary = [{"type": "summary_text", "text": text} for text in texts if text]
+            fields["summary"] = Raw(jsonio.encode(summary))
+        elif self.type in INPUTS and any(texts):
+            fields[INPUTS[self.type][0]] = Raw(jsonio.encode(texts[0]))
         return Raw(jsonio.encode(fields))
 
 
-def _said(slot: BlockSlot) -> dict[str, str]:
-    text = "".join(slot.pieces)
-    if isinstance(slot.block, Refusal):
-        return {"type": "refusal", "refusal": text}
-    return {"type": "output_text", "text": text}
+def _item_ids(fields: Fields) -> set[str]:
+    """Return the JSON texts of the item's ids, without empty ones."""
+    values = (fields.get("id"), fields.get("call_id"))
+    return {bytes(v).decode("utf-8", "replace") for v in values if v is not None and is_text(v) and len(bytes(v)) > 2}
 
 
-def _names(fields: dict[str, Raw]) -> set[str]:
-    found: set[str] = set()
-    for name in ("id", "call_id"):
-        value = bytes(fields.get(name, b""))
-        if value[:1] == b'"' and len(value) > 2:
-            found.add(value.decode("utf-8", "replace"))
-    return found
+_MATCH_KEYS: tuple[Callable[[str, set[str], int], list[Hashable]], ...] = (
+    lambda type, ids, index: [(type, id) for id in ids],
+    lambda type, ids, index: [(type, index)],
+    lambda type, ids, index: [type],
+)
+"""How to match items of the repeated list with received ones: by an id, then by index, then in order; always by type."""
 
 
 class OutputBuilder:
-    """The items by index, and in order. `items` is never replaced, only filled."""
+    """The items of a reply, by index and in order."""
 
-    def __init__(self, parts: ChoiceBuilder, losses: list[Loss], mint: Callable[[int], str]) -> None:
+    def __init__(self, parts: ChoiceBuilder, losses: list[Loss], make_id: Callable[[int], str]) -> None:
         self.items: dict[int, OutputItem] = {}
-        self._by_name: dict[str, OutputItem] = {}
+        """The last item of each index. The decoder holds this dict, so it is never replaced."""
+        self._by_id: dict[str, OutputItem] = {}
         self._order: list[OutputItem] = []
         self._parts = parts
         self._losses = losses
-        self._mint = mint
+        self._make_id = make_id
 
-    def last(self) -> int:
-        """Return the index of the item that began last; 0 if none did."""
+    def last_index(self) -> int:
+        """Return the index of the item that started last; 0 if there are no items."""
         return next(reversed(self.items), 0)
 
-    def find(self, name: Raw | None) -> int | None:
-        """Return the index of the item that is known by this id."""
-        item = None if name is None else self._by_name.get(bytes(name).decode("utf-8", "replace"))
-        return item.index if item is not None and self._is_current(item) else None
+    def find_index(self, id: Raw | None) -> int | None:
+        """Return the index of the item with this id; None if it is unknown or replaced."""
+        item = None if id is None else self._by_id.get(bytes(id).decode("utf-8", "replace"))
+        return item.index if item is not None and self.items.get(item.index) is item else None
 
-    def _is_current(self, item: OutputItem) -> bool:
-        """Tell whether no later item has taken the index of this one."""
-        return self.items.get(item.index) is item
+    def _add_ids(self, item: OutputItem, fields: Fields) -> None:
+        """Store the ids of an item; an id of several items finds the first of them."""
+        for id in _item_ids(fields) - item.ids:
+            item.ids.add(id)
+            known = self._by_id.get(id)
+            if known is None or self.items.get(known.index) is not known:
+                self._by_id[id] = item
 
-    def _name(self, item: OutputItem, fields: dict[str, Raw]) -> None:
-        """Note the ids by which an item may be found again; of several items with one id, the first is found."""
-        for name in _names(fields) - item.names:
-            item.names.add(name)
-            known = self._by_name.get(name)
-            if known is None or not self._is_current(known):
-                self._by_name[name] = item
-
-    def open(self, index: int, kind: str) -> OutputItem:
-        """Return the unfinished item at `index`; begin one there if need be."""
+    def open(self, index: int, type: str) -> OutputItem:
+        """Return the unfinished item at `index`; start one if necessary."""
         item = self.items.get(index)
         if item is None or item.done:
-            item = self.items[index] = OutputItem(index, kind)
+            item = self.items[index] = OutputItem(index, type)
             bisect.insort(self._order, item, key=lambda other: other.index)
         return item
 
-    def announce(self, index: int, raw: Raw) -> None:
-        """Begin an item as it is announced. The parts of a message follow by themselves."""
-        fields = jsonio.members(raw)
-        item = self.open(index, type_of(fields))
-        item.kind = type_of(fields) or item.kind
-        item.head = fields
-        self._name(item, fields)
-        if item.kind != "message" and 0 not in item.slots:
-            block = emptied(self._read(item, raw, dict(fields))[0])
-            # Its ciphertext may be another than the finished item's.
-            item.slots[0] = self._parts.start(msgspec.structs.replace(block, meta=None))
-
-    def part(self, item: OutputItem, place: int, block: Block) -> BlockSlot:
-        """Return the slot of one part; begin it as `block` if it is not there."""
-        slot = item.slots.get(place)
+    def open_part(self, item: OutputItem, part: int, block: Block) -> BlockSlot:
+        """Return the slot of a part; start it with `block` if necessary."""
+        slot = item.slots.get(part)
         if slot is None:
-            slot = item.slots[place] = self._parts.start(block)
+            slot = item.slots[part] = self._parts.start(block)
         return slot
 
-    def conclude(self, index: int, raw: Raw) -> None:
-        """Take the finished form of the item at `index`. The same item a second time changes nothing."""
+    def announce(self, index: int, raw: Raw) -> None:
+        """Start an item. The parts of a message are announced by events of their own."""
+        fields = jsonio.members(raw)
+        type = text_or_empty(fields.get("type"))
+        item = self.open(index, type)
+        item.type = type or item.type
+        item.first_fields = fields
+        self._add_ids(item, fields)
+        if item.type != "message" and 0 not in item.slots:
+            block = empty_block(self._read(item, raw, dict(fields))[0])
+            # without the encrypted content, which can differ from that of the finished item
+            item.slots[0] = self._parts.start(msgspec.structs.replace(block, meta=None))
+
+    def finish(self, index: int, raw: Raw) -> None:
+        """Finish the item at `index`. A repetition of a finished item changes nothing."""
         item = self.items.get(index)
         fields = jsonio.members(raw)
         if (
             item is not None
             and item.done
-            and (_names(fields) & item.names or self._read(item, raw, dict(fields)) == item.blocks)
+            and (_item_ids(fields) & item.ids or self._read(item, raw, dict(fields)) == item.blocks)
         ):
             self._compare(item, fields)
-            return
-        self._finish(self.open(index, type_of(fields)), raw, fields)
+        else:
+            self._finish_item(self.open(index, text_or_empty(fields.get("type"))), raw, fields)
 
     def backfill(self, raws: list[Raw]) -> None:
-        """Take from the repeated list what was not finished, each in its place."""
-        held = [jsonio.members(raw) for raw in raws]
-        kinds = [type_of(fields) for fields in held]
+        """Finish open items and add missing ones from the list in the last event."""
+        repeated = [jsonio.members(raw) for raw in raws]
         first: list[OutputItem] = []
-        added = first
-        added_after: dict[OutputItem, list[OutputItem]] = {}
-        for at, known in enumerate(self._known(held, kinds)):
-            item = known or OutputItem(at, kinds[at])
-            if known is None:
-                added.append(item)
+        new_items = first
+        items_after: dict[OutputItem, list[OutputItem]] = {}
+        for index, match in enumerate(self._match(repeated)):
+            fields = repeated[index]
+            item = match or OutputItem(index, text_or_empty(fields.get("type")))
+            if match is None:
+                new_items.append(item)
             else:
-                added = added_after[known] = []
+                new_items = items_after[match] = []
             if item.done:
-                self._compare(item, held[at])
+                self._compare(item, fields)
             else:
-                self._finish(item, raws[at], held[at])
+                self._finish_item(item, raws[index], fields)
         order = self._order
         self._order = first
         for item in order:
             self._order.append(item)
-            self._order += added_after.get(item, ())
+            self._order += items_after.get(item, ())
 
-    def _known(self, held: list[dict[str, Raw]], kinds: list[str]) -> list[OutputItem | None]:
-        """Find each repeated item among those seen: by its ids, else by its place, else by its type, in order."""
-        found: list[OutputItem | None] = [None] * len(held)
+    def _match(self, repeated: list[Fields]) -> list[OutputItem | None]:
+        """Find the received item for each item of the repeated list; None for a new one."""
+        matches: list[OutputItem | None] = [None] * len(repeated)
         if not self._order:
-            return found
+            return matches
+        keys = [(text_or_empty(fields.get("type")), _item_ids(fields), at) for at, fields in enumerate(repeated)]
         position = {item: at for at, item in enumerate(self._order)}
         used: set[OutputItem] = set()
-        passes: tuple[tuple[Callable[[OutputItem], Iterable[object]], Callable[[int], Iterable[object]]], ...] = (
-            (lambda item: item.names, lambda at: _names(held[at])),
-            (lambda item: (item.index,), lambda at: (at,)),
-            (lambda _: (None,), lambda _: (None,)),
-        )
-        for keys_of_item, keys_at in passes:
-            seen: dict[tuple[str, object], deque[OutputItem]] = {}
+        for match_keys in _MATCH_KEYS:
+            received: dict[Hashable, deque[OutputItem]] = {}
             for item in self._order:
-                for key in keys_of_item(item):
-                    seen.setdefault((item.kind, key), deque()).append(item)
-            for at in (at for at, item in enumerate(found) if item is None):
-                fits = (_first(seen.get((kinds[at], key)), used) for key in keys_at(at))
-                known = min((item for item in fits if item is not None), key=position.__getitem__, default=None)
-                if known is not None:
-                    found[at] = known
-                    used.add(known)
-        return found
+                for key in match_keys(item.type, item.ids, item.index):
+                    received.setdefault(key, deque()).append(item)
+            for at, match in enumerate(matches):
+                if match is None:
+                    candidates = []
+                    for key in match_keys(*keys[at]):
+                        items = received.get(key)
+                        while items and items[0] in used:
+                            items.popleft()
+                        if items:
+                            candidates.append(items[0])
+                    if candidates:
+                        matches[at] = item = min(candidates, key=position.__getitem__)
+                        used.add(item)
+        return matches
 
     def close(self) -> None:
-        """The reply is over: an item that nobody finished is taken as far as it came."""
+        """Finish the items that no event finished, with the content received so far."""
         for item in self._order:
             if not item.done:
-                self._lose("unfinished-item", item, f"{item.kind} was begun and never finished")
-                whole = item.whole()
-                self._finish(item, whole, jsonio.members(whole))
+                self._record_loss("unfinished-item", item, f"{item.type} was started and never finished")
+                raw = item.write()
+                self._finish_item(item, raw, jsonio.members(raw))
 
-    def blocks(self, *, partial: bool) -> tuple[Block, ...]:
-        """Return the blocks in order; those of unfinished items, where they are wanted, without their tokens."""
-        found: list[Block] = []
+    def blocks(self, *, partial: bool) -> list[Block]:
+        """Return the blocks in order; `partial` adds those of open items, without tokens."""
+        blocks: list[Block] = []
         for item in self._order:
-            found += item.blocks
+            blocks += item.blocks
             if partial and not item.done:
-                found += [
-                    msgspec.structs.replace(item.slots[place].joined(), meta=None) for place in sorted(item.slots)
-                ]
-        return tuple(found)
+                slots = (item.slots[part] for part in sorted(item.slots))
+                blocks += [msgspec.structs.replace(slot.joined(), meta=None) for slot in slots]
+        return blocks
 
-    def settle(self, item: OutputItem, blocks: list[Block]) -> None:
-        """Finish an item with its blocks; what the pieces left unsaid is told as one more."""
-        slots = _matched(item, len(blocks))
+    def _finish_item(self, item: OutputItem, raw: Raw, fields: Fields) -> None:
+        """Finish an item with its final form. `fields` are consumed."""
+        self._add_ids(item, fields)
+        item.type = text_or_empty(fields.get("type")) or item.type
+        item.final_fields = dict(fields)
+        missing = [
+            name
+            for name, value in item.first_fields.items()
+            if name not in fields and name != "encrypted_content" and bytes(value) not in _EMPTY_VALUES
+        ]
+        if missing:
+            self._record_loss("stream-differs", item, f"the finished item lacks {', '.join(missing)}")
+        blocks = self._read(item, raw, fields)
+        slots = _align_slots(item.slots, len(blocks))
         for block, slot in zip(blocks, slots, strict=False):
             if slot is None and isinstance(block, Text | Refusal):
                 delta = TextDelta(block.text) if block.text else None
-                item.blocks.append(self._parts.add(block, delta, emptied(block)))
+                item.blocks.append(self._parts.add(block, delta, empty_block(block)))
                 continue
-            place = slot or self._parts.start(emptied(block))
-            self._complete(item, place, block)
-            item.blocks.append(self._parts.finish(place, block))
+            open_slot = slot or self._parts.start(empty_block(block))
+            self._emit_rest(item, open_slot, block)
+            item.blocks.append(self._parts.finish(open_slot, block))
             if isinstance(block, ToolUse) and not block.name:
-                self._lose("nameless-call", item, f"{block.id} names no tool")
+                self._record_loss("nameless-call", item, f"{block.id} names no tool")
         if len(slots) > len(blocks):
-            self._lose("stream-differs", item, f"{len(slots) - len(blocks)} parts are missing in the finished item")
+            self._record_loss("stream-differs", item, f"the finished item lacks {len(slots) - len(blocks)} parts")
         item.done = True
         item.slots = {}
+        if item.annotations:
+            count = sum(len(block.citations) for block in item.blocks if isinstance(block, Text))
+            if count < len(item.annotations):
+                lost = len(item.annotations) - count
+                self._record_loss("stream-differs", item, f"the finished item lacks {lost} annotations")
 
-    def _finish(self, item: OutputItem, raw: Raw, fields: dict[str, Raw]) -> None:
-        """Finish an item as `raw` says it; its `fields` are used up."""
-        self._name(item, fields)
-        item.kind = type_of(fields) or item.kind
-        item.final = dict(fields)
-        if item.head:
-            told = ((name, value) for name, value in item.head.items() if name not in (*fields, "encrypted_content"))
-            if gone := [name for name, value in told if bytes(value) not in _NOTHING]:
-                self._lose("stream-differs", item, f"the finished item lacks {', '.join(gone)}")
-        self.settle(item, self._read(item, raw, fields))
-        if item.cited:
-            cited = sum(len(block.citations) for block in item.blocks if isinstance(block, Text))
-            if cited < len(item.cited):
-                self._lose("stream-differs", item, f"the finished item lacks {len(item.cited) - cited} annotations")
-
-    def _compare(self, item: OutputItem, again: dict[str, Raw]) -> None:
-        """Tell where a repetition says what the finished item does not; each may have its own id and ciphertext."""
-        held = {name: jsonio.parse(value) for name, value in item.final.items()}
-        for name, value in again.items():
-            if name in ("id", "encrypted_content") or bytes(value) in _NOTHING:
-                continue
-            if jsonio.parse(value) != held.get(name):
-                self._lose("repeat-differs", item, f"{name} came again as {jsonio.as_text(value)[:200]}")
-
-    def _read(self, item: OutputItem, raw: Raw, fields: dict[str, Raw]) -> list[Block]:
-        return blocks_in(raw, fields, lambda: self._mint(item.index))
-
-    def _complete(self, item: OutputItem, slot: BlockSlot, block: Block) -> None:
-        if isinstance(block, _STREAMED):
-            whole, had = getattr(block, GROWS[type(block)]), "".join(slot.pieces)
-            if not whole.startswith(had):
-                self._lose("stream-differs", item, f"the pieces said {had[:100]!r}, the finished item {whole[:100]!r}")
-            elif len(whole) > len(had):
-                self._parts.append(slot, whole[len(had) :], _delta(block, whole[len(had) :]))
+    def _emit_rest(self, item: OutputItem, slot: BlockSlot, block: Block) -> None:
+        """Emit the text that the deltas did not contain, and the encrypted content."""
+        if isinstance(block, Text | Refusal | Reasoning | ToolUse | ServerToolUse):
+            text, received = getattr(block, GROWS[type(block)]), "".join(slot.pieces)
+            if not text.startswith(received):
+                detail = f"the deltas contain {received[:100]!r}, the finished item {text[:100]!r}"
+                self._record_loss("stream-differs", item, detail)
+            elif len(text) > len(received):
+                rest = text[len(received) :]
+                self._parts.append(slot, rest, _make_delta(block, rest))
         if isinstance(block, Reasoning) and isinstance(block.meta, OpenAiMeta) and block.meta.encrypted_content:
             self._parts.emit(slot, SignatureDelta(block.meta.encrypted_content))
 
-    def _lose(self, rule: str, item: OutputItem, what: str) -> None:
-        self._losses.append(Loss(rule, f"output[{item.index}]", what))
+    def _compare(self, item: OutputItem, repeated: Fields) -> None:
+        """Record where a repetition differs, other than in id and encrypted content."""
+        final = {name: jsonio.parse(value) for name, value in item.final_fields.items()}
+        for name, value in repeated.items():
+            if name in ("id", "encrypted_content") or bytes(value) in _EMPTY_VALUES:
+                continue
+            if jsonio.parse(value) != final.get(name):
+                self._record_loss("repeat-differs", item, f"{name} is repeated as {jsonio.as_text(value)[:200]}")
+
+    def _read(self, item: OutputItem, raw: Raw, fields: Fields) -> list[Block]:
+        return read_item(raw, lambda: self._make_id(item.index), fields)
+
+    def _record_loss(self, kind: str, item: OutputItem, detail: str) -> None:
+        self._losses.append(Loss(kind, f"output[{item.index}]", detail))
 
 
-def _first(items: deque[OutputItem] | None, used: set[OutputItem]) -> OutputItem | None:
-    """Return the first item that is not used yet; those before it are removed."""
-    while items and items[0] in used:
-        items.popleft()
-    return items[0] if items else None
-
-
-def _matched(item: OutputItem, count: int) -> list[BlockSlot | None]:
-    """Line the parts that have begun up with those of the finished item: by index, or in order where indices skip."""
-    if not item.slots:
+def _align_slots(slots: dict[int, BlockSlot], count: int) -> list[BlockSlot | None]:
+    """Align open parts with the parts of the finished item."""
+    if not slots:
         return [None] * count
-    if all(place < count for place in item.slots):
-        return [item.slots.get(place) for place in range(count)]
-    begun: list[BlockSlot | None] = [item.slots[place] for place in sorted(item.slots)]
-    return begun + [None] * (count - len(begun))
+    if all(part < count for part in slots):
+        return [slots.get(part) for part in range(count)]
+    # The indices skip: align the parts in order.
+    in_order: list[BlockSlot | None] = [slots[part] for part in sorted(slots)]
+    return in_order + [None] * (count - len(in_order))
 
 
-def _delta(block: Block, text: str) -> Delta:
+def _make_delta(block: Block, text: str) -> Delta:
     if isinstance(block, Text | Refusal):
         return TextDelta(text)
     if isinstance(block, Reasoning):
         return ThinkingDelta(text)
-    return CodeDelta(text) if isinstance(block, ServerToolUse) and block.kind in _CODE else ArgumentsDelta(text)
+    is_code = isinstance(block, ServerToolUse) and block.kind in ("code_interpreter_call", "program")
+    return CodeDelta(text) if is_code else ArgumentsDelta(text)

@@ -1,133 +1,84 @@
-"""The Responses wire: the pieces that make up most of a stream, and the tables of what exists.
+"""The Responses wire format: the delta events, and tables of event and item types.
 
-A reply is a list of items. A message holds parts, which become blocks of their own; every other item is one block.
+A reply is a list of items. A message item contains parts, each of which becomes a block; every other item is one block.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 from msgspec import Raw
 
+from tenuto.core.blocks import Block, Reasoning, Refusal, ServerToolUse, Text, ToolUse
 from tenuto.core.events import ArgumentsDelta, CodeDelta, TextDelta, ThinkingDelta
 from tenuto.core.messages import StopReason
-
-__all__ = [
-    "CLIENT_CALLS",
-    "EVENT_FIELDS",
-    "HOSTED_CALLS",
-    "INCOMPLETE",
-    "INPUTS",
-    "MARKERS",
-    "MAX_INDEX",
-    "OUTPUTS",
-    "PIECES",
-    "PROGRESS",
-    "PROGRESS_FIELDS",
-    "RESPONSE_ONLY",
-    "ArgumentsPiece",
-    "CodePiece",
-    "InputPiece",
-    "McpPiece",
-    "Piece",
-    "RefusalPiece",
-    "SummaryPiece",
-    "TextPiece",
-    "ThoughtPiece",
-    "piece_of",
-]
-
 
 MAX_INDEX = 1 << 31
 """Indices of a response are smaller than this."""
 
+DeltaType: TypeAlias = Literal[
+    "response.output_text.delta",
+    "response.refusal.delta",
+    "response.reasoning_summary_text.delta",
+    "response.reasoning_text.delta",
+    "response.function_call_arguments.delta",
+    "response.custom_tool_call_input.delta",
+    "response.mcp_call_arguments.delta",
+    "response.code_interpreter_call_code.delta",
+]
 
-class Piece(msgspec.Struct, forbid_unknown_fields=True, tag_field="type", gc=False):
-    """One delta. Its place is `output_index` and the index within the item; `item_id` may change from event to event.
 
-    `obfuscation` is padding against length analysis, and the finished item repeats `logprobs` in full. `tells` is the
-    delta of our own events that it gives rise to.
-    """
+class DeltaEvent(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """An event that extends one part of an item. Identified by index: `item_id` varies."""
 
-    tells: ClassVar[type[TextDelta | ThinkingDelta | ArgumentsDelta | CodeDelta]]
-
+    type: DeltaType
     output_index: Annotated[int, msgspec.Meta(lt=MAX_INDEX)]
     delta: str
     content_index: int = 0
     summary_index: int = 0
     item_id: Raw = Raw()
     logprobs: Raw = Raw()
+    """Unused: the finished item repeats them."""
     obfuscation: Raw = Raw()
+    """Padding against length analysis."""
     sequence_number: int = 0
 
 
-class TextPiece(Piece, tag="response.output_text.delta"):
-    """More of what is said."""
+class DeltaTarget(msgspec.Struct, frozen=True):
+    """What a type of delta extends."""
 
-    tells = TextDelta
-
-
-class RefusalPiece(Piece, tag="response.refusal.delta"):
-    """More of a refusal."""
-
-    tells = TextDelta
-
-
-class SummaryPiece(Piece, tag="response.reasoning_summary_text.delta"):
-    """More of a summary of reasoning."""
-
-    tells = ThinkingDelta
+    item_type: str
+    """The item to start if no event announced it."""
+    block: Block
+    """The block to start if no event announced it."""
+    event: type[TextDelta | ThinkingDelta | ArgumentsDelta | CodeDelta]
+    """The delta to emit."""
+    done_field: str = ""
+    """The field of the matching `.done` event that repeats the complete text; empty: the event is not read."""
 
 
-class ThoughtPiece(Piece, tag="response.reasoning_text.delta"):
-    """More of the reasoning itself, where a host shows it."""
-
-    tells = ThinkingDelta
-
-
-class ArgumentsPiece(Piece, tag="response.function_call_arguments.delta"):
-    """More of a function's arguments."""
-
-    tells = ArgumentsDelta
-
-
-class InputPiece(Piece, tag="response.custom_tool_call_input.delta"):
-    """More of a custom tool's free text."""
-
-    tells = ArgumentsDelta
-
-
-class McpPiece(Piece, tag="response.mcp_call_arguments.delta"):
-    """More of the arguments of a call that the provider makes."""
-
-    tells = ArgumentsDelta
-
-
-class CodePiece(Piece, tag="response.code_interpreter_call_code.delta"):
-    """More of the code that the provider runs."""
-
-    tells = CodeDelta
-
-
-AnyPiece: TypeAlias = (
-    TextPiece | RefusalPiece | SummaryPiece | ThoughtPiece | ArgumentsPiece | InputPiece | McpPiece | CodePiece
-)
-PIECES: dict[str, type[AnyPiece]] = {
-    str(kind.__struct_config__.tag): kind
-    for kind in (
-        TextPiece,
-        RefusalPiece,
-        SummaryPiece,
-        ThoughtPiece,
-        ArgumentsPiece,
-        InputPiece,
-        McpPiece,
-        CodePiece,
-    )
+DELTAS: dict[str, DeltaTarget] = {
+    "response.output_text.delta": DeltaTarget("message", Text(""), TextDelta, "text"),
+    "response.refusal.delta": DeltaTarget("message", Refusal(""), TextDelta, "refusal"),
+    "response.reasoning_summary_text.delta": DeltaTarget("reasoning", Reasoning(), ThinkingDelta),
+    "response.reasoning_text.delta": DeltaTarget("reasoning", Reasoning(), ThinkingDelta),
+    "response.function_call_arguments.delta": DeltaTarget(
+        "function_call", ToolUse("", "", ""), ArgumentsDelta, "arguments"
+    ),
+    "response.custom_tool_call_input.delta": DeltaTarget(
+        "custom_tool_call", ToolUse("", "", "", kind="custom"), ArgumentsDelta, "input"
+    ),
+    "response.mcp_call_arguments.delta": DeltaTarget(
+        "mcp_call", ServerToolUse("", "mcp", kind="mcp_call"), ArgumentsDelta, "arguments"
+    ),
+    "response.code_interpreter_call_code.delta": DeltaTarget(
+        "code_interpreter_call",
+        ServerToolUse("", "code_interpreter", kind="code_interpreter_call"),
+        CodeDelta,
+        "code",
+    ),
 }
-piece_of = msgspec.json.Decoder(AnyPiece).decode
-"""Read an event that is one of the pieces; anything else, and any unknown field, is a `msgspec.DecodeError`."""
 
 PROGRESS = frozenset(
     {
@@ -171,7 +122,7 @@ PROGRESS = frozenset(
         "response.steer.failed",
     }
 )
-"""Events that say nothing which the finished item does not say: previews, states, and pieces of structured input."""
+"""Events whose content the finished item repeats: previews, states, and deltas of structured input."""
 
 EVENT_FIELDS = frozenset(
     {
@@ -179,17 +130,16 @@ EVENT_FIELDS = frozenset(
         *("content_index", "part", "annotation_index", "annotation", "delta", "error", "code", "message", "param"),
     }
 )
-"""The fields of the events that are neither pieces nor progress; any other is told as a `Loss`."""
+"""The fields of all other events; an unknown field is a `Loss`."""
 PROGRESS_FIELDS = EVENT_FIELDS | frozenset(
     {
         *("summary_index", "text", "status", "command", "command_index", "action", "diff", "output", "logprobs"),
         *("partial_image_b64", "partial_image_index", "size", "quality", "background", "output_format", "action_type"),
     }
 )
-"""What events of progress say in their own way; the finished item says it in full."""
+"""The fields of progress events; an unknown field is a `Loss`."""
 
-Form: TypeAlias = Literal["text", "json"]
-INPUTS: dict[str, tuple[str, Form]] = {
+INPUTS: dict[str, tuple[str, Literal["text", "json"]]] = {
     "function_call": ("arguments", "text"),
     "custom_tool_call": ("input", "text"),
     "computer_call": ("action", "json"),
@@ -204,7 +154,7 @@ INPUTS: dict[str, tuple[str, Form]] = {
     "mcp_call": ("arguments", "text"),
     "program": ("code", "text"),
 }
-"""Where each kind of call keeps its input, and whether that is a string or any other JSON value."""
+"""The field of each call type that holds its input, and whether that is a string or another JSON value."""
 
 OUTPUTS: dict[str, str] = {
     "function_call_output": "output",
@@ -218,7 +168,7 @@ OUTPUTS: dict[str, str] = {
     "mcp_approval_response": "approve",
     "program_output": "result",
 }
-"""Items that hold what a tool gave, and the field that holds it."""
+"""Items that hold a tool result, and the field that holds it."""
 
 CLIENT_CALLS = frozenset(
     {
@@ -232,13 +182,13 @@ CLIENT_CALLS = frozenset(
         "tool_search_call",
     }
 )
-"""Calls that the caller answers. A shell or a tool search may also run at the provider: the item says so."""
+"""Calls that the caller runs. A shell or a tool search may also run at the provider: a field of the item decides."""
 
-HOSTED_CALLS = frozenset({"web_search_call", "file_search_call", "code_interpreter_call", "mcp_call", "program"})
-"""Calls that the provider makes by itself; every other type that ends in `_call` is taken for one."""
+SERVER_CALLS = frozenset({"web_search_call", "file_search_call", "code_interpreter_call", "mcp_call", "program"})
+"""Calls that the provider runs; so does every other type that ends in `_call`."""
 
 MARKERS = frozenset({"compaction", "additional_tools", "compaction_trigger", "configuration_update", "item_reference"})
-"""Items that are neither said nor called."""
+"""Items that are neither a message nor a call."""
 
 INCOMPLETE: dict[str, StopReason] = {
     "max_output_tokens": "length",
@@ -246,10 +196,10 @@ INCOMPLETE: dict[str, StopReason] = {
     "content_filter": "content_filter",
     "steered": "stop",
 }
-"""Why a reply is incomplete, in our words; any other reason counts as an error."""
+"""The stop reason for each reason of an incomplete reply; any other is an error."""
 
 RESPONSE_ONLY: dict[str, str] = {
     "reasoning.status": "refused in a request: unknown parameter 'input[].status'",
-    "created_by": "no field of any input item",
+    "created_by": "not a field of any input item",
 }
-"""Fields of a reply that are not sent back, `type.field` or a field of every item, each with its reason."""
+"""Fields that are not sent back, as `type.field` or a field of every item, each with the reason."""

@@ -1,8 +1,8 @@
-"""An assistant's turn as input items, under the rules of replay.
+"""Write the assistant's turns as input items.
 
-The server pairs items by id: reasoning must be followed by what followed it, and a call or a message that carries its
-id wants its reasoning. So a turn keeps all its ids if each of its reasoning items has its ciphertext and its follower,
-and else none. Without an id nothing is looked up or paired.
+The server pairs items by id: a reasoning item must be followed by the item that followed it, and a call or message with
+an id must be preceded by its reasoning. So a turn keeps all its ids if each of its reasoning items has encrypted content
+and a follower, and otherwise none. Items without ids are not looked up and not paired.
 """
 
 from __future__ import annotations
@@ -12,191 +12,179 @@ from typing import Any
 
 from msgspec import Raw
 
-from tenuto.core import jsonio
 from tenuto.core.blocks import Block, Opaque, OpenAiMeta, Reasoning, Refusal, Text, ToolUse
 from tenuto.core.messages import AssistantMessage
 from tenuto.wire.body_builder import BodyBuilder, raw_object, splice_json
-from tenuto.wire.responses.items import DIALECT, groups, item_of, kind_of
+from tenuto.wire.rawjson import NULL, text_or_empty
+from tenuto.wire.responses.items import DIALECT, group_by_item, item_type_for, write_item
 from tenuto.wire.responses.protocol import CLIENT_CALLS, RESPONSE_ONLY
 
-__all__ = ["ReplayedTurns"]
-
 _Item = dict[str, Any]
-_NULL = Raw(b"null")
 
 
 class ReplayedTurns:
-    """Writes the assistant's turns of one request. `kinds` tells which kind of call each call id names."""
+    """Write the assistant's turns of one request."""
 
-    def __init__(self, draft: BodyBuilder, *, stored: bool) -> None:
-        self.kinds: dict[str, str] = {}
-        self._draft = draft
-        self._stored = stored
-        self._switches = draft.target.provider.responses
+    def __init__(self, builder: BodyBuilder, *, is_stored: bool) -> None:
+        self.call_types: dict[str, str] = {}
+        """The item type of each call, by call id."""
+        self._builder = builder
+        self._is_stored = is_stored
+        """The server stores the conversation, so that an id suffices for reasoning."""
+        self._switches = builder.target.provider.responses
         self._ids: set[str] = set()
+        """The ids of the turns so far."""
 
-    def items(self, message: AssistantMessage, place: str) -> list[_Item]:
-        """Return the items of one turn; what cannot be replayed is left out, with a `Loss`."""
-        written: list[tuple[str, _Item]] = []
-        at = thoughts = 0
-        for group in groups(message.blocks):
-            where = f"{place}.blocks[{at}]"
-            item = self._item(group, where)
+    def write_turn(self, message: AssistantMessage, place: str) -> list[_Item]:
+        """Write the items of a turn; a block that cannot be replayed is a `Loss`."""
+        placed_items: list[tuple[str, _Item]] = []
+        index = reasoning_count = 0
+        for group in group_by_item(message.blocks):
+            item_place = f"{place}.blocks[{index}]"
+            item = self._write_item(group, item_place)
             if item is not None:
-                written.append((where, item))
-            at += len(group)
-            thoughts += isinstance(group[0], Reasoning)
-        kept = self._replayable(written, thoughts)
-        if not written:
-            self._draft.leave_out_if_empty(message, place)
+                placed_items.append((item_place, item))
+            index += len(group)
+            reasoning_count += isinstance(group[0], Reasoning)
+        if not placed_items:
+            self._builder.leave_out_if_empty(message, place)
+        items = self._drop_unpaired(placed_items, reasoning_count)
         if self._switches.calls_last:
-            kept = self._calls_last(kept, place)
-        return kept
+            calls = [item for item in items if _text(item, "type") in CLIENT_CALLS]
+            ordered = [item for item in items if _text(item, "type") not in CLIENT_CALLS] + calls
+            if ordered != items:
+                detail = f"{len(calls)} calls moved to the end of their turn"
+                self._builder.record_loss("calls-last", place, detail)
+            return ordered
+        return items
 
-    def _item(self, group: list[Block], place: str) -> _Item | None:
+    def _write_item(self, group: list[Block], place: str) -> _Item | None:
         first = group[0]
         if isinstance(first, ToolUse):
-            return self._call(first)
-        said = isinstance(first, Text | Refusal) and first.meta is None
-        if said and not first.extra and isinstance(first, Text | Refusal):
-            return _plain(first)
+            return self._write_call(first)
+        if isinstance(first, Text | Refusal) and first.meta is None and not first.extra:
+            return _write_plain(first)
         if isinstance(first, Opaque) and first.meta is None:
-            ours = first.dialect == DIALECT and raw_object(first.raw) is not None
+            is_own = first.dialect == DIALECT and raw_object(first.raw) is not None
         else:
-            ours = said or isinstance(first.meta, OpenAiMeta)
-        item = self._sendable(item_of(group)) if ours else {}
-        if not item:
-            return self._foreign(first, place)
-        return item
-
-    def _foreign(self, block: Block, place: str) -> _Item | None:
-        if not isinstance(block, Reasoning):
-            kind = type(block).__name__
-            self._draft.record_loss(
-                "unsupported-content", place, f"{kind} in an assistant's turn that this dialect cannot hold"
-            )
+            is_own = isinstance(first.meta, OpenAiMeta) or (isinstance(first, Text | Refusal) and first.meta is None)
+        item = self._to_input(write_item(group)) if is_own else {}
+        if item:
+            return item
+        if isinstance(first, Reasoning):
+            self._builder.record_loss("unsigned-reasoning", place, "reasoning without a token is omitted")
         else:
-            self._draft.record_loss("unsigned-reasoning", place, "reasoning without a token is left out")
+            detail = f"{type(first).__name__} in an assistant message: this dialect cannot express it"
+            self._builder.record_loss("unsupported-content", place, detail)
         return None
 
-    def _sendable(self, item: _Item) -> _Item:
-        """Take off what only replies hold; reasoning always has its summary, and no empty fields."""
-        kind = _kind(item)
-        refused = _response_only(kind)
-        held = item
-        if not refused.isdisjoint(item):
-            held = {name: value for name, value in item.items() if name not in refused}
-        if kind == "message":
-            if not _id(item):  # only messages with an id have one
-                held.pop("status", None)
-            return {"type": kind, "role": "assistant", **held}
-        if kind != "reasoning":
-            return held
+    def _to_input(self, item: _Item) -> _Item:
+        """Remove fields of replies; reasoning gets a summary and loses null fields."""
+        type = _text(item, "type")
+        response_only = _response_only(type)
+        fields = item
+        if not response_only.isdisjoint(item):
+            fields = {name: value for name, value in item.items() if name not in response_only}
+        if type == "message":
+            if not _text(item, "id"):  # only messages with an id have a status
+                fields.pop("status", None)
+            return {"type": type, "role": "assistant", **fields}
+        if type != "reasoning":
+            return fields
         if self._switches.reasoning_status and "status" in item:
-            held["status"] = item["status"]
-        return {"summary": [], **{name: value for name, value in held.items() if value != _NULL}}
+            fields["status"] = item["status"]
+        return {"summary": [], **{name: value for name, value in fields.items() if value != NULL}}
 
-    def _call(self, block: ToolUse) -> _Item:
-        item = self._sendable(item_of([block]))
-        kind = self.kinds[block.id] = kind_of(block)
-        if kind == "mcp_approval_request":
-            return {**item, "id": block.id}
-        item["call_id"] = block.id
-        if kind == "function_call":
-            item |= {"name": block.name, "arguments": "{}" if block.args_missing else block.args}
-        elif kind == "custom_tool_call":
-            item |= {"name": block.name, "input": block.args}
+    def _write_call(self, call: ToolUse) -> _Item:
+        item = self._to_input(write_item([call]))
+        type = self.call_types[call.id] = item_type_for(call)
+        if type == "mcp_approval_request":
+            return {**item, "id": call.id}
+        item["call_id"] = call.id
+        if type == "function_call":
+            item |= {"name": call.name, "arguments": "{}" if call.args_missing else call.args}
+        elif type == "custom_tool_call":
+            item |= {"name": call.name, "input": call.args}
         return item
 
-    def _replayable(self, written: list[tuple[str, _Item]], thoughts: int) -> list[_Item]:
-        """Leave out reasoning that would be refused, and the ids with it, also where it was lost on the way here."""
-        reasoning = {at for at, (_, item) in enumerate(written) if _kind(item) == "reasoning"}
-        last = max(set(range(len(written))) - reasoning, default=-1)
-        fit: list[tuple[str, _Item]] = []
-        left = len(reasoning)
-        for at, (place, item) in enumerate(written):
-            reason = self._unfit(item, followed=at < last) if at in reasoning else ""
+    def _drop_unpaired(self, placed_items: list[tuple[str, _Item]], reasoning_count: int) -> list[_Item]:
+        """Omit reasoning that the server would refuse; if any is missing, omit all ids.
+
+        `reasoning_count` includes reasoning that was omitted earlier.
+        """
+        reasoning = {i for i, (_, item) in enumerate(placed_items) if _text(item, "type") == "reasoning"}
+        last = max(set(range(len(placed_items))) - reasoning, default=-1)
+        sendable: list[tuple[str, _Item]] = []
+        remaining = len(reasoning)
+        for i, (place, item) in enumerate(placed_items):
+            reason = self._refusal_reason(item, is_followed=i < last) if i in reasoning else ""
             if reason:
-                self._draft.record_loss(
-                    "reasoning-left-out", place, reason, "the turn goes out without it, and without ids"
-                )
-                left -= 1
+                remedy = "the turn is sent without it and without ids"
+                self._builder.record_loss("reasoning-left-out", place, reason, remedy)
+                remaining -= 1
             else:
-                fit.append((place, item))
-        ids = [_id(item) for _, item in fit]
-        if left != thoughts or not self._may_keep(ids, reasons=left > 0):
-            fit = [(place, bare) for place, item in fit if (bare := self._bare(item, place))]
-            ids = [_id(item) for _, item in fit]
+                sendable.append((place, item))
+        ids = [_text(item, "id") for _, item in sendable]
+        limit = self._switches.call_id_max
+        keeps_ids = (
+            remaining == reasoning_count
+            and not (limit and max(map(len, ids), default=0) > limit)
+            and self._ids.isdisjoint(filter(None, ids))  # the same turn a second time
+            and (not remaining or all(ids))
+        )
+        if not keeps_ids:
+            sendable = [(place, bare) for place, item in sendable if (bare := self._without_id(item, place))]
+            ids = [_text(item, "id") for _, item in sendable]
         self._ids.update(filter(None, ids))
-        return [item for _, item in fit]
+        return [item for _, item in sendable]
 
-    def _bare(self, item: _Item, place: str) -> _Item | None:
-        """Take off an item's id, and the status that only messages with an id have; an approval is answered by its id."""
-        kind = _kind(item)
-        if kind == "mcp_approval_request" or not _id(item):
-            return item
-        self._draft.record_loss("id-left-out", place, _id(item))
-        off = ("id", "status") if kind == "message" else ("id",)
-        bare = {name: value for name, value in item.items() if name not in off}
-        # What was kept on the server alone is nothing without its id.
-        if kind == "reasoning" and not bare.get("encrypted_content") and not bare.get("content"):
-            return None
-        return None if kind == "item_reference" else bare
-
-    def _unfit(self, item: _Item, *, followed: bool) -> str:
-        if not followed:
-            return "nothing of the same turn follows it"
+    def _refusal_reason(self, item: _Item, *, is_followed: bool) -> str:
+        """Say why the server would refuse a reasoning item; empty if it would not."""
+        if not is_followed:
+            return "nothing follows it in its turn"
         if item.get("encrypted_content") or self._switches.plain_reasoning:
             return ""
-        return "" if self._stored and _id(item) else "it came without its ciphertext, and nothing is stored"
+        if self._is_stored and _text(item, "id"):
+            return ""
+        return "it has no encrypted content, and the server stores nothing"
 
-    def _may_keep(self, ids: list[str], *, reasons: bool) -> bool:
-        """Tell whether a turn's items may keep these ids; where it `reasons`, all of them need one."""
-        limit = self._switches.call_id_max
-        if limit and max(map(len, ids), default=0) > limit:
-            return False
-        if not self._ids.isdisjoint(filter(None, ids)):  # a repeated turn; one that repeats its own ids came so
-            return False
-        return not reasons or all(ids)
-
-    def _calls_last(self, items: list[_Item], place: str) -> list[_Item]:
-        calls = [item for item in items if _kind(item) in CLIENT_CALLS]
-        others = [item for item in items if _kind(item) not in CLIENT_CALLS]
-        if others + calls != items:
-            self._draft.record_loss("calls-last", place, f"{len(calls)} calls moved behind the rest of their turn")
-        return others + calls
+    def _without_id(self, item: _Item, place: str) -> _Item | None:
+        """Remove the id of an item; None if the item is useless without it."""
+        type, id = _text(item, "type"), _text(item, "id")
+        if type == "mcp_approval_request" or not id:  # the answer to an approval request names its id
+            return item
+        self._builder.record_loss("id-left-out", place, id)
+        omitted = ("id", "status") if type == "message" else ("id",)  # only messages with an id have a status
+        bare = {name: value for name, value in item.items() if name not in omitted}
+        if type == "reasoning" and not bare.get("encrypted_content") and not bare.get("content"):
+            return None  # only the server has its content
+        return None if type == "item_reference" else bare
 
 
-def _plain(block: Text | Refusal) -> _Item | None:
-    """Write text that has no wire form of its own; an empty one says nothing."""
+def _write_plain(block: Text | Refusal) -> _Item | None:
+    """Write a block that did not come from this dialect; None if it is empty."""
     if not block.text:
         return None
     content: Any = block.text
     if isinstance(block, Refusal):
         content = [{"type": "refusal", "refusal": block.text}]
-    elif cited := [splice_json(citation.raw) for citation in block.citations if citation.raw]:
-        content = [{"type": "output_text", "text": block.text, "annotations": cited}]
+    elif annotations := [splice_json(citation.raw) for citation in block.citations if citation.raw]:
+        content = [{"type": "output_text", "text": block.text, "annotations": annotations}]
     return {"type": "message", "role": "assistant", "content": content}
 
 
 @functools.lru_cache(maxsize=64)
-def _response_only(kind: str) -> frozenset[str]:
-    """Return the fields of an item of this kind that are not sent back. Kept, since each item of each turn asks."""
-    own = f"{kind}."
-    return frozenset((*RESPONSE_ONLY, *(name.removeprefix(own) for name in RESPONSE_ONLY if name.startswith(own))))
+def _response_only(type: str) -> frozenset[str]:
+    """Return the fields of an item type that are not sent back."""
+    prefix = f"{type}."
+    return frozenset(
+        (*RESPONSE_ONLY, *(name.removeprefix(prefix) for name in RESPONSE_ONLY if name.startswith(prefix)))
+    )
 
 
-def _kind(item: _Item) -> str:
-    return _string(item, "type")
-
-
-def _id(item: _Item) -> str:
-    return _string(item, "id")
-
-
-def _string(item: _Item, name: str) -> str:
-    """Return a field of an item; empty if it is absent or not a string. A received item may hold any JSON there."""
+def _text(item: _Item, name: str) -> str:
+    """Return a text field of an item; empty for any other JSON value."""
     value = item.get(name)
     if isinstance(value, Raw):
-        return jsonio.text_of(value) if bytes(value)[:1] == b'"' else ""
+        return text_or_empty(value)
     return value if isinstance(value, str) else ""

@@ -1,4 +1,4 @@
-"""How these tests read a reply."""
+"""Decode replies, and write them back."""
 
 from __future__ import annotations
 
@@ -23,19 +23,18 @@ def stream(*events: dict) -> ChatResponse:
     return decode_stream(decoder(), [sse(*events)])
 
 
-def whole(*items: dict, **fields: object) -> ChatResponse:
+def decode_items(*items: dict, **fields: object) -> ChatResponse:
     return decode_body(decoder(), body(*items, **fields))
 
 
-def events_of(data: bytes) -> list:
+def decode_events(data: bytes) -> list:
     reader = decoder()
     return [*reader.feed(data), *reader.finish()]
 
 
-def written(response: ChatResponse) -> list:
-    """The items of a reply, written back."""
+def write_items(response: ChatResponse) -> list:
     return json.loads(jsonio.encode(verbatim(response.message)))
 
 
-def rules(response: ChatResponse) -> list[str]:
+def loss_kinds(response: ChatResponse) -> list[str]:
     return [loss.kind for loss in response.losses]
