@@ -10,7 +10,7 @@ from tenuto.core.messages import UserMessage
 from tenuto.core.provider import ChatSwitches, ModelTraits, Provider, Target
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, Thinking, ToolDefinition
 from tenuto.wire.chat.encode import encode
-from tenuto.wire.chat.switches import alternate
+from tenuto.wire.chat.switches import join_same_role
 
 ASKED = {"model": "m", "messages": (UserMessage("Hi"),)}
 TOOLS = (ToolDefinition("f"), ToolDefinition("sql", kind="custom"))
@@ -282,8 +282,8 @@ def test_neighbours_of_one_role_are_joined_where_turns_have_to_be_taken():
         {"role": "assistant", "content": "f"}, {"role": "user", "content": "g"},
     ]  # fmt: skip
 
-    assert alternate(said, ChatSwitches()) is said
-    assert alternate(said, ChatSwitches(alternate=True)) == [
+    assert join_same_role(said, ChatSwitches()) is said
+    assert join_same_role(said, ChatSwitches(alternate=True)) == [
         {"role": "system", "content": "a"},
         {"role": "system", "content": "b"},
         {"role": "user", "content": [{"type": "text", "text": "c"}, {"type": "text", "text": "d"}]},

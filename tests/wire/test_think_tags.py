@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenuto.wire.chat.think_tags import CLOSE, OPEN, ThinkTags, retagged
+from tenuto.wire.chat.think_tags import CLOSE, OPEN, ThinkTags, restore_tags
 
 WHOLE = {
     "thought and answer": ("<think>Look.</think>It rains.", "Look.", "It rains."),
@@ -29,7 +29,7 @@ def split(pieces: list[str]) -> tuple[ThinkTags, str | None, str]:
     tags = ThinkTags()
     found = [*map(tags.feed, pieces), tags.flush()]
     thought = "".join(pair[0] for pair in found)
-    return tags, thought if tags.opened else None, "".join(pair[1] for pair in found)
+    return tags, thought if tags.has_open_tag else None, "".join(pair[1] for pair in found)
 
 
 @pytest.mark.parametrize("name", WHOLE)
@@ -53,11 +53,11 @@ def test_thought_is_told_as_soon_as_it_is_certain():
 
 def test_nothing_is_pending_before_anything_came_or_after_the_decision():
     tags = ThinkTags()
-    assert not tags.pending
+    assert not tags.is_pending
     tags.feed(" ")
-    assert tags.pending
+    assert tags.is_pending
     tags.feed("x")
-    assert not tags.pending
+    assert not tags.is_pending
     assert tags.flush() == ("", "")
 
 
@@ -70,10 +70,10 @@ def test_nothing_is_pending_before_anything_came_or_after_the_decision():
 def test_the_very_text_can_be_put_together_again(pieces):
     tags, thought, said = split(pieces)
 
-    back = said if thought is None else retagged(thought, tags.extra()) + said
+    back = said if thought is None else restore_tags(thought, tags.extra()) + said
 
     assert back == "".join(pieces)
 
 
 def test_an_extra_field_of_another_kind_does_not_harm():
-    assert retagged("a", '{"before":5}') == "<think>a</think>"
+    assert restore_tags("a", '{"before":5}') == "<think>a</think>"

@@ -13,7 +13,7 @@ from tenuto.core.blocks import (
 from tenuto.core.events import ContentDone, ContentStart
 from tenuto.core.messages import UserMessage
 from tenuto.wire.chat.decode import ChatDecoder
-from tenuto.wire.chat.encode import verbatim
+from tenuto.wire.chat.assistant import verbatim
 from tenuto.wire.decoder import decode_stream
 from wire.chat.cases import (
     CALLED,
