@@ -83,7 +83,7 @@ def verbatim(message: AssistantMessage) -> list[Any]:
 
 
 def _write_content(blocks: tuple[Block, ...], form: bytes) -> str | Raw | list[Any] | None:
-    """Join the blocks of the content; None if there are none.
+    """Join the blocks of the content; None without such blocks.
 
     `form` is `[]` or `{}` if the content was received as a list or an object. The result is a list if it was one or if
     a text cannot hold it, an object if it was one, and otherwise a text.

@@ -108,7 +108,7 @@ RESPONSE_ONLY: dict[str, str] = {
     "audio.data": "audio is sent back by its id",
     "audio.transcript": "audio is sent back by its id",
     "audio.expires_at": "audio is sent back by its id",
-    "reasoning (beside reasoning_details)": "a readable copy of the details",
+    "reasoning (next to reasoning_details)": "a readable copy of the details",
 }
 """Fields of a message that are stored but not sent back, each with the reason.
 
