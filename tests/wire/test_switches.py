@@ -1,4 +1,4 @@
-"""The switches of the chat dialect: one case each, and what is not done as asked is a loss."""
+"""The switches of the chat dialect, one case each."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tenuto.core.messages import UserMessage
 from tenuto.core.provider import ChatSwitches, ModelTraits, Provider, Target
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, Thinking, ToolDefinition
 from tenuto.wire.chat.encode import encode
-from tenuto.wire.chat.switches import alternate
+from tenuto.wire.chat.switches import join_same_role
 
-ASKED = {"model": "m", "messages": (UserMessage("Hi"),)}
+BASE = {"model": "m", "messages": (UserMessage("Hi"),)}
 TOOLS = (ToolDefinition("f"), ToolDefinition("sql", kind="custom"))
 
 
-def sent(request: dict, switches: dict | None = None, **traits) -> tuple[dict, list[tuple[str, str]]]:
-    """The body without what is always there, and the losses."""
+def encode_body(request: dict, switches: dict | None = None, **traits) -> tuple[dict, list[tuple[str, str]]]:
+    """Return the body without its constant fields, and the losses."""
     row = Provider("here", "openai-chat", "", chat=ChatSwitches(**switches or {}))
-    wire = encode(ChatRequest(**ASKED, **request), Target(row, "m", "openai-chat", ModelTraits(**traits)))
+    wire = encode(ChatRequest(**BASE, **request), Target(row, "m", "openai-chat", ModelTraits(**traits)))
     body = json.loads(wire.body)
     assert (body.pop("model"), body.pop("messages")) == ("m", [{"role": "user", "content": "Hi"}])
     if body.get("stream") is False:
@@ -30,37 +30,37 @@ def sent(request: dict, switches: dict | None = None, **traits) -> tuple[dict, l
 # --- the finished body ------------------------------------------------------------------------------------------------
 
 
-def test_stripped_fields_stay_out_each_with_a_loss():
-    body, losses = sent({"seed": 1, "top_p": 0.5, "stream": True}, {"strip": ("seed", "n", "stream_options")})
+def test_strip_removes_fields_with_losses():
+    body, losses = encode_body({"seed": 1, "top_p": 0.5, "stream": True}, {"strip": ("seed", "n", "stream_options")})
 
     assert body == {"top_p": 0.5, "stream": True}
     assert losses == [("stripped-parameter", "seed")]
 
 
-def test_renamed_fields_go_under_the_other_name_when_they_are_there():
+def test_rename_changes_present_fields():
     switches = {"rename": {"seed": "random_seed", "user": "user_id"}}
 
-    assert sent({"seed": 1}, switches) == ({"random_seed": 1}, [])
+    assert encode_body({"seed": 1}, switches) == ({"random_seed": 1}, [])
 
 
-def test_clamps_force_a_number_or_bounds_only_where_one_was_given():
+def test_clamp_limits_present_numbers():
     switches = {"clamp": {"n": 1, "temperature": (0, 1), "top_p": (0.1, 1)}}
 
-    assert sent({"n": 3, "temperature": 1.5, "top_p": 0.05}, switches) == (
+    assert encode_body({"n": 3, "temperature": 1.5, "top_p": 0.05}, switches) == (
         {"n": 1, "temperature": 1, "top_p": 0.1},
         [("clamped-parameter", "n"), ("clamped-parameter", "temperature"), ("clamped-parameter", "top_p")],
     )
-    assert sent({"n": 1, "temperature": 0.5}, switches) == ({"n": 1, "temperature": 0.5}, [])
-    assert sent({"logprobs": True}, {"clamp": {"logprobs": 0}}) == ({"logprobs": True}, [])
+    assert encode_body({"n": 1, "temperature": 0.5}, switches) == ({"n": 1, "temperature": 0.5}, [])
+    assert encode_body({"logprobs": True}, {"clamp": {"logprobs": 0}}) == ({"logprobs": True}, [])
 
 
-def test_defaults_are_set_where_nobody_set_them():
+def test_defaults_are_set_for_absent_fields():
     switches = {"defaults": {"max_tokens": 4096, "reasoning_split": True}}
 
-    assert sent({"max_tokens": 5}, switches) == ({"max_tokens": 5, "reasoning_split": True}, [])
+    assert encode_body({"max_tokens": 5}, switches) == ({"max_tokens": 5, "reasoning_split": True}, [])
 
 
-def test_the_order_is_strip_rename_clamp_defaults():
+def test_order_is_strip_rename_clamp_defaults():
     switches = {
         "strip": ("user",),
         "rename": {"seed": "random_seed"},
@@ -68,18 +68,20 @@ def test_the_order_is_strip_rename_clamp_defaults():
         "defaults": {"user": "x", "random_seed": 3},
     }
 
-    assert sent({"seed": 11, "user": "me"}, switches)[0] == {"random_seed": 9, "user": "x"}
-    assert sent({"seed": 11, "user": "me"}, {"strip": ("seed",), "rename": {"user": "seed"}})[0] == {"seed": "me"}
+    assert encode_body({"seed": 11, "user": "me"}, switches)[0] == {"random_seed": 9, "user": "x"}
+    assert encode_body({"seed": 11, "user": "me"}, {"strip": ("seed",), "rename": {"user": "seed"}})[0] == {
+        "seed": "me"
+    }
 
 
-def test_what_the_caller_adds_for_this_provider_comes_last_and_the_rest_of_metadata_stays_out():
+def test_metadata_and_extra_body_are_merged_last():
     request = {
         "seed": 1,
         "metadata": {"here": {"seed": 2, "safe": True}, "there": {"x": 1}},
         "extra_body": {"safe": False},
     }
 
-    assert sent(request, {"strip": ("seed",)})[0] == {"seed": 2, "safe": False}
+    assert encode_body(request, {"strip": ("seed",)})[0] == {"seed": 2, "safe": False}
 
 
 # --- thinking ---------------------------------------------------------------------------------------------------------
@@ -120,40 +122,40 @@ ON, OFF = Thinking("on"), Thinking("off")
         ({"thinking": Thinking(show=True)}, {"show_field": "reasoning.exclude"}, {"reasoning": {"exclude": False}}),
     ],
 )  # fmt: skip
-def test_thinking_is_asked_for_where_the_provider_wants_it(request_, switches, body):
-    assert sent(request_, switches) == (body, [])
+def test_thinking_is_set_in_the_fields_of_the_provider(request_, switches, body):
+    assert encode_body(request_, switches) == (body, [])
 
 
-def test_a_model_that_only_knows_on_and_off_gets_on_for_any_effort():
-    assert sent({"effort": "high"}, {"effort_field": "", "thinking_toggle": "enable_thinking"}) == (
+def test_effort_becomes_toggle_for_models_without_efforts():
+    assert encode_body({"effort": "high"}, {"effort_field": "", "thinking_toggle": "enable_thinking"}) == (
         {"enable_thinking": True},
         [("effort-degree", "effort")],
     )
-    assert sent({"effort": "high"}, {"thinking_toggle": "enable_thinking"}, thinking=("toggle",))[0] == {
+    assert encode_body({"effort": "high"}, {"thinking_toggle": "enable_thinking"}, thinking=("toggle",))[0] == {
         "enable_thinking": True
     }
 
 
-def test_a_model_that_only_knows_efforts_gets_no_toggle():
+def test_models_with_efforts_only_get_no_toggle():
     switches = {"thinking_toggle": "thinking.type"}
 
-    assert sent({"effort": "low"}, switches, thinking=("effort",), efforts=("low", "high")) == (
+    assert encode_body({"effort": "low"}, switches, thinking=("effort",), efforts=("low", "high")) == (
         {"reasoning_effort": "low"},
         [],
     )
-    assert sent({"thinking": OFF}, switches, thinking=("effort",), efforts=("none", "high")) == (
+    assert encode_body({"thinking": OFF}, switches, thinking=("effort",), efforts=("none", "high")) == (
         {"reasoning_effort": "none"},
         [],
     )
-    assert sent({"thinking": OFF}, switches, thinking=("effort", "always"), efforts=("low",))[1] == [
+    assert encode_body({"thinking": OFF}, switches, thinking=("effort", "always"), efforts=("low",))[1] == [
         ("unsupported-parameter", "thinking.mode")
     ]
 
 
-def test_a_model_that_takes_the_effort_none_gets_it():
+def test_effort_none_is_sent_to_models_that_know_it():
     switches = {"thinking_toggle": "enable_thinking"}
 
-    assert sent({"effort": "none"}, switches, efforts=("none", "high")) == ({"reasoning_effort": "none"}, [])
+    assert encode_body({"effort": "none"}, switches, efforts=("none", "high")) == ({"reasoning_effort": "none"}, [])
 
 
 @pytest.mark.parametrize(
@@ -166,40 +168,45 @@ def test_a_model_that_takes_the_effort_none_gets_it():
         ({"thinking": Thinking(show=False)}, {}, "thinking.show"),
     ],
 )
-def test_what_cannot_be_asked_for_is_a_loss(request_, switches, place):
-    assert sent(request_, switches)[1] == [("unsupported-parameter", place)]
+def test_unsupported_thinking_is_a_loss(request_, switches, place):
+    assert encode_body(request_, switches)[1] == [("unsupported-parameter", place)]
 
 
 # --- single parameters ------------------------------------------------------------------------------------------------
 
 
-def test_the_limit_goes_under_the_name_the_model_or_else_the_provider_knows():
+def test_max_tokens_uses_field_of_model_or_provider():
     completion = {"max_tokens_field": "max_completion_tokens"}
 
-    assert sent({"max_tokens": 5})[0] == {"max_tokens": 5}
-    assert sent({"max_tokens": 5}, completion)[0] == {"max_completion_tokens": 5}
-    assert sent({"max_tokens": 5}, completion, max_tokens_field="max_tokens")[0] == {"max_tokens": 5}
-    assert sent({"max_tokens": 5}, completion, max_tokens_field="max_output_tokens")[0] == {"max_completion_tokens": 5}
+    assert encode_body({"max_tokens": 5})[0] == {"max_tokens": 5}
+    assert encode_body({"max_tokens": 5}, completion)[0] == {"max_completion_tokens": 5}
+    assert encode_body({"max_tokens": 5}, completion, max_tokens_field="max_tokens")[0] == {"max_tokens": 5}
+    assert encode_body({"max_tokens": 5}, completion, max_tokens_field="max_output_tokens")[0] == {
+        "max_completion_tokens": 5
+    }
 
 
 def test_stop_sequences():
-    assert sent({"stop": "END"})[0] == {"stop": "END"}
-    assert sent({"stop": "END"}, {"stop_as_list": True})[0] == {"stop": ["END"]}
-    assert sent({"stop": ("a", "b", "c")}, {"stop_max": 2}) == ({"stop": ["a", "b"]}, [("too-many-stops", "stop[2]")])
+    assert encode_body({"stop": "END"})[0] == {"stop": "END"}
+    assert encode_body({"stop": "END"}, {"stop_as_list": True})[0] == {"stop": ["END"]}
+    assert encode_body({"stop": ("a", "b", "c")}, {"stop_max": 2}) == (
+        {"stop": ["a", "b"]},
+        [("too-many-stops", "stop[2]")],
+    )
 
 
-def test_log_probabilities_as_a_flag_and_a_number_or_as_one_number():
-    asked = {"logprobs": True, "top_logprobs": 3}
+def test_logprobs_are_flag_and_number_or_one_number():
+    parameters = {"logprobs": True, "top_logprobs": 3}
 
-    assert sent(asked)[0] == asked
-    assert sent(asked, {"logprobs_as_number": True})[0] == {"logprobs": 3}
-    assert sent({"logprobs": True}, {"logprobs_as_number": True})[0] == {"logprobs": 1}
-    assert sent({"logprobs": False}, {"logprobs_as_number": True})[0] == {}
+    assert encode_body(parameters)[0] == parameters
+    assert encode_body(parameters, {"logprobs_as_number": True})[0] == {"logprobs": 3}
+    assert encode_body({"logprobs": True}, {"logprobs_as_number": True})[0] == {"logprobs": 1}
+    assert encode_body({"logprobs": False}, {"logprobs_as_number": True})[0] == {}
 
 
 def test_tool_choice():
-    def choice(asked, **switches):
-        return sent({"tools": TOOLS, "tool_choice": asked}, switches)[0].get("tool_choice")
+    def choice(parameters, **switches):
+        return encode_body({"tools": TOOLS, "tool_choice": parameters}, switches)[0].get("tool_choice")
 
     assert choice("auto") == "auto"
     assert choice("required") == "required"
@@ -210,80 +217,84 @@ def test_tool_choice():
 
 
 def test_tools_stay_out_where_none_is_not_obeyed():
-    assert sent({"tools": TOOLS, "tool_choice": "none"}, {"none_drops_tools": True}) == (
+    assert encode_body({"tools": TOOLS, "tool_choice": "none"}, {"none_drops_tools": True}) == (
         {},
         [("dropped-tools", "tools")],
     )
 
 
-def test_without_tools_there_is_nothing_to_choose():
-    assert sent({"tool_choice": "required", "parallel_tool_calls": False}) == (
+def test_tool_choice_is_omitted_without_tools():
+    assert encode_body({"tool_choice": "required", "parallel_tool_calls": False}) == (
         {},
         [("unsupported-parameter", "tool_choice")],
     )
-    assert sent({"tool_choice": "auto"}) == ({}, [])
+    assert encode_body({"tool_choice": "auto"}) == ({}, [])
 
 
-def test_parallel_calls_may_be_refused():
-    assert sent({"tools": TOOLS, "parallel_tool_calls": False})[0]["parallel_tool_calls"] is False
+def test_parallel_tool_calls_is_sent():
+    assert encode_body({"tools": TOOLS, "parallel_tool_calls": False})[0]["parallel_tool_calls"] is False
 
 
 SCHEMA = JsonSchema({"type": "object"}, name="city", strict=True, description="A city.")
 
 
 def test_response_formats():
-    assert sent({"response_format": "json_object"})[0] == {"response_format": {"type": "json_object"}}
-    assert sent({"response_format": SCHEMA})[0] == {
+    assert encode_body({"response_format": "json_object"})[0] == {"response_format": {"type": "json_object"}}
+    assert encode_body({"response_format": SCHEMA})[0] == {
         "response_format": {
             "type": "json_schema",
             "json_schema": {"name": "city", "schema": {"type": "object"}, "strict": True, "description": "A city."},
         }
     }
-    assert sent({"response_format": SCHEMA}, {"json_schema": False}) == (
+    assert encode_body({"response_format": SCHEMA}, {"json_schema": False}) == (
         {"response_format": {"type": "json_object"}},
         [("dropped-schema", "response_format")],
     )
-    assert sent({"response_format": SCHEMA}, structured_output="none") == (
+    assert encode_body({"response_format": SCHEMA}, structured_output="none") == (
         {},
         [("unsupported-parameter", "response_format")],
     )
 
 
-def test_the_usage_of_a_stream_is_asked_for_where_it_must_be():
-    assert sent({"stream": True})[0] == {"stream": True, "stream_options": {"include_usage": True}}
-    assert sent({"stream": True}, {"stream_options": False})[0] == {"stream": True}
+def test_stream_options_are_sent_if_switched():
+    assert encode_body({"stream": True})[0] == {"stream": True, "stream_options": {"include_usage": True}}
+    assert encode_body({"stream": True}, {"stream_options": False})[0] == {"stream": True}
 
 
-def test_hints_to_cache_go_out_where_they_are_taken():
-    assert sent({"cache": "5m"}, {"cache_control": True}) == ({"cache_control": {"type": "ephemeral"}}, [])
-    assert sent({"cache": "1h"}, {"cache_control": True})[0] == {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
-    assert sent({"cache": "1h"}) == ({}, [("cache-hint", "cache")])
+def test_cache_control_is_sent_if_switched():
+    assert encode_body({"cache": "5m"}, {"cache_control": True}) == ({"cache_control": {"type": "ephemeral"}}, [])
+    assert encode_body({"cache": "1h"}, {"cache_control": True})[0] == {
+        "cache_control": {"type": "ephemeral", "ttl": "1h"}
+    }
+    assert encode_body({"cache": "1h"}) == ({}, [("cache-hint", "cache")])
     tool = ToolDefinition("f", cache="5m")
-    assert sent({"tools": (tool,)}, {"cache_control": True})[0]["tools"][0]["cache_control"] == {"type": "ephemeral"}
-    assert sent({"tools": (tool,)})[1] == [("cache-hint", "tools.f")]
+    assert encode_body({"tools": (tool,)}, {"cache_control": True})[0]["tools"][0]["cache_control"] == {
+        "type": "ephemeral"
+    }
+    assert encode_body({"tools": (tool,)})[1] == [("cache-hint", "tools.f")]
 
 
 def test_strict_tools():
     tools = {"tools": (ToolDefinition("f", strict=True),)}
 
-    assert sent(tools)[0]["tools"][0]["function"]["strict"] is True
-    body, losses = sent(tools, {"strict_tools": False})
+    assert encode_body(tools)[0]["tools"][0]["function"]["strict"] is True
+    body, losses = encode_body(tools, {"strict_tools": False})
     assert "strict" not in body["tools"][0]["function"]
     assert losses == [("unsupported-parameter", "tools.f.strict")]
 
 
-# --- turns -----------------------------------------------------------------------------------------------------------
+# --- roles -----------------------------------------------------------------------------------------------------------
 
 
-def test_neighbours_of_one_role_are_joined_where_turns_have_to_be_taken():
-    said = [
+def test_same_role_messages_are_joined_with_alternate():
+    messages = [
         {"role": "system", "content": "a"}, {"role": "system", "content": "b"}, {"role": "user", "content": "c"},
         {"role": "user", "content": [{"type": "text", "text": "d"}]}, {"role": "assistant", "content": "e"},
         {"role": "assistant", "content": "f"}, {"role": "user", "content": "g"},
     ]  # fmt: skip
 
-    assert alternate(said, ChatSwitches()) is said
-    assert alternate(said, ChatSwitches(alternate=True)) == [
+    assert join_same_role(messages, ChatSwitches()) is messages
+    assert join_same_role(messages, ChatSwitches(alternate=True)) == [
         {"role": "system", "content": "a"},
         {"role": "system", "content": "b"},
         {"role": "user", "content": [{"type": "text", "text": "c"}, {"type": "text", "text": "d"}]},

@@ -1,4 +1,4 @@
-"""Thought inside text: tags that are cut anywhere, prose that only looks like a tag, and the way back."""
+"""Think tags in text: chunks of any size, text that only looks like a tag, restoring."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenuto.wire.chat.think_tags import CLOSE, OPEN, ThinkTags, retagged
+from tenuto.wire.chat.think_tags import CLOSE, OPEN, ThinkTags, restore_tags
 
 WHOLE = {
     "thought and answer": ("<think>Look.</think>It rains.", "Look.", "It rains."),
@@ -27,21 +27,21 @@ WHOLE = {
 
 def split(pieces: list[str]) -> tuple[ThinkTags, str | None, str]:
     tags = ThinkTags()
-    found = [*map(tags.feed, pieces), tags.flush()]
-    thought = "".join(pair[0] for pair in found)
-    return tags, thought if tags.opened else None, "".join(pair[1] for pair in found)
+    pairs = [*map(tags.feed, pieces), tags.flush()]
+    thought = "".join(pair[0] for pair in pairs)
+    return tags, thought if tags.has_open_tag else None, "".join(pair[1] for pair in pairs)
 
 
 @pytest.mark.parametrize("name", WHOLE)
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 100])
-def test_tags_are_found_wherever_the_text_is_cut(name, size):
-    text, thought, said = WHOLE[name]
+def test_tags_are_found_at_any_chunk_size(name, size):
+    text, thought, answer = WHOLE[name]
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
 
-    assert split(pieces)[1:] == (thought, said)
+    assert split(pieces)[1:] == (thought, answer)
 
 
-def test_thought_is_told_as_soon_as_it_is_certain():
+def test_reasoning_is_returned_as_early_as_possible():
     tags = ThinkTags()
 
     assert tags.feed("<th") == ("", "")
@@ -51,13 +51,13 @@ def test_thought_is_told_as_soon_as_it_is_certain():
     assert tags.feed("<think>") == ("", "<think>")
 
 
-def test_nothing_is_pending_before_anything_came_or_after_the_decision():
+def test_pending_is_false_before_text_and_after_decision():
     tags = ThinkTags()
-    assert not tags.pending
+    assert not tags.is_pending
     tags.feed(" ")
-    assert tags.pending
+    assert tags.is_pending
     tags.feed("x")
-    assert not tags.pending
+    assert not tags.is_pending
     assert tags.flush() == ("", "")
 
 
@@ -67,13 +67,13 @@ def test_nothing_is_pending_before_anything_came_or_after_the_decision():
         max_size=12,
     )
 )
-def test_the_very_text_can_be_put_together_again(pieces):
-    tags, thought, said = split(pieces)
+def test_original_text_can_be_restored(pieces):
+    tags, thought, answer = split(pieces)
 
-    back = said if thought is None else retagged(thought, tags.extra()) + said
+    back = answer if thought is None else restore_tags(thought, tags.extra()) + answer
 
     assert back == "".join(pieces)
 
 
-def test_an_extra_field_of_another_kind_does_not_harm():
-    assert retagged("a", '{"before":5}') == "<think>a</think>"
+def test_extra_field_of_wrong_type_is_ignored():
+    assert restore_tags("a", '{"before":5}') == "<think>a</think>"

@@ -10,8 +10,9 @@ from tenuto.core.messages import Message
 from tenuto.core.provider import ChatSwitches, ModelTraits, Provider, Target
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
+from tenuto.wire.chat.assistant import verbatim
 from tenuto.wire.chat.decode import ChatDecoder
-from tenuto.wire.chat.encode import encode, verbatim
+from tenuto.wire.chat.encode import encode
 from tenuto.wire.decoder import decode_body, decode_stream
 
 HEAD = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1700000000, "model": "gpt-x"}
@@ -53,7 +54,7 @@ def body(message: dict | None, finish: str | None = "stop", **top: object) -> by
     return json.dumps({**head, "choices": [choice], "usage": USAGE, **top}).encode()
 
 
-def said(content: object = "Hello.", **fields: object) -> dict:
+def assistant(content: object = "Hello.", **fields: object) -> dict:
     return {"role": "assistant", "content": content, **fields}
 
 
@@ -66,7 +67,7 @@ def whole(data: bytes, switches: ChatSwitches | None = None) -> ChatResponse:
 
 
 def back(response: ChatResponse, choice: int = 0) -> dict:
-    """The message as it would stand on the wire again."""
+    """Return the message as it was received, as a wire object."""
     return json.loads(jsonio.encode(verbatim(response.choices[choice].message)))[0]
 
 
@@ -74,19 +75,19 @@ def blocks(data: bytes, switches: ChatSwitches | None = None) -> tuple[Block, ..
     return stream(data, switches).message.blocks
 
 
-def sent(
+def encode_messages(
     *messages: Message, switches: ChatSwitches | None = None, request: dict | None = None, **traits: object
 ) -> tuple[list[dict], list[tuple[str, str]]]:
-    """The messages on the wire, and the losses."""
+    """Return the messages on the wire, and the losses."""
     wire = encode(ChatRequest(model="gpt-x", messages=messages, **request or {}), target(switches, **traits))
     return json.loads(wire.body)["messages"], [(loss.kind, loss.place) for loss in wire.losses]
 
 
 def only(*messages: Message, **options) -> list[dict]:
-    """The messages on the wire, where nothing may be lost."""
-    found, losses = sent(*messages, **options)
+    """Return the messages on the wire; assert that there are no losses."""
+    wire_messages, losses = encode_messages(*messages, **options)
     assert losses == []
-    return found
+    return wire_messages
 
 
 WEATHER = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "weather", "arguments": ""}}
@@ -171,10 +172,10 @@ ANNOTATION = {
 }
 
 WHOLE: dict[str, bytes] = {
-    "text": body(said(refusal=None, annotations=[])),
-    "empty text": body(said("")),
+    "text": body(assistant(refusal=None, annotations=[])),
+    "empty text": body(assistant("")),
     "calls": body(
-        said(
+        assistant(
             None,
             tool_calls=[
                 {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Oslo"}'}},
@@ -183,11 +184,11 @@ WHOLE: dict[str, bytes] = {
         ),
         "tool_calls",
     ),
-    "function call": body(said(None, function_call={"name": "weather", "arguments": "{}"}), "function_call"),
-    "refusal": body(said(None, refusal="I will not.")),
-    "citations": body(said(annotations=[ANNOTATION])),
+    "function call": body(assistant(None, function_call={"name": "weather", "arguments": "{}"}), "function_call"),
+    "refusal": body(assistant(None, refusal="I will not.")),
+    "citations": body(assistant(annotations=[ANNOTATION])),
     "speech": body(
-        said(
+        assistant(
             None, audio={"id": "audio_1", "data": "AAAA", "transcript": "Hello", "expires_at": 1700003600}, refusal=None
         )
     ),
@@ -196,8 +197,8 @@ WHOLE: dict[str, bytes] = {
             **HEAD,
             "object": "chat.completion",
             "choices": [
-                {"index": 0, "message": said("one"), "finish_reason": "stop", "logprobs": None},
-                {"index": 1, "message": said("two"), "finish_reason": "length", "logprobs": None},
+                {"index": 0, "message": assistant("one"), "finish_reason": "stop", "logprobs": None},
+                {"index": 1, "message": assistant("two"), "finish_reason": "length", "logprobs": None},
             ],
             "usage": USAGE,
         }

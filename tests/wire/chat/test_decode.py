@@ -1,4 +1,4 @@
-"""Reading the chat dialect: text, the frames around it, and what else a message may hold."""
+"""Decode chat replies: text, frames, refusals, audio, images, citations."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ from wire.chat.cases import (
     STREAMS,
     USAGE,
     WHOLE,
+    assistant,
     back,
     body,
     chunk,
-    said,
     sse,
     stream,
     target,
@@ -48,10 +48,10 @@ from wire.chat.cases import (
     whole,
 )
 
-# --- text and the frames around it ------------------------------------------------------------------------------------
+# --- text and frames --------------------------------------------------------------------------------------------------
 
 
-def test_text_grows_piece_by_piece_and_the_rest_stands_beside():
+def test_streamed_text_and_envelope_fields():
     response = stream(STREAMS["text"])
 
     assert response.message.blocks == (Text("Hello, wörld ☃"),)
@@ -68,7 +68,7 @@ def test_text_grows_piece_by_piece_and_the_rest_stands_beside():
     assert json.loads(response.raw_usage) == USAGE
 
 
-def test_events_tell_of_each_part_in_turn():
+def test_events_of_a_text_reply():
     decoder = ChatDecoder(target())
     events = [*decoder.feed(STREAMS["text"]), *decoder.finish()]
 
@@ -86,37 +86,37 @@ def test_events_tell_of_each_part_in_turn():
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_deltas_of_a_part_joined_are_the_part(name):
+def test_joined_deltas_equal_the_part(name):
     decoder = ChatDecoder(target())
     events = [*decoder.feed(STREAMS[name]), *decoder.finish()]
-    grown: dict[tuple[int, int], str] = {}
+    texts: dict[tuple[int, int], str] = {}
     for event in events:
         if isinstance(event, ContentDelta) and not isinstance(event.delta, TranscriptDelta | CitationDelta):
             key = (event.choice_index, event.part_index)
-            grown[key] = grown.get(key, "") + getattr(event.delta, event.delta.__struct_fields__[0])
+            texts[key] = texts.get(key, "") + getattr(event.delta, event.delta.__struct_fields__[0])
     done = {(e.choice_index, e.part_index): e.part for e in events if isinstance(e, ContentDone)}
     response = events[-1].response
 
     assert done == {(c.index, at): part for c in response.choices for at, part in enumerate(c.message.blocks)}
     for key, part in done.items():
-        held = part.args if isinstance(part, ToolUse) else part.data if isinstance(part, Audio) else part.text
-        assert grown.get(key, "") == held
+        content = part.args if isinstance(part, ToolUse) else part.data if isinstance(part, Audio) else part.text
+        assert texts.get(key, "") == content
 
 
 @pytest.mark.parametrize("name", STREAMS)
 @pytest.mark.parametrize("size", [1, 2, 7])
 @pytest.mark.parametrize("ends", [b"\n", b"\r\n"])
-def test_where_the_bytes_are_cut_changes_nothing(name, size, ends):
+def test_chunk_boundaries_do_not_change_the_result(name, size, ends):
     data = STREAMS[name].replace(b"\n", ends)
 
-    cut = decode_stream(ChatDecoder(target()), [data[at : at + size] for at in range(0, len(data), size)])
+    response = decode_stream(ChatDecoder(target()), [data[at : at + size] for at in range(0, len(data), size)])
 
-    assert cut == stream(STREAMS[name])
+    assert response == stream(STREAMS[name])
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_rare_spellings_of_a_frame_are_read_as_the_common_ones(name):
-    """An unknown field sends every frame the long way round; it says the same."""
+def test_unknown_frame_field_does_not_change_the_message(name):
+    """A frame with an unknown field is read field by field, with the same result."""
     frames = [json.loads(line[6:]) for line in STREAMS[name].split(b"\n\n") if line and b"[DONE]" not in line]
     odd = stream(sse(*({**frame, "brand_new": 1.10} for frame in frames)))
     plain = stream(STREAMS[name])
@@ -126,15 +126,15 @@ def test_rare_spellings_of_a_frame_are_read_as_the_common_ones(name):
     assert json.loads(odd.extra) == {**json.loads(plain.extra), "brand_new": 1.10}
 
 
-def test_padding_is_not_kept():
+def test_padding_is_dropped():
     assert "obfuscation" not in stream(STREAMS["padded"]).extra
 
 
-def test_empty_frames_say_nothing():
+def test_empty_frames_are_ignored():
     assert stream(sse(FIRST, "", text("Hi"), " ", chunk({}, "stop"))).text == "Hi"
 
 
-def test_the_first_frame_may_be_empty_of_everything():
+def test_first_frame_may_be_empty():
     azure = {"id": "", "object": "", "created": 0, "model": "", "choices": [], "prompt_filter_results": [{"index": 0}]}
     data = sse(azure, chunk(None), FIRST, text("Hi"), chunk({}, "stop"))
     decoder = ChatDecoder(target())
@@ -146,7 +146,7 @@ def test_the_first_frame_may_be_empty_of_everything():
     assert json.loads(response.extra)["prompt_filter_results"] == [{"index": 0}]
 
 
-def test_later_values_of_unknown_fields_count_and_null_never_replaces_one():
+def test_unknown_fields_keep_last_value_that_is_not_null():
     frames = (
         {**FIRST, "system_fingerprint": None, "service_tier": "auto"},
         {**text("a"), "service_tier": None, "created": 1},
@@ -163,20 +163,20 @@ def test_later_values_of_unknown_fields_count_and_null_never_replaces_one():
     assert extra["created"] == 5
 
 
-def test_the_last_frame_counts_even_if_it_is_like_all_others():
+def test_created_of_last_frame_counts():
     frames = ({**FIRST, "created": 1}, {**text("a"), "created": 2}, {**text("b"), "created": 3})
 
     assert stream(sse(*frames)).field("created") == 3
 
 
-def test_a_null_beside_the_delta_is_kept_whenever_it_first_comes():
+def test_null_logprobs_are_stored_from_any_frame():
     bare = {**HEAD, "system_fingerprint": "fp_1", "choices": [{"index": 0, "delta": {"content": "a"}}]}
 
     assert stream(sse(bare, bare)).choices[0].extra == ""
     assert stream(sse(bare, text("b"))).choices[0].extra == '{"logprobs":null}'
 
 
-def test_an_id_for_every_frame_is_taken_once():
+def test_first_id_counts_when_each_frame_has_one():
     frames = [
         {**FIRST, "id": "a"},
         *({**text(piece), "id": piece} for piece in "xyz"),
@@ -186,7 +186,7 @@ def test_an_id_for_every_frame_is_taken_once():
     assert (stream(sse(*frames)).id, stream(sse(*frames)).text) == ("a", "xyz")
 
 
-def test_unknown_delta_fields_stay_on_the_message_and_choice_fields_on_the_choice():
+def test_unknown_fields_stay_on_message_and_choice():
     data = sse(
         FIRST,
         chunk({"content": "a", "channel": "final", "executed_tools": [{"index": 0, "arguments": "q"}]}),
@@ -207,7 +207,7 @@ def test_unknown_delta_fields_stay_on_the_message_and_choice_fields_on_the_choic
     assert json.loads(response.choices[0].extra)["native_finish_reason"] == "end"
 
 
-def test_log_probabilities_go_on_from_frame_to_frame():
+def test_logprobs_of_all_frames_are_joined():
     extra = stream(STREAMS["log probabilities"]).choices[0].extra
 
     assert json.loads(extra)["logprobs"] == {
@@ -219,25 +219,25 @@ def test_log_probabilities_go_on_from_frame_to_frame():
     }
 
 
-def test_several_choices_are_kept_apart():
+def test_choices_are_separate():
     response = stream(STREAMS["several choices"])
 
     assert [(c.index, c.text, c.finish_reason) for c in response.choices] == [(0, "one", "length"), (1, "two", "stop")]
 
 
-def test_a_choice_may_name_its_place_as_text_or_not_at_all():
+def test_choice_index_may_be_string_or_missing():
     places = ("1", None, -1, 0)
     response = stream(sse(*(chunk({"content": text}, index=at) for text, at in zip("abcd", places, strict=True))))
 
     assert [(c.index, c.text) for c in response.choices] == [(0, "bcd"), (1, "a")]
 
 
-def test_a_message_that_repeats_the_delta_is_not_read_twice():
+def test_message_that_repeats_the_delta_is_ignored():
     deltas = ({"role": "assistant"}, {"content": "Hel"}, {"content": "lo"}, {})
     frames = []
     for delta, so_far in zip(deltas, ("", "Hel", "Hello", "Hello"), strict=True):
-        repeated = {"role": "assistant", "content": so_far, "graph_data": {"sources": [so_far]}}
-        choice = {"index": 0, "delta": delta, "message": repeated, "text": so_far, "logprobs": None}
+        copy = {"role": "assistant", "content": so_far, "graph_data": {"sources": [so_far]}}
+        choice = {"index": 0, "delta": delta, "message": copy, "text": so_far, "logprobs": None}
         frames.append({**HEAD, "choices": [{**choice, "finish_reason": None if delta else "stop"}]})
     response = stream(sse(*frames))
 
@@ -246,23 +246,23 @@ def test_a_message_that_repeats_the_delta_is_not_read_twice():
     assert json.loads(response.choices[0].extra) == {"logprobs": None}
 
 
-def test_a_frame_with_a_message_only_is_read_as_a_delta():
-    frame = {**HEAD, "choices": [{"index": 0, "message": said("Hi"), "finish_reason": "stop"}]}
+def test_frame_with_message_is_read_as_delta():
+    frame = {**HEAD, "choices": [{"index": 0, "message": assistant("Hi"), "finish_reason": "stop"}]}
 
     assert stream(sse(frame)).message.blocks == (Text("Hi"),)
 
 
-# --- refusals, speech, pictures, citations ----------------------------------------------------------------------------
+# --- refusals, audio, images, citations --- ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("response", [stream(STREAMS["refusal"]), whole(WHOLE["refusal"])], ids=["sse", "json"])
-def test_a_refusal_is_a_block_and_counts_as_filtered(response):
+def test_refusal_is_a_block_and_content_filter(response):
     assert response.message.blocks == (Refusal("I will not."),)
     assert (response.message.stop_reason, response.message.raw_stop_reason) == ("content_filter", "stop")
-    assert back(response) == said(None, refusal="I will not.")
+    assert back(response) == assistant(None, refusal="I will not.")
 
 
-def test_speech_has_an_id_words_and_an_expiry():
+def test_audio_has_id_transcript_and_expiry():
     decoder = ChatDecoder(target(), audio_format="pcm16")
     events = [*decoder.feed(STREAMS["speech"]), *decoder.finish()]
     response = events[-1].response
@@ -283,35 +283,35 @@ def test_speech_has_an_id_words_and_an_expiry():
 @pytest.mark.parametrize(
     "audio", [None, {"id": "a", "data": "", "transcript": None, "speed": 1.5}, {"id": "", "expires_at": 0}]
 )
-def test_odd_speech_goes_back_as_it_came(audio):
-    assert back(whole(body(said("Hi", audio=audio)))) == said("Hi", audio=audio)
+def test_unusual_audio_is_written_back(audio):
+    assert back(whole(body(assistant("Hi", audio=audio)))) == assistant("Hi", audio=audio)
 
 
-def test_pictures_are_blocks():
+def test_images_are_blocks():
     images = [
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA", "detail": "low"}, "index": 0},
         {"type": "image_url", "image_url": {"url": "https://a.example/b.png"}},
         {"type": "hologram", "data": 1},
     ]
-    response = whole(body(said("Hi", images=images)))
+    response = whole(body(assistant("Hi", images=images)))
 
     assert [type(b) for b in response.message.blocks] == [Text, Image, Image, Opaque]
     assert response.choices[0].images[0].data == "AAAA"
     assert response.choices[0].images[1].url == "https://a.example/b.png"
-    assert back(response) == said("Hi", images=images)
+    assert back(response) == assistant("Hi", images=images)
     assert back(stream(sse(FIRST, chunk({"images": images}), chunk({}, "stop"))))["images"] == images
 
 
-def test_annotations_become_citations_and_stay_on_the_message():
+def test_annotations_become_citations_and_stay_on_message():
     other = {"type": "file", "file": {"hash": "x"}}
-    message = said("Hello.", annotations=[ANNOTATION, other])
+    message = assistant("Hello.", annotations=[ANNOTATION, other])
     response = whole(body(message))
 
     assert response.choices[0].citations == [UrlCitation("https://a.example", "A", None, 0, 5)]
     assert back(response) == message
 
 
-def test_streamed_annotations_are_collected_before_and_after_the_text():
+def test_streamed_annotations_around_text_become_citations():
     later = {"type": "url_citation", "url_citation": {"url": "https://b.example", "content": "It rains."}}
     data = sse(
         FIRST, chunk({"annotations": [ANNOTATION]}), text("Hello."), chunk({"annotations": [later]}), chunk({}, "stop")
@@ -323,15 +323,15 @@ def test_streamed_annotations_are_collected_before_and_after_the_text():
     assert back(response)["annotations"] == [ANNOTATION, later]
 
 
-def test_annotations_beside_calls_are_citations_of_the_text():
-    """What ends the text in the same message does not cut them off, and no text is given another's."""
+def test_annotations_with_calls_are_citations_of_the_text():
+    """The calls of the same message end the text, but the text keeps its citations."""
     call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-    response = whole(body(said("Hello.", annotations=[ANNOTATION], tool_calls=[call])))
+    response = whole(body(assistant("Hello.", annotations=[ANNOTATION], tool_calls=[call])))
 
     assert [c.url for c in response.choices[0].content[0].citations] == ["https://a.example"]
 
 
-def test_a_reply_that_changes_its_name_is_told_once():
+def test_changed_id_and_model_are_one_loss_each():
     """The first id and model count; the change is a loss, however often it is repeated."""
     other = {"id": "other", "model": "other"}
     response = stream(sse(FIRST, text("a", **other), text("b", **other), chunk({}, "stop", **other)))
@@ -343,8 +343,8 @@ def test_a_reply_that_changes_its_name_is_told_once():
     assert response.id != "other"
 
 
-def test_annotations_after_their_text_are_a_loss():
-    """The text is done and told; they stay beside it, and it is said."""
+def test_late_annotations_are_a_loss():
+    """Their text has ended, so they stay in the extra fields of the message."""
     response = stream(sse(FIRST, text("Hello."), chunk({}, "stop"), chunk({"annotations": [ANNOTATION]})))
 
     assert response.choices[0].citations == []
@@ -352,7 +352,7 @@ def test_annotations_after_their_text_are_a_loss():
     assert back(response)["annotations"] == [ANNOTATION]
 
 
-def test_sources_beside_the_choices_become_citations_and_stay_beside():
+def test_sources_next_to_choices_become_citations():
     sources = {
         "citations": ["https://a.example", "https://b.example"],
         "search_results": [
@@ -361,9 +361,9 @@ def test_sources_beside_the_choices_become_citations_and_stay_beside():
             {"title": "no address"},
         ],
     }
-    streamed = stream(sse(FIRST, text("Hi [1]", citations=["old"]), chunk({}, "stop", **sources)))
+    from_stream = stream(sse(FIRST, text("Hi [1]", citations=["old"]), chunk({}, "stop", **sources)))
 
-    for response in (whole(body(said("Hi [1]"), **sources)), streamed):
+    for response in (whole(body(assistant("Hi [1]"), **sources)), from_stream):
         assert response.choices[0].citations == [
             UrlCitation("https://a.example"),
             UrlCitation("https://b.example", "B", "It rains."),

@@ -1,4 +1,4 @@
-"""Writing the chat dialect: the request, instructions, a user's words and things."""
+"""Encode chat requests: parameters, tools, instructions, user messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tenuto.core.messages import (
 from tenuto.core.provider import ChatSwitches
 from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
 from tenuto.wire.chat.encode import encode
-from wire.chat.cases import only, sent, target
+from wire.chat.cases import encode_messages, only, target
 
 HI = UserMessage("Hi")
 
@@ -29,7 +29,7 @@ HI = UserMessage("Hi")
 # --- the request ------------------------------------------------------------------------------------------------------
 
 
-def test_where_it_goes_and_what_is_always_said():
+def test_minimal_request():
     wire = encode(ChatRequest(model="here/gpt-x", messages=(HI,)), target())
 
     assert (wire.method, wire.path, wire.headers) == ("POST", "/chat/completions", {"content-type": "application/json"})
@@ -40,7 +40,7 @@ def test_where_it_goes_and_what_is_always_said():
     }
 
 
-def test_the_same_request_gives_the_same_bytes():
+def test_same_request_gives_same_bytes():
     request = ChatRequest(model="m", messages=(HI,), temperature=0.5, tools=(ToolDefinition("f"),))
 
     assert encode(request, target()) == encode(request, target())
@@ -69,16 +69,16 @@ PARAMETERS = {
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
-def test_each_parameter_goes_under_its_own_name(name):
+def test_parameters_keep_their_names(name):
     value = PARAMETERS[name]
-    given = tuple(value) if isinstance(value, list) else value
-    wire = encode(ChatRequest(model="m", messages=(HI,), **{name: given}), target())
+    argument = tuple(value) if isinstance(value, list) else value
+    wire = encode(ChatRequest(model="m", messages=(HI,), **{name: argument}), target())
 
     assert json.loads(wire.body)[name] == value
     assert wire.losses == ()
 
 
-def test_what_the_dialect_has_no_word_for_is_a_loss():
+def test_unsupported_parameter_is_a_loss():
     wire = encode(ChatRequest(model="m", messages=(HI,), container="c1"), target())
 
     assert [(loss.kind, loss.place) for loss in wire.losses] == [("unsupported-parameter", "container")]
@@ -117,12 +117,12 @@ def test_tools():
 # --- instructions -----------------------------------------------------------------------------------------------------
 
 
-def test_instructions_are_a_message():
+def test_instructions_are_a_system_message():
     assert only(SystemMessage("Be brief."), HI)[0] == {"role": "system", "content": "Be brief."}
     assert only(SystemMessage((Text("Be "), Text("brief."))), HI)[0] == {"role": "system", "content": "Be brief."}
 
 
-def test_models_that_think_are_told_by_the_developer():
+def test_reasoning_models_get_developer_role():
     switches = ChatSwitches(developer_role=True)
 
     assert only(SystemMessage("a"), switches=switches, thinking=("effort",))[0]["role"] == "developer"
@@ -130,33 +130,33 @@ def test_models_that_think_are_told_by_the_developer():
     assert only(SystemMessage("a"), switches=switches)[0]["role"] == "system"
 
 
-def test_late_instructions_move_up_for_models_that_take_them_nowhere_else():
+def test_late_instructions_move_to_the_start():
     messages = (SystemMessage("a"), HI, SystemMessage("b"))
 
     assert [m["content"] for m in only(*messages)] == ["a", "Hi", "b"]
-    found, losses = sent(*messages, system_mid="top_only")
-    assert [m["content"] for m in found] == ["a", "b", "Hi"]
+    wire_messages, losses = encode_messages(*messages, system_mid="top_only")
+    assert [m["content"] for m in wire_messages] == ["a", "b", "Hi"]
     assert losses == [("moved-instructions", "messages[2]")]
 
 
-def test_leading_instructions_are_joined_where_one_message_is_taken():
-    found = only(SystemMessage("a"), SystemMessage("b"), HI, switches=ChatSwitches(one_system=True))
+def test_leading_instructions_are_joined_with_one_system():
+    wire_messages = only(SystemMessage("a"), SystemMessage("b"), HI, switches=ChatSwitches(one_system=True))
 
-    assert found == [{"role": "system", "content": "a\n\nb"}, {"role": "user", "content": "Hi"}]
+    assert wire_messages == [{"role": "system", "content": "a\n\nb"}, {"role": "user", "content": "Hi"}]
     assert len(only(SystemMessage("a"), HI, switches=ChatSwitches(one_system=True))) == 2
 
 
-def test_hints_to_cache():
+def test_cache_hints():
     parts = (Text("a", cache="1h"), Text("b"))
-    taken = ChatSwitches(cache_control=True)
-    hinted = [
+    switches = ChatSwitches(cache_control=True)
+    expected = [
         {"type": "text", "text": "a", "cache_control": {"type": "ephemeral", "ttl": "1h"}},
         {"type": "text", "text": "b"},
     ]
 
-    assert only(SystemMessage(parts), switches=taken)[0]["content"] == hinted
-    assert only(UserMessage(parts), switches=taken)[0]["content"] == hinted
-    assert sent(SystemMessage(parts), UserMessage(parts))[1] == [
+    assert only(SystemMessage(parts), switches=switches)[0]["content"] == expected
+    assert only(UserMessage(parts), switches=switches)[0]["content"] == expected
+    assert encode_messages(SystemMessage(parts), UserMessage(parts))[1] == [
         ("cache-hint", "messages[0].content[0]"),
         ("cache-hint", "messages[1].content[0]"),
     ]
@@ -171,16 +171,16 @@ def test_hints_to_cache():
         ("off", None),
     ],
 )
-def test_cache_time_of_request(cache, hint):
+def test_request_cache_ttl(cache, hint):
     wire = encode(ChatRequest(model="m", messages=(HI,), cache=cache), target(ChatSwitches(cache_control=True)))
 
     assert (json.loads(wire.body).get("cache_control"), wire.losses) == (hint, ())
 
 
-# --- questions --------------------------------------------------------------------------------------------------------
+# --- user messages ----------------------------------------------------------------------------------------------------
 
 
-def test_a_single_text_is_plain_and_several_are_parts():
+def test_single_text_is_string_and_several_are_parts():
     assert only(user("a"), UserMessage((Text("b"),)), user("c", "d")) == [
         {"role": "user", "content": "a"},
         {"role": "user", "content": "b"},
@@ -204,7 +204,7 @@ def test_a_single_text_is_plain_and_several_are_parts():
         (Text("a", extra='{"x":1}'), {"type": "text", "text": "a", "x": 1}, {}),
     ],
 )  # fmt: skip
-def test_things_to_look_at_and_listen_to(part, wire, switches):
+def test_content_parts(part, wire, switches):
     assert only(user("See:", part), switches=ChatSwitches(**switches))[0]["content"][1] == wire
 
 
@@ -220,18 +220,18 @@ def test_things_to_look_at_and_listen_to(part, wire, switches):
         (Opaque("", "{}"), {}),
     ],
 )
-def test_things_that_cannot_be_sent_are_losses(part, switches):
-    found, losses = sent(user("See:", part), switches=ChatSwitches(**switches))
+def test_unsupported_content_parts_are_losses(part, switches):
+    wire_messages, losses = encode_messages(user("See:", part), switches=ChatSwitches(**switches))
 
-    assert found == [{"role": "user", "content": "See:"}]
+    assert wire_messages == [{"role": "user", "content": "See:"}]
     assert [place for _, place in losses] == ["messages[0].content[1]"]
 
 
-def test_speakers_have_names_where_they_may():
+def test_user_name_is_sent_if_supported():
     message = UserMessage("Hi", name="Kim")
 
     assert only(message)[0]["name"] == "Kim"
-    assert sent(message, switches=ChatSwitches(names=False)) == (
+    assert encode_messages(message, switches=ChatSwitches(names=False)) == (
         [{"role": "user", "content": "Hi"}],
         [("unsupported-parameter", "messages[0].name")],
     )

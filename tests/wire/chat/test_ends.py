@@ -1,4 +1,4 @@
-"""How a reply ends: words, usage, errors, and bytes that break the dialect."""
+"""The end of a reply: finish reasons, usage, errors, invalid bytes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from wire.chat.cases import (
     FIRST,
     HEAD,
     USAGE,
+    assistant,
     back,
     body,
     chunk,
-    said,
     sse,
     stream,
     target,
@@ -50,33 +50,33 @@ from wire.chat.cases import (
         (None, None),
     ],
 )
-def test_words_that_end_a_choice(word, reason):
-    message = whole(body(said(), word)).message
+def test_finish_reasons(word, reason):
+    message = whole(body(assistant(), word)).message
 
     assert (message.stop_reason, message.raw_stop_reason) == (reason, word)
 
 
-def test_a_stream_is_whole_after_done_or_a_reason_for_every_choice():
+def test_stream_ends_with_done_or_all_finish_reasons():
     assert stream(sse(FIRST, text("Hi"))).text == "Hi"
     assert stream(sse(FIRST, text("Hi"), chunk({}, "stop"), done=False)).text == "Hi"
     both = (FIRST, chunk({"content": "x"}, index=1), chunk({}, "stop"))
-    with pytest.raises(IncompleteResponse) as caught:
+    with pytest.raises(IncompleteResponse) as exc_info:
         stream(sse(*both, done=False))
-    assert caught.value.partial.message.blocks == ()
+    assert exc_info.value.partial.message.blocks == ()
     assert stream(sse(*both, chunk({}, "stop", index=1), done=False)).choices[1].text == "x"
 
 
-def test_a_stream_that_breaks_off_keeps_what_came():
-    with pytest.raises(IncompleteResponse) as caught:
+def test_interrupted_stream_returns_partial_reply():
+    with pytest.raises(IncompleteResponse) as exc_info:
         stream(sse(FIRST, chunk({"reasoning": "Look"}), text("It ra"), done=False))
-    message = caught.value.partial.message
+    message = exc_info.value.partial.message
 
     assert message.incomplete
     assert [b.text for b in message.blocks] == ["Look", "It ra"]
     assert message.raw_stop_reason is None
 
 
-def test_nothing_at_all_is_incomplete_and_done_alone_is_an_empty_answer():
+def test_empty_stream_is_incomplete_but_done_alone_is_empty():
     with pytest.raises(IncompleteResponse):
         stream(b"")
     response = stream(sse())
@@ -85,7 +85,7 @@ def test_nothing_at_all_is_incomplete_and_done_alone_is_an_empty_answer():
     assert [loss.kind for loss in response.losses] == ["no-choices"]
 
 
-def test_an_empty_word_with_every_frame_ends_nothing():
+def test_empty_finish_reason_does_not_end_choice():
     response = stream(
         sse(
             chunk({"role": "assistant"}, ""),
@@ -98,7 +98,7 @@ def test_an_empty_word_with_every_frame_ends_nothing():
     assert response.message.blocks == (Text("ab"),)
 
 
-def test_finish_reason_that_changes_is_a_loss_and_the_last_counts():
+def test_changed_finish_reason_is_a_loss_and_last_counts():
     decoder = ChatDecoder(target())
     events = decoder.feed(sse(FIRST, chunk({"content": "a"}, "stop"), chunk({"content": ""}, "length")))
     response = decoder.finish()[-1].response
@@ -150,13 +150,13 @@ def test_content_after_finish_reason_is_a_loss(name, finish):
         {"content": None, "tool_calls": None, "refusal": None, "function_call": {}},
     ],
 )
-def test_empty_delta_after_finish_reason_is_no_loss(delta):
+def test_empty_delta_after_finish_reason_is_not_a_loss(delta):
     response = stream(sse(FIRST, text("a"), chunk({}, "stop"), chunk(delta, "stop"), chunk(delta)))
 
     assert (response.text, response.losses) == ("a", ())
 
 
-def test_choice_may_go_on_after_another_has_finished():
+def test_choice_may_continue_after_another_has_finished():
     frames = (chunk({"content": "a"}, index=0), chunk({}, "stop", index=0), chunk({"content": "b"}, index=1))
     response = stream(sse(*frames, chunk({"content": "c"}, "stop", index=1)))
 
@@ -164,21 +164,21 @@ def test_choice_may_go_on_after_another_has_finished():
     assert response.losses == ()
 
 
-def test_a_word_that_comes_twice_is_told_once():
+def test_repeated_finish_reason_gives_one_event():
     decoder = ChatDecoder(target())
     events = decoder.feed(sse(FIRST, chunk({}, "stop"), chunk({"content": ""}, "stop")))
 
     assert sum(isinstance(e, MessageDelta) for e in events) == 1
 
 
-def test_an_unreadable_frame_behind_the_end_is_a_loss_and_before_it_an_error():
+def test_unreadable_frame_is_an_error_or_a_loss_after_the_end():
     response = stream(sse(FIRST, text("Hi"), chunk({}, "stop"), "{broken"))
 
     assert (response.text, response.losses[0].kind) == ("Hi", "after-the-end")
-    with pytest.raises(ProtocolError) as caught:
+    with pytest.raises(ProtocolError) as exc_info:
         stream(sse(FIRST, text("Hi"), "{broken", chunk({}, "stop")))
-    assert caught.value.frame == b"{broken"
-    assert caught.value.partial.text == "Hi"
+    assert exc_info.value.frame == b"{broken"
+    assert exc_info.value.partial.text == "Hi"
 
 
 # --- usage ------------------------------------------------------------------------------------------------------------
@@ -195,15 +195,15 @@ def test_an_unreadable_frame_behind_the_end_is_a_loss_and_before_it_an_error():
         pytest.param([{**HEAD, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop", "usage": USAGE}]}], id="in a choice"),
     ],
 )  # fmt: skip
-def test_usage_is_taken_wherever_it_stands(frames):
+def test_usage_is_found_in_every_place(frames):
     response = stream(sse(FIRST, text("a"), *frames))
 
     assert json.loads(response.raw_usage) == USAGE
     assert (response.usage.input_tokens, response.usage.output_tokens, response.usage.total_tokens) == (10, 5, 15)
 
 
-def test_usage_keeps_its_spelling():
-    data = body(said()).replace(b'"prompt_tokens": 10', b'"cost": 1.10, "prompt_tokens": 10')
+def test_raw_usage_keeps_its_bytes():
+    data = body(assistant()).replace(b'"prompt_tokens": 10', b'"cost": 1.10, "prompt_tokens": 10')
 
     assert '"cost": 1.10' in whole(data).raw_usage
 
@@ -223,16 +223,16 @@ def test_usage_keeps_its_spelling():
         ({**HEAD, "choices": None, "base_resp": {"status_code": 1004, "status_msg": "no key"}}, LLMError),
     ],
 )
-def test_an_error_inside_a_stream_is_the_error_it_names_with_what_came_before(event, kind):
-    with pytest.raises(kind) as caught:
+def test_error_in_stream_is_classified_with_partial_reply(event, kind):
+    with pytest.raises(kind) as exc_info:
         stream(sse(FIRST, text("It ra"), event, text("ins"), chunk({}, "stop")))
 
-    assert type(caught.value) is kind
-    assert caught.value.partial.text == "It ra"
-    assert caught.value.partial.message.incomplete
+    assert type(exc_info.value) is kind
+    assert exc_info.value.partial.text == "It ra"
+    assert exc_info.value.partial.message.incomplete
 
 
-def test_an_error_event_by_name_is_an_error():
+def test_event_named_error_is_an_error():
     decoder = ChatDecoder(target())
     events = decoder.feed(sse(FIRST)[:-14] + b'event: error\ndata: {"message": "gone"}\n\n')
 
@@ -241,25 +241,25 @@ def test_an_error_event_by_name_is_an_error():
         decoder.finish()
 
 
-def test_a_frame_with_an_error_is_read_before_it_is_told():
+def test_frame_content_is_read_before_its_error_is_raised():
     event = chunk({"content": "ins"}, "length", error={"code": 400, "message": "limit"}, usage=USAGE)
-    with pytest.raises(BadRequest) as caught:
+    with pytest.raises(BadRequest) as exc_info:
         stream(sse(FIRST, text("It ra"), event))
-    partial = caught.value.partial
+    partial = exc_info.value.partial
 
     assert (partial.text, partial.message.raw_stop_reason, partial.usage.total_tokens) == ("It rains", "length", 15)
 
 
 @pytest.mark.parametrize("error", [None, {}, ""])
-def test_an_empty_error_is_none(error):
+def test_empty_error_is_ignored(error):
     assert stream(sse(FIRST, text("Hi", error=error), chunk({}, "stop"))).text == "Hi"
 
 
-def test_an_error_instead_of_an_answer():
+def test_error_body_is_classified():
     data = json.dumps({"error": {"message": "no", "type": "invalid_request_error", "param": None}}).encode()
-    with pytest.raises(BadRequest) as caught:
+    with pytest.raises(BadRequest) as exc_info:
         whole(data)
-    assert caught.value.raw == data.decode()
+    assert exc_info.value.raw == data.decode()
     with pytest.raises(BadRequest):
         stream(data)
 
@@ -280,10 +280,10 @@ def test_an_error_instead_of_an_answer():
         b'{"choices":' + b"[" * 300 + b"]" * 300 + b"}",
     ],
 )
-def test_bodies_that_break_the_dialect_are_protocol_errors_with_their_bytes(data):
-    with pytest.raises(ProtocolError) as caught:
+def test_invalid_bodies_are_protocol_errors_with_bytes(data):
+    with pytest.raises(ProtocolError) as exc_info:
         whole(data)
-    assert caught.value.frame == data
+    assert exc_info.value.frame == data
 
 
 @pytest.mark.parametrize(
@@ -294,25 +294,27 @@ def test_bodies_that_break_the_dialect_are_protocol_errors_with_their_bytes(data
         {"role": None, "content": "Hi"},
         {"content": "Hi"},
         {"role": "tool", "content": "Hi"},
-        said("\ud800 \x00 \U0001f600"),
+        assistant("\ud800 \x00 \U0001f600"),
     ],
 )
-def test_odd_messages_go_back_as_they_came(message):
+def test_unusual_messages_are_written_back(message):
     response = whole(body(message))
 
-    held = {k: v for k, v in (message or {}).items() if (k, v) != ("role", None)}
-    assert back(response) == held
+    expected = {k: v for k, v in (message or {}).items() if (k, v) != ("role", None)}
+    assert back(response) == expected
 
 
-def test_half_characters_survive_and_halves_cut_in_two_frames_are_joined():
+def test_surrogates_of_two_frames_are_joined():
     response = stream(sse(FIRST, text("a\ud83d"), text("\ude00 \ud800"), chunk({}, "stop")))
 
     assert response.text == "a\U0001f600 \ud800"
 
 
-def test_huge_numbers_keep_their_digits():
+def test_large_numbers_keep_their_digits():
     data = (
-        body(said("Hi")).replace(b'"refusal"', b'"x"').replace(b'"created": 1700000000', b'"created": ' + b"9" * 5000)
+        body(assistant("Hi"))
+        .replace(b'"refusal"', b'"x"')
+        .replace(b'"created": 1700000000', b'"created": ' + b"9" * 5000)
     )
 
     assert b"9" * 5000 in whole(data).extra.encode()

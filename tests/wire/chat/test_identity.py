@@ -1,4 +1,4 @@
-"""What comes goes back: arbitrary messages, whole and in pieces, are read and written again without a change."""
+"""Any message, whole or in pieces, is decoded and written back unchanged."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ rows = st.builds(
 
 
 @given(messages, rows)
-def test_whatever_a_message_holds_goes_back_as_it_came(message, row):
+def test_any_message_is_written_back_unchanged(message, row):
     response = whole(body(message), row)
 
     assert back(response) == json.loads(json.dumps(message))
@@ -89,35 +89,35 @@ def test_whatever_a_message_holds_goes_back_as_it_came(message, row):
 
 @st.composite
 def cut_up(draw):
-    """A message, and deltas that say it in pieces."""
+    """Make a message, and the deltas of a stream that contains it."""
     fields = {name: draw(st.lists(words, max_size=4)) for name in ("reasoning_content", "content", "refusal")}
     deltas = [{name: piece} for name, pieces in fields.items() for piece in pieces]
     order = draw(st.permutations(deltas)) if draw(st.booleans()) else deltas
-    said = {name: "".join(d[name] for d in order if name in d) for name, pieces in fields.items() if pieces}
+    texts = {name: "".join(d[name] for d in order if name in d) for name, pieces in fields.items() if pieces}
     names = draw(st.lists(st.sampled_from(["f", "g", "h"]), max_size=2))
     calls = [
         {"id": f"c{at}", "type": "function", "function": {"name": n, "arguments": ""}} for at, n in enumerate(names)
     ]
-    begun = json.loads(json.dumps(calls))
-    order = [*order, *({"tool_calls": [{**call, "index": at}]} for at, call in enumerate(begun))]
+    starts = json.loads(json.dumps(calls))
+    order = [*order, *({"tool_calls": [{**call, "index": at}]} for at, call in enumerate(starts))]
     for at in draw(st.lists(st.integers(0, len(calls) - 1), max_size=4)) if calls else ():
         piece = draw(args)
         order.append({"tool_calls": [{"index": at, "function": {"arguments": piece}}]})
         calls[at]["function"]["arguments"] += piece
-    return order, {"role": "assistant", **said, **({"tool_calls": calls} if calls else {})}
+    return order, {"role": "assistant", **texts, **({"tool_calls": calls} if calls else {})}
 
 
 @given(cut_up(), st.booleans())
-def test_whatever_comes_in_pieces_goes_back_as_one(case, tags):
+def test_any_streamed_message_is_written_back_joined(case, tags):
     deltas, message = case
     frames = [chunk({"role": "assistant"}), *map(chunk, deltas), chunk({}, "stop")]
-    found = back(stream(sse(*frames), ChatSwitches(think_tags=tags)))
+    result = back(stream(sse(*frames), ChatSwitches(think_tags=tags)))
 
-    assert found == json.loads(json.dumps(message))  # which joins the halves of a character that stood in two pieces
+    assert result == json.loads(json.dumps(message))  # json joins surrogates of two pieces
 
 
 @given(st.data())
-def test_damaged_frames_raise_nothing_but_our_errors(data):
+def test_damaged_frames_raise_only_llm_errors(data):
     frames = [line for line in STREAMS[data.draw(st.sampled_from(sorted(STREAMS)))].split(b"\n\n") if line]
     at = data.draw(st.integers(0, len(frames) - 1))
     start, end = sorted(data.draw(st.tuples(*[st.integers(0, len(frames[at]))] * 2)))

@@ -1,4 +1,4 @@
-"""Turns sent back by rule: calls, reasoning, answers of tools."""
+"""Send messages back: assistant messages, reasoning, tool results."""
 
 from __future__ import annotations
 
@@ -30,18 +30,33 @@ from tenuto.core.messages import (
 )
 from tenuto.core.provider import ChatSwitches, Provider
 from tenuto.core.request import ChatRequest
-from tenuto.wire.chat.encode import encode, verbatim
+from tenuto.wire.chat.assistant import verbatim
+from tenuto.wire.chat.encode import encode
 from tenuto.wire.chat.protocol import RESPONSE_ONLY
 from tenuto.wire.write import write_request
-from wire.chat.cases import FIRST, STREAMS, back, body, chunk, only, said, sent, sse, stream, target, text, whole
+from wire.chat.cases import (
+    FIRST,
+    STREAMS,
+    assistant,
+    back,
+    body,
+    chunk,
+    encode_messages,
+    only,
+    sse,
+    stream,
+    target,
+    text,
+    whole,
+)
 
 HI = UserMessage("Hi")
 
 
-# --- turns sent back --------------------------------------------------------------------------------------------------
+# --- assistant messages -----------------------------------------------------------------------------------------------
 
 CALL = ToolUse("call_1", "f", '{"n": 1.10}')
-WIRED = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": '{"n": 1.10}'}}
+WIRE_CALL = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": '{"n": 1.10}'}}
 RESULT = ToolResults((ToolResult("call_1", "ok"),))
 THOUGHT = Reasoning("Look.", meta=ChatMeta(field="reasoning_content"))
 
@@ -52,7 +67,7 @@ def turn(*blocks, **fields) -> AssistantMessage:
 
 def test_text_and_calls():
     assert only(HI, turn(Text("A "), Text("moment."), CALL), RESULT)[1:] == [
-        {"role": "assistant", "content": "A moment.", "tool_calls": [WIRED]},
+        {"role": "assistant", "content": "A moment.", "tool_calls": [WIRE_CALL]},
         {"role": "tool", "tool_call_id": "call_1", "content": "ok"},
     ]
 
@@ -63,66 +78,66 @@ def test_content_without_text_is_null_or_empty():
 
 
 @pytest.mark.parametrize("args", ['{"a":', "", "[1]", "null"])
-def test_arguments_go_back_exactly_whatever_they_are(args):
+def test_arguments_are_sent_back_unchanged(args):
     block = ToolUse("call_1", "f", args, args_error="x" if args == '{"a":' else "")
 
     assert only(turn(block), RESULT)[0]["tool_calls"][0]["function"]["arguments"] == args
 
 
-def test_a_call_that_came_without_arguments_or_with_an_object_goes_back_as_a_string():
+def test_arguments_are_sent_back_as_string():
     for function in ({"name": "f", "arguments": None}, {"name": "f"}, {"name": "f", "arguments": {"n": 1}}):
         message = whole(
-            body(said(None, tool_calls=[{"id": "call_1", "type": "function", "function": function}]))
+            body(assistant(None, tool_calls=[{"id": "call_1", "type": "function", "function": function}]))
         ).message
         expected = '{"n": 1}' if function.get("arguments") else "{}"
         assert only(message, RESULT)[0]["tool_calls"][0]["function"] == {"name": "f", "arguments": expected}
 
 
-def test_tokens_on_a_call_go_back_and_its_place_does_not():
-    call = {**WIRED, "index": 0, "extra_content": {"google": {"thought_signature": "Eg=="}}}
-    message = whole(body(said(None, tool_calls=[call]))).message
+def test_call_tokens_are_sent_back_without_index():
+    call = {**WIRE_CALL, "index": 0, "extra_content": {"google": {"thought_signature": "Eg=="}}}
+    message = whole(body(assistant(None, tool_calls=[call]))).message
 
     assert only(message, RESULT)[0]["tool_calls"] == [{k: v for k, v in call.items() if k != "index"}]
     assert "index" in RESPONSE_ONLY
 
 
-def test_made_up_ids_go_out_on_both_sides():
-    message = whole(body(said(None, tool_calls=[{"function": {"name": "f", "arguments": "{}"}}]))).message
+def test_generated_id_is_sent_with_call_and_result():
+    message = whole(body(assistant(None, tool_calls=[{"function": {"name": "f", "arguments": "{}"}}]))).message
     id = message.blocks[0].id
-    found = only(message, ToolResults((ToolResult(id, "ok"),)))
+    wire_messages = only(message, ToolResults((ToolResult(id, "ok"),)))
 
-    assert found[0]["tool_calls"][0]["id"] == found[1]["tool_call_id"] == id
+    assert wire_messages[0]["tool_calls"][0]["id"] == wire_messages[1]["tool_call_id"] == id
 
 
-def test_custom_and_built_in_calls_keep_their_kind():
+def test_custom_and_builtin_calls_keep_their_kind():
     calls = turn(ToolUse("a", "sql", "select 1", "custom"), ToolUse("b", "$web_search", "{}", "builtin_function"))
-    found = only(calls, ToolResults((ToolResult("a", "1"), ToolResult("b", "2"))))
+    wire_messages = only(calls, ToolResults((ToolResult("a", "1"), ToolResult("b", "2"))))
 
-    assert found[0]["tool_calls"] == [
+    assert wire_messages[0]["tool_calls"] == [
         {"id": "a", "type": "custom", "custom": {"name": "sql", "input": "select 1"}},
         {"id": "b", "type": "builtin_function", "function": {"name": "$web_search", "arguments": "{}"}},
     ]
 
 
-def test_the_older_function_call_goes_back_in_its_form_with_its_answer():
+def test_function_call_and_result_are_sent_in_older_form():
     message = stream(STREAMS["function call"]).message
-    found = only(message, ToolResults((ToolResult(message.blocks[0].id, "ok"),)))
+    wire_messages = only(message, ToolResults((ToolResult(message.blocks[0].id, "ok"),)))
 
-    assert found == [
+    assert wire_messages == [
         {"role": "assistant", "content": None, "function_call": {"name": "weather", "arguments": '{"city":"Oslo"}'}},
         {"role": "function", "name": "weather", "content": "ok"},
     ]
 
 
-def test_refusals_go_back_as_text_or_as_refusals_and_speech_by_its_id():
-    """Most hosts of this dialect know no field for a refusal, and some refuse it."""
+def test_refusals_and_audio_are_sent_back():
+    """Most hosts have no field for a refusal, and some reject it."""
     assert only(turn(Refusal("No.")))[0] == {"role": "assistant", "content": "No."}
     own = only(turn(Refusal("No.")), switches=ChatSwitches(refusals=True))
     assert own[0] == {"role": "assistant", "content": None, "refusal": "No."}
     assert only(turn(Audio(data="AAAA", id="audio_1", transcript="Hi")))[0]["audio"] == {"id": "audio_1"}
 
 
-def test_blocks_without_a_place_here_are_losses():
+def test_unsupported_blocks_are_losses():
     blocks = (
         Image(url="x"),
         ServerToolUse("s", "search"),
@@ -130,20 +145,20 @@ def test_blocks_without_a_place_here_are_losses():
         Opaque("gemini", "{}"),
         Audio(data="A"),
     )
-    found, losses = sent(turn(Text("a"), *blocks))
+    wire_messages, losses = encode_messages(turn(Text("a"), *blocks))
 
-    assert found == [{"role": "assistant", "content": "a"}]
+    assert wire_messages == [{"role": "assistant", "content": "a"}]
     assert losses == [("unsupported-block", f"messages[0].blocks[{at}]") for at in range(1, 6)]
 
 
-def test_a_turn_with_nothing_to_send_is_left_out():
-    found, losses = sent(HI, turn(Text("")), HI)
+def test_assistant_message_without_content_is_omitted():
+    wire_messages, losses = encode_messages(HI, turn(Text("")), HI)
 
-    assert [m["role"] for m in found] == ["user", "user"]
+    assert [m["role"] for m in wire_messages] == ["user", "user"]
     assert losses == [("empty-message", "messages[1]")]
 
 
-def test_fields_beside_the_blocks_go_back_only_where_the_row_lists_them():
+def test_message_fields_are_sent_back_if_listed():
     message = turn(Text("a"), extra='{"name":"Kim","annotations":[],"executed_tools":[1],"role":"x"}')
 
     assert only(message) == [{"role": "assistant", "content": "a", "name": "Kim"}]
@@ -160,15 +175,15 @@ def test_fields_beside_the_blocks_go_back_only_where_the_row_lists_them():
         ("partial", {"prefill": "flag:partial", "switches": ChatSwitches(prefix_flag="prefix")}),
     ],
 )
-def test_a_last_turn_is_marked_to_be_continued(flag, options):
-    found = only(HI, turn(Text("a")), HI, turn(Text("It ra")), **options)
+def test_prefill_flag_is_set_on_last_message(flag, options):
+    wire_messages = only(HI, turn(Text("a")), HI, turn(Text("It ra")), **options)
 
-    assert found[3] == {"role": "assistant", "content": "It ra", flag: True}
-    assert flag not in found[1]
+    assert wire_messages[3] == {"role": "assistant", "content": "It ra", flag: True}
+    assert flag not in wire_messages[1]
     assert all(flag not in m for m in only(turn(Text("a")), HI, **options))
 
 
-# --- reasoning sent back ----------------------------------------------------------------------------------------------
+# --- reasoning --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -176,21 +191,21 @@ def test_a_last_turn_is_marked_to_be_continued(flag, options):
     [("never", False, False), ("tool_turns", False, True), ("always", True, True)],
 )
 @pytest.mark.parametrize("by", ["row", "model"])
-def test_reasoning_goes_back_by_policy(policy, plain, called, by):
+def test_reasoning_is_sent_back_by_policy(policy, plain, called, by):
     other = {"never": "always", "tool_turns": "never", "always": "never"}[policy]
     options = (
         {"switches": ChatSwitches(passback=policy)}
         if by == "row"
         else {"switches": ChatSwitches(passback=other), "passback": policy}
     )
-    found, losses = sent(turn(THOUGHT, Text("a")), HI, turn(THOUGHT, CALL), RESULT, **options)
+    wire_messages, losses = encode_messages(turn(THOUGHT, Text("a")), HI, turn(THOUGHT, CALL), RESULT, **options)
 
-    assert ("reasoning_content" in found[0], "reasoning_content" in found[2]) == (plain, called)
-    withheld = [("reasoning-withheld", f"messages[{at}]") for at, kept in ((0, plain), (2, called)) if not kept]
-    assert losses == withheld
+    assert ("reasoning_content" in wire_messages[0], "reasoning_content" in wire_messages[2]) == (plain, called)
+    expected = [("reasoning-withheld", f"messages[{at}]") for at, kept in ((0, plain), (2, called)) if not kept]
+    assert losses == expected
 
 
-def test_reasoning_goes_back_in_the_field_it_came_in():
+def test_reasoning_is_sent_back_in_its_field():
     for field in ("reasoning", "reasoning_content"):
         block = Reasoning("Look.", meta=ChatMeta(field=field))
         assert only(turn(block, Text("a")))[0][field] == "Look."
@@ -205,18 +220,18 @@ def test_reasoning_goes_back_in_the_field_it_came_in():
         ("content", {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "Look."}]}, {"type": "text", "text": "a"}]}),
     ],
 )  # fmt: skip
-def test_reasoning_whose_field_is_not_known_goes_where_the_row_says(home, expected):
-    found = only(turn(Reasoning("Look."), Text("a")), switches=ChatSwitches(reasoning_field=home))
+def test_reasoning_without_field_uses_field_of_row(home, expected):
+    wire_messages = only(turn(Reasoning("Look."), Text("a")), switches=ChatSwitches(reasoning_field=home))
 
-    assert found == [{"role": "assistant", **expected}]
+    assert wire_messages == [{"role": "assistant", **expected}]
 
 
-def test_an_empty_string_stands_for_reasoning_that_is_missing_from_a_turn_with_calls():
+def test_missing_reasoning_is_empty_string_with_calls():
     deepseek = ChatSwitches(passback="tool_turns", empty_reasoning=True)
-    found = only(turn(Text("a")), HI, turn(CALL), RESULT, switches=deepseek)
+    wire_messages = only(turn(Text("a")), HI, turn(CALL), RESULT, switches=deepseek)
 
-    assert "reasoning_content" not in found[0]
-    assert found[2]["reasoning_content"] == ""
+    assert "reasoning_content" not in wire_messages[0]
+    assert wire_messages[2]["reasoning_content"] == ""
     assert "reasoning_content" not in only(turn(CALL), RESULT, switches=deepseek, passback="never")[0]
     assert (
         only(turn(CALL), RESULT, switches=replace(deepseek, reasoning_field="reasoning_details"))[0]["reasoning"] == ""
@@ -228,7 +243,7 @@ def test_an_empty_string_stands_for_reasoning_that_is_missing_from_a_turn_with_c
 DETAILS = '[{"type":"reasoning.text","text":"Look.","signature":"Er=","cost":1.10},{"type":"odd","id":null}]'
 
 
-def test_details_always_go_back_word_for_word_and_without_their_copy():
+def test_details_are_sent_back_unchanged_without_copy():
     block = Reasoning("Look.", meta=ChatMeta(field="reasoning", details=DETAILS))
     wire = encode(ChatRequest(model="m", messages=(turn(block, CALL), RESULT)), target(ChatSwitches(passback="never")))
 
@@ -237,67 +252,69 @@ def test_details_always_go_back_word_for_word_and_without_their_copy():
     assert wire.losses == ()
 
 
-def test_several_thoughts_with_details_go_back_as_one_array_in_order():
+def test_details_of_several_blocks_are_one_array():
     thoughts = [Reasoning(meta=ChatMeta(field="reasoning", details=f'[{{"index":{n}}}]')) for n in (0, 1)]
 
     assert only(turn(thoughts[0], Text("a"), thoughts[1]))[0]["reasoning_details"] == [{"index": 0}, {"index": 1}]
 
 
-def test_signed_thoughts_of_a_content_list_always_go_back_and_unsigned_ones_by_policy():
+def test_signed_thinking_is_sent_back_despite_policy():
     content = [
         {"type": "thinking", "thinking": [{"type": "text", "text": "a"}], "signature": "Er=", "closed": True},
         {"type": "thinking", "thinking": [{"type": "text", "text": "b"}]},
         {"type": "text", "text": "c"},
     ]
-    message = whole(body(said(content))).message
+    message = whole(body(assistant(content))).message
 
     assert only(message)[0]["content"] == content
-    found, losses = sent(message, switches=ChatSwitches(passback="never"))
-    assert found[0]["content"] == [content[0], content[2]]
+    wire_messages, losses = encode_messages(message, switches=ChatSwitches(passback="never"))
+    assert wire_messages[0]["content"] == [content[0], content[2]]
     assert losses == [("reasoning-withheld", "messages[0]")]
 
 
-def test_tags_go_back_in_their_original_form_or_not_at_all():
+def test_think_tags_are_sent_back_unchanged_or_not_at_all():
     tagged = "\n<think>Look.</think>\nIt rains."
-    message = whole(body(said(tagged)), ChatSwitches(think_tags=True)).message
+    message = whole(body(assistant(tagged)), ChatSwitches(think_tags=True)).message
 
     assert only(message)[0]["content"] == tagged
-    assert sent(message, switches=ChatSwitches(passback="never"))[0][0]["content"] == "\nIt rains."
+    assert encode_messages(message, switches=ChatSwitches(passback="never"))[0][0]["content"] == "\nIt rains."
 
 
 @pytest.mark.parametrize("meta", [ChatMeta(field="reasoning", details="no list"), ChatMeta(field="x", signature="Er=")])
-def test_a_stored_token_that_makes_no_sense_is_a_loss(meta):
-    assert ("unreadable-token", "messages[0].blocks[0]") in sent(turn(Reasoning("a", meta=meta), Text("b")))[1]
+def test_unreadable_token_is_a_loss(meta):
+    assert ("unreadable-token", "messages[0].blocks[0]") in encode_messages(turn(Reasoning("a", meta=meta), Text("b")))[
+        1
+    ]
 
 
-def test_a_token_of_another_dialect_is_no_token_here():
-    found, _ = sent(turn(Reasoning("a", meta=AnthropicMeta("Er=")), Text("b")))
+def test_token_of_other_dialect_is_not_sent():
+    wire_messages, _ = encode_messages(turn(Reasoning("a", meta=AnthropicMeta("Er=")), Text("b")))
 
-    assert b"Er=" not in json.dumps(found).encode()
+    assert b"Er=" not in json.dumps(wire_messages).encode()
 
 
-# --- answers of tools -------------------------------------------------------------------------------------------------
+# --- tool results -----------------------------------------------------------------------------------------------------
 
 
 def answer(result: ToolResult, **options):
-    found, losses = sent(turn(CALL), ToolResults((result,)), **options)
-    return found[1], losses
+    wire_messages, losses = encode_messages(turn(CALL), ToolResults((result,)), **options)
+    return wire_messages[1], losses
 
 
-def test_each_answer_is_a_message():
+def test_each_result_is_a_message():
     calls = turn(CALL, replace(CALL, id="call_2"))
     results = ToolResults((ToolResult("call_1", "a"), ToolResult("call_2", "b")))
 
     assert [(m["tool_call_id"], m["content"]) for m in only(calls, results)[1:]] == [("call_1", "a"), ("call_2", "b")]
 
 
-def test_an_error_says_so():
+def test_failed_result_says_error():
     assert answer(ToolResult("call_1", "no disk", is_error=True))[0]["content"] == "Error: no disk"
     assert answer(ToolResult("call_1", "error: no disk", is_error=True))[0]["content"] == "error: no disk"
     assert answer(ToolResult("call_1", (Text("no disk"),), is_error=True))[0]["content"] == "Error: no disk"
 
 
-def test_texts_are_joined_and_pictures_are_losses_unless_they_are_taken():
+def test_result_texts_are_joined_and_images_depend_on_switch():
     picture = Image(data="AAAA", mime="image/png")
     result = ToolResult("call_1", (Text("a"), Document(text="b"), picture))
 
@@ -305,15 +322,15 @@ def test_texts_are_joined_and_pictures_are_losses_unless_they_are_taken():
         {"role": "tool", "tool_call_id": "call_1", "content": "a\nb"},
         [("unsupported-content", "messages[1].results[0].content[2]")],
     )
-    found, losses = answer(result, switches=ChatSwitches(images_in_results=True))
-    assert [part["type"] for part in found["content"]] == ["text", "text", "image_url"]
+    wire_messages, losses = answer(result, switches=ChatSwitches(images_in_results=True))
+    assert [part["type"] for part in wire_messages["content"]] == ["text", "text", "image_url"]
     assert losses == []
 
 
-def test_an_answer_names_its_tool_where_that_is_wanted_and_keeps_its_own_fields():
-    named = ChatSwitches(name_on_tool_message=True)
+def test_result_has_tool_name_if_switched_and_extra_fields():
+    switches = ChatSwitches(name_on_tool_message=True)
 
-    assert answer(ToolResult("call_1", "ok", extra='{"x":1}'), switches=named)[0] == {
+    assert answer(ToolResult("call_1", "ok", extra='{"x":1}'), switches=switches)[0] == {
         "role": "tool",
         "tool_call_id": "call_1",
         "content": "ok",
@@ -322,14 +339,14 @@ def test_an_answer_names_its_tool_where_that_is_wanted_and_keeps_its_own_fields(
     }
 
 
-# --- what may not break it --------------------------------------------------------------------------------------------
+# --- unusual values ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "extra",
     ['{"function":5}', '{"function_call":5}', '{"type":5}', '{"in":5}', '{"before":5,"closed":5}', '{"image_url":5}'],
 )
-def test_extra_fields_of_another_kind_do_not_harm(extra):
+def test_extra_fields_of_wrong_type_are_ignored(extra):
     blocks = (
         replace(CALL, extra=extra),
         Reasoning("a", meta=ChatMeta(field="think"), extra=extra),
@@ -339,10 +356,10 @@ def test_extra_fields_of_another_kind_do_not_harm(extra):
     message = turn(*blocks, extra=extra)
 
     jsonio.encode(verbatim(message))
-    assert sent(message, RESULT)[0]
+    assert encode_messages(message, RESULT)[0]
 
 
-def test_half_characters_become_replacement_marks_with_a_loss():
+def test_lone_surrogates_are_replaced_with_a_loss():
     wire = encode(ChatRequest(model="m", messages=(UserMessage("a\ud800"),)), target())
 
     assert json.loads(wire.body)["messages"][0]["content"] == "a\ufffd"
@@ -350,14 +367,14 @@ def test_half_characters_become_replacement_marks_with_a_loss():
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_what_came_can_be_stored_and_goes_back_the_same(name):
+def test_streamed_messages_can_be_sent_back(name):
     for at, choice in enumerate(stream(STREAMS[name]).choices):
         assert back(stream(STREAMS[name]), at)["role"] == "assistant"
         wire = encode(ChatRequest(model="m", messages=(HI, choice.message)), target())
         assert json.loads(wire.body)["messages"][1]["role"] == "assistant"
 
 
-def test_a_text_whose_own_field_was_written_by_hand_goes_out_as_it_was_written():
+def test_extra_field_replaces_text_of_part():
     wire = encode(ChatRequest(model="m", messages=(UserMessage((Text("a", extra='{"text":"b"}'),)),)), target())
 
     assert json.loads(wire.body)["messages"][0]["content"] == [{"type": "text", "text": "b"}]
@@ -368,42 +385,42 @@ def test_a_text_whose_own_field_was_written_by_hand_goes_out_as_it_was_written()
 STRUCTURED = '{"title": "Apples are tasty", "n": 1.10, "half": "\\ud800"}'
 
 
-def structured(content=STRUCTURED):
-    return whole(body(said("@")).replace(b'"@"', content.encode()))
+def structured_reply(content=STRUCTURED):
+    return whole(body(assistant("@")).replace(b'"@"', content.encode()))
 
 
 def test_content_object_becomes_text():
-    response = structured()
+    response = structured_reply()
 
     assert response.message.blocks == (Text(STRUCTURED),)
     assert (response.text, response.losses) == (STRUCTURED, ())
 
 
 @pytest.mark.parametrize("content", [STRUCTURED, "{}", '{"a":{"b":[]}}'])
-def test_content_object_goes_back_byte_for_byte(content):
-    message = structured(content).message
+def test_content_object_is_sent_back_byte_for_byte(content):
+    message = structured_reply(content).message
     request = encode(ChatRequest(model="gpt-x", messages=(UserMessage("q"), message, UserMessage("go"))), target())
 
     assert b'"content":' + content.encode() in jsonio.encode(verbatim(message))
     assert b'"content":' + content.encode().replace(b"ud800", b"ufffd") in request.body
 
 
-def test_content_object_in_a_stream_goes_back_as_an_object():
+def test_streamed_content_object_is_written_back_as_object():
     response = stream(sse(FIRST, chunk({"content": {"a": 1}}), chunk({}, "stop")))
 
     assert response.message.blocks == (Text('{"a": 1}'),)
     assert back(response)["content"] == {"a": 1}
 
 
-def test_content_object_among_text_goes_back_as_text():
+def test_content_object_among_text_is_written_back_as_text():
     frames = (text("Here: "), chunk({"content": {"a": 1}}), text("."))
     response = stream(sse(FIRST, *frames, chunk({}, "stop")))
 
     assert response.text == back(response)["content"] == 'Here: {"a": 1}.'
 
 
-def test_content_object_goes_elsewhere_as_text():
-    message = structured('{"a":1}').message
+def test_content_object_is_text_for_other_provider():
+    message = structured_reply('{"a":1}').message
     there = replace(target(), provider=Provider("there", "openai-chat", ""), model="gpt-y")
     wire = write_request(ChatRequest(model="gpt-y", messages=(UserMessage("q"), message, UserMessage("go"))), there)
 

@@ -12,7 +12,7 @@ from msgspec import Raw
 from tenuto.core.messages import Usage
 from tenuto.core.provider import ChatSwitches
 from tenuto.wire.chat.usage import usage_of
-from wire.chat.cases import body, said, whole
+from wire.chat.cases import assistant, body, whole
 
 
 def read(fields: object, **options) -> tuple[Usage | None, list[str]]:
@@ -88,7 +88,7 @@ def test_buckets_that_contradict_their_sum_are_cut_down_to_it():
 
 
 def test_the_loss_is_on_the_reply_once():
-    data = body(said(), usage={**BASE, "completion_tokens_details": {"reasoning_tokens": 51}})
+    data = body(assistant(), usage={**BASE, "completion_tokens_details": {"reasoning_tokens": 51}})
 
     assert [loss.kind for loss in whole(data).losses] == ["contradicting-usage"]
 
@@ -97,12 +97,12 @@ def test_reasoning_may_come_on_top_of_the_completion():
     fields = {**BASE, "completion_tokens_details": {"reasoning_tokens": 200}}
 
     assert read(fields, output_excludes_reasoning=True)[0].completion_tokens == 250
-    data = body(said(), usage=fields)
+    data = body(assistant(), usage=fields)
     assert whole(data, ChatSwitches(output_excludes_reasoning=True)).usage.output_tokens == 50
 
 
 def test_usage_that_is_no_object_is_a_loss():
-    response = whole(body(said(), usage=[5]))
+    response = whole(body(assistant(), usage=[5]))
 
     assert response.usage is None
     assert [loss.kind for loss in response.losses] == ["unreadable-usage"]

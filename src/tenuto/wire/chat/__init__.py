@@ -1,4 +1,4 @@
-"""The OpenAI chat dialect, and the switches by which its providers differ."""
+"""The OpenAI Chat Completions dialect."""
 
 from __future__ import annotations
 

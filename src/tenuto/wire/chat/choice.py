@@ -1,17 +1,17 @@
-"""One choice on its way: reasoning, text, calls, refusal, speech and pictures, as blocks in the order of their arrival.
+"""Decode one choice of a reply into blocks, in the order of their arrival.
 
-Inside one frame, and in a body that did not stream, the order is reasoning, text, calls, speech, refusal. A block ends
-when one of another kind begins; calls stay open until the choice ends, and so does reasoning with details, for more
-fragments of either may come.
+Inside one frame, and in a body that was not streamed, the order is reasoning, text, calls, audio, refusal. A block ends
+when a block of another kind begins. Calls, and reasoning with details, stay open until the choice ends, because more
+fragments of them may come.
 
-Whatever no block holds stays in `fields` (beside the blocks, on the message) or `beside` (beside the message). Fields
-that a block could have held but did not, because they were null or empty, stay there too: what came can be told again.
+Fields that belong to no block stay in `fields` (of the message) or `choice_fields` (next to the message). Fields that
+were null or empty stay there too, so that the message can be written exactly as it was received.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 import msgspec
 from msgspec import Raw
@@ -31,22 +31,33 @@ from tenuto.core.events import (
 from tenuto.core.messages import StopReason
 from tenuto.core.provider import Loss
 from tenuto.wire.assembler import BlockSlot
-from tenuto.wire.chat import content_parts
-from tenuto.wire.chat.citations import from_annotations, from_sources
+from tenuto.wire.chat.content_parts import (
+    ContentPartBuilder,
+    read_annotations,
+    read_image,
+    read_part,
+    read_sources,
+)
 from tenuto.wire.chat.protocol import STOP_REASONS
 from tenuto.wire.chat.reasoning_details import DetailsMerger
 from tenuto.wire.chat.think_tags import ThinkTags
 from tenuto.wire.chat.tool_calls import ToolCallsBuilder
 from tenuto.wire.decoder import ChoiceBuilder
 from tenuto.wire.merge import MergedFields, merge_fields
+from tenuto.wire.rawjson import (
+    NULL,
+    Fields,
+    is_list,
+    is_null,
+    is_object,
+    is_text,
+    list_or_empty,
+    object_or_empty,
+    text_or_empty,
+)
 
-__all__ = ["ChoiceDecoder"]
-
-Fields: TypeAlias = dict[str, Raw]
 _REASONING = ("reasoning_content", "reasoning")
-_THOUGHTS = frozenset((*_REASONING, "reasoning_details"))
-_NULL = b"null"
-_EMPTY = (_NULL, b'""', b"[]")
+_REASONING_FIELDS = frozenset((*_REASONING, "reasoning_details"))
 _CALLS = ("tool_calls", "function_call")
 _CONTENT = ("content", *_REASONING, "reasoning_details", *_CALLS, "refusal", "audio", "images")
 """The fields of a delta that become blocks."""
@@ -55,377 +66,387 @@ _OBJECT = Raw(b"{}")
 
 
 class ChoiceDecoder:
-    """What has come of one choice. `sources` are the fields beside the choices, where some hosts put citations."""
+    """Collect the blocks and the fields of one choice."""
 
-    def __init__(self, parts: ChoiceBuilder, sources: Mapping[str, Raw], mint: Callable[[int], str]) -> None:
+    def __init__(self, parts: ChoiceBuilder, sources: Mapping[str, Raw], make_id: Callable[[int], str]) -> None:
+        """`sources`: the fields next to the choices, where some hosts put citations."""
         self.parts = parts
         self.index = parts.choice
-        self.thought: BlockSlot | None = None
-        self.field = ""
-        self.said: BlockSlot | None = None
-        self.calls = ToolCallsBuilder(parts, mint, self._end_text)
+        self.text_slot: BlockSlot | None = None
+        """The open text."""
+        self.reasoning_slot: BlockSlot | None = None
+        """The open reasoning."""
+        self.reasoning_field = ""
+        """The field from which the open reasoning is read; empty if that is not known yet."""
+        self.calls = ToolCallsBuilder(parts, make_id, self._end_text)
         self.fields = MergedFields()
-        self.beside = MergedFields()
-        self.raw_stop: str | None = None
-        self.finished = False
+        """Fields of the message."""
+        self.choice_fields = MergedFields()
+        """Fields next to the message."""
         self.nulls: tuple[object, ...] = ()
-        self.tags: ThinkTags | None = None
+        """`logprobs` and `native_finish_reason` of the last frame: null or unset."""
+        self.raw_stop: str | None = None
+        self.is_finished = False
+        self.think_tags: ThinkTags | None = None
+        """Set while think tags are still possible."""
         self.audio_format = ""
         self._sources = sources
         self._details: DetailsMerger | None = None
-        self._chunk = content_parts.ContentPartBuilder()
-        self._copies: dict[str, list[str]] = {}
+        self._part = ContentPartBuilder()
+        self._reasoning_copies: dict[str, list[str]] = {}
         self._refusal: BlockSlot | None = None
         self._audio: BlockSlot | None = None
-        self._heard = MergedFields()
+        self._audio_fields = MergedFields()
         self._transcript: list[str] = []
         self._annotations: list[Raw] = []
-        self._cited = 0
-        self._sourced = False
+        self._annotations_used = 0
+        self._sources_used = False
         self._logprobs: dict[str, list[Raw]] = {}
-        self._held: set[str] = set()
-        self._late: tuple[str, ...] = ()
-        self._spoken = False
+        self._block_fields: set[str] = set()  # fields of the message that blocks hold
+        self._late_fields: set[str] = set()
+        self._has_text = False
         self._whole = False
 
-    # --- what comes ---------------------------------------------------------------------------------------------------
-
     def take(self, delta: Fields, *, whole: bool) -> None:
-        """Take the fields of a delta, or of a whole message."""
+        """Read the fields of a delta, or of a `whole` message."""
         self._whole = whole
-        if self.finished:
-            self._drop_late(delta)
-        self._take_role(delta.pop("role", None))
-        if not _THOUGHTS.isdisjoint(delta):
+        if self.is_finished:
+            self._drop_late_content(delta)
+        role = delta.pop("role", None)
+        if role is not None and bytes(role) == b'"assistant"':
+            self.fields.pop("role", None)
+        elif not is_null(role) or whole:  # null: a whole message without a role
+            self.fields["role"] = role or NULL
+        if not _REASONING_FIELDS.isdisjoint(delta):
             self._take_reasoning(delta)
         if (content := delta.pop("content", None)) is not None:
             self._take_content(content)
-        for name, act in self._takers:
-            if name in delta and not act(self, raw := delta.pop(name)):
-                self.note(name, raw)
+        for name, take_field in self._readers:
+            if name in delta:
+                raw = delta.pop(name)
+                if take_field(self, raw):
+                    self._block_fields.add(name)
+                else:
+                    self.note_empty(name, raw)
         merge_fields(self.fields, delta.items())
 
-    def _drop_late(self, delta: Fields) -> None:
-        """Drop content that follows the finish reason, since its events would follow the end of the choice."""
+    def _drop_late_content(self, delta: Fields) -> None:
+        """Drop content after the finish reason, since its events would follow the end of the choice."""
         for name in _CONTENT:
             text = bytes(delta.get(name, b"null"))
-            if text in _EMPTY or (text == b"{}" and name != "content"):
+            if text in (b"null", b'""', b"[]") or (text == b"{}" and name != "content"):
                 continue
             del delta[name]
-            if name not in self._late:
-                self._late += (name,)
-                rule = "late-piece" if name in _CALLS and self.calls.count else "after-the-end"
-                place, what = f"choices[{self.index}].message.{name}", text.decode("utf-8", "replace")[:200]
-                self.parts.losses.append(Loss(rule, place, what, "it came after the finish reason"))
+            if name not in self._late_fields:
+                self._late_fields.add(name)
+                kind = "late-piece" if name in _CALLS and self.calls.count else "after-the-end"
+                detail = text.decode("utf-8", "replace")[:200]
+                self._record_loss(kind, f"message.{name}", detail, "it came after the finish reason")
 
-    def _take_role(self, raw: Raw | None) -> None:
-        """`assistant` goes without saying; a role that is missing from a whole message is remembered as null."""
-        if raw is not None and bytes(raw) == b'"assistant"':
-            self.fields.pop("role", None)
-        elif raw is not None and bytes(raw) != _NULL:
-            self.fields["role"] = raw
-        elif self._whole:
-            self.fields["role"] = Raw(_NULL)
+    def _record_loss(self, kind: str, place: str, detail: str, remedy: str = "") -> None:
+        self.parts.losses.append(Loss(kind, f"choices[{self.index}].{place}", detail, remedy))
+
+    def note_empty(self, name: str, raw: Raw) -> None:
+        """Store a field that is null or empty; a later value replaces it."""
+        merge_fields(self.fields, ((name, raw),))
+
+    def note_content_form(self, raw: Raw) -> None:
+        """Store the form of the content. Precedence: a list or an object, then an empty text, then null."""
+        if is_null(self.fields.get("content")) or bytes(raw)[:1] not in (b"n", b'"'):
+            self.fields["content"] = raw
+
+    # --- reasoning ----------------------------------------------------------------------------------------------------
 
     def _take_reasoning(self, delta: Fields) -> None:
         texts: dict[str, str] = {}
         for name in _REASONING:
             raw = delta.pop(name, None)
-            if raw is not None and bytes(raw)[:1] == b'"' and len(bytes(raw)) > 2:
-                texts[name] = jsonio.text_of(raw)
+            if text := text_or_empty(raw):
+                texts[name] = text
             elif raw is not None:
-                merge_fields(self.fields, ((name, raw),))
+                self.note_empty(name, raw)
         details = delta.pop("reasoning_details", None)
-        if details is not None and bytes(details)[:1] == b"[" and (found := jsonio.elements(details)):
-            self.details(found, texts)
+        if fragments := list_or_empty(details):
+            self.on_details(fragments, texts)
         elif details is not None:
-            merge_fields(self.fields, (("reasoning_details", details),))
+            self.note_empty("reasoning_details", details)
         if texts:
-            self.think_one_of(texts)
+            self.on_reasoning_texts(texts)
 
-    def think_one_of(self, texts: dict[str, str]) -> None:
-        """Take reasoning that came in one or both fields. Both hold the same: one is shown, the other kept."""
-        field = self.field if self.thought is not None and self.field in texts else next(iter(texts))
-        if self.thought is not None and self.field == "reasoning_details":
+    def on_reasoning_texts(self, texts: dict[str, str]) -> None:
+        """Read reasoning by its field. If two fields have the same text, show one and store the other."""
+        is_open = self.reasoning_slot is not None
+        field = self.reasoning_field if is_open and self.reasoning_field in texts else next(iter(texts))
+        if is_open and self.reasoning_field == "reasoning_details":
             field = ""
         for name, text in texts.items():
             if name != field:
-                self._copies.setdefault(name, []).append(text)
+                self._reasoning_copies.setdefault(name, []).append(text)
         if field:
-            self.on_reasoning(field, texts[field])
+            slot = self._open_reasoning(field)
+            self._block_fields.add(field)
+            self.parts.append(slot, texts[field], ThinkingDelta(texts[field]))
+
+    def on_details(self, fragments: Iterable[Raw], texts: Mapping[str, str]) -> None:
+        """Merge `reasoning_details`. Their text is shown only if no field in `texts` has the same text."""
+        slot = self.reasoning_slot
+        if slot is None:
+            self._flush_think_tags()
+            self._end_text()
+            slot = self._start_reasoning("")
+        if self._details is None:
+            self._details = DetailsMerger()
+        self._block_fields.add("reasoning_details")
+        text = self._details.add(fragments, whole=self._whole)
+        if text and not texts and self.reasoning_field in ("", "reasoning_details"):
+            self.reasoning_field = "reasoning_details"
+            self.parts.append(slot, text, ThinkingDelta(text))
+
+    def _open_reasoning(self, field: str) -> BlockSlot:
+        """Return the open reasoning of `field`; start it if it is not open."""
+        self._flush_think_tags()  # a model that reasons in a field does not use tags
+        if self.reasoning_slot is not None and self.reasoning_field == "":
+            self.reasoning_field = field
+        if self.reasoning_slot is None or self.reasoning_field != field:
+            self._end_text()
+            self._end_reasoning()
+            return self._start_reasoning(field)
+        return self.reasoning_slot
+
+    def _start_reasoning(self, field: str) -> BlockSlot:
+        self.reasoning_field = field
+        self.reasoning_slot = slot = self.parts.start(Reasoning(meta=ChatMeta(field=field)))
+        return slot
+
+    def _end_reasoning(self, extra: str = "") -> None:
+        if self.reasoning_slot is None:
+            return
+        slot, self.reasoning_slot = self.reasoning_slot, None
+        details, self._details = self._details, None
+        part, self._part = self._part, ContentPartBuilder(self._part.text_fields)
+        meta = ChatMeta(
+            field=self.reasoning_field or "reasoning",  # no readable text came
+            signature=part.signature,
+            details=details.raw() if details is not None else "",
+        )
+        extra = extra or part.thinking_extra()
+        self.reasoning_field = ""
+        self.parts.finish(slot, msgspec.structs.replace(slot.joined(), meta=meta, extra=extra))
+
+    # --- content ------------------------------------------------------------------------------------------------------
 
     def _take_content(self, raw: Raw) -> None:
-        sign = bytes(raw)[:1]
-        if sign == b'"':
+        if is_text(raw):
             if text := jsonio.text_of(raw):
                 self.on_text(text)
             else:
                 self.note_content_form(raw)
-        elif sign == b"[":
-            self.listed(jsonio.elements(raw))
-        elif sign == b"{":  # a structured answer: its JSON text, which goes back as an object
+        elif is_list(raw):
+            self.on_content_list(jsonio.elements(raw))
+        elif is_object(raw):  # structured output: its JSON text, which is sent back as an object
             self._flush_think_tags()
             self.note_content_form(_OBJECT)
-            self._speak(jsonio.as_text(raw))
+            self._append_text(jsonio.as_text(raw))
         else:
             self.note_content_form(raw)
-            if sign != b"n":
-                place = f"choices[{self.index}].message.content"
-                self.parts.losses.append(Loss("unknown-content", place, jsonio.as_text(raw)[:200]))
-
-    def listed(self, elements: Iterable[Raw]) -> None:
-        """Take content that is a list."""
-        self.note_content_form(_LIST)
-        for element in elements:
-            self._take_chunk(element)
-
-    def note(self, name: str, raw: Raw) -> None:
-        """Remember a field that is null or empty, as long as it is nothing more."""
-        merge_fields(self.fields, ((name, raw),))
-
-    def note_content_form(self, raw: Raw) -> None:
-        """Remember the form of the content. Precedence: a list or an object, then an empty text, then null."""
-        old = bytes(self.fields.get("content", b""))
-        if old in (b"", _NULL) or bytes(raw)[:1] not in (b"n", b'"'):
-            self.fields["content"] = raw
-
-    def _take_calls(self, raw: Raw) -> bool:
-        found = jsonio.elements(raw) if bytes(raw)[:1] == b"[" else []
-        for element in found:
-            self.calls.take(jsonio.members(element), whole=self._whole)
-        self._held.update(("tool_calls",) if found else ())
-        return bool(found)
-
-    def _take_function_call(self, raw: Raw) -> bool:
-        if bytes(raw)[:1] != b"{" or not self.calls.function_call(jsonio.members(raw)):
-            return False
-        self._held.add("function_call")
-        return True
-
-    def _take_refusal(self, raw: Raw) -> bool:
-        text = jsonio.text_of(raw) if bytes(raw)[:1] == b'"' else ""
-        if text:
-            if self._refusal is None:
-                self._end_text()
-                self._refusal = self.parts.start(Refusal(""))
-                self._held.add("refusal")
-            self.parts.append(self._refusal, text, TextDelta(text))
-        return bool(text)
-
-    def _take_annotations(self, raw: Raw) -> bool:
-        if bytes(raw)[:1] == b"[" and (found := jsonio.elements(raw)):
-            self._annotations += found
-            return True
-        return False
-
-    def _take_images(self, raw: Raw) -> bool:
-        found = jsonio.elements(raw) if bytes(raw)[:1] == b"[" else []
-        for element in found:
-            self._end_text()
-            block = content_parts.image_of(element)
-            data = block.data if isinstance(block, Image) else ""
-            self.parts.add(block, ImageDelta(data) if data else None)
-        self._held.update(("images",) if found else ())
-        return bool(found)
-
-    def _take_audio(self, raw: Raw) -> bool:
-        fields = jsonio.members(raw) if bytes(raw)[:1] == b"{" else {}
-        if self._audio is None:
-            if not any(bytes(value) not in (_NULL, b'""', b"0") for value in fields.values()):
-                return False
-            self._end_text()
-            mime = f"audio/{self.audio_format}" if self.audio_format else ""
-            self._audio = self.parts.start(Audio(mime=mime, id=jsonio.text_of(fields.get("id"))))
-            self._held.add("audio")
-        data, words = fields.pop("data", None), fields.pop("transcript", None)
-        if data is not None and (piece := jsonio.text_of(data)):
-            self.parts.append(self._audio, piece, AudioDelta(piece))
-        elif data is not None:
-            fields["data"] = data
-        if words is not None and (piece := jsonio.text_of(words)):
-            self._transcript.append(piece)
-            self.parts.emit(self._audio, TranscriptDelta(piece))
-        elif words is not None:
-            fields["transcript"] = words
-        merge_fields(self._heard, fields.items())
-        return True
-
-    def probabilities(self, raw: Raw) -> None:
-        """Take log probabilities: their lists go on from frame to frame."""
-        if bytes(raw)[:1] == b"{":
-            fields = jsonio.members(raw)
-            for name in [name for name, value in fields.items() if bytes(value)[:1] == b"["]:
-                self._logprobs.setdefault(name, []).extend(jsonio.elements(fields.pop(name)))
-            raw = Raw(jsonio.encode(fields))
-        merge_fields(self.beside, (("logprobs", raw),))
-
-    # --- reasoning and text -------------------------------------------------------------------------------------------
-
-    def on_reasoning(self, field: str, text: str) -> None:
-        """Take reasoning that came in `field`."""
-        slot = self._thought_in(field)
-        self._held.add(field)
-        self.parts.append(slot, text, ThinkingDelta(text))
-
-    def _thought_in(self, field: str) -> BlockSlot:
-        """Return the open reasoning of `field`; begin it where there is none."""
-        self._flush_think_tags()  # a model that thinks in a field of its own does not think in tags
-        if self.thought is not None and self.field == "":
-            self.field = field
-        if self.thought is None or self.field != field:
-            self._end_text()
-            self._end_thought()
-            return self._begin_thought(field)
-        return self.thought
-
-    def details(self, found: Iterable[Raw], texts: Mapping[str, str]) -> None:
-        """Take fragments of `reasoning_details`; they are read only where no field holds the same as text."""
-        slot = self.thought
-        if slot is None:
-            self._flush_think_tags()
-            self._end_text()
-            slot = self._begin_thought("")
-        if self._details is None:
-            self._details = DetailsMerger()
-        self._held.add("reasoning_details")
-        text = self._details.add(found, whole=self._whole)
-        if text and not texts and self.field in ("", "reasoning_details"):
-            self.field = "reasoning_details"
-            self.parts.append(slot, text, ThinkingDelta(text))
-
-    def _begin_thought(self, field: str) -> BlockSlot:
-        self.field = field
-        self.thought = slot = self.parts.start(Reasoning(meta=ChatMeta(field=field)))
-        return slot
+            if not is_null(raw):
+                self._record_loss("unknown-content", "message.content", jsonio.as_text(raw)[:200])
 
     def on_text(self, text: str) -> None:
-        """Take text; while tags may still come, it goes through their reader first."""
-        if self.tags is None:
-            self._speak(text)
-            return
-        thought, said = self.tags.feed(text)
-        self._tagged(self.tags, thought, said)
-
-    def _tagged(self, tags: ThinkTags, thought: str, said: str) -> None:
-        slot = self.thought
-        if tags.opened and slot is None:
-            slot = self._begin_thought("think")
-            self._spoken = True
-        if thought and slot is not None:
-            self.parts.append(slot, thought, ThinkingDelta(thought))
-        if tags.decided:
-            self.tags = None
-            if tags.opened:
-                self._end_thought(tags.extra())
-        if said:
-            self._speak(said)
-
-    def _speak(self, text: str) -> None:
-        if self.said is None:
-            if self._details is None:
-                self._end_thought()
-            self.said = self.parts.start(Text(""))
-            self._spoken = True
-        self.parts.append(self.said, text, TextDelta(text))
-
-    def _take_chunk(self, raw: Raw) -> None:
-        """Take one element of a content list. A whole list keeps its elements apart; in a stream neighbours grow."""
-        chunk = content_parts.read(raw)
-        if chunk.kind == "text":
-            if chunk.text or self._whole:
-                self._speak(chunk.text)
-            merge_fields(self._chunk.said, chunk.fields.items())
-        elif chunk.kind == "thinking":
-            if self._chunk.signature:
-                self._end_thought()
-            slot = self._thought_in("content")
-            if chunk.text:
-                self.parts.append(slot, chunk.text, ThinkingDelta(chunk.text))
-            self._chunk.think(chunk)
-            if chunk.signature:
-                self.parts.emit(slot, SignatureDelta(chunk.signature))
+        if self.think_tags is None:
+            self._append_text(text)
         else:
-            self._end_text()
-            self._end_thought()
-            self.parts.add(Opaque("openai-chat", jsonio.as_text(raw)))
-        if self._whole:
-            self._end_text()
-            self._end_thought()
+            self._on_tagged_text(self.think_tags, *self.think_tags.feed(text))
 
-    # --- ends ---------------------------------------------------------------------------------------------------------
+    def _on_tagged_text(self, tags: ThinkTags, reasoning: str, text: str) -> None:
+        slot = self.reasoning_slot
+        if tags.has_open_tag and slot is None:
+            slot = self._start_reasoning("think")
+            self._has_text = True
+        if reasoning and slot is not None:
+            self.parts.append(slot, reasoning, ThinkingDelta(reasoning))
+        if tags.is_done:
+            self.think_tags = None
+            if tags.has_open_tag:
+                self._end_reasoning(tags.extra())
+        if text:
+            self._append_text(text)
+
+    def _flush_think_tags(self) -> None:
+        """Stop looking for tags, and emit the text that was held back for them."""
+        tags, self.think_tags = self.think_tags, None
+        if tags is not None and tags.is_pending:
+            self._on_tagged_text(tags, *tags.flush())
+
+    def _append_text(self, text: str) -> None:
+        if self.text_slot is None:
+            if self._details is None:
+                self._end_reasoning()
+            self.text_slot = self.parts.start(Text(""))
+            self._has_text = True
+        self.parts.append(self.text_slot, text, TextDelta(text))
+
+    def on_content_list(self, elements: Iterable[Raw]) -> None:
+        """Read content that is a list. Each element of a whole list is a block; in a stream, neighbors are joined."""
+        self.note_content_form(_LIST)
+        for element in elements:
+            part = read_part(element)
+            if part.kind == "text":
+                if part.text or self._whole:
+                    self._append_text(part.text)
+                merge_fields(self._part.text_fields, part.fields.items())
+            elif part.kind == "thinking":
+                if self._part.signature:
+                    self._end_reasoning()
+                slot = self._open_reasoning("content")
+                if part.text:
+                    self.parts.append(slot, part.text, ThinkingDelta(part.text))
+                self._part.add_thinking(part)
+                if part.signature:
+                    self.parts.emit(slot, SignatureDelta(part.signature))
+            else:
+                self._end_text()
+                self._end_reasoning()
+                self.parts.add(Opaque("openai-chat", jsonio.as_text(element)))
+            if self._whole:
+                self._end_text()
+                self._end_reasoning()
 
     def _end_text(self) -> None:
-        """End the text, and reasoning of which no more is to be expected."""
-        if self.tags is not None and self.tags.pending:
+        """End the open text, and the open reasoning unless it has details."""
+        if self.think_tags is not None and self.think_tags.is_pending:
             self._flush_think_tags()
         if self._details is None:
-            self._end_thought()
-        if self.said is None:
+            self._end_reasoning()
+        if self.text_slot is None:
             return
-        slot, self.said = self.said, None
-        citations = self._citations()
-        if not citations and not self._chunk.said:
+        slot, self.text_slot = self.text_slot, None
+        citations = self._take_citations()
+        if not citations and not self._part.text_fields:
             self.parts.finish(slot)
             return
         for citation in citations:
             self.parts.emit(slot, CitationDelta(citation))
-        extra, self._chunk.said = self._chunk.said.text(), MergedFields()
+        extra, self._part.text_fields = self._part.text_fields.text(), MergedFields()
         self.parts.finish(slot, msgspec.structs.replace(slot.joined(), citations=citations, extra=extra))
 
-    def _citations(self) -> tuple[UrlCitation, ...]:
-        """Take the citations that have come since the text before; sources beside the choices count once."""
-        fresh = self._annotations[self._cited :]
-        sources = [] if self._sourced else from_sources(self._sources)
-        if not fresh and not sources:
+    def _take_citations(self) -> tuple[UrlCitation, ...]:
+        """Return the citations since the last text. Sources next to the choices are returned once."""
+        annotations = self._annotations[self._annotations_used :]
+        sources = [] if self._sources_used else read_sources(self._sources)
+        if not annotations and not sources:
             return ()
-        self._cited = len(self._annotations)
-        self._sourced = self._sourced or bool(sources)
-        return (*from_annotations(fresh), *sources)
+        self._annotations_used = len(self._annotations)
+        self._sources_used = self._sources_used or bool(sources)
+        return (*read_annotations(annotations), *sources)
 
-    def _flush_think_tags(self) -> None:
-        """Look for tags no longer; what was held back for them is settled."""
-        tags, self.tags = self.tags, None
-        if tags is not None and tags.pending:
-            self._tagged(tags, *tags.flush())
+    # --- other fields. Each method returns whether a block holds the field ---------------------------------------------
 
-    def _end_thought(self, extra: str = "") -> None:
-        if self.thought is None:
+    def _take_annotations(self, raw: Raw) -> bool:
+        annotations = list_or_empty(raw)
+        self._annotations += annotations
+        return bool(annotations)
+
+    def _take_images(self, raw: Raw) -> bool:
+        elements = list_or_empty(raw)
+        for element in elements:
+            self._end_text()
+            block = read_image(element)
+            data = block.data if isinstance(block, Image) else ""
+            self.parts.add(block, ImageDelta(data) if data else None)
+        return bool(elements)
+
+    def _take_calls(self, raw: Raw) -> bool:
+        elements = list_or_empty(raw)
+        for element in elements:
+            self.calls.take(jsonio.members(element), whole=self._whole)
+        return bool(elements)
+
+    def _take_function_call(self, raw: Raw) -> bool:
+        return is_object(raw) and self.calls.take_function_call(jsonio.members(raw))
+
+    def _take_audio(self, raw: Raw) -> bool:
+        fields = object_or_empty(raw)
+        if self._audio is None:
+            if not any(bytes(value) not in (b"null", b'""', b"0") for value in fields.values()):
+                return False
+            self._end_text()
+            mime = f"audio/{self.audio_format}" if self.audio_format else ""
+            self._audio = self.parts.start(Audio(mime=mime, id=jsonio.text_of(fields.get("id"))))
+            self._block_fields.add("audio")
+        data, transcript = fields.pop("data", None), fields.pop("transcript", None)
+        if data is not None and (piece := jsonio.text_of(data)):
+            self.parts.append(self._audio, piece, AudioDelta(piece))
+        elif data is not None:
+            fields["data"] = data
+        if transcript is not None and (piece := jsonio.text_of(transcript)):
+            self._transcript.append(piece)
+            self.parts.emit(self._audio, TranscriptDelta(piece))
+        elif transcript is not None:
+            fields["transcript"] = transcript
+        merge_fields(self._audio_fields, fields.items())
+        return True
+
+    def _take_refusal(self, raw: Raw) -> bool:
+        text = text_or_empty(raw)
+        if text:
+            if self._refusal is None:
+                self._end_text()
+                self._refusal = self.parts.start(Refusal(""))
+            self.parts.append(self._refusal, text, TextDelta(text))
+        return bool(text)
+
+    _readers: ClassVar[tuple[tuple[str, Callable[[ChoiceDecoder, Raw], bool]], ...]] = (
+        ("annotations", _take_annotations),  # before the fields that end the text of these citations
+        ("images", _take_images),
+        ("tool_calls", _take_calls),
+        ("function_call", _take_function_call),
+        ("audio", _take_audio),
+        ("refusal", _take_refusal),
+    )
+
+    def on_logprobs(self, raw: Raw) -> None:
+        """Read log probabilities. The lists of all frames are joined."""
+        if is_object(raw):
+            fields = jsonio.members(raw)
+            for name in [name for name, value in fields.items() if is_list(value)]:
+                self._logprobs.setdefault(name, []).extend(jsonio.elements(fields.pop(name)))
+            raw = Raw(jsonio.encode(fields))
+        merge_fields(self.choice_fields, (("logprobs", raw),))
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def finish(self, raw: Raw) -> None:
+        """Read the finish reason. A later one replaces an earlier one."""
+        word = jsonio.text_of(raw) if is_text(raw) else jsonio.as_text(raw)
+        if not word:  # some hosts send an empty finish reason with every frame
+            self.raw_stop = self.raw_stop or word
             return
-        slot, self.thought = self.thought, None
-        details, self._details = self._details, None
-        chunk, self._chunk = self._chunk, content_parts.ContentPartBuilder(said=self._chunk.said)
-        meta = ChatMeta(
-            field=self.field or "reasoning",  # nothing readable came: the field that would have held it
-            signature=chunk.signature,
-            details=details.raw() if details is not None else "",
-        )
-        extra = extra or chunk.thought()
-        self.field = ""
-        self.parts.finish(slot, msgspec.structs.replace(slot.joined(), meta=meta, extra=extra))
-
-    def report_late_citations(self) -> None:
-        """The stream has ended: say so where citations came after the text they are about was done."""
-        if found := self._citations():
-            place, what = f"choices[{self.index}].message", f"{len(found)} citations after the text was done"
-            self.parts.losses.append(Loss("late-citations", place, what, "they are in the fields beside the blocks"))
+        self.close()
+        before, self.raw_stop = self.raw_stop, word
+        self.is_finished = True
+        if before and word != before:
+            self._record_loss("changed-field", "finish_reason", f"{before} became {word} within one reply")
+        if word != before:
+            self.parts.out.append(MessageDelta(self.index, self.stop_reason, word))
 
     def close(self) -> None:
-        """End everything that is open."""
+        """End every open block."""
         self._end_text()
-        self._end_thought()
+        self._end_reasoning()
         self.calls.close()
         if self._audio is not None:
             slot, self._audio = self._audio, None
-            self.parts.finish(slot, self._speech(slot.joined()))
+            self.parts.finish(slot, self._finish_audio(slot.joined()))
         if self._refusal is not None:
             refusal, self._refusal = self._refusal, None
             self.parts.finish(refusal)
 
-    def _speech(self, block: Block) -> Block:
-        """Speech with its id, words and expiry; what is null, empty or unknown stays in its extra fields."""
-        fields, self._heard = self._heard.written(), MergedFields()
+    def _finish_audio(self, block: Block) -> Block:
+        """Set id, transcript and expiry. Values that are null, empty or unknown stay in the extra fields."""
+        fields, self._audio_fields = self._audio_fields.written(), MergedFields()
         typed: dict[str, object] = {}
-        if bytes(fields.get("id", _NULL)) not in (_NULL, b'""'):
+        if bytes(fields.get("id", NULL)) not in (b"null", b'""'):
             typed["id"] = jsonio.text_of(fields.pop("id"))
         if bytes(fields.get("expires_at", b"")).isdigit():
             typed["expires_at"] = int(bytes(fields.pop("expires_at")))
@@ -437,53 +458,36 @@ class ChoiceDecoder:
             fields.pop("data", None)
         return msgspec.structs.replace(block, **typed, extra=jsonio.object_text(fields))
 
-    def finish(self, raw: Raw) -> None:
-        """The choice has ended, for the reason given. A later word counts more than an earlier one."""
-        word = jsonio.text_of(raw) if bytes(raw)[:1] == b'"' else jsonio.as_text(raw)
-        if not word:  # some hosts send an empty word with every frame
-            self.raw_stop = self.raw_stop or word
-            return
-        self.close()
-        told, self.raw_stop = self.raw_stop, word
-        self.finished = True
-        if told and word != told:
-            place = f"choices[{self.index}].finish_reason"
-            self.parts.losses.append(Loss("changed-field", place, f"{told} became {word} within one reply"))
-        if word != told:
-            self.parts.out.append(MessageDelta(self.index, self.stop_reason, word))
+    def report_late_citations(self) -> None:
+        """Record citations that came after the end of their text."""
+        if citations := self._take_citations():
+            detail = f"{len(citations)} citations after the end of the text"
+            self._record_loss("late-citations", "message", detail, "they are in the extra fields of the message")
 
     @property
     def stop_reason(self) -> StopReason | None:
-        """Why the choice ended, in our words; a refusal counts as filtered, whatever the provider's word is."""
-        if "refusal" in self._held:
+        """The normalized finish reason. A refusal counts as filtered, whatever the provider's word is."""
+        if "refusal" in self._block_fields:
             return "content_filter"
         return STOP_REASONS.get(self.raw_stop, "stop") if self.raw_stop else None
 
     def extra(self) -> str:
-        """Return the fields of the message that no block holds, as the text of an object."""
-        fields = {name: value for name, value in self.fields.written().items() if name not in self._held}
-        if self._spoken and bytes(fields.get("content", b"")) in (_NULL, b'""'):
+        """Return the fields of the message that belong to no block, as the text of an object."""
+        fields = self.fields.written()
+        for name in self._block_fields - {"annotations"}:
+            fields.pop(name, None)
+        if self._has_text and bytes(fields.get("content", b"")) in (b"null", b'""'):
             del fields["content"]
         if self._annotations:
             fields["annotations"] = Raw(jsonio.encode(self._annotations))
-        for name, pieces in self._copies.items():
+        for name, pieces in self._reasoning_copies.items():
             fields[name] = Raw(jsonio.encode(jsonio.whole("".join(pieces))))
         return jsonio.object_text(fields)
 
     def choice_extra(self) -> str:
-        """Return the fields beside the message, as the text of an object."""
-        fields = self.beside.written()
+        """Return the fields next to the message, as the text of an object."""
+        fields = self.choice_fields.written()
         if self._logprobs:
-            lists = {name: Raw(jsonio.encode(found)) for name, found in self._logprobs.items()}
-            rest = jsonio.members(fields["logprobs"]) if bytes(fields["logprobs"])[:1] == b"{" else {}
-            fields["logprobs"] = Raw(jsonio.encode({**rest, **lists}))
+            lists = {name: Raw(jsonio.encode(elements)) for name, elements in self._logprobs.items()}
+            fields["logprobs"] = Raw(jsonio.encode({**object_or_empty(fields["logprobs"]), **lists}))
         return jsonio.object_text(fields)
-
-    _takers: ClassVar[tuple[tuple[str, Callable[[ChoiceDecoder, Raw], bool]], ...]] = (
-        ("annotations", _take_annotations),  # before whatever ends the text that they are about
-        ("images", _take_images),
-        ("tool_calls", _take_calls),
-        ("function_call", _take_function_call),
-        ("audio", _take_audio),
-        ("refusal", _take_refusal),
-    )

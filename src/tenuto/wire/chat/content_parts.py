@@ -1,79 +1,73 @@
-"""The elements of a content list, and pictures: parts of a message that come as objects of their own."""
+"""Read and write parts of a message: elements of a content list, images, citations."""
 
 from __future__ import annotations
 
 import itertools
-from typing import Any, Literal, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Raw
 
 from tenuto.core import jsonio
-from tenuto.core.blocks import ChatMeta, Image, Opaque, Reasoning
+from tenuto.core.blocks import ChatMeta, Image, Opaque, Reasoning, UrlCitation
 from tenuto.wire.body_builder import extra_fields
 from tenuto.wire.merge import MergedFields, merge_fields
-
-__all__ = ["ContentPart", "ContentPartBuilder", "image_object", "image_of", "read", "thinking_object"]
-
-Fields: TypeAlias = dict[str, Raw]
+from tenuto.wire.rawjson import Fields, is_list, is_text, object_or_empty, take_text, text_or_empty
 
 
 class ContentPart(msgspec.Struct):
-    """One element: its text, its token, and every field that neither holds.
-
-    `inner` is a thought as it came, `parts` what its list holds: texts, and whatever is no plain text.
-    """
+    """One element of a content list."""
 
     kind: Literal["text", "thinking", ""]
+    """Empty: neither text nor thinking."""
     text: str = ""
     signature: str = ""
     fields: Fields = {}
-    inner: Raw = Raw(b"[]")
-    parts: list[str | Raw] = []
+    """All other fields."""
+    thinking: Raw = Raw(b"[]")
+    """The `thinking` field as received."""
+    thinking_parts: list[str | Raw] = []
+    """The elements of `thinking`: plain texts, and the JSON of every other element."""
 
 
 class ContentPartBuilder:
-    """What the open text and the open thought of a content list must remember beside their text."""
+    """Collect the fields of the open text and of the open thinking in a content list."""
 
-    def __init__(self, said: MergedFields | None = None) -> None:
-        self.said = MergedFields() if said is None else said
+    def __init__(self, text_fields: MergedFields | None = None) -> None:
+        self.text_fields = MergedFields() if text_fields is None else text_fields
         self.signature = ""
         self._fields = MergedFields()
-        self._inner: Raw | None = None
+        self._thinking: Raw | None = None
         self._parts: list[str | Raw] = []
-        self._pieces = 0
+        self._count = 0
 
-    def think(self, chunk: ContentPart) -> None:
-        """Note a thought, or the next piece of one."""
-        self.signature = chunk.signature or self.signature
-        merge_fields(self._fields, chunk.fields.items())
-        self._inner = chunk.inner
-        self._parts += chunk.parts
-        self._pieces += 1
+    def add_thinking(self, part: ContentPart) -> None:
+        self.signature = part.signature or self.signature
+        merge_fields(self._fields, part.fields.items())
+        self._thinking = part.thinking
+        self._parts += part.thinking_parts
+        self._count += 1
 
-    def thought(self) -> str:
-        """Return the fields that the text of the thought does not tell, as the text of an object."""
-        inner = self._inner
-        if inner is not None and self._pieces > 1:
-            inner = self._joined(as_list=bytes(inner)[:1] == b"[")
-        if inner is not None and jsonio.parse(inner) != _plain(_text(self._parts)):
-            return jsonio.object_text({**self._fields.written(), "thinking": inner})
+    def thinking_extra(self) -> str:
+        """Return the fields that cannot be derived from the text, as the text of an object."""
+        thinking = self._thinking
+        if thinking is not None and self._count > 1:  # join the pieces: neighboring texts become one
+            elements: list[object] = []
+            for is_plain, group in itertools.groupby(self._parts, lambda part: isinstance(part, str)):
+                parts = list(group)
+                elements += _text_list(_join_texts(parts)) if is_plain else parts
+            thinking = Raw(jsonio.encode(elements if is_list(thinking) else _join_texts(self._parts)))
+        if thinking is not None and jsonio.parse(thinking) != _text_list(_join_texts(self._parts)):
+            return jsonio.object_text({**self._fields.written(), "thinking": thinking})
         return self._fields.text()
 
-    def _joined(self, *, as_list: bool) -> Raw:
-        """Put a thought that came in pieces together: neighbouring texts are one."""
-        listed: list[object] = []
-        for is_text, group in itertools.groupby(self._parts, lambda part: isinstance(part, str)):
-            parts = list(group)
-            listed += _plain(_text(parts)) if is_text else parts
-        return Raw(jsonio.encode(listed if as_list else _text(self._parts)))
 
-
-def _text(parts: list[str | Raw]) -> str:
+def _join_texts(parts: list[str | Raw]) -> str:
     return jsonio.whole("".join(part for part in parts if isinstance(part, str)))
 
 
-def _plain(text: str) -> list[dict[str, str]]:
+def _text_list(text: str) -> list[dict[str, str]]:
     return [{"type": "text", "text": text}] if text else []
 
 
@@ -81,86 +75,66 @@ class _PlainText(msgspec.Struct, tag="text", tag_field="type", forbid_unknown_fi
     text: str
 
 
-class _PlainThought(msgspec.Struct, tag="thinking", tag_field="type", forbid_unknown_fields=True, gc=False):
+class _PlainThinking(msgspec.Struct, tag="thinking", tag_field="type", forbid_unknown_fields=True, gc=False):
     thinking: tuple[_PlainText]
     closed: bool | msgspec.UnsetType = msgspec.UNSET
 
 
-_plain_thought = msgspec.json.Decoder(_PlainThought).decode
+_decode_thinking = msgspec.json.Decoder(_PlainThinking).decode
 _CLOSED = {True: {"closed": Raw(b"true")}, False: {"closed": Raw(b"false")}, msgspec.UNSET: {}}
 
 
-def read(raw: Raw) -> ContentPart:
-    """Read one element; what is neither text nor thought has no kind."""
+def read_part(raw: Raw) -> ContentPart:
+    """Read one element of a content list."""
     try:
-        plain = _plain_thought(raw)  # nearly all of a stream: one piece of one thought
+        plain = _decode_thinking(raw)  # nearly all elements of a stream
+        text = plain.thinking[0].text
+        if text:  # an empty text has several spellings: the code below stores the one received
+            return ContentPart(
+                "thinking", text, "", _CLOSED[plain.closed], Raw(jsonio.encode(_text_list(text))), [text]
+            )
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return _read(raw)
-    text = plain.thinking[0].text
-    if not text:
-        return _read(raw)  # an empty piece is spelt in more than one way: keep the way it came
-    return ContentPart("thinking", text, "", _CLOSED[plain.closed], Raw(jsonio.encode(_plain(text))), [text])
-
-
-def _read(raw: Raw) -> ContentPart:
-    if bytes(raw)[:1] != b"{":
-        return ContentPart("")
-    fields = jsonio.members(raw)
+        pass
+    fields = object_or_empty(raw)
     kind = bytes(fields.pop("type", b"null"))
-    text = fields.get("text")
-    if kind == b'"text"' and text is not None and bytes(text)[:1] == b'"':
-        del fields["text"]
-        return ContentPart("text", jsonio.text_of(text), fields=fields)
-    if kind == b'"thinking"' and "thinking" in fields:
-        return _thought(fields)
-    return ContentPart("")
-
-
-def _thought(fields: Fields) -> ContentPart:
-    """Read a thought: a list, of which the texts can be read, or a text."""
-    inner = fields.pop("thinking")
-    signature = jsonio.text_of(fields.pop("signature")) if _signed(fields) else ""
-    if bytes(inner)[:1] != b"[":
-        text = jsonio.text_of(inner) if bytes(inner)[:1] == b'"' else ""
-        return ContentPart("thinking", text, signature, fields, inner, [text])
+    if kind == b'"text"' and is_text(fields.get("text")):
+        return ContentPart("text", jsonio.text_of(fields.pop("text")), fields=fields)
+    if kind != b'"thinking"' or "thinking" not in fields:
+        return ContentPart("")
+    thinking = fields.pop("thinking")
+    signature = take_text(fields, "signature")
+    if not is_list(thinking):
+        text = text_or_empty(thinking)
+        return ContentPart("thinking", text, signature, fields, thinking, [text])
     text, parts = "", list[str | Raw]()
-    for element in jsonio.elements(inner):
-        part = read(element)
+    for element in jsonio.elements(thinking):
+        part = read_part(element)
         text += part.text if part.kind == "text" else ""
         parts.append(part.text if part.kind == "text" and not part.fields else element)
-    return ContentPart("thinking", text, signature, fields, inner, parts)
+    return ContentPart("thinking", text, signature, fields, thinking, parts)
 
 
-def _signed(fields: Fields) -> bool:
-    signature = bytes(fields.get("signature", b""))
-    return signature[:1] == b'"' and len(signature) > 2
-
-
-def thinking_object(block: Reasoning) -> dict[str, Any]:
-    """Write a thought back as an element of a content list."""
+def write_thinking(block: Reasoning) -> dict[str, Any]:
+    """Write reasoning as an element of a content list."""
     signature = block.meta.signature if isinstance(block.meta, ChatMeta) else ""
     return {
         "type": "thinking",
-        "thinking": _plain(block.text),
+        "thinking": _text_list(block.text),
         **({"signature": signature} if signature else {}),
         **extra_fields(block.extra),
     }
 
 
-# --- pictures ---------------------------------------------------------------------------------------------------------
-
-
-def image_of(raw: Raw) -> Image | Opaque:
-    """Read a picture that a model made: an address, or its bytes in a data URI."""
-    fields = jsonio.members(raw) if bytes(raw)[:1] == b"{" else {}
-    inner = fields.get("image_url")
-    found = jsonio.members(inner) if inner is not None and bytes(inner)[:1] == b"{" else {}
-    url = jsonio.text_of(found.pop("url")) if bytes(found.get("url", b""))[:1] == b'"' else ""
+def read_image(raw: Raw) -> Image | Opaque:
+    """Read a generated image: a URL, or its bytes in a data URI."""
+    fields = object_or_empty(raw)
+    inner = object_or_empty(fields.get("image_url"))
+    url = take_text(inner, "url")
     if bytes(fields.get("type", b"")) != b'"image_url"' or not url:
         return Opaque("openai-chat", jsonio.as_text(raw), extra='{"in":"images"}')
     del fields["type"], fields["image_url"]
-    if found:
-        fields["image_url"] = Raw(jsonio.encode(found))
+    if inner:
+        fields["image_url"] = Raw(jsonio.encode(inner))
     extra = jsonio.object_text(fields)
     head, _, data = url.partition(";base64,")
     if head.startswith("data:") and data:
@@ -168,10 +142,54 @@ def image_of(raw: Raw) -> Image | Opaque:
     return Image(url=url, extra=extra)
 
 
-def image_object(block: Image) -> dict[str, Any]:
-    """Write a picture back the way a model's message holds it."""
+def write_image(block: Image) -> dict[str, Any]:
+    """Write an image as an element of `images`."""
     fields = extra_fields(block.extra)
-    rest = fields.pop("image_url", None)
-    inner = jsonio.members(rest) if rest is not None and bytes(rest)[:1] == b"{" else {}
+    inner = object_or_empty(fields.pop("image_url", None))
     url = block.url or f"data:{block.mime};base64,{block.data}"
     return {"type": "image_url", "image_url": {"url": url, **inner}, **fields}
+
+
+# --- citations --------------------------------------------------------------------------------------------------------
+
+
+def read_annotations(annotations: Iterable[Raw]) -> list[UrlCitation]:
+    """Read the `url_citation` annotations of a message; skip the others."""
+    citations = []
+    for raw in annotations:
+        value = jsonio.parse(raw)
+        source = value.get("url_citation") if isinstance(value, dict) else None
+        if isinstance(source, dict) and isinstance(source.get("url"), str):
+            start, end = (
+                at if isinstance(at, int) and not isinstance(at, bool) else None
+                for at in (source.get("start_index"), source.get("end_index"))
+            )
+            title, content = _text_or_none(source.get("title")), _text_or_none(source.get("content"))
+            citations.append(UrlCitation(source["url"], title, content, start, end))
+    return citations
+
+
+def read_sources(fields: Mapping[str, Raw]) -> list[UrlCitation]:
+    """Read the lists next to the choices: `citations` (URLs by number) and `search_results`."""
+    if "citations" not in fields and "search_results" not in fields:
+        return []
+    results: dict[str, dict[str, Any]] = {
+        item["url"]: item
+        for item in _parse_list(fields.get("search_results"))
+        if isinstance(item, dict) and isinstance(item.get("url"), str)
+    }
+    urls = [url for url in _parse_list(fields.get("citations")) if isinstance(url, str)]
+    citations = []
+    for url in (*urls, *(url for url in results if url not in urls)):
+        result = results.get(url, {})
+        citations.append(UrlCitation(url, _text_or_none(result.get("title")), _text_or_none(result.get("snippet"))))
+    return citations
+
+
+def _parse_list(raw: Raw | None) -> list[Any]:
+    value = jsonio.parse(raw) if raw is not None else None
+    return value if isinstance(value, list) else []
+
+
+def _text_or_none(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None

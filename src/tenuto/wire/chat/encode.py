@@ -1,4 +1,4 @@
-"""Chat Completions, to the wire: one request in, bytes out, with whatever could not be said as losses."""
+"""Encode a Chat Completions request: a request in, bytes and losses out."""
 
 from __future__ import annotations
 
@@ -8,13 +8,9 @@ from tenuto.core.provider import Loss, Target, WireRequest
 from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
 from tenuto.wire.body_builder import BodyBuilder, set_parameters
 from tenuto.wire.chat import switches as switch
-from tenuto.wire.chat.assistant import verbatim
 from tenuto.wire.chat.messages import MessageListBuilder
 
-__all__ = ["encode", "verbatim"]
-
-PATH = "/chat/completions"
-_SAME_WORD = (
+_SAME_NAME = (
     "temperature",
     "top_p",
     "top_k",
@@ -30,61 +26,61 @@ _SAME_WORD = (
     "audio",
     "store",
 )
-"""Parameters that this dialect calls what we call them."""
+"""Parameters that have the same name in `ChatRequest` and in the body."""
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
 def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) -> WireRequest:
-    """Write a request that is already adapted to its target and fitted to its model."""
-    draft = BodyBuilder(request, target, losses)
+    """Write a request that is already adapted to its target and its model."""
+    builder = BodyBuilder(request, target, losses)
     switches = target.provider.chat
-    draft.body["model"] = target.model
-    draft.body["messages"] = switch.alternate(MessageListBuilder(draft).messages(), switches)
-    if tools := [written for tool in request.tools if (written := _tool(draft, tool)) is not None]:
-        draft.body["tools"] = tools
-    switch.tool_choice(draft, switches)
-    switch.response_format(draft, switches)
-    switch.think(draft, switches)
-    switch.limit(draft, switches)
-    switch.stop_sequences(draft, switches)
-    switch.log_probabilities(draft, switches)
-    draft.body.update(set_parameters(request, _SAME_WORD))
+    builder.body["model"] = target.model
+    builder.body["messages"] = switch.join_same_role(MessageListBuilder(builder).messages(), switches)
+    if tools := [fields for tool in request.tools if (fields := _write_tool(builder, tool)) is not None]:
+        builder.body["tools"] = tools
+    switch.set_tool_choice(builder, switches)
+    switch.set_response_format(builder, switches)
+    switch.set_thinking(builder, switches)
+    switch.set_max_tokens(builder, switches)
+    switch.set_stop(builder, switches)
+    switch.set_logprobs(builder, switches)
+    builder.body.update(set_parameters(request, _SAME_NAME))
     if request.container is not None:
-        draft.record_unsupported("container")
+        builder.record_unsupported("container")
     if request.cache is not None and request.cache != "off":
-        draft.body.update(_hint(draft, request.cache, "cache"))
-    switch.usage_of_stream(draft, switches)
-    switch.strip(draft, switches.strip)
-    switch.rename(draft, switches.rename)
-    switch.clamp(draft, switches.clamp)
-    switch.defaults(draft, switches.defaults)
-    return draft.finish(PATH)
+        builder.body.update(_cache_fields(builder, request.cache, "cache"))
+    switch.set_stream(builder, switches)
+    switch.strip(builder, switches.strip)
+    switch.rename(builder, switches.rename)
+    switch.clamp(builder, switches.clamp)
+    switch.defaults(builder, switches.defaults)
+    return builder.finish("/chat/completions")
 
 
-def _hint(draft: BodyBuilder, cache: str, place: str) -> dict[str, Any]:
-    if draft.target.provider.chat.cache_control:
-        return {"cache_control": switch.cache_control(cache)}
-    draft.record_loss("cache-hint", place, cache, "this provider caches by itself")
+def _cache_fields(builder: BodyBuilder, cache: str, place: str) -> dict[str, Any]:
+    if builder.target.provider.chat.cache_control:
+        return {"cache_control": switch.make_cache_control(cache)}
+    builder.record_loss("cache-hint", place, cache, "this provider caches by itself")
     return {}
 
 
-def _tool(draft: BodyBuilder, tool: ToolDefinition | ServerTool) -> dict[str, Any] | None:
+def _write_tool(builder: BodyBuilder, tool: ToolDefinition | ServerTool) -> dict[str, Any] | None:
     if isinstance(tool, ServerTool):
         if tool.type:
             return {"type": tool.type, **tool.options}
-        draft.record_loss(
-            "unsupported-tool", "tools", tool.kind, "give `type` and `options` as this provider spells them"
-        )
+        remedy = "set `type` and `options` to this provider's own names"
+        builder.record_loss("unsupported-tool", "tools", tool.kind, remedy)
         return None
-    inner: dict[str, Any] = {"name": tool.name}
+    fields: dict[str, Any] = {"name": tool.name}
     if tool.description:
-        inner["description"] = tool.description
+        fields["description"] = tool.description
     if tool.kind == "function":
-        inner["parameters"] = tool.parameters if tool.parameters is not None else _NO_PARAMETERS
-        if tool.strict is not None and draft.target.provider.chat.strict_tools:
-            inner["strict"] = tool.strict
+        fields["parameters"] = tool.parameters if tool.parameters is not None else _NO_PARAMETERS
+        if tool.strict is not None and builder.target.provider.chat.strict_tools:
+            fields["strict"] = tool.strict
         elif tool.strict is not None:
-            draft.record_loss("unsupported-parameter", f"tools.{tool.name}.strict", str(tool.strict))
-    options = {**(_hint(draft, tool.cache, f"tools.{tool.name}") if tool.cache else {}), **tool.options}
+            builder.record_loss("unsupported-parameter", f"tools.{tool.name}.strict", str(tool.strict))
+    cache = _cache_fields(builder, tool.cache, f"tools.{tool.name}") if tool.cache else {}
+    options = {**cache, **tool.options}
     nested = options.pop(tool.kind, None)
-    return {"type": tool.kind, tool.kind: {**inner, **(nested if isinstance(nested, dict) else {})}, **options}
+    return {"type": tool.kind, tool.kind: {**fields, **(nested if isinstance(nested, dict) else {})}, **options}

@@ -1,4 +1,4 @@
-"""Everything that is said to a model in the chat dialect: instructions, a user's words and things, tools' answers."""
+"""Write the messages of a request: instructions, user messages, assistant messages, tool results."""
 
 from __future__ import annotations
 
@@ -18,243 +18,213 @@ from tenuto.core.messages import (
     UserMessage,
 )
 from tenuto.wire.body_builder import BodyBuilder, error_text, extra_fields
-from tenuto.wire.chat.assistant import assistant_object, is_legacy
-from tenuto.wire.chat.switches import cache_control
+from tenuto.wire.chat.assistant import is_legacy, write_assistant
+from tenuto.wire.chat.switches import make_cache_control
 
-__all__ = ["MessageListBuilder"]
-
-_SOUNDS = {"audio/mpeg": "mp3", "audio/mp3": "mp3", "audio/wav": "wav", "audio/x-wav": "wav", "audio/wave": "wav"}
-_HOISTED = ("rejected", "top_only", "ignored")
+_AUDIO_FORMATS = {
+    "audio/mpeg": "mp3",
+    "audio/mp3": "mp3",
+    "audio/wav": "wav",
+    "audio/x-wav": "wav",
+    "audio/wave": "wav",
+}
+_SYSTEM_FIRST = ("rejected", "top_only", "ignored")
+"""Values of `ModelTraits.system_mid` for models that take instructions only before all other messages."""
 Fields = dict[str, Any]
 
 
 class MessageListBuilder:
-    """The messages of one request, being written. Reads the transcript once, in order."""
+    """Write the messages of one request, in order."""
 
-    def __init__(self, draft: BodyBuilder) -> None:
-        self.draft = draft
-        self.switches = draft.target.provider.chat
-        self._names: dict[str, str] = {}
-        self._legacy: dict[str, str] = {}
+    def __init__(self, builder: BodyBuilder) -> None:
+        self._builder = builder
+        self._traits = builder.target.traits
+        self._switches = builder.target.provider.chat
+        self._call_names: dict[str, str] = {}
+        self._function_calls: set[str] = set()  # ids of the calls that are sent as `function_call`
 
     def messages(self) -> list[Fields]:
-        """Return the messages for the wire."""
-        said = self.draft.request.transcript
-        found: list[Fields] = []
-        for at in self._order(said):
-            message, place = said[at], f"messages[{at}]"
+        transcript = self._builder.request.transcript
+        written: list[Fields] = []
+        for at in self._order(transcript):
+            message, place = transcript[at], f"messages[{at}]"
             if isinstance(message, UserMessage):
-                found.append(self._user(message, place))
+                written.append(self._user(message, place))
             elif isinstance(message, AssistantMessage):
-                found += self._assistant(message, place)
+                for block in message.blocks:
+                    if isinstance(block, ToolUse):
+                        self._call_names[block.id] = block.name
+                        (self._function_calls.add if is_legacy(block) else self._function_calls.discard)(block.id)
+                if (fields := write_assistant(message, self._builder, place)) is not None:
+                    written.append(fields)
             elif isinstance(message, ToolResults):
-                found += self._results(message, place)
+                results = enumerate(message.results)
+                written += [self._result(result, f"{place}.results[{index}]") for index, result in results]
             else:
-                found.append(self._system(message, place))
-        if self.switches.one_system:
-            found = _one_system(found)
-        last = found[-1] if found else {}
-        if last.get("role") == "assistant" and not last.get("tool_calls") and (flag := self._flag()):
+                written.append(self._system(message, place))
+        if self._switches.one_system:
+            written = _join_leading_system(written)
+        last = written[-1] if written else {}
+        flag = self._traits.prefill.partition("flag:")[2] or self._switches.prefix_flag
+        if flag and last.get("role") == "assistant" and not last.get("tool_calls"):
             last[flag] = True
-        return found
+        return written
 
-    def _flag(self) -> str:
-        """Name the flag that asks to go on with the last assistant's message."""
-        return self.draft.target.traits.prefill.partition("flag:")[2] or self.switches.prefix_flag
-
-    def _order(self, said: tuple[Message, ...]) -> Sequence[int]:
-        """Move instructions to the top for a model that takes them nowhere else."""
-        places = range(len(said))
-        if self.draft.target.traits.system_mid not in _HOISTED and not self.switches.alternate:
-            return places
-        first = next((at for at in places if not isinstance(said[at], SystemMessage)), len(said))
-        late = [at for at in places[first:] if isinstance(said[at], SystemMessage)]
+    def _order(self, transcript: tuple[Message, ...]) -> Sequence[int]:
+        """Return the order of the messages: instructions first, if the model takes them only there."""
+        indexes = range(len(transcript))
+        if self._traits.system_mid not in _SYSTEM_FIRST and not self._switches.alternate:
+            return indexes
+        first = next((at for at in indexes if not isinstance(transcript[at], SystemMessage)), len(transcript))
+        late = [at for at in indexes[first:] if isinstance(transcript[at], SystemMessage)]
         for at in late:
-            self.draft.record_loss(
-                "moved-instructions", f"messages[{at}]", "moved to the top: this model takes them there only"
-            )
-        return [*places[:first], *late, *(at for at in places[first:] if at not in late)]
-
-    # --- instructions and questions -----------------------------------------------------------------------------------
+            detail = "moved to the start: the model takes instructions only there"
+            self._builder.record_loss("moved-instructions", f"messages[{at}]", detail)
+        return [*indexes[:first], *late, *(at for at in indexes[first:] if at not in late)]
 
     def _system(self, message: SystemMessage, place: str) -> Fields:
-        modes = self.draft.target.traits.thinking
-        thinks = bool(modes) and "none" not in modes
-        role = "developer" if self.switches.developer_role and thinks else "system"
+        modes = self._traits.thinking
+        is_reasoning_model = bool(modes) and "none" not in modes
+        role = "developer" if self._switches.developer_role and is_reasoning_model else "system"
         if isinstance(message.content, str):
             return {"role": role, "content": message.content}
-        hinted = any(part.cache for part in message.content)
-        if not (hinted and self.switches.cache_control):
-            self._unhinted(message.content, place)
-            return {"role": role, "content": str(message)}
-        return {"role": role, "content": self._parts(message.content, place)}
+        if self._switches.cache_control and any(part.cache for part in message.content):
+            return {"role": role, "content": self._parts(message.content, place)}
+        self._record_unsent_fields(message.content, place)
+        return {"role": role, "content": str(message)}
 
     def _user(self, message: UserMessage, place: str) -> Fields:
-        content = self._content(message.content, place)
-        found: Fields = {"role": "user", "content": self.draft.placeholder(place) if _is_empty(content) else content}
-        if message.name and self.switches.names:
-            found["name"] = message.name
-        elif message.name:
-            self.draft.record_loss("unsupported-parameter", f"{place}.name", message.name)
-        return found
-
-    def _content(self, content: str | tuple[Content, ...], place: str) -> str | list[Any]:
+        content: str | list[Any]
+        if isinstance(message.content, str):
+            content = message.content
+        else:
+            content = parts = self._parts(message.content, place)
+            if len(parts) == 1 and isinstance(parts[0], dict) and parts[0].keys() == {"type", "text"}:
+                text = parts[0]["text"]
+                if isinstance(text, str):  # not one that the caller set in the extra fields
+                    content = text
         if isinstance(content, str):
-            return content
-        parts = self._parts(content, place)
-        if len(parts) == 1 and isinstance(parts[0], dict) and parts[0].keys() == {"type", "text"}:
-            text = parts[0]["text"]
-            if isinstance(text, str):  # and not one that was written by hand
-                return text
-        return parts or ""
+            is_empty = not content
+        else:
+            texts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
+            is_empty = len(texts) == len(content) and not any(texts)
+        fields: Fields = {"role": "user", "content": self._builder.placeholder(place) if is_empty else content}
+        if message.name and self._switches.names:
+            fields["name"] = message.name
+        elif message.name:
+            self._builder.record_loss("unsupported-parameter", f"{place}.name", message.name)
+        return fields
 
-    def _unhinted(self, parts: tuple[Content, ...], place: str, *, taken: bool = True) -> None:
-        """Tell of what has no word here: hints where they are not `taken`, and most that describes a document."""
-        taken = taken and self.switches.cache_control
+    def _result(self, result: ToolResult, place: str) -> Fields:
+        id = result.tool_use_id
+        fields: Fields
+        if id in self._function_calls:
+            fields = {"role": "function", "name": self._call_names[id]}
+        else:
+            fields = {"role": "tool", "tool_call_id": id}
+        fields["content"] = self._result_content(result, place)
+        if self._switches.name_on_tool_message and id in self._call_names:
+            fields.setdefault("name", self._call_names[id])
+        return {**fields, **extra_fields(result.extra)}
+
+    def _result_content(self, result: ToolResult, place: str) -> str | list[Any]:
+        """Write the content of a tool result: a text, or parts if the provider takes images there."""
+        content = result.content
+        if not isinstance(content, str):
+            if self._switches.images_in_results and any(isinstance(part, Image) for part in content):
+                if result.is_error:
+                    self._builder.record_loss(
+                        "unsupported-field",
+                        f"{place}.is_error",
+                        "parts of a failed call",
+                        "describe the error in a text",
+                    )
+                return self._parts(content, place)
+            self._record_unsent_fields(content, place, sends_hints=False)
+            texts = []
+            for at, part in enumerate(content):
+                if isinstance(part, Text | Document) and part.text:
+                    texts.append(part.text)
+                elif not isinstance(part, Text):
+                    self._builder.record_loss(
+                        "unsupported-content", f"{place}.content[{at}]", _describe(part), "describe it in a text"
+                    )
+            content = "\n".join(texts)
+        return error_text(content) if result.is_error else content
+
+    # --- parts --------------------------------------------------------------------------------------------------------
+
+    def _record_unsent_fields(self, parts: tuple[Content, ...], place: str, *, sends_hints: bool = True) -> None:
+        """Record the cache hints and the fields of documents that the request cannot contain."""
+        sends_hints = sends_hints and self._switches.cache_control
         for at, part in enumerate(parts):
             where = f"{place}.content[{at}]"
-            if isinstance(part, Text | Image | Document) and part.cache and (not taken or isinstance(part, Document)):
-                self.draft.record_loss("cache-hint", where, part.cache, "this provider caches by itself")
+            is_document = isinstance(part, Document)
+            if isinstance(part, Text | Image | Document) and part.cache and (not sends_hints or is_document):
+                self._builder.record_loss("cache-hint", where, part.cache, "this provider caches by itself")
             if isinstance(part, Document):
-                self._undescribed(part, where)
-
-    def _undescribed(self, part: Document, place: str) -> None:
-        named = part.data and not (part.text or part.file_id)  # then the title goes out as the file's name
-        for name in ("context", "citations") if named else ("title", "context", "citations"):
-            if getattr(part, name):
-                self.draft.record_loss("unsupported-field", f"{place}.{name}", repr(getattr(part, name))[:200])
+                has_filename = part.data and not (part.text or part.file_id)  # the title becomes the file name
+                for name in ("context", "citations") if has_filename else ("title", "context", "citations"):
+                    if value := getattr(part, name):
+                        self._builder.record_loss("unsupported-field", f"{where}.{name}", repr(value)[:200])
 
     def _parts(self, content: tuple[Content, ...], place: str) -> list[Any]:
-        self._unhinted(content, place)
-        found: list[Any] = []
+        self._record_unsent_fields(content, place)
+        written: list[Any] = []
         for at, part in enumerate(content):
-            written = self._part(part, f"{place}.content[{at}]")
-            if written is not None:
-                found.append(written)
-        return found
+            where = f"{place}.content[{at}]"
+            if isinstance(part, Opaque):
+                if part.dialect == "openai-chat":
+                    written.append(Raw(part.raw.encode("utf-8", "surrogatepass")))
+                else:
+                    detail = f"a block of {part.dialect or 'a later version'}"
+                    self._builder.record_loss("foreign-block", where, detail)
+                continue
+            fields = self._part(part)
+            if fields is None:
+                self._builder.record_loss("unsupported-content", where, _describe(part), "send its bytes instead")
+                continue
+            if isinstance(part, Text | Image) and part.cache and self._switches.cache_control:
+                fields["cache_control"] = make_cache_control(part.cache)
+            written.append({**fields, **extra_fields(part.extra)})
+        return written
 
-    def _part(self, part: Content, place: str) -> Fields | Raw | None:
-        if isinstance(part, Opaque):
-            if part.dialect == "openai-chat":
-                return Raw(part.raw.encode("utf-8", "surrogatepass"))
-            self.draft.record_loss("foreign-block", place, f"a block of {part.dialect or 'a later version'}")
-            return None
-        written = self._written(part)
-        if written is None:
-            self.draft.record_loss("unsupported-content", place, _described(part), "give its bytes instead")
-            return None
-        hint: Fields = {}
-        if isinstance(part, Text | Image) and part.cache and self.switches.cache_control:
-            hint = {"cache_control": cache_control(part.cache)}
-        return {**written, **hint, **extra_fields(part.extra)}
-
-    def _written(self, part: Text | Image | Audio | Document) -> Fields | None:
-        if isinstance(part, Text):
-            return {"type": "text", "text": part.text}
+    def _part(self, part: Text | Image | Audio | Document) -> Fields | None:
+        """Write one part; None if the provider cannot take it in this form."""
         if isinstance(part, Image):
-            return self._image(part)
+            url = _data_uri(part) or (part.url if self._switches.image_urls else "")
+            detail = {"detail": part.detail} if part.detail else {}
+            return {"type": "image_url", "image_url": {"url": url, **detail}} if url else None
         if isinstance(part, Audio):
-            return self._audio(part)
-        return self._document(part)
-
-    def _image(self, part: Image) -> Fields | None:
-        if part.data:
-            url = f"data:{part.mime};base64,{part.data}"
-        elif part.url and self.switches.image_urls:
-            url = part.url
-        else:
-            return None
-        return {"type": "image_url", "image_url": {"url": url, **({"detail": part.detail} if part.detail else {})}}
-
-    def _audio(self, part: Audio) -> Fields | None:
-        if not part.data:
-            return None
-        kind = _SOUNDS.get(part.mime, part.mime.partition("/")[2])
-        data = f"data:{part.mime};base64,{part.data}" if self.switches.audio_as_uri else part.data
-        return {"type": "input_audio", "input_audio": {"data": data, "format": kind}}
-
-    def _document(self, part: Document) -> Fields | None:
-        if part.text:
+            data = _data_uri(part) if self._switches.audio_as_uri else part.data
+            audio_format = _AUDIO_FORMATS.get(part.mime, part.mime.partition("/")[2])
+            return {"type": "input_audio", "input_audio": {"data": data, "format": audio_format}} if data else None
+        if isinstance(part, Text) or part.text:
             return {"type": "text", "text": part.text}
-        if not self.switches.file_parts:
+        if not self._switches.file_parts:
             return None
         if part.file_id:
             return {"type": "file", "file": {"file_id": part.file_id}}
         if not part.data:
             return None
-        named = {"filename": part.title} if part.title else {}
-        return {"type": "file", "file": {"file_data": f"data:{part.mime};base64,{part.data}", **named}}
-
-    # --- turns --------------------------------------------------------------------------------------------------------
-
-    def _assistant(self, message: AssistantMessage, place: str) -> list[Fields]:
-        for block in message.blocks:
-            if isinstance(block, ToolUse):
-                self._names[block.id] = block.name
-                self._legacy.pop(block.id, None)
-                if is_legacy(block):
-                    self._legacy[block.id] = block.name
-        found = assistant_object(message, self.draft, place)
-        return [found] if found is not None else []
-
-    def _results(self, message: ToolResults, place: str) -> list[Fields]:
-        return [self._result(result, f"{place}.results[{at}]") for at, result in enumerate(message.results)]
-
-    def _result(self, result: ToolResult, place: str) -> Fields:
-        content = self._answer(result, place)
-        id = result.tool_use_id
-        if id in self._legacy:
-            return {"role": "function", "name": self._legacy[id], "content": content, **extra_fields(result.extra)}
-        found: Fields = {"role": "tool", "tool_call_id": id, "content": content}
-        if self.switches.name_on_tool_message and id in self._names:
-            found["name"] = self._names[id]
-        return {**found, **extra_fields(result.extra)}
-
-    def _answer(self, result: ToolResult, place: str) -> str | list[Any]:
-        """Write a tool's answer: as text, or as parts where pictures are taken. An error says so in its text."""
-        if isinstance(result.content, str):
-            return _told(result.content, is_error=result.is_error)
-        if self.switches.images_in_results and any(isinstance(part, Image) for part in result.content):
-            self._unflagged(result, place)
-            return self._parts(result.content, place)
-        texts = []
-        self._unhinted(result.content, place, taken=False)
-        for at, part in enumerate(result.content):
-            if isinstance(part, Text | Document) and part.text:
-                texts.append(part.text)
-            elif not isinstance(part, Text):
-                self.draft.record_loss(
-                    "unsupported-content", f"{place}.content[{at}]", _described(part), "say it in words"
-                )
-        return _told("\n".join(texts), is_error=result.is_error)
-
-    def _unflagged(self, result: ToolResult, place: str) -> None:
-        if result.is_error:
-            self.draft.record_loss(
-                "unsupported-field", f"{place}.is_error", "a failed call's parts", "say it in a text"
-            )
+        filename = {"filename": part.title} if part.title else {}
+        return {"type": "file", "file": {"file_data": _data_uri(part), **filename}}
 
 
-def _told(text: str, *, is_error: bool) -> str:
-    return error_text(text) if is_error else text
+def _data_uri(part: Image | Audio | Document) -> str:
+    return f"data:{part.mime};base64,{part.data}" if part.data else ""
 
 
-def _described(part: Content) -> str:
-    where = next((name for name in ("url", "file_id", "data") if getattr(part, name, "")), "")
-    return f"{type(part).__name__} by {where}" if where else type(part).__name__
+def _describe(part: Content) -> str:
+    source = next((name for name in ("url", "file_id", "data") if getattr(part, name, "")), "")
+    return f"{type(part).__name__} by {source}" if source else type(part).__name__
 
 
-def _is_empty(content: str | list[Any]) -> bool:
-    """Tell whether nothing is said: no part, or nothing but empty texts."""
-    if isinstance(content, str):
-        return not content
-    return all(isinstance(part, dict) and part.get("type") == "text" and not part.get("text") for part in content)
-
-
-def _one_system(found: list[Fields]) -> list[Fields]:
+def _join_leading_system(messages: list[Fields]) -> list[Fields]:
     """Join the leading instructions into one message."""
-    lead = next((at for at, obj in enumerate(found) if obj["role"] not in ("system", "developer")), len(found))
-    texts = [obj["content"] for obj in found[:lead]]
-    if lead < 2 or not all(isinstance(text, str) for text in texts):
-        return found
-    return [{**found[0], "content": "\n\n".join(texts)}, *found[lead:]]
+    roles = ("system", "developer")
+    count = next((at for at, message in enumerate(messages) if message["role"] not in roles), len(messages))
+    texts = [message["content"] for message in messages[:count]]
+    if count < 2 or not all(isinstance(text, str) for text in texts):
+        return messages
+    return [{**messages[0], "content": "\n\n".join(texts)}, *messages[count:]]

@@ -1,6 +1,7 @@
-"""The chat dialect's shapes: the frames that make up nearly all of a stream, and the tables of its words.
+"""Structs and tables of the Chat Completions format.
 
-The structs are strict. A frame that does not fit one is read field by field instead, so nothing unknown is dropped.
+The structs fit nearly all frames of a stream and forbid unknown fields. A frame that does not fit is read field by
+field, so no field is lost.
 """
 
 from __future__ import annotations
@@ -11,19 +12,6 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from tenuto.core.messages import StopReason
-
-__all__ = [
-    "DONE",
-    "HOT",
-    "PADDING",
-    "RESPONSE_ONLY",
-    "STOP_REASONS",
-    "CallPiece",
-    "Chunk",
-    "ChunkChoice",
-    "ChunkDelta",
-    "FunctionPiece",
-]
 
 DONE = b"[DONE]"
 
@@ -36,7 +24,7 @@ class FunctionPiece(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class CallPiece(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """A piece of a call that has begun."""
+    """A later piece of a tool call."""
 
     index: int
     function: FunctionPiece
@@ -56,7 +44,7 @@ class ChunkDelta(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class ChunkChoice(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """A choice that goes on; a word that ends it does not fit here."""
+    """A choice without a finish reason."""
 
     index: int
     delta: ChunkDelta
@@ -81,13 +69,10 @@ class Chunk(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     p: str | UnsetType = UNSET
 
 
-HOT = msgspec.json.Decoder(Chunk)
+decode_chunk = msgspec.json.Decoder(Chunk).decode
 
-PADDING = {
-    "obfuscation": "padding against traffic analysis",
-    "p": "padding against traffic analysis",
-}
-"""Fields of a frame that say nothing about the reply, and are not kept."""
+PADDING = ("obfuscation", "p")
+"""Fields of a frame that are padding against traffic analysis. They are dropped."""
 
 STOP_REASONS: dict[str, StopReason] = {
     "stop": "stop",
@@ -113,19 +98,19 @@ STOP_REASONS: dict[str, StopReason] = {
     "ERROR": "error",
     "TIMEOUT": "error",
 }
-"""Why a choice ended. A word that is not here counts as `stop`; the word itself is kept beside."""
+"""Finish reasons. An unknown one counts as `stop`; the message keeps the provider's word."""
 
 RESPONSE_ONLY: dict[str, str] = {
-    "annotations": "requests have no such field; the citations stand on the text",
-    "executed_tools": "what the provider ran by itself is told, not taken back",
-    "images": "pictures a model made are not taken back",
-    "index": "the place of a call in the list, not a part of it",
-    "audio.data": "speech goes back by its id",
-    "audio.transcript": "speech goes back by its id",
-    "audio.expires_at": "speech goes back by its id",
-    "reasoning (beside reasoning_details)": "a readable copy of what the details hold",
+    "annotations": "requests have no such field; the text block has the citations",
+    "executed_tools": "providers report the server tools they ran, and do not accept them back",
+    "images": "providers do not accept generated images back",
+    "index": "the position of a call in the list, not a part of the call",
+    "audio.data": "audio is sent back by its id",
+    "audio.transcript": "audio is sent back by its id",
+    "audio.expires_at": "audio is sent back by its id",
+    "reasoning (next to reasoning_details)": "a readable copy of the details",
 }
-"""Fields of a message that are kept and shown, but not sent back, each with its reason.
+"""Fields of a message that are stored but not sent back, each with the reason.
 
-A field that no block holds goes back only where the provider's row lists it (`ChatSwitches.replayed_fields`).
+A field that belongs to no block is sent back only if the provider row lists it (`ChatSwitches.replayed_fields`).
 """

@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.wire.merge import MergedFields, merge_fields
+from tenuto.wire.rawjson import Fields, is_object, is_text, text_or_empty
 
-_GROWING = ("text", "summary", "data")
+_CONCATENATED = ("text", "summary", "data")
 
 
 class _MergedItem:
-    __slots__ = ("fields", "pieces", "signed")
+    __slots__ = ("fields", "is_signed", "pieces")
 
     def __init__(self) -> None:
         self.fields = MergedFields()
-        self.signed = False  # a signed item does not grow
+        self.is_signed = False  # a signed item takes no further fragments
         self.pieces: dict[str, list[str]] = {}
 
-    def add(self, fields: Mapping[str, Raw]) -> None:
+    def add(self, fields: Fields) -> None:
         for name, value in fields.items():
-            if name in _GROWING and bytes(value)[:1] == b'"':
+            if name in _CONCATENATED and is_text(value):
                 self.pieces.setdefault(name, []).append(jsonio.text_of(value))
                 if name not in self.fields:
                     self.fields[name] = value
             else:
                 merge_fields(self.fields, ((name, value),))
-                if name == "signature":
-                    self.signed = self.signed if bytes(value) == b"null" else bytes(value) != b'""'
+                if name == "signature" and bytes(value) != b"null":
+                    self.is_signed = bytes(value) != b'""'
 
-    def merged_fields(self) -> dict[str, Raw]:
+    def merged_fields(self) -> Fields:
         for name, pieces in self.pieces.items():
             if len(pieces) > 1 or bytes(self.fields[name]) == b"null":
                 self.pieces[name] = [jsonio.whole("".join(pieces))]
@@ -49,43 +50,42 @@ class DetailsMerger:
 
     def __init__(self) -> None:
         self._items: list[_MergedItem | Raw] = []
-        self._keyed: dict[tuple[bytes, bytes], _MergedItem] = {}
+        self._by_index: dict[tuple[bytes, bytes], _MergedItem] = {}
         self._last: tuple[bytes, bytes] | None = None
 
     def add(self, fragments: Iterable[Raw], *, whole: bool = False) -> str:
         """Add the fragments of one frame, or the items of a `whole` array; return their readable text."""
-        return "".join([self._add(fragment, whole=whole) for fragment in fragments])
+        texts = []
+        for fragment in fragments:
+            if not is_object(fragment):
+                self._items.append(fragment)
+                self._last = None
+                continue
+            fields = jsonio.members(fragment)
+            if whole:
+                self._items.append(fragment)
+            else:
+                self._find_item(fields).add(fields)
+            texts += [text_or_empty(fields.get("text")), text_or_empty(fields.get("summary"))]
+        return "".join(texts)
 
-    def _add(self, fragment: Raw, *, whole: bool) -> str:
-        if bytes(fragment)[:1] != b"{":
-            self._items.append(fragment)
-            self._last = None
-            return ""
-        fields = jsonio.members(fragment)
-        if whole:
-            self._items.append(fragment)
-        else:
-            self._merge(fields)
-        return "".join(jsonio.text_of(fields[n]) for n in ("text", "summary") if bytes(fields.get(n, b""))[:1] == b'"')
-
-    def _merge(self, fields: dict[str, Raw]) -> None:
+    def _find_item(self, fields: Fields) -> _MergedItem:
+        """Return the item that a fragment belongs to; append one if it is new."""
         index, kind = bytes(fields.get("index", b"null")), bytes(fields.get("type", b"null"))
+        item: _MergedItem | Raw | None
         if index != b"null":
             self._last = None
-            item = self._keyed.get((index, kind)) or self._keyed.setdefault((index, kind), self._new())
-        else:
-            key = (kind, bytes(fields.get("id", b"null")))
-            last = self._items[-1] if self._items else None
-            if self._last == key and isinstance(last, _MergedItem) and not last.signed:
-                item = last
-            else:
-                item = self._new()
-            self._last = key
-        item.add(fields)
-
-    def _new(self) -> _MergedItem:
-        item = _MergedItem()
-        self._items.append(item)
+            item = self._by_index.get((index, kind))
+            if item is None:
+                item = self._by_index[index, kind] = _MergedItem()
+                self._items.append(item)
+            return item
+        key = (kind, bytes(fields.get("id", b"null")))
+        item = self._items[-1] if self._items and self._last == key else None
+        if not isinstance(item, _MergedItem) or item.is_signed:
+            item = _MergedItem()
+            self._items.append(item)
+        self._last = key
         return item
 
     def raw(self) -> str:

@@ -1,20 +1,18 @@
-"""Tool calls of one choice, from whole lists and from pieces.
+"""Build the tool calls of one choice, from whole lists or from the pieces of a stream.
 
-Pieces are told apart by their `index`. Servers differ: some repeat the id and the name with every piece, some leave the
-index off, some give every call the index 0, some send whole calls, some send arguments as an object or as null. A call
-stays open until its choice ends, whatever the word that ends it.
+The `index` of a piece names its call. Hosts differ: some repeat the id and the name with every piece, omit the index,
+give every call the index 0, send whole calls, or send arguments as an object or as null. A call stays open until its
+choice ends, whatever the finish reason is.
 
-The start of a call is told when its id and its name are known, or with the first piece of its arguments. If an id or a
-name comes after that, only the end of the call has it.
+The start event of a call is emitted when its id and name are known, or with the first piece of its arguments. An id or
+a name that comes later is only in the finished block.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TypeAlias
 
-import msgspec
 from msgspec import Raw
 
 from tenuto.core import jsonio
@@ -25,142 +23,112 @@ from tenuto.wire.assembler import BlockSlot
 from tenuto.wire.chat.protocol import CallPiece
 from tenuto.wire.decoder import ChoiceBuilder
 from tenuto.wire.merge import MergedFields, merge_fields
+from tenuto.wire.rawjson import NULL, Fields, is_object, is_text
 
-__all__ = ["ToolCallBuilder", "ToolCallsBuilder"]
-
-Fields: TypeAlias = dict[str, Raw]
-_NULL = Raw(b"null")
 _OBJECT = Raw(b"{}")
-_TEXT = Raw(b'""')
 _EMPTY = (b"null", b'""')
-_OBJECTS = ("function", "custom")
-"""The inner objects of a call. A host may send both: the call's `type` says which one counts."""
+_PAYLOADS = ("function", "custom")
+"""The inner objects of a call. If a host sends both, the `type` of the call decides."""
 
 
 class ToolCallBuilder:
-    """One call on its way. `slot` is None until its start is told.
+    """Collect the fields and arguments of one call."""
 
-    `is_held` is set while a call that can be read waits for its id or its name.
-    """
+    __slots__ = ("args_form", "fields", "id", "is_waiting", "name", "ordinal", "payload", "payload_fields", "slot")
 
-    __slots__ = ("args", "at", "fields", "id", "is_held", "name", "payload", "rest", "slot")
-
-    def __init__(self, at: int) -> None:
-        self.at = at
+    def __init__(self, ordinal: int, payload: str = "function") -> None:
+        self.ordinal = ordinal
+        self.payload = payload
+        """The name of the inner object: `function`, `custom` or `function_call`."""
         self.slot: BlockSlot | None = None
-        self.is_held = False
+        """None until the start event is emitted."""
+        self.is_waiting = False
+        """Set while a readable call waits for its id or its name."""
         self.id = ""
         self.name = ""
-        self.payload = "function"
+        self.args_form = b""
+        """The first byte of the arguments' JSON; empty if there were none."""
         self.fields = MergedFields()
-        self.rest = MergedFields()
-        self.args: Raw | None = None
+        """Other fields of the call."""
+        self.payload_fields = MergedFields()
+        """Other fields of the inner object."""
 
     @property
-    def word(self) -> str:
-        """What the inner object calls the arguments."""
+    def args_field(self) -> str:
         return "input" if self.payload == "custom" else "arguments"
 
     @property
-    def place(self) -> int:
-        """The place of its block."""
-        return self.slot.index if self.slot is not None else -1
+    def kind(self) -> str:
+        kind = self.fields.get("type", NULL)
+        return self.payload if bytes(kind) in _EMPTY else jsonio.text_of(kind)
 
-    def grow(self, piece: str) -> None:
-        """Take a piece of the arguments that has been told of."""
-        if self.slot is not None and piece:
-            self.slot.pieces.append(piece)
-        self.args = _TEXT
-
-    def take(self, payload: Fields, parts: ChoiceBuilder) -> Raw | None:
-        """Take the fields of the inner object, of which a name counts once; return the arguments."""
-        name = payload.pop("name", None)
-        args = payload.pop(self.word, None)
-        merge_fields(self.rest, payload.items())
-        if name is not None:
-            self._call_it(name, parts)
-        return args
-
-    def can_start(self, args: Raw | None) -> bool:
-        """Tell whether the start can be told: id and name are known, or `args` are the first of the arguments."""
-        if args is not None and bytes(args) not in _EMPTY:
-            return True
-        return bool(self.name and (self.id or self.payload == "function_call"))
-
-    def _call_it(self, raw: Raw, parts: ChoiceBuilder) -> None:
+    def take_name(self, raw: Raw, parts: ChoiceBuilder) -> None:
+        """Read the name. The first one counts; another one is a loss."""
         name = jsonio.text_of(raw)
         if not self.name:
             self.name = name
             if name:
-                self.rest.pop("name", None)
+                self.payload_fields.pop("name", None)
             else:
-                merge_fields(self.rest, (("name", raw),))
+                merge_fields(self.payload_fields, (("name", raw),))
         elif name not in ("", self.name):
-            parts.losses.append(Loss("renamed-call", f"choices[{parts.choice}]", f"{self.name} came again as {name}"))
+            parts.losses.append(Loss("renamed-call", f"choices[{parts.choice}]", f"{self.name} became {name}"))
 
     def take_args(self, raw: Raw, parts: ChoiceBuilder) -> None:
-        """Take arguments, or a piece of them, and tell of them."""
-        sign = bytes(raw)[:1]
-        if sign == b"n":
-            self.args = self.args or raw
+        """Read the arguments, or a piece of them."""
+        form = bytes(raw)[:1]
+        if form == b"n":
+            self.args_form = self.args_form or form
             return
-        self.args = raw
-        piece = jsonio.text_of(raw) if sign == b'"' else jsonio.as_text(raw)
+        self.append_args(jsonio.text_of(raw) if is_text(raw) else jsonio.as_text(raw), parts)
+        self.args_form = form
+
+    def append_args(self, piece: str, parts: ChoiceBuilder) -> None:
         if piece and self.slot is not None:
             parts.append(self.slot, piece, ArgumentsDelta(piece))
+        self.args_form = b'"'
 
-    def block(self, minted: str) -> ToolUse:
-        """Return the call as it stands, without its arguments."""
-        return ToolUse(self.id or minted, self.name, "", self._kind(), id_generated=not self.id)
-
-    def _kind(self) -> str:
-        kind = self.fields.get("type", _NULL)
-        return self.payload if bytes(kind) in _EMPTY else jsonio.text_of(kind)
-
-    def finished(self, minted: str) -> ToolUse:
-        """Return the whole call, with whatever cannot be told from its typed fields in `extra`."""
-        assert self.slot is not None
-        rest, extra = self.rest.written(), self.fields.written()
-        sign = bytes(self.args)[:1] if self.args is not None else b""
-        if sign == b"n":
-            rest[self.word] = _NULL
-        elif sign not in (b"", b'"'):
-            rest[self.word] = _OBJECT
-        kind = self._kind()
-        if bytes(extra.setdefault("type", _NULL)) not in _EMPTY:
+    def build(self, args: str, make_id: Callable[[int], str]) -> ToolUse:
+        """Make the finished call. Facts that its typed fields cannot hold are in `extra`."""
+        payload_fields, extra = self.payload_fields.written(), self.fields.written()
+        if self.args_form == b"n":
+            payload_fields[self.args_field] = NULL
+        elif self.args_form not in (b"", b'"'):
+            payload_fields[self.args_field] = _OBJECT
+        if bytes(extra.setdefault("type", NULL)) not in _EMPTY:
             del extra["type"]
-        if rest:
-            extra[self.payload] = Raw(jsonio.encode(rest))
+        if payload_fields:
+            extra[self.payload] = Raw(jsonio.encode(payload_fields))
+        if self.payload == "function_call":
+            extra = {"function_call": _OBJECT, **extra}
         return ToolUse(
-            self.id or minted,
+            self.id or make_id(self.ordinal),
             self.name,
-            jsonio.whole("".join(self.slot.pieces)),
-            kind,
+            args,
+            self.kind,
             id_generated=not self.id,
-            args_missing=sign in (b"", b"n"),
+            args_missing=self.args_form in (b"", b"n"),
             extra=jsonio.object_text(extra),
         )
 
 
 class ToolCallsBuilder:
-    """The calls of one choice, in the order in which they began.
+    """Collect the calls of one choice, in the order in which they began."""
 
-    `before` is called before a call begins, so that what was being said can be closed; `mint` names a call by its place.
-    """
-
-    def __init__(self, parts: ChoiceBuilder, mint: Callable[[int], str], before: Callable[[], None]) -> None:
+    def __init__(self, parts: ChoiceBuilder, make_id: Callable[[int], str], end_text: Callable[[], None]) -> None:
+        """`make_id` makes an id from the ordinal of a call; `end_text` ends the open text before a call starts."""
         self._parts = parts
-        self._mint = mint
-        self._before = before
+        self._make_id = make_id
+        self._end_text = end_text
         self.count = 0
         self._open: list[ToolCallBuilder] = []
-        self._held: deque[ToolCallBuilder] | None = None  # an empty deque takes 760 bytes, and few replies need one
-        self._legacy: ToolCallBuilder | None = None
+        self._waiting: deque[ToolCallBuilder] | None = None  # an empty deque takes 760 bytes, and few replies need one
+        self._function_call: ToolCallBuilder | None = None
         self.by_index: dict[int | bytes, ToolCallBuilder] = {}
-        self._by_pair: dict[tuple[int | bytes | None, str], ToolCallBuilder] = {}
+        self._by_index_and_id: dict[tuple[int | bytes | None, str], ToolCallBuilder] = {}
 
-    def all_open(self, pieces: Iterable[CallPiece]) -> bool:
-        """Tell whether each piece only goes on with a call that has begun."""
+    def are_started(self, pieces: Iterable[CallPiece]) -> bool:
+        """Return whether each piece continues a call whose start event was emitted."""
         for piece in pieces:
             call = self.by_index.get(piece.index)
             if call is None or call.slot is None:
@@ -168,112 +136,114 @@ class ToolCallsBuilder:
         return True
 
     def take(self, fields: Fields, *, whole: bool) -> None:
-        """Take one element of a list of calls: a whole call, or a piece of one."""
-        key = None if whole else _key(fields.pop("index", None))
+        """Read one element of a list of calls: a `whole` call, or a piece of one."""
+        index = None if whole else _parse_index(fields.pop("index", None))
         raw_id = fields.pop("id", None)
         id = jsonio.text_of(raw_id)
-        inner = {name: jsonio.members(fields[name]) for name in _OBJECTS if bytes(fields.get(name, b""))[:1] == b"{"}
-        payload = "custom" if "custom" in inner else "function"
-        if len(inner) > 1 and bytes(fields.get("type", b"")) != b'"custom"':
+        payloads = {name: jsonio.members(fields[name]) for name in _PAYLOADS if is_object(fields.get(name))}
+        payload = "custom" if "custom" in payloads else "function"
+        if len(payloads) > 1 and bytes(fields.get("type", b"")) != b'"custom"':
             payload = "function"
-        draft = None if whole else self._find(key, id, jsonio.text_of(inner.get(payload, {}).get("name")))
-        if draft is None:
-            draft = self._new()
-        elif draft.payload in inner and (draft.is_held or draft.slot is not None):
-            payload = draft.payload
-        if key is not None:
-            self.by_index[key] = draft
-        if raw_id is not None and not id and not draft.id:
-            merge_fields(draft.fields, (("id", raw_id),))
-        elif id:
-            draft.id = draft.id or id
-            draft.fields.pop("id", None)
-            self._by_pair[key, id] = draft
-        if payload in inner:
+        name = jsonio.text_of(payloads.get(payload, {}).get("name")) if not whole else ""
+        call = None if whole else self._find(index, id, name)
+        if call is None:
+            call = self._open_call("function")
+        elif call.payload in payloads and (call.is_waiting or call.slot is not None):
+            payload = call.payload
+        if index is not None:
+            self.by_index[index] = call
+        if id:
+            call.id = call.id or id
+            call.fields.pop("id", None)
+            self._by_index_and_id[index, id] = call
+        elif raw_id is not None and not call.id:
+            merge_fields(call.fields, (("id", raw_id),))
+        if payload in payloads:
             del fields[payload]
-            draft.payload = payload
-        merge_fields(draft.fields, fields.items())
-        if payload in inner:
-            self._fill(draft, inner[payload], whole=whole)
+            call.payload = payload
+        merge_fields(call.fields, fields.items())
+        if payload in payloads:
+            self._take_payload(call, payloads[payload], whole=whole)
 
-    def _find(self, key: int | bytes | None, id: str, name: str) -> ToolCallBuilder | None:
-        """Find the call that a piece belongs to; None for one that begins a call."""
-        if key is None and not id:
+    def _find(self, index: int | bytes | None, id: str, name: str) -> ToolCallBuilder | None:
+        """Find the call that a piece belongs to; None if the piece begins a call."""
+        if index is None and not id:
             last = self._open[-1] if self._open else None
             return None if last is not None and name and last.name else last
-        if key is None:
-            same = self._by_pair.get((None, id))
-            return None if same is not None and name and same.args is not None else same
-        draft = self.by_index.get(key)
-        if draft is None or not id or draft.id in ("", id):
-            return draft
-        return self._by_pair.get((key, id))
+        if index is None:
+            same = self._by_index_and_id.get((None, id))
+            return None if same is not None and name and same.args_form else same
+        call = self.by_index.get(index)
+        if call is None or not id or call.id in ("", id):
+            return call
+        return self._by_index_and_id.get((index, id))
 
-    def _new(self) -> ToolCallBuilder:
-        draft = ToolCallBuilder(self.count)
+    def _open_call(self, payload: str) -> ToolCallBuilder:
+        call = ToolCallBuilder(self.count, payload)
         self.count += 1
-        self._open.append(draft)
-        return draft
+        self._open.append(call)
+        return call
 
-    def _fill(self, draft: ToolCallBuilder, inner: Fields, *, whole: bool) -> None:
-        """Take the inner object of a call, or a piece of it; tell the start as soon as enough is known."""
-        args = draft.take(inner, self._parts)
-        if draft.slot is None and (whole or draft.can_start(args)):
-            self._start(draft)
-        elif draft.slot is None and not draft.is_held:
-            draft.is_held = True
-            self._held = self._held or deque()
-            self._held.append(draft)
+    def _take_payload(self, call: ToolCallBuilder, payload: Fields, *, whole: bool) -> None:
+        """Read the inner object of a call, or a piece of it. Start the call as soon as enough is known."""
+        name = payload.pop("name", None)
+        args = payload.pop(call.args_field, None)
+        merge_fields(call.payload_fields, payload.items())
+        if name is not None:
+            call.take_name(name, self._parts)
+        if call.slot is None:
+            has_args = args is not None and bytes(args) not in _EMPTY
+            is_known = call.name and (call.id or call.payload == "function_call")
+            if whole or has_args or is_known:
+                self._start(call)
+            elif not call.is_waiting:
+                call.is_waiting = True
+                self._waiting = self._waiting or deque()
+                self._waiting.append(call)
         if args is not None:
-            draft.take_args(args, self._parts)
+            call.take_args(args, self._parts)
 
-    def _start(self, draft: ToolCallBuilder) -> None:
-        """Tell the start of a call, after the starts of the calls before it: they keep their order."""
-        self._before()
-        while draft.slot is None:
-            first = self._held.popleft() if self._held else draft
-            first.slot = self._parts.start(first.block(self._mint(first.at)))
+    def _start(self, call: ToolCallBuilder) -> None:
+        """Emit the start of a call, after the starts of the waiting calls before it."""
+        self._end_text()
+        while call.slot is None:
+            first = self._waiting.popleft() if self._waiting else call
+            id = first.id or self._make_id(first.ordinal)
+            first.slot = self._parts.start(ToolUse(id, first.name, "", first.kind, id_generated=not first.id))
 
-    def function_call(self, fields: Fields) -> bool:
-        """Take a call of the older form, whole or a piece; tell whether there is one: an empty object is none."""
-        draft = self._legacy
-        if draft is None:
-            if not any(bytes(fields.get(name, b'""')) not in _EMPTY for name in ("name", "arguments")):
+    def take_function_call(self, fields: Fields) -> bool:
+        """Read the older `function_call`, whole or a piece. Return False if its fields are empty."""
+        call = self._function_call
+        if call is None:
+            if all(bytes(fields.get(name, b'""')) in _EMPTY for name in ("name", "arguments")):
                 return False
-            draft = self._legacy = self._new()
-            draft.payload = "function_call"
-            draft.fields["type"] = Raw(b'"function"')
-        self._fill(draft, fields, whole=False)
+            call = self._function_call = self._open_call("function_call")
+            call.fields["type"] = Raw(b'"function"')
+        self._take_payload(call, fields, whole=False)
         return True
 
     def close(self) -> None:
-        """Finish every call that is open."""
+        """Finish every open call."""
         if not self._open:
             return
-        if self._held:
-            self._start(self._held[-1])
-        opened, self._open, self._legacy = self._open, [], None
+        if self._waiting:
+            self._start(self._waiting[-1])
+        calls, self._open, self._function_call = self._open, [], None
         self.by_index.clear()
-        self._by_pair.clear()
-        for draft in opened:
-            if draft.slot is None:
-                self._unread(draft)
+        self._by_index_and_id.clear()
+        for call in calls:
+            if call.slot is not None:
+                self._parts.finish(call.slot, call.build(jsonio.whole("".join(call.slot.pieces)), self._make_id))
                 continue
-            block = draft.finished(self._mint(draft.at))
-            if draft.payload == "function_call":
-                rest = jsonio.members(block.extra) if block.extra else {}
-                block = msgspec.structs.replace(block, extra=jsonio.object_text({"function_call": _OBJECT, **rest}))
-            self._parts.finish(draft.slot, block)
-
-    def _unread(self, draft: ToolCallBuilder) -> None:
-        """A call without an object that could be read is kept as it is."""
-        fields = {**({"id": Raw(jsonio.encode(draft.id))} if draft.id else {}), **draft.fields.written()}
-        self._before()
-        self._parts.add(Opaque("openai-chat", jsonio.as_text(jsonio.encode(fields)), extra='{"in":"tool_calls"}'))
+            # a call without a readable inner object is stored as it came
+            fields = {**({"id": Raw(jsonio.encode(call.id))} if call.id else {}), **call.fields.written()}
+            self._end_text()
+            self._parts.add(Opaque("openai-chat", jsonio.as_text(jsonio.encode(fields)), extra='{"in":"tool_calls"}'))
 
 
-def _key(raw: Raw | None) -> int | bytes | None:
-    spelt = bytes(raw).strip(b'"') if raw is not None else b"null"
-    if spelt == b"null":
+def _parse_index(raw: Raw | None) -> int | bytes | None:
+    """Return an index as a number; its JSON text if it is something else, None for null."""
+    text = bytes(raw).strip(b'"') if raw is not None else b"null"
+    if text == b"null":
         return None
-    return int(spelt) if spelt.isdigit() and len(spelt) < 10 else spelt
+    return int(text) if text.isdigit() and len(text) < 10 else text

@@ -24,12 +24,12 @@ from wire.chat.cases import (
     CALLED,
     FIRST,
     STREAMS,
+    assistant,
     back,
     blocks,
     body,
     call,
     chunk,
-    said,
     sse,
     stream,
     target,
@@ -43,7 +43,7 @@ TAGS = ChatSwitches(think_tags=True)
 # --- reasoning --------------------------------------------------------------------------------------------------------
 
 
-def test_reasoning_comes_before_text_and_remembers_its_field():
+def test_reasoning_precedes_text_and_has_its_field():
     response = stream(STREAMS["reasoning"])
 
     assert response.message.blocks == (
@@ -53,7 +53,7 @@ def test_reasoning_comes_before_text_and_remembers_its_field():
     assert back(response) == {"role": "assistant", "content": "It rains.", "reasoning_content": "Look up."}
 
 
-def test_reasoning_and_text_in_one_frame_are_told_in_that_order():
+def test_reasoning_precedes_text_within_one_frame():
     data = sse(FIRST, chunk({"content": "It rains.", "reasoning": "Look."}), chunk({}, "stop"))
     decoder = ChatDecoder(target())
     deltas = [e.delta for e in decoder.feed(data) if isinstance(e, ContentDelta)]
@@ -61,7 +61,7 @@ def test_reasoning_and_text_in_one_frame_are_told_in_that_order():
     assert deltas == [ThinkingDelta("Look."), TextDelta("It rains.")]
 
 
-def test_reasoning_that_goes_on_after_text_is_a_block_of_its_own():
+def test_reasoning_after_text_is_a_new_block():
     data = sse(
         FIRST,
         *(chunk(d) for d in ({"reasoning": "a"}, {"content": "b"}, {"reasoning": "c"}, {"content": "d"})),
@@ -78,17 +78,17 @@ def test_reasoning_that_goes_on_after_text_is_a_block_of_its_own():
     assert (back(response)["reasoning"], back(response)["content"]) == ("ac", "bd")
 
 
-def test_reasoning_in_two_fields_is_shown_once_and_kept_twice():
+def test_reasoning_in_two_fields_is_shown_once_stored_twice():
     frames = [chunk({"reasoning": piece, "reasoning_content": piece}) for piece in ("Lo", "ok")]
     response = stream(sse(FIRST, *frames, text("Hi"), chunk({}, "stop")))
-    message = said("Hi", reasoning="Look", reasoning_content="Look", refusal=None)
+    message = assistant("Hi", reasoning="Look", reasoning_content="Look", refusal=None)
 
     assert response.choices[0].thinking == "Look"
     assert back(response) == message
     assert back(whole(body(message))) == message
 
 
-def test_a_field_that_changes_in_the_middle_begins_a_block():
+def test_changed_reasoning_field_starts_new_block():
     response = stream(
         sse(FIRST, chunk({"reasoning": "a"}), chunk({"reasoning_content": "b"}), text("c"), chunk({}, "stop"))
     )
@@ -101,21 +101,21 @@ def test_a_field_that_changes_in_the_middle_begins_a_block():
 @pytest.mark.parametrize(
     "odd", [{"reasoning": None}, {"reasoning_content": ""}, {"reasoning_details": []}, {"reasoning": {"a": 1}}]
 )
-def test_reasoning_that_says_nothing_is_no_block_and_goes_back_as_it_came(odd):
-    message = said("Hi", **odd)
-    streamed = stream(sse(FIRST, text("Hi"), chunk(odd), chunk({}, "stop")))
+def test_empty_reasoning_is_stored_without_a_block(odd):
+    message = assistant("Hi", **odd)
+    from_stream = stream(sse(FIRST, text("Hi"), chunk(odd), chunk({}, "stop")))
 
     assert whole(body(message)).message.blocks == (Text("Hi"),)
     assert back(whole(body(message))) == message
-    assert back(streamed) == {**message, "refusal": None}
+    assert back(from_stream) == {**message, "refusal": None}
 
 
 DETAIL = {"type": "reasoning.text", "text": "Look.", "format": "anthropic-claude-v1", "index": 0}
 
 
-def test_details_are_kept_raw_in_order_and_beside_their_copy():
+def test_details_are_stored_raw_with_their_copy():
     details = [{**DETAIL, "signature": "Er=", "cost": 1.5}, {"type": "reasoning.encrypted", "data": "x", "id": None}]
-    message = said("Hi", reasoning="Look.", reasoning_details=details)
+    message = assistant("Hi", reasoning="Look.", reasoning_details=details)
     response = whole(body(message))
     thought = response.message.blocks[0]
 
@@ -123,7 +123,7 @@ def test_details_are_kept_raw_in_order_and_beside_their_copy():
     assert back(response) == message
 
 
-def test_streamed_details_are_joined_and_the_text_told_once():
+def test_streamed_details_are_joined_and_text_shown_once():
     frames = [
         chunk({"content": "", "reasoning": "Lo", "reasoning_details": [{**DETAIL, "text": "Lo"}]}),
         chunk({"content": "", "reasoning": "ok.", "reasoning_details": [{**DETAIL, "text": "ok."}]}),
@@ -138,7 +138,7 @@ def test_streamed_details_are_joined_and_the_text_told_once():
     assert back(response)["reasoning_details"] == [{**DETAIL, "signature": "Er="}]
 
 
-def test_details_without_a_copy_are_read_themselves():
+def test_details_without_copy_give_the_text():
     frames = [chunk({"reasoning_details": [{**DETAIL, "text": piece}]}) for piece in ("Lo", "ok.")]
     response = stream(sse(FIRST, *frames, text("Hi"), chunk({}, "stop")))
     thought = response.message.blocks[0]
@@ -147,7 +147,7 @@ def test_details_without_a_copy_are_read_themselves():
     assert "reasoning" not in back(response)
 
 
-def test_a_copy_that_comes_after_details_were_read_is_kept_and_not_told_again():
+def test_reasoning_copy_after_details_is_not_shown():
     frames = [chunk({"reasoning_details": [DETAIL]}), chunk({"reasoning": "Look."})]
     response = stream(sse(FIRST, *frames, text("Hi"), chunk({}, "stop")))
 
@@ -155,9 +155,9 @@ def test_a_copy_that_comes_after_details_were_read_is_kept_and_not_told_again():
     assert back(response)["reasoning"] == "Look."
 
 
-def test_withheld_reasoning_is_a_block_without_text():
+def test_encrypted_reasoning_is_a_block_without_text():
     details = [{"type": "reasoning.encrypted", "data": "B7oH", "id": "rs_1", "format": "xai-responses-v1", "index": 0}]
-    message = said("Hi", reasoning=None, reasoning_details=details)
+    message = assistant("Hi", reasoning=None, reasoning_details=details)
     response = whole(body(message))
 
     assert response.message.blocks[0].text == ""
@@ -165,7 +165,7 @@ def test_withheld_reasoning_is_a_block_without_text():
     assert back(response) == message
 
 
-def test_details_may_come_after_text_began_and_still_belong_to_the_same_thought():
+def test_details_after_text_belong_to_open_reasoning():
     frames = [
         chunk({"reasoning": "Look.", "reasoning_details": [DETAIL]}),
         text("Hi"),
@@ -179,13 +179,13 @@ def test_details_may_come_after_text_began_and_still_belong_to_the_same_thought(
     assert response.text == "Hi there"
 
 
-# --- thought in tags --------------------------------------------------------------------------------------------------
+# --- think tags -------------------------------------------------------------------------------------------------------
 
 TAGGED = "\n<think>Look </thinking> up.</think>\n\nWrite <think> yourself."
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
-def test_tags_are_found_across_frames_and_the_text_goes_back_as_it_was(size):
+def test_think_tags_across_frames_are_written_back(size):
     frames = [text(TAGGED[at : at + size]) for at in range(0, len(TAGGED), size)]
     response = stream(sse(FIRST, *frames, chunk({}, "stop")), TAGS)
 
@@ -197,39 +197,39 @@ def test_tags_are_found_across_frames_and_the_text_goes_back_as_it_was(size):
     assert back(response)["content"] == TAGGED
 
 
-def test_tags_are_text_where_the_row_does_not_say_so():
+def test_think_tags_are_text_without_switch():
     assert blocks(sse(FIRST, text(TAGGED), chunk({}, "stop"))) == (Text(TAGGED),)
 
 
-def test_tags_are_read_in_a_body_too():
-    response = whole(body(said(TAGGED)), TAGS)
+def test_think_tags_in_body():
+    response = whole(body(assistant(TAGGED)), TAGS)
 
     assert [type(b) for b in response.message.blocks] == [Reasoning, Text]
-    assert back(response) == said(TAGGED)
+    assert back(response) == assistant(TAGGED)
 
 
 @pytest.mark.parametrize("content", ["<think>never closed", "<think></think>", "<thi", "  ", "<think>a</think>"])
-def test_odd_tags_go_back_as_they_were(content):
+def test_unusual_think_tags_are_written_back(content):
     frames = [text(piece) for piece in content]
     response = stream(sse(chunk({"role": "assistant"}), *frames, chunk({}, "stop")), TAGS)
 
-    assert back(response) == said(content)
+    assert back(response) == assistant(content)
 
 
-def test_a_call_ends_a_thought_that_was_never_closed():
+def test_call_ends_unclosed_think_tag():
     response = stream(sse(CALLED, text("<think>Look"), call(0, "{}", id="a", name="f"), chunk({}, "stop")), TAGS)
 
     assert [type(b) for b in response.message.blocks] == [Reasoning, ToolUse]
     assert back(response)["content"] == "<think>Look"
 
 
-def test_a_model_that_thinks_in_a_field_does_not_think_in_tags():
+def test_think_tags_are_text_after_reasoning_field():
     response = stream(sse(FIRST, chunk({"reasoning": "a"}), text("<think>b</think>c"), chunk({}, "stop")), TAGS)
 
     assert [(type(b), b.text) for b in response.message.blocks] == [(Reasoning, "a"), (Text, "<think>b</think>c")]
 
 
-def test_what_was_held_back_for_a_tag_is_not_lost_to_reasoning_in_a_field():
+def test_possible_tag_is_text_when_reasoning_field_follows():
     response = stream(sse(FIRST, text("<thi"), chunk({"reasoning": "a"}), text("s"), chunk({}, "stop")), TAGS)
 
     assert [(type(b), b.text) for b in response.message.blocks] == [(Text, "<thi"), (Reasoning, "a"), (Text, "s")]
@@ -242,7 +242,7 @@ def thinking(piece: str, **fields: object) -> dict:
     return {"type": "thinking", "thinking": [{"type": "text", "text": piece}], **fields}
 
 
-def test_content_lists_are_read_element_by_element_and_go_back_the_same():
+def test_content_list_is_written_back_unchanged():
     content = [
         thinking("Look.", signature="Er=", closed=True),
         thinking("Again."),
@@ -254,7 +254,7 @@ def test_content_lists_are_read_element_by_element_and_go_back_the_same():
         {"type": "thinking", "thinking": []},
         {"type": "thinking", "thinking": "plain"},
     ]
-    response = whole(body(said(content)))
+    response = whole(body(assistant(content)))
 
     assert [type(b) for b in response.message.blocks] == [
         Reasoning, Reasoning, Text, Opaque, Text, Opaque, Reasoning, Reasoning, Reasoning,
@@ -267,10 +267,10 @@ def test_content_lists_are_read_element_by_element_and_go_back_the_same():
         "",
         "plain",
     ]
-    assert back(response) == said(content)
+    assert back(response) == assistant(content)
 
 
-def test_a_stream_may_switch_between_text_and_lists():
+def test_stream_may_mix_text_and_content_lists():
     frames = [
         chunk({"content": ""}),
         chunk({"content": [thinking("Lo")]}),
@@ -291,13 +291,13 @@ def test_a_stream_may_switch_between_text_and_lists():
     ]
 
 
-def test_a_signed_thought_does_not_grow():
+def test_signed_thinking_is_not_extended():
     frames = [chunk({"content": [thinking("a", signature="Er=")]}), chunk({"content": [thinking("b")]})]
 
     assert [b.text for b in blocks(sse(FIRST, *frames, chunk({}, "stop")))] == ["a", "b"]
 
 
-def test_a_thought_that_comes_in_pieces_keeps_what_is_no_text_in_it():
+def test_streamed_thinking_keeps_unknown_elements():
     odd = {"type": "reference", "ids": [1]}
     pieces = (
         [{"type": "text", "text": "Lo"}],
@@ -313,7 +313,7 @@ def test_a_thought_that_comes_in_pieces_keeps_what_is_no_text_in_it():
     assert back(response)["content"] == [{"type": "thinking", "thinking": inner}]
 
 
-def test_a_thought_may_be_a_text():
+def test_thinking_may_be_a_string():
     frames = [chunk({"content": [{"type": "thinking", "thinking": piece}]}) for piece in ("Lo", "ok.")]
     response = stream(sse(FIRST, *frames, chunk({}, "stop")))
 
@@ -321,34 +321,34 @@ def test_a_thought_may_be_a_text():
     assert back(response)["content"] == [{"type": "thinking", "thinking": "Look."}]
 
 
-def test_unknown_elements_of_a_streamed_list_stay_in_their_place():
+def test_unknown_content_elements_keep_their_position():
     frames = [text("a"), chunk({"content": [{"type": "reference", "ids": [1]}]}), text("b")]
 
     assert [type(b) for b in blocks(sse(FIRST, *frames, chunk({}, "stop")))] == [Text, Opaque, Text]
 
 
 @pytest.mark.parametrize("content", [None, "", [], 5])
-def test_content_that_says_nothing_goes_back_as_it_came(content):
-    response = whole(body(said(content)))
+def test_empty_content_is_written_back_unchanged(content):
+    response = whole(body(assistant(content)))
 
     assert response.message.blocks == ()
-    assert back(response) == said(content)
+    assert back(response) == assistant(content)
     assert bool(response.losses) == (content in ({"odd": 1}, 5))
 
 
 @pytest.mark.parametrize("piece", ["", "Hm."])
 @pytest.mark.parametrize("more", [{}, {"closed": True}, {"closed": False}, {"closed": None}])
-def test_a_thought_of_one_piece_goes_back_as_it_came(piece, more):
-    """The quick way through a stream of thoughts tells the same as the slow one, an empty piece included."""
+def test_single_thinking_element_is_written_back(piece, more):
+    """The fast and the slow path give the same result, also for an empty text."""
     element = {"type": "thinking", "thinking": [{"type": "text", "text": piece}], **more}
-    streamed = stream(sse(FIRST, chunk({"content": [element]}), chunk({}, "stop")))
+    from_stream = stream(sse(FIRST, chunk({"content": [element]}), chunk({}, "stop")))
 
-    assert back(streamed)["content"] == [element]
-    assert back(whole(body(said([element]))))["content"] == [element]
+    assert back(from_stream)["content"] == [element]
+    assert back(whole(body(assistant([element]))))["content"] == [element]
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
-def test_details_beside_a_text_field_keep_every_fragment(field):
+def test_details_next_to_text_field_keep_every_fragment(field):
     def thought(piece):
         return chunk({field: piece, "reasoning_details": [{"type": "reasoning.text", "index": 0, "text": piece}]})
 
