@@ -31,7 +31,7 @@ from tenuto.wire.gemini.protocol import (
     to_camel_case,
 )
 from tenuto.wire.gemini.usage import normalised
-from tenuto.wire.json_reply import listed
+from tenuto.wire.json_reply import read_optional_list
 from tenuto.wire.merge import MergedFields, merge_fields
 from tenuto.wire.provider_errors import classify_error
 from tenuto.wire.rawjson import NULL, Fields, is_null, object_or_empty
@@ -160,7 +160,7 @@ class GeminiDecoder(Decoder):
             jsonio.text_of(fields.pop("responseId", None)), jsonio.text_of(fields.pop("modelVersion", None))
         )
         self._set_usage(bytes(fields.pop("usageMetadata", NULL)))
-        for item in listed(fields.pop("candidates", None)):
+        for item in read_optional_list(fields.pop("candidates", None)):
             self._on_candidate(to_camel_case(jsonio.members(item), CANDIDATE_FIELDS))
         feedback = object_or_empty(fields.get("promptFeedback"))
         block_reason = bytes(feedback.get("blockReason", feedback.get("block_reason", NULL)))
@@ -178,7 +178,7 @@ class GeminiDecoder(Decoder):
         content = fields.pop("content", NULL)
         if not is_null(content):
             members = jsonio.members(content)
-            for part in listed(members.pop("parts", None)):
+            for part in read_optional_list(members.pop("parts", None)):
                 candidate.add_part(part)
             if bytes(members.get("role", NULL)) == b'"model"':
                 del members["role"]

@@ -62,13 +62,8 @@ def _write_predict(builder: BodyBuilder, request: EmbedRequest, batch: Batch) ->
 
 
 def _read_contents(fields: Fields, target: Target, start: int, packed: str) -> EmbedResponse:
-<<<<<<< HEAD
     single = fields.get("embedding")
-    entries = listed(fields.get("embeddings")) if single is None else [single]
-=======
-    alone = fields.get("embedding")
-    entries = read_optional_list(fields.get("embeddings")) if alone is None else [alone]
->>>>>>> w-anthropic
+    entries = read_optional_list(fields.get("embeddings")) if single is None else [single]
     usage = object_or_empty(fields.get("usageMetadata"))
     prompt, total = read_count(usage.get("promptTokenCount")), read_count(usage.get("totalTokenCount"))
     return EmbedResponse(
@@ -82,18 +77,12 @@ def _read_contents(fields: Fields, target: Target, start: int, packed: str) -> E
 
 
 def _read_predict(fields: Fields, target: Target, start: int, packed: str) -> EmbedResponse:
-<<<<<<< HEAD
-    entries = [object_or_empty(jsonio.members(entry).get("embeddings")) for entry in listed(fields.get("predictions"))]
-    statistics = [object_or_empty(entry.get("statistics")) for entry in entries]
-    tokens = sum_counts([read_count(item.get("token_count")) for item in statistics])
-=======
     entries = [
         object_or_empty(jsonio.members(entry).get("embeddings"))
         for entry in read_optional_list(fields.get("predictions"))
     ]
-    facts = [object_or_empty(entry.get("statistics")) for entry in entries]
-    tokens = sum_counts([read_count(fact.get("token_count")) for fact in facts])
->>>>>>> w-anthropic
+    statistics = [object_or_empty(entry.get("statistics")) for entry in entries]
+    tokens = sum_counts([read_count(item.get("token_count")) for item in statistics])
     return EmbedResponse(
         target.model,
         target.provider.name,

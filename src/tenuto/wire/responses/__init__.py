@@ -10,13 +10,9 @@ from tenuto.wire.codec import CallIdRule, Codec, TokenCounter
 from tenuto.wire.embeddings import common_endpoint
 from tenuto.wire.rawjson import Fields, citation_type
 from tenuto.wire.responses.decode import ResponsesDecoder
-<<<<<<< HEAD
 from tenuto.wire.responses.encode import encode as encode_request
 from tenuto.wire.responses.encode import verbatim
-=======
-from tenuto.wire.responses.encode import encode, verbatim
 from tenuto.wire.responses.items import DIALECT
->>>>>>> w-responses
 from tenuto.wire.responses.protocol import RESPONSE_ONLY
 
 
