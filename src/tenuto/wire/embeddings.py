@@ -18,7 +18,7 @@ from tenuto.wire.body_builder import BodyBuilder
 from tenuto.wire.json_reply import listed, protocol_errors, reply_fields
 from tenuto.wire.rawjson import Fields, object_or_empty
 from tenuto.wire.registry import codec_for
-from tenuto.wire.usage import count, plain
+from tenuto.wire.usage import read_count
 
 UNSTATED = 96
 """How many texts go out at a time where nobody says how many may: most stated limits are higher."""
@@ -201,10 +201,6 @@ def truncation_loss(raw: Raw | None, at: int) -> tuple[Loss, ...]:
     if raw is None or bytes(raw) != b"true":
         return ()
     return (Loss("truncated-input", f"input[{at}]", "longer than the model reads: its end was left off", "split it"),)
-
-
-def read_count(raw: Raw | None) -> int | None:
-    return count(plain(raw))
 
 
 def other_fields(fields: Fields, *read: str) -> tuple[str, ...]:

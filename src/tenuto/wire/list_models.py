@@ -11,7 +11,7 @@ from tenuto.core.provider import ModelInfo, Provider, WireRequest
 from tenuto.errors import UnsupportedModel
 from tenuto.wire.json_reply import listed, protocol_errors, reply_fields
 from tenuto.wire.registry import codec_for
-from tenuto.wire.usage import count, plain
+from tenuto.wire.usage import parse_or_none, read_count
 
 __all__ = ["ModelInfo", "decode", "encode"]
 
@@ -72,7 +72,7 @@ def _model(raw: Raw) -> ModelInfo:
     return ModelInfo(
         id,
         "" if name in (given, id) else name,
-        next((day for key in _CREATED if (day := _day(plain(fields.get(key))))), ""),
+        next((day for key in _CREATED if (day := _day(parse_or_none(fields.get(key))))), ""),
         _number(fields, _WINDOWS),
         _number(fields, _OUTPUTS) or _number(_top(fields), _OUTPUTS),
         jsonio.as_text(raw),
@@ -91,7 +91,7 @@ def _text(raw: Raw | None) -> str:
 
 def _number(fields: dict[str, Raw], names: tuple[str, ...]) -> int | None:
     """Return the first of these numbers that is given; a 0 says nothing."""
-    return next((number for name in names if (number := count(plain(fields.get(name))))), None)
+    return next((number for name in names if (number := read_count(fields.get(name)))), None)
 
 
 def _day(value: object) -> str:

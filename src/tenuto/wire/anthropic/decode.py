@@ -36,12 +36,12 @@ from tenuto.wire.anthropic.protocol import (
     HOT,
     STOP_REASONS,
     STREAM_ONLY,
+    USAGE_TABLE,
     BlockDelta,
     JsonPiece,
     TextPiece,
     ThinkingPiece,
 )
-from tenuto.wire.anthropic.usage import usage_of
 from tenuto.wire.assembler import BlockSlot
 from tenuto.wire.decoder import Decoder
 from tenuto.wire.merge import MergedFields, merge_fields
@@ -424,7 +424,7 @@ class AnthropicDecoder(Decoder):
 
     def _counts(self) -> tuple[Usage | None, list[Loss]]:
         if self._counted is None:
-            self._counted = usage_of(self._usage)
+            self._counted = USAGE_TABLE.read(self._usage)
         return self._counted
 
     _frames: ClassVar[dict[str, Callable[[AnthropicDecoder, Fields], None]]] = {

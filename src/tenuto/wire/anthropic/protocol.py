@@ -8,6 +8,7 @@ import msgspec
 
 from tenuto.core.events import ArgumentsDelta, TextDelta, ThinkingDelta
 from tenuto.core.messages import StopReason
+from tenuto.wire.usage import UsageTable, count_paths
 
 __all__ = [
     "CALLS",
@@ -92,3 +93,17 @@ SERVER_TOOLS: dict[str, tuple[str, str]] = {
     "tool_search": ("tool_search_tool_regex_20251119", "tool_search_tool_regex"),
 }
 """Our word for a provider's tool, its type and its name here. A request may force another type."""
+
+USAGE_TABLE = UsageTable(
+    counts=count_paths(
+        input="input_tokens",
+        cache_read="cache_read_input_tokens",
+        cache_write="cache_creation_input_tokens",
+        output="output_tokens",
+        reasoning="output.thinking_tokens",
+    ),
+    input_includes_cache=False,
+    output_details=("output_tokens_details",),
+    iterations="iterations",
+    extra_iterations=("compaction", "advisor_message"),
+)

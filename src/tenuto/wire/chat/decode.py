@@ -28,9 +28,8 @@ from tenuto.core.provider import Loss, Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import LLMError, ProtocolError
 from tenuto.wire.chat.choice import ChoiceDecoder
-from tenuto.wire.chat.protocol import DONE, HOT, PADDING, ChunkDelta
+from tenuto.wire.chat.protocol import DONE, HOT, PADDING, USAGE_TABLE, ChunkDelta
 from tenuto.wire.chat.think_tags import ThinkTags
-from tenuto.wire.chat.usage import usage_of
 from tenuto.wire.decoder import Decoder, new_id
 from tenuto.wire.merge import MergedFields, merge_fields
 from tenuto.wire.provider_errors import classify_error
@@ -284,7 +283,7 @@ class ChatDecoder(Decoder):
         if raw is None:
             return
         excludes = self.target.provider.chat.output_excludes_reasoning
-        found, losses = usage_of(raw, output_excludes_reasoning=excludes)
+        found, losses = USAGE_TABLE.read(raw, output_excludes_reasoning=excludes)
         if found is None:
             self.losses += losses
             return

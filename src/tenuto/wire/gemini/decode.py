@@ -29,11 +29,11 @@ from tenuto.wire.gemini.protocol import (
     STOP_NUMBERS,
     STOP_NUMBERS_VERTEX,
     THOUGHT_FALSE,
+    USAGE_TABLE,
     Fields,
     HotPart,
     camel,
 )
-from tenuto.wire.gemini.usage import normalised
 from tenuto.wire.merge import MergedFields, merge_fields
 from tenuto.wire.provider_errors import classify_error
 
@@ -182,7 +182,7 @@ class GeminiDecoder(Decoder):
     def _counts(self) -> tuple[Usage | None, list[Loss]]:
         """Read the usage object that counts, once."""
         if self._counted[0] is not self._usage:
-            self._counted = (self._usage, *normalised(self._usage))
+            self._counted = (self._usage, *USAGE_TABLE.read(self._usage))
         return self._counted[1:]
 
     # --- candidates ---------------------------------------------------------------------------------------------------

@@ -45,6 +45,7 @@ from tenuto.wire.responses.protocol import (
     PIECES,
     PROGRESS,
     PROGRESS_FIELDS,
+    USAGE_TABLE,
     ArgumentsPiece,
     CodePiece,
     InputPiece,
@@ -56,7 +57,6 @@ from tenuto.wire.responses.protocol import (
     ThoughtPiece,
     piece_of,
 )
-from tenuto.wire.responses.usage import usage_of
 
 __all__ = ["ResponsesDecoder"]
 
@@ -346,10 +346,10 @@ class ResponsesDecoder(Decoder):
         if usage is None or bytes(usage)[:1] != b"{":
             return
         self._raw_usage = jsonio.as_text(usage)
-        self._usage, faults = usage_of(usage)
-        for fault in faults:
-            self.record_loss("usage-contradiction", "usage", fault)
-        self.out.append(UsageUpdate(self._usage))
+        self._usage, losses = USAGE_TABLE.read(usage)
+        self.losses += losses
+        if self._usage is not None:
+            self.out.append(UsageUpdate(self._usage))
 
     def _failed(self, response: _Fields) -> LLMError:
         told = response.get("error")

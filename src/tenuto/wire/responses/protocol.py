@@ -12,6 +12,7 @@ from msgspec import Raw
 
 from tenuto.core.events import ArgumentsDelta, CodeDelta, TextDelta, ThinkingDelta
 from tenuto.core.messages import StopReason
+from tenuto.wire.usage import MODALITY_FIELDS, UsageTable, count_paths
 
 __all__ = [
     "CLIENT_CALLS",
@@ -253,3 +254,20 @@ RESPONSE_ONLY: dict[str, str] = {
     "created_by": "no field of any input item",
 }
 """Fields of a reply that are not sent back, `type.field` or a field of every item, each with its reason."""
+
+USAGE_TABLE = UsageTable(
+    counts=count_paths(
+        input="input_tokens",
+        cache_read="input.cached_tokens",
+        cache_write="input.cache_write_tokens",
+        audio_input="input.audio_tokens",
+        output="output_tokens",
+        reasoning="output.reasoning_tokens",
+        audio_output="output.audio_tokens",
+        total="total_tokens",
+    ),
+    input_details=("input_tokens_details",),
+    output_details=("output_tokens_details",),
+    modalities=MODALITY_FIELDS,
+    keeps_parts=True,
+)
