@@ -23,7 +23,7 @@ from tenuto.core.events import ArgumentsDelta
 from tenuto.core.provider import Loss
 from tenuto.wire.assembler import BlockSlot
 from tenuto.wire.chat.protocol import CallPiece
-from tenuto.wire.decoder import ChoiceBuilder
+from tenuto.wire.choice_builder import ChoiceBuilder
 from tenuto.wire.merge import MergedFields, merge_fields
 
 __all__ = ["ToolCallBuilder", "ToolCallsBuilder"]

@@ -45,7 +45,7 @@ from tenuto.core.events import (
 from tenuto.core.messages import StopReason
 from tenuto.core.provider import Loss
 from tenuto.wire.assembler import GROWS, BlockSlot
-from tenuto.wire.decoder import ChoiceBuilder
+from tenuto.wire.choice_builder import ChoiceBuilder
 from tenuto.wire.gemini.grounding import citations
 from tenuto.wire.gemini.partial_args import PartialArgs
 from tenuto.wire.gemini.parts import inner_of, read_part, signature_of
