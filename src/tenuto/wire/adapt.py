@@ -36,36 +36,11 @@ from tenuto.core.blocks import (
 )
 from tenuto.core.messages import AssistantMessage, Message, SystemMessage, ToolResults, UserMessage
 from tenuto.core.provider import Loss, Target
-from tenuto.wire import translate
 from tenuto.wire.call_ids import CallIds
-from tenuto.wire.pairing import UNANSWERED, CallRef, ResultPairs
+from tenuto.wire.pairing import CallRef, ResultPairs
 from tenuto.wire.registry import codec_for
 from tenuto.wire.token_scope import IssuerCheck
-from tenuto.wire.translate import BlockTranslator, LossEffect
-
-__all__ = [
-    "LOSS_EFFECTS",
-    "UNANSWERED",
-    "Adapted",
-    "LossEffect",
-    "adapt",
-    "is_signed_part",
-]
-
-LOSS_EFFECTS: dict[str, LossEffect] = {
-    **translate.RULES,
-    "call-id-mapped": "translated",
-    "open-call": "translated",
-    "orphan-result": "dropped",
-    "incomplete-turn": "dropped",
-    "left-out": "dropped",
-    "item-id": "stripped",
-    "calls-last": "translated",
-    "first-turn": "translated",
-    "bridged-turn": "translated",
-    "prefill-refused": "dropped",
-}
-"""What each loss of `adapt` means for what stood in its place."""
+from tenuto.wire.translate import BlockTranslator
 
 _BEGUN = "(The conversation has begun before this.)"
 _BRIDGE = "(The tools have answered.)"

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tenuto.core.blocks import ToolUse
 from tenuto.core.messages import AssistantMessage, Message, ToolResult, ToolResults
 from tenuto.core.provider import Loss
-from tenuto.wire.translate import extra_fields
+from tenuto.wire.rawjson import extra_fields
 
 __all__ = ["UNANSWERED", "CallRef", "ResultPairs"]
 
