@@ -21,7 +21,7 @@ from tenuto.wire.registry import codec_for
 from tenuto.wire.usage import read_count
 
 UNSTATED = 96
-"""How many texts go out at a time where nobody says how many may: most stated limits are higher."""
+"""Texts per request if the provider states no limit: most limits are higher."""
 MARKS = 2
 """Tokens that a tokeniser may put around each text."""
 
@@ -29,7 +29,7 @@ Vector: TypeAlias = tuple[float, ...]
 
 
 class Batch(NamedTuple):
-    """The texts of one request, and where the first of them stands among all."""
+    """The texts of one request, and the index of the first one among all."""
 
     start: int
     texts: tuple[str, ...]
