@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from handoff.facing import MODELS, STYLES, accepted, target, untold
 from handoff.saying import transcripts
 from tenuto.core.messages import AssistantMessage
-from tenuto.wire.adapt import LOSS_EFFECTS, adapt
+from tenuto.wire.adapt import adapt
+from tenuto.wire.translate import LOSS_EFFECTS
 
 DIALECTS = ("anthropic-messages", "openai-responses", "openai-chat", "gemini")
 KNOWN = [target(named) for named in (*STYLES, *MODELS)]

@@ -11,8 +11,9 @@ from handoff.issued import TURNS, answered, conversation, paused, reply
 from tenuto.core import jsonio
 from tenuto.core.messages import AssistantMessage, ToolResults, UserMessage
 from tenuto.sim.script import Call, Say, Think
-from tenuto.wire.adapt import LOSS_EFFECTS, adapt
+from tenuto.wire.adapt import adapt
 from tenuto.wire.token_scope import issued_by
+from tenuto.wire.translate import LOSS_EFFECTS
 
 EVERYBODY = (*STYLES, *MODELS)
 HEADS = ("anthropic", "openai", "gemini", "chat", "openrouter")

@@ -388,7 +388,7 @@ def test_a_reply_that_cannot_be_assembled_is_an_error_too():
         decode_stream(Faulty(), [GOOD])
 
     nothing = (Choice(AssistantMessage((), incomplete=True)),)
-    told = Loss("unassembled", "reply", "what had come could not be put together: ValueError('blocks')")
+    told = Loss("unassembled", "reply", "the partial reply cannot be assembled: ValueError('blocks')")
     assert caught.value.partial == ChatResponse("", "row", "model-1", nothing, losses=(told,))
 
 

@@ -32,10 +32,12 @@ from tenuto.core.blocks import (
 from tenuto.core.messages import AssistantMessage, Origin, SystemMessage, ToolResult, ToolResults, UserMessage
 from tenuto.core.provider import ChatSwitches, Loss, ModelTraits, Provider, Target
 from tenuto.core.request import ChatRequest, JsonSchema
-from tenuto.wire.adapt import LOSS_EFFECTS, UNANSWERED, adapt
+from tenuto.wire.adapt import adapt
 from tenuto.wire.decoder import decode_body
+from tenuto.wire.pairing import UNANSWERED
 from tenuto.wire.registry import codec_for
 from tenuto.wire.token_scope import issued_by
+from tenuto.wire.translate import LOSS_EFFECTS
 from tenuto.wire.write import write_request
 
 HI = UserMessage("Hi")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tenuto.audit.report import Fate
-from tenuto.wire.adapt import LOSS_EFFECTS
+from tenuto.wire.translate import LOSS_EFFECTS
 
 __all__ = ["FATE_OF", "NOT_OF_BLOCKS", "UNACCOUNTED"]
 

@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from tenuto.client.stream import AsyncStream, Call
     from tenuto.client.structured import Structured
     from tenuto.core.embedding import EmbedRequest, EmbedResponse
-    from tenuto.core.provider import Target, WireRequest
+    from tenuto.core.provider import ModelInfo, Target, WireRequest
     from tenuto.core.request import ChatRequest
-    from tenuto.wire.list_models import ModelInfo
 
 __all__ = ["OPTIONS", "AsyncClient", "loading"]
 

@@ -303,7 +303,7 @@ class _Turn:
     def __init__(self, said: dict[str, Any], place: str, mint: Callable[[int], str]) -> None:
         from tenuto.core.provider import Loss
         from tenuto.wire.chat.choice import ChoiceDecoder
-        from tenuto.wire.decoder import ChoiceBuilder
+        from tenuto.wire.choice_builder import ChoiceBuilder
 
         self._said = said
         self._place = place

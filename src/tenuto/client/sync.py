@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from tenuto.client.streamed import Stream
     from tenuto.client.structured import Structured
     from tenuto.core.embedding import EmbedRequest, EmbedResponse
+    from tenuto.core.provider import ModelInfo
     from tenuto.core.request import ChatRequest
-    from tenuto.wire.list_models import ModelInfo
 
 __all__ = ["Client"]
 

@@ -1,13 +1,12 @@
-"""Adapt a transcript to whom it is sent.
+"""Adapt a transcript to a target.
 
-A token is replayed only inside its scope (`wire/scope.py`). A turn that the target issued itself passes as it is; what
-becomes of the others is told, block by block, by the table in `wire/foreign.py`. Besides, for every target: call ids
-are rewritten where it would refuse them (`wire/call_ids.py`), every call has its answer right behind it
-(`wire/pairing.py`), turns that were cut off stay out, and the first and the last word are whose they have to be.
+A token is sent only inside its scope (`token_scope`). A turn that the target issued passes unchanged; the blocks of
+other turns are translated (`translate`). For every target, call ids that it would reject are rewritten (`call_ids`),
+results directly follow their calls (`pairing`), incomplete turns are dropped, and the first and last messages get the
+roles the target requires.
 
-The transcript that was given is not changed: going back to the first provider finds everything in place. When nothing is
-foreign and nothing is broken, the very same messages come back. The place of a `Loss` is always one in the transcript as
-it was given.
+The original transcript does not change, so the first provider later gets everything again. If nothing has to be
+adapted, the same message objects are returned. The place of a `Loss` is always one in the original transcript.
 """
 
 from __future__ import annotations
@@ -36,36 +35,11 @@ from tenuto.core.blocks import (
 )
 from tenuto.core.messages import AssistantMessage, Message, SystemMessage, ToolResults, UserMessage
 from tenuto.core.provider import Loss, Target
-from tenuto.wire import translate
 from tenuto.wire.call_ids import CallIds
-from tenuto.wire.pairing import UNANSWERED, CallRef, ResultPairs
+from tenuto.wire.pairing import CallRef, ResultPairs
 from tenuto.wire.registry import codec_for
 from tenuto.wire.token_scope import IssuerCheck
-from tenuto.wire.translate import BlockTranslator, LossEffect
-
-__all__ = [
-    "LOSS_EFFECTS",
-    "UNANSWERED",
-    "Adapted",
-    "LossEffect",
-    "adapt",
-    "is_signed_part",
-]
-
-LOSS_EFFECTS: dict[str, LossEffect] = {
-    **translate.RULES,
-    "call-id-mapped": "translated",
-    "open-call": "translated",
-    "orphan-result": "dropped",
-    "incomplete-turn": "dropped",
-    "left-out": "dropped",
-    "item-id": "stripped",
-    "calls-last": "translated",
-    "first-turn": "translated",
-    "bridged-turn": "translated",
-    "prefill-refused": "dropped",
-}
-"""What each loss of `adapt` means for what stood in its place."""
+from tenuto.wire.translate import BlockTranslator
 
 _BEGUN = "(The conversation has begun before this.)"
 _BRIDGE = "(The tools have answered.)"
@@ -78,32 +52,30 @@ Place = tuple[int, int]
 
 
 class Adapted(msgspec.Struct, frozen=True):
-    """Messages that the target can take, and what did not come along.
-
-    `places` says for each message where it stood in the transcript as it was given; one that was put in has the place of
-    what it was put in for. `blocks` says the same of the blocks of a turn, where they are not where they were.
-    """
+    """Messages that the target accepts, and the losses."""
 
     messages: tuple[Message, ...]
     losses: tuple[Loss, ...] = ()
     places: tuple[int, ...] = ()
+    """The original index of each message; an inserted message has the index of the one it was inserted for."""
     blocks: dict[int, tuple[int, ...]] = {}
+    """The original indexes of the blocks of a turn, if they have moved."""
 
     def given(self, place: str, before: int = 0) -> str:
-        """Return where something stood in the transcript as it was given, by where it stands in these messages.
+        """Return the place in the original transcript of a place in these messages.
 
-        `before` messages were put in front of them; what stands there was given as no message.
+        `before` messages were inserted in front of them: their original place is empty.
         """
-        found = re.match(_PLACE, place)
-        if found is None or not (self.places or before):
+        match = re.match(_PLACE, place)
+        if match is None or not (self.places or before):
             return place
-        now = int(found[1]) - before
+        now = int(match[1]) - before
         if not 0 <= now < len(self.messages):
             return ""
-        at, moved, rest = self.places[now] if self.places else now, self.blocks.get(now), place[found.end() :]
-        if found[2] is None:
+        at, moved, rest = self.places[now] if self.places else now, self.blocks.get(now), place[match.end() :]
+        if match[2] is None:
             return f"messages[{at}]{rest}"
-        block = int(found[2])
+        block = int(match[2])
         return f"messages[{at}].blocks[{moved[block] if moved is not None and block < len(moved) else block}]{rest}"
 
 
@@ -131,7 +103,7 @@ def adapt(
 
 
 def _same(new: tuple[object, ...], old: tuple[object, ...]) -> bool:
-    """Tell whether these are the very same things, not just equal ones."""
+    """Return whether these are the same objects, not just equal ones."""
     return len(new) == len(old) and all(map(is_, new, old))
 
 
@@ -139,19 +111,19 @@ def _same(new: tuple[object, ...], old: tuple[object, ...]) -> bool:
 
 
 class _Turn(msgspec.Struct):
-    """A turn that goes out, as far as it does: its blocks with the places they had."""
+    """A turn to send: its blocks with their original indexes."""
 
     message: AssistantMessage
     blocks: list[tuple[int, Block]]
     own: bool
 
     def changed(self, blocks: tuple[Block, ...]) -> AssistantMessage:
-        """Return the message with these blocks; the very same one if it has them already."""
+        """Return the message with these blocks; the same object if it has them already."""
         return self.message if _same(blocks, self.message.blocks) else replace(self.message, blocks=blocks)
 
 
 class _Adapter:
-    """One transcript on its way to one target."""
+    """Adapt one transcript to one target."""
 
     def __init__(self, messages: tuple[Message, ...], target: Target, without: frozenset[Place]) -> None:
         self.losses: list[Loss] = []
@@ -173,27 +145,27 @@ class _Adapter:
         self._answers = ResultPairs(messages, self._calls, self.losses)
 
     def through(self, *, notes: bool, inline: bool) -> Iterator[tuple[int, Message]]:
-        """Yield what goes out, with the places it had."""
+        """Yield the messages to send, with their original indexes."""
         blocks = BlockTranslator(self._target, self.losses, inline=inline)
-        told: list[str] = []
+        noted: list[str] = []
         for at, message in enumerate(self._messages):
             if isinstance(message, AssistantMessage):
                 if at in self._turns:
-                    blocks.notes = told if notes and at < self._last_user else None
-                    yield at, self._adapted(at, blocks)
+                    blocks.notes = noted if notes and at < self._last_user else None
+                    yield at, self._adapt_turn(at, blocks)
                     if answers := self._answers.results_after(at):
                         yield at, answers
             elif isinstance(message, ToolResults):
                 if answers := self._answers.late_results(at):
                     yield at, answers
             elif isinstance(message, UserMessage):
-                yield at, self._asked(message, at, told)
-                told.clear()
+                yield at, self._prepend_notes(message, at, noted)
+                noted.clear()
             else:
                 yield at, message
 
     def moved(self, said: list[tuple[int, Message]]) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """Yield the turns whose blocks are not where they were, by where they are now; and where their blocks were."""
+        """Yield the index of each turn whose blocks have moved, and the original indexes of the blocks."""
         for now, (at, message) in enumerate(said):
             turn = self._turns.get(at)
             if isinstance(message, AssistantMessage) and turn is not None and len(turn.blocks) == len(message.blocks):
@@ -201,10 +173,10 @@ class _Adapter:
                 if places != tuple(range(len(places))):
                     yield now, places
 
-    def _lose(self, rule: str, place: str, what: str, remedy: str = "") -> None:
-        self.losses.append(Loss(rule, place, what, remedy))
+    def _lose(self, kind: str, place: str, detail: str, remedy: str = "") -> None:
+        self.losses.append(Loss(kind, place, detail, remedy))
 
-    # --- which blocks go ----------------------------------------------------------------------------------------------
+    # --- which blocks are sent ----------------------------------------------------------------------------------------------
 
     def _take(self, message: AssistantMessage, at: int) -> None:
         own = message.origin is not None and self._issued[message.origin]
@@ -213,9 +185,9 @@ class _Adapter:
             self._lose("incomplete-turn", f"messages[{at}]", f"a reply that was cut off: {str(message)[:80]}")
             kept = ()
         elif at in self._without:
-            kept = self._kept(message, at, own=own)
+            kept = self._sent_blocks(message, at, own=own)
             blocks = [(place, block) for place, block in enumerate(message.blocks) if place in kept]
-            self._turns[at] = _Turn(message, self._unsigned(blocks, at, own=own), own)
+            self._turns[at] = _Turn(message, self._remove_tokens(blocks, at, own=own), own)
         else:
             self._turns[at] = _Turn(message, list(enumerate(message.blocks)), own)
         for place, block in enumerate(message.blocks):
@@ -223,20 +195,21 @@ class _Adapter:
                 gone = "" if place in kept else "incomplete-turn" if message.incomplete else "left-out"
                 self._calls.append(CallRef(at, place, block, dropped_by=gone))
 
-    def _kept(self, message: AssistantMessage, at: int, *, own: bool) -> set[int]:
-        """Return the places of the blocks that go: all but those that are to be left out, and what hangs on them."""
+    def _sent_blocks(self, message: AssistantMessage, at: int, *, own: bool) -> set[int]:
+        """Return the indexes of the blocks to send: all but the omitted ones and those that depend on them."""
         named = {place for place in self._without[at] if 0 <= place < len(message.blocks)}
         out = {place for place in named if not is_signed_part(message.blocks[place])}
         hanging = set(_open_calls(message.blocks, out)) - out if own else set[int]()
         for place in sorted(out | hanging):
             kind = type(message.blocks[place]).__name__
-            why = "it cannot stand without what is left out" if place in hanging else "this request goes without it"
+            why = "it depends on a block that is omitted" if place in hanging else "the request omits it"
             self._lose("left-out", f"messages[{at}].blocks[{place}]", kind, why)
         return set(range(len(message.blocks))) - out - hanging
 
-    def _unsigned(self, blocks: list[tuple[int, Block]], at: int, *, own: bool) -> list[tuple[int, Block]]:
-        """Take off what goes although its block stays: signatures and ids that are to be left out, ids of a turn with
-        gaps. The parts of a message share its id.
+    def _remove_tokens(self, blocks: list[tuple[int, Block]], at: int, *, own: bool) -> list[tuple[int, Block]]:
+        """Remove signatures and ids from blocks that stay: omitted ones, and the ids of a turn with gaps.
+
+        The parts of a message share its id.
         """
         gaps = own and len(blocks) < len(self._messages_blocks(at))
         out = self._without[at]
@@ -245,10 +218,10 @@ class _Adapter:
             where = f"messages[{at}].blocks[{place}]"
             if place in out:
                 bare = replace(block.meta, id="") if isinstance(block.meta, OpenAiMeta) else None
-                self._lose("left-out", where, "its id" if bare else "its signature", "this request goes without it")
+                self._lose("left-out", where, "its id" if bare else "its signature", "the request omits it")
                 blocks[n] = place, replace(block, meta=bare)
             elif isinstance(block.meta, OpenAiMeta) and block.meta.id and (gaps or block.meta.id in ids):
-                self._lose("item-id", where, block.meta.id, "with its id it would want what is left out")
+                self._lose("item-id", where, block.meta.id, "the id requires the omitted blocks")
                 blocks[n] = place, replace(block, meta=replace(block.meta, id=""))
         return blocks
 
@@ -257,7 +230,7 @@ class _Adapter:
         assert isinstance(message, AssistantMessage)
         return message.blocks
 
-    # --- how they go --------------------------------------------------------------------------------------------------
+    # --- how they are sent --------------------------------------------------------------------------------------------------
 
     def _name_calls(self) -> None:
         ids = CallIds(self._target)
@@ -272,7 +245,7 @@ class _Adapter:
                 at = bisect.bisect_left(blocks, call.place, key=lambda held: held[0])
                 blocks[at] = call.place, replace(blocks[at][1], id=call.name)
 
-    def _adapted(self, at: int, blocks: BlockTranslator) -> AssistantMessage:
+    def _adapt_turn(self, at: int, blocks: BlockTranslator) -> AssistantMessage:
         turn = self._turns[at]
         message = turn.message
         if turn.own:
@@ -283,7 +256,7 @@ class _Adapter:
             turn.blocks = self._calls_last(turn.blocks, at)
         made = tuple(map(_BLOCK, turn.blocks))
         if by_hand:
-            stopped = message.paused and not _waits(made)
+            stopped = message.paused and not _ends_at_server_tool(made)
             return replace(turn.changed(made), raw_stop_reason=None) if stopped else turn.changed(made)
         blocks.fields(message.extra, f"messages[{at}]")
         return replace(message, blocks=made, extra="", origin=None, raw_stop_reason=None)
@@ -304,32 +277,32 @@ class _Adapter:
         self._lose("calls-last", f"messages[{at}]", f"{len(calls)} calls moved after the text of their turn")
         return [*blocks[:first], *texts, *calls]
 
-    def _asked(self, message: UserMessage, at: int, told: list[str]) -> UserMessage:
-        """Put notes in front of what the user says; tokens are no business of the user's."""
+    def _prepend_notes(self, message: UserMessage, at: int, notes: list[str]) -> UserMessage:
+        """Put notes in front of the content of a user message, and remove tokens from it."""
         if not isinstance(message.content, str):
             signed = [place for place, part in enumerate(message.content) if part.meta is not None]
             for place in signed:
-                self._lose("foreign-token", f"messages[{at}].content[{place}]", "a token in what the user says")
+                self._lose("foreign-token", f"messages[{at}].content[{place}]", "a token in a user message")
             if signed:
                 parts = (replace(part, meta=None, extra="") if part.meta else part for part in message.content)
                 message = replace(message, content=tuple(parts))
-        if not told:
+        if not notes:
             return message
-        return replace(message, content=(Text(_NOTE.format("\n\n".join(told))), *message.parts))
+        return replace(message, content=(Text(_NOTE.format("\n\n".join(notes))), *message.parts))
 
 
 def is_signed_part(block: Block) -> bool:
-    """Tell whether a block says something of its own beside its signature, or its id: then only that is left out."""
+    """Return whether a block has content besides its signature or id: then only that is omitted."""
     if isinstance(block.meta, OpenAiMeta):
         return isinstance(block, Text | Refusal | ToolUse) and bool(block.meta.id)
     return isinstance(block.meta, GeminiMeta) and not isinstance(block, Reasoning)
 
 
 def _open_calls(blocks: tuple[Block, ...], out: set[int]) -> Iterator[int]:
-    """Find what the issuer would refuse without the blocks at these places.
+    """Find the blocks that the issuer would reject without the blocks at these indexes.
 
-    A thought leads somewhere, and a signed one of the Messages dialect stands where it stood; the details of a reply in
-    the chat dialect stand or fall together; a provider's own call and its result are one.
+    Reasoning must be followed by another block; in the Messages dialect, removing one signed thinking block invalidates
+    the later ones; the details of a reply in the chat dialect, and a server tool call and its result, belong together.
     """
     if not out:
         return
@@ -353,13 +326,13 @@ def _has_details(block: Block) -> bool:
     return isinstance(block.meta, ChatMeta) and bool(block.meta.details)
 
 
-# --- the first and the last word --------------------------------------------------------------------------------------
+# --- the first and the last message ------------------------------------------------------------------------------------
 
 
 def _fix_first_and_last(
     said: list[tuple[int, Message]], target: Target, losses: list[Loss]
 ) -> list[tuple[int, Message]]:
-    """Let the user begin, and end, where the target wants that; let the assistant speak between tools and user."""
+    """Make the user begin and end, and the assistant reply between tool results and user, if the target requires it."""
     order = codec_for(target.dialect).turn_order(target)
     if order.user_first:
         _begin(said, losses)
@@ -380,7 +353,7 @@ def _begin(said: list[tuple[int, Message]], losses: list[Loss]) -> None:
 
 
 def _is_summary(message: AssistantMessage) -> bool:
-    """Tell whether a turn begins with a summary that stands for what was said before."""
+    """Return whether a turn begins with a summary of the earlier messages."""
     return isinstance(first := next(iter(message.blocks), None), Marker) and first.kind == "compaction"
 
 
@@ -395,7 +368,7 @@ def _insert_bridge(said: list[tuple[int, Message]], losses: list[Loss]) -> None:
 
 
 def _is_empty(message: Message) -> bool:
-    """Tell whether a message takes no turn: instructions, which go to the top, and replies that say nothing."""
+    """Return whether a message is not a turn: instructions, which go to the top, and replies without content."""
     if not isinstance(message, AssistantMessage):
         return isinstance(message, SystemMessage)
     return all(isinstance(b, Reasoning) or (isinstance(b, Text | Refusal) and not b.text) for b in message.blocks)
@@ -406,7 +379,7 @@ def _end(said: list[tuple[int, Message]], losses: list[Loss]) -> None:
     while at >= 0 and isinstance(said[at][1], SystemMessage | AssistantMessage):
         place, message = said[at]
         if isinstance(message, AssistantMessage):
-            if _goes_on(message):
+            if _is_continued(message):
                 return
             losses.append(
                 Loss("prefill-refused", f"messages[{place}]", str(message)[:200], "end with a user's message")
@@ -415,11 +388,10 @@ def _end(said: list[tuple[int, Message]], losses: list[Loss]) -> None:
         at -= 1
 
 
-def _goes_on(message: AssistantMessage) -> bool:
-    """Tell whether a turn stopped in the middle, to be taken up by the provider as it stands."""
-    return message.paused or _waits(message.blocks)
+def _is_continued(message: AssistantMessage) -> bool:
+    """Return whether a turn stopped in the middle, and the provider continues it."""
+    return message.paused or _ends_at_server_tool(message.blocks)
 
 
-def _waits(blocks: tuple[Block, ...]) -> bool:
-    """Tell whether a turn ends at a tool that the provider runs."""
+def _ends_at_server_tool(blocks: tuple[Block, ...]) -> bool:
     return isinstance(blocks[-1] if blocks else None, ServerToolUse | ServerToolResult)

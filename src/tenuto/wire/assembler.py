@@ -4,7 +4,7 @@ Two ways in, one list of slots. Decoders `begin` a block, hand its slot pieces, 
 once. The `on_*` methods are the specified interface for event loops that know only text, reasoning and tool calls.
 Mechanism and policy are apart: whatever makes no sense is raised, and the caller decides whether to skip, count or stop.
 
-Pieces are collected in lists and joined once, or twice where there are many (`Slot.pack`): the cost of a block is linear
+Pieces are collected in lists and joined once, or twice where there are many (`BlockSlot.pack`): the cost of a block is linear
 in the number of its pieces.
 """
 
@@ -34,8 +34,6 @@ from tenuto.errors import (
     UnknownToolFinalize,
 )
 from tenuto.wire.merge import MergedFields
-
-__all__ = ["GROWS", "BlockAssembler", "BlockKey", "BlockSlot"]
 
 GROWS: dict[type[Block], str] = {
     Text: "text",
@@ -75,9 +73,9 @@ class BlockSlot:
         return BlockKey(self.index)
 
     def pack(self) -> None:
-        """Make one piece of those that came since the last time: of the 80 bytes that 20 letters take, 60 are not letters.
+        """Join recent pieces to save memory: a 20-character str costs about 80 bytes.
 
-        What was packed is left alone until all is joined, so that the cost stays linear.
+        Packed pieces stay until all are joined, so that the cost is linear.
         """
         fresh = self.pieces[self.packed :]
         if len(fresh) > 1:
@@ -136,7 +134,7 @@ class BlockAssembler:
         return [slot.joined() for slot in self._slots if slot.done]
 
     def unfinished(self) -> list[Block]:
-        """Return every block begun, those still open with what has come and without their tokens."""
+        """Return every block begun, the open ones with their pieces so far and without tokens."""
         whole = [slot.joined() for slot in self._slots]
         return [
             block if slot.done else msgspec.structs.replace(block, meta=None)
@@ -146,7 +144,7 @@ class BlockAssembler:
     # --- the specified interface --------------------------------------------------------------------------------------
 
     def on_text_delta(self, delta: str, meta: ProviderMeta | None = None) -> None:
-        """Extend the last text block; begin one where the delta or the last block is signed, or the last is no text."""
+        """Extend the last text block; begin one where the delta or the last block is signed, or the last is not a text."""
         last = self._slots[-1] if self._slots else None
         if meta is None and last is not None and last.done and isinstance(last.block, Text) and last.block.meta is None:
             last.pieces.append(delta)
@@ -155,14 +153,14 @@ class BlockAssembler:
         slot.done = True
 
     def on_reasoning_start(self) -> BlockKey:
-        """Begin reasoning. Reasoning that is still open is finished where it stands, without a token."""
+        """Begin reasoning. Reasoning that is still open is finished without a token."""
         for open_slot in self._thoughts:
             self.finish(open_slot)
         self._thoughts = [self.begin(Reasoning())]
         return self._thoughts[0].key
 
     def on_reasoning_delta(self, delta: str) -> None:
-        """Extend the open reasoning; raise `OrphanedReasoningDelta` if there is none."""
+        """Extend the open reasoning; raise `OrphanedReasoningDelta` without it."""
         if not self._thoughts:
             raise OrphanedReasoningDelta
         self._thoughts[-1].pieces.append(delta)
@@ -174,7 +172,7 @@ class BlockAssembler:
             self.finish(slot, msgspec.structs.replace(slot.joined(), meta=meta))
 
     def current_reasoning_text(self) -> str:
-        """Return the text of the open reasoning so far; empty if there is none."""
+        """Return the text of the open reasoning so far; empty without it."""
         return "".join(self._thoughts[-1].pieces) if self._thoughts else ""
 
     def on_tool_call_start(self, id: str) -> BlockKey:

@@ -1,7 +1,7 @@
-"""A request being written: the body as it grows, what could not be carried, and the bytes at the end.
+"""Build the body of a request, collect losses, and write the bytes.
 
-Values that are not ours to re-spell (arguments, extra fields, opaque blocks) stand in the body as `Raw` and go out as
-they came in. Lone surrogates cannot go out at all: they become U+FFFD, with a `Loss`.
+Arguments, extra fields and opaque blocks are `Raw` in the body and keep their bytes. Lone surrogates cannot be sent:
+they become U+FFFD, with a `Loss`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from tenuto.core.messages import AssistantMessage
 from tenuto.core.provider import Loss, Target, WireRequest
 from tenuto.core.request import ChatRequest
 
-__all__ = ["BodyBuilder", "error_text", "extra_fields", "raw_object", "set_parameters", "splice_json"]
-
 _PLACEHOLDER = "(empty message)"
 _METADATA = "use metadata={provider: {field: value}} or extra_body"
 
@@ -34,8 +32,8 @@ def extra_fields(extra: str) -> dict[str, Raw]:
 
 
 def set_parameters(request: ChatRequest, names: Collection[str]) -> Iterator[tuple[str, Any]]:
-    """Yield those of these parameters that were asked for, and what was asked."""
-    # Without a loop of ours, which was a tenth of what a plain question cost: of two dozen, one or two are ever given.
+    """Yield the parameters that the request sets, with their values."""
+    # Iterate in C: a Python loop was 10 % of encoding a plain request.
     values = [*map(getattr, repeat(request), names)]
     return compress(zip(names, values, strict=True), map(is_not, values, repeat(None)))
 
@@ -49,7 +47,7 @@ def raw_object(text: str) -> Raw | None:
 
 
 def splice_json(text: str) -> Raw | str:
-    """Return JSON text to splice in as it stands; text that is no JSON (hand-made, or broken) stays a string."""
+    """Return JSON text as `Raw`; text that is not JSON stays a string."""
     return text if jsonio.problem(text) else Raw(text.encode("utf-8", "surrogatepass"))
 
 
@@ -59,7 +57,7 @@ def error_text(text: str) -> str:
 
 
 class BodyBuilder:
-    """One request on its way to the wire."""
+    """The body, headers and losses of one request."""
 
     def __init__(self, request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) -> None:
         self.request = request

@@ -1,8 +1,8 @@
-"""Call ids that a target takes: one map, from the transcript alone.
+"""Map call ids to ids that a target accepts.
 
-An id that the target gave itself goes back as it is, and so does any other that the target would take. The rest get an
-id made of the message's place and the id they had. Ids are given in the order of the calls and never looked up ahead:
-however the conversation goes on, its beginning keeps its ids. No two calls share one.
+Ids that the target issued or accepts do not change. Any other id is replaced by a digest of the index of its message
+and the old id. Ids are assigned in the order of the calls, so that the ids of earlier messages never change when the
+conversation continues. No two calls share an id.
 """
 
 from __future__ import annotations
@@ -16,11 +16,9 @@ from tenuto.core.provider import Target
 from tenuto.wire.codec import CallIdRule
 from tenuto.wire.registry import codec_for
 
-__all__ = ["CallIds"]
-
 _LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_MADE = 29
-"""How long a made id is, where that is not forbidden."""
+_LENGTH = 29
+"""The length of a generated id, if the target accepts it."""
 
 
 class CallIds:
@@ -29,30 +27,34 @@ class CallIds:
     def __init__(self, target: Target) -> None:
         rule = codec_for(target.dialect).call_ids(target)
         self._takes = _accepted_by(rule)
-        self._length = min(_MADE, rule.max_length or _MADE)
+        self._length = min(_LENGTH, rule.max_length or _LENGTH)
         self._used: set[str] = set()
         self._turn = -1
         self._seen: dict[str, int] = {}
 
     def of(self, id: str, turn: int, *, own: bool) -> str:
-        """Return the id for a call of the turn at this place; `own` tells that the target issued it."""
+        """Return the id for a call of the turn at this index. `own`: the target issued it."""
         if turn != self._turn:
             self._turn, self._seen = turn, {}
         before = self._seen.get(id, 0)
         self._seen[id] = before + 1
-        given = id
+        result = id
         if not id or id in self._used or not (own or self._takes(id)):
-            given = self._made("\x00".join((str(turn), id, *((str(before),) if before else ()))))
-        self._used.add(given)
-        return given
+            result = self._generate("\x00".join((str(turn), id, *((str(before),) if before else ()))))
+        self._used.add(result)
+        return result
 
-    def _made(self, named: str) -> str:
+    def _generate(self, key: str) -> str:
         while True:
-            digest = hashlib.sha256(named.encode("utf-8", "surrogatepass"))
-            made = f"call_{digest.hexdigest()[:24]}" if self._length >= _MADE else _spelt(digest.digest(), self._length)
-            if made not in self._used:
-                return made
-            named += "\x00"
+            digest = hashlib.sha256(key.encode("utf-8", "surrogatepass"))
+            new_id = (
+                f"call_{digest.hexdigest()[:24]}"
+                if self._length >= _LENGTH
+                else _encode_base62(digest.digest(), self._length)
+            )
+            if new_id not in self._used:
+                return new_id
+            key += "\x00"
 
 
 def _accepted_by(rule: CallIdRule) -> Callable[[str], bool]:
@@ -62,7 +64,7 @@ def _accepted_by(rule: CallIdRule) -> Callable[[str], bool]:
     return lambda id: (not rule.max_length or len(id) <= rule.max_length) and not jsonio.lone_surrogates(id)
 
 
-def _spelt(digest: bytes, length: int) -> str:
+def _encode_base62(digest: bytes, length: int) -> str:
     number = int.from_bytes(digest, "big")
     letters = []
     for _ in range(length):

@@ -1,7 +1,7 @@
-"""Fit a request to what its model accepts.
+"""Fit a request to the traits of its model.
 
-What the model would refuse is left out or mapped to the nearest thing it takes, each with a `Loss`. A model that nobody
-knows gets the request untouched. Data decides (`ModelTraits`), never a model's name.
+Parameters that the model would reject are omitted or mapped to the nearest accepted value, each with a `Loss`. The
+request for an unknown model does not change. Data decides (`ModelTraits`), never a model's name.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from tenuto.core.request import ChatRequest, JsonSchema
 from tenuto.wire.body_builder import set_parameters
 from tenuto.wire.registry import codec_for
 
-__all__ = ["apply_traits"]
-
 Change: TypeAlias = "tuple[dict[str, Any], Loss]"
 
 _SAMPLING = (
@@ -34,14 +32,14 @@ _SAMPLING = (
     "top_logprobs",
 )
 _PARAMETERS = ("tool_choice", "parallel_tool_calls", "response_format", "effort", "thinking", *_SAMPLING)
-"""What most rules look at, beside the tools; where none of it is given, those in `_ALWAYS` are all that can apply."""
+"""Parameters that most rules read. If none of them and no tools are set, only the rules in `_ALWAYS` apply."""
 _RANKS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 _TRANSLATED = ("budget", "toggle", "level", "disabled")
 """Modes in which the encoder can express an effort that the model has no word for."""
 
 
 def apply_traits(request: ChatRequest, target: Target) -> tuple[ChatRequest, tuple[Loss, ...]]:
-    """Return the request as the target's model takes it, and what was changed."""
+    """Return the request as the target's model accepts it, and the changes."""
     traits = target.traits
     if not traits.known:
         return request, ()
@@ -77,7 +75,7 @@ def _effort(request: ChatRequest, target: Target) -> Iterator[Change]:
     if wanted is None or takes is None or wanted in takes:
         return
     if wanted == "none" and (traits.thinking_default == "no" or any(m in traits.thinking for m in _TRANSLATED)):
-        return  # off already, or said in another way
+        return  # already off, or expressed in another way
     if not takes and any(mode in traits.thinking for mode in _TRANSLATED):
         return
     nearest = _nearest(wanted, takes)
@@ -125,7 +123,7 @@ def _tool_choice(request: ChatRequest, target: Target) -> Iterator[Change]:
 
 
 def _chat_tools(request: ChatRequest, target: Target) -> Iterator[Change]:
-    """Chat Completions refuses function tools beside reasoning: on some models unless it is off, on some always."""
+    """Chat Completions rejects function tools with reasoning: on some models unless it is off, on some always."""
     rule = target.traits.chat_tools
     if rule == "ok" or not request.tools or not codec_for(target.dialect).limits_tools_with_reasoning:
         return
@@ -133,7 +131,7 @@ def _chat_tools(request: ChatRequest, target: Target) -> Iterator[Change]:
     if rule == "rejected":
         yield {"tools": (), "tool_choice": None}, Loss("no-tools", "tools", "not in the chat dialect", remedy)
     elif request.effort != "none":
-        what = f"{request.effort or target.traits.effort_default} became none: tools are refused beside reasoning"
+        what = f"{request.effort or target.traits.effort_default} became none: tools are rejected with reasoning"
         yield {"effort": "none", "thinking": None}, Loss("effort-mapped", "effort", what, remedy)
 
 
@@ -142,13 +140,13 @@ def _refused(request: ChatRequest, target: Target) -> Iterator[Change]:
     for name in traits.refuses:
         if getattr(request, name, None) is not None:
             yield {name: None}, Loss("parameter-refused", name, f"{getattr(request, name)!r}", "leave it out")
-    given = [name for name in traits.exclusive if getattr(request, name, None) is not None]
-    for name in given[1:]:
-        yield {name: None}, Loss("parameter-refused", name, f"not beside {given[0]}", "give one of them")
+    names = [name for name in traits.exclusive if getattr(request, name, None) is not None]
+    for name in names[1:]:
+        yield {name: None}, Loss("parameter-refused", name, f"not together with {names[0]}", "set one of them")
 
 
 def _thinking(request: ChatRequest, target: Target) -> Iterator[Change]:
-    """Keep a budget in its bounds, and an effort under what goes with thinking turned off."""
+    """Keep a budget in its bounds, and an effort below the limit for disabled thinking."""
     traits, wanted = target.traits, request.thinking
     if wanted is not None and wanted.budget is not None and traits.budget is not None:
         low, high = traits.budget
@@ -194,7 +192,7 @@ def _format(request: ChatRequest, target: Target) -> Iterator[Change]:
     yield changes, Loss("no-structured-output", "response_format", "the schema went into the instructions", remedy)
 
 
-# --- what the model cannot see or hear --------------------------------------------------------------------------------
+# --- media that the model does not accept ------------------------------------------------------------------------------
 
 
 def _media(request: ChatRequest, target: Target) -> Iterator[Change]:

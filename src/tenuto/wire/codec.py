@@ -31,7 +31,7 @@ class CallIdRule(msgspec.Struct, frozen=True):
 
 
 class TurnOrder(msgspec.Struct, frozen=True):
-    """Who must speak when."""
+    """The order of roles that a target requires."""
 
     user_first: bool = False
     """The conversation begins with a user message."""

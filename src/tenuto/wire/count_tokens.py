@@ -15,7 +15,7 @@ from tenuto.errors import UnsupportedModel
 from tenuto.wire.codec import TokenCounter
 from tenuto.wire.json_reply import protocol_errors, reply_fields
 from tenuto.wire.registry import codec_for
-from tenuto.wire.usage import count, plain
+from tenuto.wire.usage import read_count
 from tenuto.wire.write import write_request
 
 
@@ -36,7 +36,7 @@ def decode(body: bytes, target: Target) -> int:
     """Read the count. Raise the provider's error if the response is one, `ProtocolError` if it has no count."""
     name = _counter(target)[1].total
     with protocol_errors("the count", body, target.provider.name):
-        total = count(plain(reply_fields(body, target.provider.name).get(name)))
+        total = read_count(reply_fields(body, target.provider.name).get(name))
         if total is None:
             raise ValueError(f"there is no {name} in it")
         return total

@@ -18,10 +18,10 @@ from tenuto.wire.body_builder import BodyBuilder
 from tenuto.wire.json_reply import protocol_errors, read_optional_list, reply_fields
 from tenuto.wire.rawjson import Fields, object_or_empty
 from tenuto.wire.registry import codec_for
-from tenuto.wire.usage import count, plain
+from tenuto.wire.usage import read_count
 
 UNSTATED = 96
-"""How many texts go out at a time where nobody says how many may: most stated limits are higher."""
+"""Texts per request if the provider states no limit: most limits are higher."""
 MARKS = 2
 """Tokens that a tokeniser may put around each text."""
 
@@ -29,7 +29,7 @@ Vector: TypeAlias = tuple[float, ...]
 
 
 class Batch(NamedTuple):
-    """The texts of one request, and where the first of them stands among all."""
+    """The texts of one request, and the index of the first one among all."""
 
     start: int
     texts: tuple[str, ...]
@@ -201,10 +201,6 @@ def truncation_loss(raw: Raw | None, at: int) -> tuple[Loss, ...]:
     if raw is None or bytes(raw) != b"true":
         return ()
     return (Loss("truncated-input", f"input[{at}]", "longer than the model reads: its end was left off", "split it"),)
-
-
-def read_count(raw: Raw | None) -> int | None:
-    return count(plain(raw))
 
 
 def other_fields(fields: Fields, *read: str) -> tuple[str, ...]:

@@ -10,10 +10,9 @@ from tenuto.core import jsonio
 from tenuto.core.provider import ModelInfo, Provider, WireRequest
 from tenuto.errors import UnsupportedModel
 from tenuto.wire.json_reply import protocol_errors, read_optional_list, reply_fields
+from tenuto.wire.rawjson import object_or_empty, text_or_empty
 from tenuto.wire.registry import codec_for
-from tenuto.wire.usage import count, plain
-
-__all__ = ["ModelInfo", "decode", "encode"]
+from tenuto.wire.usage import parse_or_none, read_count
 
 _ENTRIES = ("data", "models")
 _NAMES = ("display_name", "displayName", "name")
@@ -40,7 +39,7 @@ def encode(row: Provider, page: str = "") -> WireRequest:
 
 
 def decode(body: bytes, row: Provider) -> tuple[tuple[ModelInfo, ...], str]:
-    """Read one page: its models, and what names the next page; empty if there is none.
+    """Read one page: its models, and the name of the next page; empty after the last one.
 
     Raise the provider's error if the answer holds one, `ProtocolError` if it cannot be read.
     """
@@ -68,30 +67,20 @@ def _model(raw: Raw) -> ModelInfo:
     if not given:
         raise ValueError(f"a model without a name: {jsonio.as_text(raw)[:200]}")
     id = given.removeprefix("models/")
-    name = next((text for key in _NAMES if (text := _text(fields.get(key)))), "")
+    name = next((text for key in _NAMES if (text := text_or_empty(fields.get(key)))), "")
     return ModelInfo(
         id,
         "" if name in (given, id) else name,
-        next((day for key in _CREATED if (day := _day(plain(fields.get(key))))), ""),
+        next((day for key in _CREATED if (day := _day(parse_or_none(fields.get(key))))), ""),
         _number(fields, _WINDOWS),
-        _number(fields, _OUTPUTS) or _number(_top(fields), _OUTPUTS),
+        _number(fields, _OUTPUTS) or _number(object_or_empty(fields.get("top_provider")), _OUTPUTS),
         jsonio.as_text(raw),
     )
 
 
-def _top(fields: dict[str, Raw]) -> dict[str, Raw]:
-    """Return what a router says of the provider that it would ask first."""
-    top = fields.get("top_provider")
-    return jsonio.members(top) if top is not None and bytes(top)[:1] == b"{" else {}
-
-
-def _text(raw: Raw | None) -> str:
-    return jsonio.text_of(raw) if raw is not None and bytes(raw)[:1] == b'"' else ""
-
-
 def _number(fields: dict[str, Raw], names: tuple[str, ...]) -> int | None:
     """Return the first of these numbers that is given; a 0 says nothing."""
-    return next((number for name in names if (number := count(plain(fields.get(name))))), None)
+    return next((number for name in names if (number := read_count(fields.get(name)))), None)
 
 
 def _day(value: object) -> str:

@@ -13,8 +13,6 @@ from msgspec import Raw
 
 from tenuto.core import jsonio
 
-__all__ = ["MergedFields", "merge_fields"]
-
 _NULL = Raw(b"null")
 
 
@@ -58,7 +56,7 @@ class MergedFields(MutableMapping[str, Raw]):
         return {name: _written(value) for name, value in self.entries.items()}
 
     def text(self) -> str:
-        """Return the fields as the text of an object; empty if there are none."""
+        """Return the fields as the text of an object; empty without fields."""
         return jsonio.object_text(self.written())
 
 
@@ -135,7 +133,7 @@ def _written(value: _Value) -> Raw:
 
 
 def _plain(value: _Value) -> object:
-    """Replace what is split by dicts and lists, which JSON has words for."""
+    """Return split values as dicts and lists."""
     if type(value) is MergedFields:  # isinstance is slow for an abstract base class
         return {name: _plain(inner) for name, inner in value.entries.items()}
     if isinstance(value, _IndexedList):

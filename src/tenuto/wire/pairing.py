@@ -1,8 +1,8 @@
-"""Calls and their answers: which result answers which call, and where it stands.
+"""Pair tool results with their calls.
 
-A result answers the nearest call before it that has its id and is still open; of two such calls in one turn, the first.
-Answers are put right behind their calls, in the order of the calls. A call that its provider allows to be answered in a
-later turn may stay open, and its answer stays where it is.
+A result answers the nearest earlier call with its id that is still open; of two such calls in one turn, the first.
+Results directly follow their calls, in the order of the calls. If the provider allows results in a later turn, a call
+may stay open, and its result keeps its position.
 """
 
 from __future__ import annotations
@@ -15,26 +15,24 @@ from msgspec.structs import replace
 from tenuto.core.blocks import ToolUse
 from tenuto.core.messages import AssistantMessage, Message, ToolResult, ToolResults
 from tenuto.core.provider import Loss
-from tenuto.wire.translate import extra_fields
-
-__all__ = ["UNANSWERED", "CallRef", "ResultPairs"]
+from tenuto.wire.rawjson import extra_fields
 
 UNANSWERED = "No result: the call was interrupted before it gave one."
 
 
 class CallRef(msgspec.Struct):
-    """A call, at a place of a turn. `name` is the id under which it goes out; `gone` the rule by which it does not.
-
-    `strayed` tells that its answer stands somewhere else than behind its turn.
-    """
+    """A call, by the indexes of its turn and block."""
 
     turn: int
     place: int
     block: ToolUse
     name: str = ""
+    """The id that is sent."""
     dropped_by: str = ""
+    """The kind of loss that drops it; empty: it is sent."""
     answer: ToolResult | None = None
     late: bool = False
+    """Its result does not directly follow its turn."""
 
     @property
     def later(self) -> bool:
@@ -73,23 +71,23 @@ class ResultPairs:
     def _give(self, result: ToolResult, call: CallRef | None, at: int, turn: int) -> None:
         place, id = f"messages[{at}]", result.tool_use_id
         if call is not None and not call.dropped_by:
-            result = self._untold(result, place)
+            result = self._remove_tokens(result, place)
         if call is None:
             self._losses.append(Loss("orphan-result", place, id[:80], "it answers no open call"))
         elif call.dropped_by:
             call.answer = result
-            self._losses.append(Loss(call.dropped_by, place, f"the answer to {id[:80]}, which is left out"))
+            self._losses.append(Loss(call.dropped_by, place, f"the answer to {id[:80]}, which is omitted"))
         else:
             call.answer = _named(result, call.name)
             call.late = call.later and call.turn != turn
             if call.late:
                 self._late.setdefault(turn if self._open(turn) else at, []).append(call.answer)
 
-    def _untold(self, result: ToolResult, place: str) -> ToolResult:
-        """Take off tokens that came along with what a tool shows: nobody issued them for this place."""
+    def _remove_tokens(self, result: ToolResult, place: str) -> ToolResult:
+        """Remove tokens from the content of a result: no provider issued them for this position."""
         if isinstance(result.content, str) or not any(part.meta for part in result.content):
             return result
-        self._losses.append(Loss("foreign-token", place, "a token in what a tool gave"))
+        self._losses.append(Loss("foreign-token", place, "a token in a tool result"))
         parts = tuple(replace(part, meta=None, extra="") if part.meta else part for part in result.content)
         return replace(result, content=parts)
 
@@ -97,7 +95,7 @@ class ResultPairs:
         return any(not call.dropped_by for call in self._calls.get(turn, ()))
 
     def results_after(self, turn: int) -> ToolResults | None:
-        """Return the message that answers the calls of a turn, if it has any; what is missing is made, with a `Loss`."""
+        """Return the message that answers the calls of a turn, if it has any; missing results are added, with a `Loss`."""
         results: list[ToolResult] = []
         for call in self._calls.get(turn, ()):
             if call.dropped_by or call.late:
@@ -106,19 +104,21 @@ class ResultPairs:
                 results.append(call.answer)
             elif not call.later:
                 place = f"messages[{turn}].blocks[{call.place}]"
-                self._losses.append(Loss("open-call", place, call.block.id[:80], "answer each call before you go on"))
+                self._losses.append(
+                    Loss("open-call", place, call.block.id[:80], "answer each call before the next message")
+                )
                 results.append(ToolResult(call.name, UNANSWERED, is_error=True))
         results += self._late.get(turn, ())
         return self._same(turn + 1, tuple(results)) if results else None
 
     def late_results(self, at: int) -> ToolResults | None:
-        """Return what is left of a message of results in its own place: late answers behind a turn without calls."""
+        """Return the late results that keep their position: those after a turn without calls."""
         return self._same(at, tuple(self._late[at])) if at in self._late else None
 
     def _same(self, at: int, results: tuple[ToolResult, ...]) -> ToolResults:
-        """Return the message that stands there if it says just this."""
-        given = self._messages[at] if at < len(self._messages) else None
-        return given if isinstance(given, ToolResults) and given.results == results else ToolResults(results)
+        """Return the original message at this index if it has these results."""
+        message = self._messages[at] if at < len(self._messages) else None
+        return message if isinstance(message, ToolResults) and message.results == results else ToolResults(results)
 
 
 def _nearest(turns: list[deque[CallRef]]) -> CallRef | None:

@@ -1,7 +1,7 @@
-"""Short texts for what a target cannot hold: what was done, shown or found, in a line.
+"""Describe blocks that a target does not accept, each in one line.
 
-They stand in the assistant's turn in place of the block, so they are cut: a dump of what another provider's tool gave
-would fill the window, and would be taken for the model's own words.
+The text replaces the block in the assistant message. It is short: a long tool output would fill the context window, and
+the model would take it for its own text.
 """
 
 from __future__ import annotations
@@ -35,37 +35,35 @@ __all__ = [
 ]
 
 MAX_TEXT = 200
-"""How many characters of what was done or found are told."""
-_TOLD = frozenset(("title", "url", "text", "stdout", "stderr", "output", "logs", "error_code", "content", "result"))
+"""Characters of a call or a result in a placeholder."""
+_READABLE = frozenset(("title", "url", "text", "stdout", "stderr", "output", "logs", "error_code", "content", "result"))
 _KINDS = {Image: "picture", Audio: "sound", Document: "document"}
 
 
 def shorten(text: str) -> str:
-    """Return a text in one line, cut where it is long."""
+    """Return a text as one line of at most `MAX_TEXT` characters."""
     line = " ".join(text[: MAX_TEXT * 4].split())
     return line if len(line) <= MAX_TEXT else f"{line[: MAX_TEXT - 1]}…"
 
 
 def describe_call(block: ServerToolUse) -> str:
-    """Tell which tool of its own a provider used, and with what."""
-    what = shorten(block.args)
-    return f"[{block.name or block.kind}: {what}]" if what else f"[{block.name or block.kind}]"
+    """Describe a server tool call."""
+    args = shorten(block.args)
+    return f"[{block.name or block.kind}: {args}]" if args else f"[{block.name or block.kind}]"
 
 
 def describe_code(block: CodeExecution) -> str:
-    """Tell which code a provider ran."""
     return f"[Ran: {shorten(block.code)}]"
 
 
 def describe_result(block: ServerToolResult | CodeResult) -> str:
-    """Tell what such a tool gave."""
     if isinstance(block, CodeResult):
         return f"[Gave: {shorten(block.output) or shorten(block.outcome) or 'nothing'}]"
     return f"[Gave: {shorten('; '.join(_words(block.content))) or 'nothing that can be told'}]"
 
 
 def describe_media(block: Image | Audio | Document) -> str:
-    """Tell what was shown; what was spoken, and a short document, is told in its own words."""
+    """Describe media; of audio the transcript, of a document its title or text."""
     if isinstance(block, Audio) and block.transcript:
         return block.transcript
     known = shorten(block.title or block.text) if isinstance(block, Document) else ""
@@ -73,7 +71,7 @@ def describe_media(block: Image | Audio | Document) -> str:
 
 
 def describe_sources(citations: Iterable[Citation]) -> str:
-    """Tell where a text comes from; empty if none of its citations says so."""
+    """Name the sources of a text; empty if its citations have no names."""
     return f"[Sources: {shorten('; '.join(named))}]" if (named := list(_named(citations))) else ""
 
 
@@ -91,7 +89,7 @@ def _named(citations: Iterable[Citation]) -> Iterator[str]:
 
 
 def _words(content: str) -> Iterator[str]:
-    """Find what can be told of a result: titles, addresses, texts; no tokens and no files."""
+    """Find the readable strings of a result: titles, URLs, texts; no tokens and no files."""
     try:
         yield from _strings(jsonio.parse(content)) if content else ()
     except jsonio.JsonError:
@@ -100,7 +98,7 @@ def _words(content: str) -> Iterator[str]:
 
 def _strings(value: Any, name: str = "text") -> Iterator[str]:
     if isinstance(value, str):
-        if name in _TOLD and value:
+        if name in _READABLE and value:
             yield value
     elif isinstance(value, list):
         for inner in value:

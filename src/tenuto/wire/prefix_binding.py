@@ -1,8 +1,7 @@
-"""What a thought was bound to: a digest of everything that stood before it.
+"""Compute the digest of the messages that a thinking block is bound to.
 
-Some models take their thoughts back only behind the very words they were given after: system, tools and messages. How
-the words were cut into messages does not count, nor do marks for the cache. The digest grows from block to block, so a
-whole conversation is looked at once.
+Some models accept a thinking block only after the same system prompt, tools and messages as before. The split into
+messages and `cache_control` do not count. The digest grows block by block, so a conversation is read once.
 """
 
 from __future__ import annotations
@@ -18,8 +17,6 @@ from tenuto.core.messages import AssistantMessage, Message
 from tenuto.core.provider import Target
 from tenuto.wire.token_scope import IssuerCheck
 
-__all__ = ["prefix_of", "stale_thoughts"]
-
 _MARK = "cache_control"
 _LENGTH = 32
 
@@ -30,7 +27,7 @@ def prefix_of(body: bytes, target: Target) -> str:
         return ""
     parsed = jsonio.parse(body)
     so_far = _before(parsed)
-    for role, part in _said(parsed):
+    for role, part in _message_parts(parsed):
         so_far.update(jsonio.encode([role, part]))
     return so_far.hexdigest()[:_LENGTH]
 
@@ -38,10 +35,10 @@ def prefix_of(body: bytes, target: Target) -> str:
 def stale_thoughts(
     messages: tuple[Message, ...], body: bytes, target: Target, without: Collection[tuple[int, int]] = ()
 ) -> tuple[tuple[int, int], ...]:
-    """Return the thoughts (message, block) that the target gave behind other words than those that now stand there.
+    """Return the thinking blocks (message, block) whose preceding messages have changed.
 
-    A thought that goes takes with it all that were given behind it; those that were given after it had gone stay. `without`
-    are blocks that do not stand in the body.
+    If a block is dropped, the later ones that were issued after it are dropped, too; those that were issued without it
+    stay. `without` are blocks that the body does not have.
     """
     issued = IssuerCheck(target)
     thoughts = [
@@ -54,12 +51,12 @@ def stale_thoughts(
     ]
     if not thoughts:
         return ()
-    fates = _PrefixScan(thoughts).through(jsonio.parse(body))
-    return tuple((at, place) for at, place, *_ in thoughts if fates.get(at))
+    stale = _PrefixScan(thoughts).through(jsonio.parse(body))
+    return tuple((at, place) for at, place, *_ in thoughts if stale.get(at))
 
 
 class _PrefixScan:
-    """Looks at a body once, from its beginning to its end, as if every thought that is stale were not there."""
+    """Read a body once, as if it had no stale thinking blocks."""
 
     def __init__(self, thoughts: list[tuple[int, int, str, str]]) -> None:
         self._thoughts = thoughts
@@ -68,14 +65,14 @@ class _PrefixScan:
             self._numbers.setdefault(token, deque()).append(number)
         self._next = 0
         self._seen: dict[str, int] = {}
-        """How many parts stood before each digest."""
+        """The number of parts before each digest."""
         self._stale: dict[int, bool] = {}
 
     def through(self, body: Any) -> dict[int, bool]:
-        """Say of each message whose thoughts stand in the body whether they are stale."""
+        """Return for each message with thinking blocks in the body whether they are stale."""
         so_far = _before(body)
         self._seen[so_far.hexdigest()[:_LENGTH]] = count = turn = 0
-        for role, part in _said(body):
+        for role, part in _message_parts(body):
             if role != "assistant":
                 turn = count + 1
             elif self._goes(part, count, turn):
@@ -86,7 +83,7 @@ class _PrefixScan:
         return self._stale
 
     def _goes(self, part: Any, count: int, turn: int) -> bool:
-        """Tell whether a part is a thought that is stale. Behind its prefix there may be what its own reply began with."""
+        """Return whether a part is a stale thinking block. The start of its own reply may follow its prefix."""
         numbers = self._numbers.get(_token_of(part)) if isinstance(part, dict) else None
         while numbers and numbers[0] < self._next:
             numbers.popleft()
@@ -100,26 +97,26 @@ class _PrefixScan:
 
 
 def _token(block: Reasoning) -> str:
-    """What tells a thought from others: its token, or else its words."""
+    """Return the key of a thinking block: its token, or else its text."""
     if isinstance(block.meta, AnthropicRedactedMeta):
         return block.meta.data
     return (block.meta.signature if isinstance(block.meta, AnthropicMeta) else "") or block.text
 
 
 def _token_of(part: dict[str, Any]) -> str:
-    """The same of one that was written; empty for what is no thought."""
+    """Return the key of an encoded thinking block; empty for any other part."""
     if part.get("type") == "redacted_thinking":
         return str(part.get("data"))
     return str(part.get("signature") or part.get("thinking")) if part.get("type") == "thinking" else ""
 
 
 def _before(body: Any) -> hashlib._Hash:
-    """Begin the digest: with what stands before all messages."""
+    """Begin the digest with the system prompt and the tools."""
     return hashlib.sha256(jsonio.encode([_parts(body.get("system")), _plain(body.get("tools") or [])]))
 
 
-def _said(body: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield the parts of all messages, each with whose it is."""
+def _message_parts(body: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield the parts of all messages, each with its role."""
     for message in body.get("messages") or []:
         for part in _parts(message.get("content")):
             yield message.get("role"), part
@@ -132,14 +129,14 @@ def _parts(content: Any) -> list[Any]:
 
 
 def _plain(part: Any) -> Any:
-    """Take the marks for the cache off; what a tool was called with is nobody's business."""
+    """Strip `cache_control`; leave tool input untouched."""
     if isinstance(part, list):
         return [_plain(inner) for inner in part]
     if not isinstance(part, dict):
         return part
-    kept = {name: value for name, value in part.items() if name != _MARK}
+    fields = {name: value for name, value in part.items() if name != _MARK}
     return (
-        {**kept, "content": _parts(kept["content"])}
-        if kept.get("type") == "tool_result" and "content" in kept
-        else kept
+        {**fields, "content": _parts(fields["content"])}
+        if fields.get("type") == "tool_result" and "content" in fields
+        else fields
     )

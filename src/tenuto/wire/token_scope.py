@@ -1,6 +1,6 @@
-"""The scope of a token: to whom it may go back.
+"""Check the scope of a token.
 
-It is replayed only to who issued it, on the same platform, for the same account and family of models.
+It is sent only to its issuer, on the same platform, for the same account and model family.
 """
 
 from __future__ import annotations
@@ -10,14 +10,12 @@ import re
 from tenuto.core.messages import Origin
 from tenuto.core.provider import Target
 
-__all__ = ["IssuerCheck", "issued_by", "same_issuer"]
-
 # Compiled when two names of models differ
 _DATED = r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|\d{3,4}|latest|preview(?:-\d{2}-\d{2,4})?)$"
 
 
 class IssuerCheck(dict[Origin, bool]):
-    """Whether the target issued what has an origin. Each is looked at once: the turns of a conversation share theirs."""
+    """Whether the target issued the tokens of an origin. Cached: the turns of a conversation share their origin."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -28,9 +26,9 @@ class IssuerCheck(dict[Origin, bool]):
 
 
 def issued_by(origin: Origin, target: Target) -> bool:
-    """Tell whether these tokens are good at the target: its provider, platform, account, model family and dialect.
+    """Return whether the target accepts tokens of an origin: provider, platform, account, model family and dialect.
 
-    What is not known on one side is not held against it.
+    An unknown (empty) field matches anything.
     """
     if not same_issuer(origin, target):
         return False
@@ -38,10 +36,12 @@ def issued_by(origin: Origin, target: Target) -> bool:
 
 
 def same_issuer(origin: Origin, target: Target) -> bool:
-    """Tell the same of all but the model: which of them read each other's tokens is a question of its own."""
+    """Return whether all but the model matches."""
     if origin.provider != target.provider.name or origin.dialect != target.dialect:
         return False
-    played = target.model.partition("/")[0] if target.provider.plays else ""  # a simulator is whom it plays
+    played = (
+        target.model.partition("/")[0] if target.provider.plays else ""
+    )  # a simulator counts as the provider it imitates
     scopes = (
         (origin.account, target.account),
         (origin.platform, target.platform),

@@ -1,19 +1,9 @@
-"""What becomes of a block on its way to a target: one table.
+"""Translate the blocks of a turn for a target that did not issue them.
 
-| block | issued by the target | made by hand | issued by somebody else |
-|---|---|---|---|
-| Text | keep | keep | strip; citations are translated |
-| Refusal | keep | keep | strip |
-| Reasoning | keep | keep | drop, or translate into a note |
-| ToolUse | keep | keep | translate |
-| Image, Audio, Document | keep | keep | translate |
-| CodeExecution, CodeResult | keep | keep | translate |
-| ServerToolUse, ServerToolResult | keep | keep | translate |
-| Marker, Opaque | keep | keep | drop |
-
-A block that was made by hand counts as somebody else's where its token or its form is of another dialect. Whatever is
-somebody else's goes without its token and without the fields that only its own dialect knows. To translate is to write a
-block as the target's dialect has it, or else as a short text in its place. Each time a `Loss` says so.
+A turn that the target issued passes unchanged, and so do blocks that no provider issued, if the target accepts their
+token and their form. Any other block is sent without its token and without the fields that only its own dialect knows;
+`ACTIONS` has the rest. To translate a block is to write it in the target's dialect, or as a short text in its place.
+Each change is a `Loss`.
 """
 
 from __future__ import annotations
@@ -44,32 +34,32 @@ from tenuto.core.blocks import (
 )
 from tenuto.core.provider import Loss, Target
 from tenuto.wire import placeholders
-from tenuto.wire.rawjson import extra_fields, list_or_empty, text_or_empty
+from tenuto.wire.rawjson import extra_fields, is_null, is_object, list_or_empty, text_or_empty
 from tenuto.wire.registry import codec_for
 
-__all__ = ["RULES", "TABLE", "Action", "BlockTranslator", "LossEffect", "accepts", "extra_fields"]
-
-Action: TypeAlias = Literal["keep", "strip", "translate", "drop"]
+Action: TypeAlias = Literal["strip", "translate", "drop"]
 LossEffect: TypeAlias = Literal["stripped", "translated", "dropped"]
-_BACK = "going back to its issuer finds it in place"
+_RETURNS = "it is sent again when the session returns to its issuer"
 
-TABLE: dict[type[Block], tuple[Action, Action, Action, tuple[str, ...]]] = {
-    # block            own     by hand  foreign      why, beside foreign-token and foreign-fields
-    Text:             ("keep", "keep", "translate", ("foreign-citations", "citations-translated")),
-    Refusal:          ("keep", "keep", "strip", ()),
-    Reasoning:        ("keep", "keep", "drop", ("foreign-reasoning", "reasoning-noted", "reasoning-inlined")),
-    ToolUse:          ("keep", "keep", "translate", ("custom-tool", "foreign-call")),
-    Image:            ("keep", "keep", "translate", ("stand-in",)),
-    Audio:            ("keep", "keep", "translate", ("stand-in",)),
-    Document:         ("keep", "keep", "translate", ("stand-in",)),
-    CodeExecution:    ("keep", "keep", "translate", ("stand-in",)),
-    CodeResult:       ("keep", "keep", "translate", ("code-translated", "stand-in")),
-    ServerToolUse:    ("keep", "keep", "translate", ("code-translated", "stand-in")),
-    ServerToolResult: ("keep", "keep", "translate", ("code-translated", "stand-in")),
-    Marker:           ("keep", "keep", "drop", ("foreign-block",)),
-    Opaque:           ("keep", "keep", "drop", ("foreign-block",)),
-}  # fmt: skip
-RULES: dict[str, LossEffect] = {
+ACTIONS: dict[type[Block], Action] = {
+    Text: "translate",
+    Refusal: "strip",
+    Reasoning: "drop",
+    ToolUse: "translate",
+    Image: "translate",
+    Audio: "translate",
+    Document: "translate",
+    CodeExecution: "translate",
+    CodeResult: "translate",
+    ServerToolUse: "translate",
+    ServerToolResult: "translate",
+    Marker: "drop",
+    Opaque: "drop",
+}
+"""How to handle a block that the target did not issue. Reasoning can also become a note, or text."""
+
+LOSS_EFFECTS: dict[str, LossEffect] = {
+    # blocks that the target did not issue
     "foreign-token": "stripped",
     "foreign-fields": "stripped",
     "foreign-citations": "translated",
@@ -82,15 +72,26 @@ RULES: dict[str, LossEffect] = {
     "code-translated": "translated",
     "stand-in": "translated",
     "foreign-block": "dropped",
+    # messages and calls (`adapt`)
+    "call-id-mapped": "translated",
+    "open-call": "translated",
+    "orphan-result": "dropped",
+    "incomplete-turn": "dropped",
+    "left-out": "dropped",
+    "item-id": "stripped",
+    "calls-last": "translated",
+    "first-turn": "translated",
+    "bridged-turn": "translated",
+    "prefill-refused": "dropped",
 }
-"""What each of these losses means for its block."""
+"""What each kind of loss does to the block or message at its place."""
 
 _CODE = frozenset(("code_execution", "code_interpreter"))
 _OUTCOMES = ("OUTCOME_OK", "OUTCOME_FAILED", "OUTCOME_DEADLINE_EXCEEDED", "OUTCOME_UNSPECIFIED")
 
 
-def _says_nothing(name: str, value: bytes) -> bool:
-    """Tell whether an extra field holds nothing; an empty `content` only tells the form that the content came in."""
+def _is_empty_field(name: str, value: bytes) -> bool:
+    """Return whether an extra field is empty. An empty `content` object only shows the form of the content."""
     return value in (b"null", b"[]") or (name == "content" and value == b"{}")
 
 
@@ -104,25 +105,24 @@ def accepts(block: Block, target: Target) -> bool:
     return codec.accepts(block, target)
 
 
-# --- what is done -----------------------------------------------------------------------------------------------------
-
-Made: TypeAlias = "tuple[Block | str, ...]"
-"""What is made of a block: other blocks, and short texts that stand in."""
+Translation: TypeAlias = "tuple[Block | str, ...]"
+"""The translation of a block: other blocks, and placeholder texts."""
 
 
 class BlockTranslator:
-    """Makes the blocks of turns fit for one target. `losses` grows by what does not come along.
+    """Translate the blocks of turns for one target. Losses are appended to `losses`.
 
-    `notes` collects the readable reasoning of others; None if it is not sent as a note. With `inline` it is sent as text.
+    With `inline`, the readable reasoning of other models is sent as text.
     """
 
     def __init__(self, target: Target, losses: list[Loss], *, inline: bool = False) -> None:
         self.notes: list[str] | None = None
+        """Collects the readable reasoning of other models; None: it is not sent as a note."""
         self._inline = inline
         self._target = target
         self._losses = losses
         self._codec = codec_for(target.dialect)
-        self._translate: dict[type[Block], Callable[[Any, str], Made]] = {
+        self._translate: dict[type[Block], Callable[[Any, str], Translation]] = {
             Text: self._text,
             ToolUse: self._call,
             Image: self._media,
@@ -130,44 +130,47 @@ class BlockTranslator:
             Document: self._media,
             CodeExecution: self._code,
             CodeResult: self._code,
-            ServerToolUse: self._served,
-            ServerToolResult: self._served,
+            ServerToolUse: self._server_tool,
+            ServerToolResult: self._server_tool,
         }
 
-    def blocks(self, given: list[tuple[int, Block]], turn: int, *, by_hand: bool) -> list[tuple[int, Block]]:
-        """Return what goes out for the blocks of a turn; each has its place in it, here and there."""
+    def blocks(self, blocks: list[tuple[int, Block]], turn: int, *, by_hand: bool) -> list[tuple[int, Block]]:
+        """Translate the blocks of a turn; each has its index in the turn, before and after.
+
+        `by_hand`: no provider issued the turn.
+        """
         places: list[int] = []
-        found: list[Block | str] = []
-        for at, block in given:
-            kept = by_hand and accepts(block, self._target)
-            found += (block,) if kept else self._made(block, f"messages[{turn}].blocks[{at}]")
-            places += [at] * (len(found) - len(places))
-        return list(zip(places, _set_off(found), strict=True))
+        result: list[Block | str] = []
+        for index, block in blocks:
+            is_accepted = by_hand and accepts(block, self._target)
+            result += (block,) if is_accepted else self._translate_block(block, f"messages[{turn}].blocks[{index}]")
+            places += [index] * (len(result) - len(places))
+        return list(zip(places, _separate_placeholders(result), strict=True))
 
     def fields(self, extra: str, place: str) -> None:
-        """Record the loss of fields that only their own dialect knows; those that say nothing are none."""
-        said = [name for name, value in extra_fields(extra).items() if not _says_nothing(name, bytes(value))]
-        if said or (extra and not extra_fields(extra)):
-            self._lose("foreign-fields", place, ", ".join(said) or "what cannot be read")
+        """Record the loss of fields that only their own dialect knows; empty ones are not a loss."""
+        names = [name for name, value in extra_fields(extra).items() if not _is_empty_field(name, bytes(value))]
+        if names or (extra and not extra_fields(extra)):
+            self._lose("foreign-fields", place, ", ".join(names) or "unreadable fields")
 
-    def _lose(self, rule: str, place: str, what: str, remedy: str = _BACK) -> None:
-        self._losses.append(Loss(rule, place, what, remedy))
+    def _lose(self, kind: str, place: str, detail: str, remedy: str = _RETURNS) -> None:
+        self._losses.append(Loss(kind, place, detail, remedy))
 
-    def _made(self, block: Block, place: str) -> Made:
-        deed = TABLE[type(block)][2]
+    def _translate_block(self, block: Block, place: str) -> Translation:
+        action = ACTIONS[type(block)]
         if block.meta is not None:
             self._lose("foreign-token", place, type(block.meta).__name__)
-        if not isinstance(block, ServerToolUse):  # what it gave may stand there
+        if not isinstance(block, ServerToolUse):  # its extra fields can have the result
             self.fields(block.extra, place)
         if isinstance(block, Reasoning) and self._inline and block.text.strip():
             self._lose("reasoning-inlined", place, f"{len(block.text)} characters of reasoning are sent as text")
             text = f"[Reasoning: {block.text}]"
             return (Text(text),) if self._codec.separate_reasoning_text else (text,)
-        if deed == "drop":
+        if action == "drop":
             self._drop(block, place)
             return ()
         bare = replace(block, meta=None, extra="") if block.meta is not None or block.extra else block
-        return (bare,) if deed == "strip" else self._translate[type(block)](block, place)
+        return (bare,) if action == "strip" else self._translate[type(block)](block, place)
 
     def _drop(self, block: Block, place: str) -> None:
         if not isinstance(block, Reasoning):
@@ -175,15 +178,15 @@ class BlockTranslator:
             self._lose("foreign-block", place, f"{type(block).__name__} {kind}".strip())
         elif self.notes is not None and block.text.strip():
             self.notes.append(block.text.strip())
-            self._lose("reasoning-noted", place, f"{len(block.text)} characters are told in a note of the user's")
+            self._lose("reasoning-noted", place, f"{len(block.text)} characters are sent in a user message")
         else:
             self._lose("foreign-reasoning", place, f"{len(block.text)} characters of reasoning")
 
-    def _stand_in(self, block: Block, place: str, text: str) -> Made:
+    def _use_placeholder(self, block: Block, place: str, text: str) -> Translation:
         self._lose("stand-in", place, f"{type(block).__name__}: {text}"[:240])
         return (text,)
 
-    def _text(self, block: Text, place: str) -> Made:
+    def _text(self, block: Text, place: str) -> Translation:
         bare = replace(block, meta=None, extra="", citations=())
         if not block.citations:
             return (bare,)
@@ -193,13 +196,15 @@ class BlockTranslator:
                 "citations-translated", place, f"{len(pages)} of {len(block.citations)} citations became annotations"
             )
             return (replace(bare, citations=tuple(_annotation(page, block.text) for page in pages)),)
-        told = placeholders.describe_sources(block.citations)
+        sources = placeholders.describe_sources(block.citations)
         self._lose(
-            "foreign-citations", place, f"{len(block.citations)} citations {'are told' if told else 'without a name'}"
+            "foreign-citations",
+            place,
+            f"{len(block.citations)} citations {'became text' if sources else 'without a name'}",
         )
-        return (bare, told) if told else (bare,)
+        return (bare, sources) if sources else (bare,)
 
-    def _call(self, block: ToolUse, place: str) -> Made:
+    def _call(self, block: ToolUse, place: str) -> Translation:
         block = replace(block, meta=None, extra="")
         if block.kind == "custom":
             self._lose("custom-tool", place, "free text input became a string named `input`")
@@ -209,14 +214,14 @@ class BlockTranslator:
         generated = block.id_generated and not self._codec.call_needs_id
         return (replace(block, kind="function", id_generated=generated, args_missing=False, args=block.args or "{}"),)
 
-    def _media(self, block: Image | Audio | Document, place: str) -> Made:
+    def _media(self, block: Image | Audio | Document, place: str) -> Translation:
         if self._codec.holds_media and (block.data or block.url.startswith(("data:", "http"))):
             if block.file_id:
-                self._lose("foreign-fields", place, f"file {block.file_id[:80]}: what it holds goes along")
+                self._lose("foreign-fields", place, f"file {block.file_id[:80]}: its content is sent")
             return (replace(block, meta=None, extra="", file_id=""),)
-        return self._stand_in(block, place, placeholders.describe_media(block))
+        return self._use_placeholder(block, place, placeholders.describe_media(block))
 
-    def _code(self, block: CodeExecution | CodeResult, place: str) -> Made:
+    def _code(self, block: CodeExecution | CodeResult, place: str) -> Translation:
         if block.id:
             self._lose("foreign-fields", place, f"id {block.id[:80]}")
         block = replace(block, meta=None, extra="", id="")
@@ -227,42 +232,43 @@ class BlockTranslator:
                 self._lose("code-translated", place, f"the outcome {block.outcome[:80]!r} became {_OUTCOMES[0]}")
                 block = replace(block, outcome=_OUTCOMES[0])
             return (block,)
-        told = (
+        text = (
             placeholders.describe_code(block)
             if isinstance(block, CodeExecution)
             else placeholders.describe_result(block)
         )
-        return self._stand_in(block, place, told)
+        return self._use_placeholder(block, place, text)
 
-    def _served(self, block: ServerToolUse | ServerToolResult, place: str) -> Made:
+    def _server_tool(self, block: ServerToolUse | ServerToolResult, place: str) -> Translation:
         code = _as_code(block) if self._codec.holds_code else ()
         if code:
             self._lose("code-translated", place, f"{block.kind} became {len(code)} parts")
             return code
         if isinstance(block, ServerToolResult):
-            return self._stand_in(block, place, placeholders.describe_result(block))
-        told = placeholders.describe_call(block)
-        gave = (
-            placeholders.describe_result(ServerToolResult(block.id, jsonio.as_text(outputs)))
-            if (outputs := _outputs(block))
-            else ""
-        )
-        return self._stand_in(block, place, f"{told} {gave}".rstrip())
+            return self._use_placeholder(block, place, placeholders.describe_result(block))
+        text = placeholders.describe_call(block)
+        if outputs := _outputs(block):
+            result = ServerToolResult(block.id, jsonio.as_text(outputs))
+            text = f"{text} {placeholders.describe_result(result)}"
+        return self._use_placeholder(block, place, text)
 
 
-def _set_off(found: list[Block | str]) -> Iterator[Block]:
-    """Make texts of the stand-ins, on lines of their own: some dialects join neighbouring texts."""
-    for at, made in enumerate(found):
-        if not isinstance(made, str):
-            yield made
+def _separate_placeholders(blocks: list[Block | str]) -> Iterator[Block]:
+    """Make each placeholder a text on a line of its own: some dialects join adjacent texts."""
+    for index, block in enumerate(blocks):
+        if not isinstance(block, str):
+            yield block
             continue
-        before = "\n" if at and isinstance(found[at - 1], Text) else ""
-        after = "\n" if at + 1 < len(found) and isinstance(found[at + 1], Text | str) else ""
-        yield Text(f"{before}{made}{after}")
+        before = "\n" if index and isinstance(blocks[index - 1], Text) else ""
+        after = "\n" if index + 1 < len(blocks) and isinstance(blocks[index + 1], Text | str) else ""
+        yield Text(f"{before}{block}{after}")
 
 
 def _annotation(page: UrlCitation, text: str) -> UrlCitation:
-    """Write a citation as Responses has them. Others count in their own way, so it stands for the whole text."""
+    """Write a citation as an annotation of the Responses dialect.
+
+    It covers the whole text: providers count positions differently.
+    """
     fields = {
         "type": "url_citation",
         "url": page.url,
@@ -275,32 +281,29 @@ def _annotation(page: UrlCitation, text: str) -> UrlCitation:
 
 
 def _outputs(block: ServerToolUse) -> Raw | None:
-    """Return what a provider's tool gave where that stands on the call itself."""
-    held = extra_fields(block.extra)
-    return next(
-        (held[name] for name in ("outputs", "output", "results") if bytes(held.get(name, b"null")) != b"null"), None
-    )
+    """Return the outputs of a server tool that are fields of the call itself."""
+    fields = extra_fields(block.extra)
+    return next((fields[name] for name in ("outputs", "output", "results") if not is_null(fields.get(name))), None)
 
 
 def _as_code(block: ServerToolUse | ServerToolResult) -> tuple[Block, ...]:
-    """Return code that another provider ran as Gemini has it; nothing if it is no Python, or cannot be read."""
+    """Return code that another provider ran as Gemini blocks; empty if it is not Python or not readable."""
     if isinstance(block, ServerToolUse):
         if block.name not in _CODE:
             return ()
         code = block.args if block.kind.endswith("_call") else text_or_empty(extra_fields(block.args).get("code"))
         outputs = _outputs(block)
-        gave = (CodeResult("OUTCOME_OK", _logs(outputs)),) if outputs is not None else ()
-        return (CodeExecution(code, "PYTHON"), *gave) if code else ()
-    held = extra_fields(block.content) if block.kind == "code_execution_tool_result" else {}
-    if text_or_empty(held.get("type")) != "code_execution_result":
+        result = (CodeResult("OUTCOME_OK", _logs(outputs)),) if outputs is not None else ()
+        return (CodeExecution(code, "PYTHON"), *result) if code else ()
+    fields = extra_fields(block.content) if block.kind == "code_execution_tool_result" else {}
+    if text_or_empty(fields.get("type")) != "code_execution_result":
         return ()
-    failed = bytes(held.get("return_code", b"0")) != b"0"
-    output = text_or_empty(held.get("stderr")) if failed else text_or_empty(held.get("stdout"))
+    failed = bytes(fields.get("return_code", b"0")) != b"0"
+    output = text_or_empty(fields.get("stderr")) if failed else text_or_empty(fields.get("stdout"))
     return (CodeResult("OUTCOME_FAILED" if failed else "OUTCOME_OK", output),)
 
 
 def _logs(outputs: Raw) -> str:
-    listed = list_or_empty(outputs)
     return "\n".join(
-        text_or_empty(extra_fields(jsonio.as_text(one)).get("logs")) for one in listed if bytes(one)[:1] == b"{"
+        text_or_empty(jsonio.members(output).get("logs")) for output in list_or_empty(outputs) if is_object(output)
     )

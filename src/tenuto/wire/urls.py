@@ -1,4 +1,4 @@
-"""How names are written into addresses."""
+"""Write names into URLs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import re
 from functools import lru_cache
 
 from tenuto.errors import UnsupportedModel
-
-__all__ = ["model_path", "model_resource", "query"]
 
 # Patterns are compiled when one is looked for: most dialects have no name in their addresses.
 _NOT_IN_PATH = r"[^A-Za-z0-9/:@._~-]+"

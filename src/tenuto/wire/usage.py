@@ -1,50 +1,212 @@
-"""Counts of tokens, for all dialects: what can be read as one, and buckets that do not contradict their sum.
+"""Read a provider's usage object into counts that do not overlap.
 
-Usage is billing: a count that cannot be read is unknown and never voids a reply. The provider's own object stands beside
-the normalised one, so nothing is lost by it.
+Usage is billing: a count that cannot be read is unknown (None), and the reply does not fail. `raw_usage` of a response
+has the provider's own object.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
-from msgspec import Meta, Raw
+import msgspec
+from msgspec import Raw
 
 from tenuto.core import jsonio
+from tenuto.core.messages import Usage
 from tenuto.core.provider import Loss
+from tenuto.wire.rawjson import Fields, is_list, is_object
 
-__all__ = ["Count", "count", "less", "plain", "within"]
+Paths: TypeAlias = tuple[tuple[str, int, str], ...]
+"""A count, a section (0 the usage object, 1 and 2 the details of input and output) and a field in it."""
+MODALITY_FIELDS = {"text_tokens": "text", "image_tokens": "image", "audio_tokens": "audio", "video_tokens": "video"}
+_NO_DETAILS: dict[str, Any] = {}
+_NOTHING = Usage()
 
-Count: TypeAlias = Annotated[int, Meta(ge=0)]
-"""A count, where a whole usage object is read as a struct; one that does not fit is read count by count."""
+
+def count_paths(**names: str) -> Paths:
+    """Return the paths of counts. Of several names, the first one with a count is read.
+
+    `input.` and `output.` names are fields of the details objects.
+
+    Counts: `input`, `output`, `total`, `cache_read`, `cache_write`, `reasoning`, `audio_input`, `audio_output` and
+    `tool_input`, which are input tokens of built-in tools that `input` does not include.
+    """
+    split = ((count, *path.rpartition(".")) for count, path in names.items() for path in path.split())
+    return tuple((count, ("", "input", "output").index(section), field) for count, section, _, field in split)
 
 
-def plain(raw: Raw | None) -> Any:
-    """Read a value of a usage object; None where there is none, or where no number can hold it."""
+class UsageTable(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the usage object of a dialect has its counts, and what they include."""
+
+    counts: Paths
+    input_details: tuple[str, ...] = ()
+    """Names of the details of the input: the first one that is an object (or a list of modalities) is read."""
+    output_details: tuple[str, ...] = ()
+    modalities: Mapping[str, str] = {}
+    """Fields of the details with counts by modality, and the modality."""
+    modality_numbers: tuple[str, ...] = ()
+    """The details are lists of modalities, each with its name or its index in this tuple."""
+
+    input_includes_cache: bool = True
+    output_includes_reasoning: bool = True
+    keeps_parts: bool = False
+    """If parts exceed their total, the rest is 0; otherwise the parts are reduced."""
+    counts_as_text: bool = False
+    """A count can be a string of digits: JSON with 64-bit integers."""
+    spellings: Mapping[str, str] = {}
+    """Other names of fields, each with the name in this table."""
+    must_be_object: bool = False
+    """Another value raises `JsonError`; otherwise it is a loss."""
+    empty_is_none: bool = False
+    """An object without counts is no usage."""
+    iterations: str = ""
+    """A list of usage objects that the totals include, except those whose type is in `extra_iterations`."""
+    extra_iterations: tuple[str, ...] = ()
+
+    def read(
+        self, usage: Raw | bytes | Fields, *, output_excludes_reasoning: bool = False
+    ) -> tuple[Usage | None, list[Loss]]:
+        """Read a usage object; None if it is missing or not an object. Counts that contradict each other are losses."""
+        if not usage:
+            return None, []
+        raw = Raw(msgspec.json.encode(usage) if isinstance(usage, dict) else usage)
+        fields = _parse_tolerantly(raw)
+        if not isinstance(fields, dict):
+            if self.must_be_object:
+                jsonio.members(raw)  # raises
+            return None, [Loss("unreadable-usage", "usage", jsonio.as_text(raw)[:200])]
+        losses: list[Loss] = []
+        includes_reasoning = self.output_includes_reasoning and not output_excludes_reasoning
+        result = self._read_object(fields, includes_reasoning, losses)
+        if self.iterations and isinstance(entries := fields.get(self.iterations), list):
+            for entry in entries:
+                if isinstance(entry, dict) and entry.get("type") in self.extra_iterations:
+                    result += self._read_object(entry, includes_reasoning, losses)
+        return None if self.empty_is_none and result == _NOTHING else result, losses
+
+    def _read_object(self, fields: dict[str, Any], includes_reasoning: bool, losses: list[Loss]) -> Usage:
+        if self.spellings and not self.spellings.keys().isdisjoint(fields):
+            fields = {self.spellings.get(name, name): value for name, value in fields.items()} | fields
+        input_details, input_modalities = self._read_details(fields, self.input_details)
+        output_details, output_modalities = self._read_details(fields, self.output_details)
+        sections = (fields.get, input_details.get, output_details.get)
+        counts: dict[str, int] = {}
+        for name, section, field in self.counts:
+            value = sections[section](field)
+            if value is None or name in counts:
+                continue
+            if type(value) is int and value >= 0:
+                counts[name] = value
+            elif (count := _count_or_none(value, self.counts_as_text)) is not None:
+                counts[name] = count
+        input, output = counts.get("input"), counts.get("output")
+        cache_read, cache_write = counts.get("cache_read"), counts.get("cache_write")
+        reasoning = counts.get("reasoning")
+        if self.keeps_parts:
+            input = _subtract_all("input_tokens", input, (cache_read or 0) + (cache_write or 0), losses)
+            output = _subtract_all("output_tokens", output, reasoning or 0, losses)
+        else:
+            if self.input_includes_cache:
+                input, cache_read = _subtract("cache_read_tokens", input, cache_read, losses)
+                input, cache_write = _subtract("cache_write_tokens", input, cache_write, losses)
+            if includes_reasoning:
+                output, reasoning = _subtract("reasoning_tokens", output, reasoning, losses)
+        if "tool_input" in counts:
+            input = (input or 0) + counts["tool_input"]
+        return Usage(
+            input,
+            cache_read,
+            cache_write,
+            output,
+            reasoning,
+            counts.get("total"),
+            counts.get("audio_input"),
+            counts.get("audio_output"),
+            input_modalities,
+            output_modalities,
+        )
+
+    def _read_details(
+        self, fields: dict[str, Any], names: tuple[str, ...]
+    ) -> tuple[dict[str, Any], dict[str, int] | None]:
+        """Return the details and their counts by modality."""
+        for name in names:
+            details = fields.get(name)
+            if isinstance(details, list) and self.modality_numbers:
+                counts = self._sum_modalities(details)
+                return counts, counts or None
+            if isinstance(details, dict) and not self.modality_numbers:
+                if self.modalities.keys().isdisjoint(details):
+                    return details, None
+                counts = {
+                    modality: count
+                    for field, modality in self.modalities.items()
+                    if field in details and (count := _count_or_none(details[field])) is not None
+                }
+                return details, counts or None
+        return _NO_DETAILS, None
+
+    def _sum_modalities(self, entries: list[Any]) -> dict[str, int]:
+        totals, as_text = dict[str, int](), self.counts_as_text
+        for entry in entries:
+            if not isinstance(entry, dict):
+                continue
+            modality = entry.get("modality")
+            if isinstance(modality, int) and 0 <= modality < len(self.modality_numbers):
+                modality = self.modality_numbers[modality]
+            count = _count_or_none(entry.get("tokenCount"), as_text) or _count_or_none(
+                entry.get("token_count"), as_text
+            )
+            totals[str(modality)] = totals.get(str(modality), 0) + (count or 0)
+        return totals
+
+
+def _count_or_none(value: object, as_text: bool = False) -> int | None:
+    """Return a whole number that is not negative; None for any other value."""
+    if as_text and isinstance(value, str) and value.isdecimal() and len(value) < 19:
+        return int(value)
+    if type(value) is int or (isinstance(value, float) and value.is_integer()):
+        return int(value) if value >= 0 else None
+    return None
+
+
+def read_count(raw: Raw | None) -> int | None:
+    """Return a whole number that is not negative; None for any other value."""
+    return _count_or_none(parse_or_none(raw))
+
+
+def parse_or_none(raw: Raw | None) -> Any:
+    """Parse a value; None if it is missing or has a number out of range."""
     try:
         return None if raw is None else jsonio.parse(raw)
     except jsonio.JsonError:
         return None
 
 
-def count(value: object) -> int | None:
-    """Return a count: a whole number that is not below zero. Anything else is unknown."""
-    if type(value) is int:
-        return value if value >= 0 else None
-    return int(value) if isinstance(value, float) and value >= 0 and value.is_integer() else None
+def _parse_tolerantly(raw: Raw) -> Any:
+    """Parse a value. If that fails, parse its parts: only those with a number out of range are None."""
+    try:
+        return jsonio.parse(raw)
+    except jsonio.JsonError:
+        if is_object(raw):
+            return {name: _parse_tolerantly(value) for name, value in jsonio.members(raw).items()}
+        return [_parse_tolerantly(value) for value in jsonio.elements(raw)] if is_list(raw) else None
 
 
-def less(total: int | None, *parts: int | None) -> int | None:
-    """Return what is left of a total beside its known parts."""
-    for part in parts:
-        if total is not None and part is not None:
-            total -= part
-    return total
+def _subtract(name: str, total: int | None, part: int | None, losses: list[Loss]) -> tuple[int | None, int | None]:
+    """Return the total without a part, and the part, reduced to the total if it is larger."""
+    if total is None or part is None:
+        return total, part
+    if part > total:
+        losses.append(Loss("contradicting-usage", f"usage.{name}", f"{part} is more than the total of {total}"))
+        part = total
+    return total - part, part
 
 
-def within(name: str, part: int | None, total: int | None, losses: list[Loss]) -> int | None:
-    """Cut a part down to the total it belongs to, with a `Loss`."""
-    if part is None or total is None or part <= total:
-        return part
-    losses.append(Loss("contradicting-usage", f"usage.{name}", f"{part} is more than the {total} it is a part of"))
-    return total
+def _subtract_all(name: str, total: int | None, parts: int, losses: list[Loss]) -> int | None:
+    """Return the total without its parts; 0 if they are more than the total."""
+    if total is None or parts <= total:
+        return None if total is None else total - parts
+    losses.append(Loss("usage-contradiction", "usage", f"{name} is {total}, but its parts are {parts}"))
+    return 0

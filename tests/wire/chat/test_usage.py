@@ -11,12 +11,12 @@ from msgspec import Raw
 
 from tenuto.core.messages import Usage
 from tenuto.core.provider import ChatSwitches
-from tenuto.wire.chat.usage import usage_of
+from tenuto.wire.chat.protocol import USAGE_TABLE
 from wire.chat.cases import assistant, body, whole
 
 
 def read(fields: object, **options) -> tuple[Usage | None, list[str]]:
-    usage, losses = usage_of(Raw(json.dumps(fields).encode()), **options)
+    usage, losses = USAGE_TABLE.read(Raw(json.dumps(fields).encode()), **options)
     return usage, [loss.place for loss in losses]
 
 

@@ -32,12 +32,12 @@ from tenuto.wire.anthropic.protocol import (
     FRAMES,
     STOP_REASONS,
     STREAM_ONLY,
+    USAGE_TABLE,
     BlockDelta,
     WireJsonDelta,
     WireTextDelta,
     WireThinkingDelta,
 )
-from tenuto.wire.anthropic.usage import usage_of
 from tenuto.wire.assembler import BlockSlot
 from tenuto.wire.decoder import Decoder
 from tenuto.wire.merge import MergedFields, merge_fields
@@ -141,7 +141,7 @@ class AnthropicDecoder(Decoder):
             self._fields.text(),
             incomplete=partial,
         )
-        usage, _ = self._usage or usage_of(self._usage_fields)
+        usage, _ = self._usage or USAGE_TABLE.read(self._usage_fields)
         return ChatResponse(
             self._id,
             self.target.provider.name,
@@ -236,7 +236,7 @@ class AnthropicDecoder(Decoder):
             self._stop_block(index)
         self._stopped = True
         self.out.append(MessageDelta(0, self._stop_reason(), self._raw_stop_reason))
-        self._usage = usage, losses = usage_of(self._usage_fields)
+        self._usage = usage, losses = USAGE_TABLE.read(self._usage_fields)
         self.losses += losses
         if usage is not None:
             self.out.append(UsageUpdate(usage))

@@ -8,6 +8,7 @@ import msgspec
 
 from tenuto.core.events import ArgumentsDelta, TextDelta, ThinkingDelta
 from tenuto.core.messages import StopReason
+from tenuto.wire.usage import UsageTable, count_paths
 
 DIALECT = "anthropic-messages"
 
@@ -73,3 +74,17 @@ SERVER_TOOLS: dict[str, tuple[str, str]] = {
     "tool_search": ("tool_search_tool_regex_20251119", "tool_search_tool_regex"),
 }
 """The type and name of each server tool, by its kind. A request may set another type."""
+
+USAGE_TABLE = UsageTable(
+    counts=count_paths(
+        input="input_tokens",
+        cache_read="cache_read_input_tokens",
+        cache_write="cache_creation_input_tokens",
+        output="output_tokens",
+        reasoning="output.thinking_tokens",
+    ),
+    input_includes_cache=False,
+    output_details=("output_tokens_details",),
+    iterations="iterations",
+    extra_iterations=("compaction", "advisor_message"),
+)

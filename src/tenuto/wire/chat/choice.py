@@ -42,7 +42,7 @@ from tenuto.wire.chat.protocol import STOP_REASONS
 from tenuto.wire.chat.reasoning_details import DetailsMerger
 from tenuto.wire.chat.think_tags import ThinkTags
 from tenuto.wire.chat.tool_calls import ToolCallsBuilder
-from tenuto.wire.decoder import ChoiceBuilder
+from tenuto.wire.choice_builder import ChoiceBuilder
 from tenuto.wire.merge import MergedFields, merge_fields
 from tenuto.wire.rawjson import (
     NULL,

@@ -20,9 +20,8 @@ from tenuto.core.provider import Loss, Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import LLMError, ProtocolError
 from tenuto.wire.chat.choice import ChoiceDecoder
-from tenuto.wire.chat.protocol import DONE, PADDING, ChunkDelta, decode_chunk
+from tenuto.wire.chat.protocol import DONE, PADDING, USAGE_TABLE, ChunkDelta, decode_chunk
 from tenuto.wire.chat.think_tags import ThinkTags
-from tenuto.wire.chat.usage import usage_of
 from tenuto.wire.decoder import Decoder, new_id
 from tenuto.wire.merge import MergedFields, merge_fields
 from tenuto.wire.provider_errors import classify_error
@@ -260,7 +259,7 @@ class ChatDecoder(Decoder):
         if raw is None:
             return
         excludes = self.target.provider.chat.output_excludes_reasoning
-        counts, losses = usage_of(raw, output_excludes_reasoning=excludes)
+        counts, losses = USAGE_TABLE.read(raw, output_excludes_reasoning=excludes)
         if counts is None:
             self.losses += losses
             return

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from tenuto.core.messages import StopReason
+from tenuto.wire.usage import MODALITY_FIELDS, UsageTable, count_paths
 
 DONE = b"[DONE]"
 
@@ -114,3 +115,19 @@ RESPONSE_ONLY: dict[str, str] = {
 
 A field that belongs to no block is sent back only if the provider row lists it (`ChatSwitches.replayed_fields`).
 """
+
+USAGE_TABLE = UsageTable(
+    counts=count_paths(
+        input="prompt_tokens",
+        cache_read="input.cached_tokens prompt_cache_hit_tokens num_cached_tokens cached_tokens",
+        cache_write="input.cache_write_tokens input.cache_creation_tokens",
+        audio_input="input.audio_tokens audio_prompt_tokens",
+        output="completion_tokens",
+        reasoning="output.reasoning_tokens reasoning_tokens",
+        audio_output="output.audio_tokens",
+        total="total_tokens",
+    ),
+    input_details=("prompt_tokens_details", "prompt_token_details", "input_tokens_details"),
+    output_details=("completion_tokens_details", "completion_token_details", "output_tokens_details"),
+    modalities=MODALITY_FIELDS,
+)

@@ -21,7 +21,7 @@ from tenuto.core.events import ArgumentsDelta
 from tenuto.core.provider import Loss
 from tenuto.wire.assembler import BlockSlot
 from tenuto.wire.chat.protocol import CallPiece
-from tenuto.wire.decoder import ChoiceBuilder
+from tenuto.wire.choice_builder import ChoiceBuilder
 from tenuto.wire.merge import MergedFields, merge_fields
 from tenuto.wire.rawjson import NULL, Fields, is_object, is_text
 

@@ -44,7 +44,7 @@ from tenuto.core.events import (
 from tenuto.core.messages import StopReason
 from tenuto.core.provider import Loss
 from tenuto.wire.assembler import GROWS, BlockSlot
-from tenuto.wire.decoder import ChoiceBuilder
+from tenuto.wire.choice_builder import ChoiceBuilder
 from tenuto.wire.gemini.grounding import cite_texts
 from tenuto.wire.gemini.partial_args import PartialArgs
 from tenuto.wire.gemini.parts import part_data, read_part, take_signature

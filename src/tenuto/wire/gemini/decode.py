@@ -26,11 +26,11 @@ from tenuto.wire.gemini.protocol import (
     STOP_NUMBERS,
     STOP_NUMBERS_VERTEX,
     THOUGHT_FALSE,
+    USAGE_TABLE,
     HotChunk,
     HotPart,
     to_camel_case,
 )
-from tenuto.wire.gemini.usage import normalised
 from tenuto.wire.json_reply import read_optional_list
 from tenuto.wire.merge import MergedFields, merge_fields
 from tenuto.wire.provider_errors import classify_error
@@ -214,7 +214,7 @@ class GeminiDecoder(Decoder):
 
     def _read_usage(self) -> tuple[Usage | None, list[Loss]]:
         if self._counts[0] is not self._usage:
-            self._counts = (self._usage, *normalised(self._usage))
+            self._counts = (self._usage, *USAGE_TABLE.read(self._usage))
         return self._counts[1:]
 
     def _add_candidate(self, index: int) -> CandidateDecoder:

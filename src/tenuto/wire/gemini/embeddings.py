@@ -14,7 +14,6 @@ from tenuto.wire.embeddings import (
     Batch,
     EmbeddingEndpoint,
     other_fields,
-    read_count,
     read_vector,
     sum_counts,
     truncation_loss,
@@ -22,6 +21,7 @@ from tenuto.wire.embeddings import (
 from tenuto.wire.json_reply import read_optional_list
 from tenuto.wire.rawjson import Fields, object_or_empty
 from tenuto.wire.urls import model_path, model_resource
+from tenuto.wire.usage import read_count
 
 
 def choose_endpoint(target: Target) -> EmbeddingEndpoint:

@@ -10,6 +10,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from tenuto.core.messages import StopReason
 from tenuto.wire.rawjson import Fields
+from tenuto.wire.usage import UsageTable, count_paths
 
 DIALECT: Final = "gemini"
 DONE = b"[DONE]"
@@ -139,3 +140,25 @@ def to_camel_case(fields: Fields, names: Mapping[str, str]) -> Fields:
     for name in names.keys() & fields.keys():
         renamed.setdefault(names[name], fields[name])
     return renamed
+
+
+USAGE_TABLE = UsageTable(
+    counts=count_paths(
+        input="promptTokenCount",
+        cache_read="cachedContentTokenCount",
+        tool_input="toolUsePromptTokenCount",
+        audio_input="input.AUDIO",
+        output="candidatesTokenCount",
+        reasoning="thoughtsTokenCount",
+        audio_output="output.AUDIO",
+        total="totalTokenCount",
+    ),
+    input_details=("promptTokensDetails",),
+    output_details=("candidatesTokensDetails",),
+    output_includes_reasoning=False,
+    modality_numbers=MODALITIES,
+    counts_as_text=True,
+    must_be_object=True,
+    empty_is_none=True,
+    spellings=USAGE_FIELDS,
+)

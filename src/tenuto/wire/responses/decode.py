@@ -46,10 +46,10 @@ from tenuto.wire.responses.protocol import (
     MAX_INDEX,
     PROGRESS,
     PROGRESS_FIELDS,
+    USAGE_TABLE,
     DeltaEvent,
     DeltaType,
 )
-from tenuto.wire.responses.usage import usage_of
 
 _decode_delta = msgspec.json.Decoder(DeltaEvent).decode
 _DONE_TYPES = {type.removesuffix("delta") + "done": type for type, target in DELTAS.items() if target.done_field}
@@ -322,10 +322,10 @@ class ResponsesDecoder(Decoder):
         if usage is None or not is_object(usage):
             return
         self._raw_usage = jsonio.as_text(usage)
-        self._usage, contradictions = usage_of(usage)
-        for contradiction in contradictions:
-            self.record_loss("usage-contradiction", "usage", contradiction)
-        self.out.append(UsageUpdate(self._usage))
+        self._usage, losses = USAGE_TABLE.read(usage)
+        self.losses += losses
+        if self._usage is not None:
+            self.out.append(UsageUpdate(self._usage))
 
     def _stop_reason(self) -> StopReason | None:
         if self._status in _PENDING:

@@ -18,7 +18,7 @@ from tenuto.core.blocks import Block, OpenAiMeta, Reasoning, Refusal, ServerTool
 from tenuto.core.events import ArgumentsDelta, CodeDelta, Delta, SignatureDelta, TextDelta, ThinkingDelta
 from tenuto.core.provider import Loss
 from tenuto.wire.assembler import GROWS, BlockSlot
-from tenuto.wire.decoder import ChoiceBuilder
+from tenuto.wire.choice_builder import ChoiceBuilder
 from tenuto.wire.rawjson import Fields, is_text, text_or_empty
 from tenuto.wire.responses.items import empty_block, read_item
 from tenuto.wire.responses.protocol import INPUTS

@@ -13,6 +13,7 @@ from msgspec import Raw
 from tenuto.core.blocks import Block, Reasoning, Refusal, ServerToolUse, Text, ToolUse
 from tenuto.core.events import ArgumentsDelta, CodeDelta, TextDelta, ThinkingDelta
 from tenuto.core.messages import StopReason
+from tenuto.wire.usage import MODALITY_FIELDS, UsageTable, count_paths
 
 MAX_INDEX = 1 << 31
 """Indices of a response are smaller than this."""
@@ -203,3 +204,20 @@ RESPONSE_ONLY: dict[str, str] = {
     "created_by": "not a field of any input item",
 }
 """Fields that are not sent back, as `type.field` or a field of every item, each with the reason."""
+
+USAGE_TABLE = UsageTable(
+    counts=count_paths(
+        input="input_tokens",
+        cache_read="input.cached_tokens",
+        cache_write="input.cache_write_tokens",
+        audio_input="input.audio_tokens",
+        output="output_tokens",
+        reasoning="output.reasoning_tokens",
+        audio_output="output.audio_tokens",
+        total="total_tokens",
+    ),
+    input_details=("input_tokens_details",),
+    output_details=("output_tokens_details",),
+    modalities=MODALITY_FIELDS,
+    keeps_parts=True,
+)
