@@ -41,7 +41,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # who only lists sessions, or is told that a file is not there, needs none of the values
-    from tenuto.core.provider import Loss
+    from tenuto.core.loss import Loss
     from tenuto.core.response import ChatResponse
     from tenuto.core.transcript import Transcript
 
@@ -231,9 +231,9 @@ class UnknownProvider(TenutoError):
 class MissingKey(TenutoError):
     """No key for a provider; the message names the variables that would hold one."""
 
-    def __init__(self, provider: str, variables: tuple[str, ...] = (), *, why: str = "") -> None:
+    def __init__(self, provider: str, variables: tuple[str, ...] = (), *, reason: str = "") -> None:
         where = f": set {' or '.join(variables)}, or pass keys={{{provider!r}: ...}}" if variables else ""
-        super().__init__(f"no API key for {provider!r}{f': {why}' if why else where}")
+        super().__init__(f"no API key for {provider!r}{f': {reason}' if reason else where}")
         self.provider = provider
         self.variables = variables
 

@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["config_home", "debug", "environment", "found", "home", "proxy", "store", "value"]
+__all__ = ["config_home", "debug", "environment", "first_set", "getenv", "home", "proxy", "store"]
 
 
 _HERE = ("localhost", "127.0.0.1", "::1")
 
 
-def value(name: str) -> str:
+def getenv(name: str) -> str:
     """Return what a variable holds, without the space around it; empty if it is not set."""
     return os.environ.get(name, "").strip()
 
 
-def found(names: Iterable[str]) -> str:
+def first_set(names: Iterable[str]) -> str:
     """Return what the first of these variables that is set holds; empty if none is."""
-    return next((held for name in names if (held := value(name))), "")
+    return next((held for name in names if (held := getenv(name))), "")
 
 
 def environment() -> dict[str, str]:
@@ -37,7 +37,7 @@ def environment() -> dict[str, str]:
 
 def debug(topic: str) -> bool:
     """Tell whether `TENUTO_DEBUG`, a list of words, asks for this one."""
-    return topic in value("TENUTO_DEBUG").replace(",", " ").split()
+    return topic in getenv("TENUTO_DEBUG").replace(",", " ").split()
 
 
 def proxy(url: str) -> str | None:
@@ -62,13 +62,13 @@ def home() -> Path:
     """Return the folder for what is kept: `TENUTO_HOME`, or the place that the platform has for a program's data."""
     from pathlib import Path  # only who keeps something needs it
 
-    if named := value("TENUTO_HOME"):
+    if named := getenv("TENUTO_HOME"):
         return Path(named).expanduser()
     if sys.platform == "win32":
-        return Path(value("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "tenuto"
+        return Path(getenv("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "tenuto"
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Application Support" / "tenuto"
-    shared = value("XDG_DATA_HOME")
+    shared = getenv("XDG_DATA_HOME")
     return (Path(shared) if shared.startswith("/") else Path.home() / ".local" / "share") / "tenuto"
 
 
@@ -76,14 +76,14 @@ def config_home() -> Path:
     """Return the folder for what is set once for all: `TENUTO_HOME`, or the platform's place for configuration."""
     from pathlib import Path
 
-    if value("TENUTO_HOME") or sys.platform == "darwin":
+    if getenv("TENUTO_HOME") or sys.platform == "darwin":
         return home()
     if sys.platform == "win32":
-        return Path(value("APPDATA") or Path.home() / "AppData" / "Roaming") / "tenuto"
-    shared = value("XDG_CONFIG_HOME")
+        return Path(getenv("APPDATA") or Path.home() / "AppData" / "Roaming") / "tenuto"
+    shared = getenv("XDG_CONFIG_HOME")
     return (Path(shared) if shared.startswith("/") else Path.home() / ".config") / "tenuto"
 
 
 def store() -> str:
     """Return where sessions are kept unless somebody says otherwise: `TENUTO_STORE`, or a file in the folder above."""
-    return value("TENUTO_STORE") or str(home() / "sessions.db")
+    return getenv("TENUTO_STORE") or str(home() / "sessions.db")

@@ -20,9 +20,9 @@ from tenuto.core.journal import (
     ReplyReceived,
     RequestStarted,
 )
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Origin, ToolResult, UserMessage
 from tenuto.core.next_request import NextRequest
-from tenuto.core.provider import Loss
 from tenuto.core.stored import make_draft
 from tenuto.providers import resolve
 from tenuto.wire.prefix_binding import prefix_of

@@ -323,7 +323,7 @@ def test_what_is_packed_is_refused():
         (PICTURE, b"%PDF-1.7", "image/png", "no image but application/pdf"),
         (PICTURE, b"\0\1", "text/plain", "no image but text/plain"),
         (PICTURE, b"", "image/png", "empty"),
-        (Image(url="https://x.org/a"), b"\0\1", "", "cannot tell what this is"),
+        (Image(url="https://x.org/a"), b"\0\1", "", "unknown media type of the data"),
         (Audio(url=URL), PNG, "audio/wav", "no audio but image/png"),
         (Document(url=URL), PNG, "application/pdf", "no document but image/png"),
         (Document(url=URL), b"PK\x03\x04", "application/pdf", "application/zip"),

@@ -28,7 +28,7 @@ from tenuto.core.blocks import (
     Text,
     ToolUse,
     UrlCitation,
-    shortened,
+    shorten_token,
 )
 
 TOKEN = "EqQBCgIYAhIM1gbcDa9GJwZA2b3hGgxBdjrkzLoky3dl1pkiMOYds"
@@ -118,6 +118,6 @@ def test_no_token_is_shown_whole(value):
 
 
 def test_two_tokens_can_be_told_apart():
-    assert shortened(TOKEN) == "EqQBCgIY…OYds(53)"
-    assert shortened("short") == "short"
+    assert shorten_token(TOKEN) == "EqQBCgIY…OYds(53)"
+    assert shorten_token("short") == "short"
     assert repr(GeminiMeta(TOKEN)) != repr(GeminiMeta(TOKEN[:-1] + "x"))

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tenuto.core.embedding import EmbedRequest, EmbedResponse, EmbedUsage
-from tenuto.core.provider import Loss
+from tenuto.core.loss import Loss
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import tenuto.agent.machine
 import tenuto.store.driver
 from tenuto import errors
 from tenuto.core.blocks import Text
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Usage
-from tenuto.core.provider import Loss
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import InvalidSessionId, LLMError, SessionInUse, StoreError, TenutoError, UnsupportedModel
 

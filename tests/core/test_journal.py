@@ -275,7 +275,7 @@ def test_a_fold_can_be_stopped_and_taken_up_again(acts, data):
     cut = data.draw(st.integers(0, len(entries)))
     fold = journal._folded(entries[:cut])
     for entry in entries[cut:]:
-        fold.take(entry)
+        fold.apply(entry)
 
     assert fold.transcript() == transcript_of(entries)
     assert fold.open_calls() == open_calls_of(entries)

@@ -258,8 +258,8 @@ def test_printable_has_no_halves():
 
 
 def test_whole_joins_halves_and_leaves_lone_ones():
-    assert jsonio.whole("\ud83d" + "\ude00 \ud83d é") == "😀 \ud83d é"
-    assert jsonio.whole("plain") == "plain"
+    assert jsonio.join_surrogates("\ud83d" + "\ude00 \ud83d é") == "😀 \ud83d é"
+    assert jsonio.join_surrogates("plain") == "plain"
     assert jsonio.lone_surrogates("\udc00")
     assert not jsonio.lone_surrogates("é")
 
@@ -290,7 +290,7 @@ class Point(msgspec.Struct):
 
 @pytest.mark.parametrize("text,label", [('{"x":1}', ""), ('{"x":1,"label":"\\ud800"}', "\ud800")])
 def test_typed_decodes(text, label):
-    assert jsonio.typed(text, Point) == Point(1, label)
+    assert jsonio.decode_as(text, Point) == Point(1, label)
 
 
 @pytest.mark.parametrize(
@@ -305,4 +305,4 @@ def test_typed_decodes(text, label):
 )
 def test_typed_says_what_does_not_fit(text, said):
     with pytest.raises(JsonError, match=said):
-        jsonio.typed(text, Point)
+        jsonio.decode_as(text, Point)

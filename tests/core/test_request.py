@@ -6,8 +6,9 @@ import msgspec
 from hypothesis import given, settings
 
 from strategies import requests
+from tenuto.core.loss import Loss
 from tenuto.core.messages import UserMessage
-from tenuto.core.provider import Loss, ModelTraits
+from tenuto.core.provider import ModelTraits
 from tenuto.core.request import ChatRequest, ToolDefinition
 from tenuto.core.transcript import Transcript
 

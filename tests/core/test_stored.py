@@ -43,6 +43,7 @@ from tenuto.core.blocks import (
 )
 from tenuto.core.journal import RequestFailed
 from tenuto.core.jsonio import JsonError
+from tenuto.core.loss import Loss
 from tenuto.core.messages import (
     AssistantMessage,
     Message,
@@ -53,7 +54,6 @@ from tenuto.core.messages import (
     Usage,
     UserMessage,
 )
-from tenuto.core.provider import Loss
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.stored import (
     dump_block,

@@ -28,8 +28,9 @@ from tenuto.core.blocks import (
     ToolUse,
     UrlCitation,
 )
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Origin, SystemMessage, ToolResult, ToolResults, UserMessage
-from tenuto.core.provider import ChatSwitches, Loss, ModelTraits, Provider, Target
+from tenuto.core.provider import ChatSwitches, ModelTraits, Provider, Target
 from tenuto.core.request import ChatRequest, JsonSchema
 from tenuto.providers import resolve
 from tenuto.wire.adapt import LOSS_EFFECTS, UNANSWERED, adapt

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -30,7 +30,8 @@ from tenuto.core.journal import (
     unknown_payloads_in,
 )
 from tenuto.core.messages import AssistantMessage, Usage
-from tenuto.core.next_request import NextRequest
+from tenuto.core.next_request import ConfigurationError, NextRequest, Tools
+from tenuto.core.request import ChatRequest
 from tenuto.core.stored import make_draft
 from tenuto.core.transcript import Transcript
 from tenuto.errors import LeaseLost, SessionNotFound, StoreError, TenutoError
@@ -95,6 +96,13 @@ class Log:
     def transcript(self) -> Transcript:
         """The conversation as the model is to see it, without the system's words."""
         return self.asking.transcript()
+
+    def next_request(self, tools: Tools | None = None, headers: Mapping[str, str] | None = None) -> ChatRequest:
+        """Build the next request; raise `StoreError` if the session has no configuration that this version knows."""
+        try:
+            return self.asking.request(tools, headers)
+        except ConfigurationError as exc:
+            raise StoreError(str(exc)) from None
 
     @property
     def configured(self) -> Configured | None:
@@ -290,7 +298,7 @@ class Log:
         """Move everything that is derived from the journal past these entries; `machine` has taken them."""
         self.machine = machine
         for entry in entries:
-            self.asking.take(entry)
+            self.asking.apply(entry)
             self.spent.take(entry.payload)
             self._note(entry.payload, entry.seq)
             self.head = entry.seq

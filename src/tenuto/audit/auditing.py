@@ -15,7 +15,7 @@ from tenuto.audit.report import BlockFate, Finding, Report
 from tenuto.core import jsonio
 from tenuto.core.journal import Entry, unknown_payloads_in
 from tenuto.core.messages import AssistantMessage, Message, UserMessage
-from tenuto.core.next_request import NextRequest, Tools
+from tenuto.core.next_request import ConfigurationError, NextRequest, Tools
 from tenuto.core.provider import Dialect, Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.core.transcript import Transcript
@@ -189,8 +189,11 @@ def _request(
             )
         asking = NextRequest()
         for entry in entries:
-            asking.take(entry)
-        return asking.request(tools), entries
+            asking.apply(entry)
+        try:
+            return asking.request(tools), entries
+        except ConfigurationError as exc:
+            raise StoreError(str(exc)) from None
     if target is None:
         raise ValueError("whom is it for? name a target: audit(transcript, 'provider/model')")
     messages = tuple(one for one in given if not isinstance(one, Entry))

@@ -48,7 +48,6 @@ __all__ = [
     "ToolUse",
     "UrlCitation",
     "Value",
-    "shortened",
 ]
 
 _UNSHOWN = frozenset(
@@ -56,7 +55,7 @@ _UNSHOWN = frozenset(
 )  # fields that hold, or may hold, a token or a file
 
 
-def shortened(token: str) -> str:
+def shorten_token(token: str) -> str:
     """Show enough of an opaque token to tell two apart, and no more."""
     return token if len(token) <= 16 else f"{token[:8]}…{token[-4:]}({len(token)})"
 
@@ -83,7 +82,7 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
 
     def _shown(self, name: str, value: object) -> object:
-        return shortened(value) if name in _UNSHOWN and isinstance(value, str) else value
+        return shorten_token(value) if name in _UNSHOWN and isinstance(value, str) else value
 
 
 @functools.cache
@@ -308,10 +307,10 @@ class Image(BlockBase, frozen=True, tag="image"):
 
         Raise `ValueError` for any other address. Nothing is fetched.
         """
-        from tenuto.core import files
+        from tenuto.core import files, media_types
 
-        held = files.data_url(url, mime)
-        return cls.from_bytes(*held) if held is not None else cls(url=files.checked_url(url), mime=mime)
+        held = media_types.parse_data_url(url, mime)
+        return cls.from_bytes(*held) if held is not None else cls(url=files.check_url(url), mime=mime)
 
 
 class Audio(BlockBase, frozen=True, tag="audio"):
@@ -349,10 +348,10 @@ class Audio(BlockBase, frozen=True, tag="audio"):
 
         Raise `ValueError` for any other address. Nothing is fetched.
         """
-        from tenuto.core import files
+        from tenuto.core import files, media_types
 
-        held = files.data_url(url, mime)
-        return cls.from_bytes(*held) if held is not None else cls(url=files.checked_url(url), mime=mime)
+        held = media_types.parse_data_url(url, mime)
+        return cls.from_bytes(*held) if held is not None else cls(url=files.check_url(url), mime=mime)
 
 
 class Document(BlockBase, frozen=True, tag="document"):
@@ -396,12 +395,12 @@ class Document(BlockBase, frozen=True, tag="document"):
 
         Raise `ValueError` for any other address. Nothing is fetched.
         """
-        from tenuto.core import files
+        from tenuto.core import files, media_types
 
-        held = files.data_url(url, mime)
+        held = media_types.parse_data_url(url, mime)
         if held is not None:
             return cls.from_bytes(*held, title=title)
-        return cls(url=files.checked_url(url), mime=mime, title=title)
+        return cls(url=files.check_url(url), mime=mime, title=title)
 
 
 class CodeExecution(BlockBase, frozen=True, tag="code_execution"):

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import msgspec
 
-from tenuto.core.provider import Loss
+from tenuto.core.loss import Loss
 
 __all__ = ["EmbedRequest", "EmbedResponse", "EmbedUsage"]
 

@@ -18,8 +18,8 @@ import msgspec
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import ToolUse, Value
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Message, ToolCallView, ToolResult, ToolResults, Usage, UserMessage
-from tenuto.core.provider import Loss
 from tenuto.core.transcript import Transcript
 
 __all__ = [
@@ -325,7 +325,7 @@ class TranscriptFold:
         self._settled: list[tuple[int, Message]] = []
         self._turn: _Turn | None = None
 
-    def take(self, entry: Entry) -> None:
+    def apply(self, entry: Entry) -> None:
         """Add an entry."""
         act = entry.payload
         if isinstance(act, ReplyReceived):
@@ -370,7 +370,7 @@ class TranscriptFold:
 def _folded(entries: Iterable[Entry]) -> TranscriptFold:
     fold = TranscriptFold()
     for entry in entries:
-        fold.take(entry)
+        fold.apply(entry)
     return fold
 
 

@@ -24,10 +24,12 @@ __all__ = [
     "JsonError",
     "as_text",
     "check",
+    "check_depth",
+    "decode_as",
     "decoder",
     "elements",
     "encode",
-    "guarded",
+    "join_surrogates",
     "lone_surrogates",
     "members",
     "object_text",
@@ -35,8 +37,6 @@ __all__ = [
     "printable",
     "problem",
     "text_of",
-    "typed",
-    "whole",
 ]
 
 T = TypeVar("T")
@@ -79,7 +79,7 @@ _scanner = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=str, pars
 _plain = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite, strict=True)
 
 
-def guarded(data: bytes | str | Raw) -> bytes:
+def check_depth(data: bytes | str | Raw) -> bytes:
     """Return the text as bytes; refuse nesting over `MAX_DEPTH`. A text that is no longer than that need not be asked."""
     raw = _bytes(data) if isinstance(data, str) else bytes(data)
     if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH:
@@ -106,7 +106,7 @@ def _bytes(text: str) -> bytes:
 
 def _attempt(fast: Callable[[bytes], T], slow: Callable[[str], T], data: bytes | str | Raw) -> T:
     """Read what msgspec did not: once more as bytes, since a `str` with half a character is none to it; then slowly."""
-    raw = guarded(data)
+    raw = check_depth(data)
     try:
         return fast(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as first:
@@ -197,7 +197,7 @@ def _slow_parse(text: str) -> Any:
 def members(data: bytes | str | Raw) -> dict[str, Raw]:
     """Split a JSON object into its members, each value as its exact text. A repeated key: the last one counts."""
     if len(data) > MAX_DEPTH:
-        data = guarded(data)
+        data = check_depth(data)
     try:
         return _members(data)
     except _UNREAD:
@@ -207,7 +207,7 @@ def members(data: bytes | str | Raw) -> dict[str, Raw]:
 def elements(data: bytes | str | Raw) -> list[Raw]:
     """Split a JSON array into its elements, each as its exact text."""
     if len(data) > MAX_DEPTH:
-        data = guarded(data)
+        data = check_depth(data)
     try:
         return _elements(data)
     except _UNREAD:
@@ -217,14 +217,14 @@ def elements(data: bytes | str | Raw) -> list[Raw]:
 def parse(data: bytes | str | Raw) -> Any:
     """Decode to plain Python values. Numbers lose their spelling here: only for values that are ours to interpret."""
     if len(data) > MAX_DEPTH:
-        data = guarded(data)
+        data = check_depth(data)
     try:
         return _any(data)
     except _UNREAD:
         return _attempt(_any, _slow_parse, data)
 
 
-def typed(data: bytes | str | Raw, kind: type[T]) -> T:
+def decode_as(data: bytes | str | Raw, kind: type[T]) -> T:
     """Decode to `kind`; raise `JsonError` where the text is no JSON or does not fit."""
 
     def fast(raw: bytes) -> T:
@@ -298,7 +298,7 @@ def lone_surrogates(text: str) -> bool:
     return not text.isascii() and re.search(_SURROGATE, text) is not None
 
 
-def whole(text: str) -> str:
+def join_surrogates(text: str) -> str:
     """Join the halves of characters that were cut in two, as pieces of a stream can be; a lone half stays."""
     if not lone_surrogates(text):
         return text
@@ -307,7 +307,7 @@ def whole(text: str) -> str:
 
 def printable(text: str) -> str:
     """Join the halves of characters, and write U+FFFD for a lone one: for people, since it cannot be printed."""
-    return re.sub(_SURROGATE, "\ufffd", whole(text)) if lone_surrogates(text) else text
+    return re.sub(_SURROGATE, "\ufffd", join_surrogates(text)) if lone_surrogates(text) else text
 
 
 def encode(value: Any) -> bytes:

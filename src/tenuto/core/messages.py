@@ -83,7 +83,7 @@ class ToolCallView(msgspec.Struct, frozen=True):
 
         A custom call's free text is a string.
         """
-        return jsonio.typed(jsonio.encode(self.args) if self.kind == "custom" else self.args or "{}", kind)
+        return jsonio.decode_as(jsonio.encode(self.args) if self.kind == "custom" else self.args or "{}", kind)
 
     def answer(self, content: str | tuple[Content, ...], *, is_error: bool = False) -> ToolResult:
         """Make the result that answers this call."""

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from tenuto.core.blocks import Value
+from tenuto.core.loss import Loss
 
 __all__ = [
     "AnthropicSwitches",
@@ -14,7 +14,6 @@ __all__ = [
     "Dialect",
     "EmbeddingSwitches",
     "GeminiSwitches",
-    "Loss",
     "ModelInfo",
     "ModelTraits",
     "Passback",
@@ -27,19 +26,6 @@ __all__ = [
 Dialect: TypeAlias = Literal["anthropic-messages", "openai-responses", "openai-chat", "gemini"]
 Passback: TypeAlias = Literal["never", "tool_turns", "always"]
 """Which assistant messages get their reasoning sent back as text: none, those with tool calls, all."""
-
-
-class Loss(Value, frozen=True):
-    """Something that could not be carried.
-
-    `rule` names the reason in a word, `place` says where it stood (`messages[3].blocks[1]`, `temperature`), `what` says
-    what it was, `remedy` what one can do about it.
-    """
-
-    kind: str
-    place: str
-    detail: str
-    remedy: str = ""
 
 
 class ChatSwitches(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

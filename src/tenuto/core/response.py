@@ -6,8 +6,8 @@ from typing import Any
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Block, Citation, Image, Reasoning, Text, Value
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, StopReason, ToolCallView, Usage, display_text
-from tenuto.core.provider import Loss
 
 __all__ = ["ChatResponse", "Choice"]
 

@@ -40,8 +40,8 @@ from tenuto.core.blocks import (
 )
 from tenuto.core.journal import VERSION, EntryDraft, EntryPayload, UnknownPayload, payload_kind
 from tenuto.core.jsonio import JsonError
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Content, Message, Origin, ToolResult, Usage
-from tenuto.core.provider import Loss
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.transcript import Transcript
 
@@ -220,7 +220,7 @@ def _fields_of(kind: type[Value]) -> dict[str, _Field]:
     found: dict[str, _Field] = {}
     for field in msgspec.structs.fields(kind):
         read = _OWN.get((kind, field.name)) or _NESTED.get(field.type)
-        read = read or functools.partial(jsonio.typed, kind=field.type)
+        read = read or functools.partial(jsonio.decode_as, kind=field.type)
         if field.name != "unknown_fields":
             found[field.encode_name] = _Field(field.name, field.required, read)
     return found

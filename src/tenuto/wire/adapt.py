@@ -34,8 +34,9 @@ from tenuto.core.blocks import (
     Text,
     ToolUse,
 )
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Message, SystemMessage, ToolResults, UserMessage
-from tenuto.core.provider import Loss, Target
+from tenuto.core.provider import Target
 from tenuto.wire import translate
 from tenuto.wire.call_ids import CallIds
 from tenuto.wire.pairing import UNANSWERED, CallRef, ResultPairs

@@ -20,8 +20,9 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.core.blocks import Block, ToolUse
 from tenuto.core.events import ContentDelta, ContentDone, ContentStart, Delta, ErrorEvent, MessageDone, StreamEvent
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Origin
-from tenuto.core.provider import Dialect, Loss, Target
+from tenuto.core.provider import Dialect, Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import IncompleteResponse, LLMError, ProtocolError, StreamAssemblyError
 from tenuto.wire.assembler import BlockAssembler, BlockSlot

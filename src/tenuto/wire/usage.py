@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeAlias
 from msgspec import Meta, Raw
 
 from tenuto.core import jsonio
-from tenuto.core.provider import Loss
+from tenuto.core.loss import Loss
 
 __all__ = ["Count", "count", "less", "plain", "within"]
 

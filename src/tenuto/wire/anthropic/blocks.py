@@ -152,7 +152,7 @@ def citation(raw: Raw) -> Citation:
     """Read a citation; its own object stays with it, tokens and all."""
     text = jsonio.as_text(raw)
     try:
-        place = jsonio.typed(raw, _Place)
+        place = jsonio.decode_as(raw, _Place)
     except jsonio.JsonError:
         return OtherCitation(raw=text)
     document = (place.document_index, place.document_title, place.cited_text)

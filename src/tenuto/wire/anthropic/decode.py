@@ -26,8 +26,9 @@ from tenuto.core.events import (
     ThinkingDelta,
     UsageUpdate,
 )
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, StopReason, Usage
-from tenuto.core.provider import Loss, Target
+from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import ProtocolError
 from tenuto.wire.anthropic import blocks as wire
@@ -217,14 +218,14 @@ class AnthropicDecoder(Decoder):
         self._fields = MergedFields(message)
 
     def _on_block_start(self, fields: Fields) -> None:
-        index = jsonio.typed(fields["index"], int)
+        index = jsonio.decode_as(fields["index"], int)
         if index in self._open:
             self.record_loss("duplicate-start", f"blocks[{index}]", jsonio.as_text(fields["content_block"])[:200])
             return
         self._begin(index, wire.read_block(fields["content_block"]))
 
     def _on_block_stop(self, fields: Fields) -> None:
-        index = jsonio.typed(fields["index"], int)
+        index = jsonio.decode_as(fields["index"], int)
         if index in self._open:
             self._end(index)
         else:
@@ -234,7 +235,7 @@ class AnthropicDecoder(Decoder):
         """Tell of a block that came whole: without its text at first, so that its deltas add up to it."""
         bare = msgspec.structs.replace(block, text="")
         delta = TextDelta(block.text) if isinstance(block, Text) else ThinkingDelta(block.text)
-        self._parts.add(msgspec.structs.replace(block, text=jsonio.whole(block.text)), delta, bare)
+        self._parts.add(msgspec.structs.replace(block, text=jsonio.join_surrogates(block.text)), delta, bare)
 
     def _begin(self, index: int, block: Block) -> None:
         if isinstance(block, ToolUse | ServerToolUse):
@@ -315,7 +316,7 @@ class AnthropicDecoder(Decoder):
             self._take_delta(hot.index, raw)
 
     def _on_block_delta(self, fields: Fields) -> None:
-        index = jsonio.typed(fields["index"], int)
+        index = jsonio.decode_as(fields["index"], int)
         if index in self._open:
             self._take_delta(index, fields["delta"])
         else:

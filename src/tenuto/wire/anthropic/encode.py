@@ -21,6 +21,7 @@ from tenuto.core.blocks import (
     Text,
     ToolUse,
 )
+from tenuto.core.loss import Loss
 from tenuto.core.messages import (
     AssistantMessage,
     Content,
@@ -30,7 +31,7 @@ from tenuto.core.messages import (
     ToolResults,
     UserMessage,
 )
-from tenuto.core.provider import Loss, Target, WireRequest
+from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest, JsonSchema
 from tenuto.wire.anthropic import blocks as wire
 from tenuto.wire.anthropic.options import cache_mark, write_options

@@ -70,7 +70,7 @@ class ContentPartBuilder:
 
 
 def _text(parts: list[str | Raw]) -> str:
-    return jsonio.whole("".join(part for part in parts if isinstance(part, str)))
+    return jsonio.join_surrogates("".join(part for part in parts if isinstance(part, str)))
 
 
 def _plain(text: str) -> list[dict[str, str]]:

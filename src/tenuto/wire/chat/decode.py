@@ -23,8 +23,9 @@ from tenuto.core.events import (
     ThinkingDelta,
     UsageUpdate,
 )
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Usage
-from tenuto.core.provider import Loss, Target
+from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import LLMError, ProtocolError
 from tenuto.wire.chat.choice import ChoiceDecoder

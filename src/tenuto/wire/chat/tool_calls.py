@@ -20,7 +20,7 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.core.blocks import Opaque, ToolUse
 from tenuto.core.events import ArgumentsDelta
-from tenuto.core.provider import Loss
+from tenuto.core.loss import Loss
 from tenuto.wire.assembler import BlockSlot
 from tenuto.wire.chat.protocol import CallPiece
 from tenuto.wire.decoder import ChoiceBuilder
@@ -134,7 +134,7 @@ class ToolCallBuilder:
         return ToolUse(
             self.id or minted,
             self.name,
-            jsonio.whole("".join(self.slot.pieces)),
+            jsonio.join_surrogates("".join(self.slot.pieces)),
             kind,
             id_generated=not self.id,
             args_missing=sign in (b"", b"n"),

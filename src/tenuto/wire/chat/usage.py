@@ -6,8 +6,8 @@ import msgspec
 from msgspec import Raw
 
 from tenuto.core import jsonio
+from tenuto.core.loss import Loss
 from tenuto.core.messages import Usage
-from tenuto.core.provider import Loss
 from tenuto.wire.usage import Count, count, less, plain, within
 
 __all__ = ["usage_of"]

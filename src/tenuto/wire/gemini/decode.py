@@ -14,8 +14,9 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.core.blocks import GeminiMeta, Reasoning, Text
 from tenuto.core.events import ContentDelta, MessageDelta, MessageStart, TextDelta, ThinkingDelta, UsageUpdate
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Usage
-from tenuto.core.provider import Loss, Target
+from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.wire.decoder import Decoder, new_id
 from tenuto.wire.gemini.candidate import CandidateDecoder
@@ -95,7 +96,7 @@ class GeminiDecoder(Decoder):
     def body(self, data: bytes) -> None:
         self._whole = data.lstrip()[:1] != b"["  # an array holds the chunks of a stream
         try:
-            self.frame(b"", jsonio.guarded(data))
+            self.frame(b"", jsonio.check_depth(data))
         except UnicodeDecodeError:  # half characters that came as bytes: only the long way reads them
             self._cold(data)
 

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from tenuto.core import jsonio
+from tenuto.core.loss import Loss
 from tenuto.core.messages import Usage
-from tenuto.core.provider import Loss
 from tenuto.wire.gemini.protocol import MODALITIES, USAGE, camel
 from tenuto.wire.usage import Count, count, less, plain, within
 
