@@ -46,7 +46,7 @@ class Journal:
             at = len(self.entries) + 1
             draft = make_draft(act, id=f"e{at}", time_ms=at)
             self.entries.append(Entry(at, draft.id, at, 1, draft.kind, draft.body, draft.digest, draft.payload))
-            self._asking.take(self.entries[-1])
+            self._asking.apply(self.entries[-1])
 
     def asks(self, *, upto: int | None = None, answered: bool = True) -> None:
         """Ask, and be answered; with `upto`, somebody in between sends only the first messages."""
