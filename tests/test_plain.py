@@ -67,7 +67,7 @@ def test_the_dialect_decides_and_the_row_picks_switches():
 
 def test_an_unknown_dialect_is_named_with_those_there_are():
     """A slip of the pen is told at once."""
-    with pytest.raises(ValueError, match="unknown dialect 'anthropic': it is one of anthropic-messages"):
+    with pytest.raises(ValueError, match="unknown dialect 'anthropic': use one of anthropic-messages"):
         tenuto.decode("anthropic", b"{}")
     with pytest.raises(ValueError, match="unknown dialect"):
         tenuto.encode("openai", asked())

@@ -1,7 +1,7 @@
 """Build the next request of a session from its journal entries.
 
-A request contains nothing that is not in the journal, except headers (they may hold secrets) and timeouts. Anyone who has
-the entries can therefore build the request again and compare it with the one that was sent.
+A request contains nothing that is not in the journal, except headers (they may hold secrets) and timeouts. The
+request can therefore be built again from the entries and compared with the one that was sent.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ left out. A document with exactly our own fields is read by one typed decode. An
 
 * a block of an unknown type, or with invalid fields, becomes `Opaque` without a dialect; a token `OpaqueMeta`; a citation
   `OtherCitation`; a journal payload `UnknownPayload`;
-* an unknown field, or an optional field with an invalid value, is kept in `unknown_fields` of its value.
+* an unknown field, or an optional field with an invalid value, goes into `unknown_fields` of its value.
 
 All of them are written back where they were. A block may also have its fields inside `data`, a call its arguments as JSON
 instead of text, and a token another spelling of its tag; they are written in one form.
@@ -42,7 +42,6 @@ from tenuto.core.jsonio import JsonError
 from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Content, Message, Origin, ToolResult, Usage
 from tenuto.core.response import ChatResponse, Choice
-from tenuto.core.transcript import Transcript
 
 T = TypeVar("T")
 V = TypeVar("V", bound=Value)
@@ -51,7 +50,6 @@ Stored: TypeAlias = bytes | str | Raw
 _block_decoder: msgspec.json.Decoder[Block] = msgspec.json.Decoder(Block)
 _meta_decoder: msgspec.json.Decoder[ProviderMeta] = msgspec.json.Decoder(ProviderMeta)
 _message_decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
-_transcript_decoder = msgspec.json.Decoder(Transcript)
 _response_decoder = msgspec.json.Decoder(ChatResponse)
 _payload_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(EntryPayload)
 
@@ -80,10 +78,6 @@ def dump_message(message: Message) -> bytes:
 
 def load_message(stored: Stored) -> Message:
     return _load(stored, _message_decoder, _message)
-
-
-def load_transcript(stored: Stored) -> Transcript:
-    return _load(stored, _transcript_decoder, _reader(Transcript))
 
 
 def dump_response(response: ChatResponse) -> bytes:
