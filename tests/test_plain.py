@@ -18,14 +18,14 @@ def asked(model: str = "m", **fields) -> tenuto.ChatRequest:
     return tenuto.ChatRequest(model=model, messages=tenuto.Transcript() + "Hi", **fields)
 
 
-def test_a_body_may_be_text_or_bytes():
+def test_decode_accepts_text_and_bytes():
     """Whoever holds a decoded body need not encode it first."""
     assert tenuto.decode("anthropic-messages", WHOLE["plain"].decode()) == tenuto.decode(
         "anthropic-messages", WHOLE["plain"]
     )
 
 
-def test_a_provider_that_is_no_row_is_reported_as_it_was_given():
+def test_decode_reports_unknown_provider_name():
     """Its replies belong to it; the dialect's defaults read them."""
     reply = tenuto.decode("anthropic-messages", STREAMS["text"], provider="my-gateway", stream=True)
 
@@ -36,7 +36,7 @@ def test_a_provider_that_is_no_row_is_reported_as_it_was_given():
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_row_is_the_default_of_its_dialect(dialect):
+def test_dialect_has_default_provider(dialect):
     """Without a provider the dialect's own maker is meant."""
     with pytest.raises(LLMError) as caught:
         tenuto.decode(dialect, b"", stream=True)
@@ -49,14 +49,14 @@ def test_a_row_is_the_default_of_its_dialect(dialect):
     ("claude-opus-4-6", "anthropic", "claude-opus-4-6"), ("mine/some/model", "mine", "some/model"),
     ("some/model", "mine", "some/model"),
 ])  # fmt: skip
-def test_a_model_may_have_its_provider_in_front(model, provider, sent):
+def test_encode_removes_provider_from_model(model, provider, sent):
     """The name in front is taken off where it is a provider's; other slashes belong to the model."""
     wire = tenuto.encode("anthropic-messages", asked(model), provider=provider)
 
     assert json.loads(wire.body)["model"] == sent
 
 
-def test_the_dialect_decides_and_the_row_picks_switches():
+def test_provider_selects_switches():
     """One question in the chat dialect, for two rows."""
     question = asked("m", seed=7)
     common = json.loads(tenuto.encode("openai-chat", question, provider="nobody").body)
@@ -65,7 +65,7 @@ def test_the_dialect_decides_and_the_row_picks_switches():
     assert (common["seed"], renamed["random_seed"]) == (7, 7)
 
 
-def test_an_unknown_dialect_is_named_with_those_there_are():
+def test_unknown_dialect_error_lists_dialects():
     """A slip of the pen is told at once."""
     with pytest.raises(ValueError, match="unknown dialect 'anthropic': use one of anthropic-messages"):
         tenuto.decode("anthropic", b"{}")
@@ -74,7 +74,7 @@ def test_an_unknown_dialect_is_named_with_those_there_are():
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_what_json_cannot_say_is_a_transcript_error(dialect):
+def test_value_without_json_form_is_transcript_error(dialect):
     """Not a number, or fields that were made by hand and are no object: nothing goes out."""
     with pytest.raises(TranscriptError, match="cannot be written as JSON"):
         tenuto.encode(dialect, asked(extra_body={"x": float("nan")}))
@@ -85,7 +85,7 @@ def test_what_json_cannot_say_is_a_transcript_error(dialect):
         tenuto.encode(dialect, tenuto.ChatRequest(model="m", messages=(odd, tenuto.user("?"))))
 
 
-def test_ids_are_the_same_for_the_same_bytes():
+def test_generated_ids_are_deterministic():
     """An id that was not received is made from what was."""
     body = json.dumps(
         {"candidates": [{"content": {"parts": [{"functionCall": {"name": "f"}}]}, "finishReason": "STOP"}]}

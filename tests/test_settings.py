@@ -30,7 +30,7 @@ def _bare(monkeypatch):
         ("win32", {"TENUTO_HOME": "/mine", "LOCALAPPDATA": "/local"}, "/mine"),
     ],
 )
-def test_each_platform_has_its_place(monkeypatch, platform, environment, folder):
+def test_data_directory_by_platform(monkeypatch, platform, environment, folder):
     monkeypatch.setattr(sys, "platform", platform)
     for name, held in environment.items():
         monkeypatch.setenv(name, held)
@@ -38,7 +38,7 @@ def test_each_platform_has_its_place(monkeypatch, platform, environment, folder)
     assert settings.home() == Path(folder)
 
 
-def test_a_tilde_is_one_s_own_folder(monkeypatch):
+def test_tilde_is_expanded(monkeypatch):
     monkeypatch.setenv("TENUTO_HOME", "~/tenuto")
     monkeypatch.setenv("HOME", "/home/ada")
 
@@ -58,7 +58,7 @@ def test_a_tilde_is_one_s_own_folder(monkeypatch):
         ("win32", {"TENUTO_HOME": "/mine", "APPDATA": "/roaming"}, "/mine"),
     ],
 )
-def test_each_platform_has_its_place_for_what_is_configured(monkeypatch, platform, environment, folder):
+def test_config_directory_by_platform(monkeypatch, platform, environment, folder):
     monkeypatch.setattr(sys, "platform", platform)
     for name, held in environment.items():
         monkeypatch.setenv(name, held)

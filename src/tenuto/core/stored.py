@@ -94,7 +94,7 @@ def dump_payload(payload: EntryPayload | UnknownPayload) -> bytes:
         return _dump(payload, _load_known_payload)
     data = payload.raw.encode("utf-8", "surrogatepass")
     if load_payload(data) != payload:
-        raise JsonError(f"cannot store a payload of the kind {payload.kind!r}: its text reads back differently")
+        raise JsonError(f"a payload of the kind {payload.kind!r} cannot be stored: it reads back as something else")
     return data
 
 
@@ -112,7 +112,7 @@ def make_draft(payload: EntryPayload | UnknownPayload, *, id: str, time_ms: int,
 def _load_known_payload(stored: bytes) -> EntryPayload:
     payload = load_payload(stored)
     if isinstance(payload, UnknownPayload):
-        raise JsonError(f"cannot store a payload of the kind {payload.kind!r}: it reads back as an unknown kind")
+        raise JsonError(f"a payload of the kind {payload.kind!r} cannot be stored: it reads back as an unknown kind")
     return payload
 
 
@@ -126,7 +126,7 @@ def _dump(value: T, load: Callable[[bytes], T]) -> bytes:
         return data
     data = jsonio.encode(_to_json(value))
     if load(data) != value:
-        raise JsonError(f"cannot store {type(value).__name__}: its unknown fields read back differently")
+        raise JsonError(f"{type(value).__name__} cannot be stored: its unknown_fields read back as something else")
     return data
 
 
