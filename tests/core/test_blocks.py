@@ -36,7 +36,7 @@ TOKEN = "EqQBCgIYAhIM1gbcDa9GJwZA2b3hGgxBdjrkzLoky3dl1pkiMOYds"
 
 @given(blocks_of(broken_words))
 def test_block_equals_its_copies_and_hashes_alike(block):
-    """A deep copy holds the same text and tokens, and shares no state that one could change."""
+    """A deep copy has the same text and tokens."""
     for twin in (copy.copy(block), copy.deepcopy(block), pickle.loads(pickle.dumps(block))):
         assert twin == block
         assert hash(twin) == hash(block)
@@ -76,7 +76,7 @@ def test_blocks_of_different_kinds_are_never_equal():
 
 @pytest.mark.parametrize("kind", [*get_args(Block), *get_args(ProviderMeta), *get_args(Citation)])
 def test_block_refuses_unknown_arguments(kind):
-    """A struct that drops what it does not know would lose data without a word."""
+    """A struct that ignores unknown fields would lose data silently."""
     assert kind.__struct_config__.forbid_unknown_fields
     assert kind.__struct_config__.frozen
     assert "unknown_fields" in kind.__struct_fields__
@@ -112,7 +112,7 @@ def test_repr_shows_fields_without_defaults():
     ],
 )
 def test_repr_shortens_tokens(value):
-    """What is printed ends up in logs and reports; a token does not belong there."""
+    """The repr may be logged, and a log must not contain tokens."""
     assert TOKEN not in repr(value)
     assert TOKEN not in pretty_repr(value)
 

@@ -1,4 +1,4 @@
-"""Texts to embed, and what comes back: values."""
+"""Embedding requests and responses."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tenuto.core.loss import Loss
     [("one", ("one",)), (["a", "b"], ("a", "b")), (("a",), ("a",)), ([], ()), ("", ("",)), (["", "b"], ("", "b"))],
 )
 def test_input_is_one_text_or_several(given, texts):
-    """A string is one text, also an empty one; a list is as many as it holds."""
+    """A string is one text, also an empty one."""
     assert EmbedRequest(model="mine/m", input=given).texts == texts
 
 
 @pytest.mark.parametrize("given, place", [(["a", 7], r"input\[1\] is int"), ([["a"]], r"input\[0\] is list")])
 def test_input_item_of_wrong_type_is_refused(given, place):
-    """By its place: a list of thousands is hard to search."""
+    """The error has the index of the item."""
     with pytest.raises(TypeError, match=place):
         _ = EmbedRequest(model="mine/m", input=given).texts
 
@@ -43,7 +43,7 @@ def test_input_of_wrong_type_is_refused(given, told):
 
 
 def test_request_from_model_and_input():
-    """Texts are read once: they may come from an iterator."""
+    """Texts may come from an iterator, which is read once."""
     assert EmbedRequest.of("mine/m", "one") == EmbedRequest(model="mine/m", input="one")
     assert EmbedRequest.of("mine/m", iter(["a", "b"]), 8) == EmbedRequest(
         model="mine/m", input=("a", "b"), dimensions=8
@@ -64,7 +64,7 @@ def test_embed_request_is_a_value():
 
 
 def test_repr_omits_the_numbers():
-    """The repr says how many there are."""
+    """The repr has only their count."""
     shown = repr(EmbedResponse("m", "mine", ((0.5,) * 3072,) * 4, EmbedUsage(7, 7), (Loss("r", "input[0]", "w"),)))
 
     assert shown.startswith(
@@ -76,7 +76,7 @@ def test_repr_omits_the_numbers():
 
 
 def test_embed_usage_is_unknown_by_default():
-    """None, not 0: a 0 would be a price of nothing."""
+    """None, not 0, which would mean that it is free."""
     assert EmbedResponse("m", "mine", ((1.0,),)).usage == EmbedUsage(None, None)
 
 

@@ -1,4 +1,4 @@
-"""Pictures, sounds and documents from files, bytes and addresses."""
+"""Images, audio and documents from files, bytes and URLs."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_unknown_bytes_have_no_type(data):
 
 @given(st.binary(max_size=80))
 def test_type_detection_never_raises(data):
-    """Nothing is raised, and a type is a type."""
+    """The result is a media type or empty."""
     assert media_types.detect_type(data) in {mime for _, mime in KNOWN} | {
         "", "application/rtf", "audio/amr", "video/webm", "video/quicktime",
     }  # fmt: skip

@@ -51,7 +51,7 @@ def nested(depth, opening="[", closing="]"):
 
 @given(st.dictionaries(broken_words, documents, max_size=3))
 def test_members_are_exact_texts(fields):
-    """A value travels as its own text: spacing, key order and number literals are not ours to change."""
+    """Spacing, key order and number literals do not change."""
     text = "{" + ", ".join(f"{json.dumps(name)} : {value}" for name, value in fields.items()) + " }"
 
     assert {name: jsonio.as_text(value) for name, value in jsonio.members(text).items()} == fields
@@ -66,7 +66,7 @@ def test_elements_are_exact_texts(items):
 
 @given(st.lists(documents, max_size=3))
 def test_surrogates_leave_other_elements_unchanged(items):
-    """Where msgspec gives up, the standard library finds the same ends of values."""
+    """The slow path finds the same ends of values as msgspec."""
     text = "[" + ",".join([HALVES, *items]) + "]"
 
     assert [jsonio.as_text(item) for item in jsonio.elements(text)] == [HALVES, *items]
@@ -128,7 +128,7 @@ def test_invalid_utf8_error_has_offset(data):
 
 
 def test_surrogates_as_bytes_are_read():
-    """Some servers write them so; they are no UTF-8, but there is only one thing they can mean."""
+    """Some servers write them. They are not valid UTF-8, but unambiguous."""
     assert jsonio.parse(b'{"a":"\xed\xa0\x80"}') == {"a": "\ud800"}
 
 
@@ -152,7 +152,7 @@ def test_brackets_in_strings_do_not_nest():
 
 @pytest.mark.parametrize("end", ['\\"' * 50, '\\"\\', "\\", ""])
 def test_unterminated_string_is_scanned_once(end):
-    """Were each quote inside tried anew, a megabyte of them would take minutes."""
+    """If each quote inside started another search, a megabyte of them would take minutes."""
     text = "[" + "[]," * 150 + '"' + end
 
     assert jsonio.problem(text)
@@ -191,7 +191,7 @@ def test_surrogates_round_trip(text):
 
 @given(words, documents)
 def test_raw_text_is_unchanged_next_to_surrogates(text, document):
-    """One odd string somewhere must not re-spell what stands next to it."""
+    """A string with a surrogate must not change the values next to it."""
     written = jsonio.encode({"odd": "\ud800", "said": text, "raw": Raw(document.encode())})
 
     assert jsonio.as_text(jsonio.members(written)["raw"]) == document
@@ -199,7 +199,7 @@ def test_raw_text_is_unchanged_next_to_surrogates(text, document):
 
 
 def test_surrogates_in_raw_text_become_escapes():
-    """Raw text that arrived as bytes which are no UTF-8 leaves as UTF-8."""
+    """Raw bytes that are not UTF-8 are written as UTF-8."""
     written = jsonio.encode({"é": Raw('"\ud800é"'.encode("utf-8", "surrogatepass"))})
 
     assert written == '{"é":"\\ud800é"}'.encode()
@@ -244,7 +244,7 @@ def test_cycle_is_refused(word):
 @pytest.mark.parametrize("word", ["x", "\ud800"])
 @pytest.mark.parametrize("odd", [object(), {object(): 1}, 1j, 10**5000], ids=["object", "key", "complex", "digits"])
 def test_value_without_json_form_is_refused(odd, word):
-    """With the reason as the cause: one error for whatever cannot be written."""
+    """The reason is the cause of the `JsonError`."""
     with pytest.raises(JsonError) as caught:
         jsonio.encode({"a": odd, "b": word})
 
@@ -280,7 +280,7 @@ def test_object_text_of_no_members_is_empty():
     assert jsonio.object_text({"a": Raw(b"1.10")}) == '{"a":1.10}'
 
 
-# --- typed ------------------------------------------------------------------------------------------------------------
+# --- decode_as --------------------------------------------------------------------------------------------------------
 
 
 class Point(msgspec.Struct):

@@ -106,7 +106,7 @@ def test_call_makes_its_result():
 
 
 def test_result_has_no_token():
-    """A signature on a function's answer is refused by its provider: there is no place to put one."""
+    """Providers refuse a signature on a tool result."""
     assert not {"meta", "thought_signature"} & set(ToolResult.__struct_fields__)
 
 
@@ -158,7 +158,7 @@ def test_usage_adds_field_by_field():
 
 @given(usages, usages)
 def test_usage_sum_is_at_least_its_parts(left, right):
-    """One side may have a total of its own while the other has only its buckets."""
+    """One side may have a reported total while the other has only fields."""
     totals = [total for total in (left.total_tokens, right.total_tokens) if total is not None]
 
     assert (left + right).total_tokens == (sum(totals) if totals else None)

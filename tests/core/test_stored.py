@@ -78,7 +78,7 @@ KINDS = {
 @settings(max_examples=25)
 @given(data=st.data())
 def test_value_round_trip(kind, data):
-    """Half characters, control characters, unread fields, tokens and odd JSON included, in bytes or as text."""
+    """Also with surrogates, control characters, unknown fields, tokens and unusual JSON, as bytes or text."""
     strategy, dump, load, careful = KINDS[kind]
     value = data.draw(strategy)
     written = dump(value)
@@ -94,7 +94,7 @@ def test_value_round_trip(kind, data):
 @settings(max_examples=25)
 @given(data=st.data())
 def test_unknown_fields_round_trip(kind, data):
-    """Whatever object of a stored document has grown a field, loading and saving keeps it, exactly as spelt."""
+    """A new field on any object survives loading and saving with its exact text."""
     strategy, dump, load, _ = KINDS[kind]
     document = json.loads(dump(data.draw(strategy)))
     places = list(_own_objects(document, kind))
@@ -106,7 +106,7 @@ def test_unknown_fields_round_trip(kind, data):
 
 
 def _own_objects(document, kind):
-    """Find the objects in a stored document that are values of ours, not what a later version added."""
+    """Find the objects in a stored document that are our values, without those of a later version."""
     yield document
     inside = {"meta": "meta", "origin": "plain", "message": "message"}
     lists = {
@@ -246,7 +246,7 @@ def test_opaque_block_is_stored_with_dialect():
     ],
 )
 def test_opaque_block_is_wrapped_if_ambiguous(raw):
-    """The text of a block in another place, or none at all, must not turn into that block on the way."""
+    """Text of another block, or invalid text, must not become that block."""
     for block in (Opaque("", raw), Opaque("", raw, extra="{}"), Opaque("", raw, meta=GeminiMeta("s"))):
         assert load_block(dump_block(block)) == block
         assert b'"opaque"' in dump_block(block)
@@ -329,7 +329,7 @@ def test_unknown_citation_is_preserved(text, citation):
     ],
 )
 def test_invalid_optional_field_is_preserved(text, value):
-    """A word that a later version has added must not cost the message, nor be forgotten when it is saved."""
+    """A new value of a later version must neither break the message nor be lost."""
     assert load_message(text) == value
     assert json.loads(dump_message(value)) == json.loads(text)
 
@@ -373,7 +373,7 @@ def test_unknown_fields_on_every_level_are_preserved():
     ],
 )
 def test_unknown_fields_that_change_value_are_refused(value):
-    """Only a hand can have made it; to store it would be to change it."""
+    """They were made by hand; storing them would change the value."""
     message = AssistantMessage((value,))
 
     with pytest.raises(JsonError):
@@ -400,7 +400,7 @@ def test_tokens_are_read_with_other_tag_spelling(text, meta):
 
 @given(blocks_of(broken_words))
 def test_blocks_are_read_with_their_fields_inside_data(block):
-    """Flat or with an object beside the tag: both are read, flat is written."""
+    """Fields on the block or inside `data` are read; fields on the block are written."""
     flat = jsonio.members(dump_block(block))
     adjacent = jsonio.encode({"block_type": flat.pop("block_type"), "data": flat})
 
@@ -477,7 +477,7 @@ VALUES = [*get_args(Block), *get_args(Message), ToolResult, Origin, Usage, Loss,
 
 @pytest.mark.parametrize("kind", VALUES)
 def test_each_field_with_values_has_a_reader(kind):
-    """Without one, an unknown field inside would make the whole field unreadable."""
+    """Otherwise an unknown field inside would make the whole field unreadable."""
     for field in msgspec.structs.fields(kind):
         assert ("tenuto" in str(field.type)) == (field.type in stored._TYPE_READERS), f"{kind.__name__}.{field.name}"
 
@@ -495,7 +495,7 @@ def test_each_field_with_values_has_a_reader(kind):
     ],
 )
 def test_usage_with_unknown_fields_round_trip(usage, said):
-    """It is the name of a field of ours, which no stored document may fill, however it is spelt and wherever it stands."""
+    """It is the name of our own field, which no stored document may set."""
     act = stored.load_payload('{"entry":"request_failed",%s,"error":"E"}' % (usage % said))
 
     assert isinstance(act, RequestFailed)

@@ -58,7 +58,7 @@ def test_open_calls_have_no_later_result():
 
 
 def test_result_answers_one_of_repeated_ids():
-    """Some servers number their calls anew in each reply."""
+    """Some servers restart the numbers of calls in each reply."""
     again = AssistantMessage((ToolUse("a", "weather", '{"day":2}'),), "tool_calls")
     said = Transcript() + "Hi" + ASKS + [ToolResult("a"), ToolResult("b")] + again
 
