@@ -319,13 +319,13 @@ def test_what_is_packed_is_refused():
 @pytest.mark.parametrize(
     "block, body, content_type, told",
     [
-        (PICTURE, b"<html>", "image/png", "no image but text/html"),
-        (PICTURE, b"%PDF-1.7", "image/png", "no image but application/pdf"),
-        (PICTURE, b"\0\1", "text/plain", "no image but text/plain"),
+        (PICTURE, b"<html>", "image/png", "text/html, not an image"),
+        (PICTURE, b"%PDF-1.7", "image/png", "application/pdf, not an image"),
+        (PICTURE, b"\0\1", "text/plain", "text/plain, not an image"),
         (PICTURE, b"", "image/png", "empty"),
         (Image(url="https://x.org/a"), b"\0\1", "", "unknown media type of the data"),
-        (Audio(url=URL), PNG, "audio/wav", "no audio but image/png"),
-        (Document(url=URL), PNG, "application/pdf", "no document but image/png"),
+        (Audio(url=URL), PNG, "audio/wav", "image/png, not audio"),
+        (Document(url=URL), PNG, "application/pdf", "image/png, not a document"),
         (Document(url=URL), b"PK\x03\x04", "application/pdf", "application/zip"),
         (Document(url=URL), b"\0\1", "application/x-own", "no document that can be read here, but application/x-own"),
     ],
