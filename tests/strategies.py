@@ -37,6 +37,7 @@ from tenuto.core.blocks import (
     ToolUse,
     UrlCitation,
 )
+from tenuto.core.loss import Loss
 from tenuto.core.messages import (
     AssistantMessage,
     Origin,
@@ -46,7 +47,6 @@ from tenuto.core.messages import (
     Usage,
     UserMessage,
 )
-from tenuto.core.provider import Loss
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, Thinking, ToolDefinition
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.transcript import Transcript
@@ -57,7 +57,7 @@ DIALECTS = ("anthropic-messages", "openai-responses", "openai-chat", "gemini")
 
 words = st.text(max_size=12)
 broken_words = st.text(st.characters(exclude_categories=()) | st.sampled_from('\ud800\udfff\x00"\\'), max_size=12).map(
-    jsonio.whole
+    jsonio.join_surrogates
 )
 tokens = st.text("abcdefghijklmnopqrstuvwxyzABCDEF0123456789+/=", min_size=1, max_size=60)
 names = st.text("abcdefghijklmnopqrstuvwxyz_", min_size=1, max_size=12)

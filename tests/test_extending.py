@@ -27,8 +27,9 @@ from tenuto.core.events import (
     TextDelta,
     UsageUpdate,
 )
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Usage, UserMessage
-from tenuto.core.provider import ChatSwitches, Loss, Provider, Target, WireRequest
+from tenuto.core.provider import ChatSwitches, Provider, Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import IncompleteResponse, ProtocolError, RateLimited

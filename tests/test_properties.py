@@ -26,8 +26,9 @@ from tenuto.core.blocks import (
     ToolUse,
 )
 from tenuto.core.events import ErrorEvent, MessageStart, StreamEvent
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Origin, ToolResult, ToolResults, UserMessage
-from tenuto.core.provider import Loss, Target
+from tenuto.core.provider import Target
 from tenuto.core.request import ChatRequest
 from tenuto.errors import LLMError
 from tenuto.wire.adapt import adapt

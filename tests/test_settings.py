@@ -1,4 +1,4 @@
-"""The environment: where things are kept on each platform."""
+"""Data and configuration directories of each platform."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tenuto import settings
 
 
 @pytest.fixture(autouse=True)
-def _bare(monkeypatch):
+def _no_variables(monkeypatch):
     for name in ("TENUTO_HOME", "XDG_DATA_HOME", "LOCALAPPDATA", "XDG_CONFIG_HOME", "APPDATA"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(Path, "home", lambda: Path("/home/ada"))
 
 
 @pytest.mark.parametrize(
-    ("platform", "environment", "folder"),
+    ("platform", "environment", "directory"),
     [
         ("linux", {}, "/home/ada/.local/share/tenuto"),
         ("linux", {"XDG_DATA_HOME": "/data"}, "/data/tenuto"),
@@ -30,15 +30,15 @@ def _bare(monkeypatch):
         ("win32", {"TENUTO_HOME": "/mine", "LOCALAPPDATA": "/local"}, "/mine"),
     ],
 )
-def test_each_platform_has_its_place(monkeypatch, platform, environment, folder):
+def test_data_directory_by_platform(monkeypatch, platform, environment, directory):
     monkeypatch.setattr(sys, "platform", platform)
-    for name, held in environment.items():
-        monkeypatch.setenv(name, held)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
 
-    assert settings.home() == Path(folder)
+    assert settings.home() == Path(directory)
 
 
-def test_a_tilde_is_one_s_own_folder(monkeypatch):
+def test_tilde_is_expanded(monkeypatch):
     monkeypatch.setenv("TENUTO_HOME", "~/tenuto")
     monkeypatch.setenv("HOME", "/home/ada")
 
@@ -46,7 +46,7 @@ def test_a_tilde_is_one_s_own_folder(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("platform", "environment", "folder"),
+    ("platform", "environment", "directory"),
     [
         ("linux", {"XDG_DATA_HOME": "/data"}, "/home/ada/.config/tenuto"),
         ("linux", {"XDG_CONFIG_HOME": "/etc/ada"}, "/etc/ada/tenuto"),
@@ -58,9 +58,9 @@ def test_a_tilde_is_one_s_own_folder(monkeypatch):
         ("win32", {"TENUTO_HOME": "/mine", "APPDATA": "/roaming"}, "/mine"),
     ],
 )
-def test_each_platform_has_its_place_for_what_is_configured(monkeypatch, platform, environment, folder):
+def test_config_directory_by_platform(monkeypatch, platform, environment, directory):
     monkeypatch.setattr(sys, "platform", platform)
-    for name, held in environment.items():
-        monkeypatch.setenv(name, held)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
 
-    assert settings.config_home() == Path(folder)
+    assert settings.config_home() == Path(directory)

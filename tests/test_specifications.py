@@ -52,8 +52,9 @@ from tenuto.core.blocks import (
 )
 from tenuto.core.events import ContentDone, ContentStart, Delta, ErrorEvent, MessageDone, StreamEvent
 from tenuto.core.journal import SessionMeta, SessionState
+from tenuto.core.loss import Loss
 from tenuto.core.messages import Content, Message, StopReason, SystemMessage
-from tenuto.core.provider import Loss, Provider
+from tenuto.core.provider import Provider
 from tenuto.core.request import JsonSchema, ResponseFormat, ServerTool, ToolDefinition
 from tenuto.core.stored import dump_block
 from tenuto.errors import ConnectionFailed, MissingKey, RateLimited, StreamAssemblyError, UnsupportedModel

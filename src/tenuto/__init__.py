@@ -1,19 +1,27 @@
-"""tenuto: one interface to every language model, and transcripts that hold.
+"""tenuto: one interface to every LLM provider, and an agent runtime whose transcripts lose nothing.
 
-The names below are loaded when they are first used: importing the package costs next to nothing.
+Public names are loaded on first use, so that `import tenuto` is fast.
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # what type checkers take for true; importing it from `typing` costs more than all the rest here
+TYPE_CHECKING = False  # Type checkers read it as True; importing it from `typing` would take most of the import time.
 if TYPE_CHECKING:
     from tenuto.agent.agent import AsyncAgent as AsyncAgent
     from tenuto.agent.limits import Limits as Limits
+    from tenuto.agent.run import AsyncRun as AsyncRun
+    from tenuto.agent.session import AsyncSession as AsyncSession
     from tenuto.agent.sync import Agent as Agent
+    from tenuto.agent.sync import Run as Run
+    from tenuto.agent.sync import Session as Session
+    from tenuto.audit.report import Report as Report
     from tenuto.catalog import resolve as resolve
     from tenuto.client.client import AsyncClient as AsyncClient
     from tenuto.client.options import Timeouts as Timeouts
     from tenuto.client.reply import Reply as Reply
+    from tenuto.client.stream import AsyncStream as AsyncStream
+    from tenuto.client.streamed import Stream as Stream
+    from tenuto.client.structured import Structured as Structured
     from tenuto.client.sync import Client as Client
     from tenuto.core.blocks import Audio as Audio
     from tenuto.core.blocks import Document as Document
@@ -23,6 +31,7 @@ if TYPE_CHECKING:
     from tenuto.core.blocks import ToolUse as ToolUse
     from tenuto.core.embedding import EmbedRequest as EmbedRequest
     from tenuto.core.embedding import EmbedResponse as EmbedResponse
+    from tenuto.core.loss import Loss as Loss
     from tenuto.core.messages import AssistantMessage as AssistantMessage
     from tenuto.core.messages import Origin as Origin
     from tenuto.core.messages import SystemMessage as SystemMessage
@@ -32,7 +41,6 @@ if TYPE_CHECKING:
     from tenuto.core.messages import Usage as Usage
     from tenuto.core.messages import UserMessage as UserMessage
     from tenuto.core.messages import user as user
-    from tenuto.core.provider import Loss as Loss
     from tenuto.core.provider import Provider as Provider
     from tenuto.core.provider import Target as Target
     from tenuto.core.provider import WireRequest as WireRequest
@@ -49,109 +57,63 @@ if TYPE_CHECKING:
     from tenuto.errors import TenutoError as TenutoError
     from tenuto.oneshot import decode as decode
     from tenuto.oneshot import encode as encode
+    from tenuto.tools import Tool as Tool
+    from tenuto.tools import ToolContext as ToolContext
     from tenuto.tools import tool as tool
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "tenuto.agent.agent": ("AsyncAgent",),
-    "tenuto.agent.limits": ("Limits",),
-    "tenuto.agent.sync": ("Agent",),
-    "tenuto.client.client": ("AsyncClient",),
-    "tenuto.client.options": ("Timeouts",),
-    "tenuto.client.reply": ("Reply",),
-    "tenuto.client.sync": ("Client",),
-    "tenuto.core.blocks": ("Audio", "Document", "Image", "Reasoning", "Text", "ToolUse"),
-    "tenuto.core.embedding": ("EmbedRequest", "EmbedResponse"),
-    "tenuto.core.messages": (
-        "AssistantMessage",
-        "Origin",
-        "SystemMessage",
-        "ToolCallView",
-        "ToolResult",
-        "ToolResults",
-        "Usage",
-        "UserMessage",
-        "user",
-    ),
-    "tenuto.core.request": ("ChatRequest", "JsonSchema", "NamedTool", "ServerTool", "Thinking", "ToolDefinition"),
-    "tenuto.core.response": ("ChatResponse", "Choice"),
-    "tenuto.core.provider": ("Loss", "Provider", "Target", "WireRequest"),
-    "tenuto.core.transcript": ("Transcript",),
-    "tenuto.errors": ("LLMError", "TenutoError"),
-    "tenuto.oneshot": ("decode", "encode"),
-    "tenuto.catalog": ("resolve",),
-    "tenuto.tools": ("tool",),
+_NAMES_BY_MODULE = {
+    "tenuto.agent.agent": "AsyncAgent",
+    "tenuto.agent.limits": "Limits",
+    "tenuto.agent.run": "AsyncRun",
+    "tenuto.agent.session": "AsyncSession",
+    "tenuto.agent.sync": "Agent Run Session",
+    "tenuto.audit.report": "Report",
+    "tenuto.client.client": "AsyncClient",
+    "tenuto.client.options": "Timeouts",
+    "tenuto.client.reply": "Reply",
+    "tenuto.client.stream": "AsyncStream",
+    "tenuto.client.streamed": "Stream",
+    "tenuto.client.structured": "Structured",
+    "tenuto.client.sync": "Client",
+    "tenuto.core.blocks": "Audio Document Image Reasoning Text ToolUse",
+    "tenuto.core.embedding": "EmbedRequest EmbedResponse",
+    "tenuto.core.loss": "Loss",
+    "tenuto.core.messages": "AssistantMessage Origin SystemMessage ToolCallView ToolResult ToolResults Usage UserMessage user",
+    "tenuto.core.provider": "Provider Target WireRequest",
+    "tenuto.core.request": "ChatRequest JsonSchema NamedTool ServerTool Thinking ToolDefinition",
+    "tenuto.core.response": "ChatResponse Choice",
+    "tenuto.core.transcript": "Transcript",
+    "tenuto.errors": "LLMError TenutoError",
+    "tenuto.oneshot": "decode encode",
+    "tenuto.catalog": "resolve",
+    "tenuto.tools": "Tool ToolContext tool",
 }
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
-_SPECIFIED = {"AgentLoop": "Client", "AgentLoopConfig": "Client", "AgentBuilder": "Agent", "parse_model": "resolve"}
-"""Names of the specifications, and ours."""
+"""The same names for use at run time: type checkers need the imports above."""
+_MODULES = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names.split()}
+_SPECIFICATION_NAMES = {
+    "AgentBuilder": "Agent",
+    "AgentLoop": "Client",
+    "AgentLoopConfig": "Client",
+    "parse_model": "resolve",
+}
+"""Names of the specifications and the names that replace them."""
 
-__all__ = [
-    "Agent",
-    "AssistantMessage",
-    "AsyncAgent",
-    "AsyncClient",
-    "Audio",
-    "ChatRequest",
-    "ChatResponse",
-    "Choice",
-    "Client",
-    "Document",
-    "EmbedRequest",
-    "EmbedResponse",
-    "Image",
-    "JsonSchema",
-    "LLMError",
-    "Limits",
-    "Loss",
-    "NamedTool",
-    "Origin",
-    "Provider",
-    "Reasoning",
-    "Reply",
-    "ServerTool",
-    "SystemMessage",
-    "Target",
-    "TenutoError",
-    "Text",
-    "Thinking",
-    "Timeouts",
-    "ToolCallView",
-    "ToolDefinition",
-    "ToolResult",
-    "ToolResults",
-    "ToolUse",
-    "Transcript",
-    "Usage",
-    "UserMessage",
-    "WireRequest",
-    "decode",
-    "encode",
-    "resolve",
-    "tool",
-    "user",
-]
+__all__ = [name for names in _NAMES_BY_MODULE.values() for name in names.split()]
 
 
 def __getattr__(name: str) -> object:
-    """Load a public name from its home."""
-    import gc
+    """Load a public name from its module."""
     import importlib
 
-    home = _HOME.get(name)
-    if home is None:
-        hint = f": use {_SPECIFIED[name]}" if name in _SPECIFIED else ""
+    module = _MODULES.get(name)
+    if module is None:
+        hint = f": use {_SPECIFICATION_NAMES[name]}" if name in _SPECIFICATION_NAMES else ""
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
-    looking = gc.isenabled()
-    gc.disable()  # loading makes no garbage, and looking for it costs a tenth of the time
-    try:
-        found: object = getattr(importlib.import_module(home), name)
-    finally:
-        if looking:
-            gc.enable()
-    globals()[name] = found
-    return found
+    value: object = getattr(importlib.import_module(module), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

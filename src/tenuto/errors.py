@@ -1,118 +1,89 @@
-"""Every error the package raises, in one tree, so that callers can catch at the height they need.
+"""All errors of the package, in one tree.
 
 * TenutoError
-  x LLMError                    what a provider said, or failed to say
-    + AuthenticationFailed      401, 403: the key is wrong, or may not do this
-    + BadRequest                400, 413, 422: the request will not get better by waiting
-      - ContextTooLong          the conversation no longer fits
-    + NotFound                  404: no such model, file or address
-    + RateLimited               429: `retry_after` says when to try again
-    + QuotaExceeded             the account is out of money or allowance: waiting does not help
-    + Unavailable               5xx, overloaded: `retry_after` says when to try again
-    + ConnectionFailed          the line could not be opened, or broke
-    + TimedOut                  nothing came in time
-    + IncompleteResponse        the reply ended without its dialect's last word; `partial` holds what came
-    + ProtocolError             bytes that break the dialect; `frame` holds the offending piece
-  x UnsupportedModel            the model lacks what was asked of it
-  x UnknownProvider             no such row, or a model name without a provider
-  x MissingKey                  names the variable that would hold it
-  x MissingTool                 an open call needs a tool that is not there
-  x LossError                   the request would lose something, and `on_loss="raise"`
-  x TranscriptError             a transcript that no provider would take
+  x LLMError                    a provider refused a request or did not answer it
+    + AuthenticationFailed      401, 403: the key is wrong, or lacks a permission
+    + BadRequest                400, 413, 422: the request is invalid; do not retry it unchanged
+      - ContextTooLong          the conversation is too long for the model
+    + NotFound                  404: unknown model, file or URL
+    + RateLimited               429: `retry_after` has the seconds to wait
+    + QuotaExceeded             the account has no money or quota left; waiting does not help
+    + Unavailable               5xx, overloaded: `retry_after` has the seconds to wait
+    + ConnectionFailed          the connection could not be opened, or broke
+    + TimedOut                  no data arrived in time
+    + IncompleteResponse        the response ended before its last event; `partial` has its blocks so far
+    + ProtocolError             bytes that are not valid in the dialect; `frame` has them
+  x UnsupportedModel            the model lacks a feature that the request needs
+  x UnknownProvider             unknown provider, or a model name without a provider
+  x MissingKey                  no API key; the message names the variable for it
+  x MissingTool                 an open call needs a tool that is not available
+  x LossError                   the request would lose content, and `on_loss="raise"`
+  x TranscriptError             an invalid transcript
     + UnsupportedContent        the newest message has content that the model does not take
-  x FetchRefused                an address that is not fetched, or that does not hold what was wanted
-  x StreamAssemblyError         events in an order that makes no block
+  x FetchRefused                a URL is not fetched, or has other content than expected
+  x StreamAssemblyError         stream events in an invalid order
     + OrphanedToolDelta, OrphanedReasoningDelta, DuplicateToolStart, UnknownToolComplete, UnknownToolFinalize,
       InvalidArgsJson
-  x SchemaMismatch              the answer does not fit the schema
+  x SchemaMismatch              the answer does not match the schema
   x StoreError
     + SessionNotFound, SessionInUse, LeaseLost, StoreCorrupt
     + InvalidSessionId          also a ValueError
-  x ClosedError                 a client, an agent or a stream that was closed is used; also a RuntimeError
-  x LimitReached                a run stopped where it was told to stop
-  x RunCancelled                a run was cancelled by `session.cancel()`
+  x ClosedError                 use of a closed client, agent or stream; also a RuntimeError
+  x LimitReached                a run reached one of its limits
+  x RunCancelled                `session.cancel()` stopped a run
 
-A tool that fails is not an error here: it is a result that the model gets to read. Misuse (an unknown parameter, a value
-of the wrong type or out of range) raises `TypeError` or `ValueError`.
+A tool that fails raises no error: the model receives an error result. Misuse (an unknown parameter, a value of the wrong
+type or out of range) raises `TypeError` or `ValueError`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # who only lists sessions, or is told that a file is not there, needs none of the values
-    from tenuto.core.provider import Loss
+if TYPE_CHECKING:  # a process that only lists sessions does not load these modules
+    from tenuto.core.loss import Loss
     from tenuto.core.response import ChatResponse
     from tenuto.core.transcript import Transcript
 
-__all__ = [
-    "AuthenticationFailed",
-    "BadRequest",
-    "ClosedError",
-    "ConnectionFailed",
-    "ContextTooLong",
-    "DuplicateToolStart",
-    "FetchRefused",
-    "IncompleteResponse",
-    "InvalidArgsJson",
-    "InvalidSessionId",
-    "LLMError",
-    "LeaseLost",
-    "LimitReached",
-    "LossError",
-    "MissingKey",
-    "MissingTool",
-    "NotFound",
-    "OrphanedReasoningDelta",
-    "OrphanedToolDelta",
-    "ProtocolError",
-    "QuotaExceeded",
-    "RateLimited",
-    "RunCancelled",
-    "SchemaMismatch",
-    "SessionInUse",
-    "SessionNotFound",
-    "StoreCorrupt",
-    "StoreError",
-    "StreamAssemblyError",
-    "TenutoError",
-    "TimedOut",
-    "TranscriptError",
-    "Unavailable",
-    "UnknownProvider",
-    "UnknownToolComplete",
-    "UnknownToolFinalize",
-    "UnsupportedContent",
-    "UnsupportedModel",
-]
-
 
 class TenutoError(Exception):
-    """The root of the tree. Errors copy and pickle without change, apart from cause, context and traceback."""
+    """Base of all errors. They can be copied and pickled; only cause, context and traceback are lost."""
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Rebuild from class, arguments and attributes: constructors take other arguments than `args` holds."""
+        """Rebuild from class, `args` and attributes, because constructors have other parameters than `args`."""
         state = dict(vars(self))
         if "__notes__" in state:
             state["__notes__"] = list(state["__notes__"])
-        return _rebuilt, (type(self), self.args), state
+        return _rebuild, (type(self), self.args), state
 
 
-def _rebuilt(kind: type[TenutoError], args: tuple[object, ...]) -> TenutoError:
+def _rebuild(kind: type[TenutoError], args: tuple[object, ...]) -> TenutoError:
     return kind.__new__(kind, *args)
 
 
-# --- what a provider said ---------------------------------------------------------------------------------------------
+# --- providers --------------------------------------------------------------------------------------------------------
 
 
 class LLMError(TenutoError):
-    """A call that failed on the other side, or on the way there.
+    """A provider refused a request, did not answer it, or answered with an error."""
 
-    `provider` is the row's name; `raw` is the body of the response, unshortened. `partial` is what was assembled before a
-    stream broke, without unconfirmed tokens; `transcript` is the conversation with it, from which a call may continue.
-    """
-
+    message: str
+    provider: str
+    """The name of the provider row."""
+    status: int | None
+    """The HTTP status."""
+    raw: str
+    """The complete body of the response."""
+    request_id: str | None
+    """The provider's id of the request."""
+    retry_after: float | None
+    """The seconds to wait before a retry, if the provider said."""
+    partial: ChatResponse | None
+    """The response up to the point where the stream broke, without incomplete tokens."""
+    transcript: Transcript | None
+    """The conversation including `partial`; a new call can continue it."""
     retryable = False
+    """Whether a retry of the same request may succeed."""
 
     def __init__(
         self,
@@ -127,80 +98,80 @@ class LLMError(TenutoError):
         self.provider = provider
         self.status = status
         self.raw = raw
-        self.request_id: str | None = None
-        self.retry_after: float | None = None
-        self.partial: ChatResponse | None = None
-        self.transcript: Transcript | None = None
+        self.request_id = None
+        self.retry_after = None
+        self.partial = None
+        self.transcript = None
         if retryable is not None:
             self.retryable = retryable
 
 
 class AuthenticationFailed(LLMError):
-    """The key is missing, wrong, or may not do this."""
+    """The key is missing, wrong, or lacks a permission."""
 
 
 class BadRequest(LLMError):
-    """The provider refuses the request as it is."""
+    """The provider refuses the request."""
 
 
 class ContextTooLong(BadRequest):
-    """The conversation is longer than the model can read."""
+    """The conversation is too long for the model."""
 
 
 class NotFound(LLMError):
-    """There is no such model, file or address."""
+    """The model, file or URL does not exist."""
 
 
 class RateLimited(LLMError):
-    """Too many requests or tokens in too short a time; `retry_after` is in seconds, if the provider said."""
+    """Too many requests or tokens in a period."""
 
     retryable = True
 
 
 class QuotaExceeded(LLMError):
-    """The account's money or allowance is used up."""
+    """The account has no money or quota left."""
 
 
 class Unavailable(LLMError):
-    """The provider is overloaded or broken for the moment; `retry_after` is in seconds, if the provider said."""
+    """The provider is overloaded or temporarily down."""
 
     retryable = True
 
 
 class ConnectionFailed(LLMError):
-    """The line could not be opened, or broke."""
+    """The connection could not be opened, or broke."""
 
     retryable = True
 
 
 class TimedOut(LLMError):
-    """Nothing came in time."""
+    """No data arrived in time."""
 
     retryable = True
 
 
 class IncompleteResponse(LLMError):
-    """The reply ended without its dialect's last word. `partial` is what came, marked as incomplete."""
+    """The response ended before its last event; `partial` has its blocks so far."""
 
     retryable = True
 
 
 class ProtocolError(LLMError):
-    """The provider's bytes broke its own dialect.
+    """The provider's bytes are not valid in its dialect."""
 
-    `frame` is the piece that could not be read, unshortened: a report without it cannot be acted on.
-    """
+    frame: bytes
+    """The complete frame that could not be read, for a bug report."""
 
     def __init__(self, message: str, *, provider: str = "", frame: bytes = b"") -> None:
         super().__init__(message, provider=provider, raw=frame.decode("utf-8", "replace"))
         self.frame = frame
 
 
-# --- what we refuse ---------------------------------------------------------------------------------------------------
+# --- requests and runs ------------------------------------------------------------------------------------------------
 
 
 class UnsupportedModel(TenutoError):
-    """The model cannot do what is asked; `reason` names the missing feature."""
+    """The model lacks a feature; `reason` names it."""
 
     def __init__(self, model: str, reason: str) -> None:
         super().__init__(f"unsupported model {model!r}: {reason}")
@@ -209,37 +180,39 @@ class UnsupportedModel(TenutoError):
 
 
 class UnknownProvider(TenutoError):
-    """No provider row has this name, or (`bare`) a model name has no provider and its vendor is not clear.
+    """The provider is unknown, or a model name has no provider."""
 
-    `suggestions` lists the candidates: provider names, or `provider/model` names for a bare model name.
-    """
+    suggestions: tuple[str, ...]
+    """Similar provider names, or `provider/model` names if `bare`."""
+    bare: bool
+    """Whether `name` is a model name without a provider."""
 
-    def __init__(self, name: str, near: tuple[str, ...] = (), *, bare: bool = False) -> None:
-        if bare and near:
-            message = f"no provider in {name!r}: use {' or '.join(near)}"
+    def __init__(self, name: str, suggestions: tuple[str, ...] = (), *, bare: bool = False) -> None:
+        if bare and suggestions:
+            message = f"no provider in {name!r}: use {' or '.join(suggestions)}"
         elif bare:
             message = f"{name!r} is not a model name: use provider/model"
         else:
-            hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+            hint = f"; did you mean {' or '.join(map(repr, suggestions))}?" if suggestions else ""
             message = f"unknown provider {name!r}{hint}"
         super().__init__(message)
         self.name = name
-        self.suggestions = near
+        self.suggestions = suggestions
         self.bare = bare
 
 
 class MissingKey(TenutoError):
-    """No key for a provider; the message names the variables that would hold one."""
+    """A provider has no API key; `variables` are the environment variables for it."""
 
-    def __init__(self, provider: str, variables: tuple[str, ...] = (), *, why: str = "") -> None:
-        where = f": set {' or '.join(variables)}, or pass keys={{{provider!r}: ...}}" if variables else ""
-        super().__init__(f"no API key for {provider!r}{f': {why}' if why else where}")
+    def __init__(self, provider: str, variables: tuple[str, ...] = (), *, reason: str = "") -> None:
+        hint = f": set {' or '.join(variables)}, or pass keys={{{provider!r}: ...}}" if variables else ""
+        super().__init__(f"no API key for {provider!r}{f': {reason}' if reason else hint}")
         self.provider = provider
         self.variables = variables
 
 
 class MissingTool(TenutoError):
-    """A tool that a transcript calls for is not among those given."""
+    """An open call needs a tool that is not available."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"no tool named {name!r}")
@@ -247,24 +220,24 @@ class MissingTool(TenutoError):
 
 
 class LossError(TenutoError):
-    """A request cannot carry everything, and the client has `on_loss="raise"`; `losses` lists what is lost."""
+    """A request would lose content, and the client has `on_loss="raise"`; `losses` lists the content."""
 
     def __init__(self, model: str, losses: tuple[Loss, ...]) -> None:
-        told = "; ".join(f"{loss.place}: {loss.detail}" for loss in losses)
-        super().__init__(f"{model} cannot take all of the request: {told}")
+        details = "; ".join(f"{loss.place}: {loss.detail}" for loss in losses)
+        super().__init__(f"{model} cannot take all of the request: {details}")
         self.model = model
         self.losses = losses
 
 
 class TranscriptError(TenutoError):
-    """The transcript says something that no provider would take; the message names the place."""
+    """The transcript is invalid; the message names the index."""
 
 
 class UnsupportedContent(TranscriptError):
-    """The newest message has content that the model does not take; nothing was sent.
+    """The newest message has content that the model does not take; no request was sent."""
 
-    `model` is the model, `content` names the content: "image", "audio", "document".
-    """
+    content: str
+    """The kind of content: `image`, `audio` or `document`."""
 
     def __init__(self, model: str, content: str) -> None:
         super().__init__(f"{model} does not take {content} in a user message: choose a model that does, or send text")
@@ -273,11 +246,11 @@ class UnsupportedContent(TranscriptError):
 
 
 class FetchRefused(TenutoError):
-    """An address is not fetched, or does not hold what was wanted; the message says which address and why."""
+    """A URL is not fetched, or has other content than expected; the message has the URL and the reason."""
 
 
 class SchemaMismatch(TenutoError):
-    """The model's answer does not fit the schema it was given; `text` is what it wrote, `response` the whole of it."""
+    """The answer does not match the schema; `text` is the answer, `response` the whole response."""
 
     def __init__(self, message: str, *, text: str = "", response: ChatResponse | None = None) -> None:
         super().__init__(message)
@@ -286,7 +259,7 @@ class SchemaMismatch(TenutoError):
 
 
 class LimitReached(TenutoError):
-    """A run stopped where it was told to stop; `limit` names which."""
+    """A run reached a limit; `limit` names it."""
 
     def __init__(self, limit: str, message: str = "") -> None:
         super().__init__(message or f"limit reached: {limit}")
@@ -294,18 +267,18 @@ class LimitReached(TenutoError):
 
 
 class ClosedError(TenutoError, RuntimeError):
-    """A client, an agent or a stream was used after it was closed."""
+    """A closed client, agent or stream was used."""
 
 
 class RunCancelled(TenutoError):
-    """Somebody cancelled the run. What was said and done until then is kept, and the session goes on from there."""
+    """The run was cancelled. The session is saved up to that point and can continue from there."""
 
 
-# --- assembling a stream ----------------------------------------------------------------------------------------------
+# --- streams ----------------------------------------------------------------------------------------------------------
 
 
 class StreamAssemblyError(TenutoError):
-    """Events came in an order that makes no block. Whoever reads the stream decides what follows from it."""
+    """Stream events arrived in an invalid order. The caller decides whether to skip or to stop."""
 
     def __init__(self, message: str, *, id: str = "") -> None:
         super().__init__(message)
@@ -313,35 +286,35 @@ class StreamAssemblyError(TenutoError):
 
 
 class OrphanedToolDelta(StreamAssemblyError):
-    """Arguments for a call that was never begun."""
+    """Arguments for a call that did not start."""
 
     def __init__(self, id: str) -> None:
         super().__init__(f"delta for unknown tool call: {id}", id=id)
 
 
 class OrphanedReasoningDelta(StreamAssemblyError):
-    """Reasoning that was never begun."""
+    """Reasoning for a block that did not start."""
 
     def __init__(self) -> None:
         super().__init__("delta for unknown reasoning block")
 
 
 class DuplicateToolStart(StreamAssemblyError):
-    """The same call is begun twice."""
+    """A call started twice."""
 
     def __init__(self, id: str) -> None:
         super().__init__(f"duplicate tool call start: {id}", id=id)
 
 
 class UnknownToolComplete(StreamAssemblyError):
-    """A call is completed that was never begun; raised in strict mode only."""
+    """A call that did not start was completed; raised in strict mode only."""
 
     def __init__(self, id: str) -> None:
         super().__init__(f"complete event for unknown tool: {id}", id=id)
 
 
 class UnknownToolFinalize(StreamAssemblyError):
-    """Arguments are asked for of a call that was never begun."""
+    """The arguments of a call that did not start were requested."""
 
     def __init__(self, id: str) -> None:
         super().__init__(f"finalize args for unknown tool: {id}", id=id)
@@ -356,15 +329,15 @@ class InvalidArgsJson(StreamAssemblyError):
 
     @property
     def source(self) -> str:
-        """The reason, under its other name."""
+        """The same as `reason`, under its name in the specification."""
         return self.reason
 
 
-# --- keeping ----------------------------------------------------------------------------------------------------------
+# --- stores -----------------------------------------------------------------------------------------------------------
 
 
 class StoreError(TenutoError):
-    """Something about keeping a session failed."""
+    """A session could not be read or written."""
 
 
 class InvalidSessionId(StoreError, ValueError):
@@ -372,18 +345,25 @@ class InvalidSessionId(StoreError, ValueError):
 
 
 class SessionNotFound(StoreError):
-    """The store holds no such session."""
+    """The store has no such session."""
 
 
 class SessionInUse(StoreError):
-    """Another holder has the session: `pid` on `host`, as far as it is known; `own` is a handle of this process."""
+    """Another process or handle has the lease of the session."""
+
+    pid: int
+    """The process that holds the lease; 0: unknown."""
+    host: str
+    """The host of that process; empty: unknown."""
+    own: bool
+    """Whether another handle of this process holds the lease."""
 
     def __init__(self, session: str, *, pid: int = 0, host: str = "", own: bool = False) -> None:
         if own:
             message = "in use by this process: wait for the run of the other handle, or close that handle"
         else:
-            who = f"process {pid} on {host or 'this machine'}" if pid else "another process"
-            message = f"in use by {who}: stop it or wait for its end"
+            holder = f"process {pid} on {host or 'this machine'}" if pid else "another process"
+            message = f"in use by {holder}: stop it or wait for its end"
         super().__init__(
             f"session {session!r} is {message}; or fork the session, or take it over (take=True), which stops the holder at "
             "its next write"
@@ -395,11 +375,11 @@ class SessionInUse(StoreError):
 
 
 class LeaseLost(StoreError):
-    """Another process took the session over; this write was refused, and so will be all that follow under this lease.
+    """Another process took over the session; this write and all later ones under this lease are refused.
 
-    Stop what is running for the session. To go on, take a new lease and read what was written in the meantime.
+    Stop the work on the session. To continue, acquire a new lease and read the new entries.
     """
 
 
 class StoreCorrupt(StoreError):
-    """What is stored cannot be read."""
+    """The stored data cannot be read."""

@@ -1,76 +1,10 @@
-"""What happens while a reply arrives, and in a session beside it.
+"""Events of a reply and of an agent run: the public names of `tenuto.core.events` and `tenuto.agent.events`."""
 
-The homes of these names are `tenuto.core.events` and `tenuto.agent.events`.
-"""
+from tenuto.agent import events as _agent
+from tenuto.agent.events import *  # noqa: F403 - lists the same names
+from tenuto.core import events as _core
+from tenuto.core.events import *  # noqa: F403 - lists the same names
 
-from tenuto.agent.events import (
-    AgentEvent,
-    ApprovalNeeded,
-    ModelChanged,
-    RefusedBlockDropped,
-    RequestReady,
-    Retrying,
-    RunStopped,
-    SteeringInjected,
-    SubAgentEvent,
-    ToolFinished,
-    ToolProgress,
-    ToolStarted,
-    TurnStarted,
-)
-from tenuto.core.events import (
-    ArgumentsDelta,
-    AudioDelta,
-    CitationDelta,
-    CodeDelta,
-    ContentDelta,
-    ContentDone,
-    ContentStart,
-    Delta,
-    ErrorEvent,
-    ImageDelta,
-    MessageDelta,
-    MessageDone,
-    MessageStart,
-    SignatureDelta,
-    StreamEvent,
-    TextDelta,
-    ThinkingDelta,
-    TranscriptDelta,
-    UsageUpdate,
-)
-
-__all__ = [
-    "AgentEvent",
-    "ApprovalNeeded",
-    "ArgumentsDelta",
-    "AudioDelta",
-    "CitationDelta",
-    "CodeDelta",
-    "ContentDelta",
-    "ContentDone",
-    "ContentStart",
-    "Delta",
-    "ErrorEvent",
-    "ImageDelta",
-    "MessageDelta",
-    "MessageDone",
-    "MessageStart",
-    "ModelChanged",
-    "RefusedBlockDropped",
-    "RequestReady",
-    "Retrying",
-    "RunStopped",
-    "SignatureDelta",
-    "SteeringInjected",
-    "StreamEvent",
-    "SubAgentEvent",
-    "TextDelta",
-    "ThinkingDelta",
-    "ToolFinished",
-    "ToolProgress",
-    "ToolStarted",
-    "TranscriptDelta",
-    "TurnStarted",
-    "UsageUpdate",
-]
+__all__ = []
+__all__ += _agent.__all__
+__all__ += _core.__all__

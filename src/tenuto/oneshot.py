@@ -1,7 +1,7 @@
-"""Two plain functions for anyone who holds bytes: `decode` what a provider said, `encode` what to ask it.
+"""Encode one request or decode one response without a client.
 
-`dialect` decides the codec. `provider` is a row's name and only picks switches; a name that is no row means the
-dialect's defaults, and is reported as it was given.
+`dialect` selects the codec. `provider` is the name of a provider row and selects switches; an unknown name means the
+defaults of the dialect, and the response has that name.
 """
 
 from __future__ import annotations
@@ -16,32 +16,30 @@ from tenuto.wire.decoder import decode_body, decode_stream
 from tenuto.wire.registry import codec_for, dialect_names
 from tenuto.wire.write import write_request
 
-__all__ = ["decode", "encode"]
-
 
 def decode(dialect: Dialect, body: bytes | str, *, provider: str | None = None, stream: bool = False) -> ChatResponse:
-    """Read a reply, whole or as the recorded bytes of its stream.
+    """Decode a response body, or with `stream` the recorded bytes of a stream.
 
-    Raise the typed error that the bytes amount to: an error of the provider, `ProtocolError` for bytes that break the
-    dialect, `IncompleteResponse` for a stream that was cut off. What was assembled is on the error's `partial`.
+    Raise the error of the provider that the bytes contain, `ProtocolError` for invalid bytes, `IncompleteResponse` for a
+    stream that was cut off. `partial` of the error has the blocks so far.
     """
     data = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else bytes(body)
-    target = Target(catalog.provider_or_default(provider, _known(dialect)), "", dialect)
+    target = Target(catalog.provider_or_default(provider, _check_dialect(dialect)), "", dialect)
     decoder = codec_for(dialect).decoder(target, seed=hashlib.sha256(data).hexdigest())
     return decode_stream(decoder, [data]) if stream else decode_body(decoder, data)
 
 
 def encode(dialect: Dialect, request: ChatRequest, *, provider: str | None = None) -> WireRequest:
-    """Write a request as bytes. What could not be carried is in its `losses`; the same request gives the same bytes.
+    """Encode a request. The same request gives the same bytes; `losses` lists the parts that could not be carried.
 
-    The model may be given with or without its provider's name in front.
+    `request.model` may start with the name of the provider.
     """
     return write_request(request, target_of(dialect, request.model, provider))
 
 
 def target_of(dialect: Dialect, model: str, provider: str | None = None) -> Target:
-    """Find the row and the traits for a model asked for in a given dialect."""
-    row = catalog.provider_or_default(provider, _known(dialect))
+    """Return the target for a model in a dialect."""
+    row = catalog.provider_or_default(provider, _check_dialect(dialect))
     head, slash, rest = model.partition("/")
     if slash and (
         head == provider or head in (row.name, *row.aliases) or (provider is None and catalog.is_known_provider(head))
@@ -52,7 +50,7 @@ def target_of(dialect: Dialect, model: str, provider: str | None = None) -> Targ
     return catalog.build_target(row, model, dialect)
 
 
-def _known(dialect: Dialect) -> Dialect:
+def _check_dialect(dialect: Dialect) -> Dialect:
     if dialect not in dialect_names():
-        raise ValueError(f"unknown dialect {dialect!r}: it is one of {', '.join(dialect_names())}")
+        raise ValueError(f"unknown dialect {dialect!r}: use one of {', '.join(dialect_names())}")
     return dialect

@@ -1,7 +1,6 @@
 """The only reader of the environment.
 
-What is set there is read when it is needed, not when the package is imported, so that a test or a program may still
-change it.
+Variables are read on use, not at import, so that a test or a program may change them.
 """
 
 from __future__ import annotations
@@ -14,76 +13,74 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["config_home", "debug", "environment", "found", "home", "proxy", "store", "value"]
+
+_LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
-_HERE = ("localhost", "127.0.0.1", "::1")
-
-
-def value(name: str) -> str:
-    """Return what a variable holds, without the space around it; empty if it is not set."""
+def getenv(name: str) -> str:
+    """Return the value of a variable without surrounding space; empty if it is not set."""
     return os.environ.get(name, "").strip()
 
 
-def found(names: Iterable[str]) -> str:
-    """Return what the first of these variables that is set holds; empty if none is."""
-    return next((held for name in names if (held := value(name))), "")
+def first_set(names: Iterable[str]) -> str:
+    """Return the value of the first variable that is set; empty if none is."""
+    return next((value for name in names if (value := getenv(name))), "")
 
 
 def environment() -> dict[str, str]:
-    """Return a copy of all variables: for a command that is run. Whoever passes it on takes the secrets out of it."""
+    """Return a copy of all variables, for a command to run. The caller must remove secrets from it."""
     return dict(os.environ)
 
 
 def debug(topic: str) -> bool:
-    """Tell whether `TENUTO_DEBUG`, a list of words, asks for this one."""
-    return topic in value("TENUTO_DEBUG").replace(",", " ").split()
+    """Tell whether the list of words in `TENUTO_DEBUG` contains a topic."""
+    return topic in getenv("TENUTO_DEBUG").replace(",", " ").split()
 
 
 def proxy(url: str) -> str | None:
-    """Return the proxy that the environment, or the system's settings, want for an address; None if none.
+    """Return the proxy for a URL from the environment or the system's settings; None for no proxy.
 
-    What runs on this very machine is never asked through a proxy.
+    Local hosts never use a proxy.
     """
     from urllib.parse import urlsplit
-    from urllib.request import getproxies, proxy_bypass  # loads a dozen modules: only where something is sent
+    from urllib.request import getproxies, proxy_bypass  # lazy: loads a dozen modules
 
     parts = urlsplit(url)
-    if parts.hostname in _HERE:
+    if parts.hostname in _LOCAL_HOSTS:
         return None
     proxies = getproxies()
-    wanted = proxies.get(parts.scheme) or proxies.get("all")
-    if not wanted or not parts.hostname or proxy_bypass(parts.netloc.rpartition("@")[2]):
+    address = proxies.get(parts.scheme) or proxies.get("all")
+    if not address or not parts.hostname or proxy_bypass(parts.netloc.rpartition("@")[2]):
         return None
-    return wanted if "://" in wanted else f"http://{wanted}"
+    return address if "://" in address else f"http://{address}"
 
 
 def home() -> Path:
-    """Return the folder for what is kept: `TENUTO_HOME`, or the place that the platform has for a program's data."""
-    from pathlib import Path  # only who keeps something needs it
+    """Return the data directory: `TENUTO_HOME`, or the platform's directory for application data."""
+    from pathlib import Path  # lazy: most programs store nothing
 
-    if named := value("TENUTO_HOME"):
-        return Path(named).expanduser()
+    if directory := getenv("TENUTO_HOME"):
+        return Path(directory).expanduser()
     if sys.platform == "win32":
-        return Path(value("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "tenuto"
+        return Path(getenv("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "tenuto"
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Application Support" / "tenuto"
-    shared = value("XDG_DATA_HOME")
-    return (Path(shared) if shared.startswith("/") else Path.home() / ".local" / "share") / "tenuto"
+    base = getenv("XDG_DATA_HOME")
+    return (Path(base) if base.startswith("/") else Path.home() / ".local" / "share") / "tenuto"
 
 
 def config_home() -> Path:
-    """Return the folder for what is set once for all: `TENUTO_HOME`, or the platform's place for configuration."""
+    """Return the configuration directory: `TENUTO_HOME`, or the platform's directory for configuration."""
     from pathlib import Path
 
-    if value("TENUTO_HOME") or sys.platform == "darwin":
+    if getenv("TENUTO_HOME") or sys.platform == "darwin":
         return home()
     if sys.platform == "win32":
-        return Path(value("APPDATA") or Path.home() / "AppData" / "Roaming") / "tenuto"
-    shared = value("XDG_CONFIG_HOME")
-    return (Path(shared) if shared.startswith("/") else Path.home() / ".config") / "tenuto"
+        return Path(getenv("APPDATA") or Path.home() / "AppData" / "Roaming") / "tenuto"
+    base = getenv("XDG_CONFIG_HOME")
+    return (Path(base) if base.startswith("/") else Path.home() / ".config") / "tenuto"
 
 
 def store() -> str:
-    """Return where sessions are kept unless somebody says otherwise: `TENUTO_STORE`, or a file in the folder above."""
-    return value("TENUTO_STORE") or str(home() / "sessions.db")
+    """Return the default session store: `TENUTO_STORE`, or a file in the data directory."""
+    return getenv("TENUTO_STORE") or str(home() / "sessions.db")

@@ -22,8 +22,8 @@ from tenuto.core.journal import (
     SubSessionLinked,
     payload_kind,
 )
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, ToolResult, UserMessage
-from tenuto.core.provider import Loss
 
 MODEL = "sim/anthropic"
 CONFIGURED = Configured(MODEL)

@@ -37,7 +37,7 @@ from tenuto.core.journal import (
     SteeringAdded,
     SubSessionLinked,
     UnknownPayload,
-    open_calls_of,
+    fold_entries,
     transcript_of,
 )
 
@@ -435,6 +435,6 @@ def test_a_model_that_is_asked_finds_every_call_answered(acts):
     faults = transcript.check()
 
     assert not [fault for fault in faults if "answers no open call" in fault]
-    assert [call.view for call in machine.open_calls] == list(open_calls_of(entries))
+    assert [call.view for call in machine.open_calls] == list(fold_entries(entries).open_calls())
     if isinstance(machine.owed(), Ask | Drain | Recover):
         assert not faults

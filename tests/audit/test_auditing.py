@@ -21,8 +21,8 @@ from tenuto.core.journal import (
     RequestStarted,
     UnknownPayload,
 )
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Origin, ToolResult, ToolResults, UserMessage
-from tenuto.core.provider import Loss
 from tenuto.core.request import ChatRequest, ToolDefinition
 from tenuto.core.stored import make_draft
 from tenuto.errors import StoreError, TranscriptError, UnknownProvider

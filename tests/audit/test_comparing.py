@@ -21,9 +21,9 @@ from tenuto.core.journal import (
     ReplyReceived,
     RequestStarted,
 )
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Origin, ToolResult, UserMessage
 from tenuto.core.next_request import NextRequest
-from tenuto.core.provider import Loss
 from tenuto.core.stored import make_draft
 from tenuto.wire.prefix_binding import prefix_of
 from tenuto.wire.write import ENCODER_VERSION, write_request
@@ -46,7 +46,7 @@ class Journal:
             at = len(self.entries) + 1
             draft = make_draft(act, id=f"e{at}", time_ms=at)
             self.entries.append(Entry(at, draft.id, at, 1, draft.kind, draft.body, draft.digest, draft.payload))
-            self._asking.take(self.entries[-1])
+            self._asking.apply(self.entries[-1])
 
     def asks(self, *, upto: int | None = None, answered: bool = True) -> None:
         """Ask, and be answered; with `upto`, somebody in between sends only the first messages."""

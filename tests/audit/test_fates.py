@@ -33,8 +33,8 @@ from tenuto.core.blocks import (
     Text,
     ToolUse,
 )
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Origin, SystemMessage, ToolResult, ToolResults, UserMessage
-from tenuto.core.provider import Loss
 from tenuto.core.request import ChatRequest
 from tenuto.core.rules import rules
 from tenuto.wire.registry import dialect_names

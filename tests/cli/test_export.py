@@ -35,8 +35,8 @@ from tenuto.core.journal import (
     SubSessionLinked,
     UnknownPayload,
 )
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, UserMessage
-from tenuto.core.provider import Loss
 from tenuto.core.stored import make_draft
 from tenuto.store.opening import open_store
 

@@ -356,11 +356,11 @@ BAD = [
             "role": "user",
             "content": [{"type": "image_url", "image_url": {"url": "data:application/pdf;base64,JVBERi0="}}],
         },
-        f"{USER}: this is no image but application/pdf",
+        f"{USER}: the data is application/pdf, not an image",
     ),
     (
         {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,#"}}]},
-        f"{USER}: a data: URL that is no base64",
+        f"{USER}: invalid base64 in a data: URL",
     ),
     (
         {"role": "user", "content": [{"type": "input_audio", "input_audio": "x"}]},

@@ -28,15 +28,15 @@ from tenuto.core.blocks import (
     Text,
     ToolUse,
     UrlCitation,
-    shortened,
+    shorten_token,
 )
 
 TOKEN = "EqQBCgIYAhIM1gbcDa9GJwZA2b3hGgxBdjrkzLoky3dl1pkiMOYds"
 
 
 @given(blocks_of(broken_words))
-def test_a_block_equals_its_copies_and_hashes_like_them(block):
-    """A deep copy holds the same text and tokens, and shares no state that one could change."""
+def test_block_equals_its_copies_and_hashes_alike(block):
+    """A deep copy has the same text and tokens."""
     for twin in (copy.copy(block), copy.deepcopy(block), pickle.loads(pickle.dumps(block))):
         assert twin == block
         assert hash(twin) == hash(block)
@@ -44,24 +44,24 @@ def test_a_block_equals_its_copies_and_hashes_like_them(block):
 
 
 @given(metas)
-def test_a_token_equals_its_copies_and_hashes_like_them(meta):
+def test_token_equals_its_copies_and_hashes_alike(meta):
     assert copy.deepcopy(meta) == meta
     assert hash(copy.deepcopy(meta)) == hash(meta)
 
 
 @given(citations)
-def test_a_citation_equals_its_copies_and_hashes_like_them(citation):
+def test_citation_equals_its_copies_and_hashes_alike(citation):
     assert copy.deepcopy(citation) == citation
     assert hash(copy.deepcopy(citation)) == hash(citation)
 
 
 @given(blocks)
-def test_a_block_cannot_be_changed(block):
+def test_block_is_immutable(block):
     with pytest.raises(AttributeError):
         block.extra = "{}"
 
 
-def test_a_changed_copy_leaves_the_original_alone():
+def test_changed_copy_leaves_original_unchanged():
     thought = Reasoning("Hm.", meta=AnthropicMeta("sig"))
     other = msgspec.structs.replace(thought, meta=None)
 
@@ -75,8 +75,8 @@ def test_blocks_of_different_kinds_are_never_equal():
 
 
 @pytest.mark.parametrize("kind", [*get_args(Block), *get_args(ProviderMeta), *get_args(Citation)])
-def test_every_kind_refuses_unknown_fields_and_carries_unread_ones(kind):
-    """A struct that drops what it does not know would lose data without a word."""
+def test_block_refuses_unknown_arguments(kind):
+    """A struct that ignores unknown fields would lose data silently."""
     assert kind.__struct_config__.forbid_unknown_fields
     assert kind.__struct_config__.frozen
     assert "unknown_fields" in kind.__struct_fields__
@@ -85,7 +85,7 @@ def test_every_kind_refuses_unknown_fields_and_carries_unread_ones(kind):
 # --- repr -------------------------------------------------------------------------------------------------------------
 
 
-def test_repr_shows_what_is_not_at_its_default():
+def test_repr_shows_fields_without_defaults():
     call = ToolUse("call_1", "weather", '{"city": "Oslo"}', id_generated=True)
 
     assert repr(call) == """ToolUse(id='call_1', name='weather', args='{"city": "Oslo"}', id_generated=True)"""
@@ -111,13 +111,13 @@ def test_repr_shows_what_is_not_at_its_default():
         ServerToolResult("srv_1", f'[{{"encrypted_content":"{TOKEN}"}}]'),
     ],
 )
-def test_no_token_is_shown_whole(value):
-    """What is printed ends up in logs and reports; a token does not belong there."""
+def test_repr_shortens_tokens(value):
+    """The repr may be logged, and a log must not contain tokens."""
     assert TOKEN not in repr(value)
     assert TOKEN not in pretty_repr(value)
 
 
-def test_two_tokens_can_be_told_apart():
-    assert shortened(TOKEN) == "EqQBCgIY…OYds(53)"
-    assert shortened("short") == "short"
+def test_shortened_tokens_differ():
+    assert shorten_token(TOKEN) == "EqQBCgIY…OYds(53)"
+    assert shorten_token("short") == "short"
     assert repr(GeminiMeta(TOKEN)) != repr(GeminiMeta(TOKEN[:-1] + "x"))

@@ -1,4 +1,4 @@
-"""Texts to embed, and what comes back: values."""
+"""Embedding requests and responses."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import msgspec
 import pytest
 
 from tenuto.core.embedding import EmbedRequest, EmbedResponse, EmbedUsage
-from tenuto.core.provider import Loss
+from tenuto.core.loss import Loss
 
 
 @pytest.mark.parametrize(
     "given, texts",
     [("one", ("one",)), (["a", "b"], ("a", "b")), (("a",), ("a",)), ([], ()), ("", ("",)), (["", "b"], ("", "b"))],
 )
-def test_one_text_or_any_number(given, texts):
-    """A string is one text, also an empty one; a list is as many as it holds."""
+def test_input_is_one_text_or_several(given, texts):
+    """A string is one text, also an empty one."""
     assert EmbedRequest(model="mine/m", input=given).texts == texts
 
 
 @pytest.mark.parametrize("given, place", [(["a", 7], r"input\[1\] is int"), ([["a"]], r"input\[0\] is list")])
-def test_what_is_no_text_is_refused(given, place):
-    """By its place: a list of thousands is hard to search."""
+def test_input_item_of_wrong_type_is_refused(given, place):
+    """The error has the index of the item."""
     with pytest.raises(TypeError, match=place):
         _ = EmbedRequest(model="mine/m", input=given).texts
 
@@ -35,15 +35,15 @@ def test_what_is_no_text_is_refused(given, place):
         ({"a": "b"}, "input is dict"),
     ],
 )
-def test_what_is_no_list_of_texts_is_refused(given, told):
+def test_input_of_wrong_type_is_refused(given, told):
     with pytest.raises(TypeError, match=f"{told}: expected a text, or a list of texts"):
         EmbedRequest.of("mine/m", given)
     with pytest.raises(TypeError, match=told):
         _ = EmbedRequest(model="mine/m", input=given).texts
 
 
-def test_a_request_of_whatever_was_given():
-    """Texts are read once: they may come from an iterator."""
+def test_request_from_model_and_input():
+    """Texts may come from an iterator, which is read once."""
     assert EmbedRequest.of("mine/m", "one") == EmbedRequest(model="mine/m", input="one")
     assert EmbedRequest.of("mine/m", iter(["a", "b"]), 8) == EmbedRequest(
         model="mine/m", input=("a", "b"), dimensions=8
@@ -55,7 +55,7 @@ def test_a_request_of_whatever_was_given():
             EmbedRequest.of(odd, "a")
 
 
-def test_a_request_is_a_value():
+def test_embed_request_is_a_value():
     """It can be written and read back."""
     asked = EmbedRequest(model="mine/m", input=("a", "b"), dimensions=8, task="query", extra_body={"user": "u"})
 
@@ -63,8 +63,8 @@ def test_a_request_is_a_value():
     assert (read.texts, read.dimensions, read.task, read.extra_body) == (("a", "b"), 8, "query", {"user": "u"})
 
 
-def test_nobody_prints_thousands_of_numbers():
-    """The repr says how many there are."""
+def test_repr_omits_the_numbers():
+    """The repr has only their count."""
     shown = repr(EmbedResponse("m", "mine", ((0.5,) * 3072,) * 4, EmbedUsage(7, 7), (Loss("r", "input[0]", "w"),)))
 
     assert shown.startswith(
@@ -75,12 +75,12 @@ def test_nobody_prints_thousands_of_numbers():
     assert "'0 of 0 numbers'" in repr(EmbedResponse("m", "mine", ()))
 
 
-def test_what_nobody_said_is_unknown():
-    """None, not 0: a 0 would be a price of nothing."""
+def test_embed_usage_is_unknown_by_default():
+    """None, not 0, which would mean that it is free."""
     assert EmbedResponse("m", "mine", ((1.0,),)).usage == EmbedUsage(None, None)
 
 
-def test_request_is_made_of_dictionary():
+def test_request_from_dictionary():
     request = EmbedRequest.of({"model": "own/m", "input": ["a", "b"], "dimensions": 3, "task": None})
 
     assert request == EmbedRequest(model="own/m", input=("a", "b"), dimensions=3)
@@ -96,11 +96,11 @@ def test_request_is_made_of_dictionary():
         ({"model": "own/m", "input": "a", "dimensions": "many"}, "dimensions"),
     ],
 )
-def test_unreadable_dictionary_is_refused(document, told):
+def test_invalid_dictionary_is_refused(document, told):
     with pytest.raises(TypeError, match=told):
         EmbedRequest.of(document)
 
 
 def test_dictionary_and_input_are_refused_together():
-    with pytest.raises(TypeError, match="whole request"):
+    with pytest.raises(TypeError, match="in the dictionary"):
         EmbedRequest.of({"model": "own/m", "input": "a"}, "b")

@@ -37,6 +37,6 @@ def test_deltas_are_named_as_specified():
 
 
 @pytest.mark.parametrize("kind", [*get_args(StreamEvent), *get_args(Delta)])
-def test_an_event_cannot_be_changed(kind):
-    """Keeping an event must never show a later state."""
+def test_event_is_immutable(kind):
+    """A stored event must not show a later state."""
     assert kind.__struct_config__.frozen

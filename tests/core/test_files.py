@@ -1,4 +1,4 @@
-"""Pictures, sounds and documents from files, bytes and addresses."""
+"""Images, audio and documents from files, bytes and URLs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenuto.core import files
+from tenuto.core import media_types
 from tenuto.core.blocks import Audio, Document, Image
 
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
@@ -49,8 +49,8 @@ KNOWN = [
 
 
 @pytest.mark.parametrize("data, mime", KNOWN, ids=lambda x: x if isinstance(x, str) else "")
-def test_bytes_tell_what_they_are(data, mime):
-    assert files.media_type(data) == mime
+def test_type_is_detected_from_bytes(data, mime):
+    assert media_types.detect_type(data) == mime
 
 
 @pytest.mark.parametrize(
@@ -71,14 +71,14 @@ def test_bytes_tell_what_they_are(data, mime):
         b"\xff\xfb\xf0\x00",
     ],
 )
-def test_bytes_that_do_not_tell(data):
-    assert files.media_type(data) == ""
+def test_unknown_bytes_have_no_type(data):
+    assert media_types.detect_type(data) == ""
 
 
 @given(st.binary(max_size=80))
-def test_any_bytes_can_be_looked_at(data):
-    """Nothing is raised, and a type is a type."""
-    assert files.media_type(data) in {mime for _, mime in KNOWN} | {
+def test_type_detection_never_raises(data):
+    """The result is a media type or empty."""
+    assert media_types.detect_type(data) in {mime for _, mime in KNOWN} | {
         "", "application/rtf", "audio/amr", "video/webm", "video/quicktime",
     }  # fmt: skip
 
@@ -86,7 +86,7 @@ def test_any_bytes_can_be_looked_at(data):
 # --- from a file ------------------------------------------------------------------------------------------------------
 
 
-def test_an_image_is_read(tmp_path):
+def test_image_is_read(tmp_path):
     path = tmp_path / "photo.png"
     path.write_bytes(PNG)
 
@@ -101,7 +101,7 @@ def test_base64_has_no_line_breaks(tmp_path):
     assert not set(Image.from_path(path).data) & set("\r\n ")
 
 
-def test_bytes_count_more_than_the_name(tmp_path):
+def test_type_of_bytes_wins_over_name(tmp_path):
     path = tmp_path / "photo.png"
     path.write_bytes(b"\xff\xd8\xff\xe0\x00\x10JFIF")
 
@@ -109,21 +109,21 @@ def test_bytes_count_more_than_the_name(tmp_path):
     assert Image.from_path(path, mime="image/x-own").mime == "image/x-own"
 
 
-def test_the_name_counts_where_bytes_do_not_tell(tmp_path):
+def test_name_gives_type_when_bytes_do_not(tmp_path):
     path = tmp_path / "SPEECH.MP3"
     path.write_bytes(b"\x00" * 16)
 
     assert Audio.from_path(path).mime == "audio/mpeg"
 
 
-def test_sound_in_a_container_of_films_is_sound(tmp_path):
+def test_audio_in_video_container_is_audio(tmp_path):
     assert Audio.from_bytes(b"\x00\x00\x00\x1cftypisom\x00\x00").mime == "audio/mp4"
     assert Audio.from_bytes(b"\x1aE\xdf\xa3\x00").mime == "audio/webm"
     assert Audio.from_bytes(WAV) == Audio(base64.b64encode(WAV).decode(), "audio/wav")
     assert Document.from_bytes(b"\x00\x00\x00\x1cftypisom\x00\x00").mime == "video/mp4"
 
 
-def test_a_missing_file_is_what_python_says(tmp_path):
+def test_missing_file_raises_os_error(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"nothing\.png"):
         Image.from_path(tmp_path / "nothing.png")
     with pytest.raises(OSError):
@@ -131,17 +131,17 @@ def test_a_missing_file_is_what_python_says(tmp_path):
 
 
 @pytest.mark.parametrize("kind", [Image, Audio, Document])
-def test_an_empty_file_is_refused(kind, tmp_path):
+def test_empty_file_is_refused(kind, tmp_path):
     path = tmp_path / "a.png"
     path.touch()
 
     with pytest.raises(ValueError, match=r"a\.png is empty"):
         kind.from_path(path)
-    with pytest.raises(ValueError, match="this is empty"):
+    with pytest.raises(ValueError, match="the data is empty"):
         kind.from_bytes(b"")
 
 
-def test_what_cannot_be_told_names_the_file_and_the_way_out(tmp_path):
+def test_unknown_type_error_names_file_and_remedy(tmp_path):
     path = tmp_path / "strange.xyz"
     path.write_bytes(b"\x00\x01\x02\x03")
 
@@ -151,21 +151,21 @@ def test_what_cannot_be_told_names_the_file_and_the_way_out(tmp_path):
     assert Image.from_path(path, mime="image/png").mime == "image/png"
 
 
-def test_another_kind_is_refused_and_named(tmp_path):
+def test_other_media_type_is_refused(tmp_path):
     path = tmp_path / "paper.png"
     path.write_bytes(PDF)
 
-    with pytest.raises(ValueError, match=r"paper\.png is no image but application/pdf"):
+    with pytest.raises(ValueError, match=r"paper\.png is application/pdf, not an image"):
         Image.from_path(path)
-    with pytest.raises(ValueError, match="no audio but image/png"):
+    with pytest.raises(ValueError, match="is image/png, not audio"):
         Audio.from_bytes(PNG)
-    with pytest.raises(ValueError, match="no document but image/png: use Image"):
+    with pytest.raises(ValueError, match="is image/png, not a document: use Image"):
         Document.from_bytes(PNG)
-    with pytest.raises(ValueError, match="no document but audio/wav: use Audio"):
+    with pytest.raises(ValueError, match="is audio/wav, not a document: use Audio"):
         Document.from_bytes(WAV)
-    with pytest.raises(ValueError, match="no image but application/pdf"):
+    with pytest.raises(ValueError, match="is application/pdf, not an image"):
         Image.from_bytes(PNG, "application/pdf")
-    with pytest.raises(ValueError, match="no media type"):
+    with pytest.raises(ValueError, match="not a media type"):
         Image.from_bytes(PNG, "png")
 
 
@@ -182,7 +182,7 @@ def test_text_files_become_text(name, tmp_path):
     assert Document.from_path(path) == Document(text="Grüße\r\n<html>\t{}", mime="text/plain", title=name)
 
 
-def test_a_byte_order_mark_is_no_text():
+def test_byte_order_mark_is_dropped():
     assert Document.from_bytes(b"\xef\xbb\xbfhello").text == "hello"
     with pytest.raises(ValueError, match="empty"):
         Document.from_bytes(b"\xef\xbb\xbf")
@@ -196,7 +196,7 @@ def test_text_that_is_not_utf8_stays_data(tmp_path):
     assert (found.data, found.text, found.mime) == (base64.b64encode(b"Gr\xfc\xdfe").decode(), "", "text/plain")
 
 
-def test_a_pdf_becomes_data(tmp_path):
+def test_pdf_becomes_data(tmp_path):
     path = tmp_path / "paper.pdf"
     path.write_bytes(PDF)
 
@@ -207,7 +207,7 @@ def test_a_pdf_becomes_data(tmp_path):
     )
 
 
-def test_a_packed_office_file_is_what_its_name_says(tmp_path):
+def test_office_file_gets_type_from_name(tmp_path):
     path = tmp_path / "a.docx"
     path.write_bytes(b"PK\x03\x04\x14\x00")
 
@@ -222,7 +222,7 @@ def test_a_packed_office_file_is_what_its_name_says(tmp_path):
     "url", ["http://x.org/a.png", "https://x.org", "gs://bucket/a", "s3://bucket/a", "HTTPS://X.org/?a#b"]
 )
 @pytest.mark.parametrize("kind", [Image, Audio, Document])
-def test_addresses_are_passed_on(kind, url):
+def test_url_is_passed_on(kind, url):
     assert kind.from_url(url) == kind(url=url)
     assert kind.from_url(url, mime="x/y") == kind(url=url, mime="x/y")
 
@@ -243,12 +243,12 @@ def test_addresses_are_passed_on(kind, url):
     ],
 )
 @pytest.mark.parametrize("kind", [Image, Audio, Document])
-def test_other_addresses_are_refused(kind, url):
-    with pytest.raises(ValueError, match="from_path reads files"):
+def test_other_url_is_refused(kind, url):
+    with pytest.raises(ValueError, match="use from_path for files"):
         kind.from_url(url)
 
 
-def test_a_data_url_becomes_data():
+def test_data_url_becomes_data():
     packed = base64.b64encode(PNG).decode()
 
     assert Image.from_url(f"data:image/png;base64,{packed}") == Image(packed, "image/png")
@@ -258,33 +258,33 @@ def test_a_data_url_becomes_data():
     assert Document.from_url("data:text/plain;charset=utf-8,a%20%E2%82%AC+b", title="t") == Document(
         text="a €+b", mime="text/plain", title="t"
     )
-    with pytest.raises(ValueError, match="no image but text/plain"):
+    with pytest.raises(ValueError, match="is text/plain, not an image"):
         Image.from_url("data:text/plain,hello")
 
 
 @pytest.mark.parametrize(
-    "url, told",
+    "url, message",
     [
-        ("data:image/png", "without a comma"),
-        ("data:image/png;base64,###", "no base64"),
-        ("data:image/png;base64,a", "no base64"),
+        ("data:image/png", "no comma"),
+        ("data:image/png;base64,###", "invalid base64"),
+        ("data:image/png;base64,a", "invalid base64"),
         ("data:,", "empty"),
     ],
 )
-def test_a_broken_data_url_is_refused(url, told):
-    with pytest.raises(ValueError, match=told):
+def test_invalid_data_url_is_refused(url, message):
+    with pytest.raises(ValueError, match=message):
         Image.from_url(url)
 
 
 @given(st.binary(min_size=1, max_size=60), st.sampled_from(("image/png", "audio/wav", "application/pdf")))
-def test_what_goes_into_a_data_url_comes_out(data, mime):
-    assert files.data_url(f"data:{mime};base64,{files.encoded(data)}") == (data, mime)
-    assert files.data_url(f"data:{mime}," + "".join(f"%{byte:02x}" for byte in data)) == (data, mime)
+def test_data_url_round_trip(data, mime):
+    assert media_types.parse_data_url(f"data:{mime};base64,{media_types.to_base64(data)}") == (data, mime)
+    assert media_types.parse_data_url(f"data:{mime}," + "".join(f"%{byte:02x}" for byte in data)) == (data, mime)
 
 
 @given(st.text(max_size=40))
-def test_any_address_is_taken_or_refused(text):
-    """Nothing but `ValueError` is raised, whatever stands there."""
+def test_any_url_is_accepted_or_refused(text):
+    """Nothing but `ValueError` is raised, whatever the text is."""
     for url in (text, f"data:{text}", f"http://{text}"):
         for kind in (Image, Audio, Document):
             try:
@@ -294,8 +294,8 @@ def test_any_address_is_taken_or_refused(text):
             assert found.url == url or found.data or found.text
 
 
-def test_blocks_alone_load_nothing_that_reads_files():
-    """Whoever only talks does not pay for files."""
+def test_blocks_do_not_load_files_module():
+    """A program that only sends text does not load them."""
     code = "import sys, tenuto.core.blocks; print('pathlib' in sys.modules or 'tenuto.core.files' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-S", "-c", code],

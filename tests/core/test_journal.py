@@ -48,13 +48,12 @@ from tenuto.core.journal import (
     SteeringAdded,
     SubSessionLinked,
     UnknownPayload,
-    open_calls_of,
+    fold_entries,
     payload_kind,
     session_meta_of,
     sha256_hex,
     transcript_of,
     unknown_payloads_in,
-    usage_of,
 )
 from tenuto.core.jsonio import JsonError
 from tenuto.core.messages import (
@@ -178,7 +177,7 @@ def told(*acts):
     return list(transcript_of(entries_of(acts)))
 
 
-def test_results_stand_in_the_order_of_their_calls():
+def test_results_follow_the_order_of_calls():
     acts = [QUESTION, RequestStarted("m"), TWO_CALLS, CallStarted("a", 0), CallStarted("b", 1)]
     whole = [QUESTION.message, TWO_CALLS.message, ToolResults((RESULT_A, RESULT_B)), ANSWER.message]
 
@@ -187,36 +186,36 @@ def test_results_stand_in_the_order_of_their_calls():
     assert told(*acts, CallFinished(RESULT_B, 1)) == [*whole[:2], ToolResults((RESULT_B,))]
 
 
-def test_ids_may_repeat_and_places_do_not():
+def test_repeated_call_ids_are_separate_calls():
     twice = ReplyReceived(AssistantMessage((ToolUse("x", "t", "1"), ToolUse("x", "t", "2"))))
     first, second = ToolResult("x", "one"), ToolResult("x", "two")
     acts = [QUESTION, twice, CallFinished(second, 1)]
 
-    assert [call.args for call in open_calls_of(entries_of(acts))] == ["1"]
+    assert [call.args for call in fold_entries(entries_of(acts)).open_calls()] == ["1"]
     assert told(*acts, CallFinished(first, 0))[-1] == ToolResults((first, second))
 
 
-def test_the_last_result_for_a_call_counts():
+def test_last_result_of_call_wins():
     again = ToolResult("a", "sun")
 
     assert told(TWO_CALLS, CallFinished(RESULT_A, 0), CallFinished(again, 0, attempt=2))[-1] == ToolResults((again,))
 
 
 @pytest.mark.parametrize("ordinal", [-1, 2, 99])
-def test_a_result_for_no_call_counts_for_nothing(ordinal):
+def test_result_without_call_is_ignored(ordinal):
     stray = CallFinished(RESULT_A, ordinal)
 
     assert told(QUESTION, stray, TWO_CALLS, stray) == [QUESTION.message, TWO_CALLS.message]
     assert session_meta_of("s", entries_of([QUESTION, stray, TWO_CALLS, stray])).message_count == 2
 
 
-def test_whatever_is_said_closes_the_calls():
+def test_later_message_closes_open_calls():
     acts = [TWO_CALLS, CallFinished(RESULT_A, 0)]
 
-    assert [call.id for call in open_calls_of(entries_of(acts))] == ["b"]
+    assert [call.id for call in fold_entries(entries_of(acts)).open_calls()] == ["b"]
     for closing in (QUESTION, SteeringAdded(UserMessage("Hurry.")), ANSWER):
         entries = entries_of([*acts, closing, CallFinished(RESULT_B, 1)])
-        assert open_calls_of(entries) == ()
+        assert fold_entries(entries).open_calls() == ()
         assert transcript_of(entries)[1] == ToolResults((RESULT_A,))
     for other in (
         RequestStarted("m"),
@@ -225,12 +224,12 @@ def test_whatever_is_said_closes_the_calls():
         Configured("m"),
         LossRecorded(journal.Loss("r", "p", "w")),
     ):
-        assert [call.id for call in open_calls_of(entries_of([*acts, other]))] == ["b"]
+        assert [call.id for call in fold_entries(entries_of([*acts, other])).open_calls()] == ["b"]
 
 
 @settings(max_examples=25)
 @given(turns)
-def test_the_transcript_is_what_a_plain_reading_gives(acts):
+def test_transcript_equals_simple_implementation(acts):
     """Written a second time, without a thought for speed."""
     acts = [act for act in acts if not isinstance(act, Compacted)]
     spoken = [at for at, act in enumerate(acts) if isinstance(act, MessageAdded | SteeringAdded | ReplyReceived)]
@@ -247,7 +246,7 @@ def test_the_transcript_is_what_a_plain_reading_gives(acts):
 
 @settings(max_examples=25)
 @given(turns)
-def test_open_calls_are_those_that_no_result_has(acts):
+def test_open_calls_have_no_result(acts):
     entries = entries_of([act for act in acts if not isinstance(act, Compacted)])
     last = max(
         (
@@ -266,28 +265,27 @@ def test_open_calls_are_those_that_no_result_has(acts):
         {entry.payload.call_index for entry in entries[last:] if entry.kind == "call_finished"} if calls else set()
     )
 
-    assert list(open_calls_of(entries)) == [call for at, call in enumerate(calls) if at not in answered]
+    assert list(fold_entries(entries).open_calls()) == [call for at, call in enumerate(calls) if at not in answered]
 
 
 @settings(max_examples=25)
 @given(turns, st.data())
-def test_a_fold_can_be_stopped_and_taken_up_again(acts, data):
+def test_fold_of_prefix_can_continue(acts, data):
     """A prefix and the rest give what the whole gives."""
     entries = entries_of(acts)
     cut = data.draw(st.integers(0, len(entries)))
-    fold = journal._folded(entries[:cut])
+    fold = journal.fold_entries(entries[:cut])
     for entry in entries[cut:]:
-        fold.take(entry)
+        fold.apply(entry)
 
     assert fold.transcript() == transcript_of(entries)
-    assert fold.open_calls() == open_calls_of(entries)
-    assert usage_of(entries) == usage_of(entries[:cut]) + usage_of(entries[cut:])
+    assert fold.open_calls() == fold_entries(entries).open_calls()
     assert [*unknown_payloads_in(entries)] == [*unknown_payloads_in(entries[:cut]), *unknown_payloads_in(entries[cut:])]
 
 
 @settings(max_examples=25)
 @given(turns)
-def test_folding_changes_nothing(acts):
+def test_fold_leaves_entries_unchanged(acts):
     entries = entries_of(acts)
     before = list(entries)
 
@@ -303,7 +301,7 @@ TURN_TOLD = [QUESTION.message, TWO_CALLS.message, ToolResults((RESULT_A, RESULT_
 
 
 @pytest.mark.parametrize("upto, kept", [(0, 0), (1, 1), (2, 1), (3, 1), (4, 3), (5, 4), (6, 4), (99, 4)])
-def test_a_compaction_covers_turns_as_a_whole(upto, kept):
+def test_compaction_replaces_complete_turns(upto, kept):
     """A cut between a call and its result would leave a result that no provider takes."""
     compacted = Compacted(upto, (SUMMARY,))
     more = MessageAdded(UserMessage("And now?"))
@@ -312,15 +310,15 @@ def test_a_compaction_covers_turns_as_a_whole(upto, kept):
     assert told(*TURN, compacted, more) == [SUMMARY, *TURN_TOLD[kept:], more.message]
 
 
-def test_calls_that_wait_outlive_a_compaction():
+def test_open_calls_survive_compaction():
     acts = [QUESTION, TWO_CALLS, CallFinished(RESULT_B, 1), Compacted(3, (SUMMARY,))]
 
     assert told(*acts) == [SUMMARY, TWO_CALLS.message, ToolResults((RESULT_B,))]
-    assert [call.id for call in open_calls_of(entries_of(acts))] == ["a"]
+    assert [call.id for call in fold_entries(entries_of(acts)).open_calls()] == ["a"]
     assert told(*acts, CallFinished(RESULT_A, 0)) == [SUMMARY, TWO_CALLS.message, ToolResults((RESULT_A, RESULT_B))]
 
 
-def test_a_compaction_covers_the_one_before():
+def test_compaction_replaces_earlier_compaction():
     first, second = Compacted(5, (SUMMARY,)), Compacted(7, (UserMessage("Still raining."),))
     more = MessageAdded(UserMessage("And now?"))
 
@@ -329,16 +327,16 @@ def test_a_compaction_covers_the_one_before():
     assert told(*TURN, Compacted(99, (SUMMARY,)), more, Compacted(6)) == [more.message]
 
 
-def test_nothing_is_taken_from_the_journal_by_a_compaction():
+def test_compaction_leaves_journal_unchanged():
     entries = entries_of([*TURN, Compacted(5, (SUMMARY,))])
 
-    assert usage_of(entries) == ANSWER.usage
+    assert session_meta_of("s", entries).usage == ANSWER.usage
     assert session_meta_of("s", entries).message_count == 4
 
 
 @settings(max_examples=25)
 @given(compacted_turns)
-def test_no_result_ever_stands_without_its_call(acts):
+def test_result_always_follows_its_call(acts):
     """Right behind the reply that made it, and in the order of its calls, however the journal was cut."""
     said = told(*acts)
     for before, message in zip([None, *said], said, strict=False):
@@ -352,7 +350,7 @@ def test_no_result_ever_stands_without_its_call(acts):
 
 @settings(max_examples=25)
 @given(turns, st.data())
-def test_a_summary_kept_up_entry_by_entry_is_the_summary_of_all(acts, data):
+def test_incremental_summary_equals_full_summary(acts, data):
     entries = entries_of(acts)
     cut = data.draw(st.integers(0, len(entries)))
     meta = session_meta_of("s", entries[:cut])
@@ -361,7 +359,9 @@ def test_a_summary_kept_up_entry_by_entry_is_the_summary_of_all(acts, data):
         meta = meta.after(entry.payload, entry.time_ms)
 
     assert meta == session_meta_of("s", entries)
-    assert meta.usage == usage_of(entries)
+    assert meta.usage == sum(
+        (act.usage for act in acts if isinstance(act, ReplyReceived | RequestFailed) and act.usage), Usage()
+    )
     if not any(isinstance(act, Compacted) for act in acts):
         assert meta.message_count == len(transcript_of(entries))
 
@@ -370,7 +370,7 @@ def _is_plain(meta):
     return not jsonio.lone_surrogates(meta.model + meta.agent + meta.status)
 
 
-def test_what_a_list_shows():
+def test_session_summary():
     configured, handed = Configured("some/model", agent="scout"), HandedOver("other/model")
     acts = [
         configured,
@@ -395,14 +395,14 @@ def test_what_a_list_shows():
     assert session_meta_of("s", []) == SessionMeta(id="s")
 
 
-def test_a_title_is_short_and_can_be_shown():
+def test_title_is_short_and_printable():
     for said, title in (("x" * 200, "x" * 80), (" \n", ""), ("a\ud800b", "a�b"), ("y " * 10**6, "y " * 40)):
         meta = SessionMeta().after(MessageAdded(UserMessage(said)), 1)
         assert meta.title == title
     assert SessionMeta().after(MessageAdded(UserMessage(" ")), 1).after(QUESTION, 2).title == "Weather in Oslo?"
 
 
-def test_status_is_the_last_word_until_the_work_goes_on():
+def test_status_is_open_after_session_continues():
     stopped = session_meta_of("s", entries_of([QUESTION, ANSWER, RunEnded("completed")]))
 
     assert stopped.status == "completed"
@@ -419,20 +419,22 @@ def test_status_is_the_last_word_until_the_work_goes_on():
     assert stopped.after(RunEnded("failed"), 9).status == "failed"
 
 
-def test_time_does_not_run_backwards():
+def test_updated_at_never_decreases():
     meta = SessionMeta().after(QUESTION, 500).after(ANSWER, 300)
 
     assert (meta.created_at, meta.updated_at) == (500, 500)
 
 
-def test_usage_counts_what_failed():
+def test_usage_includes_failed_requests():
     paid, free = RequestFailed("TimedOut", usage=Usage(input_tokens=4)), RequestFailed("RateLimited")
 
-    assert usage_of(entries_of([QUESTION, paid, free, ANSWER])) == Usage(input_tokens=13, output_tokens=2)
-    assert usage_of([]) == Usage()
+    assert session_meta_of("s", entries_of([QUESTION, paid, free, ANSWER])).usage == Usage(
+        input_tokens=13, output_tokens=2
+    )
+    assert session_meta_of("s", []).usage == Usage()
 
 
-def test_a_session_is_a_value():
+def test_session_state_is_a_value():
     empty = SessionState("s")
     used = Usage(input_tokens=5, cache_read_tokens=2, cache_write_tokens=1, output_tokens=3, reasoning_tokens=4)
     session = empty.push(UserMessage("Hi.")).push(ANSWER.message).record_usage(used).record_usage(used)
@@ -448,11 +450,11 @@ def test_a_session_is_a_value():
 
 @settings(max_examples=50)
 @given(acts_of(broken_words))
-def test_an_act_is_stored_and_read_back_identical(act):
+def test_payload_round_trip(act):
     written = dump_payload(act)
 
     assert load_payload(written) == act
-    assert stored._act(jsonio.check(written)) == act, "reading member by member gives the same value"
+    assert stored._payload(jsonio.check(written)) == act, "reading member by member gives the same value"
     assert dump_payload(load_payload(written)) == written
     assert json.loads(written)["entry"] == payload_kind(act) == act.__struct_config__.tag
     assert b'"unknown_fields":' not in written
@@ -460,7 +462,7 @@ def test_an_act_is_stored_and_read_back_identical(act):
 
 @settings(max_examples=30)
 @given(acts_of(words), names, json_values)
-def test_fields_of_a_later_version_come_back(act, name, value):
+def test_unknown_payload_fields_round_trip(act, name, value):
     document = {**json.loads(dump_payload(act)), f"later_{name}": value}
     read = load_payload(json.dumps(document))
 
@@ -469,7 +471,7 @@ def test_fields_of_a_later_version_come_back(act, name, value):
 
 
 @given(stranges)
-def test_kinds_of_a_later_version_come_back(strange):
+def test_unknown_payload_kinds_round_trip(strange):
     written = dump_payload(strange)
 
     assert load_payload(written) == strange
@@ -478,7 +480,7 @@ def test_kinds_of_a_later_version_come_back(strange):
     assert make_draft(strange, id="x", time_ms=1).kind == strange.kind
 
 
-def test_strange_acts_say_nothing_and_stop_a_session_from_going_on():
+def test_unknown_payloads_are_ignored_and_reported():
     strange = UnknownPayload("dreamt", '{"entry":"dreamt"}')
     entries = entries_of([QUESTION, strange, ANSWER])
 
@@ -498,14 +500,14 @@ def test_strange_acts_say_nothing_and_stop_a_session_from_going_on():
         "{}",
     ],
 )
-def test_an_act_that_does_not_fit_its_kind_can_still_be_shown(body):
+def test_invalid_payload_becomes_unknown_payload(body):
     act = load_payload(body)
 
     assert act == UnknownPayload(json.loads(body).get("entry", ""), body)
     assert dump_payload(act) == body.encode()
 
 
-def test_what_later_versions_know_better_is_kept():
+def test_unknown_optional_values_are_preserved():
     act = load_payload('{"entry":"call_finished","result":{"tool_use_id":"a"},"call_index":0,"outcome":"timed_out"}')
 
     assert act == CallFinished(ToolResult("a"), 0, unknown_fields='{"outcome":"timed_out"}')
@@ -513,7 +515,7 @@ def test_what_later_versions_know_better_is_kept():
 
 
 @pytest.mark.parametrize("body", ["", "[]", "{", '{"entry":5}', b'{"entry":"x","s":"\xff"}', "[" * 500])
-def test_what_is_no_act_cannot_be_read(body):
+def test_invalid_payload_text_is_refused(body):
     with pytest.raises(JsonError):
         load_payload(body)
 
@@ -529,12 +531,12 @@ def test_what_is_no_act_cannot_be_read(body):
         RunEnded("completed", unknown_fields='{"entry":"dreamt"}'),
     ],
 )
-def test_what_would_say_something_else_when_read_is_not_stored(act):
+def test_payload_that_reads_back_differently_is_refused(act):
     with pytest.raises(JsonError):
         dump_payload(act)
 
 
-def test_a_draft_holds_the_bytes_and_their_digest():
+def test_draft_has_bytes_and_digest():
     draft = make_draft(ANSWER, id="e1", time_ms=5)
 
     assert draft == EntryDraft("e1", 5, "reply_received", dump_payload(ANSWER), ANSWER, VERSION)
@@ -542,7 +544,7 @@ def test_a_draft_holds_the_bytes_and_their_digest():
     assert len(draft.digest) == 64
 
 
-def test_a_transcript_from_entries_is_the_one_that_was_told():
+def test_transcript_from_entries_equals_conversation():
     """After a restart: everything from bytes."""
     entries = entries_of(TURN)
     read = [msgspec.structs.replace(entry, payload=load_payload(entry.body)) for entry in entries]

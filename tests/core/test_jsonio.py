@@ -50,23 +50,23 @@ def nested(depth, opening="[", closing="]"):
 
 
 @given(st.dictionaries(broken_words, documents, max_size=3))
-def test_members_are_the_exact_texts_that_stood_there(fields):
-    """A value travels as its own text: spacing, key order and number literals are not ours to change."""
+def test_members_are_exact_texts(fields):
+    """Spacing, key order and number literals do not change."""
     text = "{" + ", ".join(f"{json.dumps(name)} : {value}" for name, value in fields.items()) + " }"
 
     assert {name: jsonio.as_text(value) for name, value in jsonio.members(text).items()} == fields
 
 
 @given(st.lists(documents, max_size=4))
-def test_elements_are_the_exact_texts_that_stood_there(items):
+def test_elements_are_exact_texts(items):
     text = "[" + " , ".join(items) + "\n]"
 
     assert [jsonio.as_text(item) for item in jsonio.elements(text)] == items
 
 
 @given(st.lists(documents, max_size=3))
-def test_half_characters_change_nothing_about_the_other_elements(items):
-    """Where msgspec gives up, the standard library finds the same ends of values."""
+def test_surrogates_leave_other_elements_unchanged(items):
+    """The slow path finds the same ends of values as msgspec."""
     text = "[" + ",".join([HALVES, *items]) + "]"
 
     assert [jsonio.as_text(item) for item in jsonio.elements(text)] == [HALVES, *items]
@@ -74,7 +74,7 @@ def test_half_characters_change_nothing_about_the_other_elements(items):
 
 
 @pytest.mark.parametrize("text", [*NOT_JSON, '{"a":"\\ud800",}', '["\\ud800" 1]', '{"\\ud800" 1}', '{"\\ud800":1 2}'])
-def test_what_is_not_json_is_one_kind_of_error(text):
+def test_invalid_json_raises_json_error(text):
     for read in (jsonio.members, jsonio.elements, jsonio.check, jsonio.parse):
         with pytest.raises(JsonError):
             read(text)
@@ -82,53 +82,53 @@ def test_what_is_not_json_is_one_kind_of_error(text):
 
 
 @pytest.mark.parametrize("text", ["[]", '"{}"', "1", "null", '["\\ud800"]', '"\\ud800"'])
-def test_only_an_object_has_members(text):
+def test_members_needs_an_object(text):
     with pytest.raises(JsonError, match="object"):
         jsonio.members(text)
 
 
 @pytest.mark.parametrize("text", ["{}", '"[]"', "1", "null", '{"a":"\\ud800"}'])
-def test_only_an_array_has_elements(text):
+def test_elements_needs_an_array(text):
     with pytest.raises(JsonError, match="array"):
         jsonio.elements(text)
 
 
 @pytest.mark.parametrize("text", ['{"\\ud800":1}', '{ "a" : "\\ud800" , "b" : 1.10 }', "{}", " { } "])
-def test_the_careful_way_reads_members_like_the_quick_one(text):
+def test_slow_members_equals_fast_members(text):
     assert {name: bytes(raw) for name, raw in jsonio._slow_members(text).items()} == {
         name: bytes(raw) for name, raw in jsonio.members(text).items()
     }
 
 
 @pytest.mark.parametrize("text", ["[]", " [ ] ", '[ "\\ud800" , 1.10 ]'])
-def test_the_careful_way_reads_elements_like_the_quick_one(text):
+def test_slow_elements_equals_fast_elements(text):
     assert [bytes(raw) for raw in jsonio._slow_elements(text)] == [bytes(raw) for raw in jsonio.elements(text)]
 
 
-def test_the_last_of_several_equal_keys_counts():
+def test_last_of_repeated_keys_wins():
     assert bytes(jsonio.members('{"a":1,"a":2}')["a"]) == b"2"
     assert bytes(jsonio.members('{"a":"\\ud800","a":2}')["a"]) == b"2"
 
 
 @given(documents)
-def test_check_returns_the_document_without_the_space_around_it(text):
+def test_check_trims_space(text):
     assert jsonio.as_text(jsonio.check(f" \n{text}\t")) == text
 
 
-def test_check_trims_what_the_careful_way_read():
+def test_check_trims_space_in_slow_path():
     assert jsonio.as_text(jsonio.check(f" {HALVES}\n")) == HALVES
 
 
 @pytest.mark.parametrize("data", [b'{"a":"\xff"}', b'"\xc3"', b"\xff"])
-def test_bytes_that_are_no_utf_8_are_refused_with_the_place(data):
+def test_invalid_utf8_error_has_offset(data):
     with pytest.raises(JsonError):
         jsonio.check(data)
     with pytest.raises(JsonError):
         jsonio.parse(data)
 
 
-def test_half_characters_that_came_as_bytes_are_read():
-    """Some servers write them so; they are no UTF-8, but there is only one thing they can mean."""
+def test_surrogates_as_bytes_are_read():
+    """Some servers write them. They are not valid UTF-8, but unambiguous."""
     assert jsonio.parse(b'{"a":"\xed\xa0\x80"}') == {"a": "\ud800"}
 
 
@@ -136,7 +136,7 @@ def test_half_characters_that_came_as_bytes_are_read():
 
 
 @pytest.mark.parametrize("opening,closing", [("[", "]"), ('{"a":', "}")])
-def test_two_hundred_levels_are_read_and_one_more_is_refused(opening, closing):
+def test_nesting_limit(opening, closing):
     inner = "1" if opening != "[" else ""
     text = opening * 200 + inner + closing * 200
 
@@ -144,29 +144,29 @@ def test_two_hundred_levels_are_read_and_one_more_is_refused(opening, closing):
     assert jsonio.problem(opening + text + closing) == "nested deeper than 200 levels"
 
 
-def test_brackets_inside_strings_are_no_nesting():
+def test_brackets_in_strings_do_not_nest():
     text = '["' + "[{" * 300 + '\\"' + "[" * 300 + '"]'
 
     assert jsonio.problem(text) == ""
 
 
 @pytest.mark.parametrize("end", ['\\"' * 50, '\\"\\', "\\", ""])
-def test_a_string_that_never_ends_is_looked_at_once(end):
-    """Were each quote inside tried anew, a megabyte of them would take minutes."""
+def test_unterminated_string_is_scanned_once(end):
+    """If each quote inside started another search, a megabyte of them would take minutes."""
     text = "[" + "[]," * 150 + '"' + end
 
     assert jsonio.problem(text)
     assert [token.start() for token in re.finditer(jsonio._TOKENS, text.encode())][-1] == text.index('"')
 
 
-def test_numbers_of_five_thousand_digits_are_kept():
+def test_long_numbers_keep_their_digits():
     assert bytes(jsonio.members(f'{{"a":{MANY_DIGITS}}}')["a"]) == MANY_DIGITS.encode()
     assert bytes(jsonio.members(f'{{"a":{MANY_DIGITS},"b":"\\ud800"}}')["a"]) == MANY_DIGITS.encode()
     assert bytes(jsonio.check(MANY_DIGITS)) == MANY_DIGITS.encode()
 
 
 @pytest.mark.parametrize("text", [MANY_DIGITS, "1e999", '{"a":-1e999,"b":"\\ud800"}'])
-def test_numbers_that_python_cannot_hold_are_not_read_as_something_else(text):
+def test_number_out_of_range_is_refused(text):
     with pytest.raises(JsonError):
         jsonio.parse(text)
 
@@ -184,45 +184,45 @@ def test_parse_undoes_encode(value):
 
 
 @given(broken_words)
-def test_half_characters_survive(text):
+def test_surrogates_round_trip(text):
     assert jsonio.parse(jsonio.encode({text: [text]})) == {text: [text]}
     assert jsonio.text_of(Raw(jsonio.encode(text))) == text
 
 
 @given(words, documents)
-def test_spliced_text_keeps_its_spelling_beside_half_characters(text, document):
-    """One odd string somewhere must not re-spell what stands next to it."""
+def test_raw_text_is_unchanged_next_to_surrogates(text, document):
+    """A string with a surrogate must not change the values next to it."""
     written = jsonio.encode({"odd": "\ud800", "said": text, "raw": Raw(document.encode())})
 
     assert jsonio.as_text(jsonio.members(written)["raw"]) == document
     assert jsonio.parse(written)["said"] == text
 
 
-def test_spliced_half_characters_become_escapes():
-    """Raw text that arrived as bytes which are no UTF-8 leaves as UTF-8."""
+def test_surrogates_in_raw_text_become_escapes():
+    """Raw bytes that are not UTF-8 are written as UTF-8."""
     written = jsonio.encode({"é": Raw('"\ud800é"'.encode("utf-8", "surrogatepass"))})
 
     assert written == '{"é":"\\ud800é"}'.encode()
 
 
-def test_spliced_bytes_that_are_no_text_are_refused():
+def test_raw_invalid_utf8_is_refused():
     with pytest.raises(JsonError, match="UTF-8"):
         jsonio.encode({"a": Raw(b'"\xff"')})
 
 
 @pytest.mark.parametrize("value", [{1: "\ud800"}, {"a": (1, ["\ud800", None, True])}, [{}, [], "\ud800"]])
-def test_the_careful_way_writes_what_the_quick_one_would(value):
+def test_slow_encoder_equals_fast_encoder(value):
     assert jsonio.encode(value) == jsonio.encode(json.loads(json.dumps(value).replace("\\ud800", "x"))).replace(
         b"x", b"\\ud800"
     )
 
 
-def test_structs_are_written_with_half_characters():
+def test_structs_with_surrogates_are_written():
     assert jsonio.encode(Text("\ud800")) == b'{"block_type":"text","text":"\\ud800"}'
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
-def test_numbers_that_json_has_no_word_for_are_refused(number):
+def test_nan_and_infinity_are_refused(number):
     for value in (number, [number], {"a": (1, {"b": number})}, ["\ud800", number], Text(number)):
         with pytest.raises(JsonError, match="is not JSON"):
             jsonio.encode(value)
@@ -233,7 +233,7 @@ def test_null_is_written():
 
 
 @pytest.mark.parametrize("word", ["x", "\ud800"])
-def test_nesting_without_end_is_refused(word):
+def test_cycle_is_refused(word):
     endless = [word]
     endless.append(endless)
 
@@ -243,8 +243,8 @@ def test_nesting_without_end_is_refused(word):
 
 @pytest.mark.parametrize("word", ["x", "\ud800"])
 @pytest.mark.parametrize("odd", [object(), {object(): 1}, 1j, 10**5000], ids=["object", "key", "complex", "digits"])
-def test_what_json_cannot_hold_is_refused(odd, word):
-    """With the reason as the cause: one error for whatever cannot be written."""
+def test_value_without_json_form_is_refused(odd, word):
+    """The reason is the cause of the `JsonError`."""
     with pytest.raises(JsonError) as caught:
         jsonio.encode({"a": odd, "b": word})
 
@@ -252,35 +252,35 @@ def test_what_json_cannot_hold_is_refused(odd, word):
     assert str(caught.value) == str(caught.value.__cause__)
 
 
-def test_printable_has_no_halves():
+def test_printable_has_no_surrogates():
     assert jsonio.printable("\ud83d" + "\ude00 \ud83d é") == "😀 \ufffd é"
     assert jsonio.printable("plain") == "plain"
 
 
-def test_whole_joins_halves_and_leaves_lone_ones():
-    assert jsonio.whole("\ud83d" + "\ude00 \ud83d é") == "😀 \ud83d é"
-    assert jsonio.whole("plain") == "plain"
+def test_join_surrogates_leaves_lone_ones():
+    assert jsonio.join_surrogates("\ud83d" + "\ude00 \ud83d é") == "😀 \ud83d é"
+    assert jsonio.join_surrogates("plain") == "plain"
     assert jsonio.lone_surrogates("\udc00")
     assert not jsonio.lone_surrogates("é")
 
 
 @pytest.mark.parametrize("raw,expected", [(None, "-"), (Raw(b"null"), "-"), (Raw(b'"a"'), "a"), (Raw(b'""'), "")])
-def test_text_of_a_string_or_of_nothing(raw, expected):
+def test_text_of_string_or_null(raw, expected):
     assert jsonio.text_of(raw, "-") == expected
 
 
 @pytest.mark.parametrize("raw", [b"1", b"{}", b'["\\ud800"]'])
-def test_text_of_anything_else_is_refused(raw):
+def test_text_of_other_value_is_refused(raw):
     with pytest.raises(JsonError, match="str"):
         jsonio.text_of(Raw(raw))
 
 
-def test_object_text_has_one_spelling_for_nothing():
+def test_object_text_of_no_members_is_empty():
     assert jsonio.object_text({}) == ""
     assert jsonio.object_text({"a": Raw(b"1.10")}) == '{"a":1.10}'
 
 
-# --- typed ------------------------------------------------------------------------------------------------------------
+# --- decode_as --------------------------------------------------------------------------------------------------------
 
 
 class Point(msgspec.Struct):
@@ -289,8 +289,8 @@ class Point(msgspec.Struct):
 
 
 @pytest.mark.parametrize("text,label", [('{"x":1}', ""), ('{"x":1,"label":"\\ud800"}', "\ud800")])
-def test_typed_decodes(text, label):
-    assert jsonio.typed(text, Point) == Point(1, label)
+def test_decode_as(text, label):
+    assert jsonio.decode_as(text, Point) == Point(1, label)
 
 
 @pytest.mark.parametrize(
@@ -299,10 +299,10 @@ def test_typed_decodes(text, label):
         ("{}", "missing required field `x`"),
         ('{"x":"1"}', "Expected `int`"),
         ('{"x":[],"label":"\\ud800"}', "Expected `int`"),
-        ('{"x":"\\ud800"}', "half a character"),
+        ('{"x":"\\ud800"}', "a lone surrogate"),
         ("{", "truncated"),
     ],
 )
-def test_typed_says_what_does_not_fit(text, said):
+def test_decode_as_error_names_the_problem(text, said):
     with pytest.raises(JsonError, match=said):
-        jsonio.typed(text, Point)
+        jsonio.decode_as(text, Point)

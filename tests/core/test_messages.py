@@ -39,14 +39,14 @@ class City(msgspec.Struct):
 
 @settings(max_examples=25)
 @given(messages_of(broken_words))
-def test_a_message_equals_its_deep_copy_and_hashes_like_it(message):
+def test_message_equals_its_copy_and_hashes_alike(message):
     twin = copy.deepcopy(message)
 
     assert twin == message
     assert hash(twin) == hash(message)
 
 
-def test_str_of_a_message_is_what_was_said_out_loud():
+def test_str_of_message_is_its_text():
     assert str(REPLY) == "Let me look."
     assert str(AssistantMessage((Refusal("No."),))) == ""
     assert str(SystemMessage("Be brief.")) == "Be brief."
@@ -56,12 +56,12 @@ def test_str_of_a_message_is_what_was_said_out_loud():
     assert str(ToolResults((ToolResult("a", "4 °C"), ToolResult("b", (Text("noon"),))))) == "4 °C\nnoon"
 
 
-def test_repr_of_a_message_shows_no_token_whole():
+def test_repr_of_message_shortens_tokens():
     assert TOKEN not in repr(REPLY)
     assert repr(UserMessage("Hi")) == "UserMessage(content='Hi')"
 
 
-def test_tool_calls_come_in_block_order_and_lazily():
+def test_tool_calls_are_lazy_and_in_block_order():
     calls = REPLY.tool_calls()
 
     assert next(calls) == ToolCallView("call_1", "weather", '{"city": "Oslo"}')
@@ -69,52 +69,52 @@ def test_tool_calls_come_in_block_order_and_lazily():
     assert next(calls, None) is None
 
 
-def test_a_call_is_found_by_its_id():
+def test_get_tool_use_by_id():
     assert REPLY.has_tool_calls()
     assert not AssistantMessage((Text("Hi"),)).has_tool_calls()
     assert REPLY.get_tool_use("call_2") == ToolCallView("call_2", "time", "")
     assert REPLY.get_tool_use("call_3") is None
 
 
-def test_text_blocks_are_the_texts_one_by_one():
+def test_text_blocks():
     assert list(REPLY.text_blocks()) == ["Let me ", "look."]
 
 
-def test_arguments_become_the_type_that_the_tool_declares():
+def test_parse_args_returns_declared_type():
     assert ToolCallView("1", "weather", '{"city": "Oslo"}').parse_args(City) == City("Oslo")
     assert ToolCallView("1", "time", "").parse_args(dict) == {}
     assert ToolCallView("1", "sql", "select 1", kind="custom").parse_args(str) == "select 1"
 
 
 @pytest.mark.parametrize("args", ["{}", '{"city": 4}', '{"city"', "[]", "null"])
-def test_arguments_that_do_not_fit_are_an_error_for_the_tool(args):
+def test_parse_args_refuses_invalid_arguments(args):
     with pytest.raises(JsonError):
         ToolCallView("1", "weather", args).parse_args(City)
 
 
-def test_arguments_as_plain_values():
+def test_parse_returns_plain_values():
     assert ToolCallView("1", "weather", '{"n": 1.10}').parse() == {"n": 1.1}
     assert ToolCallView("1", "time", "").parse() == {}
     assert ToolCallView("1", "sql", "select 1", kind="custom").parse() == "select 1"
 
 
-def test_a_call_makes_its_own_answer():
+def test_call_makes_its_result():
     call = ToolCallView("call_1", "weather", "{}")
 
     assert call.answer("4 °C") == ToolResult("call_1", "4 °C")
     assert call.answer((Text("?"),), is_error=True) == ToolResult("call_1", (Text("?"),), is_error=True)
 
 
-def test_a_result_has_no_token():
-    """A signature on a function's answer is refused by its provider: there is no place to put one."""
+def test_result_has_no_token():
+    """Providers refuse a signature on a tool result."""
     assert not {"meta", "thought_signature"} & set(ToolResult.__struct_fields__)
 
 
-def test_a_reply_holds_no_usage():
+def test_assistant_message_has_no_usage():
     assert "usage" not in AssistantMessage.__struct_fields__
 
 
-def test_user_makes_a_message_of_strings_and_things():
+def test_user_makes_message_from_parts():
     picture = Image(url="https://x")
 
     assert user("Hi") == UserMessage("Hi")
@@ -127,7 +127,7 @@ def test_user_makes_a_message_of_strings_and_things():
 # --- usage ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_sums_of_usage_count_each_token_once():
+def test_usage_sums_count_each_token_once():
     usage = Usage(input_tokens=10, cache_read_tokens=100, cache_write_tokens=20, output_tokens=7, reasoning_tokens=30)
 
     assert usage.prompt_tokens == 130
@@ -136,14 +136,14 @@ def test_the_sums_of_usage_count_each_token_once():
     assert Usage(input_tokens=1, reported_total=9).total_tokens == 9
 
 
-def test_what_nobody_said_is_not_zero():
+def test_unknown_usage_is_not_zero():
     assert Usage().prompt_tokens is None
     assert Usage().total_tokens is None
     assert (Usage() + Usage()).output_tokens is None
     assert (Usage(output_tokens=0) + Usage()).output_tokens == 0
 
 
-def test_usage_adds_bucket_by_bucket():
+def test_usage_adds_field_by_field():
     left = Usage(input_tokens=1, cache_read_tokens=2, input_by_modality={"TEXT": 3}, output_by_modality={"TEXT": 1})
     right = Usage(input_tokens=10, reasoning_tokens=20, input_by_modality={"TEXT": 30, "IMAGE": 40})
 
@@ -157,15 +157,15 @@ def test_usage_adds_bucket_by_bucket():
 
 
 @given(usages, usages)
-def test_a_sum_never_falls_short_of_its_parts(left, right):
-    """One side may have a total of its own while the other has only its buckets."""
+def test_usage_sum_is_at_least_its_parts(left, right):
+    """One side may have a reported total while the other has only fields."""
     totals = [total for total in (left.total_tokens, right.total_tokens) if total is not None]
 
     assert (left + right).total_tokens == (sum(totals) if totals else None)
 
 
 @given(usages)
-def test_usage_equals_its_copy_and_hashes_like_it(usage):
+def test_usage_equals_its_copy_and_hashes_alike(usage):
     assert hash(copy.deepcopy(usage)) == hash(usage)
     assert copy.deepcopy(usage) == usage
 

@@ -6,13 +6,14 @@ import msgspec
 from hypothesis import given, settings
 
 from strategies import requests
+from tenuto.core.loss import Loss
 from tenuto.core.messages import UserMessage
-from tenuto.core.provider import Loss, ModelTraits
+from tenuto.core.provider import ModelTraits
 from tenuto.core.request import ChatRequest, ToolDefinition
 from tenuto.core.transcript import Transcript
 
 
-def test_messages_may_be_given_either_way():
+def test_messages_are_tuple_or_transcript():
     said = (UserMessage("Hi"),)
 
     assert ChatRequest(model="a/b", messages=said).transcript == said
@@ -21,7 +22,7 @@ def test_messages_may_be_given_either_way():
 
 @settings(max_examples=25)
 @given(requests())
-def test_a_request_equals_its_deep_copy(request):
+def test_request_equals_its_deep_copy(request):
     assert copy.deepcopy(request) == request
 
 
@@ -32,11 +33,11 @@ def test_requests_share_no_state():
     assert ToolDefinition("f").options is not ToolDefinition("f").options
 
 
-def test_what_was_not_asked_for_is_not_there():
+def test_unset_fields_are_none():
     assert msgspec.to_builtins(ChatRequest(model="a/b", messages=())) == {"model": "a/b", "messages": ()}
 
 
-def test_a_model_that_nobody_knows_passes_untouched():
+def test_unknown_model_has_permissive_traits():
     traits = ModelTraits()
 
     assert not traits.known
@@ -44,5 +45,5 @@ def test_a_model_that_nobody_knows_passes_untouched():
     assert traits.efforts is None
 
 
-def test_a_loss_says_what_stood_where():
+def test_loss_fields():
     assert repr(Loss("rule", "messages[0]", "a token")) == "Loss(kind='rule', place='messages[0]', detail='a token')"

@@ -41,7 +41,7 @@ CHOICE = Choice(
 )
 
 
-def test_a_choice_gives_its_parts_by_kind():
+def test_choice_gives_parts_by_kind():
     assert CHOICE.text == "Hello No.world"
     assert CHOICE.thinking == "First then."
     assert CHOICE.tool_calls == [ToolCallView("1", "weather", "{}")]
@@ -53,14 +53,14 @@ def test_a_choice_gives_its_parts_by_kind():
     assert CHOICE.raw_finish_reason == "end_turn"
 
 
-def test_an_empty_choice_gives_nothing():
+def test_empty_choice_has_no_parts():
     empty = Choice(AssistantMessage(()))
 
     assert (empty.text, empty.thinking, empty.tool_calls, empty.images, empty.audio) == ("", "", [], [], None)
     assert empty.citations == []
 
 
-def test_a_response_answers_for_its_first_choice():
+def test_response_uses_its_first_choice():
     response = ChatResponse("id", "row", "m", (CHOICE,), extra='{"service_tier":"default","n":null}')
 
     assert response.text == CHOICE.text
@@ -70,7 +70,7 @@ def test_a_response_answers_for_its_first_choice():
     assert response.field("other") is None
 
 
-def test_a_response_without_choices_says_nothing():
+def test_response_without_choices_is_empty():
     response = ChatResponse("id", "row", "m", ())
 
     assert response.text == ""
@@ -80,7 +80,7 @@ def test_a_response_without_choices_says_nothing():
 
 @settings(max_examples=25)
 @given(responses_of(broken_words))
-def test_a_response_equals_its_deep_copy_and_hashes_like_it(response):
+def test_response_equals_its_copy_and_hashes_alike(response):
     assert copy.deepcopy(response) == response
     assert hash(copy.deepcopy(response)) == hash(response)
     assert isinstance(repr(response), str)

@@ -13,7 +13,7 @@ from tenuto.core.transcript import Transcript
 ASKS = AssistantMessage((ToolUse("a", "weather", "{}"), ToolUse("b", "time", "{}")), "tool_calls")
 
 
-def test_a_transcript_grows_by_whatever_can_be_said():
+def test_transcript_append():
     said = Transcript() + "Hi" + SystemMessage("Be brief.") + ASKS + ToolResult("a", "4 °C") + [ToolResult("b", "noon")]
 
     assert list(said) == [
@@ -27,7 +27,7 @@ def test_a_transcript_grows_by_whatever_can_be_said():
     assert said[0] == UserMessage("Hi")
 
 
-def test_adding_makes_a_new_transcript():
+def test_append_makes_new_transcript():
     before = Transcript((UserMessage("Hi"),), unknown_fields='{"later":1}')
     after = before + "Still there?"
 
@@ -36,20 +36,20 @@ def test_adding_makes_a_new_transcript():
 
 
 @pytest.mark.parametrize("said", [[Text("Hi")], ["Hi"], [ToolResult("a"), "b"]])
-def test_a_transcript_refuses_what_is_no_message(said):
-    with pytest.raises(TypeError, match="a transcript grows by"):
+def test_append_refuses_other_values(said):
+    with pytest.raises(TypeError, match="expected a string, a message, a ToolResult"):
         Transcript() + said
 
 
 @settings(max_examples=25)
 @given(transcripts)
-def test_transcripts_are_equal_when_their_content_is(transcript):
+def test_transcripts_with_equal_content_are_equal(transcript):
     assert copy.deepcopy(transcript) == transcript
     assert hash(copy.deepcopy(transcript)) == hash(transcript)
     assert transcript != transcript + "more"
 
 
-def test_open_calls_are_those_without_a_later_result():
+def test_open_calls_have_no_later_result():
     said = Transcript() + "Hi" + ASKS
 
     assert [call.id for call in said.open_calls()] == ["a", "b"]
@@ -57,8 +57,8 @@ def test_open_calls_are_those_without_a_later_result():
     assert (said + ToolResults((ToolResult("b"), ToolResult("a")))).open_calls() == ()
 
 
-def test_a_result_answers_one_call_even_if_ids_are_used_again():
-    """Some servers number their calls anew in each reply."""
+def test_result_answers_one_of_repeated_ids():
+    """Some servers restart the numbers of calls in each reply."""
     again = AssistantMessage((ToolUse("a", "weather", '{"day":2}'),), "tool_calls")
     said = Transcript() + "Hi" + ASKS + [ToolResult("a"), ToolResult("b")] + again
 
@@ -71,7 +71,7 @@ def test_one_result_does_not_answer_two_calls():
     assert (Transcript() + twice + ToolResult("a")).open_calls() == (ToolCallView("a", "f", "2"),)
 
 
-def test_a_result_before_its_call_answers_nothing():
+def test_result_before_its_call_is_ignored():
     said = Transcript() + ToolResult("a", "4 °C") + ASKS
 
     assert [call.id for call in said.open_calls()] == ["a", "b"]
@@ -79,7 +79,7 @@ def test_a_result_before_its_call_answers_nothing():
 
 @settings(max_examples=25)
 @given(conversations())
-def test_a_conversation_has_nothing_to_complain_of(conversation):
+def test_valid_conversation_has_no_problems(conversation):
     assert conversation.check() == ()
     assert conversation.open_calls() == ()
 
@@ -94,5 +94,5 @@ def test_a_conversation_has_nothing_to_complain_of(conversation):
         (Transcript() + AssistantMessage((ToolUse("a", "t", ""),) * 2), "message 0: call id 'a' occurs twice"),
     ],
 )
-def test_check_names_what_no_provider_would_take(said, fault):
+def test_check_names_the_problem(said, fault):
     assert fault in said.check()

@@ -36,8 +36,8 @@ from tenuto.core.blocks import (
     UrlCitation,
 )
 from tenuto.core.jsonio import JsonError
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Origin, Usage
-from tenuto.core.provider import Loss
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.interop.unified import from_unified, to_unified
 from tenuto.interop.unified_parts import from_part, to_part

@@ -19,8 +19,9 @@ from tenuto.core.events import (
     SignatureDelta,
     TextDelta,
 )
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Origin, Usage
-from tenuto.core.provider import Loss, Provider, Target
+from tenuto.core.provider import Provider, Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import IncompleteResponse, LLMError, OrphanedReasoningDelta, ProtocolError, Unavailable
 from tenuto.wire.decoder import Decoder, decode_body, decode_stream, new_id

@@ -8,7 +8,8 @@ from msgspec import Raw
 
 from strategies import broken_words, documents
 from tenuto.core.jsonio import JsonError
-from tenuto.core.provider import Loss, Provider, Target
+from tenuto.core.loss import Loss
+from tenuto.core.provider import Provider, Target
 from tenuto.core.request import ChatRequest
 from tenuto.wire.body_builder import BodyBuilder, extra_fields, raw_object, splice_json
 

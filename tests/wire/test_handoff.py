@@ -29,8 +29,9 @@ from tenuto.core.blocks import (
     ToolUse,
     UrlCitation,
 )
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Origin, SystemMessage, ToolResult, ToolResults, UserMessage
-from tenuto.core.provider import ChatSwitches, Loss, ModelTraits, Provider, Target
+from tenuto.core.provider import ChatSwitches, ModelTraits, Provider, Target
 from tenuto.core.request import ChatRequest, JsonSchema
 from tenuto.wire.adapt import adapt
 from tenuto.wire.decoder import decode_body

@@ -17,7 +17,7 @@ def place_of(entries: Iterable[Entry], count: int) -> int:
     fold, least = TranscriptFold(), 0
     places: dict[int, int] = {}
     for entry in entries:
-        fold.take(entry)
+        fold.apply(entry)
         if isinstance(entry.payload, Compacted):  # what was before is not what the conversation begins with any more
             places, least = {}, len(fold)
         if not fold.open_calls():

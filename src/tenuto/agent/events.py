@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from tenuto.core.events import StreamEvent
+from tenuto.core.loss import Loss
 from tenuto.core.messages import Message, ToolCallView, ToolResult
-from tenuto.core.provider import Loss, Target, WireRequest
+from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ def handed_over(model: str, log: Log, find: Callable[[str], Target], tools: Tool
 
     Raise `UnknownProvider` for a model that is nobody's, `TranscriptError` for what cannot be written at all.
     """
-    request = log.request(tools)
+    request = log.next_request(tools)
     wire = write_request(msgspec.structs.replace(request, model=model), find(model))
     losses = tuple(loss for loss in wire.losses if loss.kind not in _SETTLED)
     return HandedOver(model, previous_model=request.model, losses=losses)

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from functools import cache
 
 from tenuto.core.blocks import Block, OpenAiMeta, Reasoning
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage
-from tenuto.core.provider import Loss, Target, WireRequest
+from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.core.rules import rule
 from tenuto.errors import BadRequest, LLMError, NotFound

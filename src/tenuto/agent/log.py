@@ -30,7 +30,7 @@ from tenuto.core.journal import (
     unknown_payloads_in,
 )
 from tenuto.core.messages import AssistantMessage, Usage
-from tenuto.core.next_request import NextRequest, Tools
+from tenuto.core.next_request import ConfigurationError, NextRequest, Tools
 from tenuto.core.request import ChatRequest
 from tenuto.core.stored import make_draft
 from tenuto.core.transcript import Transcript
@@ -97,11 +97,11 @@ class Log:
         """The conversation as the model is to see it, without the system's words."""
         return self.asking.transcript()
 
-    def request(self, tools: Tools | None = None, headers: Mapping[str, str] | None = None) -> ChatRequest:
-        """Return the request that is due. Raise `StoreError` if this version cannot make it of the stored configuration."""
+    def next_request(self, tools: Tools | None = None, headers: Mapping[str, str] | None = None) -> ChatRequest:
+        """Build the next request; raise `StoreError` if the session has no configuration that this version knows."""
         try:
             return self.asking.request(tools, headers)
-        except ValueError as exc:
+        except ConfigurationError as exc:
             raise StoreError(str(exc)) from None
 
     @property
@@ -298,7 +298,7 @@ class Log:
         """Move everything that is derived from the journal past these entries; `machine` has taken them."""
         self.machine = machine
         for entry in entries:
-            self.asking.take(entry)
+            self.asking.apply(entry)
             self.spent.take(entry.payload)
             self._note(entry.payload, entry.seq)
             self.head = entry.seq

@@ -118,7 +118,7 @@ class Runner:
             await self._stop("limit", over.limit)
             raise over
         self._tell(TurnStarted(self._log.spent.turns + 1, self._log.machine.attempt))
-        request = self._log.request(self._crew.toolbox.definitions(), self._crew.headers)
+        request = self._log.next_request(self._crew.toolbox.definitions(), self._crew.headers)
         self._asked, self._sent = False, None
         try:
             await self._exchange(request)

@@ -28,6 +28,7 @@ from tenuto.client.messages import as_messages, check_newest
 from tenuto.client.reply import Reply
 from tenuto.core.events import StreamEvent
 from tenuto.core.journal import ApprovalDecided, Configured, Entry, EntryPayload, MessageAdded, RunEnded
+from tenuto.core.loss import Loss
 from tenuto.core.messages import (
     AssistantMessage,
     Message,
@@ -37,7 +38,6 @@ from tenuto.core.messages import (
     Usage,
     display_text,
 )
-from tenuto.core.provider import Loss
 from tenuto.core.transcript import Transcript
 from tenuto.errors import LimitReached, MissingTool, RunCancelled, StoreError, TenutoError
 from tenuto.tools.toolbox import Toolbox

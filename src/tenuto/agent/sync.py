@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from tenuto.client.messages import Said
     from tenuto.client.reply import Reply
     from tenuto.core.journal import Entry
+    from tenuto.core.loss import Loss
     from tenuto.core.messages import AssistantMessage, ToolCallView, Usage
-    from tenuto.core.provider import Loss
     from tenuto.core.transcript import Transcript
 
 __all__ = ["Agent", "Run", "Session"]

@@ -16,7 +16,7 @@ from tenuto.catalog import resolve
 from tenuto.core import jsonio
 from tenuto.core.journal import Entry, unknown_payloads_in
 from tenuto.core.messages import AssistantMessage, Message, UserMessage
-from tenuto.core.next_request import NextRequest, Tools
+from tenuto.core.next_request import ConfigurationError, NextRequest, Tools
 from tenuto.core.provider import Dialect, Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.core.transcript import Transcript
@@ -189,10 +189,10 @@ def _request(
             )
         asking = NextRequest()
         for entry in entries:
-            asking.take(entry)
+            asking.apply(entry)
         try:
             return asking.request(tools), entries
-        except ValueError as exc:
+        except ConfigurationError as exc:
             raise StoreError(str(exc)) from None
     if target is None:
         raise ValueError("whom is it for? name a target: audit(transcript, 'provider/model')")

@@ -19,7 +19,7 @@ from tenuto.audit.fates import fates
 from tenuto.audit.report import Finding
 from tenuto.core import jsonio
 from tenuto.core.journal import Configured, Entry, RequestStarted
-from tenuto.core.next_request import NextRequest
+from tenuto.core.next_request import ConfigurationError, NextRequest
 from tenuto.core.provider import Dialect, Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.errors import StoreError, TenutoError
@@ -69,7 +69,7 @@ def compared(entries: Sequence[Entry], find: Callable[[str], Target]) -> list[Fi
             continue
         try:
             body, beginnings = _again(entries, question, find)
-        except TenutoError as exc:
+        except (TenutoError, ConfigurationError) as exc:
             found.append(_changed(entries[question.at].seq, f"it cannot be made again: {exc}"))
             continue
         same = hashlib.sha256(body).hexdigest() == question.act.digest
@@ -92,13 +92,13 @@ def _questions(entries: Sequence[Entry]) -> Iterator[_Question]:
             and kept is not None
         ):
             yield _Question(at, act, _Alike(act.model, act.account, kept), len(asking))
-        asking.take(entry)
+        asking.apply(entry)
 
 
 def _again(entries: Sequence[Entry], question: _Question, find: Callable[[str], Target]) -> tuple[bytes, _Beginnings]:
     asking = NextRequest()
     for entry in entries[: question.at]:
-        asking.take(entry)
+        asking.apply(entry)
     act = question.act
     target = msgspec.structs.replace(_whom(question, find), account=act.account)
     try:

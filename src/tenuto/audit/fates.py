@@ -18,8 +18,9 @@ from tenuto.audit.fates_slots import Slot, slots_of
 from tenuto.audit.fates_units import Unit, units_of
 from tenuto.audit.report import BlockFate, Fate
 from tenuto.core.blocks import Opaque, Reasoning, ToolUse
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Message, ToolResult
-from tenuto.core.provider import Dialect, Loss
+from tenuto.core.provider import Dialect
 from tenuto.core.rules import rule as book_rule
 
 __all__ = ["FATE_OF", "Places", "fates", "place_at"]

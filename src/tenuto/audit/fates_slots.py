@@ -47,7 +47,7 @@ def sent(text: str) -> str:
     """Return a text as it stands in a body: half characters cannot be sent."""
     if text.isascii() or not jsonio.lone_surrogates(text):
         return text
-    joined = jsonio.whole(text)
+    joined = jsonio.join_surrogates(text)
     return "".join("\ufffd" if "\ud800" <= letter <= "\udfff" else letter for letter in joined)
 
 

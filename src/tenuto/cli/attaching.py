@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import click
 
 from tenuto.cli.escaping import one_line
-from tenuto.core import files
+from tenuto.core import files, media_types
 from tenuto.core.blocks import Audio, Document, Image, Text
 from tenuto.core.messages import Content
 
@@ -117,7 +117,7 @@ def _part(data: bytes, name: str) -> Content:
     text = files.plain_text(data) if kind != "application/pdf" else None
     if text is not None:
         return _text(text, name, len(data))
-    if not kind or files.is_text(kind) or kind == "application/zip":
+    if not kind or media_types.is_text(kind) or kind == "application/zip":
         what = f"it is {kind}" if kind == "application/zip" else "it is no text in UTF-8, and nothing tells what it is"
         raise click.UsageError(
             f"-a {_shown(name)} cannot be attached ({len(data):,} bytes): {what}; what can be are {_KINDS}"
@@ -129,7 +129,7 @@ def _kind(data: bytes, name: str) -> str:
     """Tell the media type by the bytes; where they do not tell, and are no text, by the name. It also tells what is in a
     container.
     """
-    told, named = files.media_type(data), files.type_from_name(name)
+    told, named = media_types.detect_type(data), media_types.type_from_name(name)
     if told == "application/zip" or (told in ("video/mp4", "video/webm") and named.startswith("audio/")):
         return named or told
     return told or ("text/plain" if files.plain_text(data) is not None else named)
@@ -157,16 +157,16 @@ def _addressed(url: str) -> Content:
         split = urlsplit(url)
         if split.scheme not in _PASSED_ON:
             raise ValueError(f"an address begins with {', '.join(_PASSED_ON)}; a file is named by its path alone")
-        checked = files.checked_url(url)
+        checked = files.check_url(url)
     except ValueError as exc:
         raise click.UsageError(f"-a {_shown(url)}: {exc}") from None
     name = split.path.rpartition("/")[2]
-    kind = files.type_from_name(name)
+    kind = media_types.type_from_name(name)
     if kind.startswith("image/"):
         return Image.from_url(checked, mime=kind)
     if kind.startswith("audio/"):
         return Audio.from_url(checked, mime=kind)
-    if not kind or files.is_text(kind):
+    if not kind or media_types.is_text(kind):
         raise click.UsageError(
             f"-a {_shown(url)}: an address is passed on if its ending says that a picture, a sound or a document is "
             "there; fetch any other, and pipe it in: curl -sL URL | tenuto ... -a -"

@@ -80,7 +80,7 @@ def kept_tools(kept: Configured | None, given: Sequence[AnyTool], root: str) -> 
     here = Toolbox(given)
     names = [tool["name"] for tool in told if "name" in tool]
     builtin = _builtin([name for name in names if name in BUILTIN and name not in here.names()], root)
-    served = [jsonio.typed(jsonio.encode(tool), ServerTool) for tool in told if "name" not in tool]
+    served = [jsonio.decode_as(jsonio.encode(tool), ServerTool) for tool in told if "name" not in tool]
     tools = [*given, *builtin.values(), *(tool for tool in served if tool not in here.definitions())]
     places = {tool.get("name") or tool.get("kind"): place for place, tool in enumerate(told)}
     return sorted(tools, key=lambda tool: places.get(_name(tool), len(places)))  # as the model was told of them

@@ -104,7 +104,7 @@ def terminal_findings() -> Iterator[Finding]:
         yield Finding("terminal", "ok", "there is none: plain text")
     else:
         color = "color" if how.err_color else f"no color ({_plain()})"
-        yield Finding("terminal", "ok", f"{settings.value('TERM') or 'unnamed'}, {color}")
+        yield Finding("terminal", "ok", f"{settings.getenv('TERM') or 'unnamed'}, {color}")
     encoding = getattr(sys.stdout, "encoding", None) or "unknown"
     if encoding.lower().replace("-", "") == "utf8":
         yield Finding("characters", "ok", "UTF-8")
@@ -119,4 +119,4 @@ def terminal_findings() -> Iterator[Finding]:
 
 
 def _plain() -> str:
-    return "NO_COLOR is set" if settings.value("NO_COLOR") else "stderr is none, or it is a dumb one"
+    return "NO_COLOR is set" if settings.getenv("NO_COLOR") else "stderr is none, or it is a dumb one"

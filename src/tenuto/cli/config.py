@@ -307,5 +307,5 @@ def _note_winner(steps: tuple[str, ...]) -> None:
     from tenuto.cli.config_keys import KEYS
 
     variable = KEYS[steps[-1]].variable if steps[-1] in KEYS and steps[0] != "providers" else ""
-    if variable and settings.value(variable):
+    if variable and settings.getenv(variable):
         click.echo(f"note: {variable} is set in the environment, and wins", err=True)

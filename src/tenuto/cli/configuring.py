@@ -71,7 +71,7 @@ class Config(NamedTuple):
         """Return which profile holds: the one asked for, else `TENUTO_PROFILE`, else the file's own; empty if none."""
         name = asked
         if name is None:
-            name = settings.value("TENUTO_PROFILE") or str(self.document.get("profile", ""))
+            name = settings.getenv("TENUTO_PROFILE") or str(self.document.get("profile", ""))
         profiles = self.document.get("profiles", {})
         if name and name not in profiles:
             known = near(name, profiles) if self.exists else "there is no such file"
@@ -139,7 +139,7 @@ def held(config: Config, profile: str | None) -> dict[str, Held]:
     own = config.document.get("profiles", {}).get(name, {}) if name else {}
     found = {}
     for key, of in KEYS.items():
-        variable = settings.value(of.variable) if of.variable else ""
+        variable = settings.getenv(of.variable) if of.variable else ""
         if variable:
             found[key] = Held(variable, "environment", of.variable)
         elif key in own:
@@ -226,7 +226,7 @@ def _configured(path: Path, name: str, table: Mapping[str, Any]) -> ProviderConf
     if "headers" in table:
         made["headers"] = dict(table["headers"])
     variable = table.get("key_env", "")
-    if key := variable and settings.value(variable):
+    if key := variable and settings.getenv(variable):
         made["api_key"] = key
     elif variable and not is_known_provider(name):
         made["api_key"] = _missing(name, variable)

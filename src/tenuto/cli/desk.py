@@ -24,8 +24,8 @@ from tenuto.cli.policy import Policy
 from tenuto.cli.screen import Screen
 from tenuto.cli.signals import heeded
 from tenuto.core.events import StreamEvent
+from tenuto.core.loss import Loss
 from tenuto.core.messages import Content, UserMessage
-from tenuto.core.provider import Loss
 
 __all__ = ["Desk", "Leave", "Left"]
 

@@ -20,8 +20,8 @@ from tenuto.cli.screen import Screen
 from tenuto.cli.streaming import Lines
 from tenuto.core import jsonio
 from tenuto.core.journal import CallFinished, Entry, ReplyReceived, RequestFailed
+from tenuto.core.loss import Loss
 from tenuto.core.messages import ToolCallView
-from tenuto.core.provider import Loss
 from tenuto.errors import RunCancelled, SchemaMismatch, StoreError, TenutoError
 
 if TYPE_CHECKING:

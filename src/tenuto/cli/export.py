@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tenuto.cli.saving import Put
-    from tenuto.core.provider import Loss
+    from tenuto.core.loss import Loss
     from tenuto.store.protocol import Store
 
 __all__ = ["command"]

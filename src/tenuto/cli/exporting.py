@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from tenuto.core.provider import Loss
+    from tenuto.core.loss import Loss
     from tenuto.store.protocol import Store
 
 __all__ = ["FORMS", "Lose"]
@@ -39,9 +39,9 @@ async def openai(store: Store, session: str, lose: Lose) -> AsyncIterator[bytes]
     """
     from tenuto.core import jsonio
     from tenuto.core.journal import UnknownPayload, transcript_of
+    from tenuto.core.loss import Loss
     from tenuto.core.messages import SystemMessage
     from tenuto.core.next_request import config_after
-    from tenuto.core.provider import Loss
     from tenuto.core.request import ChatRequest
     from tenuto.oneshot import encode
 

@@ -92,7 +92,7 @@ async def _cut(store: Store, session: str, count: int | None) -> int:
     if count is None:
         fold = TranscriptFold()
         for entry in entries:
-            fold.take(entry)
+            fold.apply(entry)
         if not fold.open_calls():
             return entries[-1].seq if entries else 0
         count = len(fold)

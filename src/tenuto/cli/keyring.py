@@ -171,7 +171,7 @@ def _same_place(address: str, row: Provider) -> bool:
 
 def key_source(name: str) -> str:
     """Say where the key of a provider comes from: a variable, `keys.json`, or nowhere, which is an empty text."""
-    held = next((variable for variable in variables_of(name) if settings.value(variable)), "")
+    held = next((variable for variable in variables_of(name) if settings.getenv(variable)), "")
     return held or (keys_path().name if read_keys().get(name) else "")
 
 
@@ -185,5 +185,5 @@ def kept_keys() -> dict[str, str]:
     return {
         name: key
         for name, key in read_keys().items()
-        if (name in own or is_known_provider(name)) and not any(map(settings.value, variables_of(name)))
+        if (name in own or is_known_provider(name)) and not any(map(settings.getenv, variables_of(name)))
     }

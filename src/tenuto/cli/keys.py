@@ -130,7 +130,7 @@ def _note_winner(name: str) -> None:
     from tenuto.cli.keyring import variables_of
 
     try:
-        held = next((variable for variable in variables_of(name) if settings.value(variable)), "")
+        held = next((variable for variable in variables_of(name) if settings.getenv(variable)), "")
     except Misconfigured as exc:  # the key is kept all the same
         click.echo(f"note: {exc.message}", err=True)
         return
@@ -189,7 +189,7 @@ def _rows() -> Iterator[dict[str, Any]]:
     kept = read_keys()
     known = [*PROVIDERS, *loaded().document.get("providers", {})]
     for name in dict.fromkeys((*map(provider_name, known), *kept)):
-        places = [("environment", variable) for variable in variables_of(name) if settings.value(variable)]
+        places = [("environment", variable) for variable in variables_of(name) if settings.getenv(variable)]
         places += [("file", keys_path().name)] if name in kept else []
         for source, where in places:
             wins = "" if (source, where) == places[0] else f"{places[0][1]} wins"

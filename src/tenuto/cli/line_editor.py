@@ -225,7 +225,9 @@ class _Edited:
             readline.parse_and_bind("bind ^I rl_complete")
         else:
             readline.parse_and_bind("tab: complete")
-            if settings.value("TERM") != "dumb":  # Python switches it off, since its own prompt takes single lines only
+            if (
+                settings.getenv("TERM") != "dumb"
+            ):  # Python switches it off, since its own prompt takes single lines only
                 readline.parse_and_bind("set enable-bracketed-paste on")
                 self._ends_line = getattr(readline, "_READLINE_RUNTIME_VERSION", 0) >= 0x801  # with it on, at Ctrl-D
         for said in history.read() if history is not None else ():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tenuto.core.journal import Entry, HandedOver, LossRecorded, ReplyReceived
-from tenuto.core.provider import Loss
+from tenuto.core.loss import Loss
 
 __all__ = ["loss_line", "losses_of"]
 

@@ -33,8 +33,8 @@ from tenuto.core.journal import (
     TranscriptFold,
     UnknownPayload,
 )
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Message, UserMessage
-from tenuto.core.provider import Loss
 from tenuto.store.protocol import StoredSession
 
 __all__ = ["code", "fenced", "paper", "plain", "quoted"]
@@ -172,7 +172,7 @@ class _Paper:
     def entry(self, entry: Entry) -> Iterator[str]:
         """Yield what an entry comes to; most of those that only keep the books come to nothing."""
         act = entry.payload
-        self._fold.take(entry)
+        self._fold.apply(entry)
         if isinstance(act, UnknownPayload):
             yield f"Entry {entry.seq}, of a later version of tenuto: {code(act.kind)}\n"
             yield fenced(act.raw, "json")

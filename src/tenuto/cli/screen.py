@@ -65,8 +65,10 @@ class Looks(NamedTuple):
 def looks(color: str = "auto", *, quiet: bool = False) -> Looks:
     """Find out what is a terminal; `color` is `auto`, `always` or `never`, and `auto` heeds `NO_COLOR`."""
     out, err = _is_terminal(sys.stdout), _is_terminal(sys.stderr)
-    dumb = settings.value("TERM") == "dumb" or (sys.platform == "win32" and not settings.found(("WT_SESSION", "TERM")))
-    plain = color == "never" or (color == "auto" and (dumb or bool(settings.value("NO_COLOR"))))
+    dumb = settings.getenv("TERM") == "dumb" or (
+        sys.platform == "win32" and not settings.first_set(("WT_SESSION", "TERM"))
+    )
+    plain = color == "never" or (color == "auto" and (dumb or bool(settings.getenv("NO_COLOR"))))
     return Looks(
         out,
         err and not dumb and (not out or _is_same()),
@@ -130,7 +132,7 @@ def _put(stream: TextIO, text: str) -> None:
 
 def complain(told: Told, error: BaseException | None = None) -> None:
     """Say what went wrong, and what to do next; with `TENUTO_DEBUG`, also where."""
-    if error is not None and settings.value("TENUTO_DEBUG"):
+    if error is not None and settings.getenv("TENUTO_DEBUG"):
         import traceback
 
         _to_err("".join(traceback.format_exception(error)))
@@ -163,7 +165,7 @@ class Screen:
         """What waits while somebody is asked."""
         from tenuto.cli.live import Area  # who only prints a list loads none of it
 
-        reflows = bool(settings.found(_REFLOWING)) and not settings.value("STY")
+        reflows = bool(settings.first_set(_REFLOWING)) and not settings.getenv("STY")
         self._area = Area(self._to_area, self._window, reflows=reflows)
 
     # --- what the model says ---

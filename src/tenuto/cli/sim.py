@@ -74,9 +74,9 @@ def command(**given: Unpack[_Given]) -> int:
 
         write_text(rules_page())
         return 0
-    seed = given["seed"] or settings.value("TENUTO_SIM_SEED")
-    pace = given["pace"] or settings.value("TENUTO_SIM_PACE")
-    script = given["script"] or settings.value("TENUTO_SIM_SCRIPT")
+    seed = given["seed"] or settings.getenv("TENUTO_SIM_SEED")
+    pace = given["pace"] or settings.getenv("TENUTO_SIM_PACE")
+    script = given["script"] or settings.getenv("TENUTO_SIM_SCRIPT")
     try:
         serve(Served(given["port"], seed, pace, given["burst"], script, given["quiet"]))
     except Unusable as exc:

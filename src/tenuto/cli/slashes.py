@@ -27,8 +27,8 @@ from tenuto.cli.screen import Screen, write_text
 from tenuto.core import jsonio
 from tenuto.core.blocks import Text
 from tenuto.core.journal import MessageAdded
+from tenuto.core.loss import Loss
 from tenuto.core.messages import Content, UserMessage
-from tenuto.core.provider import Loss
 from tenuto.tools.builtin import BUILTIN
 
 __all__ = ["COMMANDS", "Command", "Refused", "Slash", "Talk", "Words", "completed", "obeyed", "parsed"]

@@ -28,8 +28,8 @@ from tenuto.core.journal import (
     TranscriptFold,
     UnknownPayload,
 )
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Message, ToolCallView, UserMessage
-from tenuto.core.provider import Loss
 from tenuto.store.protocol import StoredSession
 
 __all__ = ["told"]
@@ -82,7 +82,7 @@ class _Page:
     def entry(self, entry: Entry) -> Iterator[Piece]:
         """Yield what an entry comes to; most of those that only keep the books come to nothing."""
         act = entry.payload
-        self._fold.take(entry)
+        self._fold.apply(entry)
         if isinstance(act, UnknownPayload):
             yield (
                 "yellow",

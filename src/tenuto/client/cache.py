@@ -114,7 +114,7 @@ class Cache:
             value = await self._in_store(lambda: self._store.get(key))
             if value is None:
                 return None
-            entry = jsonio.typed(value, _Entry)
+            entry = jsonio.decode_as(value, _Entry)
             return load_response(entry.response) if entry.expires > self._now() else None
         except _TROUBLE as exc:  # the question can still be asked
             _log.warning("what is in the cache cannot be read, so the question is asked: %s", exc)

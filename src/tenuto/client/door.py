@@ -223,8 +223,8 @@ class Door:
             return key, False
         if not bound or (row.name in self._own and not row.key_env):
             return "", False
-        held = settings.found(row.key_env)
-        return held or settings.found(row.bearer_env), not held
+        held = settings.first_set(row.key_env)
+        return held or settings.first_set(row.bearer_env), not held
 
 
 def _way(row: Provider, base_url: str, key: str, header: str) -> Way:

@@ -34,7 +34,7 @@ def address(row: Provider, dialect: Dialect, *, placed: bool) -> tuple[str, bool
     written = row.base_urls.get(dialect, row.base_url)
     if placed and _origin(written) not in _known(row):
         return _filled(row, written), False
-    named = settings.found(row.base_url_env) if not placed and dialect not in row.base_urls else ""
+    named = settings.first_set(row.base_url_env) if not placed and dialect not in row.base_urls else ""
     return _filled(row, _completed(named, row) if named else written), True
 
 
@@ -59,7 +59,7 @@ def _known(row: Provider) -> set[str]:
     if table is None:  # a row of one's own that names variables names them for its own address
         return {_origin(row.base_url), *map(_origin, row.base_urls.values())}
     addresses = [_filled(table, address, strict=False) for address in (table.base_url, *table.base_urls.values())]
-    named = settings.found(table.base_url_env)
+    named = settings.first_set(table.base_url_env)
     return {_origin(address) for address in (*addresses, *([_completed(named, table)] if named else []))}
 
 
@@ -91,7 +91,7 @@ def _filled(row: Provider, address: str, *, strict: bool = True) -> str:
     if "{" not in address and (not strict or _is_web(address)):
         return address
     for word in dict.fromkeys(re.findall(_WORD, address)):
-        if held := settings.found(row.fill.get(word, ())):
+        if held := settings.first_set(row.fill.get(word, ())):
             address = address.replace(f"{{{word}}}", held)
     gaps = dict.fromkeys(re.findall(_WORD, address))
     if gaps and strict:
@@ -111,14 +111,14 @@ def _filled(row: Provider, address: str, *, strict: bool = True) -> str:
 def missing(row: Provider, base_url: str, *, bound: bool) -> MissingKey:
     """Say that there is no key, and how one is given. `bound`: those from the environment might go to this address."""
     variables = (*row.key_env, *row.bearer_env)
-    held = next((name for name in variables if settings.value(name)), "")
+    held = next((name for name in variables if settings.getenv(name)), "")
     if bound or not held:
         return MissingKey(row.name, variables)
     why = (
         f"the one in {held} belongs to another address than {shown(base_url)}; pass keys={{{row.name!r}: ...}} if it "
         "is to go there"
     )
-    return MissingKey(row.name, variables, why=why)
+    return MissingKey(row.name, variables, reason=why)
 
 
 async def called(key: Callable[[], str | Awaitable[str]], name: str) -> str:

@@ -22,8 +22,9 @@ from tenuto.client.options import Timeouts
 from tenuto.client.reply import Exchange
 from tenuto.client.watch import Settled, Watch, out_of_time
 from tenuto.core.events import ErrorEvent, MessageDone, StreamEvent
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, UserMessage
-from tenuto.core.provider import Loss, Target, WireRequest
+from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import ConnectionFailed, IncompleteResponse, LLMError, ProtocolError, TimedOut, UnsupportedContent

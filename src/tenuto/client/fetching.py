@@ -17,7 +17,7 @@ import msgspec
 
 from tenuto.client.addresses import is_public
 from tenuto.client.http import HttpReply, HttpRequest, Transport
-from tenuto.core import files
+from tenuto.core import files, media_types
 from tenuto.core.blocks import Audio, Document, Image
 from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, ToolResults, UserMessage
 from tenuto.core.transcript import Transcript
@@ -205,7 +205,7 @@ def _filled(block: Media, data: bytes, content_type: str) -> Media:
         raise ValueError("it is empty")
     name = urlsplit(block.url).path.rpartition("/")[2]
     generic = told in ("", "application/octet-stream", "binary/octet-stream")
-    mime = files.media_type(data) or ((block.mime or files.type_from_name(name)) if generic else told)
+    mime = media_types.detect_type(data) or ((block.mime or media_types.type_from_name(name)) if generic else told)
     if isinstance(block, Document):
         return _document(block, data, mime, parameters)
     make = files.read_image if isinstance(block, Image) else files.read_audio
@@ -216,10 +216,10 @@ def _filled(block: Media, data: bytes, content_type: str) -> Media:
 def _document(block: Document, data: bytes, mime: str, parameters: str) -> Document:
     named = re.search(r"charset=\"?([\w-]+)", parameters, re.IGNORECASE)
     codec = _CHARSETS.get(named[1].lower(), "") if named else ""
-    if codec and files.is_text(mime):
+    if codec and media_types.is_text(mime):
         data = _recoded(data, codec)
     found = files.read_document(data, mime)
-    if found.data and found.mime != "application/pdf" and not files.is_text(found.mime):
+    if found.data and found.mime != "application/pdf" and not media_types.is_text(found.mime):
         raise ValueError(f"it is no document that can be read here, but {found.mime}")
     mime = "text/plain" if found.text else found.mime  # the one written kind that every provider takes
     return msgspec.structs.replace(block, data=found.data, mime=mime, text=found.text, url="")

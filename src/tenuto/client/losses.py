@@ -6,7 +6,8 @@ import logging
 from collections.abc import Sequence
 
 from tenuto.client.options import OnLoss
-from tenuto.core.provider import Loss, Target
+from tenuto.core.loss import Loss
+from tenuto.core.provider import Target
 from tenuto.errors import LossError
 
 __all__ = ["LossReporter"]

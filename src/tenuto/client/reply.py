@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tenuto.core.blocks import Audio, Block, Citation, Image
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, StopReason, ToolCallView, Usage
-from tenuto.core.provider import Loss, Target
+from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.transcript import Transcript
 

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TypeVar
 import msgspec
 from msgspec import Raw
 
-from tenuto.core import files, jsonio
+from tenuto.core import jsonio, media_types
 from tenuto.core.blocks import Audio, Block, Document, Image, Refusal, Text, ToolUse
 from tenuto.core.messages import AssistantMessage, Content, SystemMessage, ToolResult, UserMessage
 from tenuto.core.stored import dump_block, dump_message, load_block, load_message
@@ -186,7 +186,7 @@ def _image(rest: dict[str, Any], place: str) -> Image:
         refuse(place, "an object with a url must stand here")
     _only(inner, ("url", "detail"), "an image_url", place)
     url, detail = _needed(inner, "url", place), field(inner, "detail", str, place) or ""
-    held = files.data_url(url)
+    held = media_types.parse_data_url(url)
     image = Image(url=url) if held is None else Image.from_bytes(*held)
     return msgspec.structs.replace(image, detail=detail) if detail else image
 
@@ -197,7 +197,7 @@ def _sound(rest: dict[str, Any], place: str) -> Audio:
     _only(inner, ("data", "format"), "an input_audio", place)
     kind = _needed(inner, "format", place)
     data = _needed(inner, "data", place)
-    held = files.data_url(data)
+    held = media_types.parse_data_url(data)
     return Audio(data, _SOUNDS.get(kind, f"audio/{kind}")) if held is None else Audio.from_bytes(*held)
 
 
@@ -209,12 +209,12 @@ def _file(rest: dict[str, Any], place: str) -> Document:
     file_id = field(inner, "file_id", str, place) or ""
     if not (told or file_id):
         refuse(place, "file_data or file_id must stand here")
-    held = files.data_url(told)
+    held = media_types.parse_data_url(told)
     if held is None:
-        return Document(told, files.type_from_name(title) if told else "", file_id=file_id, title=title)
+        return Document(told, media_types.type_from_name(title) if told else "", file_id=file_id, title=title)
     data, mime = held
-    mime = mime or files.media_type(data) or files.type_from_name(title)
-    return Document(files.encoded(data), mime, file_id=file_id, title=title)
+    mime = mime or media_types.detect_type(data) or media_types.type_from_name(title)
+    return Document(media_types.to_base64(data), mime, file_id=file_id, title=title)
 
 
 _PARTS: dict[str, Callable[[dict[str, Any], str], Text | Image | Audio | Document]] = {
@@ -301,7 +301,7 @@ class _Turn:
     """One reply being read: checked here, so that each fault has its place, and taken apart as a provider's reply is."""
 
     def __init__(self, said: dict[str, Any], place: str, mint: Callable[[int], str]) -> None:
-        from tenuto.core.provider import Loss
+        from tenuto.core.loss import Loss
         from tenuto.wire.chat.choice import ChoiceDecoder
         from tenuto.wire.choice_builder import ChoiceBuilder
 

@@ -31,7 +31,7 @@ class Simulated:
 
     async def address(self) -> str:
         """Return where it is. Raise `TenutoError` if it cannot be started as the environment says."""
-        named = self.given or settings.value("TENUTO_SIM_URL")
+        named = self.given or settings.getenv("TENUTO_SIM_URL")
         if named:
             return _bare(named)
         loop = asyncio.get_running_loop()
@@ -96,17 +96,17 @@ def _simulator() -> Simulator:
     from tenuto.sim.script import load
     from tenuto.sim.simulator import Simulator, parse_pace
 
-    path = settings.value("TENUTO_SIM_SCRIPT")
+    path = settings.getenv("TENUTO_SIM_SCRIPT")
     try:
         script = load(Path(path).read_bytes()) if path else ()
     except (OSError, ValueError) as exc:
         why = exc.strerror if isinstance(exc, OSError) else exc
         raise TenutoError(f"TENUTO_SIM_SCRIPT names {path}: {why}") from exc
     try:
-        pace = parse_pace(settings.value("TENUTO_SIM_PACE"))
+        pace = parse_pace(settings.getenv("TENUTO_SIM_PACE"))
     except ValueError as exc:
         raise TenutoError(f"TENUTO_SIM_PACE: {exc}") from exc
-    return Simulator(settings.value("TENUTO_SIM_SEED") or "tenuto", script, pace)
+    return Simulator(settings.getenv("TENUTO_SIM_SEED") or "tenuto", script, pace)
 
 
 def _bare(address: str) -> str:

@@ -1,1 +1,1 @@
-"""Values: frozen structs that say what was said. Imports msgspec and nothing else of weight."""
+"""Values: frozen msgspec structs. Imports nothing of the package but itself."""

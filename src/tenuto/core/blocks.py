@@ -1,13 +1,6 @@
-"""The blocks an assistant's turn, a question or a tool's answer is made of, and the tokens that ride on them.
+"""Blocks: the content of messages, with their citations and continuity tokens.
 
-One family serves the stored transcript and the unified response. Every block may carry
-
-* `meta`: the continuity token its provider wants back, typed by who issued it, and never shown, merged or altered;
-* `extra`: the text of a JSON object with every other field the provider put on the block. It goes back to the same
-  dialect in the same place; empty means none;
-* `unknown_fields`: stored fields of a later version of this library, kept so that loading and saving loses nothing.
-
-A block is empty only if it has no text and no token.
+The stored transcript and the unified response use the same blocks. A block is empty if it has neither text nor token.
 """
 
 from __future__ import annotations
@@ -48,42 +41,41 @@ __all__ = [
     "ToolUse",
     "UrlCitation",
     "Value",
-    "shortened",
 ]
 
-_UNSHOWN = frozenset(
+_SECRET_FIELDS = frozenset(
     ("data", "details", "encrypted_content", "extra", "raw", "signature", "thought_signature", "unknown_fields")
-)  # fields that hold, or may hold, a token or a file
+)
+"""Fields that may hold a token or a file: `repr` shortens them."""
 
 
-def shortened(token: str) -> str:
-    """Show enough of an opaque token to tell two apart, and no more."""
+def shorten_token(token: str) -> str:
+    """Return enough of an opaque token to distinguish it from others."""
     return token if len(token) <= 16 else f"{token[:8]}…{token[-4:]}({len(token)})"
 
 
-Unread: TypeAlias = Annotated[str, msgspec.Meta(pattern="(?!)")]
-"""A text that no typed decode accepts, since nothing fits the pattern: a stored document that has a field of this name is
-read member by member, and all others are not searched for it.
-"""
+UnknownFields: TypeAlias = Annotated[str, msgspec.Meta(pattern="(?!)")]
+"""Never matches: typed decoding fails on a document with this key, and the slow path of `stored` keeps it."""
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """What all stored values share: unknown stored fields survive in `unknown_fields`, and `repr` shows no token whole.
+    """Base of all stored values. `repr` shortens tokens.
 
-    Values cannot be changed and so never refer to themselves: the collector need not look at them.
+    Values are immutable and cannot contain themselves, so the garbage collector can skip them.
     """
 
-    unknown_fields: Unread = ""
+    unknown_fields: UnknownFields = ""
+    """Stored fields of a later version, as the text of a JSON object. They are written back unchanged."""
 
     def __rich_repr__(self) -> list[tuple[str, object]]:
-        held = [(name, getattr(self, name), default) for name, default in _defaults(type(self))]
-        return [(name, self._shown(name, value)) for name, value, default in held if value != default]
+        fields = [(name, getattr(self, name), default) for name, default in _defaults(type(self))]
+        return [(name, self._display(name, value)) for name, value, default in fields if value != default]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
 
-    def _shown(self, name: str, value: object) -> object:
-        return shortened(value) if name in _UNSHOWN and isinstance(value, str) else value
+    def _display(self, name: str, value: object) -> object:
+        return shorten_token(value) if name in _SECRET_FIELDS and isinstance(value, str) else value
 
 
 @functools.cache
@@ -95,7 +87,7 @@ def _defaults(kind: type[Value]) -> list[tuple[str, Any]]:
 
 
 class Meta(Value, frozen=True, tag_field="provider"):
-    """A continuity token: opaque, replayed only to its issuer."""
+    """A continuity token: opaque, sent back unchanged and only to its issuer."""
 
 
 class AnthropicMeta(Meta, frozen=True, tag="anthropic"):
@@ -105,39 +97,39 @@ class AnthropicMeta(Meta, frozen=True, tag="anthropic"):
 
 
 class AnthropicRedactedMeta(Meta, frozen=True, tag="anthropic_redacted"):
-    """The ciphertext of a thinking block that is withheld; its block has no text."""
+    """The encrypted content of a redacted thinking block, which has no text."""
 
     data: str
 
 
 class GeminiMeta(Meta, frozen=True, tag="gemini", rename={"thought_signature": "thoughtSignature"}):
-    """The signature of one part, base64 as received; it stays on the part it came with."""
+    """The signature of one part, as received (base64). It stays on its part."""
 
     thought_signature: str
 
 
 class OpenAiMeta(Meta, frozen=True, tag="open_ai"):
-    """A Responses item's id and, for reasoning and compaction, its ciphertext. An id may be absent."""
+    """The token of a Responses item."""
 
     id: str = ""
+    """The id of the item; empty if it had none."""
     encrypted_content: str | None = None
+    """The encrypted content of a reasoning or compaction item."""
 
 
 class ChatMeta(Meta, frozen=True, tag="chat"):
-    """How reasoning arrived in the chat dialect.
-
-    `field` names the message field (`reasoning_content`, `reasoning`, ...), `think` for tags inside the text, or
-    `content` for a chunk of a content list, whose token is `signature`. `details` is the raw array text of
-    `reasoning_details`, in order.
-    """
+    """The form in which reasoning arrived in the chat dialect."""
 
     field: str = ""
+    """The message field (`reasoning_content`, ...), `think` for tags in the text, `content` for a chunk of a list."""
     signature: str = ""
+    """The token of a chunk of a content list."""
     details: str = ""
+    """The `reasoning_details` as the text of a JSON array, in order."""
 
 
 class OpaqueMeta(Meta, frozen=True, tag="opaque"):
-    """A stored token of a kind this version does not know: its JSON text, written back as it was."""
+    """A stored token that this version does not know: its JSON text, written back unchanged."""
 
     raw: str
 
@@ -149,9 +141,8 @@ ProviderMeta: TypeAlias = AnthropicMeta | AnthropicRedactedMeta | GeminiMeta | O
 
 
 class _Citation(Value, frozen=True, kw_only=True, tag_field="type"):
-    """Where a statement comes from. `raw` is the provider's own object where one stood on the block."""
-
     raw: str = ""
+    """The provider's citation object as JSON text, if the block had one."""
 
     @property
     def type(self) -> str:
@@ -160,7 +151,7 @@ class _Citation(Value, frozen=True, kw_only=True, tag_field="type"):
 
 
 class UrlCitation(_Citation, frozen=True, tag="url"):
-    """A web page; indices are positions in the text as the provider counts them."""
+    """A web page. Indices are offsets in the text as the provider counts them."""
 
     url: str
     title: str | None = None
@@ -170,7 +161,7 @@ class UrlCitation(_Citation, frozen=True, tag="url"):
 
 
 class DocumentCitation(_Citation, frozen=True, tag="document"):
-    """A span of a document that was sent along: characters, or blocks where the document was a list of blocks."""
+    """A range of a document of the request: characters, or blocks if the document is a list of blocks."""
 
     document_index: int
     document_title: str | None = None
@@ -192,7 +183,7 @@ class PageCitation(_Citation, frozen=True, tag="page"):
 
 
 class OtherCitation(_Citation, frozen=True, tag="other"):
-    """A citation of a kind this version does not read: only `raw` says what it is."""
+    """A citation of an unknown type; see `raw`."""
 
 
 Citation: TypeAlias = UrlCitation | DocumentCitation | PageCitation | OtherCitation
@@ -202,10 +193,12 @@ Citation: TypeAlias = UrlCitation | DocumentCitation | PageCitation | OtherCitat
 
 
 class BlockBase(Value, frozen=True, kw_only=True, tag_field="block_type"):
-    """What every block may carry besides its own fields."""
+    """Base of all blocks."""
 
     meta: ProviderMeta | None = None
+    """The continuity token to send back to the provider. Never shown, merged or changed."""
     extra: str = ""
+    """The provider's other fields as the text of a JSON object, sent back to the same dialect; empty: none."""
 
     @property
     def type(self) -> str:
@@ -214,7 +207,7 @@ class BlockBase(Value, frozen=True, kw_only=True, tag_field="block_type"):
 
 
 def part_type(kind: type[BlockBase]) -> str:
-    """Return the type of the part that a kind of block is in the unified response."""
+    """Return the type of a block class in the unified response."""
     tag = str(kind.__struct_config__.tag)
     return _PART_TYPES.get(tag, tag)
 
@@ -225,25 +218,23 @@ _PART_TYPES = {
     "tool_use": "tool_call",
     "server_tool_use": "server_tool_call",
 }
-"""The types of parts that differ from the tag of the stored block."""
+"""Types of parts that differ from the stored tag of the block."""
 
 
 class Text(BlockBase, frozen=True, tag="text"):
-    """What the model says, or what is said to it. `cache` (`5m`, `1h`) asks to cache the prompt up to here."""
+    """Text of the model or of the user."""
 
     text: str
     citations: tuple[Citation, ...] = ()
     cache: str = ""
+    """The time (`5m`, `1h`) to cache the prompt up to this block; empty: no cache marker."""
 
 
 class Reasoning(BlockBase, frozen=True, tag="reasoning"):
-    """What the model let us see of its thinking.
-
-    `text` may be empty while `meta` is not: a withheld thought still has to be handed back. Its stored form always
-    has a text.
-    """
+    """Reasoning of the model."""
 
     text: str = msgspec.field(default_factory=str)
+    """The readable reasoning. May be empty while `meta` is not. The stored form always has it."""
 
     @property
     def type(self) -> str:
@@ -252,30 +243,30 @@ class Reasoning(BlockBase, frozen=True, tag="reasoning"):
 
 
 class Refusal(BlockBase, frozen=True, tag="refusal"):
-    """The model's words for why it will not answer; shown as text, replayed as a refusal."""
+    """The reason why the model does not answer: shown as text, sent back as a refusal."""
 
     text: str
 
 
 class ToolUse(BlockBase, frozen=True, tag="tool_use"):
-    """A call the model wants made.
-
-    `args` is the exact text the model wrote. It is JSON unless `args_error` says why not, or `kind` is `custom`, whose
-    input is free text. `kind` is `function`, `custom`, or the provider's word for a built-in that the client runs.
-    `id_generated`: the id was not received, and is not sent back. `args_missing`: the provider sent no arguments.
-    """
+    """A tool call of the model."""
 
     id: str
     name: str
     args: str
+    """The exact text of the arguments: JSON, or free text if `kind` is `custom`."""
     kind: str = "function"
+    """`function`, `custom`, or the provider's type of a built-in tool that the client runs."""
     args_error: str = ""
+    """Why `args` is not JSON; empty if it is."""
     id_generated: bool = False
+    """Whether `id` was generated here; then it is not sent back."""
     args_missing: bool = False
+    """Whether the provider sent no arguments at all."""
 
 
 class Image(BlockBase, frozen=True, tag="image"):
-    """A picture: base64 `data` with its `mime` type, or a `url`, or a provider's `file_id`."""
+    """An image: base64 `data` with its `mime` type, or a `url`, or a provider's `file_id`."""
 
     data: str = ""
     mime: str = ""
@@ -286,9 +277,9 @@ class Image(BlockBase, frozen=True, tag="image"):
 
     @classmethod
     def from_path(cls, path: str | FilePath, *, mime: str = "") -> Image:
-        """Read a file. Its type is read off its bytes, then off its name, unless given.
+        """Read a file. Its type is `mime`, or the type of its bytes, or of its name.
 
-        Raise `ValueError` if it is empty or no picture, `OSError` if it cannot be read.
+        Raise `ValueError` if it is empty or not an image, `OSError` if it cannot be read.
         """
         from tenuto.core import files
 
@@ -297,39 +288,45 @@ class Image(BlockBase, frozen=True, tag="image"):
 
     @classmethod
     def from_bytes(cls, data: bytes, mime: str = "") -> Image:
-        """Take bytes. Their type is read off them unless given; raise `ValueError` if they are empty or no picture."""
+        """Make an image from bytes, detecting the type unless `mime` is passed.
+
+        Raise `ValueError` if they are empty or not an image.
+        """
         from tenuto.core import files
 
         return cls(*files.read_image(data, mime)[:2])
 
     @classmethod
     def from_url(cls, url: str, *, mime: str = "") -> Image:
-        """Name an address (http, https, gs, s3), which the provider reads, or take what a `data:` URL holds.
+        """Refer to a URL (http, https, gs, s3) that the provider fetches, or decode a `data:` URL.
 
-        Raise `ValueError` for any other address. Nothing is fetched.
+        Raise `ValueError` for any other URL. Nothing is fetched.
         """
-        from tenuto.core import files
+        from tenuto.core import files, media_types
 
-        held = files.data_url(url, mime)
-        return cls.from_bytes(*held) if held is not None else cls(url=files.checked_url(url), mime=mime)
+        content = media_types.parse_data_url(url, mime)
+        return cls.from_bytes(*content) if content else cls(url=files.check_url(url), mime=mime)
 
 
 class Audio(BlockBase, frozen=True, tag="audio"):
-    """Sound: base64 `data`; a model's own speech has an `id`, a transcript and an expiry (Unix seconds)."""
+    """Audio: base64 `data` with its `mime` type, or a `url`, or a provider's `file_id`."""
 
     data: str = ""
     mime: str = ""
     transcript: str | None = None
+    """The text of the model's own speech."""
     id: str = ""
+    """The id of the model's own speech."""
     expires_at: int | None = None
+    """The time (Unix seconds) until which the provider knows `id`."""
     url: str = ""
     file_id: str = ""
 
     @classmethod
     def from_path(cls, path: str | FilePath, *, mime: str = "") -> Audio:
-        """Read a file. Its type is read off its bytes, then off its name, unless given.
+        """Read a file. Its type is `mime`, or the type of its bytes, or of its name.
 
-        Raise `ValueError` if it is empty or no sound, `OSError` if it cannot be read.
+        Raise `ValueError` if it is empty or not audio, `OSError` if it cannot be read.
         """
         from tenuto.core import files
 
@@ -338,25 +335,28 @@ class Audio(BlockBase, frozen=True, tag="audio"):
 
     @classmethod
     def from_bytes(cls, data: bytes, mime: str = "") -> Audio:
-        """Take bytes. Their type is read off them unless given; raise `ValueError` if they are empty or no sound."""
+        """Make audio from bytes, detecting the type unless `mime` is passed.
+
+        Raise `ValueError` if they are empty or not audio.
+        """
         from tenuto.core import files
 
         return cls(*files.read_audio(data, mime)[:2])
 
     @classmethod
     def from_url(cls, url: str, *, mime: str = "") -> Audio:
-        """Name an address (http, https, gs, s3), which the provider reads, or take what a `data:` URL holds.
+        """Refer to a URL (http, https, gs, s3) that the provider fetches, or decode a `data:` URL.
 
-        Raise `ValueError` for any other address. Nothing is fetched.
+        Raise `ValueError` for any other URL. Nothing is fetched.
         """
-        from tenuto.core import files
+        from tenuto.core import files, media_types
 
-        held = files.data_url(url, mime)
-        return cls.from_bytes(*held) if held is not None else cls(url=files.checked_url(url), mime=mime)
+        content = media_types.parse_data_url(url, mime)
+        return cls.from_bytes(*content) if content else cls(url=files.check_url(url), mime=mime)
 
 
 class Document(BlockBase, frozen=True, tag="document"):
-    """A file to read: base64 `data`, plain `text`, a `url` or a `file_id`. `citations` asks the model to cite it."""
+    """A document: base64 `data`, plain `text`, a `url` or a provider's `file_id`."""
 
     data: str = ""
     mime: str = ""
@@ -365,15 +365,18 @@ class Document(BlockBase, frozen=True, tag="document"):
     file_id: str = ""
     title: str = ""
     context: str = ""
+    """Information about the document for the model, which it does not cite."""
     citations: bool = False
+    """Whether the model may cite the document."""
     cache: str = ""
+    """The time (`5m`, `1h`) to cache the prompt up to this block; empty: no cache marker."""
 
     @classmethod
     def from_path(cls, path: str | FilePath, *, mime: str = "", title: str = "") -> Document:
-        """Read a file: as text where it is UTF-8, as data where not. Its name is its title unless one is given.
+        """Read a file: as text if it is UTF-8, else as data. The default title is the file name.
 
-        Its type is read off its bytes, then off its name, unless given. Raise `ValueError` if it is empty, a picture or
-        a sound, `OSError` if it cannot be read.
+        The type is `mime`, or the type of the bytes, or of the name. Raise `ValueError` if the file is empty, an image or
+        audio, `OSError` if it cannot be read.
         """
         from tenuto.core import files
 
@@ -382,9 +385,9 @@ class Document(BlockBase, frozen=True, tag="document"):
 
     @classmethod
     def from_bytes(cls, data: bytes, mime: str = "", *, title: str = "") -> Document:
-        """Take bytes: as text where they are UTF-8, as data where not.
+        """Make a document from bytes: text if they are UTF-8, else data.
 
-        Their type is read off them unless given; raise `ValueError` if they are empty, a picture or a sound.
+        The type is detected unless `mime` is passed. Raise `ValueError` if the bytes are empty, an image or audio.
         """
         from tenuto.core import files
 
@@ -392,20 +395,20 @@ class Document(BlockBase, frozen=True, tag="document"):
 
     @classmethod
     def from_url(cls, url: str, *, mime: str = "", title: str = "") -> Document:
-        """Name an address (http, https, gs, s3), which the provider reads, or take what a `data:` URL holds.
+        """Refer to a URL (http, https, gs, s3) that the provider fetches, or decode a `data:` URL.
 
-        Raise `ValueError` for any other address. Nothing is fetched.
+        Raise `ValueError` for any other URL. Nothing is fetched.
         """
-        from tenuto.core import files
+        from tenuto.core import files, media_types
 
-        held = files.data_url(url, mime)
-        if held is not None:
-            return cls.from_bytes(*held, title=title)
-        return cls(url=files.checked_url(url), mime=mime, title=title)
+        content = media_types.parse_data_url(url, mime)
+        if content:
+            return cls.from_bytes(*content, title=title)
+        return cls(url=files.check_url(url), mime=mime, title=title)
 
 
 class CodeExecution(BlockBase, frozen=True, tag="code_execution"):
-    """Code the provider ran by itself."""
+    """Code that the provider ran."""
 
     code: str
     language: str = ""
@@ -413,48 +416,53 @@ class CodeExecution(BlockBase, frozen=True, tag="code_execution"):
 
 
 class CodeResult(BlockBase, frozen=True, tag="code_result"):
-    """What that code gave. `outcome` is the provider's own word."""
+    """The result of code that the provider ran."""
 
     outcome: str
+    """The provider's own word for the outcome."""
     output: str = ""
     id: str = ""
 
 
 class ServerToolUse(BlockBase, frozen=True, tag="server_tool_use"):
-    """A call the provider makes by itself. `kind` is the wire's type, `args` the exact text of its input."""
+    """A call of a server tool, made by the provider."""
 
     id: str
     name: str
     args: str = ""
+    """The exact text of the input."""
     kind: str = ""
+    """The type of the block on the wire."""
 
 
 class ServerToolResult(BlockBase, frozen=True, tag="server_tool_result"):
-    """What a provider's own tool gave. `kind` is the wire's type, `content` the exact JSON text, tokens and all."""
+    """The result of a server tool."""
 
     tool_use_id: str
     content: str = ""
+    """The exact JSON text, including tokens."""
     kind: str = ""
+    """The type of the block on the wire."""
 
-    def _shown(self, name: str, value: object) -> object:
-        return super()._shown("data" if name == "content" else name, value)
+    def _display(self, name: str, value: object) -> object:
+        return super()._display("data" if name == "content" else name, value)
 
 
 class Marker(BlockBase, frozen=True, tag="marker"):
-    """A sign in the turn that is neither said nor called: `kind` is `compaction`, `fallback`, `container_upload`, ..."""
+    """A block without content for the user."""
 
     kind: str
+    """The provider's type: `compaction`, `fallback`, `container_upload`, ..."""
     text: str | None = None
 
 
 class Opaque(BlockBase, frozen=True, tag="opaque"):
-    """A block this version cannot read, kept word for word so that it can be replayed to its dialect.
-
-    An empty `dialect` means a stored block of a later version, written back as it was and sent to nobody.
-    """
+    """A block that this version cannot read."""
 
     dialect: str
+    """The dialect that the block is sent back to. Empty: a stored block of a later version, never sent."""
     raw: str
+    """The exact JSON text of the block."""
 
 
 Block: TypeAlias = (

@@ -1,4 +1,4 @@
-"""Texts as numbers: what is asked, and what comes back."""
+"""Embeddings: request and response."""
 
 from __future__ import annotations
 
@@ -7,96 +7,91 @@ from typing import Any, Self
 
 import msgspec
 
-from tenuto.core.provider import Loss
-
-__all__ = ["EmbedRequest", "EmbedResponse", "EmbedUsage"]
+from tenuto.core.loss import Loss
 
 
 class EmbedRequest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Texts to embed. `model` is `provider/model`; `input` is one text, or any number of them.
-
-    `dimensions` None leaves the length of an embedding to the model. `task` says what the embeddings are for, in the
-    provider's own word (`RETRIEVAL_QUERY`, `query`, ...), `title` what the document is called that the texts are from.
-    `extra_body` and `extra_headers` go out last, and win.
-    """
+    """Texts to embed."""
 
     model: str
+    """The model as `provider/model`."""
     input: str | Sequence[str]
+    """One text or several."""
     dimensions: int | None = None
+    """The length of an embedding; None: the model's default."""
     task: str = ""
+    """The purpose of the embeddings in the provider's own word: `RETRIEVAL_QUERY`, `query`, ..."""
     title: str = ""
+    """The title of the document that the texts are from."""
     extra_body: dict[str, Any] = {}
+    """Fields added to the body last; they win over others."""
     extra_headers: dict[str, str] = {}
+    """Headers added last; they win over others."""
 
     @classmethod
     def of(
         cls, model: str | Mapping[str, Any], input: str | Iterable[str] | None = None, dimensions: int | None = None
     ) -> Self:
-        """Make a request of a model and texts, or of one dictionary with the fields of a request.
+        """Make a request from a model and texts, or from a dictionary with the fields of a request.
 
-        Raise `TypeError` for a model, a text or a dictionary that is none, and for an unknown field.
+        Raise `TypeError` for a value of the wrong type and for an unknown field.
         """
-        if isinstance(model, Mapping):
-            if input is not None or dimensions is not None:
-                raise TypeError("a whole request was given: input and dimensions go into the dictionary")
-            return cls._of_dict(model)
-        if not isinstance(model, str):
-            raise TypeError(f"the model is {_named(model)}: expected a string, provider/model")
-        return cls(model=model, input=input if isinstance(input, str) else _texts(input), dimensions=dimensions)
-
-    @classmethod
-    def _of_dict(cls, document: Mapping[str, Any]) -> Self:
-        unknown = [name for name in document if name not in cls.__struct_fields__]
+        if not isinstance(model, Mapping):
+            if not isinstance(model, str):
+                raise TypeError(f"the model is {_type_name(model)}: expected a string, provider/model")
+            return cls(model=model, input=input if isinstance(input, str) else _texts(input), dimensions=dimensions)
+        if input is not None or dimensions is not None:
+            raise TypeError("pass input and dimensions in the dictionary of the request")
+        unknown = [name for name in model if name not in cls.__struct_fields__]
         if unknown:
-            raise TypeError(f"no field is called {unknown[0]!r}: provider-specific fields go into extra_body")
-        given = {name: value for name, value in document.items() if value is not None}
-        request = cls.of(given.pop("model", None), given.pop("input", None))
+            raise TypeError(f"unknown field {unknown[0]!r}: provider-specific fields go into extra_body")
+        fields = {name: value for name, value in model.items() if value is not None}
+        request = cls.of(fields.pop("model", None), fields.pop("input", None))
         try:
-            options = msgspec.convert({"model": "", "input": "", **given}, cls)
+            options = msgspec.convert({"model": "", "input": "", **fields}, cls)
         except msgspec.ValidationError as exc:
             raise TypeError(f"request: {exc}") from None
         return msgspec.structs.replace(options, model=request.model, input=request.input)
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The texts, whichever way they were given. Raise `TypeError` for anything that is no text."""
+        """The texts as a tuple. Raise `TypeError` for a value that is not text."""
         return (self.input,) if isinstance(self.input, str) else _texts(self.input)
 
 
 def _texts(input: object) -> tuple[str, ...]:
     if isinstance(input, bytes | bytearray | memoryview | Mapping) or not isinstance(input, Iterable):
-        raise TypeError(f"input is {_named(input)}: expected a text, or a list of texts")
+        raise TypeError(f"input is {_type_name(input)}: expected a text, or a list of texts")
     texts = tuple(input)
-    for at, text in enumerate(texts):
+    for index, text in enumerate(texts):
         if not isinstance(text, str):
-            raise TypeError(f"input[{at}] is {_named(text)}: only texts can be embedded")
+            raise TypeError(f"input[{index}] is {_type_name(text)}: only texts can be embedded")
     return texts
 
 
-def _named(value: object) -> str:
+def _type_name(value: object) -> str:
     return "None" if value is None else type(value).__name__
 
 
 class EmbedUsage(msgspec.Struct, frozen=True):
-    """What embedding took, in tokens. None where nobody said; a sum of which one part is unknown is unknown."""
+    """The tokens that embedding used. None: unknown; a sum with an unknown part is unknown, too."""
 
     prompt_tokens: int | None = None
     total_tokens: int | None = None
 
 
 class EmbedResponse(msgspec.Struct, frozen=True):
-    """One embedding for each text, in the order of the texts.
-
-    `extra` holds what else the provider said, its own usage among it, as JSON object text: one for each answer that
-    said more. `losses` says what could not be carried. The numbers are the provider's own: neither scaled nor normalised.
-    """
+    """The embeddings of the texts."""
 
     model: str
     provider: str
     embeddings: tuple[tuple[float, ...], ...]
+    """One embedding per text, in order: the provider's numbers, neither scaled nor normalized."""
     usage: EmbedUsage = EmbedUsage()
     losses: tuple[Loss, ...] = ()
+    """The parts of the request that could not be carried."""
     extra: tuple[str, ...] = ()
+    """The other fields of each HTTP response, including usage, as the text of a JSON object; none without fields."""
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         length = len(self.embeddings[0]) if self.embeddings else 0

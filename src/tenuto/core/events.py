@@ -1,7 +1,7 @@
-"""What happens while a reply arrives.
+"""Stream events: the parts of a reply as they arrive.
 
-Each part goes start, delta*, done; the last event carries the assembled response. Events are frozen and hold only their
-own piece: keeping one never shows a later state. They are transient and have no stored form.
+Each part has a start, deltas and a done event; the last event has the assembled response. Events are immutable, hold only
+their own delta, and have no stored form.
 """
 
 from __future__ import annotations
@@ -63,31 +63,31 @@ class SignatureDelta(_Delta, frozen=True, tag="thinking.signature", gc=False):
 
 
 class ArgumentsDelta(_Delta, frozen=True, tag="tool_call.arguments", gc=False):
-    """More of a call's arguments, as text."""
+    """More of the arguments of a call, as text."""
 
     arguments: str
 
 
 class CodeDelta(_Delta, frozen=True, tag="code", gc=False):
-    """More of the code a provider runs."""
+    """More of the code that the provider runs."""
 
     code: str
 
 
 class ImageDelta(_Delta, frozen=True, tag="image", gc=False):
-    """More base64 of a picture."""
+    """More base64 of an image."""
 
     data: str
 
 
 class AudioDelta(_Delta, frozen=True, tag="audio", gc=False):
-    """More base64 of a sound."""
+    """More base64 of audio."""
 
     data: str
 
 
 class TranscriptDelta(_Delta, frozen=True, tag="audio.transcript", gc=False):
-    """More of what a sound says."""
+    """More of the transcript of audio."""
 
     transcript: str
 
@@ -119,22 +119,23 @@ class _Event(msgspec.Struct, frozen=True, tag_field="type"):
 
 
 class MessageStart(_Event, frozen=True, tag="message.start"):
-    """A reply begins. A second one means that the provider started over: what was assembled so far is void."""
+    """A reply starts. A second one means that the provider restarted the reply: discard the earlier events."""
 
     id: str
     model: str
 
 
 class ContentStart(_Event, frozen=True, tag="content.start"):
-    """A part begins; `part` is the block as far as it is known.
-
-    A chat server may send a call's arguments before its id or its name. Then `part` has an empty name or an id that we
-    made, and only the `part` of `ContentDone` has the provider's: identify a part by `choice_index` and `part_index`.
-    """
+    """A part starts. `choice_index` and `part_index` identify it."""
 
     choice_index: int
     part_index: int
     part: Block
+    """The block as far as it is known.
+
+    A chat server may send the arguments of a call before its id or name: then the name is empty or the id is generated,
+    and the `part` of `ContentDone` has the provider's.
+    """
 
 
 class ContentDelta(_Event, frozen=True, tag="content.delta", gc=False):
@@ -146,7 +147,7 @@ class ContentDelta(_Event, frozen=True, tag="content.delta", gc=False):
 
 
 class ContentDone(_Event, frozen=True, tag="content.done"):
-    """A part is whole."""
+    """A part is complete."""
 
     choice_index: int
     part_index: int
@@ -154,7 +155,7 @@ class ContentDone(_Event, frozen=True, tag="content.done"):
 
 
 class MessageDelta(_Event, frozen=True, tag="message.delta"):
-    """A choice ended, and why."""
+    """A choice ended."""
 
     choice_index: int
     finish_reason: StopReason | None
@@ -162,22 +163,23 @@ class MessageDelta(_Event, frozen=True, tag="message.delta"):
 
 
 class UsageUpdate(_Event, frozen=True, tag="usage"):
-    """What the reply has used so far; the last one counts."""
+    """The usage of the reply so far; the last event has the total."""
 
     usage: Usage
 
 
 class MessageDone(_Event, frozen=True, tag="message.done"):
-    """The whole reply, equal to what an unstreamed call gives."""
+    """The complete reply, equal to the response of a call without a stream."""
 
     response: ChatResponse
 
 
 class ErrorEvent(_Event, frozen=True, tag="error"):
-    """The provider reported an error inside the stream; `raw` is its own words. The matching exception follows."""
+    """The provider reported an error in the stream. The stream then raises the matching exception."""
 
     message: str
     raw: str = ""
+    """The error as the provider sent it."""
 
 
 StreamEvent: TypeAlias = (

@@ -1,11 +1,11 @@
-"""The journal: what was said and done in a session, entry by entry, and the folds that make everything else of it.
+"""The journal of a session: its entries, and the folds over them.
 
-An `EntryPayload` is what happened. An `Entry` is a payload in its place: numbered, timed, fenced, with an id that its
-writer made and the digest of its bytes. Entries are only ever added. The transcript, the usage, the open calls and the summary of a
-session are pure functions of its entries; there is no other state.
+An `Entry` is a payload with a sequence number, a time, a fence, the id of its draft and the digest of its bytes. Entries
+are only appended. Transcript, usage, open calls and the summary of a session are pure functions of the entries; there is
+no other state.
 
-A kind of entry that a later version wrote is an `UnknownPayload`: it can be shown and copied, and a session that holds
-one is not resumed by this version (`unknown_payloads_in`).
+An entry of a kind that a later version has added is an `UnknownPayload`: it can be shown and copied, but this version does
+not resume its session (`unknown_payloads_in`).
 """
 
 from __future__ import annotations
@@ -18,42 +18,9 @@ import msgspec
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import ToolUse, Value
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Message, ToolCallView, ToolResult, ToolResults, Usage, UserMessage
-from tenuto.core.provider import Loss
 from tenuto.core.transcript import Transcript
-
-__all__ = [
-    "VERSION",
-    "ApprovalDecided",
-    "ApprovalRequested",
-    "CallFinished",
-    "CallStarted",
-    "Compacted",
-    "Configured",
-    "Entry",
-    "EntryDraft",
-    "EntryPayload",
-    "HandedOver",
-    "LossRecorded",
-    "MessageAdded",
-    "ReplyReceived",
-    "RequestFailed",
-    "RequestStarted",
-    "RunEnded",
-    "SessionMeta",
-    "SessionState",
-    "SteeringAdded",
-    "SubSessionLinked",
-    "TranscriptFold",
-    "UnknownPayload",
-    "open_calls_of",
-    "payload_kind",
-    "session_meta_of",
-    "sha256_hex",
-    "transcript_of",
-    "unknown_payloads_in",
-    "usage_of",
-]
 
 VERSION = 2
 """The version of the entries that this library reads and writes. docs/journal.md says when to raise it.
@@ -63,110 +30,121 @@ entries of an earlier version are refused, not converted.
 """
 
 
-# --- what happens -----------------------------------------------------------------------------------------------------
+# --- payloads ---------------------------------------------------------------------------------------------------------
 
 
-class _Act(Value, frozen=True, tag_field="entry"):
+class _Payload(Value, frozen=True, tag_field="entry"):
     pass
 
 
-class Configured(_Act, frozen=True, tag="configured"):
-    """Whom the session asks, and how: once at its beginning, and again whenever it changes.
-
-    `parameters` is the text of a JSON object, `tools` of a JSON array of definitions; `agent` names the agent.
-    """
+class Configured(_Payload, frozen=True, tag="configured"):
+    """The configuration of the session: its first entry, written again after each change."""
 
     model: str
     system: str = ""
+    """The system prompt."""
     parameters: str = ""
+    """The other fields of `ChatRequest` as the text of a JSON object."""
     tools: str = ""
+    """The tool definitions as the text of a JSON array."""
     agent: str = ""
+    """The name of the agent."""
     allow_unverified: bool = False
     """Whether the agent may use a model that it would refuse."""
     roots: str = ""
-    """The working directories of tools, absolute, by the name of the tool: the text of a JSON object."""
+    """The absolute working directories of tools by the name of the tool, as the text of a JSON object."""
 
 
-class MessageAdded(_Act, frozen=True, tag="message_added"):
-    """Somebody other than the model said something: the user, as a rule."""
+class MessageAdded(_Payload, frozen=True, tag="message_added"):
+    """A message that is not from the model, usually from the user."""
 
     message: Message
 
 
-class RequestStarted(_Act, frozen=True, tag="request_started"):
-    """The model is about to be asked: `digest` stands for the request as it goes out, to whichever `account`."""
+class RequestStarted(_Payload, frozen=True, tag="request_started"):
+    """A request is about to be sent."""
 
     model: str
     digest: str = ""
+    """The SHA-256 of the request body; empty: the request was not encoded."""
     encoder_version: int = 0
+    """The version of the encoder. Only requests of the same version can be compared."""
     attempt: int = 1
     account: str = ""
+    """The fingerprint of the key."""
 
 
-class ReplyReceived(_Act, frozen=True, tag="reply_received"):
-    """The model answered, whole. What it used, what was lost on the way, and what it cost (USD, as text)."""
+class ReplyReceived(_Payload, frozen=True, tag="reply_received"):
+    """A complete reply."""
 
     message: AssistantMessage
     usage: Usage | None = None
     losses: tuple[Loss, ...] = ()
+    """The parts of the request or the reply that could not be carried."""
     response_id: str = ""
     request_id: str = ""
     cost: str = ""
+    """The cost in USD as a decimal number."""
 
 
-class RequestFailed(_Act, frozen=True, tag="request_failed"):
-    """An attempt to ask came to nothing; what it used is paid for all the same (`cost` in USD, as text)."""
+class RequestFailed(_Payload, frozen=True, tag="request_failed"):
+    """A request that failed."""
 
     error: str
+    """The class name of the error."""
     message: str = ""
     attempt: int = 1
     retryable: bool = False
     usage: Usage | None = None
+    """The usage of the failed request, which is charged, too."""
     cost: str = ""
+    """The cost in USD as a decimal number."""
 
 
-class CallStarted(_Act, frozen=True, tag="call_started"):
-    """A call is about to act. `call_index` is its index among the calls of the last reply: ids may repeat.
-
-    `idempotency_key` is the same for every attempt at this call; `effect` says what may be done if it never returned.
-    """
+class CallStarted(_Payload, frozen=True, tag="call_started"):
+    """A tool call is about to run."""
 
     call_id: str
     call_index: int
+    """The index of the call in the last reply; ids may repeat."""
     name: str = ""
     idempotency_key: str = ""
+    """The same for every attempt of this call."""
     effect: str = ""
+    """The effect of the tool, which decides whether an interrupted call may run again."""
     attempt: int = 1
     pid: int = 0
+    """The process that runs the call."""
     host: str = ""
+    """The host of that process."""
 
 
-class CallFinished(_Act, frozen=True, tag="call_finished"):
-    """A call has its result, whether it ran, was denied, or was interrupted and nobody knows what became of it.
-
-    `detail` says in a word what was wrong (`arguments`, `timeout`, ...). `usage` and `cost` are what a sub-agent spent on
-    it: its own journal has them entry by entry, and the caller's limits count them.
-    """
+class CallFinished(_Payload, frozen=True, tag="call_finished"):
+    """The result of a tool call, also of one that was denied or interrupted."""
 
     result: ToolResult
     call_index: int
+    """The index of the call in the last reply."""
     attempt: int = 1
     outcome: Literal["done", "failed", "denied", "interrupted", "cancelled", "unknown"] = "done"
     detail: str = ""
+    """The problem in one word: `arguments`, `timeout`, ..."""
     usage: Usage | None = None
+    """The usage of a sub-agent for this call. Its journal has the details; the limits of the caller count it."""
     cost: str = ""
+    """The cost of a sub-agent in USD as a decimal number."""
 
 
-class ApprovalRequested(_Act, frozen=True, tag="approval_requested"):
-    """A call waits for somebody's word."""
+class ApprovalRequested(_Payload, frozen=True, tag="approval_requested"):
+    """A tool call needs approval."""
 
     call_id: str
     call_index: int
     name: str = ""
 
 
-class ApprovalDecided(_Act, frozen=True, tag="approval_decided"):
-    """Somebody gave it."""
+class ApprovalDecided(_Payload, frozen=True, tag="approval_decided"):
+    """The call was approved or denied."""
 
     call_id: str
     call_index: int
@@ -174,60 +152,66 @@ class ApprovalDecided(_Act, frozen=True, tag="approval_decided"):
     reason: str = ""
 
 
-class SteeringAdded(_Act, frozen=True, tag="steering_added"):
-    """Something was said while the agent was at work; the model hears it at the next turn boundary, which is here."""
+class SteeringAdded(_Payload, frozen=True, tag="steering_added"):
+    """A message that was added during a run. The model receives it from this entry on, a turn boundary."""
 
     message: Message
 
 
-class Compacted(_Act, frozen=True, tag="compacted"):
-    """From here on, `messages` stand for everything up to and with entry `up_to_seq`. Nothing is taken from the journal."""
+class Compacted(_Payload, frozen=True, tag="compacted"):
+    """Later requests have `messages` instead of older entries, which stay in the journal."""
 
     up_to_seq: int
+    """The sequence number of the last entry that `messages` replace."""
     messages: tuple[Message, ...] = ()
     reason: str = ""
 
 
-class HandedOver(_Act, frozen=True, tag="handed_over"):
-    """The session goes on with another model, and this is what cannot go along."""
+class HandedOver(_Payload, frozen=True, tag="handed_over"):
+    """The session continues with another model."""
 
     model: str
     previous_model: str = ""
     losses: tuple[Loss, ...] = ()
+    """The content that the new model does not receive."""
 
 
-class LossRecorded(_Act, frozen=True, tag="loss_recorded"):
-    """Something could not be carried.
+class LossRecorded(_Payload, frozen=True, tag="loss_recorded"):
+    """A loss, such as a block that its own provider refused.
 
-    Where the provider refused a block of its own, `reply_seq` is the entry of the reply that had it, and `block_index` its
-    index there: no later request has the block, or, where it says something by itself, its token.
+    Later requests leave out a refused block; if it has content of its own, they leave out only its token.
     """
 
     loss: Loss
     reply_seq: int = 0
+    """The sequence number of the reply with the refused block."""
     block_index: int = 0
+    """The index of the block in that reply."""
 
 
-class SubSessionLinked(_Act, frozen=True, tag="sub_session_linked"):
-    """Another session belongs to this one: that of a sub-agent, for the call it answers."""
+class SubSessionLinked(_Payload, frozen=True, tag="sub_session_linked"):
+    """The session of a sub-agent that runs a call of this session."""
 
     session: str
     call_id: str = ""
     call_index: int = 0
 
 
-class RunEnded(_Act, frozen=True, tag="run_ended"):
-    """The run ended or waits: `completed`, `failed`, `cancelled`, `waiting`, `limit`; `detail` says for what."""
+class RunEnded(_Payload, frozen=True, tag="run_ended"):
+    """The run ended or waits."""
 
     reason: str
+    """`completed`, `failed`, `cancelled`, `waiting` or `limit`."""
     detail: str = ""
+    """What the run waits for, or which limit or error ended it."""
 
 
 class UnknownPayload(msgspec.Struct, frozen=True, gc=False):
-    """A payload of a kind that this version does not know. `raw` is its JSON text."""
+    """A payload that this version does not know."""
 
     kind: str
     raw: str
+    """The exact JSON text."""
 
 
 EntryPayload: TypeAlias = (
@@ -237,168 +221,153 @@ EntryPayload: TypeAlias = (
 
 
 class EntryDraft(msgspec.Struct, frozen=True, gc=False):
-    """An entry before it has its place. `id` is its writer's: the same draft sent twice is one entry.
-
-    `time_ms` is milliseconds since 1970, `body` the stored bytes of `payload`: see `stored.make_draft`.
-    """
+    """An entry to append; `stored.make_draft` makes it."""
 
     id: str
+    """The writer's id of the entry: a draft that is sent twice is appended once."""
     time_ms: int
+    """Milliseconds since 1970."""
     kind: str
     body: bytes
+    """The stored bytes of `payload`."""
     payload: EntryPayload | UnknownPayload
     version: int = VERSION
 
     @property
     def digest(self) -> str:
-        """The sha-256 of the body, in hex."""
+        """The SHA-256 of the body, in hex."""
         return sha256_hex(self.body)
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
-    """A payload in its place. `digest` was computed when it was written; `verify` compares it with the body."""
+    """An entry of a journal."""
 
     seq: int
+    """The sequence number in the session, from 1."""
     id: str
+    """The writer's id of the entry."""
     time_ms: int
+    """Milliseconds since 1970."""
     fence: int
+    """The number of the lease under which the entry was written."""
     kind: str
     body: bytes
+    """The stored bytes of `payload`."""
     digest: str
+    """The SHA-256 of `body`, computed when it was written; `verify` compares both."""
     payload: EntryPayload | UnknownPayload
     version: int = VERSION
 
 
 def sha256_hex(body: bytes) -> str:
-    """Return the sha-256 of a body, in hex."""
     return hashlib.sha256(body).hexdigest()
 
 
-def payload_kind(act: EntryPayload | UnknownPayload) -> str:
+def payload_kind(payload: EntryPayload | UnknownPayload) -> str:
     """Return the kind of a payload: the value of `entry` in its stored form."""
-    return act.kind if isinstance(act, UnknownPayload) else str(act.__struct_config__.tag)
+    return payload.kind if isinstance(payload, UnknownPayload) else str(payload.__struct_config__.tag)
 
 
 # --- folds ------------------------------------------------------------------------------------------------------------
 
 
 class _Turn:
-    """A reply, the results that came for its calls so far, and the number of the last entry that belongs to it."""
+    """A reply and the results of its calls so far."""
 
-    __slots__ = ("_count", "_reply", "_results", "last")
+    __slots__ = ("_count", "_reply", "_results", "last_seq")
 
     def __init__(self, reply: AssistantMessage, seq: int) -> None:
-        self.last = seq
+        self.last_seq = seq  # of the last entry of this turn
         self._reply = reply
         self._count = -1
         self._results: dict[int, ToolResult] = {}
 
-    def take(self, returned: CallFinished, seq: int) -> None:
-        """Of several results for one call, the last counts. One for a call that was never made counts for nothing."""
+    def add_result(self, payload: CallFinished, seq: int) -> None:
+        """Add a result. The last one of a call wins; one without a call is ignored."""
         if self._count < 0:
-            self._count = _calls_in(self._reply)
-        if 0 <= returned.call_index < self._count:
-            self._results[returned.call_index] = returned.result
-            self.last = seq
+            self._count = _count_calls(self._reply)
+        if 0 <= payload.call_index < self._count:
+            self._results[payload.call_index] = payload.result
+            self.last_seq = seq
 
     def messages(self) -> tuple[Message, ...]:
-        """The reply and, in the order of the calls, what came back."""
+        """Return the reply and its results in the order of the calls."""
         if not self._results:
             return (self._reply,)
-        return self._reply, ToolResults(tuple(self._results[at] for at in sorted(self._results)))
+        return self._reply, ToolResults(tuple(self._results[index] for index in sorted(self._results)))
 
-    def open(self) -> tuple[ToolCallView, ...]:
-        return tuple(call for at, call in enumerate(self._reply.tool_calls()) if at not in self._results)
+    def open_calls(self) -> tuple[ToolCallView, ...]:
+        return tuple(call for index, call in enumerate(self._reply.tool_calls()) if index not in self._results)
 
 
-def _calls_in(reply: AssistantMessage) -> int:
+def _count_calls(reply: AssistantMessage) -> int:
     return sum([isinstance(block, ToolUse) for block in reply.blocks])
 
 
-_SPOKEN = (MessageAdded, SteeringAdded)
+_MESSAGE_PAYLOADS = (MessageAdded, SteeringAdded)
 
 
 class TranscriptFold:
-    """Makes the conversation of the entries, one by one as they come.
+    """Builds the transcript from entries, one by one.
 
-    A message is held with the number of the last entry of its turn: a compaction covers a turn as a whole or not at all,
-    or results would be left without their calls.
+    A compaction replaces a turn completely or not at all, so that no result loses its call. Each message therefore has the
+    sequence number of the last entry of its turn.
     """
 
     def __init__(self) -> None:
-        self._settled: list[tuple[int, Message]] = []
-        self._turn: _Turn | None = None
+        self._messages: list[tuple[int, Message]] = []
+        self._turn: _Turn | None = None  # the last reply, until another message follows
 
-    def take(self, entry: Entry) -> None:
+    def apply(self, entry: Entry) -> None:
         """Add an entry."""
-        act = entry.payload
-        if isinstance(act, ReplyReceived):
-            self._settle()
-            self._turn = _Turn(act.message, entry.seq)
-        elif isinstance(act, CallFinished):
+        payload = entry.payload
+        if isinstance(payload, ReplyReceived):
+            self._end_turn()
+            self._turn = _Turn(payload.message, entry.seq)
+        elif isinstance(payload, CallFinished):
             if self._turn is not None:
-                self._turn.take(act, entry.seq)
-        elif isinstance(act, _SPOKEN):
-            self._settle()
-            self._settled.append((entry.seq, act.message))
-        elif isinstance(act, Compacted):
-            self._compact(act, min(act.up_to_seq, entry.seq))
+                self._turn.add_result(payload, entry.seq)
+        elif isinstance(payload, _MESSAGE_PAYLOADS):
+            self._end_turn()
+            self._messages.append((entry.seq, payload.message))
+        elif isinstance(payload, Compacted):
+            up_to_seq = min(payload.up_to_seq, entry.seq)
+            turn = self._turn
+            if turn is not None and turn.last_seq <= up_to_seq and not turn.open_calls():
+                self._turn = None  # a turn with open calls stays: its calls need their results
+            later = [(seq, message) for seq, message in self._messages if seq > up_to_seq]
+            self._messages = [*((up_to_seq, message) for message in payload.messages), *later]
 
-    def _settle(self) -> None:
-        """The turn is over: nothing that returns belongs to it any more."""
+    def _end_turn(self) -> None:
         turn, self._turn = self._turn, None
         if turn is not None:
             for message in turn.messages():
-                self._settled.append((turn.last, message))
-
-    def _compact(self, act: Compacted, upto: int) -> None:
-        """A turn that waits for results is not covered: its calls are owed an answer, whatever was summed up."""
-        if self._turn is not None and self._turn.last <= upto and not self._turn.open():
-            self._turn = None
-        kept = [(at, message) for at, message in self._settled if at > upto]
-        self._settled = [*((upto, message) for message in act.messages), *kept]
+                self._messages.append((turn.last_seq, message))
 
     def transcript(self) -> Transcript:
-        """The conversation so far."""
+        """Return the transcript so far."""
         turn = self._turn.messages() if self._turn else ()
-        return Transcript((*(message for _, message in self._settled), *turn))
+        return Transcript((*(message for _, message in self._messages), *turn))
 
     def open_calls(self) -> tuple[ToolCallView, ...]:
-        """The calls of the last reply that have no result yet."""
-        return self._turn.open() if self._turn else ()
+        """Return the calls of the last reply without a result; none if another message followed it."""
+        return self._turn.open_calls() if self._turn else ()
 
     def __len__(self) -> int:
-        return len(self._settled) + (len(self._turn.messages()) if self._turn else 0)
+        return len(self._messages) + (len(self._turn.messages()) if self._turn else 0)
 
 
-def _folded(entries: Iterable[Entry]) -> TranscriptFold:
+def fold_entries(entries: Iterable[Entry]) -> TranscriptFold:
+    """Return the fold over entries."""
     fold = TranscriptFold()
     for entry in entries:
-        fold.take(entry)
+        fold.apply(entry)
     return fold
 
 
 def transcript_of(entries: Iterable[Entry]) -> Transcript:
-    """Return the conversation as the model is to see it: results in the order of their calls, compaction applied."""
-    return _folded(entries).transcript()
-
-
-def open_calls_of(entries: Iterable[Entry]) -> tuple[ToolCallView, ...]:
-    """Return the calls of the last reply that have no result yet, in order. Whatever was said since has closed them."""
-    return _folded(entries).open_calls()
-
-
-def usage_of(entries: Iterable[Entry]) -> Usage:
-    """Return what the session used so far: replies, and attempts that failed and were paid for."""
-    total = Usage()
-    for entry in entries:
-        act = entry.payload
-        if isinstance(act, _PAID) and act.usage is not None:
-            total += act.usage
-    return total
-
-
-_PAID = (ReplyReceived, RequestFailed)
+    """Return the transcript for the model: results in the order of their calls, compactions applied."""
+    return fold_entries(entries).transcript()
 
 
 def unknown_payloads_in(entries: Iterable[Entry]) -> Iterator[Entry]:
@@ -406,94 +375,92 @@ def unknown_payloads_in(entries: Iterable[Entry]) -> Iterator[Entry]:
     return (entry for entry in entries if isinstance(entry.payload, UnknownPayload) or entry.version > VERSION)
 
 
-# --- what a session comes to ------------------------------------------------------------------------------------------
+# --- sessions ---------------------------------------------------------------------------------------------------------
 
 
 class SessionState(msgspec.Struct, frozen=True):
-    """A session as a value: its messages and what they used so far. Each change makes a new one."""
+    """A session as an immutable value: its messages and its usage."""
 
     id: str
     messages: tuple[Message, ...] = ()
     usage: Usage = Usage()
 
     def push(self, message: Message) -> SessionState:
-        """Return the session with one message more."""
+        """Return the session with one more message."""
         return msgspec.structs.replace(self, messages=(*self.messages, message))
 
     def record_usage(self, turn: Usage) -> SessionState:
-        """Return the session with what a turn used added to its sum."""
+        """Return the session with the usage of a turn added."""
         return msgspec.structs.replace(self, usage=self.usage + turn)
 
     def total_usage(self) -> Usage:
-        """Return what the session used, which no message says."""
+        """Return the usage of the session."""
         return self.usage
 
     def total_tokens(self) -> int:
-        """Return tokens in and out, cached and thought ones included."""
+        """Return all input and output tokens, including cached and reasoning tokens."""
         return (self.usage.prompt_tokens or 0) + (self.usage.completion_tokens or 0)
 
 
 class SessionMeta(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a list of sessions shows of one; times are milliseconds since 1970.
-
-    `title` is how the first thing said begins; `status` the last word of `RunEnded`, or `open` if the work went on since.
-    `message_count` counts what a compaction covers, too.
-    """
+    """The summary of a session for lists."""
 
     id: str = ""
     created_at: int = 0
+    """Milliseconds since 1970."""
     updated_at: int = 0
+    """Milliseconds since 1970."""
     message_count: int = 0
+    """The number of messages, including those that a compaction replaces."""
     usage: Usage = Usage()
     model: str = ""
     agent: str = ""
     title: str = ""
+    """The start of the first user message."""
     status: str = "open"
+    """The reason of the last `RunEnded`, or `open` if the session continued after it."""
     waiting: int = 0
-    """How many calls the last reply made, as long as none of them has its result: the first one makes a message."""
+    """The number of calls of the last reply until the first of them has a result, which adds a message."""
 
-    def after(self, act: EntryPayload | UnknownPayload, at: int) -> SessionMeta:
-        """Return what one more entry makes of it. Adding up is all it takes: no earlier entry is looked at."""
-        changed: dict[str, object] = {"updated_at": max(self.updated_at, at)}
+    def after(self, payload: EntryPayload | UnknownPayload, time_ms: int) -> SessionMeta:
+        """Return the summary after one more entry."""
+        changes: dict[str, object] = {"updated_at": max(self.updated_at, time_ms)}
         if not self.created_at:
-            changed["created_at"] = at
-        if isinstance(act, ReplyReceived):
-            changed["status"] = "open"
-            changed["message_count"] = self.message_count + 1
-            changed["waiting"] = _calls_in(act.message)
-            if act.usage is not None:
-                changed["usage"] = self.usage + act.usage
-        elif isinstance(act, _SPOKEN):
-            changed["status"] = "open"
-            changed["message_count"] = self.message_count + 1
-            changed["waiting"] = 0
-            if not self.title and isinstance(act, MessageAdded) and isinstance(act.message, UserMessage):
-                changed["title"] = _title(str(act.message))
-        else:
-            changed |= self._changed_by(act)
-        return msgspec.structs.replace(self, **changed)
-
-    def _changed_by(self, act: EntryPayload | UnknownPayload) -> dict[str, object]:
-        """Return what an act changes that is no message."""
-        if isinstance(act, RequestStarted | CallStarted):
-            return {"status": "open"}
-        if isinstance(act, CallFinished) and 0 <= act.call_index < self.waiting:
-            return {"message_count": self.message_count + 1, "waiting": 0}
-        if isinstance(act, RequestFailed) and act.usage is not None:
-            return {"usage": self.usage + act.usage}
-        if isinstance(act, Configured):
-            return {"model": act.model, "agent": act.agent or self.agent}
-        if isinstance(act, HandedOver):
-            return {"model": act.model}
-        return {"status": act.reason} if isinstance(act, RunEnded) else {}
-
-
-def _title(said: str) -> str:
-    return jsonio.printable(" ".join(said.lstrip()[:400].split())[:80])  # what is said may be a hundred megabytes
+            changes["created_at"] = time_ms
+        if isinstance(payload, ReplyReceived):
+            changes["status"] = "open"
+            changes["message_count"] = self.message_count + 1
+            changes["waiting"] = _count_calls(payload.message)
+            if payload.usage is not None:
+                changes["usage"] = self.usage + payload.usage
+        elif isinstance(payload, _MESSAGE_PAYLOADS):
+            changes["status"] = "open"
+            changes["message_count"] = self.message_count + 1
+            changes["waiting"] = 0
+            if not self.title and isinstance(payload, MessageAdded) and isinstance(payload.message, UserMessage):
+                start = str(payload.message).lstrip()[:400]  # a message may have 100 MB
+                changes["title"] = jsonio.printable(" ".join(start.split())[:80])
+        elif isinstance(payload, RequestStarted | CallStarted):
+            changes["status"] = "open"
+        elif isinstance(payload, CallFinished):
+            if 0 <= payload.call_index < self.waiting:
+                changes["message_count"] = self.message_count + 1
+                changes["waiting"] = 0
+        elif isinstance(payload, RequestFailed):
+            if payload.usage is not None:
+                changes["usage"] = self.usage + payload.usage
+        elif isinstance(payload, Configured):
+            changes["model"] = payload.model
+            changes["agent"] = payload.agent or self.agent
+        elif isinstance(payload, HandedOver):
+            changes["model"] = payload.model
+        elif isinstance(payload, RunEnded):
+            changes["status"] = payload.reason
+        return msgspec.structs.replace(self, **changes)
 
 
 def session_meta_of(id: str, entries: Iterable[Entry]) -> SessionMeta:
-    """Return what a list shows of a session."""
+    """Return the summary of a session."""
     meta = SessionMeta(id=id)
     for entry in entries:
         meta = meta.after(entry.payload, entry.time_ms)

@@ -1,7 +1,6 @@
-"""Messages: who said what, in order, and on whose behalf a token was issued.
+"""Messages of a conversation, the origin of their tokens, and usage.
 
-A conversation is a sequence of four kinds of message. An assistant's message holds ordered blocks and no usage: what a
-reply cost is billing, and stands on the response.
+An assistant message has no usage: usage is part of the response.
 """
 
 from __future__ import annotations
@@ -13,90 +12,69 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import msgspec
 
 from tenuto.core import jsonio
-from tenuto.core.blocks import (
-    Audio,
-    Block,
-    Document,
-    Image,
-    Opaque,
-    Refusal,
-    Text,
-    ToolUse,
-    Value,
-)
-
-__all__ = [
-    "AssistantMessage",
-    "Content",
-    "Message",
-    "Origin",
-    "StopReason",
-    "SystemMessage",
-    "ToolCallView",
-    "ToolResult",
-    "ToolResults",
-    "Usage",
-    "UserMessage",
-    "user",
-]
+from tenuto.core.blocks import Audio, Block, Document, Image, Opaque, Refusal, Text, ToolUse, Value
 
 T = TypeVar("T")
 
 StopReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter", "error"]
-"""Why a turn ended, in one vocabulary; the provider's own word stands beside it as `raw_stop_reason`."""
+"""Why a turn ended, in one vocabulary; `raw_stop_reason` has the provider's own word."""
 
 Content: TypeAlias = Text | Image | Audio | Document | Opaque
-"""What may be said to a model."""
+"""The blocks of user messages and tool results."""
 
 
 class Origin(Value, frozen=True):
-    """Who issued a message's tokens, and for what they are good: a token is sent back only inside this scope.
-
-    The issuer is the provider's row; `platform` is the host that was asked, `account` the fingerprint of the key, `model`
-    the model asked for. `prefix` is the digest of what the tokens are bound to, where the model binds them to everything
-    that stood before (`tenuto.wire.prefix_binding`). Empty means: not known, or not bound.
-    """
+    """The scope of the tokens of a message: a token is sent back only inside it. Empty fields are unknown."""
 
     provider: str
+    """The name of the provider row that issued the tokens."""
     dialect: str
+    """The dialect of the response."""
     model: str = ""
+    """The model of the request."""
     account: str = ""
+    """The fingerprint of the key."""
     platform: str = ""
+    """The host of the request."""
     prefix: str = ""
+    """The digest of the messages before, if the model binds its tokens to them (`tenuto.wire.prefix_binding`)."""
 
 
 class ToolCallView(msgspec.Struct, frozen=True):
-    """A read-only look at one call, for whoever runs it."""
+    """A tool call for the caller to run."""
 
     id: str
     name: str
     args: str
+    """The exact text of the arguments: JSON, or free text if `kind` is `custom`."""
     kind: str = "function"
     broken: str = ""
+    """Why `args` is not JSON; empty if it is."""
 
     def parse(self) -> Any:
-        """Return the arguments as plain values; no text at all counts as no arguments."""
+        """Return the arguments as plain values; empty text means no arguments."""
         return jsonio.parse(self.args or "{}") if self.kind != "custom" else self.args
 
     def parse_args(self, kind: type[T]) -> T:
-        """Return the arguments as a `kind`; raise `JsonError` if they are no JSON or do not fit.
+        """Return the arguments as a `kind`; raise `JsonError` if they are not JSON or do not match.
 
-        A custom call's free text is a string.
+        The free text of a custom call is a string.
         """
-        return jsonio.typed(jsonio.encode(self.args) if self.kind == "custom" else self.args or "{}", kind)
+        return jsonio.decode_as(jsonio.encode(self.args) if self.kind == "custom" else self.args or "{}", kind)
 
     def answer(self, content: str | tuple[Content, ...], *, is_error: bool = False) -> ToolResult:
-        """Make the result that answers this call."""
+        """Make the result of this call."""
         return ToolResult(self.id, content, is_error=is_error)
 
 
 class ToolResult(Value, frozen=True):
-    """What a tool gave back. It answers one call and carries no token."""
+    """The result of one tool call. It has no token."""
 
     tool_use_id: str
     content: str | tuple[Content, ...] = ""
     is_error: bool = False
     extra: str = ""
+    """Other fields as the text of a JSON object."""
 
 
 class _Message(Value, frozen=True, tag_field="role"):
@@ -110,7 +88,7 @@ def _content_text(content: str | tuple[Content, ...]) -> str:
 
 
 class SystemMessage(_Message, frozen=True, tag="system"):
-    """Instructions. They may stand anywhere; where a dialect wants them elsewhere, the encoder moves them."""
+    """Instructions, anywhere in the conversation. The encoder moves them if the dialect needs it."""
 
     content: str | tuple[Text, ...]
 
@@ -119,7 +97,7 @@ class SystemMessage(_Message, frozen=True, tag="system"):
 
 
 class UserMessage(_Message, frozen=True, tag="user"):
-    """What the user says and shows."""
+    """A message of the user."""
 
     content: str | tuple[Content, ...]
     name: str = ""
@@ -129,34 +107,38 @@ class UserMessage(_Message, frozen=True, tag="user"):
 
     @property
     def parts(self) -> tuple[Content, ...]:
-        """The content as parts, whichever way it was given."""
+        """The content as a tuple of blocks."""
         return (Text(self.content),) if isinstance(self.content, str) else self.content
 
 
 class AssistantMessage(_Message, frozen=True, tag="assistant"):
-    """One reply: its blocks in the order the model produced them.
-
-    `extra` is the text of a JSON object with the fields that stood beside the blocks (container, grounding, ...).
-    `incomplete` marks a reply that was cut off: its blocks carry no tokens that were not confirmed.
-    """
+    """One reply of the model."""
 
     blocks: tuple[Block, ...]
+    """The blocks in the order in which the model produced them."""
     stop_reason: StopReason | None = None
     raw_stop_reason: str | None = None
+    """The provider's own word for `stop_reason`."""
     origin: Origin | None = None
     extra: str = ""
+    """The message's other fields (container, grounding, ...) as the text of a JSON object."""
     incomplete: bool = False
+    """Whether the reply was cut off. Then its blocks have only tokens that were received completely."""
 
     def __str__(self) -> str:
-        """The text blocks, joined; neither reasoning nor calls."""
+        """Return the text blocks, joined, without reasoning and calls."""
         return "".join(block.text for block in self.blocks if isinstance(block, Text))
 
     def tool_calls(self) -> Iterator[ToolCallView]:
         """Yield the calls in block order."""
-        return (_view(block) for block in self.blocks if isinstance(block, ToolUse))
+        return (
+            ToolCallView(block.id, block.name, block.args, block.kind, block.args_error)
+            for block in self.blocks
+            if isinstance(block, ToolUse)
+        )
 
     def has_tool_calls(self) -> bool:
-        """Tell whether anything is to be run."""
+        """Tell whether the reply has calls for the caller to run."""
         return any(isinstance(block, ToolUse) for block in self.blocks)
 
     def get_tool_use(self, id: str) -> ToolCallView | None:
@@ -165,7 +147,7 @@ class AssistantMessage(_Message, frozen=True, tag="assistant"):
 
     @property
     def paused(self) -> bool:
-        """Whether the provider broke off in the midst of its own work, and goes on when it gets the turn back as it is."""
+        """Whether the provider paused its own work. It continues if the turn is sent back unchanged."""
         return self.raw_stop_reason == "pause_turn"
 
     def text_blocks(self) -> Iterator[str]:
@@ -174,24 +156,20 @@ class AssistantMessage(_Message, frozen=True, tag="assistant"):
 
 
 class ToolResults(_Message, frozen=True, tag="tool"):
-    """The answers to the calls of the message before, in call order."""
+    """The results of the calls of the message before, in call order."""
 
     results: tuple[ToolResult, ...]
 
     def __str__(self) -> str:
-        """What the tools said, one result a line."""
+        """Return the text of the results, one per line."""
         return "\n".join(_content_text(result.content) for result in self.results)
 
 
 Message: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolResults
 
 
-def _view(block: ToolUse) -> ToolCallView:
-    return ToolCallView(block.id, block.name, block.args, block.kind, block.args_error)
-
-
 def user(*parts: str | Content) -> UserMessage:
-    """Make a user message of strings, images, audio and documents.
+    """Make a user message from strings, images, audio and documents.
 
     Raise `TypeError` for a part of another type, and `ValueError` for data that is not base64.
     """
@@ -203,56 +181,59 @@ def user(*parts: str | Content) -> UserMessage:
 
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/_\s-]*={0,2}\s*")
-_LOOKED_AT = 256
+_CHECKED_LENGTH = 256
 
 
 def check_parts(message: UserMessage) -> None:
-    """Raise `TypeError` for a part that cannot be sent, and `ValueError` for data that does not begin as base64."""
+    """Raise `TypeError` for a part that cannot be sent, and `ValueError` if the start of the data is not base64."""
     for part in () if isinstance(message.content, str) else message.content:
         if not isinstance(part, Content):
-            known = "Image.from_bytes, Audio.from_bytes or Document.from_bytes"
-            hint = f"use {known}" if isinstance(part, bytes | bytearray) else "use a string, Image, Audio or Document"
+            is_bytes = isinstance(part, bytes | bytearray)
+            constructors = "Image.from_bytes, Audio.from_bytes or Document.from_bytes"
+            hint = f"use {constructors if is_bytes else 'a string, Image, Audio or Document'}"
             raise TypeError(f"a user message cannot hold {type(part).__name__}: {hint}")
         data = part.data if isinstance(part, Image | Audio | Document) else ""
         kind = type(part).__name__
         if not isinstance(data, str):
             raise TypeError(f"{kind}(data=) is {type(data).__name__}: use {kind}.from_bytes")
-        if not _BASE64.fullmatch(data[:_LOOKED_AT]):
+        if not _BASE64.fullmatch(data[:_CHECKED_LENGTH]):
             raise ValueError(f"{kind}(data={data[:40]!r}) is not base64: use {kind}.from_path, from_bytes or from_url")
 
 
 class Usage(Value, frozen=True, rename={"reported_total": "total_tokens"}):
-    """The tokens that one reply used. The buckets do not overlap; None means that the provider did not report it.
-
-    `input_tokens` were neither read from nor written to a cache; `output_tokens` exclude `reasoning_tokens` where those
-    are known. `reported_total` is the provider's own sum, if it gave one: use `total_tokens`. The other fields are shares
-    of the buckets.
-    """
+    """The tokens of one reply. The first five fields do not overlap. None: the provider did not report it."""
 
     input_tokens: int | None = None
+    """Input tokens neither read from nor written to a cache."""
     cache_read_tokens: int | None = None
     cache_write_tokens: int | None = None
     output_tokens: int | None = None
+    """Output tokens without `reasoning_tokens`, if those are known."""
     reasoning_tokens: int | None = None
     reported_total: int | None = None
+    """The provider's own sum; use `total_tokens`."""
     audio_input_tokens: int | None = None
+    """The audio part of the input tokens."""
     audio_output_tokens: int | None = None
+    """The audio part of the output tokens."""
     input_by_modality: dict[str, int] | None = None
+    """The input tokens by modality."""
     output_by_modality: dict[str, int] | None = None
+    """The output tokens by modality."""
 
     @property
     def prompt_tokens(self) -> int | None:
-        """Everything that went in, cached or not."""
+        """All input tokens, cached or not."""
         return _sum(self.input_tokens, self.cache_read_tokens, self.cache_write_tokens)
 
     @property
     def completion_tokens(self) -> int | None:
-        """Everything that came out, thought or said."""
+        """All output tokens, including reasoning."""
         return _sum(self.output_tokens, self.reasoning_tokens)
 
     @property
     def total_tokens(self) -> int | None:
-        """The sum of the buckets, or the provider's own sum if that is larger; None if neither is known."""
+        """The sum of all tokens, or the provider's own sum if that is larger; None if neither is known."""
         totals = (self.reported_total, _sum(self.prompt_tokens, self.completion_tokens))
         return max((total for total in totals if total is not None), default=None)
 
@@ -260,32 +241,32 @@ class Usage(Value, frozen=True, rename={"reported_total": "total_tokens"}):
         return hash((self.input_tokens, self.output_tokens, self.reported_total))
 
     def __add__(self, other: Usage) -> Usage:
-        """Add bucket by bucket. None stays None only where both sides do not know.
+        """Add field by field; None plus None is None, None plus a number is the number.
 
-        Where one side has a total of its own, the sum has one, so that it never falls short of its parts.
+        The sum has a `reported_total` if one side has one, so that its total is not less than the sum of both totals.
         """
-        own = self.reported_total is not None or other.reported_total is not None
+        has_total = self.reported_total is not None or other.reported_total is not None
         return Usage(
-            _plus(self.input_tokens, other.input_tokens),
-            _plus(self.cache_read_tokens, other.cache_read_tokens),
-            _plus(self.cache_write_tokens, other.cache_write_tokens),
-            _plus(self.output_tokens, other.output_tokens),
-            _plus(self.reasoning_tokens, other.reasoning_tokens),
-            _plus(self.total_tokens, other.total_tokens) if own else None,
-            _plus(self.audio_input_tokens, other.audio_input_tokens),
-            _plus(self.audio_output_tokens, other.audio_output_tokens),
-            _sums(self.input_by_modality, other.input_by_modality),
-            _sums(self.output_by_modality, other.output_by_modality),
+            _add(self.input_tokens, other.input_tokens),
+            _add(self.cache_read_tokens, other.cache_read_tokens),
+            _add(self.cache_write_tokens, other.cache_write_tokens),
+            _add(self.output_tokens, other.output_tokens),
+            _add(self.reasoning_tokens, other.reasoning_tokens),
+            _add(self.total_tokens, other.total_tokens) if has_total else None,
+            _add(self.audio_input_tokens, other.audio_input_tokens),
+            _add(self.audio_output_tokens, other.audio_output_tokens),
+            _add_each(self.input_by_modality, other.input_by_modality),
+            _add_each(self.output_by_modality, other.output_by_modality),
         )
 
 
-def _plus(left: int | None, right: int | None) -> int | None:
+def _add(left: int | None, right: int | None) -> int | None:
     if left is None or right is None:
         return left if right is None else right
     return left + right
 
 
-def _sums(left: dict[str, int] | None, right: dict[str, int] | None) -> dict[str, int] | None:
+def _add_each(left: dict[str, int] | None, right: dict[str, int] | None) -> dict[str, int] | None:
     if left is None or right is None:
         return left if right is None else right
     return {name: left.get(name, 0) + right.get(name, 0) for name in {**left, **right}}
@@ -297,5 +278,5 @@ def _sum(*parts: int | None) -> int | None:
 
 
 def display_text(block: Block) -> str | None:
-    """Return what a block says out loud: text and refusals."""
+    """Return the text of a text block or refusal; None for other blocks."""
     return block.text if isinstance(block, Text | Refusal) else None

@@ -1,4 +1,4 @@
-"""Whom a request goes to: a provider's row, a model's traits, and what becomes of a request on its way. Types, no data."""
+"""Providers, models, targets and encoded requests: types without data."""
 
 from __future__ import annotations
 
@@ -6,318 +6,324 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from tenuto.core.blocks import Value
-
-__all__ = [
-    "AnthropicSwitches",
-    "ChatSwitches",
-    "Dialect",
-    "EmbeddingSwitches",
-    "GeminiSwitches",
-    "Loss",
-    "ModelInfo",
-    "ModelTraits",
-    "Passback",
-    "Provider",
-    "ResponsesSwitches",
-    "Target",
-    "WireRequest",
-]
+from tenuto.core.loss import Loss
 
 Dialect: TypeAlias = Literal["anthropic-messages", "openai-responses", "openai-chat", "gemini"]
 Passback: TypeAlias = Literal["never", "tool_turns", "always"]
-"""Which assistant messages get their reasoning sent back as text: none, those with tool calls, all."""
-
-
-class Loss(Value, frozen=True):
-    """Something that could not be carried.
-
-    `kind` names the reason in a word, `place` says where it stood (`messages[3].blocks[1]`, `temperature`), `detail` says
-    what it was, `remedy` what one can do about it.
-    """
-
-    kind: str
-    place: str
-    detail: str
-    remedy: str = ""
+"""The assistant messages whose reasoning is sent back as text: none, those with tool calls, all."""
 
 
 class ChatSwitches(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How one provider's chat dialect differs from the common one. Each switch is named for what it does."""
+    """Differences of one provider from the common chat dialect.
+
+    The finished body goes through `strip`, `rename`, `clamp` and `defaults`, in this order.
+    """
 
     strip: tuple[str, ...] = ()
-    """Body fields that are left out, each with a `Loss` where it was asked for. The first act on the finished body."""
+    """Body fields to leave out, each with a `Loss` if the caller set it."""
     rename: dict[str, str] = {}
-    """Body fields under another name: ours to the provider's. The second act."""
+    """Body fields with another name: our name to the provider's."""
     clamp: dict[str, float | tuple[float, float]] = {}
-    """Body fields (by the provider's name) that are forced to a number, or into a pair of bounds. The third act."""
+    """Body fields, by the provider's name, that must have one value or a value between two bounds."""
     defaults: dict[str, Any] = {}
-    """Body fields that are set where nobody set them. The last act."""
+    """Body fields to set if the caller did not set them."""
     max_tokens_field: str = "max_tokens"
-    """What the limit of tokens is called; a model's own word wins."""
+    """The field for the limit of output tokens; the model's traits win."""
     stream_options: bool = True
-    """Usage of a stream must be asked for, with `stream_options.include_usage`."""
+    """Whether a stream reports usage only with `stream_options.include_usage`."""
     effort_field: Literal["reasoning_effort", "reasoning.effort", ""] = "reasoning_effort"
-    """Where the effort stands. Empty: there is no such field; the toggle says what can be said."""
+    """The field for the reasoning effort. Empty: the provider has none; use `thinking_toggle`."""
     effort_words: dict[str, str] = {}
-    """Efforts that this provider spells differently: ours to its own."""
+    """Efforts that the provider names differently: our name to its name."""
     thinking_toggle: Literal[
         "thinking.type", "enable_thinking", "reasoning.enabled", "template", "disable_reasoning", ""
     ] = ""
-    """How thinking is turned on and off; `template` is `chat_template_kwargs.enable_thinking`."""
+    """The field that turns thinking on and off; `template` is `chat_template_kwargs.enable_thinking`."""
     budget_field: Literal["thinking_budget", "thinking.budget_tokens", "reasoning.max_tokens", ""] = ""
-    """Where a budget of thinking tokens stands."""
+    """The field for the number of thinking tokens."""
     show_field: Literal["include_reasoning", "reasoning.exclude", ""] = ""
-    """How one asks for, or against, readable reasoning."""
+    """The field that includes or excludes readable reasoning."""
     one_thinking_field: bool = False
-    """Effort and toggle refuse each other: where both are asked for, only the effort goes out."""
+    """Whether the provider refuses effort and toggle together; then only the effort is sent."""
     with_thinking: dict[str, Any] = {}
-    """Body fields that go along whenever an effort or thinking is asked for and not turned off."""
+    """Body fields to add if an effort or thinking is requested and not turned off."""
     reasoning_field: Literal["reasoning_content", "reasoning", "reasoning_details", "content"] = "reasoning_content"
-    """Where reasoning goes back to whose own field is not known; reasoning that came from here keeps its field."""
+    """The message field for reasoning whose original field is unknown; otherwise it goes into its original field."""
     passback: Passback = "always"
-    """Which messages get their readable reasoning sent back; the model's traits win. Tokens always go back."""
+    """The messages whose readable reasoning is sent back; the model's traits win. Tokens are always sent back."""
     empty_reasoning: bool = False
-    """Where reasoning is wanted back and a message with calls has none, an empty string stands for it."""
+    """Whether a message with tool calls and without reasoning gets an empty reasoning string."""
     think_tags: bool = False
-    """Reasoning may come as `<think>...</think>` at the start of the text."""
+    """Whether reasoning may arrive as `<think>...</think>` at the start of the text."""
     call_id: Literal["free", "nine"] = "free"
-    """What a call's id may look like: anything, or exactly nine letters and digits."""
+    """The form of a call id: any, or exactly nine letters and digits."""
     call_id_max: int = 64
-    """How long a call's id may be; longer ones are shortened, the same way on the call and its result."""
+    """The maximum length of a call id; longer ids are shortened alike on the call and its result."""
     stop_as_list: bool = False
-    """Stop sequences are a list even when there is one."""
+    """Whether one stop sequence is sent as a list, too."""
     stop_max: int = 0
-    """How many stop sequences are taken; 0: any number."""
+    """The maximum number of stop sequences; 0: no limit."""
     logprobs_as_number: bool = False
-    """`logprobs` is the number that others call `top_logprobs`."""
+    """Whether `logprobs` is the number that other providers call `top_logprobs`."""
     required_word: str = "required"
-    """The word for "call some tool"."""
+    """The value of `tool_choice` that forces a tool call."""
     none_drops_tools: bool = False
-    """"Call no tool" is not obeyed, so the tools stay out."""
+    """Whether the provider ignores `tool_choice="none"`; then the tools are left out instead."""
     strict_tools: bool = True
-    """Tool definitions may say `strict`."""
+    """Whether tool definitions may have `strict`."""
     refusals: bool = False
-    """An assistant's refusal goes back in a field of its own; otherwise it is text."""
+    """Whether a refusal is sent back in its own field; otherwise as text."""
     alternate: bool = False
-    """Users and assistants have to take turns: neighbours of one role are joined."""
+    """Whether user and assistant messages must alternate; neighbors of the same role are merged."""
     one_system: bool = False
-    """Only one system message is taken, the first: leading ones are joined."""
+    """Whether only the first system message is accepted; leading ones are merged."""
     developer_role: bool = False
-    """Instructions to a model that thinks have the role `developer`."""
+    """Whether instructions to a reasoning model have the role `developer`."""
     image_urls: bool = True
-    """Pictures may be given by an address on the web."""
+    """Whether images may be web URLs."""
     images_in_results: bool = False
-    """A tool's answer may hold pictures."""
+    """Whether a tool result may contain images."""
     audio_as_uri: bool = False
-    """Sound goes out as a data URI instead of bare base64."""
+    """Whether audio is sent as a data URI instead of bare base64."""
     file_parts: bool = True
-    """Documents may be given as `file` parts."""
+    """Whether documents may be sent as `file` parts."""
     cache_control: bool = False
-    """Parts of the prompt may carry `cache_control`; elsewhere caching is the provider's own affair."""
+    """Whether parts of the prompt may have `cache_control`; other providers cache on their own."""
     null_content: bool = True
-    """An assistant's message without text has `content: null`; otherwise it is an empty string."""
+    """Whether an assistant message without text has `content: null`; otherwise an empty string."""
     prefix_flag: str = ""
-    """The flag on a last assistant message that asks to continue it (`prefix`, `partial`); the model's traits win."""
+    """The flag on a last assistant message to continue it (`prefix`, `partial`); the model's traits win."""
     name_on_tool_message: bool = False
-    """A tool's answer names the tool."""
+    """Whether a tool result has the name of the tool."""
     names: bool = True
-    """Messages may carry the speaker's `name`."""
+    """Whether messages may have the `name` of the speaker."""
     output_excludes_reasoning: bool = False
-    """`completion_tokens` do not contain the reasoning tokens."""
+    """Whether `completion_tokens` exclude the reasoning tokens."""
     json_schema: bool = True
-    """`response_format` knows `json_schema`; otherwise `json_object` goes out, and the schema is a `Loss`."""
+    """Whether `response_format` takes `json_schema`; otherwise `json_object` is sent, and the schema is a `Loss`."""
     replayed_fields: tuple[str, ...] = ("name",)
-    """Fields of an assistant's message beside its blocks that are sent back; everything else is kept, not sent."""
+    """Extra fields of an assistant message to send back; other fields are stored, not sent."""
 
 
 class AnthropicSwitches(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How one host of the Messages dialect differs from the common one.
-
-    Where `raw_predict` is set, the model stands in the path, which ends in `:rawPredict`, and not in the body; the body
-    has this word as its `anthropic_version`.
-    """
+    """Differences of one host from the common Messages dialect."""
 
     raw_predict: str = ""
+    """The `anthropic_version` for the body if the model is in a path that ends in `:rawPredict`; else empty."""
 
 
 class ResponsesSwitches(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How one provider's Responses endpoint differs from the common one.
-
-    `store` lets the server keep replies unless the request says otherwise. `calls_last` moves the calls of a turn behind
-    its messages. `plain_reasoning` says that reasoning is taken back without a ciphertext, `reasoning_status` that it is
-    taken back with its status. `call_id_max` is the longest id that is taken; 0 means any. `strip` names fields of the
-    body that the endpoint refuses.
-    """
+    """Differences of one provider from the common Responses dialect."""
 
     store: bool = False
+    """Whether the server stores replies unless the request says otherwise."""
     calls_last: bool = False
+    """Whether the calls of a turn are moved after its messages."""
     plain_reasoning: bool = False
+    """Whether the provider accepts reasoning without encrypted content."""
     reasoning_status: bool = False
+    """Whether the provider accepts reasoning with its status."""
     call_id_max: int = 64
+    """The maximum length of a call id; 0: no limit."""
     strip: tuple[str, ...] = ()
+    """Body fields that the endpoint refuses."""
 
 
 class GeminiSwitches(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How one Gemini host differs from the common one.
-
-    `vertex` leaves off what only the Gemini API takes (`serviceTier`, `store`, `includeServerSideToolInvocations`).
-    `result_body` is the shape of a function's answer: `{"output": ...}` or `{"error": ...}`, or always both `content`
-    and `error`. Without `json_schema`, schemas go out in the upper-case OpenAPI dialect.
-    """
+    """Differences of one host from the common Gemini dialect."""
 
     vertex: bool = False
+    """Whether the host refuses fields of the Gemini API: `serviceTier`, `store`, `includeServerSideToolInvocations`."""
     result_body: Literal["output", "content"] = "output"
+    """The body of a function result: `{"output": ...}` or `{"error": ...}`; or always both `content` and `error`."""
     json_schema: bool = True
+    """Whether schemas are JSON Schema; otherwise the OpenAPI form with upper-case types."""
 
 
 class EmbeddingSwitches(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How one provider's embeddings differ from the common ones."""
+    """Differences of one provider from the common embeddings endpoint."""
 
     path: str = "/embeddings"
-    """Where texts are embedded, below the row's own address; empty: nowhere. Gemini's dialect has a verb instead."""
+    """The path below the base URL; empty: no embeddings. The Gemini dialect uses a method name instead."""
     batch: int = 0
-    """How many texts a request may hold; 0: nobody says, and a cautious number goes out at a time."""
+    """The maximum number of texts in a request; 0: not documented, a cautious number is used."""
     tokens: int = 0
-    """How many tokens the texts of a request may come to; 0: nobody says."""
+    """The maximum number of tokens in a request; 0: not documented."""
     dimensions_field: str = "dimensions"
-    """What the number of dimensions is called; empty: it cannot be chosen."""
+    """The field for the number of dimensions; empty: not supported."""
     task_field: str = ""
-    """What the purpose of an embedding is called; empty: there is no such field. Gemini's dialect has its own."""
+    """The field for the purpose of an embedding; empty: not supported. The Gemini dialect has its own."""
     packed: Literal["base64", "base64_int8"] = "base64"
-    """What an embedding is that comes as a string: floats of four bytes, or whole numbers of one."""
+    """The numbers in an embedding that arrives as a string: four-byte floats, or one-byte integers."""
     default_model: str = ""
-    """Who embeds where no model is named; empty: nobody does."""
+    """The model to use if the caller names none; empty: none."""
     predict: dict[str, int] = {}
-    """Models, by patterns of their names, that Gemini's dialect embeds by `:predict`; how many texts that may hold."""
+    """Models that the Gemini dialect embeds with `:predict`: patterns of names to the maximum number of texts."""
 
 
 class Provider(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One provider: a row.
-
-    Paths are below `base_url`, or below the entry of `base_urls` for the dialect; words in braces are the user's to
-    fill in, or are held by the variables that `fill` names for them. `base_url_env` are variables that hold another
-    address, tried in order; `base_url_path` is the path that such an address leaves out, because the vendor's own SDK
-    adds it. `key_env` and then `bearer_env` are tried in order; what the latter hold goes out as a bearer token. `auth`
-    `none` needs no key, and sends one as a bearer token if there is one. A row with a `hosts_others` model asks its
-    vendor's table. `models_path` is where the models are listed, below `base_url`; empty: nowhere. `retired` is the day
-    (ISO) on which the service ended. `plays` are the rows whose part this one can play: it is a simulator, its models
-    begin with one of them, and its address is the client's to find. `default_model` is whom the command asks if there is
-    a key for this row and nobody names a model.
-    """
+    """A provider row: base URL, authentication and differences from its dialects."""
 
     name: str
+    """The part of a model name before the slash."""
     dialect: Dialect
+    """The dialect to use unless the model or the caller names another."""
     base_url: str
+    """The URL that paths are appended to. Words in braces are filled in by the user, or from `fill`."""
     auth: Literal["bearer", "x-api-key", "x-goog-api-key", "api-key", "none"] = "bearer"
+    """The header for the key. `none`: no key is needed; a key is sent as a bearer token if one is set."""
     key_env: tuple[str, ...] = ()
+    """Environment variables for the key, in order."""
     base_url_env: tuple[str, ...] = ()
+    """Environment variables for another base URL, in order."""
     base_url_path: str = ""
+    """The path to append to a URL from `base_url_env`, because the vendor's SDK appends it, too."""
     fill: dict[str, tuple[str, ...]] = {}
+    """Environment variables for the words in braces of `base_url`."""
     headers: dict[str, str] = {}
+    """Headers of every request."""
     aliases: tuple[str, ...] = ()
+    """Other names of the provider."""
     bearer_env: tuple[str, ...] = ()
+    """Environment variables for a bearer token, tried after `key_env`."""
     base_urls: dict[Dialect, str] = {}
+    """Base URLs of other dialects."""
     retired: str = ""
+    """The day (ISO) on which the service ended."""
     anthropic: AnthropicSwitches = AnthropicSwitches()
     chat: ChatSwitches = ChatSwitches()
     responses: ResponsesSwitches = ResponsesSwitches()
     gemini: GeminiSwitches = GeminiSwitches()
     embeddings: EmbeddingSwitches = EmbeddingSwitches()
     models_path: str = "/models"
+    """The path of the list of models, below `base_url`; empty: none."""
     hosts_others: bool = False
+    """Whether the provider serves models of other vendors; their traits come from the vendor's rows."""
     source: str = ""
+    """URLs of the documentation."""
     as_of: str = ""
+    """The day (ISO) on which the row was last checked."""
     notes: str = ""
+    """Remarks for a reader of the row."""
     plays: tuple[str, ...] = ()
+    """For a simulator: the providers that it imitates. Model names start with one of them; the client finds the URL."""
     default_model: str = ""
+    """The model that the command uses if this provider has a key and the user names no model."""
 
 
 class ModelTraits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a model accepts. The defaults describe a model nobody knows: everything passes untouched.
-
-    `pattern` matches every id of the family. `thinking` lists the modes that are accepted (`adaptive`, `budget`,
-    `disabled`, `between_tools`, `effort`, `level`, `toggle`, `always`, `none`); empty means unknown. `efforts` are the
-    values it takes, `effort_default` what the server assumes. `budget` bounds a number of thinking tokens (0 may turn
-    it off as well), `effort_when_off` is the highest effort that goes with thinking turned off. `refuses` names
-    parameters of a request that are refused or without effect, `exclusive` those of which one at most may be given.
-    `chat_tools` says what Chat Completions makes of function tools. `prefix_bound` thinking is taken back only behind
-    the very messages it was given after. `output_modalities` are the kinds of content that a reply can contain.
-    `served` is false for a model that the vendor's own API does not serve (open weights). `retires` is the day (ISO) from which the model is not served.
-    """
+    """The features and limits of a model. The defaults are those of an unknown model: everything is sent unchanged."""
 
     known: bool = False
+    """Whether the catalog has a row for the model."""
     pattern: str = ""
+    """The pattern that matches every model id of the family."""
     family: str = ""
+    """The readable name of the family."""
     dialect: Dialect | None = None
+    """The dialect to use for the model, if it differs from the provider's."""
     context_window: int | None = None
+    """The maximum number of tokens of input and output together."""
     max_output: int | None = None
+    """The maximum number of output tokens."""
     thinking: tuple[str, ...] = ()
+    """The thinking modes: `adaptive`, `budget`, `disabled`, `between_tools`, `effort`, `level`, `toggle`, `always`,
+    `none`. Empty: unknown."""
     efforts: tuple[str, ...] | None = None
+    """The efforts that the model accepts; None: unknown."""
     effort_default: str = ""
+    """The effort that the server assumes."""
     thinking_default: Literal["no", "yes", "always", ""] = ""
+    """Whether the model thinks if the request does not say."""
     sampling: Literal["ok", "rejected", "ignored", "only_without_reasoning"] = "ok"
+    """The effect of sampling parameters such as `temperature`."""
     forced_tool_choice: Literal["ok", "rejected", "not_with_thinking", "ignored"] = "ok"
+    """The effect of forcing a tool call."""
     prefill: Literal["ok", "rejected", "no_effect", "flag:prefix", "flag:partial"] = "ok"
+    """The effect of an assistant message at the end; `flag:` names the field that it needs."""
     system_mid: Literal["native", "ignored", "rejected", "top_only", "unverified"] = "unverified"
+    """The effect of a system message after the first user message."""
     structured_output: Literal["native", "tool", "prompt", "none"] = "native"
+    """The way to request JSON of a schema."""
     tools: bool = True
+    """Whether the model accepts tools."""
     parallel_tools: bool = True
+    """Whether the model can call several tools in one turn."""
     images_in: bool = True
+    """Whether the model accepts images."""
     audio_in: bool = True
+    """Whether the model accepts audio."""
     documents_in: bool = True
+    """Whether the model accepts documents."""
     output_modalities: tuple[Literal["text", "image", "audio"], ...] = ("text",)
+    """The kinds of content that a reply can contain."""
     served: bool = True
+    """Whether the vendor's own API serves the model; false for open weights."""
     passback: Passback | None = None
+    """The messages whose readable reasoning is sent back; None: as the provider's row says."""
     continuity: str = ""
+    """Whether the model accepts its own earlier turns: `yes`, `no-reasoning`, `reasoning-rejected`, ...; empty: unknown."""
     interleaved_beta: bool = False
+    """Whether thinking between tool calls needs a beta header."""
     max_tokens_field: str = ""
+    """The field for the limit of output tokens; empty: as the provider's row says."""
     budget: tuple[int, int] | None = None
+    """The bounds of the number of thinking tokens; 0 may turn thinking off, too."""
     effort_when_off: str = ""
+    """The highest effort that is accepted with thinking turned off."""
     refuses: tuple[str, ...] = ()
+    """Request parameters that the model refuses or ignores."""
     exclusive: tuple[str, ...] = ()
+    """Request parameters of which at most one may be set."""
     chat_tools: Literal["ok", "effort_none", "rejected"] = "ok"
+    """The effect of function tools in Chat Completions."""
     prefix_bound: bool = False
+    """Whether thinking is accepted only after the exact messages that it followed at first."""
     retires: str = ""
+    """The day (ISO) from which the model is no longer served."""
     source: str = ""
+    """URLs of the documentation."""
     as_of: str = ""
+    """The day (ISO) on which the row was last checked."""
     confidence: str = ""
+    """How sure the row is, such as `high` or `low`."""
     notes: str = ""
+    """Remarks for a reader of the row."""
 
 
 class ModelInfo(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a provider's list says of one model. None, and an empty string, where it says nothing.
-
-    `created` is a day (ISO). `raw` is the whole entry as JSON text: lists differ, and capabilities stand there.
-    """
+    """A model in a provider's list. None or an empty string: the list does not say."""
 
     id: str
     name: str = ""
     created: str = ""
+    """The day (ISO) on which the model was created."""
     context_window: int | None = None
     max_output: int | None = None
     raw: str = ""
+    """The whole entry as JSON text, with the fields that only this provider has."""
 
 
 class Target(msgspec.Struct, frozen=True):
-    """A provider's row, a model, what that model accepts, and the dialect in which it is asked.
-
-    `account` is the fingerprint of the key and `platform` the host, once they are known.
-    """
+    """The provider, model and dialect of a request."""
 
     provider: Provider
     model: str
     dialect: Dialect
     traits: ModelTraits = ModelTraits()
     account: str = ""
+    """The fingerprint of the key, once it is known."""
     platform: str = ""
+    """The host, once it is known."""
 
 
 class WireRequest(msgspec.Struct, frozen=True):
-    """A request as bytes. `path` is below the provider's base URL; `headers` hold no key."""
+    """An encoded request."""
 
     method: str
     path: str
+    """The path below the provider's base URL."""
     headers: dict[str, str]
+    """The headers without the key."""
     body: bytes
     losses: tuple[Loss, ...] = ()

@@ -1,4 +1,4 @@
-"""What is asked: one request in one vocabulary, whatever dialect it is sent in."""
+"""Chat requests, the same for every dialect."""
 
 from __future__ import annotations
 
@@ -9,56 +9,43 @@ import msgspec
 from tenuto.core.messages import Message
 from tenuto.core.transcript import Transcript
 
-__all__ = [
-    "CacheTime",
-    "ChatRequest",
-    "Effort",
-    "JsonSchema",
-    "NamedTool",
-    "ResponseFormat",
-    "ServerTool",
-    "Thinking",
-    "ToolChoice",
-    "ToolDefinition",
-]
-
 Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-"""How hard to think. What a model does not know is mapped to its nearest value, with a `Loss`."""
-
+"""The reasoning effort. One that the model does not take becomes the nearest, with a `Loss`."""
 
 CacheTime: TypeAlias = Literal["auto", "5m", "1h", "off"]
-"""How long a provider keeps the prompt in its cache; `auto` is the provider's default."""
+"""The time that a provider caches the prompt; `auto` is the provider's default."""
 
 
 class ToolDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A tool that the caller runs. `parameters` is a JSON Schema; `kind="custom"` takes free text instead.
-
-    `options` are fields of the target's own dialect, merged into the definition as they stand.
-    """
+    """A tool that the caller runs."""
 
     name: str
     description: str = ""
     parameters: dict[str, Any] | None = None
+    """The JSON Schema of the arguments."""
     strict: bool | None = None
+    """Whether the provider must enforce the schema."""
     kind: Literal["function", "custom"] = "function"
+    """`custom`: the input is free text instead of JSON."""
     cache: str = ""
+    """The time (`5m`, `1h`) to cache the prompt up to this definition; empty: no cache marker."""
     options: dict[str, Any] = {}
+    """Fields of the target's dialect, merged into the definition unchanged."""
 
 
 class ServerTool(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A tool that the provider runs.
-
-    `kind` is `web_search`, `web_fetch`, `code_execution`, ... and is spelt as the target's dialect spells it; `type`
-    forces that dialect's exact type. `options` are merged in as they stand.
-    """
+    """A tool that the provider runs."""
 
     kind: str
+    """`web_search`, `web_fetch`, `code_execution`, ...; each dialect writes its own type for it."""
     type: str = ""
+    """The dialect's exact type, instead of the one for `kind`."""
     options: dict[str, Any] = {}
+    """Fields of the target's dialect, merged into the definition unchanged."""
 
 
 class NamedTool(msgspec.Struct, frozen=True):
-    """Force one tool."""
+    """A tool choice that forces one tool."""
 
     name: str
 
@@ -67,7 +54,7 @@ ToolChoice: TypeAlias = Literal["auto", "required", "none"] | NamedTool
 
 
 class JsonSchema(msgspec.Struct, frozen=True):
-    """Answer with JSON of this schema."""
+    """A response format: JSON that matches a schema."""
 
     schema: dict[str, Any]
     name: str = "response"
@@ -79,62 +66,74 @@ ResponseFormat: TypeAlias = Literal["text", "json_object"] | JsonSchema
 
 
 class Thinking(msgspec.Struct, frozen=True):
-    """How to think, where `effort` does not say it all.
-
-    `mode` None means the model's own default. `budget` is a number of tokens, for models that take one. `show` asks
-    for (or against) a readable summary.
-    """
+    """Thinking options in addition to `effort`."""
 
     mode: Literal["on", "off", "between_tools"] | None = None
+    """None: the model's default."""
     budget: int | None = None
+    """The number of thinking tokens, for models that take one."""
     show: bool | None = None
+    """Whether the reply has a readable summary; None: the provider's default."""
 
 
 class ChatRequest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One question. `model` is `provider/model`. None means: not asked for, the provider decides.
-
-    `metadata` maps a provider's name to fields merged into its body; an entry without fields is a `Loss`. `extra_body` and
-    `extra_headers` go to whichever provider is asked, last, and win. `foreign_reasoning` says how the reasoning of another
-    provider's model is sent: not at all, as a note in the next user message, or as assistant text `[Reasoning: ...]`
-    ("inline"). `omit_blocks`: (message index, block index) pairs to leave out of this request.
-    """
+    """One chat request. A field that is None is not sent: the provider decides."""
 
     model: str
+    """The model as `provider/model`."""
     messages: tuple[Message, ...] | Transcript
     tools: tuple[ToolDefinition | ServerTool, ...] = ()
     tool_choice: ToolChoice | None = None
     parallel_tool_calls: bool | None = None
+    """Whether the model may call several tools in one turn."""
     response_format: ResponseFormat | None = None
     effort: Effort | None = None
     thinking: Thinking | None = None
     max_tokens: int | None = None
+    """The maximum number of output tokens."""
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
     stop: str | tuple[str, ...] | None = None
+    """Texts at which the model stops."""
     seed: int | None = None
     n: int | None = None
+    """The number of choices."""
     frequency_penalty: float | None = None
     presence_penalty: float | None = None
     logprobs: bool | None = None
+    """Whether the response has the log probabilities of its tokens."""
     top_logprobs: int | None = None
+    """The number of alternatives per token with their log probabilities."""
     logit_bias: dict[str, float] | None = None
     user: str | None = None
+    """An id of the end user, for the provider's abuse detection."""
     verbosity: str | None = None
+    """The length of the answer: `low`, `medium`, `high`."""
     service_tier: str | None = None
+    """The provider's own name of a processing tier."""
     modalities: tuple[str, ...] | None = None
+    """The kinds of content of the response: `text`, `audio`, `image`."""
     audio: dict[str, Any] | None = None
+    """The voice and format of audio in the response."""
     cache: CacheTime | None = None
     container: str | None = None
+    """The id of a container for code execution to use again."""
     store: bool | None = None
+    """Whether the provider may store the response."""
     stream: bool = False
     metadata: dict[str, Any] = {}
+    """Fields to merge into the body by the name of the provider; an entry without fields is a `Loss`."""
     extra_body: dict[str, Any] = {}
+    """Fields merged into the body last, for any provider; they win over others."""
     extra_headers: dict[str, str] = {}
+    """Headers added last, for any provider; they win over others."""
     foreign_reasoning: Literal["omit", "note", "inline"] = "omit"
+    """The form of another provider's reasoning: none, a note in the next user message, or assistant text."""
     omit_blocks: tuple[tuple[int, int], ...] = ()
+    """(message index, block index) pairs to leave out of this request."""
 
     @property
     def transcript(self) -> tuple[Message, ...]:
-        """The messages, whichever way they were given."""
+        """The messages as a tuple."""
         return self.messages.messages if isinstance(self.messages, Transcript) else self.messages

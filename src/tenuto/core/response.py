@@ -1,4 +1,4 @@
-"""What came back: the reply as the wire gave it, normalised, with the provider's own words beside."""
+"""Chat responses, the same for every dialect, with the provider's own fields."""
 
 from __future__ import annotations
 
@@ -6,38 +6,37 @@ from typing import Any
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Block, Citation, Image, Reasoning, Text, Value
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, StopReason, ToolCallView, Usage, display_text
-from tenuto.core.provider import Loss
-
-__all__ = ["ChatResponse", "Choice"]
 
 
 class Choice(Value, frozen=True):
-    """One answer. `extra` holds what stood beside the message (logprobs, filter results, ...), as JSON object text."""
+    """One of the answers of a response."""
 
     message: AssistantMessage
     index: int = 0
     extra: str = ""
+    """The other fields of the choice (logprobs, filter results, ...) as the text of a JSON object."""
 
     @property
     def content(self) -> tuple[Block, ...]:
-        """The blocks, in the order the model produced them."""
+        """The blocks in the order in which the model produced them."""
         return self.message.blocks
 
     @property
     def finish_reason(self) -> StopReason | None:
-        """Why the answer ended, in our words."""
+        """Why the answer ended, in the common vocabulary."""
         return self.message.stop_reason
 
     @property
     def raw_finish_reason(self) -> str | None:
-        """Why the answer ended, in the provider's word."""
+        """Why the answer ended, in the provider's own word."""
         return self.message.raw_stop_reason
 
     @property
     def text(self) -> str:
-        """What was said, refusals included, joined."""
-        return "".join(said for block in self.content if (said := display_text(block)) is not None)
+        """The text and refusals, joined."""
+        return "".join(text for block in self.content if (text := display_text(block)) is not None)
 
     @property
     def thinking(self) -> str:
@@ -46,31 +45,27 @@ class Choice(Value, frozen=True):
 
     @property
     def tool_calls(self) -> list[ToolCallView]:
-        """The calls to run, in order."""
+        """The calls for the caller to run, in order."""
         return list(self.message.tool_calls())
 
     @property
     def images(self) -> list[Image]:
-        """The pictures the model made."""
+        """The images that the model made."""
         return [block for block in self.content if isinstance(block, Image)]
 
     @property
     def audio(self) -> Audio | None:
-        """The first sound the model made, if any."""
+        """The first audio that the model made, if any."""
         return next((block for block in self.content if isinstance(block, Audio)), None)
 
     @property
     def citations(self) -> list[Citation]:
-        """Every citation, in order."""
+        """All citations, in order."""
         return [citation for block in self.content if isinstance(block, Text) for citation in block.citations]
 
 
 class ChatResponse(Value, frozen=True):
-    """One reply.
-
-    `raw_usage` is the provider's own usage object as JSON text, merged where it came in pieces; empty if none came.
-    `extra` holds the other fields of the response object, as JSON object text. `losses` says what could not be kept.
-    """
+    """One response."""
 
     id: str
     provider: str
@@ -78,20 +73,23 @@ class ChatResponse(Value, frozen=True):
     choices: tuple[Choice, ...]
     usage: Usage | None = None
     raw_usage: str = ""
+    """The provider's usage object as JSON text, merged from all events of a stream; empty: none."""
     extra: str = ""
+    """The other fields of the response as the text of a JSON object."""
     losses: tuple[Loss, ...] = ()
+    """The parts of the request or the response that could not be carried."""
 
     @property
     def message(self) -> AssistantMessage:
-        """The first answer's message; an empty one if there is no answer."""
+        """The message of the first choice; an empty one if there is no choice."""
         return self.choices[0].message if self.choices else AssistantMessage(())
 
     @property
     def text(self) -> str:
-        """The first answer's text."""
+        """The text of the first choice."""
         return self.choices[0].text if self.choices else ""
 
     def field(self, name: str) -> Any:
-        """Read one of the other fields of the response object; None if it was not there."""
-        found = jsonio.members(self.extra).get(name) if self.extra else None
-        return None if found is None else jsonio.parse(found)
+        """Return one of the `extra` fields; None if the response has no such field."""
+        raw = jsonio.members(self.extra).get(name) if self.extra else None
+        return None if raw is None else jsonio.parse(raw)

@@ -1,18 +1,17 @@
-"""The stored form of the values: plain JSON, in which whatever a later version wrote survives an earlier one.
+"""The stored JSON form of values. An earlier version writes back all fields that a later version has added.
 
-Blocks are tagged `block_type`, tokens `provider`, messages `role`, citations `type`; what is at its default is left out.
-Loading goes two ways. A document of exactly our own fields is one typed decode. Anything else is read member by member:
+Blocks are tagged `block_type`, tokens `provider`, messages `role`, citations `type`; fields with their default value are
+left out. A document with exactly our own fields is read by one typed decode. Any other is read member by member:
 
-* a block of an unknown type, or that does not fit its type, becomes `Opaque` with no dialect; a token `OpaqueMeta`; a
-  citation an `OtherCitation`;
-* an unknown field, or an optional one that does not fit, is kept as text in the `unknown_fields` of its value;
-* an act of an unknown kind, or that does not fit its kind, is `UnknownPayload`.
+* a block of an unknown type, or with invalid fields, becomes `Opaque` without a dialect; a token `OpaqueMeta`; a citation
+  `OtherCitation`; a journal payload `UnknownPayload`;
+* an unknown field, or an optional field with an invalid value, goes into `unknown_fields` of its value.
 
-All of them are written back where they stood. A block may also come with its fields inside `data`, a call with its
-arguments as JSON instead of text, and a token under another spelling of its tag; each is written in the one form.
+All of them are written back where they were. A block may also have its fields inside `data`, a call its arguments as JSON
+instead of text, and a token another spelling of its tag; they are written in one form.
 
-What can be held can be stored and read back identical; the one exception (`unknown_fields` that were made by hand and
-read back as something else) is a `JsonError`, as is every document that cannot be read.
+Each value reads back identical after writing. A document that cannot be read, and an `unknown_fields` made by hand that
+would read back differently, raise `JsonError`.
 """
 
 from __future__ import annotations
@@ -40,26 +39,9 @@ from tenuto.core.blocks import (
 )
 from tenuto.core.journal import VERSION, EntryDraft, EntryPayload, UnknownPayload, payload_kind
 from tenuto.core.jsonio import JsonError
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Content, Message, Origin, ToolResult, Usage
-from tenuto.core.provider import Loss
 from tenuto.core.response import ChatResponse, Choice
-from tenuto.core.transcript import Transcript
-
-__all__ = [
-    "dump_block",
-    "dump_message",
-    "dump_meta",
-    "dump_payload",
-    "dump_response",
-    "dump_transcript",
-    "load_block",
-    "load_message",
-    "load_meta",
-    "load_payload",
-    "load_response",
-    "load_transcript",
-    "make_draft",
-]
 
 T = TypeVar("T")
 V = TypeVar("V", bound=Value)
@@ -68,91 +50,70 @@ Stored: TypeAlias = bytes | str | Raw
 _block_decoder: msgspec.json.Decoder[Block] = msgspec.json.Decoder(Block)
 _meta_decoder: msgspec.json.Decoder[ProviderMeta] = msgspec.json.Decoder(ProviderMeta)
 _message_decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
-_transcript_decoder = msgspec.json.Decoder(Transcript)
 _response_decoder = msgspec.json.Decoder(ChatResponse)
-_act_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(
-    EntryPayload
-)  # what it cannot read is read as `UnknownPayload`
+_payload_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(EntryPayload)
 
 
 def dump_block(block: Block) -> bytes:
-    """Write one block."""
     return _dump(block, load_block)
 
 
 def load_block(stored: Stored) -> Block:
-    """Read one block; one that this version does not know comes back as `Opaque`."""
+    """Read a block; an unknown one becomes `Opaque`."""
     return _load(stored, _block_decoder, _block)
 
 
 def dump_meta(meta: ProviderMeta) -> bytes:
-    """Write one token."""
     return _dump(meta, load_meta)
 
 
 def load_meta(stored: Stored) -> ProviderMeta:
-    """Read one token; one that this version does not know comes back as `OpaqueMeta`."""
+    """Read a token; an unknown one becomes `OpaqueMeta`."""
     return _load(stored, _meta_decoder, _meta)
 
 
 def dump_message(message: Message) -> bytes:
-    """Write one message."""
     return _dump(message, load_message)
 
 
 def load_message(stored: Stored) -> Message:
-    """Read one message."""
     return _load(stored, _message_decoder, _message)
 
 
-def dump_transcript(transcript: Transcript) -> bytes:
-    """Write a transcript: an object that holds its `messages`."""
-    return _dump(transcript, load_transcript)
-
-
-def load_transcript(stored: Stored) -> Transcript:
-    """Read a transcript."""
-    return _load(stored, _transcript_decoder, _reader(Transcript))
-
-
 def dump_response(response: ChatResponse) -> bytes:
-    """Write a reply, with the provider's own words and what was lost."""
     return _dump(response, load_response)
 
 
 def load_response(stored: Stored) -> ChatResponse:
-    """Read a reply."""
     return _load(stored, _response_decoder, _reader(ChatResponse))
 
 
-def dump_payload(act: EntryPayload | UnknownPayload) -> bytes:
-    """Write what happened."""
-    if not isinstance(act, UnknownPayload):
-        return _dump(act, _load_known_act)
-    data = act.raw.encode("utf-8", "surrogatepass")
-    if load_payload(data) != act:
-        raise JsonError(
-            f"an act of the kind {act.kind!r} cannot be stored: what it holds says something else when read"
-        )
+def dump_payload(payload: EntryPayload | UnknownPayload) -> bytes:
+    """Write the payload of a journal entry."""
+    if not isinstance(payload, UnknownPayload):
+        return _dump(payload, _load_known_payload)
+    data = payload.raw.encode("utf-8", "surrogatepass")
+    if load_payload(data) != payload:
+        raise JsonError(f"a payload of the kind {payload.kind!r} cannot be stored: it reads back as something else")
     return data
 
 
 def load_payload(stored: Stored) -> EntryPayload | UnknownPayload:
-    """Read what happened; an act of an unknown kind, or that does not fit its kind, comes back as `UnknownPayload`."""
-    act: EntryPayload | UnknownPayload = _load(stored, _act_decoder, _act)
-    return act
+    """Read the payload of a journal entry; one of an unknown kind, or with invalid fields, becomes `UnknownPayload`."""
+    payload: EntryPayload | UnknownPayload = _load(stored, _payload_decoder, _payload)
+    return payload
 
 
 def make_draft(payload: EntryPayload | UnknownPayload, *, id: str, time_ms: int, version: int = VERSION) -> EntryDraft:
-    """Make an entry that is not in a journal yet; `time_ms` is milliseconds since 1970."""
+    """Make an entry to append to a journal; `time_ms` is milliseconds since 1970."""
     return EntryDraft(id, time_ms, payload_kind(payload), dump_payload(payload), payload, version)
 
 
-def _load_known_act(stored: bytes) -> EntryPayload:
-    act = load_payload(stored)
-    if isinstance(act, UnknownPayload):
-        raise JsonError(f"an act of the kind {act.kind!r} cannot be stored: it reads as one that nobody knows")
-    return act
+def _load_known_payload(stored: bytes) -> EntryPayload:
+    payload = load_payload(stored)
+    if isinstance(payload, UnknownPayload):
+        raise JsonError(f"a payload of the kind {payload.kind!r} cannot be stored: it reads back as an unknown kind")
+    return payload
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
@@ -160,37 +121,37 @@ def _load_known_act(stored: bytes) -> EntryPayload:
 
 def _dump(value: T, load: Callable[[bytes], T]) -> bytes:
     data = jsonio.encode(value)
-    find = data.find  # `in` would first ask whether what it looks for is a number
-    if find(_SPLICED[0]) < 0 and find(_SPLICED[1]) < 0 and find(_SPLICED[2]) < 0:
+    find = data.find  # faster than `in` for bytes, measured
+    if find(_SPLICE_MARKS[0]) < 0 and find(_SPLICE_MARKS[1]) < 0 and find(_SPLICE_MARKS[2]) < 0:
         return data
-    data = jsonio.encode(_written(value))
+    data = jsonio.encode(_to_json(value))
     if load(data) != value:
         raise JsonError(f"{type(value).__name__} cannot be stored: its unknown_fields read back as something else")
     return data
 
 
-# Quotes inside strings are escaped, so these bytes stand only where a value says what is to be spliced in.
-_SPLICED = (b'"unknown_fields":', b'"block_type":"opaque","dialect":""', b'"provider":"opaque"')
+# Quotes inside strings are escaped, so these bytes occur only in values with text to splice in.
+_SPLICE_MARKS = (b'"unknown_fields":', b'"block_type":"opaque","dialect":""', b'"provider":"opaque"')
 
 
-def _written(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [_written(item) for item in value]
-    if isinstance(value, Opaque | OpaqueMeta) and _as_it_came(value):
+        return [_to_json(item) for item in value]
+    if isinstance(value, Opaque | OpaqueMeta) and _reads_back(value):
         return Raw(value.raw.encode("utf-8", "surrogatepass"))
     if not isinstance(value, Value):
         return value
     config = value.__struct_config__
     fields = {config.tag_field: config.tag} if config.tag_field else {}
     for field in msgspec.structs.fields(value):
-        held = getattr(value, field.name)
-        if field.name != "unknown_fields" and held != field.default:
-            fields[field.encode_name] = _written(held)
+        content = getattr(value, field.name)
+        if field.name != "unknown_fields" and content != field.default:
+            fields[field.encode_name] = _to_json(content)
     return {**fields, **(jsonio.members(value.unknown_fields) if value.unknown_fields else {})}
 
 
-def _as_it_came(value: Opaque | OpaqueMeta) -> bool:
-    """Tell whether this stands for a stored text that reads back as the same value."""
+def _reads_back(value: Opaque | OpaqueMeta) -> bool:
+    """Tell whether `raw` is stored text that reads back as the same value."""
     read: Callable[[Raw], object] = _block if isinstance(value, Opaque) else _meta
     try:
         return read(jsonio.check(value.raw)) == value and not jsonio.lone_surrogates(value.raw)
@@ -204,9 +165,9 @@ def _as_it_came(value: Opaque | OpaqueMeta) -> bool:
 def _load(stored: Stored, decoder: msgspec.json.Decoder[T], read: Callable[[Raw], T]) -> T:
     data = stored.encode("utf-8", "surrogatepass") if isinstance(stored, str) else bytes(stored)
     try:
-        return decoder.decode(data)  # fails if there is a field `unknown_fields`: the stored form has none
+        return decoder.decode(data)  # fails for a document with the key `unknown_fields`
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return read(jsonio.check(data))  # member by member, then
+        return read(jsonio.check(data))
 
 
 class _Field(NamedTuple):
@@ -217,38 +178,38 @@ class _Field(NamedTuple):
 
 @functools.cache
 def _fields_of(kind: type[Value]) -> dict[str, _Field]:
-    found: dict[str, _Field] = {}
+    fields: dict[str, _Field] = {}
     for field in msgspec.structs.fields(kind):
-        read = _OWN.get((kind, field.name)) or _NESTED.get(field.type)
-        read = read or functools.partial(jsonio.typed, kind=field.type)
+        read = _FIELD_READERS.get((kind, field.name)) or _TYPE_READERS.get(field.type)
+        read = read or functools.partial(jsonio.decode_as, kind=field.type)
         if field.name != "unknown_fields":
-            found[field.encode_name] = _Field(field.name, field.required, read)
-    return found
+            fields[field.encode_name] = _Field(field.name, field.required, read)
+    return fields
 
 
 def _value(kind: type[V], members: Mapping[str, Raw]) -> V:
-    """Make a `kind` of what fits; the rest is unread. Raise `JsonError` if a field that it needs is not there."""
-    known = _fields_of(kind)
+    """Make a `kind` from valid members; others become unknown fields. Raise `JsonError` if a required one is missing."""
+    fields = _fields_of(kind)
     config = kind.__struct_config__
     values: dict[str, Any] = {}
-    unread: dict[str, Raw] = {}
+    unknown: dict[str, Raw] = {}
     for name, raw in members.items():
-        field = known.get(name)
+        field = fields.get(name)
         if field is not None:
             try:
                 values[field.name] = field.read(raw)
             except JsonError as exc:
                 if field.required:
                     raise JsonError(f"{kind.__name__}.{field.name}: {exc}") from None
-                unread[name] = raw
+                unknown[name] = raw
         elif name != config.tag_field:
-            unread[name] = raw
+            unknown[name] = raw
         elif jsonio.text_of(raw) != config.tag:
             raise JsonError(f"{name} is not {config.tag!r}")
-    for field in known.values():
+    for field in fields.values():
         if field.required and field.name not in values:
             raise JsonError(f"{kind.__name__} has no {field.name}")
-    return kind(**values, unknown_fields=jsonio.object_text(unread))
+    return kind(**values, unknown_fields=jsonio.object_text(unknown))
 
 
 def _reader(kind: type[V]) -> Callable[[Raw], V]:
@@ -258,20 +219,19 @@ def _reader(kind: type[V]) -> Callable[[Raw], V]:
 def _block(raw: Raw) -> Block:
     members = jsonio.members(raw)
     try:
-        kind = _BLOCKS.get(jsonio.text_of(members.get("block_type")))
-        return Opaque("", jsonio.as_text(raw)) if kind is None else _value(kind, _flat(members))
-    except JsonError:
+        return _value(_BLOCKS[jsonio.text_of(members.get("block_type"))], _merge_data(members))
+    except (JsonError, KeyError):
         return Opaque("", jsonio.as_text(raw))
 
 
-def _flat(members: dict[str, Raw]) -> dict[str, Raw]:
-    """Take the fields out of `data`, where an object stands there and nothing gets in its way."""
-    inside = members.get("data")
-    if inside is None or bytes(inside)[:1] != b"{":
+def _merge_data(members: dict[str, Raw]) -> dict[str, Raw]:
+    """Move the fields of an object in `data` to the block itself, unless the block has one of them."""
+    data = members.get("data")
+    if data is None or bytes(data)[:1] != b"{":
         return members
-    outside = {name: raw for name, raw in members.items() if name != "data"}
-    fields = jsonio.members(inside)
-    return members if outside.keys() & fields.keys() else {**outside, **fields}
+    others = {name: raw for name, raw in members.items() if name != "data"}
+    fields = jsonio.members(data)
+    return members if others.keys() & fields.keys() else {**others, **fields}
 
 
 def _meta(raw: Raw) -> ProviderMeta:
@@ -295,15 +255,15 @@ def _message(raw: Raw) -> Message:
     members = jsonio.members(raw)
     role = jsonio.text_of(members.get("role"))
     if role not in _MESSAGES:
-        raise JsonError(f"no message has the role {role!r}")
+        raise JsonError(f"unknown role {role!r}")
     return _value(_MESSAGES[role], members)
 
 
-def _act(raw: Raw) -> EntryPayload | UnknownPayload:
+def _payload(raw: Raw) -> EntryPayload | UnknownPayload:
     members = jsonio.members(raw)
     kind = jsonio.text_of(members.get("entry"))
     try:
-        return _value(_ACTS[kind], members)
+        return _value(_PAYLOADS[kind], members)
     except (JsonError, KeyError):
         return UnknownPayload(kind, jsonio.as_text(raw))
 
@@ -317,7 +277,7 @@ def _each(read: Callable[[Raw], T]) -> Callable[[Raw], tuple[T, ...]]:
     return lambda raw: tuple(read(item) for item in jsonio.elements(raw))
 
 
-def _words_or(read: Callable[[Raw], T]) -> Callable[[Raw], str | tuple[T, ...]]:
+def _text_or_each(read: Callable[[Raw], T]) -> Callable[[Raw], str | tuple[T, ...]]:
     return lambda raw: jsonio.text_of(raw) if bytes(raw)[:1] == b'"' else _each(read)(raw)
 
 
@@ -326,7 +286,7 @@ def _optional(read: Callable[[Raw], T]) -> Callable[[Raw], T | None]:
 
 
 def _json_text(raw: Raw) -> str:
-    """Read text that is JSON itself: as a string, or as the JSON it says."""
+    """Read a string, or return any other JSON as its text."""
     return jsonio.text_of(raw) if bytes(raw)[:1] == b'"' else jsonio.as_text(raw)
 
 
@@ -338,15 +298,15 @@ _BLOCKS: dict[str, type[Block]] = _by_tag(Block)
 _METAS: dict[str, type[ProviderMeta]] = _by_tag(ProviderMeta)
 _CITATIONS: dict[str, type[Citation]] = _by_tag(Citation)
 _MESSAGES: dict[str, type[Message]] = _by_tag(Message)
-_ACTS: dict[str, type[EntryPayload]] = _by_tag(EntryPayload)
-_SPELLINGS = dict(pair.split("=") for pair in ("openai=open_ai", "google=gemini"))
+_PAYLOADS: dict[str, type[EntryPayload]] = _by_tag(EntryPayload)
+_SPELLINGS = dict(pair.split("=") for pair in ("openai=open_ai", "google=gemini"))  # tag of others to ours
 
-_NESTED: dict[Any, Callable[[Raw], Any]] = {
+_TYPE_READERS: dict[Any, Callable[[Raw], Any]] = {
     ProviderMeta | None: _optional(_meta),
     tuple[Citation, ...]: _each(_citation),
     tuple[Block, ...]: _each(_block),
-    str | tuple[Text, ...]: _words_or(_reader(Text)),
-    str | tuple[Content, ...]: _words_or(_content),
+    str | tuple[Text, ...]: _text_or_each(_reader(Text)),
+    str | tuple[Content, ...]: _text_or_each(_content),
     tuple[ToolResult, ...]: _each(_reader(ToolResult)),
     Origin | None: _optional(_reader(Origin)),
     Message: _message,
@@ -358,7 +318,7 @@ _NESTED: dict[Any, Callable[[Raw], Any]] = {
     Usage | None: _optional(_reader(Usage)),
     tuple[Loss, ...]: _each(_reader(Loss)),
 }
-_OWN: dict[tuple[type[Value], str], Callable[[Raw], Any]] = {
+_FIELD_READERS: dict[tuple[type[Value], str], Callable[[Raw], Any]] = {
     (ToolUse, "args"): _json_text,
     (ServerToolUse, "args"): _json_text,
     (ServerToolResult, "content"): _json_text,

@@ -1,6 +1,6 @@
-"""The transcript: what was said, as a value.
+"""The transcript: the messages of a conversation as a value.
 
-`transcript + "..."` makes a new transcript; two are equal when their content is. Nothing here sends, stores or repairs.
+`transcript + "..."` makes a new transcript; two are equal if their content is.
 """
 
 from __future__ import annotations
@@ -13,9 +13,7 @@ import msgspec
 from tenuto.core.blocks import ToolUse, Value
 from tenuto.core.messages import AssistantMessage, Message, ToolCallView, ToolResult, ToolResults, UserMessage
 
-__all__ = ["Sayable", "Transcript"]
-
-Sayable: TypeAlias = "str | Message | ToolResult | Sequence[ToolResult]"
+Appendable: TypeAlias = "str | Message | ToolResult | Sequence[ToolResult]"
 
 
 class Transcript(Value, frozen=True):
@@ -23,9 +21,9 @@ class Transcript(Value, frozen=True):
 
     messages: tuple[Message, ...] = ()
 
-    def __add__(self, said: Sayable) -> Transcript:
-        """Append a user's words, a message, or the results of the open calls."""
-        return msgspec.structs.replace(self, messages=(*self.messages, _message(said)))
+    def __add__(self, message: Appendable) -> Transcript:
+        """Append the text of a user message, a message, or tool results."""
+        return msgspec.structs.replace(self, messages=(*self.messages, _message(message)))
 
     def __iter__(self) -> Iterator[Message]:
         return iter(self.messages)
@@ -33,60 +31,60 @@ class Transcript(Value, frozen=True):
     def __len__(self) -> int:
         return len(self.messages)
 
-    def __getitem__(self, at: int) -> Message:
-        return self.messages[at]
+    def __getitem__(self, index: int) -> Message:
+        return self.messages[index]
 
     def open_calls(self) -> tuple[ToolCallView, ...]:
-        """Return the calls that no later result answers, in order; a result answers one call, the first of its id."""
-        left: dict[tuple[str, int], ToolCallView] = {}
-        called: dict[str, int] = {}
-        answered: dict[str, int] = {}
+        """Return the calls without a later result, in order. A result answers the first open call of its id."""
+        open_calls: dict[tuple[str, int], ToolCallView] = {}
+        call_count: dict[str, int] = {}
+        result_count: dict[str, int] = {}
         for message in self.messages:
             if isinstance(message, AssistantMessage):
                 for call in message.tool_calls():
-                    nth = called.get(call.id, 0)
-                    called[call.id] = nth + 1
-                    left[call.id, nth] = call
+                    nth = call_count.get(call.id, 0)
+                    call_count[call.id] = nth + 1
+                    open_calls[call.id, nth] = call
             elif isinstance(message, ToolResults):
                 for result in message.results:
-                    nth = answered.get(result.tool_use_id, 0)
-                    if left.pop((result.tool_use_id, nth), None) is not None:
-                        answered[result.tool_use_id] = nth + 1
-        return tuple(left.values())
+                    nth = result_count.get(result.tool_use_id, 0)
+                    if open_calls.pop((result.tool_use_id, nth), None) is not None:
+                        result_count[result.tool_use_id] = nth + 1
+        return tuple(open_calls.values())
 
     def check(self) -> tuple[str, ...]:
-        """Say what no provider would take: orphaned or doubled results, doubled calls, calls left open in between."""
-        return tuple(_faults(self.messages))
+        """Return the problems that providers refuse: results without a call, repeated ids, calls without a result."""
+        return tuple(_find_problems(self.messages))
 
 
-def _message(said: Sayable) -> Message:
-    if isinstance(said, str):
-        return UserMessage(said)
-    if isinstance(said, ToolResult):
-        return ToolResults((said,))
-    if isinstance(said, Message):
-        return said
-    results = tuple(said)
+def _message(value: Appendable) -> Message:
+    if isinstance(value, str):
+        return UserMessage(value)
+    if isinstance(value, ToolResult):
+        return ToolResults((value,))
+    if isinstance(value, Message):
+        return value
+    results = tuple(value)
     if not all(isinstance(result, ToolResult) for result in results):
-        raise TypeError("a transcript grows by a string, a message, a ToolResult or a sequence of ToolResults")
+        raise TypeError("expected a string, a message, a ToolResult or a sequence of ToolResults")
     return ToolResults(results)
 
 
-def _faults(messages: Iterable[Message]) -> Iterator[str]:
+def _find_problems(messages: Iterable[Message]) -> Iterator[str]:
     open_ids: dict[str, int] = {}
-    for at, message in enumerate(messages):
+    for index, message in enumerate(messages):
         if isinstance(message, ToolResults):
             for result in message.results:
                 if open_ids.pop(result.tool_use_id, None) is None:
-                    yield f"message {at}: result for {result.tool_use_id!r} answers no open call"
+                    yield f"message {index}: result for {result.tool_use_id!r} answers no open call"
             continue
-        for id, place in open_ids.items():
-            yield f"message {place}: call {id!r} is not answered before message {at}"
+        for id, call_index in open_ids.items():
+            yield f"message {call_index}: call {id!r} is not answered before message {index}"
         open_ids = {}
         for block in message.blocks if isinstance(message, AssistantMessage) else ():
             if isinstance(block, ToolUse):
                 if block.id in open_ids:
-                    yield f"message {at}: call id {block.id!r} occurs twice"
-                open_ids[block.id] = at
-    for id, place in open_ids.items():
-        yield f"message {place}: call {id!r} is not answered"
+                    yield f"message {index}: call id {block.id!r} occurs twice"
+                open_ids[block.id] = index
+    for id, index in open_ids.items():
+        yield f"message {index}: call {id!r} is not answered"

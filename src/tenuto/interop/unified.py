@@ -17,8 +17,8 @@ import msgspec
 
 from tenuto.core import jsonio
 from tenuto.core.jsonio import JsonError
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Origin, StopReason, Usage
-from tenuto.core.provider import Loss
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.interop.unified_parts import (
     UNKNOWN_FIELDS,

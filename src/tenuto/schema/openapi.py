@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tenuto.core.provider import Loss
+from tenuto.core.loss import Loss
 from tenuto.schema.validate import resolve_ref
 
 Schema = dict[str, Any]

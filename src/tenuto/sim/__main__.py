@@ -36,9 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         sys.stdout.buffer.write(rules_page().encode())  # the same bytes wherever it is made
         return 0
-    pace = given.pace or settings.value("TENUTO_SIM_PACE")
-    seed = given.seed or settings.value("TENUTO_SIM_SEED")
-    script = given.script or settings.value("TENUTO_SIM_SCRIPT")
+    pace = given.pace or settings.getenv("TENUTO_SIM_PACE")
+    seed = given.seed or settings.getenv("TENUTO_SIM_SEED")
+    script = given.script or settings.getenv("TENUTO_SIM_SCRIPT")
     try:
         serve(Served(given.port, seed, pace, given.burst, script, given.quiet))
     except Unusable as exc:

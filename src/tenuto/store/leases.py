@@ -216,7 +216,7 @@ class Leases:
 def meta_of(stored: bytes) -> SessionMeta:
     """Read the summary in a session row. Raise `StoreCorrupt`."""
     try:
-        return jsonio.typed(stored, SessionMeta)
+        return jsonio.decode_as(stored, SessionMeta)
     except jsonio.JsonError as exc:
         raise StoreCorrupt(f"the summary of a session cannot be read: {exc}") from exc
 

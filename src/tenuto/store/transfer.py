@@ -318,7 +318,7 @@ def _body(members: dict[str, Raw]) -> bytes:
 
 def _field(members: dict[str, Raw], name: str, kind: type[T], default: T | None = None) -> T:
     if name in members:
-        return jsonio.typed(members[name], kind)
+        return jsonio.decode_as(members[name], kind)
     if default is None:
         raise JsonError(f"there is no {name!r}")
     return default

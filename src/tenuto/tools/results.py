@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 
 import msgspec
 
-from tenuto.core import files, jsonio
+from tenuto.core import files, jsonio, media_types
 from tenuto.core.blocks import Audio, Document, Image, Opaque, Text
 from tenuto.core.messages import Content, ToolCallView, ToolResult
 from tenuto.tools.outcome import Outcome, failure
@@ -115,7 +115,7 @@ def _from_bytes(data: bytes) -> str | Content:
     text = files.plain_text(data)
     if text is not None:
         return text
-    mime = files.media_type(data)
+    mime = media_types.detect_type(data)
     kind = _SHOWN.get(mime)
     if kind is None:
         raise _Unshown(f"{len(data):,} bytes of {mime or 'no kind that is known'}, and no text")

@@ -33,8 +33,9 @@ from tenuto.core.blocks import (
     Text,
     ToolUse,
 )
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Message, SystemMessage, ToolResults, UserMessage
-from tenuto.core.provider import Loss, Target
+from tenuto.core.provider import Target
 from tenuto.wire.call_ids import CallIds
 from tenuto.wire.pairing import CallRef, ResultPairs
 from tenuto.wire.registry import codec_for

@@ -99,7 +99,7 @@ class BlockSlot:
         if not self.pieces or (field := GROWS.get(type(self.block))) is None:
             return self.block
         self.pieces, self.packed = ["".join(self.pieces)], 1
-        text = jsonio.whole(getattr(self.block, field) + self.pieces[0])
+        text = jsonio.join_surrogates(getattr(self.block, field) + self.pieces[0])
         return msgspec.structs.replace(self.block, **{field: text})
 
 
@@ -200,7 +200,7 @@ class BlockAssembler:
         slot = self._tools.get(id)
         if slot is None:
             raise UnknownToolFinalize(id)
-        args = jsonio.whole("".join(slot.pieces)) or "{}"
+        args = jsonio.join_surrogates("".join(slot.pieces)) or "{}"
         if reason := jsonio.problem(args):
             raise InvalidArgsJson(id, reason)
         return args

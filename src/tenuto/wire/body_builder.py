@@ -16,8 +16,9 @@ from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import Text
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage
-from tenuto.core.provider import Loss, Target, WireRequest
+from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
 
 _PLACEHOLDER = "(empty message)"

@@ -13,8 +13,9 @@ import msgspec
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Block, Document, Image, Text
+from tenuto.core.loss import Loss
 from tenuto.core.messages import Content, Message, SystemMessage, ToolResults, UserMessage
-from tenuto.core.provider import Loss, ModelTraits, Target
+from tenuto.core.provider import ModelTraits, Target
 from tenuto.core.request import ChatRequest, JsonSchema
 from tenuto.wire.body_builder import set_parameters
 from tenuto.wire.registry import codec_for

@@ -7,7 +7,7 @@ import msgspec
 from tenuto.core import jsonio
 from tenuto.core.blocks import Block, ToolUse
 from tenuto.core.events import ContentDelta, ContentDone, ContentStart, Delta, StreamEvent
-from tenuto.core.provider import Loss
+from tenuto.core.loss import Loss
 from tenuto.wire.assembler import BlockAssembler, BlockSlot
 
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tenuto.core.blocks import Block, ProviderMeta
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage
-from tenuto.core.provider import Loss, Target, WireRequest
+from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.wire.decoder import Decoder
 from tenuto.wire.rawjson import Fields

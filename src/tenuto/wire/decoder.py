@@ -19,8 +19,9 @@ from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.events import ContentDelta, ErrorEvent, MessageDone, StreamEvent
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Origin
-from tenuto.core.provider import Dialect, Loss, Target
+from tenuto.core.provider import Dialect, Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import IncompleteResponse, LLMError, ProtocolError, StreamAssemblyError
 from tenuto.wire.choice_builder import ChoiceBuilder

@@ -11,7 +11,8 @@ from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.embedding import EmbedRequest, EmbedResponse, EmbedUsage
-from tenuto.core.provider import Loss, Target, WireRequest
+from tenuto.core.loss import Loss
+from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.errors import TranscriptError, UnsupportedModel
 from tenuto.wire.body_builder import BodyBuilder
@@ -184,7 +185,7 @@ def read_vector(raw: Raw | None, packed: str) -> Vector:
     if raw is None:
         raise ValueError("an embedding is missing")
     if bytes(raw)[:1] != b'"':
-        return jsonio.typed(raw, tuple[float, ...])
+        return jsonio.decode_as(raw, tuple[float, ...])
     data = base64.b64decode(jsonio.text_of(raw), validate=True)
     if packed == "base64_int8":
         return tuple(map(float, struct.unpack(f"<{len(data)}b", data)))
@@ -194,7 +195,7 @@ def read_vector(raw: Raw | None, packed: str) -> Vector:
 
 
 def _index(raw: Raw | None, at: int) -> int:
-    return at if raw is None or bytes(raw) == b"null" else jsonio.typed(raw, int)
+    return at if raw is None or bytes(raw) == b"null" else jsonio.decode_as(raw, int)
 
 
 def truncation_loss(raw: Raw | None, at: int) -> tuple[Loss, ...]:

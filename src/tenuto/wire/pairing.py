@@ -13,8 +13,8 @@ import msgspec
 from msgspec.structs import replace
 
 from tenuto.core.blocks import ToolUse
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Message, ToolResult, ToolResults
-from tenuto.core.provider import Loss
 from tenuto.wire.rawjson import extra_fields
 
 UNANSWERED = "No result: the call was interrupted before it gave one."

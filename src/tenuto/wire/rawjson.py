@@ -57,7 +57,7 @@ def whole_number(raw: Raw | None) -> int | None:
     if raw is None:
         return None
     try:
-        return jsonio.typed(raw, int)
+        return jsonio.decode_as(raw, int)
     except jsonio.JsonError:
         return None
 

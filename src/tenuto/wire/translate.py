@@ -32,7 +32,8 @@ from tenuto.core.blocks import (
     ToolUse,
     UrlCitation,
 )
-from tenuto.core.provider import Loss, Target
+from tenuto.core.loss import Loss
+from tenuto.core.provider import Target
 from tenuto.wire import placeholders
 from tenuto.wire.rawjson import extra_fields, is_null, is_object, list_or_empty, text_or_empty
 from tenuto.wire.registry import codec_for

@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Raw
 
 from tenuto.core import jsonio
+from tenuto.core.loss import Loss
 from tenuto.core.messages import Usage
-from tenuto.core.provider import Loss
 from tenuto.wire.rawjson import Fields, is_list, is_object
 
 Paths: TypeAlias = tuple[tuple[str, int, str], ...]

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tenuto.core import jsonio
+from tenuto.core.loss import Loss
 from tenuto.core.messages import SystemMessage, UserMessage
-from tenuto.core.provider import Loss, Target, WireRequest
+from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.errors import TranscriptError
 from tenuto.wire.capabilities import apply_traits

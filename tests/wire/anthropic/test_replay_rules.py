@@ -7,8 +7,9 @@ import json
 import pytest
 
 from tenuto.core.blocks import AnthropicMeta, Reasoning, ServerToolResult, ServerToolUse, Text, ToolUse
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, ToolResults, UserMessage
-from tenuto.core.provider import Loss, ModelTraits, Provider, Target
+from tenuto.core.provider import ModelTraits, Provider, Target
 from tenuto.core.request import ChatRequest, Thinking
 from tenuto.wire.anthropic.encode import encode
 

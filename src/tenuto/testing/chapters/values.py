@@ -23,8 +23,8 @@ from tenuto.core.journal import (
     UnknownPayload,
     session_meta_of,
 )
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, Usage, UserMessage
-from tenuto.core.provider import Loss
 from tenuto.store.memory import MemoryStore
 from tenuto.store.protocol import BLOB, Store
 from tenuto.store.transfer import export_session, import_session

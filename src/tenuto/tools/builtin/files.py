@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from tenuto.core import files
+from tenuto.core import files, media_types
 from tenuto.tools.builtin.edits import replaced
 from tenuto.tools.builtin.root import Root
 from tenuto.tools.builtin.walking import path_matcher, shown_path, walk
@@ -121,7 +121,7 @@ class Files:
             data = folder.read(name, MAX_FILE)
         text = files.plain_text(data)
         if text is None:
-            kind = files.media_type(data) or "bytes that are no UTF-8 text"
+            kind = media_types.detect_type(data) or "bytes that are no UTF-8 text"
             raise ValueError(f"{path} is no text: {len(data):,} bytes, {kind}")
         return text
 

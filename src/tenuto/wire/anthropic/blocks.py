@@ -117,7 +117,7 @@ def read_citation(raw: Raw) -> Citation:
     """Read a citation. It keeps its JSON text, which contains its encrypted tokens."""
     text = jsonio.as_text(raw)
     try:
-        wire = jsonio.typed(raw, _WireCitation)
+        wire = jsonio.decode_as(raw, _WireCitation)
     except jsonio.JsonError:
         return OtherCitation(raw=text)
     document = (wire.document_index, wire.document_title, wire.cited_text)

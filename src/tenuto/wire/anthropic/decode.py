@@ -23,8 +23,9 @@ from tenuto.core.events import (
     ThinkingDelta,
     UsageUpdate,
 )
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, StopReason, Usage
-from tenuto.core.provider import Loss, Target
+from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import ProtocolError
 from tenuto.wire.anthropic.blocks import read_block, read_citation, write_block
@@ -213,7 +214,7 @@ class AnthropicDecoder(Decoder):
         for index, raw in enumerate(jsonio.elements(content) if content is not None else ()):
             block = read_block(raw)
             if isinstance(block, Text | Reasoning) and block.text:  # as `_start_block` and `_stop_block`, in one step
-                whole = msgspec.structs.replace(block, text=jsonio.whole(block.text))
+                whole = msgspec.structs.replace(block, text=jsonio.join_surrogates(block.text))
                 self._builder.add(whole, _text_delta(block), msgspec.structs.replace(block, text=""))
             else:
                 self._start_block(index, block)
@@ -260,7 +261,7 @@ class AnthropicDecoder(Decoder):
     # --- blocks -------------------------------------------------------------------------------------------------------
 
     def _read_block_frame(self, kind: str, fields: Fields) -> None:
-        index = jsonio.typed(fields["index"], int)
+        index = jsonio.decode_as(fields["index"], int)
         if kind == "content_block_delta":
             self._read_delta(index, fields["delta"])
         elif kind == "content_block_stop":

@@ -19,6 +19,7 @@ from tenuto.core.blocks import (
     Text,
     ToolUse,
 )
+from tenuto.core.loss import Loss
 from tenuto.core.messages import (
     AssistantMessage,
     Content,
@@ -28,7 +29,7 @@ from tenuto.core.messages import (
     ToolResults,
     UserMessage,
 )
-from tenuto.core.provider import Loss, Target, WireRequest
+from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest, JsonSchema
 from tenuto.wire.anthropic.blocks import write_block
 from tenuto.wire.anthropic.options import cache_control, write_options

@@ -28,8 +28,8 @@ from tenuto.core.events import (
     ThinkingDelta,
     TranscriptDelta,
 )
+from tenuto.core.loss import Loss
 from tenuto.core.messages import StopReason
-from tenuto.core.provider import Loss
 from tenuto.wire.assembler import BlockSlot
 from tenuto.wire.chat.content_parts import (
     ContentPartBuilder,
@@ -451,7 +451,7 @@ class ChoiceDecoder:
         if bytes(fields.get("expires_at", b"")).isdigit():
             typed["expires_at"] = int(bytes(fields.pop("expires_at")))
         if self._transcript:
-            typed["transcript"] = jsonio.whole("".join(self._transcript))
+            typed["transcript"] = jsonio.join_surrogates("".join(self._transcript))
             fields.pop("transcript", None)
             self._transcript = []
         if isinstance(block, Audio) and block.data:
@@ -481,7 +481,7 @@ class ChoiceDecoder:
         if self._annotations:
             fields["annotations"] = Raw(jsonio.encode(self._annotations))
         for name, pieces in self._reasoning_copies.items():
-            fields[name] = Raw(jsonio.encode(jsonio.whole("".join(pieces))))
+            fields[name] = Raw(jsonio.encode(jsonio.join_surrogates("".join(pieces))))
         return jsonio.object_text(fields)
 
     def choice_extra(self) -> str:

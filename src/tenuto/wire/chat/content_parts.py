@@ -64,7 +64,7 @@ class ContentPartBuilder:
 
 
 def _join_texts(parts: list[str | Raw]) -> str:
-    return jsonio.whole("".join(part for part in parts if isinstance(part, str)))
+    return jsonio.join_surrogates("".join(part for part in parts if isinstance(part, str)))
 
 
 def _text_list(text: str) -> list[dict[str, str]]:

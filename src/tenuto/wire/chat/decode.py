@@ -15,8 +15,9 @@ from msgspec import UNSET, Raw
 
 from tenuto.core import jsonio
 from tenuto.core.events import ContentDelta, MessageStart, TextDelta, ThinkingDelta, UsageUpdate
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Usage
-from tenuto.core.provider import Loss, Target
+from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import LLMError, ProtocolError
 from tenuto.wire.chat.choice import ChoiceDecoder

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tenuto.core.provider import Loss, Target, WireRequest
+from tenuto.core.loss import Loss
+from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
 from tenuto.wire.body_builder import BodyBuilder, set_parameters
 from tenuto.wire.chat import switches as switch

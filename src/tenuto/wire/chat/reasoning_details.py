@@ -35,7 +35,7 @@ class _MergedItem:
     def merged_fields(self) -> Fields:
         for name, pieces in self.pieces.items():
             if len(pieces) > 1 or bytes(self.fields[name]) == b"null":
-                self.pieces[name] = [jsonio.whole("".join(pieces))]
+                self.pieces[name] = [jsonio.join_surrogates("".join(pieces))]
                 self.fields[name] = Raw(jsonio.encode(self.pieces[name][0]))
         return self.fields.written()
 

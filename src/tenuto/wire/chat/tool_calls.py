@@ -18,7 +18,7 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.core.blocks import Opaque, ToolUse
 from tenuto.core.events import ArgumentsDelta
-from tenuto.core.provider import Loss
+from tenuto.core.loss import Loss
 from tenuto.wire.assembler import BlockSlot
 from tenuto.wire.chat.protocol import CallPiece
 from tenuto.wire.choice_builder import ChoiceBuilder
@@ -233,7 +233,9 @@ class ToolCallsBuilder:
         self._by_index_and_id.clear()
         for call in calls:
             if call.slot is not None:
-                self._parts.finish(call.slot, call.build(jsonio.whole("".join(call.slot.pieces)), self._make_id))
+                self._parts.finish(
+                    call.slot, call.build(jsonio.join_surrogates("".join(call.slot.pieces)), self._make_id)
+                )
                 continue
             # a call without a readable inner object is stored as it came
             fields = {**({"id": Raw(jsonio.encode(call.id))} if call.id else {}), **call.fields.written()}

@@ -41,8 +41,8 @@ from tenuto.core.events import (
     TextDelta,
     ThinkingDelta,
 )
+from tenuto.core.loss import Loss
 from tenuto.core.messages import StopReason
-from tenuto.core.provider import Loss
 from tenuto.wire.assembler import GROWS, BlockSlot
 from tenuto.wire.choice_builder import ChoiceBuilder
 from tenuto.wire.gemini.grounding import cite_texts

@@ -12,8 +12,9 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.core.blocks import GeminiMeta, Reasoning, Text
 from tenuto.core.events import ContentDelta, MessageDelta, MessageStart, TextDelta, ThinkingDelta, UsageUpdate
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Usage
-from tenuto.core.provider import Loss, Target
+from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.wire.decoder import Decoder, new_id
 from tenuto.wire.gemini.candidate import CandidateDecoder
@@ -92,7 +93,7 @@ class GeminiDecoder(Decoder):
     def body(self, data: bytes) -> None:
         self._joins_text = data.lstrip()[:1] == b"["  # an array has the chunks of a stream
         try:
-            self.frame(b"", jsonio.guarded(data))
+            self.frame(b"", jsonio.check_depth(data))
         except UnicodeDecodeError:  # lone surrogates as bytes: only the slow path reads them
             self._on_chunk(data)
 

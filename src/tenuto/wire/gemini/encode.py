@@ -21,6 +21,7 @@ from tenuto.core.blocks import (
     Text,
     ToolUse,
 )
+from tenuto.core.loss import Loss
 from tenuto.core.messages import (
     AssistantMessage,
     Content,
@@ -30,7 +31,7 @@ from tenuto.core.messages import (
     ToolResults,
     UserMessage,
 )
-from tenuto.core.provider import Loss, Target, WireRequest
+from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.wire.body_builder import BodyBuilder, extra_fields, raw_object
 from tenuto.wire.gemini.media import write_media

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, SystemMessage, UserMessage
-from tenuto.core.provider import Loss, Target, WireRequest
+from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, ToolDefinition
 from tenuto.wire.body_builder import BodyBuilder, set_parameters
 from tenuto.wire.responses.input import write_message, write_result

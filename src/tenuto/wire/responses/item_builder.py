@@ -16,7 +16,7 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.core.blocks import Block, OpenAiMeta, Reasoning, Refusal, ServerToolUse, Text, ToolUse
 from tenuto.core.events import ArgumentsDelta, CodeDelta, Delta, SignatureDelta, TextDelta, ThinkingDelta
-from tenuto.core.provider import Loss
+from tenuto.core.loss import Loss
 from tenuto.wire.assembler import GROWS, BlockSlot
 from tenuto.wire.choice_builder import ChoiceBuilder
 from tenuto.wire.rawjson import Fields, is_text, text_or_empty

@@ -1,4 +1,4 @@
-"""The two plain functions: bytes in, bytes out, and clear words for what cannot be."""
+"""`tenuto.encode` and `tenuto.decode`."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from wire.anthropic.cases import STREAMS, WHOLE
 DIALECTS = ("anthropic-messages", "openai-responses", "openai-chat", "gemini")
 
 
-def asked(model: str = "m", **fields) -> tenuto.ChatRequest:
+def make_request(model: str = "m", **fields) -> tenuto.ChatRequest:
     return tenuto.ChatRequest(model=model, messages=tenuto.Transcript() + "Hi", **fields)
 
 
-def test_a_body_may_be_text_or_bytes():
-    """Whoever holds a decoded body need not encode it first."""
+def test_decode_accepts_text_and_bytes():
     assert tenuto.decode("anthropic-messages", WHOLE["plain"].decode()) == tenuto.decode(
         "anthropic-messages", WHOLE["plain"]
     )
 
 
-def test_a_provider_that_is_no_row_is_reported_as_it_was_given():
-    """Its replies belong to it; the dialect's defaults read them."""
+def test_decode_reports_unknown_provider_name():
+    """The defaults of the dialect apply."""
     reply = tenuto.decode("anthropic-messages", STREAMS["text"], provider="my-gateway", stream=True)
 
     assert (reply.provider, reply.message.origin.provider) == ("my-gateway", "my-gateway")
@@ -36,8 +35,8 @@ def test_a_provider_that_is_no_row_is_reported_as_it_was_given():
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_row_is_the_default_of_its_dialect(dialect):
-    """Without a provider the dialect's own maker is meant."""
+def test_dialect_has_default_provider(dialect):
+    """The vendor of the dialect."""
     with pytest.raises(LLMError) as caught:
         tenuto.decode(dialect, b"", stream=True)
 
@@ -49,44 +48,43 @@ def test_a_row_is_the_default_of_its_dialect(dialect):
     ("claude-opus-4-6", "anthropic", "claude-opus-4-6"), ("mine/some/model", "mine", "some/model"),
     ("some/model", "mine", "some/model"),
 ])  # fmt: skip
-def test_a_model_may_have_its_provider_in_front(model, provider, sent):
-    """The name in front is taken off where it is a provider's; other slashes belong to the model."""
-    wire = tenuto.encode("anthropic-messages", asked(model), provider=provider)
+def test_encode_removes_provider_from_model(model, provider, sent):
+    """Only a provider name is removed; other slashes belong to the model."""
+    wire = tenuto.encode("anthropic-messages", make_request(model), provider=provider)
 
     assert json.loads(wire.body)["model"] == sent
 
 
-def test_the_dialect_decides_and_the_row_picks_switches():
-    """One question in the chat dialect, for two rows."""
-    question = asked("m", seed=7)
-    common = json.loads(tenuto.encode("openai-chat", question, provider="nobody").body)
-    renamed = json.loads(tenuto.encode("openai-chat", question, provider="mistral").body)
+def test_provider_selects_switches():
+    """The same request in the chat dialect for two providers."""
+    request = make_request("m", seed=7)
+    common = json.loads(tenuto.encode("openai-chat", request, provider="nobody").body)
+    renamed = json.loads(tenuto.encode("openai-chat", request, provider="mistral").body)
 
     assert (common["seed"], renamed["random_seed"]) == (7, 7)
 
 
-def test_an_unknown_dialect_is_named_with_those_there_are():
-    """A slip of the pen is told at once."""
-    with pytest.raises(ValueError, match="unknown dialect 'anthropic': it is one of anthropic-messages"):
+def test_unknown_dialect_error_lists_dialects():
+    with pytest.raises(ValueError, match="unknown dialect 'anthropic': use one of anthropic-messages"):
         tenuto.decode("anthropic", b"{}")
     with pytest.raises(ValueError, match="unknown dialect"):
-        tenuto.encode("openai", asked())
+        tenuto.encode("openai", make_request())
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_what_json_cannot_say_is_a_transcript_error(dialect):
-    """Not a number, or fields that were made by hand and are no object: nothing goes out."""
+def test_value_without_json_form_is_transcript_error(dialect):
+    """NaN, or `extra` that is not the text of an object."""
     with pytest.raises(TranscriptError, match="cannot be written as JSON"):
-        tenuto.encode(dialect, asked(extra_body={"x": float("nan")}))
+        tenuto.encode(dialect, make_request(extra_body={"x": float("nan")}))
     with pytest.raises(TranscriptError, match=r"cannot be written as JSON: .*type object"):
-        tenuto.encode(dialect, asked(extra_body={"x": object()}))
+        tenuto.encode(dialect, make_request(extra_body={"x": object()}))
     odd = tenuto.AssistantMessage((Text("x", extra="no object"),))
     with pytest.raises(TranscriptError, match="cannot be written as JSON"):
         tenuto.encode(dialect, tenuto.ChatRequest(model="m", messages=(odd, tenuto.user("?"))))
 
 
-def test_ids_are_the_same_for_the_same_bytes():
-    """An id that was not received is made from what was."""
+def test_generated_ids_are_deterministic():
+    """A generated id depends on the bytes."""
     body = json.dumps(
         {"candidates": [{"content": {"parts": [{"functionCall": {"name": "f"}}]}, "finishReason": "STOP"}]}
     ).encode()
