@@ -368,7 +368,8 @@ def test_no_module_replaces_an_exported_function():
             if isinstance(node, ast.ImportFrom)
             for alias in node.names
         }
-        for name in {*listed_names(modules()[package]), *imported}:
+        exported = getattr(importlib.import_module(package), "__all__", ())
+        for name in {*exported, *imported}:
             submodule = f"{package}.{name}"
             if submodule in modules() and imported.get(name) != submodule:
                 replaced.append(submodule)

@@ -269,7 +269,7 @@ async def test_a_parameter_of_a_later_version_is_named(tenuto_sim):
     async with agent() as ai:
         kept = Configured("sim/anthropic", parameters=jsonio.encode({"mood": "gay"}).decode())
         await left_at(ai.store, "s", kept, MessageAdded(UserMessage("Hi")))
-        with pytest.raises(StoreError, match="'mood', which this version"):
+        with pytest.raises(StoreError, match="does not know the session's parameter 'mood'"):
             await (await ai.resume("s")).go_on()
     assert not tenuto_sim.requests
 

@@ -47,7 +47,7 @@ def _twice(goes_on: bool) -> None:
 
 def _unordered(goes_on: bool) -> None:
     """Hand results back in the order in which they came."""
-    real = TranscriptFold.take
+    real = TranscriptFold.apply
 
     def take(self, entry: Entry) -> None:
         real(self, entry)
@@ -56,7 +56,7 @@ def _unordered(goes_on: bool) -> None:
             results = list(turn._results.values())
             turn._results = dict(zip(sorted(turn._results), results[::-1], strict=True))
 
-    TranscriptFold.take = take
+    TranscriptFold.apply = take
 
 
 def _forgetful(goes_on: bool) -> None:
