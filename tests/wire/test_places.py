@@ -34,7 +34,7 @@ def test_a_name_is_written_as_a_path(model, path):
     ["", ".", "..", "/", "a/", "/a", "a//b", "a/./b", "mine/../../tenant-b/models/m", "a/..", "../a", "a/b/."],
 )
 def test_a_name_that_walks_is_refused(model):
-    with pytest.raises(UnsupportedModel, match="part of an address") as caught:
+    with pytest.raises(UnsupportedModel, match="part of a URL") as caught:
         model_path(model)
 
     assert caught.value.model == model

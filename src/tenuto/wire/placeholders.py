@@ -59,7 +59,7 @@ def describe_code(block: CodeExecution) -> str:
 def describe_result(block: ServerToolResult | CodeResult) -> str:
     if isinstance(block, CodeResult):
         return f"[Gave: {shorten(block.output) or shorten(block.outcome) or 'nothing'}]"
-    return f"[Gave: {shorten('; '.join(_words(block.content))) or 'nothing that can be told'}]"
+    return f"[Gave: {shorten('; '.join(_words(block.content))) or 'nothing readable'}]"
 
 
 def describe_media(block: Image | Audio | Document) -> str:

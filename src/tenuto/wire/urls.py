@@ -26,14 +26,14 @@ def model_path(model: str) -> str:
     a control character.
     """
     if re.search(_CONTROL, model):
-        raise UnsupportedModel(model, "a name that holds a control character is no part of an address")
+        raise UnsupportedModel(model, "a model name with a control character cannot be part of a URL")
     if any(step in ("", ".", "..") for step in model.split("/")):
-        raise UnsupportedModel(model, "a name with an empty step, `.` or `..` in it is no part of an address")
+        raise UnsupportedModel(model, "a model name with an empty step, `.` or `..` cannot be part of a URL")
     return f"/{_quoted(model_resource(model), _NOT_IN_PATH)}"
 
 
 def query(**fields: str) -> str:
-    """Write the fields that are not empty as a query; empty if there are none."""
+    """Write the fields that are not empty as a query; return an empty text without any."""
     written = "&".join(f"{name}={_quoted(value, _NOT_IN_QUERY)}" for name, value in fields.items() if value)
     return f"?{written}" if written else ""
 

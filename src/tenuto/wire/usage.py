@@ -59,7 +59,7 @@ class UsageTable(msgspec.Struct, frozen=True, kw_only=True):
     must_be_object: bool = False
     """Another value raises `JsonError`; otherwise it is a loss."""
     empty_is_none: bool = False
-    """An object without counts is no usage."""
+    """An object without counts does not count as usage."""
     iterations: str = ""
     """A list of usage objects that the totals include, except those whose type is in `extra_iterations`."""
     extra_iterations: tuple[str, ...] = ()
