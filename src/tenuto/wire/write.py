@@ -19,7 +19,7 @@ from tenuto.wire.registry import codec_for
 if TYPE_CHECKING:
     from tenuto.wire.adapt import Adapted
 
-ENCODER_VERSION = 2
+ENCODER_VERSION = 3
 """Grows when `write_request` gives other bytes for the same request. A journal stores it with each request."""
 
 
