@@ -208,14 +208,14 @@ def command_names() -> set[str]:
 
 def change_decoder(monkeypatch: Any, dialect: str, old: bytes, new: bytes) -> None:
     """Have a decoder read other bytes than it is given."""
-    decoder = codec_for(dialect).decoder  # type: ignore[index]  # a recorded dialect
+    decoder = codec_for(dialect).decoder
     read = decoder.feed
     monkeypatch.setattr(decoder, "feed", lambda self, piece: read(self, piece.replace(old, new)))
 
 
 def change_encoder(monkeypatch: Any, dialect: str, old: bytes, new: bytes) -> None:
     """Have an encoder write other bytes than it should."""
-    encode_dialect = registry.codec_for(dialect).encode  # type: ignore[index]  # a recorded dialect
+    encode_dialect = registry.codec_for(dialect).encode
 
     def changed(*given: Any) -> Any:
         wire = encode_dialect(*given)

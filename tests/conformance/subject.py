@@ -35,13 +35,6 @@ __all__ = [
     "write",
 ]
 
-_FOLDERS = {
-    "anthropic-messages": "anthropic",
-    "openai-chat": "chat",
-    "openai-responses": "responses",
-    "gemini": "gemini",
-}
-
 
 @dataclasses.dataclass
 class Outcome:

@@ -126,7 +126,7 @@ def _endpoint(target: Target) -> EmbeddingEndpoint:
     """Choose the endpoint. Raise `UnsupportedModel` if there are no embeddings."""
     choose, name = codec_for(target.dialect).embeddings, f"{target.provider.name}/{target.model}"
     if choose is None:
-        raise UnsupportedModel(name, "there are no embeddings in Anthropic's dialect; ask another provider")
+        raise UnsupportedModel(name, "there are no embeddings in this dialect; use another provider")
     if not target.provider.embeddings.path:
         raise UnsupportedModel(name, "this provider has no embeddings; ask another one")
     return choose(target)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tenuto.core.blocks import ToolUse
 from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Message, ToolResult, ToolResults
-from tenuto.wire.rawjson import extra_fields
+from tenuto.wire.rawjson import extra_fields_or_empty
 
 UNANSWERED = "No result: the call was interrupted before it gave one."
 
@@ -38,7 +38,7 @@ class CallRef(msgspec.Struct):
     def later(self) -> bool:
         """Whether its provider itself allows the answer to come in a later turn."""
         extra = self.block.extra
-        return bool(extra) and bytes(extra_fields(extra).get("async", b"")) == b"true"
+        return bool(extra) and bytes(extra_fields_or_empty(extra).get("async", b"")) == b"true"
 
 
 class ResultPairs:

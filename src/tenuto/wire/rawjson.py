@@ -62,7 +62,7 @@ def whole_number(raw: Raw | None) -> int | None:
         return None
 
 
-def extra_fields(extra: str) -> Fields:
+def extra_fields_or_empty(extra: str) -> Fields:
     """Return the extra fields of a block; none if a caller wrote a text that is not an object."""
     try:
         return jsonio.members(extra) if extra else {}
@@ -72,4 +72,4 @@ def extra_fields(extra: str) -> Fields:
 
 def citation_type(citation: Citation) -> str:
     """Return the provider's type of a citation; empty if it has none."""
-    return text_or_empty(extra_fields(citation.raw).get("type"))
+    return text_or_empty(extra_fields_or_empty(citation.raw).get("type"))

@@ -35,7 +35,7 @@ from tenuto.core.blocks import (
 from tenuto.core.loss import Loss
 from tenuto.core.provider import Target
 from tenuto.wire import placeholders
-from tenuto.wire.rawjson import extra_fields, is_null, is_object, list_or_empty, text_or_empty
+from tenuto.wire.rawjson import extra_fields_or_empty, is_null, is_object, list_or_empty, text_or_empty
 from tenuto.wire.registry import codec_for
 
 Action: TypeAlias = Literal["strip", "translate", "drop"]
@@ -150,8 +150,10 @@ class BlockTranslator:
 
     def fields(self, extra: str, place: str) -> None:
         """Record the loss of fields that only their own dialect knows; empty ones are not a loss."""
-        names = [name for name, value in extra_fields(extra).items() if not _is_empty_field(name, bytes(value))]
-        if names or (extra and not extra_fields(extra)):
+        names = [
+            name for name, value in extra_fields_or_empty(extra).items() if not _is_empty_field(name, bytes(value))
+        ]
+        if names or (extra and not extra_fields_or_empty(extra)):
             self._lose("foreign-fields", place, ", ".join(names) or "unreadable fields")
 
     def _lose(self, kind: str, place: str, detail: str, remedy: str = _RETURNS) -> None:
@@ -283,7 +285,7 @@ def _annotation(page: UrlCitation, text: str) -> UrlCitation:
 
 def _outputs(block: ServerToolUse) -> Raw | None:
     """Return the outputs of a server tool that are fields of the call itself."""
-    fields = extra_fields(block.extra)
+    fields = extra_fields_or_empty(block.extra)
     return next((fields[name] for name in ("outputs", "output", "results") if not is_null(fields.get(name))), None)
 
 
@@ -292,11 +294,13 @@ def _as_code(block: ServerToolUse | ServerToolResult) -> tuple[Block, ...]:
     if isinstance(block, ServerToolUse):
         if block.name not in _CODE:
             return ()
-        code = block.args if block.kind.endswith("_call") else text_or_empty(extra_fields(block.args).get("code"))
+        code = (
+            block.args if block.kind.endswith("_call") else text_or_empty(extra_fields_or_empty(block.args).get("code"))
+        )
         outputs = _outputs(block)
         result = (CodeResult("OUTCOME_OK", _logs(outputs)),) if outputs is not None else ()
         return (CodeExecution(code, "PYTHON"), *result) if code else ()
-    fields = extra_fields(block.content) if block.kind == "code_execution_tool_result" else {}
+    fields = extra_fields_or_empty(block.content) if block.kind == "code_execution_tool_result" else {}
     if text_or_empty(fields.get("type")) != "code_execution_result":
         return ()
     failed = bytes(fields.get("return_code", b"0")) != b"0"
