@@ -26,7 +26,7 @@ from tenuto import Limits, Provider, tool
 from tenuto.agent.agent import AsyncAgent
 from tenuto.client.client import AsyncClient
 from tenuto.store.memory import MemoryStore
-from tenuto.store.opening import open_store
+from tenuto.store.open import open_store
 from tenuto.testing import Answer, ScriptedTransport
 
 LENGTHS = (10, 100)

@@ -34,7 +34,7 @@ import msgspec
 from bench import chart
 from bench.load import Job, Load, Server
 from bench.results import Board, calibration, judged
-from tenuto.store.opening import open_store
+from tenuto.store.open import open_store
 from tenuto.store.protocol import Store
 
 LONG = 1800.0

@@ -19,7 +19,7 @@ from bench.turns import in_turns
 from tenuto.core.journal import Configured, MessageAdded, RunEnded
 from tenuto.core.messages import UserMessage
 from tenuto.core.stored import make_draft
-from tenuto.store.opening import open_store
+from tenuto.store.open import open_store
 
 REPEAT = 2
 SESSIONS = 50

@@ -23,7 +23,7 @@ from tenuto.core import stored
 from tenuto.core.blocks import Text, ToolUse
 from tenuto.core.journal import EntryPayload, MessageAdded, ReplyReceived, transcript_of
 from tenuto.core.messages import AssistantMessage, Usage, UserMessage
-from tenuto.store.opening import open_store
+from tenuto.store.open import open_store
 
 LENGTHS = (10, 100, 1_000, 10_000)
 APPENDS = 50

@@ -21,6 +21,6 @@ with Simulator(script=SCRIPT) as sim:
     session = Agent("sim/openai", tools=[pay], store=None, providers={"sim": {"base_url": place}}).session()
     session.send("Pay Ada 50 and Bob 500.")
     print(session.status, [waiting.call.args for waiting in session.pending])
-    session.deny(why="That is too much.")
+    session.deny(reason="That is too much.")
     print(session.status, session.text)
     print(session.transcript[2])

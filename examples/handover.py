@@ -21,7 +21,7 @@ with Agent("sim/anthropic", tools=[weather], store=None) as agent:
     print(report.clean, report.fates())
 
     for loss in session.handover("sim/openai"):
-        print(loss.place, loss.kind)
+        print(loss.location, loss.kind)
     print(session.send("And in Bergen?").text)
 
     session.handover("sim/anthropic")

@@ -9,7 +9,7 @@ def show(reply: Reply) -> None:
     """Print who said what, and what could not be handed over."""
     print(f"{reply.provider}: {reply.text}")
     for loss in reply.losses:
-        print(f"   lost: {loss.detail} ({loss.place})")
+        print(f"   lost: {loss.detail} ({loss.location})")
 
 
 with Client() as ai:

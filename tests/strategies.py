@@ -37,7 +37,7 @@ from tenuto.core.blocks import (
     ToolUse,
     UrlCitation,
 )
-from tenuto.core.loss import Loss
+from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import (
     AssistantMessage,
     Origin,
@@ -321,7 +321,9 @@ def usages_of(text=words):
 @functools.cache
 def losses_of(text=words):
     """What could not be carried."""
-    return _loaded(Loss, {"kind": names, "place": text, "detail": text, "remedy": st.just("") | text}, text)
+    index = st.none() | st.integers(0, 9)
+    location = _loaded(Location, {"message": index, "block": index, "path": text}, text)
+    return _loaded(Loss, {"kind": names, "location": location, "detail": text, "remedy": st.just("") | text}, text)
 
 
 @functools.cache

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from tenuto.core import journal
-from tenuto.store import schema, transfer
+from tenuto.store import export, schema
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "specifications.md").read_text("utf-8")
@@ -148,7 +148,7 @@ def test_journal_page_names_every_kind_and_field():
     own = {tag: (name, [one for one in fields if one[1] != "unknown_fields"]) for tag, (name, fields) in kinds.items()}
 
     assert own == told
-    for version in (journal.VERSION, schema.VERSION, transfer.FORMAT):
+    for version in (journal.VERSION, schema.VERSION, export.FORMAT):
         assert f"now {version})" in page
 
 

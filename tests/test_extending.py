@@ -27,7 +27,7 @@ from tenuto.core.events import (
     TextDelta,
     UsageUpdate,
 )
-from tenuto.core.loss import Loss
+from tenuto.core.loss import Location
 from tenuto.core.messages import AssistantMessage, Usage, UserMessage
 from tenuto.core.provider import ChatSwitches, Provider, Target, WireRequest
 from tenuto.core.request import ChatRequest
@@ -35,6 +35,7 @@ from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import IncompleteResponse, ProtocolError, RateLimited
 from tenuto.testing import Answer, ScriptedTransport
 from tenuto.wire import registry
+from tenuto.wire.body_builder import BodyBuilder
 from tenuto.wire.codec import Codec
 from tenuto.wire.decoder import Decoder, decode_body, decode_stream
 from tenuto.wire.framing import NdjsonReader
@@ -162,9 +163,13 @@ def test_new_dialect_reports_faults_like_the_others():
     assert incomplete.value.partial.message.blocks == BLOCKS
 
 
-def _encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) -> WireRequest:
-    lines = [str(message) for message in request.transcript]
-    return WireRequest("POST", "/ask", {}, jsonio.encode({"model": target.model, "lines": lines}), losses)
+def _encode(builder: BodyBuilder) -> WireRequest:
+    builder.body["model"] = builder.target.model
+    builder.body["lines"] = lines = []
+    for index, message in enumerate(builder.request.transcript):
+        lines.append(str(message))
+        builder.place_texts(Location(index), message.parts, lines, str(index))
+    return builder.finish("/ask")
 
 
 CODEC = Codec(name=DIALECT, decoder=ToyDecoder, encode=_encode, verbatim=lambda message: [])

@@ -89,7 +89,7 @@ def stored(block):
 def encode(model, **parameters):
     """Return the body of a request and the parameters that were lost."""
     wire = write_request(ChatRequest(model=model, messages=(UserMessage("Hi"),), **parameters), resolve(model))
-    return json.loads(wire.body), [loss.place for loss in wire.losses]
+    return json.loads(wire.body), [str(loss.location) for loss in wire.losses]
 
 
 def test_every_name_has_a_test():
@@ -352,7 +352,7 @@ def test_warnings_are_losses():
     (loss,) = write_request(request, resolve(request.model)).losses
 
     assert isinstance(loss, Loss)
-    assert loss.place == "seed"
+    assert str(loss.location) == "seed"
 
 
 def test_data_json_rows_have_two_functions():

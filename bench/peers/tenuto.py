@@ -11,7 +11,7 @@ from tenuto.core.events import ContentDelta
 from tenuto.core.journal import MessageAdded
 from tenuto.core.messages import UserMessage
 from tenuto.core.stored import EntryDraft, make_draft
-from tenuto.store.opening import open_store
+from tenuto.store.open import open_store
 
 DIALECTS = {
     "anthropic": ("anthropic-messages", "/v1"),

@@ -9,7 +9,7 @@ TYPE_CHECKING = False  # Type checkers read it as True; importing it from `typin
 if TYPE_CHECKING:
     from tenuto.agent.agent import AsyncAgent as AsyncAgent
     from tenuto.agent.limits import Limits as Limits
-    from tenuto.agent.run import AsyncRun as AsyncRun
+    from tenuto.agent.session import AsyncRun as AsyncRun
     from tenuto.agent.session import AsyncSession as AsyncSession
     from tenuto.agent.sync import Agent as Agent
     from tenuto.agent.sync import Run as Run
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from tenuto.client.options import Timeouts as Timeouts
     from tenuto.client.reply import Reply as Reply
     from tenuto.client.stream import AsyncStream as AsyncStream
-    from tenuto.client.streamed import Stream as Stream
     from tenuto.client.structured import Structured as Structured
     from tenuto.client.sync import Client as Client
+    from tenuto.client.sync_stream import Stream as Stream
     from tenuto.core.blocks import Audio as Audio
     from tenuto.core.blocks import Document as Document
     from tenuto.core.blocks import Image as Image
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tenuto.core.blocks import ToolUse as ToolUse
     from tenuto.core.embedding import EmbedRequest as EmbedRequest
     from tenuto.core.embedding import EmbedResponse as EmbedResponse
+    from tenuto.core.loss import Location as Location
     from tenuto.core.loss import Loss as Loss
     from tenuto.core.messages import AssistantMessage as AssistantMessage
     from tenuto.core.messages import Origin as Origin
@@ -66,20 +67,19 @@ __version__ = "0.1.0"
 _NAMES_BY_MODULE = {
     "tenuto.agent.agent": "AsyncAgent",
     "tenuto.agent.limits": "Limits",
-    "tenuto.agent.run": "AsyncRun",
-    "tenuto.agent.session": "AsyncSession",
+    "tenuto.agent.session": "AsyncRun AsyncSession",
     "tenuto.agent.sync": "Agent Run Session",
     "tenuto.audit.report": "Report",
     "tenuto.client.client": "AsyncClient",
-    "tenuto.client.options": "Timeouts",
     "tenuto.client.reply": "Reply",
+    "tenuto.client.options": "Timeouts",
     "tenuto.client.stream": "AsyncStream",
-    "tenuto.client.streamed": "Stream",
     "tenuto.client.structured": "Structured",
+    "tenuto.client.sync_stream": "Stream",
     "tenuto.client.sync": "Client",
     "tenuto.core.blocks": "Audio Document Image Reasoning Text ToolUse",
     "tenuto.core.embedding": "EmbedRequest EmbedResponse",
-    "tenuto.core.loss": "Loss",
+    "tenuto.core.loss": "Location Loss",
     "tenuto.core.messages": "AssistantMessage Origin SystemMessage ToolCallView ToolResult ToolResults Usage UserMessage user",
     "tenuto.core.provider": "Provider Target WireRequest",
     "tenuto.core.request": "ChatRequest JsonSchema NamedTool ServerTool Thinking ToolDefinition",

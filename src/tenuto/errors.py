@@ -1,36 +1,16 @@
 """All errors of the package, in one tree.
 
-* TenutoError
-  x LLMError                    a provider refused a request or did not answer it
-    + AuthenticationFailed      401, 403: the key is wrong, or lacks a permission
-    + BadRequest                400, 413, 422: the request is invalid; do not retry it unchanged
-      - ContextTooLong          the conversation is too long for the model
-    + NotFound                  404: unknown model, file or URL
-    + RateLimited               429: `retry_after` has the seconds to wait
-    + QuotaExceeded             the account has no money or quota left; waiting does not help
-    + Unavailable               5xx, overloaded: `retry_after` has the seconds to wait
-    + ConnectionFailed          the connection could not be opened, or broke
-    + TimedOut                  no data arrived in time
-    + IncompleteResponse        the response ended before its last event; `partial` has its blocks so far
-    + ProtocolError             bytes that are not valid in the dialect; `frame` has them
-  x UnsupportedModel            the model lacks a feature that the request needs
-  x UnknownProvider             unknown provider, or a model name without a provider
-  x MissingKey                  no API key; the message names the variable for it
-  x MissingTool                 an open call needs a tool that is not available
-  x LossError                   the request would lose content, and `on_loss="raise"`
-  x TranscriptError             an invalid transcript
-    + UnsupportedContent        the newest message has content that the model does not take
-  x FetchRefused                a URL is not fetched, or has other content than expected
-  x StreamAssemblyError         stream events in an invalid order
-    + OrphanedToolDelta, OrphanedReasoningDelta, DuplicateToolStart, UnknownToolComplete, UnknownToolFinalize,
-      InvalidArgsJson
-  x SchemaMismatch              the answer does not match the schema
-  x StoreError
-    + SessionNotFound, SessionInUse, LeaseLost, StoreCorrupt
-    + InvalidSessionId          also a ValueError
-  x ClosedError                 use of a closed client, agent or stream; also a RuntimeError
-  x LimitReached                a run reached one of its limits
-  x RunCancelled                `session.cancel()` stopped a run
+    TenutoError
+      LLMError
+        AuthenticationFailed, BadRequest (ContextTooLong), NotFound, RateLimited, QuotaExceeded, Unavailable,
+        ConnectionFailed, TimedOut, IncompleteResponse, ProtocolError
+      UnsupportedModel, UnknownProvider, MissingKey, MissingTool, LossError, TranscriptError (UnsupportedContent),
+      FetchRefused, SchemaMismatch, LimitReached, ClosedError (also a RuntimeError), RunCancelled
+      StreamAssemblyError
+        OrphanedToolDelta, OrphanedReasoningDelta, DuplicateToolStart, UnknownToolComplete, UnknownToolFinalize,
+        InvalidArgsJson
+      StoreError
+        InvalidSessionId (also a ValueError), SessionNotFound, SessionInUse, LeaseLost, StoreCorrupt
 
 A tool that fails raises no error: the model receives an error result. Misuse (an unknown parameter, a value of the wrong
 type or out of range) raises `TypeError` or `ValueError`.
@@ -61,9 +41,6 @@ def _rebuild(kind: type[TenutoError], args: tuple[object, ...]) -> TenutoError:
     return kind.__new__(kind, *args)
 
 
-# --- providers --------------------------------------------------------------------------------------------------------
-
-
 class LLMError(TenutoError):
     """A provider refused a request, did not answer it, or answered with an error."""
 
@@ -74,44 +51,35 @@ class LLMError(TenutoError):
     """The HTTP status."""
     raw: str
     """The complete body of the response."""
-    request_id: str | None
+    request_id: str | None = None
     """The provider's id of the request."""
-    retry_after: float | None
+    retry_after: float | None = None
     """The seconds to wait before a retry, if the provider said."""
-    partial: ChatResponse | None
+    partial: ChatResponse | None = None
     """The response up to the point where the stream broke, without incomplete tokens."""
-    transcript: Transcript | None
+    transcript: Transcript | None = None
     """The conversation including `partial`; a new call can continue it."""
     retryable = False
     """Whether a retry of the same request may succeed."""
 
     def __init__(
-        self,
-        message: str,
-        provider: str = "",
-        status: int | None = None,
-        retryable: bool | None = None,
-        raw: str = "",
+        self, message: str, provider: str = "", status: int | None = None, retryable: bool | None = None, raw: str = ""
     ) -> None:
         super().__init__(message)
         self.message = message
         self.provider = provider
         self.status = status
         self.raw = raw
-        self.request_id = None
-        self.retry_after = None
-        self.partial = None
-        self.transcript = None
         if retryable is not None:
             self.retryable = retryable
 
 
 class AuthenticationFailed(LLMError):
-    """The key is missing, wrong, or lacks a permission."""
+    """401, 403: the key is missing, wrong, or lacks a permission."""
 
 
 class BadRequest(LLMError):
-    """The provider refuses the request."""
+    """400, 413, 422: the request is invalid; do not retry it unchanged."""
 
 
 class ContextTooLong(BadRequest):
@@ -119,21 +87,21 @@ class ContextTooLong(BadRequest):
 
 
 class NotFound(LLMError):
-    """The model, file or URL does not exist."""
+    """404: the model, file or URL does not exist."""
 
 
 class RateLimited(LLMError):
-    """Too many requests or tokens in a period."""
+    """429: too many requests or tokens in a period; `retry_after` has the seconds to wait."""
 
     retryable = True
 
 
 class QuotaExceeded(LLMError):
-    """The account has no money or quota left."""
+    """The account has no money or quota left; waiting does not help."""
 
 
 class Unavailable(LLMError):
-    """The provider is overloaded or temporarily down."""
+    """5xx: the provider is overloaded or temporarily down; `retry_after` has the seconds to wait."""
 
     retryable = True
 
@@ -165,9 +133,6 @@ class ProtocolError(LLMError):
     def __init__(self, message: str, *, provider: str = "", frame: bytes = b"") -> None:
         super().__init__(message, provider=provider, raw=frame.decode("utf-8", "replace"))
         self.frame = frame
-
-
-# --- requests and runs ------------------------------------------------------------------------------------------------
 
 
 class UnsupportedModel(TenutoError):
@@ -223,7 +188,7 @@ class LossError(TenutoError):
     """A request would lose content, and the client has `on_loss="raise"`; `losses` lists the content."""
 
     def __init__(self, model: str, losses: tuple[Loss, ...]) -> None:
-        details = "; ".join(f"{loss.place}: {loss.detail}" for loss in losses)
+        details = "; ".join(f"{loss.location}: {loss.detail}" for loss in losses)
         super().__init__(f"{model} cannot take all of the request: {details}")
         self.model = model
         self.losses = losses
@@ -272,9 +237,6 @@ class ClosedError(TenutoError, RuntimeError):
 
 class RunCancelled(TenutoError):
     """The run was cancelled. The session is saved up to that point and can continue from there."""
-
-
-# --- streams ----------------------------------------------------------------------------------------------------------
 
 
 class StreamAssemblyError(TenutoError):
@@ -326,14 +288,7 @@ class InvalidArgsJson(StreamAssemblyError):
     def __init__(self, id: str, reason: str) -> None:
         super().__init__(f"invalid args JSON for tool {id}: {reason}", id=id)
         self.reason = reason
-
-    @property
-    def source(self) -> str:
-        """The same as `reason`, under its name in the specification."""
-        return self.reason
-
-
-# --- stores -----------------------------------------------------------------------------------------------------------
+        self.source = reason  # a second name, from the specification
 
 
 class StoreError(TenutoError):
@@ -365,7 +320,7 @@ class SessionInUse(StoreError):
             holder = f"process {pid} on {host or 'this machine'}" if pid else "another process"
             message = f"in use by {holder}: stop it or wait for its end"
         super().__init__(
-            f"session {session!r} is {message}; or fork the session, or take it over (take=True), which stops the holder at "
+            f"session {session!r} is {message}; or fork the session, or take it over (takeover=True), which stops the holder at "
             "its next write"
         )
         self.session = session

@@ -38,7 +38,6 @@ def encode(dialect: Dialect, request: ChatRequest, *, provider: str | None = Non
 
 
 def target_of(dialect: Dialect, model: str, provider: str | None = None) -> Target:
-    """Return the target for a model in a dialect."""
     row = catalog.provider_or_default(provider, _check_dialect(dialect))
     head, slash, rest = model.partition("/")
     if slash and (

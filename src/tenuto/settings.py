@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-_LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
-
-
 def getenv(name: str) -> str:
     """Return the value of a variable without surrounding space; empty if it is not set."""
     return os.environ.get(name, "").strip()
@@ -46,7 +43,7 @@ def proxy(url: str) -> str | None:
     from urllib.request import getproxies, proxy_bypass  # lazy: loads a dozen modules
 
     parts = urlsplit(url)
-    if parts.hostname in _LOCAL_HOSTS:
+    if parts.hostname in ("localhost", "127.0.0.1", "::1"):
         return None
     proxies = getproxies()
     address = proxies.get(parts.scheme) or proxies.get("all")
@@ -57,28 +54,25 @@ def proxy(url: str) -> str | None:
 
 def home() -> Path:
     """Return the data directory: `TENUTO_HOME`, or the platform's directory for application data."""
+    return _directory("LOCALAPPDATA", "AppData/Local", "XDG_DATA_HOME", ".local/share")
+
+
+def config_home() -> Path:
+    """Return the configuration directory: `TENUTO_HOME`, or the platform's directory for configuration."""
+    return _directory("APPDATA", "AppData/Roaming", "XDG_CONFIG_HOME", ".config")
+
+
+def _directory(windows_variable: str, windows_default: str, xdg_variable: str, xdg_default: str) -> Path:
     from pathlib import Path  # lazy: most programs store nothing
 
     if directory := getenv("TENUTO_HOME"):
         return Path(directory).expanduser()
     if sys.platform == "win32":
-        return Path(getenv("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "tenuto"
+        return Path(getenv(windows_variable) or Path.home() / windows_default) / "tenuto"
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Application Support" / "tenuto"
-    base = getenv("XDG_DATA_HOME")
-    return (Path(base) if base.startswith("/") else Path.home() / ".local" / "share") / "tenuto"
-
-
-def config_home() -> Path:
-    """Return the configuration directory: `TENUTO_HOME`, or the platform's directory for configuration."""
-    from pathlib import Path
-
-    if getenv("TENUTO_HOME") or sys.platform == "darwin":
-        return home()
-    if sys.platform == "win32":
-        return Path(getenv("APPDATA") or Path.home() / "AppData" / "Roaming") / "tenuto"
-    base = getenv("XDG_CONFIG_HOME")
-    return (Path(base) if base.startswith("/") else Path.home() / ".config") / "tenuto"
+    base = getenv(xdg_variable)
+    return (Path(base) if base.startswith("/") else Path.home() / xdg_default) / "tenuto"
 
 
 def store() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tenuto.store.memory import Memory, MemoryStore
-from tenuto.store.sql import SqlStore
+from tenuto.store.sql_store import SqlStore
 from tenuto.store.sqlite import SqliteEngine
 
 

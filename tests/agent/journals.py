@@ -22,7 +22,7 @@ from tenuto.core.journal import (
     SubSessionLinked,
     payload_kind,
 )
-from tenuto.core.loss import Loss
+from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import AssistantMessage, ToolResult, UserMessage
 
 MODEL = "sim/anthropic"
@@ -33,7 +33,7 @@ ASKED = RequestStarted(MODEL)
 REPLIED = ReplyReceived(AssistantMessage((Text("Hello"),), raw_stop_reason="end_turn"))
 PAUSED = ReplyReceived(AssistantMessage((Text("Wait"),), raw_stop_reason="pause_turn"))
 FAILED = RequestFailed("Unavailable", "busy", retryable=True)
-LOST = LossRecorded(Loss("rule", "place", "what", "do"))
+LOST = LossRecorded(Loss("rule", Location(path="place"), "what", "do"))
 HANDED_OVER = HandedOver("sim/openai", MODEL)
 COMPLETED = RunEnded("completed")
 CANCELLING = RunEnded("cancelling")

@@ -104,7 +104,7 @@ async def test_without_a_function_the_session_waits_for_a_person(tenuto_sim, sto
         session = ai.session("s")
         reply = await session.send("Pay.")
         assert [made.name for made in reply.tool_calls] == ["pay", "add", "pay"]
-        assert (session.status, session.owes) == ("waiting", True)
+        assert (session.status, session.has_pending_work) == ("waiting", True)
         assert (await story(session))[-1] == "waiting(approval)"
     assert [event.ordinal for event in told if isinstance(event, ApprovalNeeded)] == [0, 2]
 
@@ -113,7 +113,7 @@ async def test_without_a_function_the_session_waits_for_a_person(tenuto_sim, sto
         first, second = session.pending
         assert await session.approve(first) is None  # the other still waits
         assert [pending.ordinal for pending in session.pending] == [2]
-        assert (await session.deny(second.call, why="enough")).text == "Done."
+        assert (await session.deny(second.call, reason="enough")).text == "Done."
         assert session.pending == ()
         found = [result.content for result in session.transcript[2].results]
     assert found == ["paid 5", "3", "pay was not run: enough."]
@@ -145,10 +145,10 @@ async def test_going_on_while_nobody_has_decided_goes_on_waiting(tenuto_sim):
     async with agent(pay, add) as ai:
         session = ai.session("s")
         await session.send("Pay.")
-        assert await session.go_on() is None
+        assert await session.continue_() is None
         assert session.status == "waiting"
     async with agent(pay, add, approve=lambda call: True) as ai:
-        assert (await (await ai.resume("s")).go_on()).text == "Done."
+        assert (await (await ai.resume("s")).continue_()).text == "Done."
     tenuto_sim.assert_clean()
 
 
@@ -206,7 +206,7 @@ async def test_cancelling_while_somebody_is_asked(tenuto_sim):
         assert session.status == "cancelled"
         assert session.pending == ()
         assert sorted(await results(session))[1:] == ["pay was not run: the run was cancelled."] * 2
-        assert (await session.go_on()).text == "Done."
+        assert (await session.continue_()).text == "Done."
     tenuto_sim.assert_clean()
 
 
@@ -231,7 +231,7 @@ async def test_interrupted_call_needs_approval_before_it_runs_again(tenuto_sim, 
         cut = await _cut_after_start(store, "s")
         async with agent(looking(approval=True), store=store, approve=lambda _: "policy") as ai:
             session = await ai.resume(cut)
-            await session.go_on()
+            await session.continue_()
             assert runs == [False]
             [result] = await results(session)
             assert "may or may not have taken effect" in result

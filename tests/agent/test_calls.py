@@ -44,7 +44,7 @@ async def test_what_goes_wrong_is_a_result_that_the_model_reads(tenuto_sim, made
     told = []
     async with agent(add, fail, slow, model="sim/chat", store=None) as ai:
         session = ai.session()
-        session.listen(told.append)
+        session.on_event(told.append)
         assert (await session.send("Go.")).text == "I see."
         acts = [entry.payload for entry in await session.entries()]
 
@@ -93,7 +93,7 @@ async def test_progress_is_told_while_a_tool_works(tenuto_sim):
     told = []
     async with agent(walk, swim, store=None) as ai:
         session = ai.session()
-        session.listen(told.append)
+        session.on_event(told.append)
         await session.send("Go.")
 
     assert sorted((e.call.name, e.text) for e in told if isinstance(e, ToolProgress)) == [
@@ -128,7 +128,7 @@ async def test_a_tool_that_fails_ends_no_other(tenuto_sim):
     async with agent(fail, held.tool, store=None) as ai:
         session = ai.session()
         returned = asyncio.Event()
-        session.listen(lambda event: returned.set() if isinstance(event, ToolFinished) else None)
+        session.on_event(lambda event: returned.set() if isinstance(event, ToolFinished) else None)
         async with running(session.send("Go.")) as run:
             await asyncio.gather(held.begun.wait(), returned.wait())
             held.go.set()

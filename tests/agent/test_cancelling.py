@@ -23,7 +23,7 @@ async def test_cancelling_while_the_model_speaks(tenuto_sim, stores):
     async with stores() as store, agent(store=store) as ai:
         session = ai.session("s")
         began = asyncio.Event()
-        session.listen(lambda event: began.set() if type(event).__name__ == "ContentDelta" else None)
+        session.on_event(lambda event: began.set() if type(event).__name__ == "ContentDelta" else None)
         async with running(session.send("Go.")) as run:
             await began.wait()
             session.cancel()
@@ -31,10 +31,10 @@ async def test_cancelling_while_the_model_speaks(tenuto_sim, stores):
             with pytest.raises(RunCancelled, match="'s' was cancelled; it goes on from there"):
                 await run
             assert not run.cancelling()
-        assert (session.status, session.owes) == ("cancelled", True)
+        assert (session.status, session.has_pending_work) == ("cancelled", True)
         assert await story(session) == ["configured", "message_added", "request_started", "cancelling", "cancelled"]
     async with stores() as store, agent(store=store) as ai:
-        assert (await (await ai.resume("s")).go_on()).text == "So Done."
+        assert (await (await ai.resume("s")).continue_()).text == "So Done."
     tenuto_sim.assert_clean()
 
 
@@ -57,7 +57,7 @@ async def test_cancelling_while_tools_run(tenuto_sim, stores):
     async with stores() as store, agent(add, held.tool, spin, store=store) as ai:
         session = ai.session()
         added = asyncio.Event()
-        session.listen(lambda event: added.set() if isinstance(event, ToolFinished) else None)
+        session.on_event(lambda event: added.set() if isinstance(event, ToolFinished) else None)
         async with running(session.send("Go.")) as run:
             await asyncio.gather(held.begun.wait(), added.wait())
             await asyncio.to_thread(spinning.wait)
@@ -72,7 +72,7 @@ async def test_cancelling_while_tools_run(tenuto_sim, stores):
             "hold was interrupted: the run was cancelled. It may or may not have taken effect: check before you retry."
         )
         assert not await store.verify()
-        assert (await session.go_on()).text == "I see."
+        assert (await session.continue_()).text == "I see."
     tenuto_sim.assert_clean()
 
 
@@ -86,7 +86,7 @@ async def test_cancelling_where_nothing_runs_does_nothing(tenuto_sim):
         session.cancel()
         await asyncio.sleep(0)
         assert session.status == "completed"
-        assert await ai.session().go_on() is None
+        assert await ai.session().continue_() is None
 
 
 @scene
@@ -94,7 +94,7 @@ async def test_cancelling_a_run_that_has_just_ended_does_not_hit_what_comes_afte
     """The task that ran it goes its way."""
     async with agent(store=None) as ai:
         session = ai.session()
-        session.listen(lambda event: session.cancel() if isinstance(event, RunStopped) else None)
+        session.on_event(lambda event: session.cancel() if isinstance(event, RunStopped) else None)
         outcome = []
 
         async def work():
@@ -124,7 +124,7 @@ async def test_cancelling_the_task(tenuto_sim):
 
         assert run.cancelled()
         assert (await story(session))[-3:] == ["cancelling", "interrupted 0", "cancelled"]
-        assert (await session.go_on()).text == "I see."
+        assert (await session.continue_()).text == "I see."
 
 
 @scene
@@ -235,10 +235,10 @@ async def test_cancelling_before_the_session_is_held(tenuto_sim):
     """Nothing was written, and nothing is."""
 
     class Slow(MemoryStore):
-        async def lease(self, session, *, take=False):
+        async def lease(self, session, *, takeover=False):
             leasing.set()
             await go.wait()
-            return await super().lease(session, take=take)
+            return await super().lease(session, takeover=takeover)
 
     leasing, go = asyncio.Event(), asyncio.Event()
     async with agent(store=Slow()) as ai:
@@ -275,7 +275,7 @@ async def test_an_end_that_cannot_be_written_ends_all_the_same(tenuto_sim, caplo
                 await run
         assert "was ended, and that could not be written: the disk is full" in caplog.text
         full.clear()
-        assert (await session.go_on()).text == "I see."
+        assert (await session.continue_()).text == "I see."
         assert "no result was recorded" in (await results(session))[0]
 
 

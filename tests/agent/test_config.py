@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import strategies as say
 from tenuto import Agent, Client, user
-from tenuto.agent.config import configured, kept_parameters, tool_names
+from tenuto.agent.config import make_config, stored_parameters, tool_names
 from tenuto.core import jsonio
 from tenuto.core.next_request import request_from_config
 from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
@@ -34,8 +34,8 @@ def said_in(request: ChatRequest) -> dict:
 @given(say.requests(messages=st.just((user("Hi"),))), say.words)
 def test_every_parameter_survives_its_journal(request, system):
     """Whatever a question may carry: written, stored, read, and asked with."""
-    parameters, headers = kept_parameters({**said_in(request), "extra_headers": {"x": "y"}})
-    act = configured("sim/anthropic", system, parameters, request.tools or (), agent="a", allow_unverified=False)
+    parameters, headers = stored_parameters({**said_in(request), "extra_headers": {"x": "y"}})
+    act = make_config("sim/anthropic", system, parameters, request.tools or (), agent="a", allow_unverified=False)
     asked = request_from_config(load_payload(dump_payload(act)), request.messages, request.tools or (), headers)
 
     assert load_payload(dump_payload(act)) == act
@@ -65,7 +65,7 @@ def test_wrong_agent_option_is_named(options, error):
 
 def test_only_tools_that_are_run_here_can_be_missed():
     """What the provider runs has no name of its own to be missed by."""
-    act = configured("m", "", "", [ToolDefinition("add"), ServerTool("web_search"), ToolDefinition("sub")])
+    act = make_config("m", "", "", [ToolDefinition("add"), ServerTool("web_search"), ToolDefinition("sub")])
 
     assert tool_names(act) == ("add", "sub")
-    assert tool_names(configured("m", "", "", ())) == ()
+    assert tool_names(make_config("m", "", "", ())) == ()

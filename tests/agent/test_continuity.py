@@ -6,7 +6,7 @@ import pytest
 
 from agent.acting import add, agent, scene
 from tenuto import Agent, Provider
-from tenuto.agent import continuity
+from tenuto.agent import config
 from tenuto.core.journal import Configured
 from tenuto.errors import UnknownProvider, UnsupportedModel
 
@@ -129,7 +129,7 @@ def test_every_other_model_is_accepted(model):
 
 
 def test_unknown_model_is_accepted_with_one_warning(caplog):
-    continuity._warned.clear()
+    config._warned.clear()
     row = Provider("mine", "openai-chat", "http://localhost/v1")
     for _ in range(3):
         made("mine/model", providers=[row])

@@ -13,7 +13,7 @@ from tenuto import Limits, tool
 from tenuto.agent.agent import AsyncAgent
 from tenuto.agent.events import ApprovalNeeded
 from tenuto.core.journal import ApprovalDecided, CallFinished, MessageAdded, RunEnded
-from tenuto.store.sql import SqlStore
+from tenuto.store.sql_store import SqlStore
 from tenuto.store.sqlite import SqliteEngine
 from tenuto.testing import call, say, turn
 from tenuto.tools.builtin import builtin_tools
@@ -72,7 +72,7 @@ def test_a_lease_of_another_day(tenuto_sim, tmp_path):
 
     with victim.agent(where) as agent:
         session = agent.resume()
-        session.go_on()
+        session.continue_()
         assert (session.status, session.text) == ("completed", "It is done.")
     assert asking.faults(where) == []
 
@@ -149,7 +149,7 @@ def test_a_word_is_given_for_one_call(tenuto_sim, tmp_path):
             session = await agent.resume()
             assert len(session.pending) == 1
             with pytest.raises(TypeError, match="approve"):
-                await session.go_on()
+                await session.continue_()
 
     asyncio.run(played())
 
@@ -174,7 +174,7 @@ def test_a_word_given_before_the_description_changed_is_asked_for_again(tenuto_s
             await session.log.append(ApprovalDecided(waiting.call.id, waiting.ordinal, allowed=True))
         async with AsyncAgent("sim/anthropic", tools=[acting(now)], store=where, listeners=[told.append]) as agent:
             session = await agent.resume()
-            await session.go_on()
+            await session.continue_()
             assert len(session.pending) == asked
             if asked:
                 await session.approve()
@@ -205,7 +205,7 @@ def _gone_on(where):
     with victim.agent(where) as agent:
         session = agent.resume()
         before = [act.reason for act in _acts(session, RunEnded)]
-        session.go_on()
+        session.continue_()
         assert (session.status, session.text) == ("completed", "It is done.")
         outcomes = {act.call_index: act.outcome for act in _acts(session, CallFinished)}
         assert len(_acts(session, CallFinished)) == 3
@@ -264,7 +264,7 @@ def test_nobody_reads_any_more(tenuto_sim, tmp_path):
 
     with victim.agent(where) as agent:
         session = agent.resume()
-        session.go_on()
+        session.continue_()
         assert (session.status, session.text) == ("completed", "It is done.")
     assert asking.faults(where) == []
     tenuto_sim.assert_clean()

@@ -100,7 +100,7 @@ async def _to_the_end(session):
     """Say something and go on after each error that a run ends with; return how often that was."""
     for ended in range(TURNS):
         try:
-            await (session.go_on() if session.owes else session.send("Go."))
+            await (session.continue_() if session.has_pending_work else session.send("Go."))
         except LLMError:
             continue
         return ended

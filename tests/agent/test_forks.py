@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from agent import journals as j
 from agent.acting import Held, add, agent, pay, running, scene, story
 from agent.test_machine import WALKS
-from tenuto.agent.cutting import place_of
 from tenuto.agent.machine import machine_of
+from tenuto.agent.session import fork_point
 from tenuto.core.journal import transcript_of
 from tenuto.core.transcript import Transcript
 from tenuto.errors import RunCancelled
@@ -32,9 +32,9 @@ async def test_a_fork_keeps_the_first_messages_and_goes_its_own_way(tenuto_sim, 
 
         assert [len(fork.transcript) for fork in (whole, first, answered, spoken)] == [6, 1, 3, 4]
         assert spoken.transcript.messages == session.transcript.messages[:4]
-        assert [fork.owes for fork in (whole, first, answered, spoken)] == [False, True, True, False]
+        assert [fork.has_pending_work for fork in (whole, first, answered, spoken)] == [False, True, True, False]
         assert [fork.status for fork in (whole, spoken)] == ["completed", "completed"]
-        assert (await answered.go_on()).text == "3."
+        assert (await answered.continue_()).text == "3."
         assert (await spoken.send("C")).text == "And 4."
         assert spoken.model == session.model
         assert await session.entries() == before
@@ -77,7 +77,7 @@ async def test_a_fork_in_the_midst_of_a_cancelled_run_goes_on(tenuto_sim):
         asked, said = await session.fork(at=3), await session.fork(at=3)
         await asked.close()
     async with agent(held.tool, add) as ai:
-        assert (await (await ai.resume(asked.id)).go_on()).text == "I see."
+        assert (await (await ai.resume(asked.id)).continue_()).text == "I see."
         assert (await (await ai.resume(said.id)).send("Well?")).text == "I see."
     tenuto_sim.assert_clean()
 
@@ -89,7 +89,7 @@ def test_wherever_a_conversation_is_cut_its_beginning_stands(acts, count):
     entries = j.entries_of(acts)
     whole = transcript_of(entries).messages
     try:
-        place = place_of(entries, count)
+        place = fork_point(entries, count)
     except ValueError:
         assert not 0 < count <= len(whole) or "compacted" in {entry.kind for entry in entries} or _splits(whole, count)
         return
@@ -110,5 +110,5 @@ def test_what_was_summed_up_cannot_be_cut():
     talk = [j.SAID, j.ASKED, j.REPLIED, j.SAID, j.ASKED, j.REPLIED]
     for count in (1, 2):
         with pytest.raises(ValueError, match="was compacted since"):
-            place_of(j.entries_of([*talk, j.compacted(3)]), count)
-    assert place_of(j.entries_of([*talk, j.compacted(3), j.SAID]), 4) == 8
+            fork_point(j.entries_of([*talk, j.compacted(3)]), count)
+    assert fork_point(j.entries_of([*talk, j.compacted(3), j.SAID]), 4) == 8

@@ -60,7 +60,7 @@ async def test_session_held_by_another_process_is_not_written(tenuto_sim, stores
             assert other.text == "One."
             with pytest.raises(SessionInUse):
                 await other.send("B")
-            taken = await theirs.resume("s", take=True)
+            taken = await theirs.resume("s", takeover=True)
             assert (await taken.send("B")).text == "Two."
             with pytest.raises(LeaseLost):
                 await session.send("C")
@@ -78,14 +78,14 @@ async def test_a_run_whose_session_is_taken_over_stops(tenuto_sim, stores):
         session = ai.session("s")
         async with running(session.send("Go.")) as run:
             await asyncio.gather(held.begun.wait(), quick.begun.wait())
-            await two.release(await two.lease("s", take=True))
+            await two.release(await two.lease("s", takeover=True))
             quick.go.set()
             with pytest.raises(LeaseLost, match="taken over"):
                 await run
         assert held.ended == "cancelled"
         assert session.status == "open"
         assert (await story(session))[-2:] == ["started 0", "started 1"]
-        assert (await session.go_on()).text == "Done."
+        assert (await session.continue_()).text == "Done."
         assert len([line for line in await story(session) if line.startswith("interrupted")]) == 2
     tenuto_sim.assert_clean()
 
@@ -133,7 +133,7 @@ async def test_a_store_that_fails_leaves_nothing_half_done(tenuto_sim, at, late)
             assert session.status == "new"
             await session.send("Go.")
         else:
-            await session.go_on()
+            await session.continue_()
 
         assert session.text == "Done."
         assert session.status == "completed"

@@ -9,7 +9,7 @@ import pytest
 from agent.acting import Held, add, agent, running, scene, story
 from tenuto import Agent, Provider
 from tenuto.agent.events import ModelChanged, RequestReady
-from tenuto.agent.handing import hand_over
+from tenuto.agent.handover import hand_over
 from tenuto.core.blocks import Reasoning
 from tenuto.core.journal import HandedOver, RequestStarted, payload_kind
 from tenuto.errors import BadRequest, ConnectionFailed, SessionInUse, TenutoError, UnknownProvider, UnsupportedModel
@@ -33,14 +33,14 @@ async def test_there_and_back(tenuto_sim, stores):
     told = []
     async with stores() as store, agent(add, store=store) as ai:
         session = ai.session("run")
-        session.listen(told.append)
+        session.on_event(told.append)
         await session.send("Add.")
         before = await session.entries()
         losses = await session.handover("sim/openai")
 
         assert session.model == "sim/openai"
         assert {loss.kind for loss in losses} >= {"foreign-reasoning"}
-        assert all(loss.place.startswith("messages[") for loss in losses)
+        assert all(str(loss.location).startswith("messages[") for loss in losses)
         [changed] = [event for event in told if isinstance(event, ModelChanged)]
         assert (changed.model, changed.before, changed.losses) == ("sim/openai", "sim/anthropic", losses)
         entries = await session.entries()
@@ -214,7 +214,7 @@ async def test_listener_can_audit_a_request_before_it_is_sent(tenuto_sim):
     written = []
     async with agent(add, store=None) as ai:
         session = ai.session()
-        session.listen(lambda e: isinstance(e, RequestReady) and written.append((session.log.head, e.audit())))
+        session.on_event(lambda e: isinstance(e, RequestReady) and written.append((session.log.head, e.audit())))
         await session.send("Add.")
         asked = [entry.seq for entry in await session.entries() if isinstance(entry.payload, RequestStarted)]
 
@@ -232,7 +232,7 @@ async def test_listener_does_not_cause_an_audit(tenuto_sim, monkeypatch):
     events = []
     async with agent(store=None) as ai:
         session = ai.session()
-        session.listen(events.append)
+        session.on_event(events.append)
         async with session.stream("Go.") as run:
             async for event in run:
                 events.append(event)
@@ -269,7 +269,7 @@ async def test_who_can_take_the_most_steps_in(tenuto_sim):
     options = {"providers": [DEAD], "fallback": ["sim/openai", "sim/anthropic"]}
     async with agent(store=None, **options) as ai:
         session = ai.session()
-        session.listen(told.append)
+        session.on_event(told.append)
         await session.send("Go.")
         await session.handover("dead/model")
         assert (await session.send("Go on.")).text == "Two."
@@ -299,7 +299,7 @@ async def test_everybody_is_tried_once_and_then_it_is_over(tenuto_sim):
 
         assert [act.model for act in await acts(session, HandedOver)] == ["gone/a", "dead/b"]
         assert session.status == "failed"
-        assert session.owes
+        assert session.has_pending_work
 
 
 @scene
@@ -346,7 +346,7 @@ async def test_a_listener_sees_the_change_before_the_next_question(tenuto_sim):
     told = []
     async with agent(store=None, model="dead/x", providers=[DEAD], fallback=["sim/gemini"]) as ai:
         session = ai.session()
-        session.listen(lambda event: told.append(type(event).__name__))
+        session.on_event(lambda event: told.append(type(event).__name__))
         await asyncio.wait_for(session.send("Go."), 60)
 
     at = told.index("ModelChanged")

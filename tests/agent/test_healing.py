@@ -9,7 +9,7 @@ import pytest
 
 from agent.acting import add, agent, scene, story
 from tenuto.agent.events import RefusedBlockDropped
-from tenuto.agent.healing import REFUSED, named_by
+from tenuto.agent.refusals import REFUSED, refused_block
 from tenuto.catalog import resolve
 from tenuto.core.blocks import AnthropicMeta, OpenAiMeta, Reasoning, Text
 from tenuto.core.journal import LossRecorded, ReplyReceived
@@ -91,7 +91,7 @@ async def test_the_named_block_is_left_out_once_and_for_all(tenuto_sim, model):
     await broken(memory, model, 0)
     async with MemoryStore(memory) as store, agent(add, model=model, store=store) as ai:
         session = await ai.resume("run")
-        session.listen(told.append)
+        session.on_event(told.append)
         before = len(await session.entries())
         kept = session.transcript
         assert (await session.send("Go on.")).text == "Five."
@@ -107,7 +107,7 @@ async def test_the_named_block_is_left_out_once_and_for_all(tenuto_sim, model):
         ]
         [lost] = await losses(session)
         assert lost.loss.kind == REFUSED
-        assert lost.loss.place == "messages[1].blocks[0]"
+        assert str(lost.loss.location) == "messages[1].blocks[0]"
         assert "refused" in lost.loss.detail
         assert [event.loss for event in told if isinstance(event, RefusedBlockDropped)] == [lost.loss]
         assert session.transcript.messages[: len(kept.messages)] == kept.messages
@@ -188,9 +188,9 @@ async def test_a_crash_between_refusal_and_retry_changes_nothing(tenuto_sim):
         await store.append(lease, [make_draft(e.payload, id=e.id, time_ms=e.time_ms) for e in entries[:upto]])
     tenuto_sim.clear()
     async with MemoryStore(cut) as store, agent(add, store=store) as ai:
-        session = await ai.resume("run", take=True)
-        assert session.owes
-        assert (await session.go_on()).text == "Five."
+        session = await ai.resume("run", takeover=True)
+        assert session.has_pending_work
+        assert (await session.continue_()).text == "Five."
     tenuto_sim.assert_clean()
 
 
@@ -242,7 +242,7 @@ MESSAGE = AssistantMessage(
 def test_only_what_is_named_is_found(error, found):
     request = ChatRequest(model="openai/gpt-5.2", messages=(UserMessage("Hi"), MESSAGE, UserMessage("And?")))
     target = resolve("openai/gpt-5.2")
-    named = named_by(error, request, target, write_request(request, target))
+    named = refused_block(error, request, target, write_request(request, target))
 
     assert (named and named[:2]) == (None if found is None else (1, found))
 
@@ -271,6 +271,6 @@ def test_a_ciphertext_is_named_by_its_ends(messages, without, found):
     request = ChatRequest(model="openai/gpt-5.2", messages=(*messages, UserMessage("And?")), omit_blocks=without)
     target = msgspec.structs.replace(resolve("openai/gpt-5.2"), account="mine")
     error = BadRequest(f"The encrypted content {PADDED[:4]}...{PADDED[-4:]} could not be verified.")
-    named = named_by(error, request, target, write_request(request, target))
+    named = refused_block(error, request, target, write_request(request, target))
 
     assert (named and named[:2]) == (None if found is None else (found, 0))

@@ -24,8 +24,8 @@ def test_in_the_middle_of_a_stream(tenuto_sim, tmp_path):
 
     with victim.agent(where) as agent:
         session = agent.resume()
-        assert (session.status, session.text, session.owes) == ("open", "", True)
-        session.go_on()
+        assert (session.status, session.text, session.has_pending_work) == ("open", "", True)
+        session.continue_()
         assert (session.status, session.text) == ("completed", "Half and half.")
         assert (len(_acts(session, RequestStarted)), len(_acts(session, ReplyReceived))) == (2, 1)
     assert len(tenuto_sim.requests) == 2
@@ -45,7 +45,7 @@ def test_while_three_tools_run(tenuto_sim, tmp_path):
     with victim.agent(where) as agent:
         session = agent.resume()
         assert len(_acts(session, CallStarted)) == 3
-        session.go_on()
+        session.continue_()
         assert session.text == "It is done."
         results = sorted(_acts(session, CallFinished), key=lambda act: act.call_index)
         assert [act.outcome for act in results] == ["done", "interrupted", "interrupted"]

@@ -45,13 +45,13 @@ async def test_a_run_stops_at_its_limit_and_goes_on_with_a_higher_one(tenuto_sim
         assert caught.value.limit == limit
         assert session.status == "limit"
         assert (await story(session))[-1] == f"limit({limit})"
-        assert session.owes
+        assert session.has_pending_work
         assert session.reply.tool_calls
         with pytest.raises(LimitReached):  # the count goes on, too
-            await session.go_on()
+            await session.continue_()
     async with stores() as store, agent(add, store=store) as ai:
         session = await ai.resume("s")
-        assert (await session.go_on()).text == "Done."
+        assert (await session.continue_()).text == "Done."
         assert not await store.verify()
     tenuto_sim.assert_clean()
 
@@ -121,7 +121,7 @@ async def test_a_run_that_takes_too_long_is_ended(tenuto_sim):
         assert (caught.value.limit, held.ended, session.status) == ("seconds", "cancelled", "limit")
         assert (await story(session))[-4:] == ["done 1", "cancelling", "interrupted 0", "limit(seconds)"]
         assert "the limit of 0.3 s is reached" in (await results(session))[-1]
-        assert (await session.go_on()).text == "Done."
+        assert (await session.continue_()).text == "Done."
     tenuto_sim.assert_clean()
 
 
@@ -142,7 +142,7 @@ def test_a_limit_that_is_no_number_is_refused(given):
 def spent(*acts) -> Spent:
     counted = Spent()
     for act in acts:
-        counted.take(act)
+        counted.record(act)
     return counted
 
 
@@ -214,7 +214,7 @@ async def test_parallel_sub_agents_share_one_token_limit(tenuto_sim, children):
     async with agent(agent(system="word " * 300).as_tool("ask"), store=None, limits=Limits(tokens=limit)) as ai:
         session = ai.session()
         events = []
-        session.listen(events.append)
+        session.on_event(events.append)
         with pytest.raises(LimitReached):
             await session.send("go")
         replies = [

@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 from agent import journals as j
 from tenuto.agent.machine import (
     TABLE,
-    Ask,
-    Drain,
-    Impossible,
+    AskModel,
+    FinishCancel,
+    InvalidTransition,
     Machine,
     Phase,
-    Recover,
-    Run,
-    Settle,
+    RetryRequest,
+    RunTools,
     State,
+    TurnBoundary,
     machine_of,
 )
-from tenuto.agent.runner import making_way, settling
+from tenuto.agent.runner import close_calls, close_calls_for_new_input
 from tenuto.core.journal import (
     ApprovalDecided,
     ApprovalRequested,
@@ -115,7 +115,7 @@ LEADS = {
 def fed(acts) -> Machine:
     machine = Machine()
     for act in acts:
-        machine.take(act)
+        machine.apply(act)
     return machine
 
 
@@ -133,11 +133,13 @@ def test_each_event_leads_where_the_table_says_or_is_refused_by_name(state, even
     then = seen(machine)
 
     if possible:
-        machine.take(act)
+        machine.apply(act)
         assert machine.state is (LEADS[state][event] or state)
     else:
-        with pytest.raises(Impossible, match=f"'{event.split()[0]}.*' cannot happen while .* {state.value}") as caught:
-            machine.take(act)
+        with pytest.raises(
+            InvalidTransition, match=f"'{event.split()[0]}.*' cannot happen while .* {state.value}"
+        ) as caught:
+            machine.apply(act)
         assert caught.value.state is state
         assert seen(machine) == then
 
@@ -156,8 +158,8 @@ def test_an_act_of_a_later_version_is_refused_whatever_it_is_called():
     for state, acts in REACHED.items():
         for kind in ("message_added", "configured", "dreamt"):
             machine = fed(acts)
-            with pytest.raises(Impossible, match=f"'strange {kind}'"):
-                machine.take(UnknownPayload(kind, "{}"))
+            with pytest.raises(InvalidTransition, match=f"'strange {kind}'"):
+                machine.apply(UnknownPayload(kind, "{}"))
             assert machine.state is state
 
 
@@ -180,16 +182,18 @@ def test_a_call_takes_its_steps_in_order(acts, why):
     machine = fed([*REACHED[WAITING], *before])
     then = seen(machine)
 
-    with pytest.raises(Impossible, match=why):
-        machine.take(last)
+    with pytest.raises(InvalidTransition, match=why):
+        machine.apply(last)
     assert seen(machine) == then
 
 
 def test_what_is_said_over_open_calls_is_refused_and_they_are_named():
     """Who reads it knows which calls have to be answered first."""
-    with pytest.raises(Impossible, match=r"no result yet: act \(call_0\), act \(call_1\)"):
+    with pytest.raises(InvalidTransition, match=r"no result yet: act \(call_0\), act \(call_1\)"):
         fed([*REACHED[WAITING], j.SAID])
-    with pytest.raises(Impossible, match=r"'run_ended with open calls'.*no result yet: act \(call_0\), act \(call_1\)"):
+    with pytest.raises(
+        InvalidTransition, match=r"'run_ended with open calls'.*no result yet: act \(call_0\), act \(call_1\)"
+    ):
         fed([*REACHED[CANCELLING], j.CANCELLED])
 
 
@@ -200,29 +204,29 @@ def test_what_a_cancelled_run_owes_is_what_it_owed():
     worked = fed([*REACHED[CANCELLING], j.returned(0), j.returned(1), j.CANCELLED])
     paused = fed([j.SAID, j.ASKED, j.PAUSED, j.ASKED, j.CANCELLING, j.CANCELLED])
 
-    assert asked.owed() == Ask(2)
-    assert failed.owed() == Ask(2)
-    assert worked.owed() == Drain()
-    assert paused.owed() == Drain(paused=True)
+    assert asked.next_step() == AskModel(2)
+    assert failed.next_step() == AskModel(2)
+    assert worked.next_step() == TurnBoundary()
+    assert paused.next_step() == TurnBoundary(paused=True)
 
 
 def test_a_turn_with_calls_is_not_paused_once_they_are_answered():
     """Its results go back, not the turn as it is: so something may be said with them."""
-    assert fed([j.SAID, j.ASKED, j.calling(1, raw_stop_reason="pause_turn"), j.returned(0)]).owed() == Drain(
-        paused=False
-    )
-    assert fed([j.SAID, j.ASKED, j.PAUSED]).owed() == Drain(paused=True)
-    assert fed([j.SAID, j.ASKED, j.PAUSED, j.STEERED]).owed() == Drain(paused=False)
+    assert fed(
+        [j.SAID, j.ASKED, j.calling(1, raw_stop_reason="pause_turn"), j.returned(0)]
+    ).next_step() == TurnBoundary(paused=False)
+    assert fed([j.SAID, j.ASKED, j.PAUSED]).next_step() == TurnBoundary(paused=True)
+    assert fed([j.SAID, j.ASKED, j.PAUSED, j.STEERED]).next_step() == TurnBoundary(paused=False)
 
 
 def test_attempts_and_failures_count_from_the_last_answer():
     """So that who goes on after a kill knows that he asks again."""
     twice = fed([j.SAID, j.ASKED, j.FAILED, j.ASKED, j.FAILED])
 
-    assert twice.owed() == Recover(j.FAILED, 2)
+    assert twice.next_step() == RetryRequest(j.FAILED, 2)
     assert twice.attempt == 3
     assert fed([j.SAID, j.ASKED, TWO]).attempt == 1
-    assert fed([j.SAID, j.ASKED, j.SAID]).owed() == Ask(1)
+    assert fed([j.SAID, j.ASKED, j.SAID]).next_step() == AskModel(1)
 
 
 def test_why_a_run_stopped_is_known_until_the_work_goes_on():
@@ -231,7 +235,7 @@ def test_why_a_run_stopped_is_known_until_the_work_goes_on():
     machine = fed([*REACHED[WAITING], j.approval(0), waiting, j.CONFIGURED, j.LOST])
 
     assert machine.halted == waiting
-    machine.take(j.decided(0))
+    machine.apply(j.decided(0))
     assert machine.halted is None
 
 
@@ -347,8 +351,8 @@ def test_any_journal_moves_the_machine_or_leaves_it_as_it_was(acts):
     for act in acts:
         then, possible = seen(machine), sketch.takes(act)
         try:
-            machine.take(act)
-        except Impossible:
+            machine.apply(act)
+        except InvalidTransition:
             assert not possible, act
             assert seen(machine) == then
         else:
@@ -362,8 +366,8 @@ def legal(acts) -> list:
     machine, kept = Machine(), []
     for act in acts:
         try:
-            machine.take(act)
-        except Impossible:
+            machine.apply(act)
+        except InvalidTransition:
             continue
         kept.append(act)
     return kept
@@ -380,14 +384,14 @@ def test_going_on_after_a_crash_is_going_on(acts, cut):
     pieces = machine_of(j.entries_of(acts[:cut]))
     for act in acts[cut:]:
         pieces = copy.copy(pieces)
-        pieces.take(act)
+        pieces.apply(act)
 
     assert seen(whole) == seen(pieces) == seen(fed(acts))
 
 
 def test_the_entry_that_cannot_follow_is_named():
     """By its number."""
-    with pytest.raises(Impossible) as caught:
+    with pytest.raises(InvalidTransition) as caught:
         machine_of(j.entries_of([j.SAID, j.ASKED, j.returned(0)]))
 
     assert caught.value.__notes__ == ["entry 3"]
@@ -398,11 +402,18 @@ def test_the_entry_that_cannot_follow_is_named():
 def test_what_is_owed_is_always_known(acts):
     """One answer for each state, and nothing that is owed cannot be done."""
     machine = fed(acts)
-    owed = machine.owed()
+    owed = machine.next_step()
 
-    kinds = {REST: type(None), CALLING: Ask, WAITING: Run, DRAINING: Drain, RECOVERING: Recover, CANCELLING: Settle}
+    kinds = {
+        REST: type(None),
+        CALLING: AskModel,
+        WAITING: RunTools,
+        DRAINING: TurnBoundary,
+        RECOVERING: RetryRequest,
+        CANCELLING: FinishCancel,
+    }
     assert type(owed) is kinds[machine.state]
-    if isinstance(owed, Run):
+    if isinstance(owed, RunTools):
         assert owed.calls
         assert all(call.phase is not Phase.RETURNED for call in owed.calls)
 
@@ -414,16 +425,16 @@ def test_whatever_happened_a_run_can_be_ended_and_something_new_be_said(acts):
     ended, machine = fed(acts), fed(acts)
 
     if ended.state is not CANCELLING and ended.state is not REST:
-        ended.take(j.CANCELLING)
+        ended.apply(j.CANCELLING)
     if ended.state is CANCELLING:
-        for act in settling(Settle(ended.open_calls), "cancelled"):
-            ended.take(act)
-    for act in (j.CONFIGURED, *making_way(machine), j.SAID):
-        machine.take(act)
+        for act in close_calls(FinishCancel(ended.open_calls), "cancelled"):
+            ended.apply(act)
+    for act in (j.CONFIGURED, *close_calls_for_new_input(machine), j.SAID):
+        machine.apply(act)
 
     assert not ended.open_calls
     assert ended.state in (REST, CALLING, DRAINING)
-    assert machine.owed() == Ask()
+    assert machine.next_step() == AskModel()
 
 
 @settings(max_examples=200)
@@ -436,5 +447,5 @@ def test_a_model_that_is_asked_finds_every_call_answered(acts):
 
     assert not [fault for fault in faults if "answers no open call" in fault]
     assert [call.view for call in machine.open_calls] == list(fold_entries(entries).open_calls())
-    if isinstance(machine.owed(), Ask | Drain | Recover):
+    if isinstance(machine.next_step(), AskModel | TurnBoundary | RetryRequest):
         assert not faults

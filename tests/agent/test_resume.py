@@ -27,7 +27,7 @@ async def left_at(store, session: str, *acts) -> None:
     """Write a journal as a process would have left it that was killed."""
     lease = await store.lease(session)
     await store.append(lease, [make_draft(act, id=f"{session}-{at}", time_ms=at) for at, act in enumerate(acts, 1)])
-    await store.release(await store.lease(session, take=True))
+    await store.release(await store.lease(session, takeover=True))
 
 
 async def replied(tenuto_sim, tools, *steps):
@@ -114,7 +114,7 @@ async def test_open_call_of_a_missing_tool_is_an_error(tenuto_sim, stores):
         session = await ai.resume("s")
         head = len(await session.entries())
         with pytest.raises(MissingTool, match="pay"):
-            await session.go_on()
+            await session.continue_()
         assert len(await session.entries()) == head
         assert (await store.session("s")).holder == ""
     async with stores() as store, agent(pay, store=store) as ai:
@@ -201,8 +201,8 @@ async def test_a_question_without_an_answer_is_asked_again(tenuto_sim, stores):
         )
         async with agent(store=store) as ai:
             session = await ai.resume("s")
-            assert (session.status, session.owes) == ("open", True)
-            reply = await session.go_on()
+            assert (session.status, session.has_pending_work) == ("open", True)
+            reply = await session.continue_()
             assert reply.text == "Here."
             assert [
                 entry.payload.attempt for entry in await session.entries() if isinstance(entry.payload, RequestStarted)
@@ -237,7 +237,7 @@ async def test_a_call_that_never_returned_is_treated_by_its_effect(tenuto_sim, e
         begun = CallStarted(next(acts[-1].message.tool_calls()).id, 0, "look", "the-key", effect)
         await left_at(ai.store, "s", *acts, begun)
         session = await ai.resume("s")
-        assert (await session.go_on()).text == "Done."
+        assert (await session.continue_()).text == "Done."
         entries = await session.entries()
 
         assert len(runs) == ran
@@ -270,7 +270,7 @@ async def test_a_parameter_of_a_later_version_is_named(tenuto_sim):
         kept = Configured("sim/anthropic", parameters=jsonio.encode({"mood": "gay"}).decode())
         await left_at(ai.store, "s", kept, MessageAdded(UserMessage("Hi")))
         with pytest.raises(StoreError, match="does not know the session's parameter 'mood'"):
-            await (await ai.resume("s")).go_on()
+            await (await ai.resume("s")).continue_()
     assert not tenuto_sim.requests
 
 
@@ -283,10 +283,10 @@ async def test_session_with_a_refused_model_can_be_read(tenuto_sim):
         session = await ai.resume("s")
         assert len(session.transcript) == 1
         with pytest.raises(UnsupportedModel):
-            await session.go_on()
+            await session.continue_()
         await left_at(ai.store, "t", Configured(model, allow_unverified=True), MessageAdded(UserMessage("Hi")))
         with pytest.raises(MissingKey):
-            await (await ai.resume("t")).go_on()
+            await (await ai.resume("t")).continue_()
 
 
 @scene
@@ -333,7 +333,7 @@ async def test_builtin_tools_keep_their_directory_on_resume(tenuto_sim, stores, 
         await session.approve()
         assert (await story(session)).count("configured") == 1
         moved = await ai.resume(await store.fork("s", at=4), root=three)
-        await moved.go_on()
+        await moved.continue_()
         await moved.approve()
         acts = [entry.payload for entry in await moved.entries() if isinstance(entry.payload, Configured)]
         assert [jsonio.parse(act.roots) for act in acts] == [{"write_file": str(one)}, {"write_file": str(three)}]

@@ -35,7 +35,7 @@ async def test_an_error_that_may_pass_is_tried_again(tenuto_sim, steps, error):
     told = []
     async with agent(store=None, timeout=Timeouts(read=0.2)) as ai:
         session = ai.session()
-        session.listen(told.append)
+        session.on_event(told.append)
         reply = await session.send("Go.")
         acts = [entry.payload for entry in await session.entries()]
 
@@ -81,12 +81,12 @@ async def test_giving_up_raises_the_error_and_the_session_goes_on_later(tenuto_s
         with pytest.raises(Unavailable) as caught:
             await session.send("Go.")
         assert "gave up after 3 attempts" in caught.value.__notes__
-        assert (session.status, session.owes) == ("failed", True)
+        assert (session.status, session.has_pending_work) == ("failed", True)
         assert (await story(session))[-1].startswith("failed(Unavailable: ")
         assert (told[-1].reason, isinstance(told[-1], RunStopped)) == ("failed", True)
     async with stores() as store, agent(store=store) as ai:
         session = await ai.resume("s")
-        assert (await session.go_on()).text
+        assert (await session.continue_()).text
         attempts = [
             entry.payload.attempt for entry in await session.entries() if isinstance(entry.payload, RequestStarted)
         ]
@@ -121,7 +121,7 @@ async def test_a_conversation_that_grew_too_long_waits(tenuto_sim):
         assert "session.handover(model)" in caught.value.__notes__[-1]
         tenuto_sim.script(turn("Short."))
         fork = await session.fork(at=1)
-        assert (await fork.go_on()).text == "Short."
+        assert (await fork.continue_()).text == "Short."
 
 
 @scene
@@ -141,14 +141,14 @@ async def test_a_run_is_cancelled_in_the_pause_before_the_next_attempt(tenuto_si
     async with agent(store=None, retry=Retry(2, max_delay=2000, budget=5000)) as ai:
         session = ai.session()
         pausing = asyncio.Event()
-        session.listen(lambda event: pausing.set() if isinstance(event, Retrying) else None)
+        session.on_event(lambda event: pausing.set() if isinstance(event, Retrying) else None)
         async with running(session.send("Go.")) as run:
             await pausing.wait()
             session.cancel()
             with pytest.raises(RunCancelled):
                 await run
         assert (await story(session))[-2:] == ["cancelling", "cancelled"]
-        assert (await session.go_on()).text == "Done."
+        assert (await session.continue_()).text == "Done."
 
 
 @scene
@@ -190,7 +190,7 @@ async def test_nothing_goes_out_before_it_is_written_that_it_does(tenuto_sim):
         assert not tenuto_sim.requests
         assert session.status == "open"
         full.clear()
-        assert (await session.go_on()).text
+        assert (await session.continue_()).text
 
 
 @scene

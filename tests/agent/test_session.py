@@ -37,7 +37,7 @@ async def test_a_run_with_parallel_tools(tenuto_sim, model):
 
         assert reply.text == session.text == "3 and 7."
         assert session.status == "completed"
-        assert not session.owes
+        assert not session.has_pending_work
         assert await results(session) == ["3", "7"]
         assert await story(session) == [
             *(
@@ -66,7 +66,7 @@ async def test_results_stand_in_the_order_of_the_calls_whatever_the_order_of_fin
         run = asyncio.create_task(session.send("Go."))
         await asyncio.gather(first.begun.wait(), second.begun.wait())  # both at once
         returned = asyncio.Event()
-        session.listen(lambda event: returned.set() if type(event).__name__ == "ToolFinished" else None)
+        session.on_event(lambda event: returned.set() if type(event).__name__ == "ToolFinished" else None)
         second.go.set()
         await returned.wait()
         first.go.set()
@@ -107,7 +107,7 @@ async def test_what_is_to_be_acted_upon_is_kept_before_anything_acts(tenuto_sim,
                 asking.append(asyncio.ensure_future(asked(len(begun))))
                 begun.append([])
 
-        session.listen(hear)
+        session.on_event(hear)
         await session.send("Go.")
         await asyncio.gather(*asking)
 
@@ -163,7 +163,7 @@ async def test_opening_showing_and_resuming_write_nothing(tenuto_sim, stores, tm
         assert (opened.status, opened.text, opened.pending, await opened.entries()) == ("new", "", (), [])
         await opened.close()
         session = await ai.resume("kept")
-        assert (session.status, session.owes, len(session.transcript)) == ("completed", False, 2)
+        assert (session.status, session.has_pending_work, len(session.transcript)) == ("completed", False, 2)
         assert session.usage.total_tokens
         assert len(await session.entries()) == 5
         shown = await store.session("kept")
@@ -225,7 +225,7 @@ async def test_a_session_has_one_run_at_a_time(tenuto_sim):
         run = asyncio.create_task(session.send("Go."))
         await held.begun.wait()
         assert session.status == "running"
-        for second in (session.send("And?"), session.go_on(), session.approve()):
+        for second in (session.send("And?"), session.continue_(), session.approve()):
             with pytest.raises(TenutoError, match=r"is active.*steer\(\)"):
                 await second
         held.go.set()
@@ -246,7 +246,7 @@ async def test_only_a_users_words_can_be_said(tenuto_sim):
                 with pytest.raises(TypeError, match="only a user's words"):
                     await door(said)
         for door in (session.send, session.steer, session.stream):
-            with pytest.raises(ValueError, match=r"no message.*go_on"):
+            with pytest.raises(ValueError, match=r"no message.*continue_"):
                 await door([])
 
         assert (await session.send(["A", "B"])).text == "Bye."
@@ -261,9 +261,9 @@ async def test_going_on_where_nothing_is_owed_does_nothing(tenuto_sim):
         await session.send("Hi")
         before = await session.entries()
 
-        assert await session.go_on() is None
+        assert await session.continue_() is None
         assert await session.entries() == before
-        assert await ai.session().go_on() is None
+        assert await ai.session().continue_() is None
 
 
 @scene

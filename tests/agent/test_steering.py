@@ -27,7 +27,9 @@ async def test_steering_is_heard_when_the_calls_of_the_turn_are_answered(tenuto_
     held, heard = Held(), []
     async with stores() as store, agent(held.tool, store=store) as ai:
         session = ai.session()
-        session.listen(lambda event: heard.append(str(event.message)) if isinstance(event, SteeringInjected) else None)
+        session.on_event(
+            lambda event: heard.append(str(event.message)) if isinstance(event, SteeringInjected) else None
+        )
         async with running(session.send("Go.")) as run:
             await held.begun.wait()
             session.steer("Only Celsius.")
@@ -64,7 +66,7 @@ async def test_steering_at_the_end_makes_the_run_go_on(tenuto_sim):
                 for word in once:
                     session.steer(word)
 
-        session.listen(hear)
+        session.on_event(hear)
         reply = await session.send("Go.")
 
         assert reply.text == "Fine."
@@ -92,7 +94,7 @@ async def test_steering_that_comes_when_the_answer_is_written_makes_the_run_go_o
                 for word in once:
                     session.steer(word)
 
-        session.listen(hear)
+        session.on_event(hear)
         assert (await session.send("Go.")).text == "Fine."
         assert (await story(session))[-5:] == [
             "completed",
@@ -124,7 +126,7 @@ async def test_steering_begins_a_run_that_goes_on_without_a_word(tenuto_sim, sto
         session = ai.session()
         session.steer("Hi")
 
-        assert (await session.go_on()).text
+        assert (await session.continue_()).text
         assert (await story(session))[:3] == ["configured", "steering_added", "request_started"]
     tenuto_sim.assert_clean()
 
@@ -142,7 +144,7 @@ async def test_nothing_is_said_between_a_paused_turn_and_its_continuation(tenuto
                 for word in once:
                     session.steer(word)
 
-        session.listen(hear)
+        session.on_event(hear)
         await session.send("Go.")
 
     roles = [[message["role"] for message in record.body["messages"]] for record in tenuto_sim.requests]
@@ -192,7 +194,7 @@ async def test_what_is_being_written_when_the_run_is_cancelled_is_not_said_twice
             go.set()
             with pytest.raises(RunCancelled):
                 await run
-        await session.go_on()
+        await session.continue_()
 
         assert [line for line in await story(session) if line == "steering_added"] == ["steering_added"]
 
@@ -216,7 +218,7 @@ async def test_what_could_not_be_written_is_said_the_next_time(tenuto_sim):
         with pytest.raises(StoreError, match="full"):
             await session.send("Go.")
         full.clear()
-        await session.go_on()
+        await session.continue_()
 
         assert [line for line in await story(session) if line == "steering_added"] == [
             "steering_added",

@@ -72,7 +72,7 @@ async def test_leaving_a_stream_early_ends_the_run_and_says_so(tenuto_sim):
         assert session._listeners == []
         with pytest.raises(TenutoError, match="closed before it ended"):
             assert run.reply
-        assert (await session.go_on()).text == "I see."
+        assert (await session.continue_()).text == "I see."
 
 
 @scene
@@ -151,12 +151,12 @@ async def test_any_number_of_listeners_and_none_disturbs_the_others(tenuto_sim, 
 
     async with agent(add, store=None, listeners=[broken, heard.append]) as ai:
         session = ai.session()
-        forget = session.listen(also.append)
+        forget = session.on_event(also.append)
         assert (await session.send("Go.")).text == "It is 3."
         forget()
         forget()
         count = len(also)
-        await session.go_on()
+        await session.continue_()
 
     assert heard[:count] == also
     assert isinstance(also[-1], RunStopped)
@@ -176,7 +176,7 @@ async def test_events_are_told_when_they_are_kept(tenuto_sim):
             if isinstance(event, ToolFinished | RunStopped):
                 reading.append(asyncio.ensure_future(story(session)))
 
-        session.listen(hear)
+        session.on_event(hear)
         await session.send("Go.")
         returned, stopped = await asyncio.gather(*reading)
 

@@ -30,7 +30,7 @@ async def test_a_sub_agent_answers_in_a_session_of_its_own(tenuto_sim, stores):
     helper = agent(add, system="You help.").as_tool("helper", "Knows sums.")
     async with stores() as store, agent(helper, store=store) as ai:
         session = ai.session("s")
-        session.listen(told.append)
+        session.on_event(told.append)
         assert (await session.send("Go.")).text == "Done."
         entries = await session.entries()
         [below] = linked_in(entries)
@@ -74,11 +74,11 @@ async def test_whoever_goes_on_finds_the_sub_agents_session(tenuto_sim, stores):
                 async with stores() as taker:  # as if the first had died: it is taken over, and may write no more
                     [below] = linked_in(await taker.read("s"))
                     for id in ("s", below):
-                        await taker.release(await taker.lease(id, take=True))
+                        await taker.release(await taker.lease(id, takeover=True))
         again.go.set()
         async with stores() as other, agent(agent(add, again.tool).as_tool("helper"), store=other) as ai:
             session = await ai.resume("s")
-            assert (await session.go_on()).text == "Done."
+            assert (await session.continue_()).text == "Done."
 
             entries, child = await session.entries(), await other.read(below)
             assert linked_in(entries) == [below]
@@ -171,7 +171,7 @@ async def test_a_sub_agents_call_that_waits_makes_its_caller_wait_however_deep(t
         assert session.status == "waiting"
         assert await results(session) == ["3"]
         assert [pending.call.name for pending in session.pending] == ["pay"]
-        assert await session.go_on() is None  # nobody has decided
+        assert await session.continue_() is None  # nobody has decided
     async with stores() as store, company(store) as ai:
         session = await ai.resume("s")
         [pending] = session.pending
@@ -267,7 +267,7 @@ async def test_usage_and_cost_include_sub_agents(tenuto_sim):
     events = []
     async with agent(agent().as_tool("helper"), store=None) as ai:
         session = ai.session()
-        session.listen(events.append)
+        session.on_event(events.append)
         await session.send("go")
         own = [event.response.usage for event in events if isinstance(event, MessageDone)]
         below = [

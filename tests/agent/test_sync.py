@@ -31,14 +31,14 @@ def test_a_run_without_awaiting(tenuto_sim, tmp_path):
     told = []
     with agent(add, name="adder", store=tmp_path / "s.db") as ai:
         session = ai.session("s")
-        forget = session.listen(told.append)
+        forget = session.on_event(told.append)
         assert (session.id, session.status, session.text, session.last, session.pending) == ("s", "new", "", None, ())
         assert session.send("Go.").text == session.text == session.reply.text == "3."
         forget()
-        assert (session.status, session.owes, session.model) == ("completed", False, "sim/anthropic")
+        assert (session.status, session.has_pending_work, session.model) == ("completed", False, "sim/anthropic")
         assert session.usage.total_tokens
         assert len(session.entries()) == 9
-        assert session.go_on() is None
+        assert session.continue_() is None
         assert repr(session) == "<Session s completed>"
         assert repr(ai) == "<Agent sim/anthropic 'adder'>"
         assert session.last is session.transcript[-1]
@@ -60,7 +60,7 @@ def test_approvals_without_awaiting(tenuto_sim):
         session.send("Pay.")
         first, second = session.pending
         assert session.approve(first) is None
-        assert session.deny(second, why="no").text == "Done."
+        assert session.deny(second, reason="no").text == "Done."
 
 
 def test_a_function_that_approves_may_wait_for_a_person(tenuto_sim):
@@ -115,7 +115,7 @@ def test_steering_and_cancelling_from_another_thread(tenuto_sim):
             session.send("Again.")
         thread.join()
         assert session.status == "cancelled"
-        assert session.go_on().text == "I see."
+        assert session.continue_().text == "I see."
     tenuto_sim.assert_clean()
 
 
@@ -133,7 +133,7 @@ with Agent("sim/anthropic", tools=[interrupt], store=None) as ai:
     try:
         session.send("Go.")
     except KeyboardInterrupt:
-        print("interrupted", session.status, session.go_on().text)
+        print("interrupted", session.status, session.continue_().text)
 """
 
 
@@ -231,7 +231,7 @@ def test_leaving_a_stream_early_ends_the_run(tenuto_sim):
             for _ in run:
                 break
         assert session.status == "cancelled"
-        assert session.go_on().text == "3."
+        assert session.continue_().text == "3."
 
 
 def test_what_is_closed_says_so(tenuto_sim):
@@ -268,7 +268,7 @@ def test_nothing_is_left_behind(tenuto_sim, tmp_path, forget):
 
     assert threads() == before
     with agent(add, store=tmp_path / "s.db") as ai:
-        assert ai.resume("s", take=False).send("Still there?").text
+        assert ai.resume("s", takeover=False).send("Still there?").text
 
 
 def test_a_store_and_a_client_that_were_given_stay_open(tenuto_sim):

@@ -21,7 +21,7 @@ from tenuto.core.journal import (
     RequestStarted,
     UnknownPayload,
 )
-from tenuto.core.loss import Loss
+from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import AssistantMessage, Origin, ToolResult, ToolResults, UserMessage
 from tenuto.core.request import ChatRequest, ToolDefinition
 from tenuto.core.stored import make_draft
@@ -223,7 +223,7 @@ def test_a_name_that_nails_down_a_dialect_is_whom_it_names():
 def test_what_was_left_out_stays_out():
     """A block that the provider refused is in no question after that."""
     entries = journal(
-        Configured(CLAUDE), MessageAdded(TALK[0]), ReplyReceived(REPLY), LossRecorded(Loss("refused-item", "messages[1].blocks[0]", "x"), 3, 0)
+        Configured(CLAUDE), MessageAdded(TALK[0]), ReplyReceived(REPLY), LossRecorded(Loss("refused-item", Location(1, 0), "x"), 3, 0)
     )  # fmt: skip
     report = audit(entries)
 

@@ -21,7 +21,7 @@ from tenuto.core.journal import (
     ReplyReceived,
     RequestStarted,
 )
-from tenuto.core.loss import Loss
+from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import AssistantMessage, Origin, ToolResult, UserMessage
 from tenuto.core.next_request import NextRequest
 from tenuto.core.stored import make_draft
@@ -30,7 +30,7 @@ from tenuto.wire.write import ENCODER_VERSION, write_request
 
 HERE, THERE = "sim/anthropic/claude-opus-5-5", "sim/openai/gpt-5.2"
 """The first binds its thoughts to what stood before them."""
-LEFT = Loss("refused-item", "messages[2].blocks[0]", "x")
+LEFT = Loss("refused-item", Location(2, 0), "x")
 
 
 class Journal:

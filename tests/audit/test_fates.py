@@ -33,7 +33,7 @@ from tenuto.core.blocks import (
     Text,
     ToolUse,
 )
-from tenuto.core.loss import Loss
+from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import AssistantMessage, Origin, SystemMessage, ToolResult, ToolResults, UserMessage
 from tenuto.core.request import ChatRequest
 from tenuto.core.rules import rules
@@ -344,9 +344,7 @@ def test_a_reason_whose_place_has_moved_still_finds_its_block():
             {"role": "model", "parts": [{"text": "kept"}, {"text": "also kept"}]},
         ]
     }
-    found = fates(
-        said, body, "gemini", (Loss("unreadable-block", "messages[1].blocks[0]", "a block of another dialect"),)
-    )
+    found = fates(said, body, "gemini", (Loss("unreadable-block", Location(1, 0), "a block of another dialect"),))
 
     assert [fate.fate for fate in found] == ["kept", "kept", "dropped", "kept"]
     assert found[2].rule == "unreadable-block"

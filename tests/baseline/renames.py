@@ -61,6 +61,7 @@ FIELDS: dict[str, str] = {
     "ToolUse.no_args": "args_missing",
     "Loss.rule": "kind",
     "Loss.what": "detail",
+    "Loss.place": "location",
     "Configured.continuity": "allow_unverified",
     "Asked.encoder": "encoder_version",
     "Started.call": "call_id",
@@ -94,7 +95,7 @@ DOCUMENTS: dict[str, dict[str, str]] = {
     "entry=sub_session_linked": {"call": "call_id", "ordinal": "call_index"},
     "raw_stop_reason": {"raw_stop": "raw_stop_reason"},
     "block_type=tool_use": {"broken": "args_error", "minted": "id_generated", "no_args": "args_missing"},
-    "kind place detail": {"rule": "kind", "what": "detail"},
+    "kind location detail": {"rule": "kind", "what": "detail", "place": "location"},
     "seq digest kind": {"at": "time_ms"},
 }
 """Fields of JSON that a command prints. The key names fields that an object must have, `name=value` with that value."""
@@ -108,15 +109,25 @@ ADDED: set[str] = set()
 WORDS: dict[str, dict[str, str]] = {}
 """Values of a field that are names, by `Class.field` (old): `{"Loss.rule": {"left-out": "omitted"}}`. Loss kinds are here."""
 
-VALUES: dict[str, Callable[[Any], Any]] = {"Configured.continuity": lambda allowed: "declared" if allowed else ""}
+
+def _place(location: dict[str, Any]) -> str:
+    parts = [f"messages[{location['message']}]"] if "message" in location else []
+    parts += [f"blocks[{location['block']}]"] if "block" in location else []
+    return ".".join([*parts, *([location["path"]] if location.get("path") else [])])
+
+
+VALUES: dict[str, Callable[[Any], Any]] = {
+    "Configured.continuity": lambda allowed: "declared" if allowed else "",
+    "Loss.place": _place,
+}
 """Functions from the new plain value of a field, by `Class.field` (old), to the recorded one, where its form changed."""
 
 IGNORED_EVENTS: set[str] = {"request"}
 """Events, by old tag, that are not recorded. `request` repeats the request and its bytes, which are recorded by themselves."""
 
 TEXTS: dict[str, str] = {
-    ", schema 3": ", schema 4",
-    '"tenuto": "session",\n  "format": 1,': '"tenuto": "session",\n  "format": 2,',
+    ", schema 3": ", schema 5",
+    '"tenuto": "session",\n  "format": 1,': '"tenuto": "session",\n  "format": 3,',
 }
 """Parts of texts in agent runs and in the output of commands. Longer new texts are replaced first."""
 

@@ -160,7 +160,7 @@ def output_schema(schema: dict[str, Any]) -> dict[str, Any]:
 
 def continue_run(session: Any) -> Awaitable[Any]:
     """Do what a session has left to do."""
-    return session.go_on()
+    return session.continue_()
 
 
 async def fork_store(agent: Any, session: str, at: int, id: str) -> None:

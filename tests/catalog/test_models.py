@@ -20,7 +20,8 @@ import pytest
 from tenuto import UserMessage, catalog, encode
 from tenuto.catalog import model_rows as package
 from tenuto.catalog import models, provider_rows
-from tenuto.catalog.model_rows import ANY_HOST
+from tenuto.catalog.model_rows import _CONTINUITY as CONTINUITY
+from tenuto.catalog.model_rows import ANY_HOST, ModelGroup
 from tenuto.catalog.models import model_rows
 from tenuto.core.provider import ModelTraits
 from tenuto.core.request import ChatRequest
@@ -47,7 +48,7 @@ def test_model_row_is_valid(name, row):
     traits = row.traits
 
     assert msgspec.convert(msgspec.to_builtins(traits), ModelTraits) == traits
-    assert re.compile(row.pattern).groups == (1 if row.vendor else 0), "the group is the vendor's id of the model"
+    assert re.compile(traits.pattern).groups == (1 if row.vendor else 0), "the group is the vendor's id of the model"
     assert row.vendor in ("", *PROVIDERS)
     assert set(traits.source.split(";")) <= {"sdk", "doc", "pa", "ll", "v", "gp", "inf"}
     assert traits.source
@@ -61,7 +62,7 @@ def test_model_row_is_valid(name, row):
 
 def test_patterns_of_a_provider_differ():
     """No row is hidden by an equal one."""
-    patterns = [(name, row.pattern) for name, row in ROWS]
+    patterns = [(name, row.traits.pattern) for name, row in ROWS]
 
     assert len(patterns) == len(set(patterns))
 
@@ -97,6 +98,37 @@ def test_mistake_in_row_is_a_type_error(tmp_path):
 
     assert [line.split(":")[1] for line in done.stdout.splitlines() if " error: " in line] == ["3", "4", "5"]
     assert "good.py" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    "fields, expected",
+    [
+        ({"thinking": ("toggle",)}, ("yes", ("low", "high"), "high", "always", "yes")),
+        ({"thinking": ("effort", "always")}, ("always", ("low", "high"), "high", "always", "yes")),
+        ({"thinking": ("none",)}, ("no", (), "", None, CONTINUITY["no-reasoning"])),
+        ({"thinking": ("none",), "passback": "never"}, ("no", (), "", "never", CONTINUITY["no-reasoning"])),
+        ({"efforts": ("none", "low")}, ("yes", ("none", "low"), "", "always", "yes")),
+        ({"efforts": ("none", "low"), "effort_default": "none"}, ("no", ("none", "low"), "none", "always", "yes")),
+    ],
+)
+def test_row_derives_fields_from_thinking(fields, expected):
+    """A row that names a vendor does not: the vendor's row decides."""
+    group = ModelGroup(
+        thinking=("effort",), efforts=("low", "high"), effort_default="high", passback="always", continuity="yes"
+    )
+    traits = group("X", "x", **fields).traits
+
+    derived = (traits.thinking_default, traits.efforts, traits.effort_default, traits.passback, traits.continuity)
+    assert derived == expected
+    assert "thinking_default" not in group("X", "x", vendor="openai", **fields).overrides
+
+
+def test_row_lists_prefixes_that_are_ids():
+    row = ModelGroup(path="models/")("X", "x-1", "x-", suffix=".*")
+
+    assert row.ids == ("x-1",)
+    assert row.match("models/x-2")
+    assert not row.match("models/y")
 
 
 @pytest.mark.parametrize("model", sorted(literals(anthropic.types.model.Model)))
@@ -409,10 +441,8 @@ def test_thinking_modes_become_efforts_in_chat_dialect():
     claude, budget = catalog.model_traits("gw", "claude-opus-4-8"), catalog.model_traits("gw", "claude-haiku-4-5")
 
     assert catalog.traits_for_dialect(claude, "openai-chat").thinking == ("effort",)
-    assert catalog.traits_for_dialect(catalog.model_traits("gw", "claude-fable-5"), "openai-chat").thinking == (
-        "effort",
-        "always",
-    )
+    always = catalog.traits_for_dialect(catalog.model_traits("gw", "claude-fable-5"), "openai-chat")
+    assert always.thinking == ("effort", "always")
     assert catalog.traits_for_dialect(budget, "openai-chat").efforts is None
     assert catalog.traits_for_dialect(claude, "anthropic-messages") is claude
     grok = catalog.model_traits("xai", "grok-4.20")

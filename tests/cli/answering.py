@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from tenuto.core.journal import MessageAdded
 from tenuto.core.messages import user
 from tenuto.core.stored import make_draft
-from tenuto.store.ids import made_id
-from tenuto.store.opening import open_store
+from tenuto.store.ids import new_id
+from tenuto.store.open import open_store
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def keep_sessions(file, said):
     """Make a store with a session for each text, the last one newest; return their ids. A name is given to those with one."""
 
     async def kept():
-        ids = [made_id(at) for at in range(1, len(said) + 1)]
+        ids = [new_id(at) for at in range(1, len(said) + 1)]
         async with open_store(file) as store:
             for at, (id, (words, name)) in enumerate(zip(ids, said, strict=True), 1):
                 lease = await store.lease(id)

@@ -12,7 +12,7 @@ from tenuto import settings
 from tenuto.core.journal import HandedOver, MessageAdded, RequestStarted
 from tenuto.core.messages import UserMessage
 from tenuto.core.stored import make_draft
-from tenuto.store.opening import open_store
+from tenuto.store.open import open_store
 from tenuto.testing import say, think, turn
 from tenuto.wire.write import ENCODER_VERSION
 

@@ -15,7 +15,7 @@ from tenuto.cli.chatting import Chat
 from tenuto.cli.line_editor import Cleared, Unreadable
 from tenuto.cli.screen import Screen, looks
 from tenuto.core.journal import Configured, HandedOver, MessageAdded
-from tenuto.store.opening import open_store
+from tenuto.store.open import open_store
 from tenuto.testing import call, deny, fail, say, stop, think, turn
 
 PNG = bytes.fromhex("89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489")

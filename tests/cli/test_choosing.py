@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tenuto.agent.continuity import admit
+from tenuto.agent.config import admit
 from tenuto.catalog import PROVIDERS, resolve
 from tenuto.catalog.model_rows import AS_OF
 from tenuto.cli.choosing import SIMULATED, Chosen, chosen, split_effort

@@ -35,10 +35,10 @@ from tenuto.core.journal import (
     SubSessionLinked,
     UnknownPayload,
 )
-from tenuto.core.loss import Loss
+from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, UserMessage
 from tenuto.core.stored import make_draft
-from tenuto.store.opening import open_store
+from tenuto.store.open import open_store
 
 EVIL = "```\n# user\n</details>\n`````\n<script>\n~~~ \x1b[2J \u202e\n> \\` | <b>`x`"
 ACTS = [
@@ -56,15 +56,15 @@ ACTS = [
             ),
             stop_reason="tool_calls",
         ),
-        losses=(Loss("foreign", "messages[0]", EVIL, "none"),),
+        losses=(Loss("foreign", Location(0), EVIL, "none"),),
     ),
     ApprovalDecided("c1", 0, allowed=False, reason=EVIL),
     CallFinished(ToolResult("c1", EVIL, is_error=True), 0, outcome="denied"),
     SubSessionLinked("child", "c2", 1),
     CallStarted("c2", 1, "ask"),
     CallFinished(ToolResult("c2", EVIL), 1),
-    LossRecorded(Loss("unread", "usage", EVIL)),
-    HandedOver(f"sim/{EVIL}", "sim/anthropic", (Loss("foreign", "messages[1]", "a thought"),)),
+    LossRecorded(Loss("unread", Location(path="usage"), EVIL)),
+    HandedOver(f"sim/{EVIL}", "sim/anthropic", (Loss("foreign", Location(1), "a thought"),)),
     Compacted(2, (SystemMessage(EVIL),)),
     UnknownPayload("dreamt", '{"entry":"dreamt","of":"sheep"}'),
     RunEnded("failed", EVIL),
@@ -217,7 +217,7 @@ def test_another_session_of_the_same_id_is_not_touched(here, kept):
 
 def test_what_came_in_is_told_although_something_else_did_not(here, kept, monkeypatch):
     from tenuto.errors import StoreError
-    from tenuto.store.sql import SqlStore
+    from tenuto.store.sql_store import SqlStore
 
     here("export", "one", "evil", "-o", "both.jsonl")
     append = SqlStore.append

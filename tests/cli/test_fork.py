@@ -14,7 +14,7 @@ from tenuto.core.blocks import Text, ToolUse
 from tenuto.core.journal import CallFinished, CallStarted, Configured, MessageAdded, ReplyReceived, RunEnded
 from tenuto.core.messages import AssistantMessage, ToolResult, UserMessage
 from tenuto.core.stored import make_draft
-from tenuto.store.opening import open_store
+from tenuto.store.open import open_store
 
 CALL = AssistantMessage((ToolUse("c1", "dig", "{}"),), stop_reason="tool_calls")
 ACTS = [

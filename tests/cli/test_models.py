@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cli.answering import answering
 from tenuto import catalog
-from tenuto.agent.continuity import refusal
+from tenuto.agent.config import refusal
 from tenuto.catalog import find_provider, resolve
 from tenuto.cli.catalogue import Known, known_models, model_ids, near_models
 from tenuto.cli.model_facts import facts_of

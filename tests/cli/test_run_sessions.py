@@ -10,7 +10,7 @@ import shlex
 import pytest
 
 from tenuto import settings
-from tenuto.store.opening import open_store
+from tenuto.store.open import open_store
 from tenuto.testing import call, deny, think, turn
 
 TOOL = '''

@@ -33,11 +33,11 @@ from tenuto.core.journal import (
     SubSessionLinked,
     UnknownPayload,
 )
-from tenuto.core.loss import Loss
+from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, UserMessage
 from tenuto.core.stored import make_draft
 from tenuto.errors import StoreError
-from tenuto.store.opening import open_store
+from tenuto.store.open import open_store
 from tenuto.testing import call, say, turn
 
 ACTS = [
@@ -58,7 +58,7 @@ ACTS = [
             ),
             stop_reason="tool_calls",
         ),
-        losses=(Loss("foreign", "messages[0]", "a signature", "none"),),
+        losses=(Loss("foreign", Location(0), "a signature", "none"),),
     ),
     ApprovalRequested("c1", 0, "dig"),
     ApprovalDecided("c1", 0, allowed=False, reason="too\x9b deep"),
@@ -67,8 +67,8 @@ ACTS = [
     CallStarted("c2", 1, "ask"),
     CallFinished(ToolResult("c2", "\n".join(f"line {n}\x1b" for n in range(60))), 1),
     SteeringAdded(UserMessage("Hurry")),
-    LossRecorded(Loss("unread", "usage", "a field")),
-    HandedOver("sim/openai", "sim/anthropic", (Loss("foreign", "messages[1]", "a thought"),)),
+    LossRecorded(Loss("unread", Location(path="usage"), "a field")),
+    HandedOver("sim/openai", "sim/anthropic", (Loss("foreign", Location(1), "a thought"),)),
     Compacted(4, (SystemMessage("They dug."),)),
     RunEnded("failed", "of\x1b old age"),
 ]

@@ -328,7 +328,7 @@ def test_silence_ends_at_its_deadline(waits):
 
 
 def test_what_may_follow_the_last_word_is_not_waited_for_long(monkeypatch):
-    monkeypatch.setattr("tenuto.client.watch.SETTLED", 0.02)
+    monkeypatch.setattr("tenuto.client.deadlines.SETTLED", 0.02)
 
     reply, _ = run(lambda ai: ai.stream("mine/m", "Hi").drain(), Answer.stream(*frames("a")[:-1], hang=True))
 
@@ -364,7 +364,7 @@ def test_the_losses_of_the_way_there_are_on_the_reply():
         lambda ai: ai.chat("groq/llama-3.3-70b-versatile", "Hi", logit_bias={"1": 1.0}), chat(), keys={"groq": "k"}
     )
 
-    assert ["logit_bias"] == [loss.place for loss in reply.losses]
+    assert ["logit_bias"] == [str(loss.location) for loss in reply.losses]
 
 
 def test_middleware_stands_around_in_order_and_use_adds_inside():

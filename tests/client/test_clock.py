@@ -7,7 +7,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenuto.client.clock import Clock
+from tenuto.client.deadlines import Clock
 
 
 class Loop:

@@ -74,7 +74,7 @@ def test_empty_message_to_a_session_is_an_error():
 def test_empty_assistant_message_in_history_is_a_loss(ai, style):
     reply = ai.chat(f"sim/{style}", HISTORY)
 
-    assert [(loss.kind, loss.place) for loss in reply.losses] == [("empty-message", "messages[1]")]
+    assert [(loss.kind, str(loss.location)) for loss in reply.losses] == [("empty-message", "messages[1]")]
 
 
 @pytest.mark.parametrize("style", ["anthropic", "gemini", "chat"])
@@ -86,5 +86,5 @@ def test_placeholder_for_an_empty_user_message_is_a_loss(ai, sim, style):
     ]
     reply = ai.chat(f"sim/{style}", messages)
 
-    assert [(loss.kind, loss.place) for loss in reply.losses] == [("empty-message", "messages[0]")]
+    assert [(loss.kind, str(loss.location)) for loss in reply.losses] == [("empty-message", "messages[0]")]
     assert "(empty message)" in str(sim.requests[-1].body)

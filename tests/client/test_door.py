@@ -9,8 +9,8 @@ import pytest
 from tenuto import AsyncClient, LLMError, Provider, TenutoError
 from tenuto.catalog import PROVIDERS
 from tenuto.client.client import OPTIONS
-from tenuto.client.door import SETTINGS, Door
 from tenuto.client.parameters import ClientOptions, ProviderConfig
+from tenuto.client.routing import SETTINGS, Router
 from tenuto.errors import MissingKey, UnknownProvider
 from tenuto.testing import ScriptedTransport
 
@@ -34,8 +34,8 @@ def _bare_environment(monkeypatch):
 
 
 def way(model: str, *, keys=None, providers=(), given=()):
-    door = Door(keys or {}, providers, None)
-    return asyncio.run(door.way(door.target(model), set(given)))
+    door = Router(keys or {}, providers, None)
+    return asyncio.run(door.endpoint(door.target(model), set(given)))
 
 
 @pytest.mark.parametrize(
@@ -88,13 +88,13 @@ def test_a_key_may_be_a_function_and_is_asked_each_time():
     async def later() -> str:
         return next(keys)
 
-    door = Door(
+    door = Router(
         {"azure": lambda: next(keys), "openai": later}, {"azure": {"base_url": "https://x.test/openai/v1"}}, None
     )
 
-    assert "one" == asyncio.run(door.way(door.target("azure/gpt-5"), ())).secret
-    assert "two" == asyncio.run(door.way(door.target("azure/gpt-5"), ())).secret
-    assert "three" == asyncio.run(door.way(door.target("openai/gpt-5"), ())).secret
+    assert "one" == asyncio.run(door.endpoint(door.target("azure/gpt-5"), ())).secret
+    assert "two" == asyncio.run(door.endpoint(door.target("azure/gpt-5"), ())).secret
+    assert "three" == asyncio.run(door.endpoint(door.target("openai/gpt-5"), ())).secret
 
 
 @pytest.mark.parametrize(
@@ -206,9 +206,9 @@ def test_an_address_that_is_none_is_refused():
 
 
 def test_nothing_of_a_key_is_shown():
-    door = Door({"openai": "sk-geheim"}, (), None)
+    door = Router({"openai": "sk-geheim"}, (), None)
 
-    shown = f"{door!r} {asyncio.run(door.way(door.target('openai/gpt-5'), ()))!r}"
+    shown = f"{door!r} {asyncio.run(door.endpoint(door.target('openai/gpt-5'), ()))!r}"
 
     assert "geheim" not in shown
 

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from tenuto import catalog
-from tenuto.client.embeddings import MOST_PAGES, embed, models
+from tenuto.client.batches import MOST_PAGES, embed, models
 from tenuto.core.embedding import EmbedRequest, EmbedUsage
 from tenuto.core.provider import EmbeddingSwitches, Provider, Target
 from tenuto.errors import ProtocolError, RateLimited, UnsupportedModel
@@ -177,11 +177,11 @@ def test_losses_of_both_ways_are_told_once():
     send, _ = asking(answer)
     found = asyncio.run(embed(send, TARGET, request(5, task="query")))
 
-    assert [(loss.kind, loss.place) for loss in found.losses] == [("unsupported-parameter", "task")]
+    assert [(loss.kind, str(loss.location)) for loss in found.losses] == [("unsupported-parameter", "task")]
 
     send, _ = asking(lambda wire: answer(wire).replace(b'"index": 1', b'"index": 0'))
     found = asyncio.run(embed(send, TARGET, request(4, task="query")))
-    assert [loss.place for loss in found.losses] == ["task", "input[0]", "input[2]"]
+    assert [str(loss.location) for loss in found.losses] == ["task", "input[0]", "input[2]"]
 
 
 def test_embeddings_are_at_the_rows_own_address():

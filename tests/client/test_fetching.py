@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenuto.client import transport as transports
-from tenuto.client.addresses import is_public
-from tenuto.client.fetching import fetch, fetch_public
+from tenuto.client.fetch import fetch, fetch_public, is_public
 from tenuto.client.http import HttpRequest
 from tenuto.core.blocks import Audio, Document, Image, Text
 from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, ToolResults, UserMessage

@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from strategies import assistant_messages_of, broken_words, conversations, json_values, names, objects, tokens, words
-from tenuto.client.messages import (
-    as_messages,
-    as_tools,
-    checked_request,
+from tenuto.client.request import (
+    build_checked_request,
+    build_request,
     open_calls,
-    request_of,
     request_of_dict,
     to_message,
+    to_messages,
+    to_tools,
     with_system,
 )
 from tenuto.core import jsonio
@@ -61,18 +61,18 @@ def said(*blocks, **fields):
 
 
 def test_a_string_is_a_users_message():
-    assert as_messages("Hi") == (UserMessage("Hi"),)
-    assert as_messages(["Hi", "there"]) == (UserMessage("Hi"), UserMessage("there"))
+    assert to_messages("Hi") == (UserMessage("Hi"),)
+    assert to_messages(["Hi", "there"]) == (UserMessage("Hi"), UserMessage("there"))
 
 
 def test_values_pass_as_they_are():
     look = user("Look:", Image(url="https://x.org/a.png"))
     results = ToolResults((ToolResult("a", "1"),))
 
-    assert as_messages(look) == (look,)
-    assert as_messages((look, results, results)) == (look, results, results)
-    assert as_messages(Transcript((look,))) == (look,)
-    assert as_messages(iter([look])) == (look,)
+    assert to_messages(look) == (look,)
+    assert to_messages((look, results, results)) == (look, results, results)
+    assert to_messages(Transcript((look,))) == (look,)
+    assert to_messages(iter([look])) == (look,)
 
 
 def test_results_side_by_side_are_one_message():
@@ -85,13 +85,13 @@ def test_results_side_by_side_are_one_message():
         ToolResult("c"),
     ]
 
-    assert as_messages(loose) == (
+    assert to_messages(loose) == (
         asked,
         ToolResults((ToolResult("b", "2"), ToolResult("a", "1"))),
         UserMessage("And?"),
         ToolResults((ToolResult("c"),)),
     )
-    assert as_messages(ToolResult("a", "1")) == (ToolResults((ToolResult("a", "1"),)),)
+    assert to_messages(ToolResult("a", "1")) == (ToolResults((ToolResult("a", "1"),)),)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_results_side_by_side_are_one_message():
 )
 def test_what_is_no_message_is_refused(odd, told):
     with pytest.raises(TypeError, match=told):
-        as_messages(odd)
+        to_messages(odd)
 
 
 # --- dictionaries -----------------------------------------------------------------------------------------------------
@@ -120,14 +120,14 @@ def test_what_is_no_message_is_refused(odd, told):
 
 @pytest.mark.parametrize("role", ["system", "developer"])
 def test_instructions(role):
-    assert as_messages({"role": role, "content": "Be brief."}) == (SystemMessage("Be brief."),)
+    assert to_messages({"role": role, "content": "Be brief."}) == (SystemMessage("Be brief."),)
     parts = [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral", "ttl": "1h"}}]
-    assert as_messages({"role": role, "content": parts}) == (SystemMessage((Text("Be brief.", cache="1h"),)),)
+    assert to_messages({"role": role, "content": parts}) == (SystemMessage((Text("Be brief.", cache="1h"),)),)
 
 
 def test_a_user_with_a_name():
-    assert as_messages({"role": "user", "content": "Hi", "name": "ann"}) == (UserMessage("Hi", "ann"),)
-    assert as_messages(MappingProxyType({"role": "user", "content": "Hi", "tool_calls": None})) == (UserMessage("Hi"),)
+    assert to_messages({"role": "user", "content": "Hi", "name": "ann"}) == (UserMessage("Hi", "ann"),)
+    assert to_messages(MappingProxyType({"role": "user", "content": "Hi", "tool_calls": None})) == (UserMessage("Hi"),)
 
 
 def test_every_part_of_a_question():
@@ -148,7 +148,7 @@ def test_every_part_of_a_question():
         Image(file_id="f"),
     ]  # fmt: skip
 
-    assert as_messages({"role": "user", "content": parts}) == (
+    assert to_messages({"role": "user", "content": parts}) == (
         UserMessage(
             (
                 Text(""),
@@ -168,7 +168,7 @@ def test_every_part_of_a_question():
             )
         ),
     )
-    assert as_messages({"role": "user", "content": Image(file_id="f")}) == (UserMessage((Image(file_id="f"),)),)
+    assert to_messages({"role": "user", "content": Image(file_id="f")}) == (UserMessage((Image(file_id="f"),)),)
 
 
 @pytest.mark.parametrize("role", ["system", "user", "tool"])
@@ -179,7 +179,7 @@ def test_every_part_of_a_question():
 def test_text_part_has_a_cache_lifetime(role, hint):
     part = {"type": "text", "text": "a", **hint}
     asked = [{"role": "assistant", "tool_calls": [call()]}] if role == "tool" else []
-    *_, message = as_messages([*asked, {"role": role, "tool_call_id": "a" if asked else None, "content": [part]}])
+    *_, message = to_messages([*asked, {"role": role, "tool_call_id": "a" if asked else None, "content": [part]}])
     content = message.results[0].content if role == "tool" else message.content
 
     assert content == (Text("a", cache="1h"),)
@@ -188,7 +188,7 @@ def test_text_part_has_a_cache_lifetime(role, hint):
 def test_image_part_has_a_cache_lifetime():
     part = {"type": "image_url", "image_url": {"url": "https://x.org"}, "cache": "5m", "later": 1}
 
-    assert as_messages({"role": "user", "content": [part]}) == (
+    assert to_messages({"role": "user", "content": [part]}) == (
         UserMessage((Image(url="https://x.org", cache="5m", extra='{"later":1}'),)),
     )
 
@@ -199,7 +199,7 @@ def test_unknown_key_of_a_text_part_is_an_error(role):
     part = {"type": "text", "text": "a", "cahce": "5m"}
 
     with pytest.raises(TranscriptError) as raised:
-        as_messages({"role": role, "content": [part]})
+        to_messages({"role": role, "content": [part]})
     said = str(raised.value)
     assert said.startswith("messages[0].content[0].cahce: ")
     assert all(name in said for name in ("type", "text", "cache", "cache_control"))
@@ -218,7 +218,7 @@ def test_unknown_key_of_a_text_part_is_an_error(role):
 )
 def test_unreadable_cache_lifetime_is_an_error(hint):
     with pytest.raises(TranscriptError, match=rf"^messages\[0\]\.content\[0\]\.{next(iter(hint))}"):
-        as_messages({"role": "user", "content": [{"type": "text", "text": "a", **hint}]})
+        to_messages({"role": "user", "content": [{"type": "text", "text": "a", **hint}]})
 
 
 def test_a_tools_answer():
@@ -226,7 +226,7 @@ def test_a_tools_answer():
     image = [{"type": "image_url", "image_url": {"url": "https://x.org"}}]
 
     def answer(**fields):
-        return as_messages([asked, {"role": "tool", "tool_call_id": "a", **fields}])[1].results[0]
+        return to_messages([asked, {"role": "tool", "tool_call_id": "a", **fields}])[1].results[0]
 
     assert answer(content="12") == ToolResult("a", "12")
     assert answer(content=None) == ToolResult("a", "")
@@ -244,7 +244,7 @@ def test_an_assistants_words_and_calls():
         {"id": "e", "type": "custom", "custom": {"name": "g", "input": "x"}},
     ]
 
-    assert as_messages({"role": "assistant", "content": "Let me see.", "tool_calls": calls, "refusal": None}) == (
+    assert to_messages({"role": "assistant", "content": "Let me see.", "tool_calls": calls, "refusal": None}) == (
         said(
             Text("Let me see."),
             ToolUse("a", "weather", args),
@@ -254,9 +254,9 @@ def test_an_assistants_words_and_calls():
             ToolUse("e", "g", "x", kind="custom"),
         ),
     )
-    assert as_messages({"role": "assistant", "content": "Hi"}) == (said(Text("Hi")),)
-    assert as_messages({"role": "assistant", "content": ""}) == (said(),)
-    assert as_messages({"role": "assistant", "content": "", "tool_calls": [call(arguments="{}")]}) == (
+    assert to_messages({"role": "assistant", "content": "Hi"}) == (said(Text("Hi")),)
+    assert to_messages({"role": "assistant", "content": ""}) == (said(),)
+    assert to_messages({"role": "assistant", "content": "", "tool_calls": [call(arguments="{}")]}) == (
         said(ToolUse("a", "weather", "{}")),
     )
 
@@ -284,7 +284,7 @@ def test_an_assistants_thoughts_speech_and_sources():
         {"role": "assistant", "content": [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]},
         {"role": "assistant", "content": [{"block_type": "reasoning", "text": "hm"}]},
     ]
-    read = as_messages(documents)
+    read = to_messages(documents)
 
     assert read[0] == said(Reasoning("hm", meta=ChatMeta(field="reasoning_content")), Text("Hi"))
     assert read[1].blocks[0].meta.field == "reasoning"
@@ -306,17 +306,17 @@ def test_the_older_form_of_calls():
         {"role": "assistant", "content": None, "function_call": {"name": "weather", "arguments": "{}"}},
         {"role": "function", "name": "weather", "content": "12"},
     ]
-    _, asked, answered = as_messages(documents)
+    _, asked, answered = to_messages(documents)
 
     (use,) = asked.blocks
     assert (use.name, use.args, use.id_generated, use.extra) == ("weather", "{}", True, "")
     assert answered == ToolResults((ToolResult(use.id, "12"),))
-    assert as_messages(documents) == as_messages(documents)
-    assert as_messages(["Hm", *documents])[2].blocks[0].id != use.id
+    assert to_messages(documents) == to_messages(documents)
+    assert to_messages(["Hm", *documents])[2].blocks[0].id != use.id
     with pytest.raises(TranscriptError, match=r"messages\[0\]\.name: no function_call before it is of 'f'"):
-        as_messages({"role": "function", "name": "f", "content": ""})
+        to_messages({"role": "function", "name": "f", "content": ""})
     with pytest.raises(TranscriptError, match=r"messages\[3\]\.name: no function_call"):
-        as_messages([*documents, documents[-1]])
+        to_messages([*documents, documents[-1]])
 
 
 USER = "messages[0].content[0]"
@@ -409,7 +409,7 @@ BAD = [
 @pytest.mark.parametrize("document, told", BAD, ids=[told for _, told in BAD])
 def test_a_dictionary_that_cannot_be_read_says_where_and_why(document, told):
     with pytest.raises(TranscriptError) as raised:
-        as_messages([document])
+        to_messages([document])
 
     assert told in str(raised.value)
 
@@ -427,7 +427,7 @@ def test_a_field_that_could_not_be_sent_is_refused_at_once():
             {"role": "tool", "tool_call_id": "a", "later": value},
         ):
             with pytest.raises(TranscriptError, match=r"^messages\[0\]\S*: "):
-                as_messages([document])
+                to_messages([document])
 
 
 def test_the_place_counts_messages_and_parts():
@@ -438,7 +438,7 @@ def test_the_place_counts_messages_and_parts():
     ]
 
     with pytest.raises(TranscriptError, match=r"^messages\[2\]\.content\[1\]\.type: 'odd'"):
-        as_messages(documents)
+        to_messages(documents)
 
 
 # --- any dictionary ---------------------------------------------------------------------------------------------------
@@ -489,7 +489,7 @@ _users = _objects({"name": words.filter(bool)}, role=st.just("user"), content=wo
 @given(_assistants)
 def test_nothing_of_a_reply_is_lost(document):
     """The message, written word for word, is the dictionary that was read."""
-    (message,) = as_messages([document])
+    (message,) = to_messages([document])
 
     assert json.loads(jsonio.encode(verbatim(message)[0])) == document
 
@@ -498,7 +498,7 @@ def test_nothing_of_a_reply_is_lost(document):
 @given(_users)
 def test_nothing_of_a_question_is_lost(document):
     """Every value that stood in the dictionary stands in the message."""
-    (message,) = as_messages([document])
+    (message,) = to_messages([document])
 
     assert message.name == document.get("name", "")
     if isinstance(document["content"], str):
@@ -544,7 +544,7 @@ _roles = st.sampled_from(("system", "user", "assistant", "tool", "function", "od
 def test_junk_is_read_or_refused(documents):
     """Whatever stands there, there are messages or one of three errors."""
     try:
-        found = as_messages(documents)
+        found = to_messages(documents)
     except (TranscriptError, ValueError, TypeError):
         return
     assert all(isinstance(message, SystemMessage | UserMessage | AssistantMessage | ToolResults) for message in found)
@@ -559,8 +559,8 @@ def test_a_reply_as_a_dictionary_makes_the_same_reply(message):
     """Tokens, origin, reasons and fields of later versions survive, also through somebody else's JSON."""
     document = to_message(message)
 
-    assert as_messages([document]) == (message,)
-    assert as_messages([json.loads(json.dumps(document))]) == (message,)
+    assert to_messages([document]) == (message,)
+    assert to_messages([json.loads(json.dumps(document))]) == (message,)
     assert document["role"] == "assistant"
 
 
@@ -594,21 +594,21 @@ def test_what_plain_values_cannot_say_is_kept_as_text():
     later = said(Opaque("", '{"block_type":"later","n":1.10}'), unknown_fields='{"n":1.10}')
     document = to_message(later)
 
-    assert as_messages([json.loads(json.dumps(document))]) == (later,)
+    assert to_messages([json.loads(json.dumps(document))]) == (later,)
     with pytest.raises(TranscriptError, match=r"messages\[0\]\.blocks: it differs"):
-        as_messages([{**document, "blocks": [{"block_type": "text", "text": "x"}]}])
+        to_messages([{**document, "blocks": [{"block_type": "text", "text": "x"}]}])
 
 
 def test_blocks_and_the_words_beside_them_must_say_the_same():
     document = to_message(said(Text("Hi"), ToolUse("a", "f", "{}")))
 
-    assert as_messages({"role": "assistant", "blocks": document["blocks"]}) == (
+    assert to_messages({"role": "assistant", "blocks": document["blocks"]}) == (
         said(Text("Hi"), ToolUse("a", "f", "{}")),
     )
-    assert as_messages({"role": "assistant", "blocks": [Text("Hi")]}) == (said(Text("Hi")),)
+    assert to_messages({"role": "assistant", "blocks": [Text("Hi")]}) == (said(Text("Hi")),)
     for name, value in (("content", "Ho"), ("tool_calls", [call()]), ("refusal", "No.")):
         with pytest.raises(TranscriptError, match=rf"messages\[0\]\.{name}: it differs"):
-            as_messages({**document, name: value})
+            to_messages({**document, name: value})
 
 
 # --- instructions and open calls --------------------------------------------------------------------------------------
@@ -659,7 +659,7 @@ def test_tools_in_every_form():
     odd_hint = {"type": "custom", "name": "d", "cache_control": {"type": "other"}}
     tool = SimpleNamespace(definition=ToolDefinition("e"))
 
-    assert as_tools([weather, search, nested, flat, custom, odd_hint, tool]) == (
+    assert to_tools([weather, search, nested, flat, custom, odd_hint, tool]) == (
         weather,
         search,
         ToolDefinition("a", "A.", SCHEMA, strict=True),
@@ -668,10 +668,10 @@ def test_tools_in_every_form():
         ToolDefinition("d", kind="custom", options={"cache_control": {"type": "other"}}),
         ToolDefinition("e"),
     )
-    assert as_tools(SimpleNamespace(definitions=lambda: [weather, search])) == (weather, search)
-    assert as_tools([SimpleNamespace(definitions=lambda: [weather]), search]) == (weather, search)
-    assert as_tools([]) == as_tools(None) == ()
-    assert as_tools([search, search]) == (search, search)
+    assert to_tools(SimpleNamespace(definitions=lambda: [weather, search])) == (weather, search)
+    assert to_tools([SimpleNamespace(definitions=lambda: [weather]), search]) == (weather, search)
+    assert to_tools([]) == to_tools(None) == ()
+    assert to_tools([search, search]) == (search, search)
 
 
 @pytest.mark.parametrize(
@@ -696,14 +696,14 @@ def test_tools_in_every_form():
 )
 def test_what_is_no_tool_is_refused(tools, error, told):
     with pytest.raises(error, match=told):
-        as_tools(tools)
+        to_tools(tools)
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_request():
-    request = request_of(
+    request = build_request(
         "some/model",
         "Hi",
         {
@@ -741,14 +741,14 @@ def test_a_request():
         extra_body={"a": 1},
     )
     assert isinstance(request.temperature, int)
-    assert request_of("some/model", "Hi", {"stop": "a"}).stop == "a"
+    assert build_request("some/model", "Hi", {"stop": "a"}).stop == "a"
 
 
 def test_a_transcript_stays_one():
     transcript = Transcript((UserMessage("Hi"),), unknown_fields='{"later":1}')
 
-    assert request_of("some/model", transcript, {}).messages == transcript
-    assert request_of("some/model", transcript, {"system": "x"}).messages == Transcript(
+    assert build_request("some/model", transcript, {}).messages == transcript
+    assert build_request("some/model", transcript, {"system": "x"}).messages == Transcript(
         (SystemMessage("x"), UserMessage("Hi")), unknown_fields='{"later":1}'
     )
 
@@ -764,7 +764,7 @@ def test_a_transcript_stays_one():
     ],
 )
 def test_choices_of_tools(given_choice, choice):
-    assert request_of("m", "Hi", {"tool_choice": given_choice}).tool_choice == choice
+    assert build_request("m", "Hi", {"tool_choice": given_choice}).tool_choice == choice
 
 
 @pytest.mark.parametrize(
@@ -778,7 +778,7 @@ def test_choices_of_tools(given_choice, choice):
     ],
 )
 def test_formats_of_answers(given_format, format):
-    assert request_of("m", "Hi", {"response_format": given_format}).response_format == format
+    assert build_request("m", "Hi", {"response_format": given_format}).response_format == format
 
 
 @pytest.mark.parametrize(
@@ -817,16 +817,16 @@ def test_formats_of_answers(given_format, format):
 )
 def test_parameters_that_do_not_fit(parameters, error, told):
     with pytest.raises(error) as raised:
-        request_of("some/model", "Hi", parameters)
+        build_request("some/model", "Hi", parameters)
 
     assert told in str(raised.value)
 
 
 def test_nothing_to_ask_is_refused():
     with pytest.raises(TranscriptError, match="nothing to ask"):
-        request_of("some/model", [], {})
+        build_request("some/model", [], {})
     with pytest.raises(TypeError, match="model: expected provider/model"):
-        request_of(None, "Hi", {})
+        build_request(None, "Hi", {})
 
 
 def test_a_request_as_one_dictionary():
@@ -852,7 +852,7 @@ def test_a_call_is_a_request_or_a_model_and_messages():
     hi = ChatRequest(model="own/m", messages=(UserMessage("Hi"),), stream=True, max_tokens=5)
 
     def checked(asked, messages=None, **parameters):
-        return checked_request(asked, messages, parameters, "own/{}".format, stream=True)
+        return build_checked_request(asked, messages, parameters, "own/{}".format, stream=True)
 
     assert checked("m", "Hi", max_tokens=5) == hi
     assert checked(msgspec.structs.replace(hi, model="m", stream=False)) == hi
@@ -887,14 +887,14 @@ def test_a_call_is_a_request_or_a_model_and_messages():
 )
 def test_chat_refuses_stream(asked):
     with pytest.raises(TypeError, match=r"use stream\(\)"):
-        checked_request(*asked, str, stream=False)
-    assert checked_request(*asked, str, stream=True).stream
+        build_checked_request(*asked, str, stream=False)
+    assert build_checked_request(*asked, str, stream=True).stream
 
 
 def test_stream_refuses_stream_false():
     with pytest.raises(TypeError, match=r"use chat\(\)"):
-        checked_request("own/m", "Hi", {"stream": False}, str, stream=True)
-    assert not checked_request("own/m", "Hi", {"stream": False}, str, stream=False).stream
+        build_checked_request("own/m", "Hi", {"stream": False}, str, stream=True)
+    assert not build_checked_request("own/m", "Hi", {"stream": False}, str, stream=False).stream
 
 
 @pytest.mark.parametrize(
@@ -909,6 +909,6 @@ def test_stream_refuses_stream_false():
     ],
 )
 def test_newest_message_refuses_what_is_no_content(part, error, told):
-    for make in (lambda: user("See", part), lambda: request_of("some/model", UserMessage((part,)), {})):
+    for make in (lambda: user("See", part), lambda: build_request("some/model", UserMessage((part,)), {})):
         with pytest.raises(error, match=told):
             make()

@@ -9,7 +9,7 @@ import pytest
 
 from scripted import ROW, chat, frames
 from tenuto import AsyncClient
-from tenuto.client.meter import Meter, Used
+from tenuto.client.budget import AttemptUsage, UsageMeter
 from tenuto.core.events import MessageStart, UsageUpdate
 from tenuto.core.messages import Usage
 from tenuto.middleware import budget, rate_limit
@@ -53,14 +53,14 @@ def test_one_question_is_charged_once(stream):
 
 def test_only_a_second_start_breaks_an_attempt_off():
     """Whatever tells its usage before it begins has not begun twice."""
-    meter = Meter()
+    meter = UsageMeter()
     for event in (TOLD, START, TOLD):
         meter.hear(event)
-    assert meter.take() == [Used(TOLD.usage)]
+    assert meter.take() == [AttemptUsage(TOLD.usage)]
 
 
 def test_an_attempt_that_was_broken_off_counts_for_itself():
-    meter = Meter()
+    meter = UsageMeter()
     for event in (START, TOLD, START, TOLD):
         meter.hear(event)
-    assert meter.take() == [Used(TOLD.usage), Used(TOLD.usage)]
+    assert meter.take() == [AttemptUsage(TOLD.usage), AttemptUsage(TOLD.usage)]

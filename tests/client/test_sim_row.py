@@ -15,7 +15,7 @@ from decimal import Decimal
 import pytest
 
 from tenuto import AsyncClient, Client, LLMError, Provider, TenutoError, catalog, tool
-from tenuto.client.door import Door
+from tenuto.client.routing import Router
 from tenuto.errors import UnsupportedModel
 from tenuto.sim import Simulator
 from tenuto.sim.styles import ALIASES, STYLES
@@ -108,8 +108,8 @@ def test_nothing_is_paid():
 
 
 def account(model: str, **options) -> str:
-    door = Door(options.pop("keys", {}), options.pop("providers", ()), None)
-    return asyncio.run(door.way(door.target(model), ())).account
+    door = Router(options.pop("keys", {}), options.pop("providers", ()), None)
+    return asyncio.run(door.endpoint(door.target(model), ())).account
 
 
 def test_an_account_does_not_depend_on_where_the_simulator_is(monkeypatch):
@@ -130,8 +130,8 @@ def test_an_account_does_not_depend_on_where_the_simulator_is(monkeypatch):
 
 
 def address(model: str, given: str = "") -> str:
-    door = Door({}, {"sim": {"base_url": given}} if given else (), None)
-    return asyncio.run(door.way(door.target(model), ())).base_url
+    door = Router({}, {"sim": {"base_url": given}} if given else (), None)
+    return asyncio.run(door.endpoint(door.target(model), ())).base_url
 
 
 @pytest.mark.parametrize(
@@ -154,9 +154,9 @@ def test_what_was_passed_goes_before_the_environment(monkeypatch):
 
 def test_a_row_of_one_s_own_may_play_too():
     own = Provider("stage", "openai-chat", "http://127.0.0.1:9/v1", plays=("anthropic",))
-    door = Door({}, [own], None)
+    door = Router({}, [own], None)
     target = door.target("stage/anthropic/claude-opus-4-6")
-    way = asyncio.run(door.way(target, ()))
+    way = asyncio.run(door.endpoint(target, ()))
 
     assert (target.provider.name, target.dialect, way.base_url) == ("stage", "anthropic-messages", own.base_url)
 
@@ -166,7 +166,7 @@ def test_headers_that_are_passed_go_along():
         settings = {"base_url": sim.base_url, "headers": {"x-mine": "1"}}
         with Client(providers={"sim": settings}) as ai:
             assert ai.chat("sim/anthropic", "Hi").text == "Hello"
-    door = Door({}, {"sim": settings}, None)
+    door = Router({}, {"sim": settings}, None)
     assert door.target("sim/anthropic").provider.headers == {"anthropic-version": "2023-06-01", "x-mine": "1"}
 
 

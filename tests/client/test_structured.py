@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from schema.type_strategies import kinds, with_value
 from tenuto.client.reply import Reply
-from tenuto.client.structured import PROMPT, Structured, ask
+from tenuto.client.structured import PROMPT, Structured, ask_structured
 from tenuto.core import jsonio
 from tenuto.core.blocks import Reasoning, Refusal, ServerToolResult, ServerToolUse, Text, ToolUse
 from tenuto.core.messages import AssistantMessage, Origin, StopReason, SystemMessage, Usage, UserMessage
@@ -85,7 +85,7 @@ def said(text: str, stop: StopReason = "stop") -> AssistantMessage:
 def run(
     chat: Script, kind: Any, *, request: ChatRequest = ASKED, native: bool = True, repairs: int = 1
 ) -> Structured[Any]:
-    return asyncio.run(ask(chat, request, kind, native=native, repairs=repairs))
+    return asyncio.run(ask_structured(chat, request, kind, native=native, repairs=repairs))
 
 
 # --- asking -----------------------------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ def test_a_value_of_any_type_arrives(drawn, native, around):
         wrapped = isinstance(form, JsonSchema) and list(form.schema["properties"]) == ["value"]
         return await Script(around.replace("{}", f'{{"value":{text}}}' if wrapped else text))(request)
 
-    found = asyncio.run(ask(chat, ASKED, kind, native=native))
+    found = asyncio.run(ask_structured(chat, ASKED, kind, native=native))
 
     assert found.data == value
     assert len(found.replies) == 1

@@ -12,7 +12,7 @@ import pytest
 from scripted import chat
 from serving import RESET, Gate, Server, reply
 from tenuto import AsyncClient, Image
-from tenuto.client.addresses import is_public
+from tenuto.client.fetch import is_public
 from tenuto.client.http import HttpRequest
 from tenuto.client.transport import AiohttpTransport
 from tenuto.client.transport import _pieces as pieces
@@ -117,7 +117,7 @@ def test_what_is_fetched_is_fetched_from_public_addresses_only(monkeypatch):
             asyncio.run(main(server.url.replace("127.0.0.1", "localhost")))
         assert [] == server.requests
 
-        monkeypatch.setattr("tenuto.client.fetching.is_public", lambda address: True)
+        monkeypatch.setattr("tenuto.client.fetch.is_public", lambda address: True)
         assert "image/png" == asyncio.run(main(server.url + "/a.png")).mime
 
 

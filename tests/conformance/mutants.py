@@ -20,7 +20,7 @@ from tenuto.core import stored
 from tenuto.core.blocks import Block
 from tenuto.core.events import ContentDelta, StreamEvent
 from tenuto.core.messages import AssistantMessage
-from tenuto.core.provider import Target, WireRequest
+from tenuto.core.provider import WireRequest
 from tenuto.core.response import ChatResponse
 from tenuto.wire import choice_builder, decoder, framing, registry
 
@@ -123,9 +123,10 @@ def on_request(change: Callable[[AssistantMessage], AssistantMessage]) -> Patch:
     def patch(monkeypatch: pytest.MonkeyPatch, dialect: Any) -> None:
         encode = registry.codec_for(dialect).encode
 
-        def mutated(request: Any, target: Target, losses: tuple[Any, ...] = ()) -> WireRequest:
-            turns = tuple(change(m) if isinstance(m, AssistantMessage) else m for m in request.transcript)
-            return encode(msgspec.structs.replace(request, messages=turns), target, losses)
+        def mutated(builder: Any) -> WireRequest:
+            turns = tuple(change(m) if isinstance(m, AssistantMessage) else m for m in builder.request.transcript)
+            builder.request = msgspec.structs.replace(builder.request, messages=turns)
+            return encode(builder)
 
         _change(monkeypatch, dialect, encode=mutated)
 
@@ -138,8 +139,8 @@ def on_bytes(pattern: bytes, put: bytes) -> Patch:
     def patch(monkeypatch: pytest.MonkeyPatch, dialect: Any) -> None:
         encode = registry.codec_for(dialect).encode
 
-        def mutated(request: Any, target: Target, losses: tuple[Any, ...] = ()) -> WireRequest:
-            written = encode(request, target, losses)
+        def mutated(builder: Any) -> WireRequest:
+            written = encode(builder)
             return msgspec.structs.replace(written, body=re.sub(pattern, put, written.body))
 
         _change(monkeypatch, dialect, encode=mutated)

@@ -48,7 +48,7 @@ def replayed(exchange: Exchange, ancestors: list[Ancestor], linked: Exchange | N
     found = _missing(needed, sent, collections.Counter(leaf for entry in foreign for leaf in entry.leaves(dialect)))
     if not found:
         last = ancestors[max(owner for owner in owned if owner is not None)]
-        found = _turn_faults(last, ours, losses=sum(loss.place.startswith(place) for loss in written.losses))
+        found = _turn_faults(last, ours, losses=sum(str(loss.location).startswith(place) for loss in written.losses))
     return Judged(found)
 
 

@@ -28,7 +28,6 @@ from tenuto.core.blocks import (
     Text,
     ToolUse,
     UrlCitation,
-    shorten_token,
 )
 
 TOKEN = "EqQBCgIYAhIM1gbcDa9GJwZA2b3hGgxBdjrkzLoky3dl1pkiMOYds"
@@ -118,6 +117,6 @@ def test_repr_shortens_tokens(value):
 
 
 def test_shortened_tokens_differ():
-    assert shorten_token(TOKEN) == "EqQBCgIY…OYds(53)"
-    assert shorten_token("short") == "short"
+    assert repr(GeminiMeta(TOKEN)) == "GeminiMeta(thought_signature='EqQBCgIY…OYds(53)')"
+    assert repr(GeminiMeta("short")) == "GeminiMeta(thought_signature='short')"
     assert repr(GeminiMeta(TOKEN)) != repr(GeminiMeta(TOKEN[:-1] + "x"))

@@ -6,27 +6,27 @@ import msgspec
 import pytest
 
 from tenuto.core.embedding import EmbedRequest, EmbedResponse, EmbedUsage
-from tenuto.core.loss import Loss
+from tenuto.core.loss import Location, Loss
 
 
 @pytest.mark.parametrize(
-    "given, texts",
+    "input, texts",
     [("one", ("one",)), (["a", "b"], ("a", "b")), (("a",), ("a",)), ([], ()), ("", ("",)), (["", "b"], ("", "b"))],
 )
-def test_input_is_one_text_or_several(given, texts):
+def test_input_is_one_text_or_several(input, texts):
     """A string is one text, also an empty one."""
-    assert EmbedRequest(model="mine/m", input=given).texts == texts
+    assert EmbedRequest(model="mine/m", input=input).texts == texts
 
 
-@pytest.mark.parametrize("given, place", [(["a", 7], r"input\[1\] is int"), ([["a"]], r"input\[0\] is list")])
-def test_input_item_of_wrong_type_is_refused(given, place):
+@pytest.mark.parametrize("input, place", [(["a", 7], r"input\[1\] is int"), ([["a"]], r"input\[0\] is list")])
+def test_input_item_of_wrong_type_is_refused(input, place):
     """The error has the index of the item."""
     with pytest.raises(TypeError, match=place):
-        _ = EmbedRequest(model="mine/m", input=given).texts
+        _ = EmbedRequest(model="mine/m", input=input).texts
 
 
 @pytest.mark.parametrize(
-    "given, told",
+    "input, message",
     [
         (None, "input is None"),
         (7, "input is int"),
@@ -35,11 +35,11 @@ def test_input_item_of_wrong_type_is_refused(given, place):
         ({"a": "b"}, "input is dict"),
     ],
 )
-def test_input_of_wrong_type_is_refused(given, told):
-    with pytest.raises(TypeError, match=f"{told}: expected a text, or a list of texts"):
-        EmbedRequest.of("mine/m", given)
-    with pytest.raises(TypeError, match=told):
-        _ = EmbedRequest(model="mine/m", input=given).texts
+def test_input_of_wrong_type_is_refused(input, message):
+    with pytest.raises(TypeError, match=f"{message}: expected a text, or a list of texts"):
+        EmbedRequest.of("mine/m", input)
+    with pytest.raises(TypeError, match=message):
+        _ = EmbedRequest(model="mine/m", input=input).texts
 
 
 def test_request_from_model_and_input():
@@ -50,28 +50,29 @@ def test_request_from_model_and_input():
     )
     with pytest.raises(TypeError, match=r"input\[1\] is int"):
         EmbedRequest.of("mine/m", ["a", 7])
-    for odd, told in ((None, "the model is None"), (7, "the model is int")):
-        with pytest.raises(TypeError, match=f"{told}: expected a string, provider/model"):
-            EmbedRequest.of(odd, "a")
+    for model, message in ((None, "the model is None"), (7, "the model is int")):
+        with pytest.raises(TypeError, match=f"{message}: expected a string, provider/model"):
+            EmbedRequest.of(model, "a")
 
 
 def test_embed_request_is_a_value():
     """It can be written and read back."""
-    asked = EmbedRequest(model="mine/m", input=("a", "b"), dimensions=8, task="query", extra_body={"user": "u"})
+    request = EmbedRequest(model="mine/m", input=("a", "b"), dimensions=8, task="query", extra_body={"user": "u"})
 
-    read = msgspec.json.decode(msgspec.json.encode(asked), type=EmbedRequest)
+    read = msgspec.json.decode(msgspec.json.encode(request), type=EmbedRequest)
     assert (read.texts, read.dimensions, read.task, read.extra_body) == (("a", "b"), 8, "query", {"user": "u"})
 
 
 def test_repr_omits_the_numbers():
     """The repr has only their count."""
-    shown = repr(EmbedResponse("m", "mine", ((0.5,) * 3072,) * 4, EmbedUsage(7, 7), (Loss("r", "input[0]", "w"),)))
+    losses = (Loss("r", Location(path="input[0]"), "w"),)
+    text = repr(EmbedResponse("m", "mine", ((0.5,) * 3072,) * 4, EmbedUsage(7, 7), losses))
 
-    assert shown.startswith(
+    assert text.startswith(
         "EmbedResponse(model='m', provider='mine', embeddings='4 of 3072 numbers', usage=EmbedUsage("
     )
-    assert "0.5" not in shown
-    assert "input[0]" in shown
+    assert "0.5" not in text
+    assert "input[0]" in text
     assert "'0 of 0 numbers'" in repr(EmbedResponse("m", "mine", ()))
 
 
@@ -88,7 +89,7 @@ def test_request_from_dictionary():
 
 
 @pytest.mark.parametrize(
-    "document, told",
+    "document, message",
     [
         ({"input": "a"}, "the model is None"),
         ({"model": "own/m"}, "input is None"),
@@ -96,8 +97,8 @@ def test_request_from_dictionary():
         ({"model": "own/m", "input": "a", "dimensions": "many"}, "dimensions"),
     ],
 )
-def test_invalid_dictionary_is_refused(document, told):
-    with pytest.raises(TypeError, match=told):
+def test_invalid_dictionary_is_refused(document, message):
+    with pytest.raises(TypeError, match=message):
         EmbedRequest.of(document)
 
 

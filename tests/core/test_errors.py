@@ -12,7 +12,7 @@ import tenuto.agent.machine
 import tenuto.store.driver
 from tenuto import errors
 from tenuto.core.blocks import Text
-from tenuto.core.loss import Loss
+from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import AssistantMessage, Usage
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import InvalidSessionId, LLMError, SessionInUse, StoreError, TenutoError, UnsupportedModel
@@ -27,25 +27,25 @@ VALUES = {
     "bytes": b"\xff{",
     "tuple[str, ...]": ("one", "two"),
     "ChatResponse | None": PARTIAL,
-    "tuple[Loss, ...]": (Loss("clamped", "temperature", "7.0 became 1"),),
+    "tuple[Loss, ...]": (Loss("clamped", Location(path="temperature"), "7.0 became 1"),),
     "State": next(iter(tenuto.agent.machine.State)),
 }
 
 
 def tree(kind: type[TenutoError] = TenutoError) -> list[type[TenutoError]]:
-    found = [one for sub in kind.__subclasses__() if sub.__module__.startswith("tenuto.") for one in tree(sub)]
-    return [kind, *dict.fromkeys(found)]
+    children = [child for child in kind.__subclasses__() if child.__module__.startswith("tenuto.")]
+    return [kind, *dict.fromkeys(descendant for child in children for descendant in tree(child))]
 
 
-def made(kind: type[TenutoError]) -> TenutoError:
-    """An error with every argument that it takes, as it is when it has travelled through a client."""
+def make_error(kind: type[TenutoError]) -> TenutoError:
+    """Make an error with every argument, and with the attributes that a client sets."""
     if not inspect.isfunction(kind.__init__):
         error = kind("a word")
     else:
         parameters = list(inspect.signature(kind).parameters.values())
-        given = {one.name: VALUES[one.annotation] for one in parameters}
-        positional = [given.pop(one.name) for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
-        error = kind(*positional, **given)
+        values = {parameter.name: VALUES[parameter.annotation] for parameter in parameters}
+        positional = [values.pop(item.name) for item in parameters if item.kind is item.POSITIONAL_OR_KEYWORD]
+        error = kind(*positional, **values)
     if isinstance(error, LLMError):
         error.request_id, error.retry_after, error.partial = "req_1", 1.5, PARTIAL
     error.add_note("tried 3 times")
@@ -58,7 +58,7 @@ def test_tree_has_all_error_classes():
     }
 
     assert classes <= set(tree())
-    assert {tenuto.agent.machine.Impossible, tenuto.store.driver.Broken} <= set(tree())
+    assert {tenuto.agent.machine.InvalidTransition, tenuto.store.driver.ConnectionLost} <= set(tree())
 
 
 @pytest.mark.parametrize("kind", tree(), ids=lambda kind: kind.__name__)
@@ -68,11 +68,11 @@ def test_tree_has_all_error_classes():
     ids=["copy", "deepcopy", *(f"pickle-{protocol}" for protocol in range(2, 6))],
 )
 def test_error_copies_and_pickles_without_change(kind, again):
-    error = made(kind)
-    found = again(error)
+    error = make_error(kind)
+    copied = again(error)
 
-    assert type(found) is kind
-    assert (str(found), found.args, vars(found)) == (str(error), error.args, vars(error))
+    assert type(copied) is kind
+    assert (str(copied), copied.args, vars(copied)) == (str(error), error.args, vars(error))
 
 
 def test_note_on_copy_leaves_original_alone():
@@ -86,10 +86,10 @@ def test_note_on_copy_leaves_original_alone():
 
 
 def test_copy_of_session_in_use_names_session_and_holder():
-    found = copy.copy(SessionInUse("s", pid=1, host="h"))
+    copied = copy.copy(SessionInUse("s", pid=1, host="h"))
 
-    assert (found.session, found.pid, found.host) == ("s", 1, "h")
-    assert str(found).startswith("session 's' is in use by process 1 on h")
+    assert (copied.session, copied.pid, copied.host) == ("s", 1, "h")
+    assert str(copied).startswith("session 's' is in use by process 1 on h")
 
 
 def test_invalid_session_id_is_store_error_and_value_error():

@@ -1,4 +1,4 @@
-"""The journal's folds: pure functions of the entries, the same whichever way one comes to them."""
+"""Folds over the journal, and the stored form of its entries."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ from tenuto.core.journal import (
     unknown_payloads_in,
 )
 from tenuto.core.jsonio import JsonError
+from tenuto.core.loss import Location
 from tenuto.core.messages import (
     AssistantMessage,
     SystemMessage,
@@ -67,26 +68,26 @@ from tenuto.core.messages import (
 from tenuto.core.stored import dump_payload, load_payload, make_draft
 from tenuto.core.transcript import Transcript
 
-# --- acts, at random --------------------------------------------------------------------------------------------------
+# --- random payloads --------------------------------------------------------------------------------------------------
 
 _OUTCOMES = ("done", "failed", "denied", "interrupted", "cancelled", "unknown")
 
 
-def acts_of(text):
-    """Acts of every kind, in no relation to one another."""
-    unread = st.just("") | unreads if text is broken_words else st.just("")
+def payloads_of(text):
+    """Payloads of every kind, unrelated to each other."""
+    unknown_fields = st.just("") | unreads if text is broken_words else st.just("")
 
-    def act(kind, **fields):
-        return st.builds(kind, **fields, unknown_fields=unread)
+    def build(kind, **fields):
+        return st.builds(kind, **fields, unknown_fields=unknown_fields)
 
-    ordinal = st.integers(0, 3)
+    call_index = st.integers(0, 3)
     return st.one_of(
-        act(
+        build(
             Configured, model=text, system=text, parameters=text, tools=text, agent=text, allow_unverified=st.booleans()
         ),
-        act(MessageAdded, message=messages_of(text)),
-        act(RequestStarted, model=text, digest=tokens, encoder_version=st.integers(0, 9), attempt=st.integers(1, 9)),
-        act(
+        build(MessageAdded, message=messages_of(text)),
+        build(RequestStarted, model=text, digest=tokens, encoder_version=st.integers(0, 9), attempt=st.integers(1, 9)),
+        build(
             ReplyReceived,
             message=assistant_messages_of(text),
             usage=st.none() | usages_of(text),
@@ -95,35 +96,35 @@ def acts_of(text):
             request_id=text,
             cost=text,
         ),
-        act(RequestFailed, error=names, message=text, retryable=st.booleans(), usage=st.none() | usages_of(text)),
-        act(
+        build(RequestFailed, error=names, message=text, retryable=st.booleans(), usage=st.none() | usages_of(text)),
+        build(
             CallStarted,
             call_id=text,
-            call_index=ordinal,
+            call_index=call_index,
             name=text,
             idempotency_key=text,
             effect=names,
             pid=numbers,
             host=text,
         ),
-        act(CallFinished, result=results_of(text), call_index=ordinal, outcome=st.sampled_from(_OUTCOMES)),
-        act(ApprovalRequested, call_id=text, call_index=ordinal, name=text),
-        act(ApprovalDecided, call_id=text, call_index=ordinal, allowed=st.booleans(), reason=text),
-        act(SteeringAdded, message=messages_of(text)),
-        act(
+        build(CallFinished, result=results_of(text), call_index=call_index, outcome=st.sampled_from(_OUTCOMES)),
+        build(ApprovalRequested, call_id=text, call_index=call_index, name=text),
+        build(ApprovalDecided, call_id=text, call_index=call_index, allowed=st.booleans(), reason=text),
+        build(SteeringAdded, message=messages_of(text)),
+        build(
             Compacted,
             up_to_seq=st.integers(0, 12),
             messages=st.lists(messages_of(text), max_size=2).map(tuple),
             reason=text,
         ),
-        act(HandedOver, model=text, previous_model=text, losses=st.lists(losses_of(text), max_size=1).map(tuple)),
-        act(LossRecorded, loss=losses_of(text)),
-        act(SubSessionLinked, session=text, call_id=text, call_index=ordinal),
-        act(RunEnded, reason=text, detail=text),
+        build(HandedOver, model=text, previous_model=text, losses=st.lists(losses_of(text), max_size=1).map(tuple)),
+        build(LossRecorded, loss=losses_of(text)),
+        build(SubSessionLinked, session=text, call_id=text, call_index=call_index),
+        build(RunEnded, reason=text, detail=text),
     )
 
 
-stranges = st.tuples(names, json_values).map(
+unknown_payloads = st.tuples(names, json_values).map(
     lambda pair: UnknownPayload(f"later_{pair[0]}", json.dumps({"entry": f"later_{pair[0]}", "holds": pair[1]}))
 )
 
@@ -138,25 +139,28 @@ _results = st.builds(
 _compactions = st.builds(
     Compacted, up_to_seq=st.integers(0, 14), messages=st.lists(st.builds(UserMessage, words), max_size=2).map(tuple)
 )
-_saids = st.builds(MessageAdded, st.builds(UserMessage, words) | st.builds(SystemMessage, words))
+_added_messages = st.builds(MessageAdded, st.builds(UserMessage, words) | st.builds(SystemMessage, words))
 turns = st.lists(
     st.one_of(
         _calls,
         _results,
         _results,
-        _saids,
+        _added_messages,
         st.builds(SteeringAdded, st.builds(UserMessage, words)),
-        acts_of(words),
-        stranges,
+        payloads_of(words),
+        unknown_payloads,
     ),
     max_size=14,
 )
-"""Journals of any acts in any order: results before, after and without their calls, ids that repeat."""
-compacted_turns = st.lists(st.one_of(_calls, _results, _saids, _compactions), max_size=14)
+"""Any payloads in any order: results before, after and without their calls, repeated ids."""
+compacted_turns = st.lists(st.one_of(_calls, _results, _added_messages, _compactions), max_size=14)
 
 
-def entries_of(acts, *, version=VERSION):
-    drafts = [make_draft(act, id=f"e{seq}", time_ms=1000 * seq, version=version) for seq, act in enumerate(acts, 1)]
+def entries_of(payloads, *, version=VERSION):
+    drafts = [
+        make_draft(payload, id=f"e{seq}", time_ms=1000 * seq, version=version)
+        for seq, payload in enumerate(payloads, 1)
+    ]
     return [
         Entry(seq, draft.id, draft.time_ms, 1, draft.kind, draft.body, draft.digest, draft.payload, draft.version)
         for seq, draft in enumerate(drafts, 1)
@@ -173,48 +177,50 @@ RESULT_A, RESULT_B = ToolResult("a", "rain"), ToolResult("b", "snow")
 ANSWER = ReplyReceived(AssistantMessage((Text("Stay in."),)), Usage(input_tokens=9, output_tokens=2))
 
 
-def told(*acts):
-    return list(transcript_of(entries_of(acts)))
+def messages_after(*payloads):
+    return list(transcript_of(entries_of(payloads)))
 
 
 def test_results_follow_the_order_of_calls():
-    acts = [QUESTION, RequestStarted("m"), TWO_CALLS, CallStarted("a", 0), CallStarted("b", 1)]
+    payloads = [QUESTION, RequestStarted("m"), TWO_CALLS, CallStarted("a", 0), CallStarted("b", 1)]
     whole = [QUESTION.message, TWO_CALLS.message, ToolResults((RESULT_A, RESULT_B)), ANSWER.message]
 
-    assert told(*acts, CallFinished(RESULT_B, 1), CallFinished(RESULT_A, 0), ANSWER) == whole
-    assert told(*acts, CallFinished(RESULT_A, 0), CallFinished(RESULT_B, 1), ANSWER) == whole
-    assert told(*acts, CallFinished(RESULT_B, 1)) == [*whole[:2], ToolResults((RESULT_B,))]
+    assert messages_after(*payloads, CallFinished(RESULT_B, 1), CallFinished(RESULT_A, 0), ANSWER) == whole
+    assert messages_after(*payloads, CallFinished(RESULT_A, 0), CallFinished(RESULT_B, 1), ANSWER) == whole
+    assert messages_after(*payloads, CallFinished(RESULT_B, 1)) == [*whole[:2], ToolResults((RESULT_B,))]
 
 
 def test_repeated_call_ids_are_separate_calls():
     twice = ReplyReceived(AssistantMessage((ToolUse("x", "t", "1"), ToolUse("x", "t", "2"))))
     first, second = ToolResult("x", "one"), ToolResult("x", "two")
-    acts = [QUESTION, twice, CallFinished(second, 1)]
+    payloads = [QUESTION, twice, CallFinished(second, 1)]
 
-    assert [call.args for call in fold_entries(entries_of(acts)).open_calls()] == ["1"]
-    assert told(*acts, CallFinished(first, 0))[-1] == ToolResults((first, second))
+    assert [call.args for call in fold_entries(entries_of(payloads)).open_calls()] == ["1"]
+    assert messages_after(*payloads, CallFinished(first, 0))[-1] == ToolResults((first, second))
 
 
 def test_last_result_of_call_wins():
     again = ToolResult("a", "sun")
 
-    assert told(TWO_CALLS, CallFinished(RESULT_A, 0), CallFinished(again, 0, attempt=2))[-1] == ToolResults((again,))
+    assert messages_after(TWO_CALLS, CallFinished(RESULT_A, 0), CallFinished(again, 0, attempt=2))[-1] == ToolResults(
+        (again,)
+    )
 
 
-@pytest.mark.parametrize("ordinal", [-1, 2, 99])
-def test_result_without_call_is_ignored(ordinal):
-    stray = CallFinished(RESULT_A, ordinal)
+@pytest.mark.parametrize("call_index", [-1, 2, 99])
+def test_result_without_call_is_ignored(call_index):
+    stray = CallFinished(RESULT_A, call_index)
 
-    assert told(QUESTION, stray, TWO_CALLS, stray) == [QUESTION.message, TWO_CALLS.message]
+    assert messages_after(QUESTION, stray, TWO_CALLS, stray) == [QUESTION.message, TWO_CALLS.message]
     assert session_meta_of("s", entries_of([QUESTION, stray, TWO_CALLS, stray])).message_count == 2
 
 
 def test_later_message_closes_open_calls():
-    acts = [TWO_CALLS, CallFinished(RESULT_A, 0)]
+    payloads = [TWO_CALLS, CallFinished(RESULT_A, 0)]
 
-    assert [call.id for call in fold_entries(entries_of(acts)).open_calls()] == ["b"]
+    assert [call.id for call in fold_entries(entries_of(payloads)).open_calls()] == ["b"]
     for closing in (QUESTION, SteeringAdded(UserMessage("Hurry.")), ANSWER):
-        entries = entries_of([*acts, closing, CallFinished(RESULT_B, 1)])
+        entries = entries_of([*payloads, closing, CallFinished(RESULT_B, 1)])
         assert fold_entries(entries).open_calls() == ()
         assert transcript_of(entries)[1] == ToolResults((RESULT_A,))
     for other in (
@@ -222,57 +228,54 @@ def test_later_message_closes_open_calls():
         RequestFailed("TimedOut"),
         RunEnded("cancelled"),
         Configured("m"),
-        LossRecorded(journal.Loss("r", "p", "w")),
+        LossRecorded(journal.Loss("r", Location(path="p"), "w")),
     ):
-        assert [call.id for call in fold_entries(entries_of([*acts, other])).open_calls()] == ["b"]
+        assert [call.id for call in fold_entries(entries_of([*payloads, other])).open_calls()] == ["b"]
 
 
 @settings(max_examples=25)
 @given(turns)
-def test_transcript_equals_simple_implementation(acts):
-    """Written a second time, without a thought for speed."""
-    acts = [act for act in acts if not isinstance(act, Compacted)]
-    spoken = [at for at, act in enumerate(acts) if isinstance(act, MessageAdded | SteeringAdded | ReplyReceived)]
+def test_transcript_equals_simple_implementation(payloads):
+    """The same result as a short implementation that reads all entries at once."""
+    payloads = [payload for payload in payloads if not isinstance(payload, Compacted)]
+    starts = [
+        at for at, payload in enumerate(payloads) if isinstance(payload, MessageAdded | SteeringAdded | ReplyReceived)
+    ]
     expected = []
-    for at, end in pairwise([*spoken, len(acts)]):
-        expected.append(acts[at].message)
-        calls = list(acts[at].message.tool_calls()) if isinstance(acts[at], ReplyReceived) else []
-        results = {act.call_index: act.result for act in acts[at:end] if isinstance(act, CallFinished)}
-        answered = [results[ordinal] for ordinal in range(len(calls)) if ordinal in results]
+    for at, end in pairwise([*starts, len(payloads)]):
+        expected.append(payloads[at].message)
+        calls = list(payloads[at].message.tool_calls()) if isinstance(payloads[at], ReplyReceived) else []
+        results = {
+            payload.call_index: payload.result for payload in payloads[at:end] if isinstance(payload, CallFinished)
+        }
+        answered = [results[call_index] for call_index in range(len(calls)) if call_index in results]
         expected += [ToolResults(tuple(answered))] if answered else []
 
-    assert told(*acts) == expected
+    assert messages_after(*payloads) == expected
 
 
 @settings(max_examples=25)
 @given(turns)
-def test_open_calls_have_no_result(acts):
-    entries = entries_of([act for act in acts if not isinstance(act, Compacted)])
-    last = max(
-        (
-            at
-            for at, entry in enumerate(entries)
-            if isinstance(entry.payload, MessageAdded | SteeringAdded | ReplyReceived)
-        ),
-        default=None,
-    )
-    calls = (
-        list(entries[last].payload.message.tool_calls())
-        if last is not None and entries[last].kind == "reply_received"
-        else []
-    )
-    answered = (
-        {entry.payload.call_index for entry in entries[last:] if entry.kind == "call_finished"} if calls else set()
-    )
+def test_open_calls_have_no_result(payloads):
+    payloads = [payload for payload in payloads if not isinstance(payload, Compacted)]
+    starts = [
+        index
+        for index, payload in enumerate(payloads)
+        if isinstance(payload, MessageAdded | SteeringAdded | ReplyReceived)
+    ]
+    turn = payloads[starts[-1] :] if starts else []
+    calls = list(turn[0].message.tool_calls()) if turn and isinstance(turn[0], ReplyReceived) else []
+    results = {payload.call_index for payload in turn if isinstance(payload, CallFinished)}
 
-    assert list(fold_entries(entries).open_calls()) == [call for at, call in enumerate(calls) if at not in answered]
+    assert list(fold_entries(entries_of(payloads)).open_calls()) == [
+        call for index, call in enumerate(calls) if index not in results
+    ]
 
 
 @settings(max_examples=25)
 @given(turns, st.data())
-def test_fold_of_prefix_can_continue(acts, data):
-    """A prefix and the rest give what the whole gives."""
-    entries = entries_of(acts)
+def test_fold_of_prefix_can_continue(payloads, data):
+    entries = entries_of(payloads)
     cut = data.draw(st.integers(0, len(entries)))
     fold = journal.fold_entries(entries[:cut])
     for entry in entries[cut:]:
@@ -285,8 +288,8 @@ def test_fold_of_prefix_can_continue(acts, data):
 
 @settings(max_examples=25)
 @given(turns)
-def test_fold_leaves_entries_unchanged(acts):
-    entries = entries_of(acts)
+def test_fold_leaves_entries_unchanged(payloads):
+    entries = entries_of(payloads)
     before = list(entries)
 
     assert transcript_of(iter(entries)) == transcript_of(entries) == transcript_of(tuple(entries))
@@ -297,34 +300,38 @@ def test_fold_leaves_entries_unchanged(acts):
 
 SUMMARY = UserMessage("It rained.")
 TURN = [QUESTION, TWO_CALLS, CallFinished(RESULT_B, 1), CallFinished(RESULT_A, 0), ANSWER]
-TURN_TOLD = [QUESTION.message, TWO_CALLS.message, ToolResults((RESULT_A, RESULT_B)), ANSWER.message]
+TURN_MESSAGES = [QUESTION.message, TWO_CALLS.message, ToolResults((RESULT_A, RESULT_B)), ANSWER.message]
 
 
-@pytest.mark.parametrize("upto, kept", [(0, 0), (1, 1), (2, 1), (3, 1), (4, 3), (5, 4), (6, 4), (99, 4)])
-def test_compaction_replaces_complete_turns(upto, kept):
+@pytest.mark.parametrize("up_to_seq, replaced", [(0, 0), (1, 1), (2, 1), (3, 1), (4, 3), (5, 4), (6, 4), (99, 4)])
+def test_compaction_replaces_complete_turns(up_to_seq, replaced):
     """A cut between a call and its result would leave a result that no provider takes."""
-    compacted = Compacted(upto, (SUMMARY,))
+    compacted = Compacted(up_to_seq, (SUMMARY,))
     more = MessageAdded(UserMessage("And now?"))
 
-    assert told(*TURN, compacted) == [SUMMARY, *TURN_TOLD[kept:]]
-    assert told(*TURN, compacted, more) == [SUMMARY, *TURN_TOLD[kept:], more.message]
+    assert messages_after(*TURN, compacted) == [SUMMARY, *TURN_MESSAGES[replaced:]]
+    assert messages_after(*TURN, compacted, more) == [SUMMARY, *TURN_MESSAGES[replaced:], more.message]
 
 
 def test_open_calls_survive_compaction():
-    acts = [QUESTION, TWO_CALLS, CallFinished(RESULT_B, 1), Compacted(3, (SUMMARY,))]
+    payloads = [QUESTION, TWO_CALLS, CallFinished(RESULT_B, 1), Compacted(3, (SUMMARY,))]
 
-    assert told(*acts) == [SUMMARY, TWO_CALLS.message, ToolResults((RESULT_B,))]
-    assert [call.id for call in fold_entries(entries_of(acts)).open_calls()] == ["a"]
-    assert told(*acts, CallFinished(RESULT_A, 0)) == [SUMMARY, TWO_CALLS.message, ToolResults((RESULT_A, RESULT_B))]
+    assert messages_after(*payloads) == [SUMMARY, TWO_CALLS.message, ToolResults((RESULT_B,))]
+    assert [call.id for call in fold_entries(entries_of(payloads)).open_calls()] == ["a"]
+    assert messages_after(*payloads, CallFinished(RESULT_A, 0)) == [
+        SUMMARY,
+        TWO_CALLS.message,
+        ToolResults((RESULT_A, RESULT_B)),
+    ]
 
 
 def test_compaction_replaces_earlier_compaction():
     first, second = Compacted(5, (SUMMARY,)), Compacted(7, (UserMessage("Still raining."),))
     more = MessageAdded(UserMessage("And now?"))
 
-    assert told(*TURN, first, more, second) == [UserMessage("Still raining.")]
-    assert told(*TURN, first, more, Compacted(5, second.messages)) == [*second.messages, more.message]
-    assert told(*TURN, Compacted(99, (SUMMARY,)), more, Compacted(6)) == [more.message]
+    assert messages_after(*TURN, first, more, second) == [UserMessage("Still raining.")]
+    assert messages_after(*TURN, first, more, Compacted(5, second.messages)) == [*second.messages, more.message]
+    assert messages_after(*TURN, Compacted(99, (SUMMARY,)), more, Compacted(6)) == [more.message]
 
 
 def test_compaction_leaves_journal_unchanged():
@@ -336,10 +343,10 @@ def test_compaction_leaves_journal_unchanged():
 
 @settings(max_examples=25)
 @given(compacted_turns)
-def test_result_always_follows_its_call(acts):
-    """Right behind the reply that made it, and in the order of its calls, however the journal was cut."""
-    said = told(*acts)
-    for before, message in zip([None, *said], said, strict=False):
+def test_result_always_follows_its_call(payloads):
+    """Directly after the reply with the call, for every compaction."""
+    messages = messages_after(*payloads)
+    for before, message in zip([None, *messages], messages, strict=False):
         if isinstance(message, ToolResults):
             assert isinstance(before, AssistantMessage)
             assert len(message.results) <= len(list(before.tool_calls()))
@@ -350,8 +357,8 @@ def test_result_always_follows_its_call(acts):
 
 @settings(max_examples=25)
 @given(turns, st.data())
-def test_incremental_summary_equals_full_summary(acts, data):
-    entries = entries_of(acts)
+def test_incremental_summary_equals_full_summary(payloads, data):
+    entries = entries_of(payloads)
     cut = data.draw(st.integers(0, len(entries)))
     meta = session_meta_of("s", entries[:cut])
     meta = msgspec.json.decode(jsonio.encode(meta), type=SessionMeta) if _is_plain(meta) else meta
@@ -360,9 +367,10 @@ def test_incremental_summary_equals_full_summary(acts, data):
 
     assert meta == session_meta_of("s", entries)
     assert meta.usage == sum(
-        (act.usage for act in acts if isinstance(act, ReplyReceived | RequestFailed) and act.usage), Usage()
+        (payload.usage for payload in payloads if isinstance(payload, ReplyReceived | RequestFailed) and payload.usage),
+        Usage(),
     )
-    if not any(isinstance(act, Compacted) for act in acts):
+    if not any(isinstance(payload, Compacted) for payload in payloads):
         assert meta.message_count == len(transcript_of(entries))
 
 
@@ -372,14 +380,14 @@ def _is_plain(meta):
 
 def test_session_summary():
     configured, handed = Configured("some/model", agent="scout"), HandedOver("other/model")
-    acts = [
+    payloads = [
         configured,
         MessageAdded(SystemMessage("Be kind.")),
         MessageAdded(UserMessage("  What\n of\tthe rain?  ")),
         *TURN[1:],
         handed,
     ]
-    meta = session_meta_of("s", entries_of(acts))
+    meta = session_meta_of("s", entries_of(payloads))
 
     assert meta == SessionMeta(
         id="s",
@@ -391,13 +399,13 @@ def test_session_summary():
         agent="scout",
         title="What of the rain?",
     )
-    assert session_meta_of("s", entries_of([*acts, Configured("third/model")])).agent == "scout"
+    assert session_meta_of("s", entries_of([*payloads, Configured("third/model")])).agent == "scout"
     assert session_meta_of("s", []) == SessionMeta(id="s")
 
 
 def test_title_is_short_and_printable():
-    for said, title in (("x" * 200, "x" * 80), (" \n", ""), ("a\ud800b", "a�b"), ("y " * 10**6, "y " * 40)):
-        meta = SessionMeta().after(MessageAdded(UserMessage(said)), 1)
+    for text, title in (("x" * 200, "x" * 80), (" \n", ""), ("a\ud800b", "a�b"), ("y " * 10**6, "y " * 40)):
+        meta = SessionMeta().after(MessageAdded(UserMessage(text)), 1)
         assert meta.title == title
     assert SessionMeta().after(MessageAdded(UserMessage(" ")), 1).after(QUESTION, 2).title == "Weather in Oslo?"
 
@@ -406,16 +414,16 @@ def test_status_is_open_after_session_continues():
     stopped = session_meta_of("s", entries_of([QUESTION, ANSWER, RunEnded("completed")]))
 
     assert stopped.status == "completed"
-    for act in (QUESTION, SteeringAdded(UserMessage("Hm.")), RequestStarted("m"), ANSWER, CallStarted("a", 0)):
-        assert stopped.after(act, 9).status == "open"
-    for act in (
+    for payload in (QUESTION, SteeringAdded(UserMessage("Hm.")), RequestStarted("m"), ANSWER, CallStarted("a", 0)):
+        assert stopped.after(payload, 9).status == "open"
+    for payload in (
         Configured("m"),
         SubSessionLinked("t"),
-        LossRecorded(journal.Loss("r", "p", "w")),
+        LossRecorded(journal.Loss("r", Location(path="p"), "w")),
         Compacted(1),
         UnknownPayload("x", "{}"),
     ):
-        assert stopped.after(act, 9).status == "completed"
+        assert stopped.after(payload, 9).status == "completed"
     assert stopped.after(RunEnded("failed"), 9).status == "failed"
 
 
@@ -449,42 +457,42 @@ def test_session_state_is_a_value():
 
 
 @settings(max_examples=50)
-@given(acts_of(broken_words))
-def test_payload_round_trip(act):
-    written = dump_payload(act)
+@given(payloads_of(broken_words))
+def test_payload_round_trip(payload):
+    written = dump_payload(payload)
 
-    assert load_payload(written) == act
-    assert stored._payload(jsonio.check(written)) == act, "reading member by member gives the same value"
+    assert load_payload(written) == payload
+    assert stored._payload(jsonio.check(written)) == payload, "reading member by member gives the same value"
     assert dump_payload(load_payload(written)) == written
-    assert json.loads(written)["entry"] == payload_kind(act) == act.__struct_config__.tag
+    assert json.loads(written)["entry"] == payload_kind(payload) == payload.__struct_config__.tag
     assert b'"unknown_fields":' not in written
 
 
 @settings(max_examples=30)
-@given(acts_of(words), names, json_values)
-def test_unknown_payload_fields_round_trip(act, name, value):
-    document = {**json.loads(dump_payload(act)), f"later_{name}": value}
+@given(payloads_of(words), names, json_values)
+def test_unknown_payload_fields_round_trip(payload, name, value):
+    document = {**json.loads(dump_payload(payload)), f"later_{name}": value}
     read = load_payload(json.dumps(document))
 
-    assert type(read) is type(act)
+    assert type(read) is type(payload)
     assert json.loads(dump_payload(read)) == document
 
 
-@given(stranges)
-def test_unknown_payload_kinds_round_trip(strange):
-    written = dump_payload(strange)
+@given(unknown_payloads)
+def test_unknown_payload_kinds_round_trip(unknown):
+    written = dump_payload(unknown)
 
-    assert load_payload(written) == strange
-    assert written == strange.raw.encode()
-    assert payload_kind(strange) == strange.kind
-    assert make_draft(strange, id="x", time_ms=1).kind == strange.kind
+    assert load_payload(written) == unknown
+    assert written == unknown.raw.encode()
+    assert payload_kind(unknown) == unknown.kind
+    assert make_draft(unknown, id="x", time_ms=1).kind == unknown.kind
 
 
 def test_unknown_payloads_are_ignored_and_reported():
-    strange = UnknownPayload("dreamt", '{"entry":"dreamt"}')
-    entries = entries_of([QUESTION, strange, ANSWER])
+    unknown = UnknownPayload("dreamt", '{"entry":"dreamt"}')
+    entries = entries_of([QUESTION, unknown, ANSWER])
 
-    assert told(QUESTION, strange, ANSWER) == [QUESTION.message, ANSWER.message]
+    assert messages_after(QUESTION, unknown, ANSWER) == [QUESTION.message, ANSWER.message]
     assert [entry.seq for entry in unknown_payloads_in(entries)] == [2]
     assert [entry.seq for entry in unknown_payloads_in(entries_of([QUESTION], version=VERSION + 1))] == [1]
     assert list(unknown_payloads_in(entries_of([QUESTION, ANSWER]))) == []
@@ -501,17 +509,19 @@ def test_unknown_payloads_are_ignored_and_reported():
     ],
 )
 def test_invalid_payload_becomes_unknown_payload(body):
-    act = load_payload(body)
+    payload = load_payload(body)
 
-    assert act == UnknownPayload(json.loads(body).get("entry", ""), body)
-    assert dump_payload(act) == body.encode()
+    assert payload == UnknownPayload(json.loads(body).get("entry", ""), body)
+    assert dump_payload(payload) == body.encode()
 
 
 def test_unknown_optional_values_are_preserved():
-    act = load_payload('{"entry":"call_finished","result":{"tool_use_id":"a"},"call_index":0,"outcome":"timed_out"}')
+    payload = load_payload(
+        '{"entry":"call_finished","result":{"tool_use_id":"a"},"call_index":0,"outcome":"timed_out"}'
+    )
 
-    assert act == CallFinished(ToolResult("a"), 0, unknown_fields='{"outcome":"timed_out"}')
-    assert json.loads(dump_payload(act))["outcome"] == "timed_out"
+    assert payload == CallFinished(ToolResult("a"), 0, unknown_fields='{"outcome":"timed_out"}')
+    assert json.loads(dump_payload(payload))["outcome"] == "timed_out"
 
 
 @pytest.mark.parametrize("body", ["", "[]", "{", '{"entry":5}', b'{"entry":"x","s":"\xff"}', "[" * 500])
@@ -521,7 +531,7 @@ def test_invalid_payload_text_is_refused(body):
 
 
 @pytest.mark.parametrize(
-    "act",
+    "payload",
     [
         UnknownPayload("x", "no JSON"),
         UnknownPayload("x", '{"entry":"y"}'),
@@ -531,9 +541,9 @@ def test_invalid_payload_text_is_refused(body):
         RunEnded("completed", unknown_fields='{"entry":"dreamt"}'),
     ],
 )
-def test_payload_that_reads_back_differently_is_refused(act):
+def test_payload_that_reads_back_differently_is_refused(payload):
     with pytest.raises(JsonError):
-        dump_payload(act)
+        dump_payload(payload)
 
 
 def test_draft_has_bytes_and_digest():
@@ -545,8 +555,8 @@ def test_draft_has_bytes_and_digest():
 
 
 def test_transcript_from_entries_equals_conversation():
-    """After a restart: everything from bytes."""
+    """As after a restart: all payloads are read from bytes."""
     entries = entries_of(TURN)
     read = [msgspec.structs.replace(entry, payload=load_payload(entry.body)) for entry in entries]
 
-    assert transcript_of(read) == transcript_of(entries) == Transcript(tuple(TURN_TOLD))
+    assert transcript_of(read) == transcript_of(entries) == Transcript(tuple(TURN_MESSAGES))

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given, settings
 
 from strategies import requests
-from tenuto.core.loss import Loss
+from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import UserMessage
 from tenuto.core.provider import ModelTraits
 from tenuto.core.request import ChatRequest, ToolDefinition
@@ -46,4 +46,7 @@ def test_unknown_model_has_permissive_traits():
 
 
 def test_loss_fields():
-    assert repr(Loss("rule", "messages[0]", "a token")) == "Loss(kind='rule', place='messages[0]', detail='a token')"
+    assert (
+        repr(Loss("rule", Location(0), "a token"))
+        == "Loss(kind='rule', location=Location(message=0), detail='a token')"
+    )

@@ -42,7 +42,7 @@ from tenuto.core.blocks import (
 )
 from tenuto.core.journal import RequestFailed
 from tenuto.core.jsonio import JsonError
-from tenuto.core.loss import Loss
+from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import (
     AssistantMessage,
     Message,
@@ -79,13 +79,13 @@ KINDS = {
 @given(data=st.data())
 def test_value_round_trip(kind, data):
     """Also with surrogates, control characters, unknown fields, tokens and unusual JSON, as bytes or text."""
-    strategy, dump, load, careful = KINDS[kind]
+    strategy, dump, load, read_members = KINDS[kind]
     value = data.draw(strategy)
     written = dump(value)
 
     assert load(written) == value
     assert load(written.decode()) == value
-    assert careful(jsonio.check(written)) == value, "reading member by member gives the same value"
+    assert read_members(jsonio.check(written)) == value, "reading member by member gives the same value"
     assert b'"unknown_fields":' not in written
     json.loads(written)
 
@@ -120,11 +120,11 @@ def _own_objects(document, kind):
     }
     if kind == "response" and isinstance(document.get("usage"), dict):
         yield document["usage"]
-    for name, held in document.items():
-        if name in inside and isinstance(held, dict):
-            yield from _own_objects(held, inside[name])
-        if name in lists and isinstance(held, list):
-            for item in held:
+    for name, value in document.items():
+        if name in inside and isinstance(value, dict):
+            yield from _own_objects(value, inside[name])
+        if name in lists and isinstance(value, list):
+            for item in value:
                 yield from _own_objects(item, lists[name])
 
 
@@ -346,14 +346,14 @@ def test_unknown_fields_on_every_level_are_preserved():
             ),
         ),
         Usage(input_tokens=1, unknown_fields='{"d":4}'),
-        losses=(Loss("r", "p", "w", unknown_fields='{"e":5}'),),
+        losses=(Loss("r", Location(path="p", unknown_fields='{"g":7}'), "w", unknown_fields='{"e":5}'),),
         unknown_fields='{"f":6}',
     )
     written = dump_response(response)
 
     assert load_response(written) == response
     assert b'"origin":{"provider":"p","dialect":"d","a":1.10}' in written
-    assert written.endswith(b'"losses":[{"kind":"r","place":"p","detail":"w","e":5}],"f":6}')
+    assert written.endswith(b'"losses":[{"kind":"r","location":{"path":"p","g":7},"detail":"w","e":5}],"f":6}')
 
 
 @pytest.mark.parametrize(
@@ -421,16 +421,16 @@ def test_data_is_merged_unless_fields_conflict(text, block):
 
 @given(names, objects)
 def test_json_arguments_become_exact_text(name, args):
-    kept = args.strip()
+    text = args.strip()
 
     assert load_block(f'{{"block_type":"tool_use","id":"1","name":"{name}","args": {args} }}') == ToolUse(
-        "1", name, kept
+        "1", name, text
     )
     assert load_block(f'{{"block_type":"server_tool_use","id":"1","name":"{name}","args":{args}}}') == ServerToolUse(
-        "1", name, kept
+        "1", name, text
     )
     assert load_block(f'{{"block_type":"server_tool_result","tool_use_id":"1","content":{args}}}') == ServerToolResult(
-        "1", kept
+        "1", text
     )
 
 
@@ -445,7 +445,7 @@ def test_invalid_stored_value_raises_json_error(load, text):
 
 
 @pytest.mark.parametrize(
-    "text,said",
+    "text,message",
     [
         ('{"role":"narrator","content":"Hi"}', "unknown role 'narrator'"),
         ('{"role":"user"}', "UserMessage has no content"),
@@ -455,8 +455,8 @@ def test_invalid_stored_value_raises_json_error(load, text):
         ('{"role":"tool","results":[{}]}', "ToolResults.results: ToolResult has no tool_use_id"),
     ],
 )
-def test_incomplete_message_error_names_field(text, said):
-    with pytest.raises(JsonError, match=said):
+def test_incomplete_message_error_names_field(text, message):
+    with pytest.raises(JsonError, match=message):
         load_message(text)
 
 
@@ -483,7 +483,8 @@ def test_each_field_with_values_has_a_reader(kind):
 
 
 @pytest.mark.parametrize(
-    "said", ['"unknown_fields":""', '"unknown_fields":"{}"', '"\\u0075nknown_fields":""', '"unkn\\u006fwn_fields" :"x"']
+    "member",
+    ['"unknown_fields":""', '"unknown_fields":"{}"', '"\\u0075nknown_fields":""', '"unkn\\u006fwn_fields" :"x"'],
 )
 @pytest.mark.parametrize(
     "usage",
@@ -494,12 +495,12 @@ def test_each_field_with_values_has_a_reader(kind):
         '"\\u0075sage":{"input_tokens":1,%s}',
     ],
 )
-def test_usage_with_unknown_fields_round_trip(usage, said):
+def test_usage_with_unknown_fields_round_trip(usage, member):
     """It is the name of our own field, which no stored document may set."""
-    act = stored.load_payload('{"entry":"request_failed",%s,"error":"E"}' % (usage % said))
+    payload = stored.load_payload('{"entry":"request_failed",%s,"error":"E"}' % (usage % member))
 
-    assert isinstance(act, RequestFailed)
-    assert act.usage is not None
-    assert jsonio.parse(act.usage.unknown_fields) == {
-        "unknown_fields": jsonio.parse("{" + said + "}")["unknown_fields"]
+    assert isinstance(payload, RequestFailed)
+    assert payload.usage is not None
+    assert jsonio.parse(payload.usage.unknown_fields) == {
+        "unknown_fields": jsonio.parse("{" + member + "}")["unknown_fields"]
     }

@@ -31,7 +31,7 @@ from tenuto.core.journal import (
 from tenuto.core.messages import AssistantMessage, Message, ToolResults, UserMessage
 from tenuto.core.stored import dump_message
 from tenuto.errors import SessionNotFound, TenutoError
-from tenuto.store.sql import SqlStore
+from tenuto.store.sql_store import SqlStore
 
 AGAIN = ("pure", "idempotent", "keyed")
 _RESULTS = re.compile(r'"tool_use_id": ?"([^"]+)"')
@@ -106,7 +106,7 @@ class AgentJudge:
         self._questions(before, after)
         self._effects(after)
         self._expect(session.status == "completed", f"in the end it is {session.status}")
-        self._expect(not session.owes and await session.go_on() is None, "something is owed in the end")
+        self._expect(not session.has_pending_work and await session.continue_() is None, "something is owed in the end")
         if self.story.same:
             self._expect(session.text == str(_last(self.uncut.entries)), f"in the end it says {session.text!r}")
             for what in self._differences(after, open_then):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tenuto import tool
-from tenuto.tools.context import ToolContext
+from tenuto.tools.execution import ToolContext
 
 PATIENCE = 30
 

@@ -17,9 +17,9 @@ from crash.provider import Provider
 from crash.stories import STORIES, session_of
 from crash.tracing import EVENT, Marked, Point, Watched
 from crash.work import Verdict
-from tenuto.agent import calls
-from tenuto.agent.log import Log
+from tenuto.agent import tool_calls
 from tenuto.agent.session import AsyncSession
+from tenuto.agent.session_log import SessionLog
 from tenuto.core.journal import CallFinished, CallStarted, Entry, TranscriptFold
 
 SOURCES = Path(tenuto.__file__).parent
@@ -32,17 +32,17 @@ PAID = 1 + next(at for at, line in enumerate(Path(agent_tools.__file__).read_tex
 
 def _unstarted(goes_on: bool) -> None:
     """Run tools without writing that they are about to run."""
-    real = Log.append
+    real = SessionLog.append
 
     async def append(self, *acts, **how):
         await real(self, *(act for act in acts if not isinstance(act, CallStarted)), **how)
 
-    Log.append = append
+    SessionLog.append = append
 
 
 def _twice(goes_on: bool) -> None:
     """Run a tool again that may run once."""
-    calls.AGAIN = ("pure", "idempotent", "keyed", "once")
+    tool_calls.AGAIN = ("pure", "idempotent", "keyed", "once")
 
 
 def _unordered(goes_on: bool) -> None:
@@ -51,22 +51,21 @@ def _unordered(goes_on: bool) -> None:
 
     def take(self, entry: Entry) -> None:
         real(self, entry)
-        turn = self._turn
-        if turn is not None and isinstance(entry.payload, CallFinished) and goes_on:
-            results = list(turn._results.values())
-            turn._results = dict(zip(sorted(turn._results), results[::-1], strict=True))
+        if isinstance(entry.payload, CallFinished) and goes_on:
+            results = list(self._results.values())
+            self._results = dict(zip(sorted(self._results), results[::-1], strict=True))
 
     TranscriptFold.apply = take
 
 
 def _forgetful(goes_on: bool) -> None:
     """Write that a call returned, and nothing of what it gave."""
-    real = Log.append
+    real = SessionLog.append
 
     async def append(self, *acts, **how):
         await real(self, *(_emptied(act) if isinstance(act, CallFinished) and goes_on else act for act in acts), **how)
 
-    Log.append = append
+    SessionLog.append = append
 
 
 def _emptied(act: CallFinished) -> CallFinished:

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from tenuto.core.journal import Entry, EntryDraft
-from tenuto.store.protocol import Fault, Hit, Lease, Page, StoredSession
-from tenuto.store.sql import SqlStore
+from tenuto.store.protocol import Lease, SearchHit, SessionPage, StoredSession, VerifyProblem
+from tenuto.store.sql_store import SqlStore
 
 
 @dataclass
@@ -32,8 +32,8 @@ class Apart:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.whole, name)
 
-    async def lease(self, session: str, *, take: bool = False) -> Lease:
-        return self._out(await self.whole.lease(self.before + session, take=take))
+    async def lease(self, session: str, *, takeover: bool = False) -> Lease:
+        return self._out(await self.whole.lease(self.before + session, takeover=takeover))
 
     async def append(self, lease: Lease, drafts: Sequence[EntryDraft], *, release: bool = False) -> Lease:
         return self._out(await self.whole.append(self._in(lease), drafts, release=release))
@@ -62,9 +62,9 @@ class Apart:
     async def session(self, session: str) -> StoredSession:
         return self._shown(await self.whole.session(self.before + session))
 
-    async def sessions(self, *, archived: bool | None = False, limit: int = 50) -> Page:
+    async def sessions(self, *, archived: bool | None = False, limit: int = 50) -> SessionPage:
         page = await self.whole.sessions(archived=archived, limit=10_000)
-        return Page(tuple(self._shown(some) for some in page.sessions if some.id.startswith(self.before)))
+        return SessionPage(tuple(self._shown(some) for some in page.sessions if some.id.startswith(self.before)))
 
     def _shown(self, some: StoredSession) -> StoredSession:
         less = {name: self._less(getattr(some, name)) for name in ("id", "name", "parent")}
@@ -73,11 +73,11 @@ class Apart:
     async def find(self, text: str) -> str:
         return self._less(await self.whole.find(text if text == "last" else self.before + text))
 
-    async def search(self, words: str, *, limit: int = 20) -> list[Hit]:
+    async def search(self, words: str, *, limit: int = 20) -> list[SearchHit]:
         hits = await self.whole.search(words, limit=10_000)
-        return [Hit(self._less(hit.session), hit.seq, "") for hit in hits if hit.session.startswith(self.before)]
+        return [SearchHit(self._less(hit.session), hit.seq, "") for hit in hits if hit.session.startswith(self.before)]
 
-    async def verify(self) -> list[Fault]:
+    async def verify(self) -> list[VerifyProblem]:
         """Look at what is here; the whole is looked at in the end."""
         page = await self.sessions(archived=None)
         return [fault for some in page.sessions for fault in await self.whole.verify(self.before + some.id)]

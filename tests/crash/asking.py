@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from tenuto.store.opening import open_store
+from tenuto.store.open import open_store
 
 CRASH = Path(__file__).resolve().parent
 

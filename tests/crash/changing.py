@@ -34,7 +34,7 @@ from tenuto.core.rules import rules
 from tenuto.errors import SessionNotFound
 from tenuto.sim.script import Script
 from tenuto.sim.voices import voice
-from tenuto.store.sql import SqlStore
+from tenuto.store.sql_store import SqlStore
 from tenuto.testing import call, say, think, turn
 
 TURNS = 60
@@ -106,10 +106,10 @@ async def _gone_on(place: Place, way: Sequence[str]) -> str:
         except SessionNotFound:
             session = agent.session("run")
         said = await _said(session)
-        if session.owes:
+        if session.has_pending_work:
             if said % 2:  # in the midst of a turn
                 await session.handover(way[said % TURNS])
-            await session.go_on()
+            await session.continue_()
         while said < TURNS:
             await session.handover(way[said])
             await session.send(f"question-{said}")

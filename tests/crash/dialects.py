@@ -42,7 +42,7 @@ from tenuto.core.messages import AssistantMessage, Message, ToolResults
 from tenuto.errors import LLMError, SessionNotFound
 from tenuto.sim.script import Script
 from tenuto.sim.styles import STYLES
-from tenuto.store.sql import SqlStore
+from tenuto.store.sql_store import SqlStore
 from tenuto.testing import call, say, think, turn
 
 NAMES = tuple(sorted({style.name for style in STYLES}))
@@ -144,7 +144,7 @@ async def _gone_on(trip: Trip) -> str:
         except SessionNotFound:
             session = agent.session("run")
             await session.send("Go.")
-        await session.go_on()
+        await session.continue_()
         return session.text
 
 

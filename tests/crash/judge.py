@@ -10,7 +10,7 @@ from crash.workload import LASTING, PLANS, Voice, marked, play
 from tenuto.core.journal import Entry, sha256_hex
 from tenuto.errors import SessionInUse, SessionNotFound, StoreError
 from tenuto.store.protocol import Lease
-from tenuto.store.sql import SqlStore
+from tenuto.store.sql_store import SqlStore
 
 
 class Told:
@@ -34,9 +34,9 @@ class Told:
     def _nothing(self, **_) -> None:
         pass
 
-    def _leasing(self, session: str, take: bool = False) -> None:
+    def _leasing(self, session: str, takeover: bool = False) -> None:
         self.begun.add(session)
-        self.forced |= take
+        self.forced |= takeover
 
     def _leased(self, session: str, fence: int, head: int) -> None:
         self.fences[session] = fence
@@ -129,7 +129,7 @@ class Judge:
             # Who forces its way in has no lock as long as the other has it: it cannot be told dead.
             self._expect(session == "lent" and self.told.forced, f"{session}: its dead holder keeps it: {exc}")
             self.waiting += 1
-            lease = await store.lease(session, take=True)
+            lease = await store.lease(session, takeover=True)
         self.taken.append(lease)
         told = self.told
         # `idle` has a short lease: where many share a schema, another's `gc` may find it lapsed, without an entry.

@@ -11,28 +11,28 @@ from pathlib import Path
 from crash.apart import Apart
 from crash.tracing import COMMIT, Marked
 from real_postgres import Postgres
-from tenuto.store import indexing, postgres, sqlite, sqlite_driver
-from tenuto.store.opening import open_store
-from tenuto.store.sql import SqlStore
+from tenuto.store import postgres, search, sqlite
+from tenuto.store.open import open_store
+from tenuto.store.sql_store import SqlStore
 
-DRIVERS = {"sqlite": sqlite_driver.SqliteDriver, "postgres": postgres.PostgresDriver}
+DRIVERS = {"sqlite": sqlite.SqliteDriver, "postgres": postgres.PostgresDriver}
 KINDS = tuple(DRIVERS)
 COMMITS: dict[str, tuple[Marked, ...]] = {
-    "sqlite": ((sqlite_driver.SqliteDriver, "commit", COMMIT),),
+    "sqlite": ((sqlite.SqliteDriver, "commit", COMMIT),),
     "postgres": ((postgres.PostgresDriver, "commit", COMMIT),),
 }
 """The methods that commit a transaction."""
-QUIET = indexing._QUIET
+QUIET = search._QUIET
 
 
 def hasten() -> None:
     """Let the log be copied several times in a short workload."""
-    sqlite_driver._LOG_BYTES = 96 * 1024
+    sqlite._LOG_BYTES = 96 * 1024
 
 
 def set_quiet(seconds: float) -> None:
     """Say how long the thread that writes waits before it indexes by itself."""
-    indexing._QUIET = seconds
+    search._QUIET = seconds
 
 
 def quick_folder() -> str | None:

@@ -16,7 +16,7 @@ from crash.tracing import COMMIT, Marked, Point, Watched
 from crash.work import Verdict
 from crash.workload import Voice, played
 from tenuto.store import entries
-from tenuto.store.sql import SqlStore
+from tenuto.store.sql_store import SqlStore
 
 FOLDER = Path(tenuto.store.__file__).parent
 
@@ -32,7 +32,7 @@ def _hurry(goes_on: bool) -> None:
         said.set()
 
     async def append(self, lease, drafts, **how):
-        crew = self._here()
+        crew = self._state()
         if lease.owner not in crew.leases.held:
             return await honest(self, lease, drafts, **how)
         said.clear()

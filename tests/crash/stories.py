@@ -25,10 +25,10 @@ from tenuto.client.client import AsyncClient
 from tenuto.client.middleware import Retry
 from tenuto.errors import RunCancelled
 from tenuto.sim.script import Script
-from tenuto.store.sql import SqlStore
+from tenuto.store.sql_store import SqlStore
 from tenuto.testing import call, deny, drip, fail, say, think, turn
 from tenuto.tools.builtin import builtin_tools
-from tenuto.tools.context import ToolContext
+from tenuto.tools.execution import ToolContext
 
 PROMPT = "Do it."
 MEANWHILE = "And mind the step."
@@ -133,8 +133,8 @@ def _asking(place: Place, story: str, store: Any) -> dict[str, Any]:
 
 async def finished(session: AsyncSession) -> None:
     """Do what is owed, and give one's word where it is asked for."""
-    while session.owes:
-        await session.go_on()
+    while session.has_pending_work:
+        await session.continue_()
         if session.pending:
             await session.approve()
 
@@ -175,13 +175,13 @@ def _by_hand(place: Place) -> None:
         with agent.session(session_of(place)) as session:
             sessions.append(session)
             heard: list[Any] = []
-            forget = session.listen(heard.append)
+            forget = session.on_event(heard.append)
             with session.stream(PROMPT) as run:
                 told = list(run)
             forget()
             assert len(told) == len(heard)
             assert (session.status, session.text) == ("completed", run.reply.text)
-            assert (session.owes, session.pending, session.go_on()) == (False, (), None)
+            assert (session.has_pending_work, session.pending, session.continue_()) == (False, (), None)
             assert len(session.entries()) > len(session.transcript.messages)
         again = agent.resume(session_of(place))
         assert again.usage == session.usage
@@ -215,7 +215,7 @@ async def _cancelled(place: Place) -> None:
     """Cancelled as soon as a call has its result, and gone on with in the same process."""
     async with place.whole() as store, _cut(place, store, False) as agent:
         session = agent.session(session_of(place))
-        session.listen(lambda event: session.cancel() if isinstance(event, ToolFinished) else None)
+        session.on_event(lambda event: session.cancel() if isinstance(event, ToolFinished) else None)
         try:
             await session.send(PROMPT)
             raise AssertionError("nobody was cancelled")

@@ -14,7 +14,7 @@ from pathlib import Path
 from tenuto import Agent, tool
 from tenuto.agent.events import ToolFinished
 from tenuto.core.events import ContentDelta
-from tenuto.store.sql import SqlStore
+from tenuto.store.sql_store import SqlStore
 from tenuto.store.sqlite import SqliteEngine
 
 HOURS = 3_600_000

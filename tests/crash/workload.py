@@ -28,9 +28,9 @@ from tenuto.core.journal import (
 from tenuto.core.messages import AssistantMessage, ToolResult, UserMessage
 from tenuto.core.stored import make_draft
 from tenuto.errors import LeaseLost, SessionInUse, SessionNotFound, StoreError
+from tenuto.store.export import export_session, import_session
 from tenuto.store.protocol import Lease
-from tenuto.store.sql import SqlStore
-from tenuto.store.transfer import export_session, import_session
+from tenuto.store.sql_store import SqlStore
 
 AT = 1_700_000_000_000
 LARGE = "large " * 12_000
@@ -192,7 +192,7 @@ async def _together(store: SqlStore, say: Voice) -> None:
         assert again.head == alpha.head
     nobody = Lease(session="beta", owner="nobody", fence=beta.fence + 1000, head=beta.head)
     gate = threading.Event()
-    held = store._here().writer.submit(lambda driver: gate.wait(), alone=True)
+    held = store._state().writer.submit(lambda driver: gate.wait(), alone=True)
     some = [
         asyncio.ensure_future(work)
         for work in (write(store, say, alpha, upto=3), _refused(store, nobody), write(store, say, beta, upto=1))
@@ -227,7 +227,7 @@ async def _lend(first: SqlStore, second: SqlStore, say: Voice) -> None:
     with contextlib.suppress(SessionInUse):
         await second.lease("lent")
         raise AssertionError("a session that is held was given away")
-    theirs = await write(second, say, await take(second, say, "lent", take=True))
+    theirs = await write(second, say, await take(second, say, "lent", takeover=True))
     await _refused(first, mine)
     theirs = await second.renew(theirs)
     say("renewed", session="lent", fence=theirs.fence)
@@ -287,7 +287,7 @@ async def _idle(place: Place, say: Voice) -> None:
     set_quiet(0.0)
     async with place.store(ttl_ms=30) as store:
         lease = await write(store, say, await take(store, say, "idle"))
-        crew = store._here()
+        crew = store._state()
         before = crew.leases.at
         while crew.leases.at == before or crew.index.late:
             await asyncio.sleep(0.001)

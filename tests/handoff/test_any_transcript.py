@@ -50,5 +50,5 @@ def left_out(said, to, bits: int) -> None:
         for place in range(len(message.blocks))
     ]
     without = tuple(place for bit, place in enumerate(places) if bits >> bit & 1)
-    told = {loss.place for loss in accepted(said, to, omit_blocks=without).losses if loss.kind == "left-out"}
+    told = {str(loss.location) for loss in accepted(said, to, omit_blocks=without).losses if loss.kind == "left-out"}
     assert {f"messages[{at}].blocks[{place}]" for at, place in without} <= told

@@ -53,8 +53,8 @@ def test_everybody_takes_it_and_the_books_balance(home):
         adapted = adapt(said, to)
         body = wire.body.decode()
         kept = {id(block) for _, block, _ in turns(adapted.messages)}
-        lost = {loss.place: loss.kind for loss in adapted.losses}
-        stripped = {loss.place for loss in adapted.losses if loss.kind == "foreign-token"}
+        lost = {str(loss.location): loss.kind for loss in adapted.losses}
+        stripped = {str(loss.location) for loss in adapted.losses if loss.kind == "foreign-token"}
         for place, block, message in turns(said):
             assert id(block) in kept or place in lost or _bare(block, adapted), (named, place, block)
             foreign = not issued_by(message.origin, to)
@@ -134,7 +134,7 @@ def test_any_one_block_may_be_left_out(home):
     for at, message in enumerate(said):
         for place in range(len(message.blocks) if isinstance(message, AssistantMessage) else 0):
             wire = accepted(said, to, omit_blocks=((at, place),))
-            told = {loss.place for loss in wire.losses if loss.kind in ("left-out", "stale-prefix")}
+            told = {str(loss.location) for loss in wire.losses if loss.kind in ("left-out", "stale-prefix")}
             assert f"messages[{at}].blocks[{place}]" in told, (at, place)
 
 

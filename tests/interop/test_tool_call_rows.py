@@ -17,46 +17,21 @@ THINKING = Reasoning("Let me solve it.", meta=AnthropicMeta("EqQB"))
 REDACTED = Reasoning(meta=AnthropicRedactedMeta("EmwK"))
 CALL = ToolUse("toolu_1", "bash", '{"cmd": "ls"}')
 OTHER_CALL = ToolUse("toolu_2", "bash", "")
+ROW = {"tool_call_id": "toolu_1", "tool_name": "bash", "tool_args": '{"cmd": "ls"}'}
+OTHER_ROW = {"tool_call_id": "toolu_2", "tool_name": "bash", "tool_args": ""}
+SIGNED = {"text": "Let me solve it.", "signature": "EqQB"}
+ENCRYPTED = {"data": "EmwK"}
 
 
 @pytest.mark.parametrize(
     "blocks,rows",
     [
-        ((CALL,), [{"tool_call_id": "toolu_1", "tool_name": "bash", "tool_args": '{"cmd": "ls"}'}]),
-        (
-            (THINKING, CALL),
-            [
-                {
-                    "tool_call_id": "toolu_1",
-                    "tool_name": "bash",
-                    "tool_args": '{"cmd": "ls"}',
-                    "thinking": {"text": "Let me solve it.", "signature": "EqQB"},
-                }
-            ],
-        ),
-        (
-            (REDACTED, CALL, OTHER_CALL),
-            [
-                {
-                    "tool_call_id": "toolu_1",
-                    "tool_name": "bash",
-                    "tool_args": '{"cmd": "ls"}',
-                    "redacted_thinking": {"data": "EmwK"},
-                },
-                {"tool_call_id": "toolu_2", "tool_name": "bash", "tool_args": ""},
-            ],
-        ),
+        ((CALL,), [ROW]),
+        ((THINKING, CALL), [{**ROW, "thinking": SIGNED}]),
+        ((REDACTED, CALL, OTHER_CALL), [{**ROW, "redacted_thinking": ENCRYPTED}, OTHER_ROW]),
         (
             (THINKING, Reasoning("Again."), REDACTED, REDACTED, CALL),
-            [
-                {
-                    "tool_call_id": "toolu_1",
-                    "tool_name": "bash",
-                    "tool_args": '{"cmd": "ls"}',
-                    "thinking": [{"text": "Let me solve it.", "signature": "EqQB"}, {"text": "Again."}],
-                    "redacted_thinking": [{"data": "EmwK"}, {"data": "EmwK"}],
-                }
-            ],
+            [{**ROW, "thinking": [SIGNED, {"text": "Again."}], "redacted_thinking": [ENCRYPTED, ENCRYPTED]}],
         ),
     ],
 )

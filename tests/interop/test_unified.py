@@ -36,7 +36,7 @@ from tenuto.core.blocks import (
     UrlCitation,
 )
 from tenuto.core.jsonio import JsonError
-from tenuto.core.loss import Loss
+from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import AssistantMessage, Origin, Usage
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.interop.unified import from_unified, to_unified
@@ -44,163 +44,63 @@ from tenuto.interop.unified_parts import from_part, to_part
 
 PARTS = [
     (Text("Hi"), {"type": "text", "text": "Hi"}),
-    (
-        Text("Hi", (UrlCitation("u", "t", "c", 0, 2),)),
-        {
-            "type": "text",
-            "text": "Hi",
-            "citations": [{"type": "url", "url": "u", "title": "t", "citedText": "c", "startIndex": 0, "endIndex": 2}],
-        },
-    ),
+    (Text("Hi", (UrlCitation("u"),)), {"type": "text", "text": "Hi", "citations": [{"type": "url", "url": "u"}]}),
     (Refusal("No."), {"type": "text", "text": "No.", "refusal": True}),
     (ToolUse("c", "f", '{"n": 1.10}'), {"type": "tool_call", "id": "c", "name": "f", "arguments": '{"n": 1.10}'}),
-    (
-        ToolUse("c", "f", "", id_generated=True, args_missing=True, meta=GeminiMeta("s")),
-        {
-            "type": "tool_call",
-            "id": "c",
-            "name": "f",
-            "arguments": "",
-            "idGenerated": True,
-            "argsMissing": True,
-            "meta": {"provider": "gemini", "thoughtSignature": "s"},
-        },
-    ),
+    (ToolUse("c", "f", "", id_generated=True, args_missing=True, meta=GeminiMeta("s")),
+     {"type": "tool_call", "id": "c", "name": "f", "arguments": "", "idGenerated": True, "argsMissing": True,
+      "meta": {"provider": "gemini", "thoughtSignature": "s"}}),
     (Reasoning("Hm."), {"type": "thinking", "thinking": "Hm."}),
-    (
-        Reasoning("Hm.", meta=AnthropicMeta("s")),
-        {"type": "thinking", "thinking": "Hm.", "signature": "s"},
-    ),
-    (
-        Reasoning("Hm.", meta=GeminiMeta("s")),
-        {"type": "thinking", "thinking": "Hm.", "signature": "s", "meta": {"provider": "gemini"}},
-    ),
-    (
-        Reasoning(meta=OpenAiMeta("rs", "enc")),
-        {
-            "type": "thinking",
-            "thinking": "",
-            "meta": {"provider": "open_ai", "id": "rs", "encryptedContent": "enc"},
-        },
-    ),
-    (
-        Reasoning("Hm.", meta=ChatMeta("content", "s")),
-        {"type": "thinking", "thinking": "Hm.", "meta": {"provider": "chat", "field": "content", "signature": "s"}},
-    ),
+    (Reasoning("Hm.", meta=AnthropicMeta("s")), {"type": "thinking", "thinking": "Hm.", "signature": "s"}),
+    (Reasoning("Hm.", meta=GeminiMeta("s")),
+     {"type": "thinking", "thinking": "Hm.", "signature": "s", "meta": {"provider": "gemini"}}),
+    (Reasoning(meta=OpenAiMeta("rs", "enc")),
+     {"type": "thinking", "thinking": "", "meta": {"provider": "open_ai", "id": "rs", "encryptedContent": "enc"}}),
+    (Reasoning("Hm.", meta=ChatMeta("content", "s")),
+     {"type": "thinking", "thinking": "Hm.", "meta": {"provider": "chat", "field": "content", "signature": "s"}}),
     (Reasoning(meta=AnthropicRedactedMeta("d")), {"type": "redacted_thinking", "data": "d"}),
-    (
-        Reasoning("?", meta=AnthropicRedactedMeta("d", unknown_fields='{"n":1}')),
-        {
-            "type": "redacted_thinking",
-            "thinking": "?",
-            "data": "d",
-            "meta": {"provider": "anthropic_redacted", "unknownFields": '{"n":1}'},
-        },
-    ),
+    (Reasoning("?", meta=AnthropicRedactedMeta("d", unknown_fields='{"n":1}')),
+     {"type": "redacted_thinking", "thinking": "?", "data": "d",
+      "meta": {"provider": "anthropic_redacted", "unknownFields": '{"n":1}'}}),
     (Image("aGk=", "image/png"), {"type": "image", "mimeType": "image/png", "data": "aGk="}),
     (Image(url="u"), {"type": "image", "mimeType": "", "data": "", "url": "u"}),
-    (
-        Audio("aGk=", "audio/wav", "hi", "audio_1", 99),
-        {
-            "type": "audio",
-            "mimeType": "audio/wav",
-            "data": "aGk=",
-            "transcript": "hi",
-            "id": "audio_1",
-            "expiresAt": 99,
-        },
-    ),
+    (Audio("aGk=", "audio/wav", "hi", "audio_1", 99),
+     {"type": "audio", "mimeType": "audio/wav", "data": "aGk=", "transcript": "hi", "id": "audio_1", "expiresAt": 99}),
     (CodeExecution("1+1", "python"), {"type": "code_execution", "code": "1+1", "language": "python"}),
-    (
-        CodeExecution("1+1", "PYTHON"),
-        {"type": "code_execution", "code": "1+1", "language": "python", "rawLanguage": "PYTHON"},
-    ),
-    (
-        CodeResult("OUTCOME_OK", "2"),
-        {"type": "code_result", "outcome": "ok", "output": "2", "rawOutcome": "OUTCOME_OK"},
-    ),
-    (
-        CodeResult("OUTCOME_FAILED"),
-        {"type": "code_result", "outcome": "error", "output": "", "rawOutcome": "OUTCOME_FAILED"},
-    ),
-    (
-        CodeResult("OUTCOME_DEADLINE_EXCEEDED"),
-        {"type": "code_result", "outcome": "timeout", "output": "", "rawOutcome": "OUTCOME_DEADLINE_EXCEEDED"},
-    ),
-    (
-        ServerToolUse("srv", "web_search", '{"query":"x"}'),
-        {"type": "server_tool_call", "id": "srv", "name": "web_search", "arguments": {"query": "x"}},
-    ),
-    (
-        ServerToolUse("srv", "web_search", '{"n": 1.10}'),
-        {
-            "type": "server_tool_call",
-            "id": "srv",
-            "name": "web_search",
-            "arguments": {"n": 1.1},
-            "argumentsText": '{"n": 1.10}',
-        },
-    ),
-    (
-        ServerToolUse("srv", "web_search", '{"query'),
-        {
-            "type": "server_tool_call",
-            "id": "srv",
-            "name": "web_search",
-            "arguments": {},
-            "argumentsText": '{"query',
-        },
-    ),
-    (
-        ServerToolResult("srv", '[{"url":"u"}]', "web_search_tool_result"),
-        {
-            "type": "server_tool_result",
-            "toolCallId": "srv",
-            "content": [{"url": "u"}],
-            "kind": "web_search_tool_result",
-        },
-    ),
-    (
-        ServerToolResult("srv"),
-        {"type": "server_tool_result", "toolCallId": "srv", "content": None, "contentText": ""},
-    ),
-    (Document("aGk=", "application/pdf"), {"type": "document", "mimeType": "application/pdf", "data": "aGk="}),
+    (CodeExecution("1+1", "PYTHON"),
+     {"type": "code_execution", "code": "1+1", "language": "python", "rawLanguage": "PYTHON"}),
+    (CodeResult("OUTCOME_OK", "2"),
+     {"type": "code_result", "outcome": "ok", "output": "2", "rawOutcome": "OUTCOME_OK"}),
+    (CodeResult("OUTCOME_FAILED"),
+     {"type": "code_result", "outcome": "error", "output": "", "rawOutcome": "OUTCOME_FAILED"}),
+    (CodeResult("OUTCOME_DEADLINE_EXCEEDED"),
+     {"type": "code_result", "outcome": "timeout", "output": "", "rawOutcome": "OUTCOME_DEADLINE_EXCEEDED"}),
+    (ServerToolUse("srv", "search", '{"query":"x"}'),
+     {"type": "server_tool_call", "id": "srv", "name": "search", "arguments": {"query": "x"}}),
+    (ServerToolUse("srv", "search", '{"n": 1.10}'),
+     {"type": "server_tool_call", "id": "srv", "name": "search", "arguments": {"n": 1.1}, "argumentsText": '{"n": 1.10}'}),
+    (ServerToolUse("srv", "search", '{"query'),
+     {"type": "server_tool_call", "id": "srv", "name": "search", "arguments": {}, "argumentsText": '{"query'}),
+    (ServerToolResult("srv", '[{"url":"u"}]', "web_search_tool_result"),
+     {"type": "server_tool_result", "toolCallId": "srv", "content": [{"url": "u"}], "kind": "web_search_tool_result"}),
+    (ServerToolResult("srv"), {"type": "server_tool_result", "toolCallId": "srv", "content": None, "contentText": ""}),
+    (Document("aGk=", "application/pdf", citations=True),
+     {"type": "document", "mimeType": "application/pdf", "data": "aGk=", "citations": True}),
     (Marker("compaction", "sum"), {"type": "marker", "kind": "compaction", "text": "sum"}),
     (Opaque("gemini", "{}"), {"type": "opaque", "dialect": "gemini", "raw": "{}"}),
-]
+]  # fmt: skip
 CITATIONS = [
-    (UrlCitation("u"), {"type": "url", "url": "u"}),
-    (
-        DocumentCitation(0, "t", "c", 1, 2, 3, 4),
-        {
-            "type": "document",
-            "documentIndex": 0,
-            "documentTitle": "t",
-            "citedText": "c",
-            "startCharIndex": 1,
-            "endCharIndex": 2,
-            "startBlockIndex": 3,
-            "endBlockIndex": 4,
-        },
-    ),
-    (
-        DocumentCitation(0, start_block_index=0, end_block_index=4),
-        {
-            "type": "document",
-            "documentIndex": 0,
-            "startCharIndex": 0,
-            "endCharIndex": 4,
-            "startBlockIndex": 0,
-            "endBlockIndex": 4,
-            "charIndexUnit": "block",
-        },
-    ),
-    (
-        PageCitation(0, start_page=1, end_page=3),
-        {"type": "page", "documentIndex": 0, "startPage": 1, "endPage": 3},
-    ),
+    (UrlCitation("u", "t", "c", 0, 2),
+     {"type": "url", "url": "u", "title": "t", "citedText": "c", "startIndex": 0, "endIndex": 2}),
+    (DocumentCitation(0, "t", "c", 1, 2, 3, 4),
+     {"type": "document", "documentIndex": 0, "documentTitle": "t", "citedText": "c",
+      "startCharIndex": 1, "endCharIndex": 2, "startBlockIndex": 3, "endBlockIndex": 4}),
+    (DocumentCitation(0, start_block_index=0, end_block_index=4),
+     {"type": "document", "documentIndex": 0, "startCharIndex": 0, "endCharIndex": 4,
+      "startBlockIndex": 0, "endBlockIndex": 4, "charIndexUnit": "block"}),
+    (PageCitation(0, start_page=1, end_page=3), {"type": "page", "documentIndex": 0, "startPage": 1, "endPage": 3}),
     (OtherCitation(raw="{}"), {"type": "other", "raw": "{}"}),
-]
+]  # fmt: skip
 
 
 def response(*blocks, **fields):
@@ -208,7 +108,7 @@ def response(*blocks, **fields):
     return msgspec.structs.replace(ChatResponse("msg_1", "row", "model-1", (Choice(message),)), **fields)
 
 
-# --- round trip --------------------------------------------------------------------------------------------------------
+# --- round trip -------------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=25)
@@ -321,7 +221,9 @@ def test_total_is_a_sum_if_it_was_not_reported():
 
 
 def test_unspecified_fields_have_keys():
-    reply = response(losses=(Loss("r", "p", "w"),), raw_usage='{"n": 1.10}', unknown_fields='{"later":1}')
+    reply = response(
+        losses=(Loss("r", Location(path="p"), "w"),), raw_usage='{"n": 1.10}', unknown_fields='{"later":1}'
+    )
     message = AssistantMessage(
         (), origin=Origin("row", "gemini", "m", "acc"), extra='{"a":1}', incomplete=True, unknown_fields='{"b":1}'
     )
@@ -330,7 +232,7 @@ def test_unspecified_fields_have_keys():
     )
 
     assert document["rawUsage"] == '{"n": 1.10}'
-    assert document["losses"] == [{"kind": "r", "place": "p", "detail": "w"}]
+    assert document["losses"] == [{"kind": "r", "location": {"path": "p"}, "detail": "w"}]
     assert document["unknownFields"] == '{"later":1}'
     assert document["choices"][0] == {
         "index": 1,
@@ -404,7 +306,7 @@ def test_metadata_omits_numbers_out_of_range():
     assert metadata(extra="words") is None
 
 
-# --- protocol_errors ----------------------------------------------------------------------------------------------------------
+# --- reading ----------------------------------------------------------------------------------------------------------
 
 
 def test_document_with_specified_keys_only_is_read():

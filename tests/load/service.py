@@ -14,7 +14,7 @@ from aiohttp import web
 
 from tenuto import AsyncAgent
 from tenuto.core.messages import UserMessage
-from tenuto.store.opening import open_store
+from tenuto.store.open import open_store
 from tenuto.testing import Simulator
 
 TURNS = 4

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from tenuto import Agent, AsyncAgent
-from tenuto.store.opening import open_store
+from tenuto.store.open import open_store
 from tenuto.testing import Simulator
 
 WAVE = 50

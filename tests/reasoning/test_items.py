@@ -1,4 +1,4 @@
-"""Reasoning items: formats, protocol_errors, writing, and the codec."""
+"""Reasoning items: formats, reading, writing, and the codec."""
 
 from __future__ import annotations
 
@@ -38,30 +38,16 @@ WIRE_NAMES = {
     ReasoningFormat.UNKNOWN: "unknown",
 }
 TEXT = {
-    "type": "reasoning.text",
-    "id": "r1",
-    "format": "anthropic-claude-v1",
-    "index": 0,
-    "text": "Look.",
-    "signature": "Er=",
-}
+    "type": "reasoning.text", "id": "r1", "format": "anthropic-claude-v1", "index": 0, "text": "Look.", "signature": "Er=",
+}  # fmt: skip
 SUMMARY = {"type": "reasoning.summary", "format": "openai-responses-v1", "index": 1, "summary": "It looked."}
 ENCRYPTED = {
-    "type": "reasoning.encrypted",
-    "id": "call_1",
-    "format": "google-gemini-v1",
-    "index": 2,
-    "data": "CiQB+/==",
-}
+    "type": "reasoning.encrypted", "id": "call_1", "format": "google-gemini-v1", "index": 2, "data": "CiQB+/==",
+}  # fmt: skip
 TOOL = {
-    "type": "reasoning.server_tool_call",
-    "format": "xai-responses-v1",
-    "index": 3,
-    "tool_name": "search",
-    "arguments": '{"q":1}',
-    "result": {"n": 1},
-    "tool_call_id": "t1",
-}
+    "type": "reasoning.server_tool_call", "format": "xai-responses-v1", "index": 3,
+    "tool_name": "search", "arguments": '{"q":1}', "result": {"n": 1}, "tool_call_id": "t1",
+}  # fmt: skip
 ARRAYS = st.lists(
     st.fixed_dictionaries(
         {"type": st.sampled_from(("reasoning.text", "reasoning.summary", "reasoning.encrypted", "reasoning.dream"))},

@@ -36,7 +36,6 @@ from tenuto.reasoning import (
     ResponsesReasoningCodec,
     parse_items,
     to_details,
-    transcript_details,
     with_details,
     without_details,
 )
@@ -111,11 +110,12 @@ def test_reply_without_reasoning_has_no_items():
 # --- to items ---------------------------------------------------------------------------------------------------------
 
 
-def test_transcript_details_are_keyed_by_message_index():
+def test_details_of_a_transcript_are_keyed_by_message_index():
     thinking = reply("anthropic-messages", Reasoning("hm", meta=AnthropicMeta("sig")), Text("yes"))
     transcript = Transcript((UserMessage("a"), reply("openai-chat", Text("b")), UserMessage("c"), thinking))
 
-    assert transcript_details(transcript) == {3: to_details(thinking)}
+    assert transcript.reasoning_details() == {3: to_details(thinking)}
+    assert Transcript().reasoning_details() == {}
 
 
 def test_anthropic_thinking_as_items():
@@ -267,7 +267,7 @@ def test_native_codec_restores_reasoning_blocks(field):
 
 
 def test_gemini_codec_restores_signatures_on_parts():
-    """ToolCallsBuilder without an id get none."""
+    """Calls without an id get none."""
     native = [
         {"text": "hm", "thought": True},
         {"functionCall": {"name": "look", "args": {}}, "thoughtSignature": "sig1"},

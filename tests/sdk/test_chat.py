@@ -15,6 +15,7 @@ from tenuto.core.blocks import Audio, Document, Image, Text, ToolUse
 from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, ToolResults, UserMessage, user
 from tenuto.core.provider import ChatSwitches
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ToolDefinition
+from tenuto.wire.body_builder import BodyBuilder
 from tenuto.wire.chat.encode import encode
 from wire.chat.cases import STREAMS, WHOLE, back, stream, target, whole
 
@@ -134,7 +135,7 @@ TOOLS = (
 )  # fmt: skip
 def test_sdk_types_take_the_request(fields):
     switches = ChatSwitches(max_tokens_field="max_completion_tokens")
-    wire = encode(ChatRequest(model="gpt-x", messages=TALK, **fields), target(switches))
+    wire = encode(BodyBuilder(ChatRequest(model="gpt-x", messages=TALK, **fields), target(switches)))
     body = json.loads(wire.body)
 
     assert taken(body) == body
@@ -149,7 +150,7 @@ def test_sdk_types_take_every_reply_back(name):
             continue
         answers = ToolResults(tuple(call.answer("ok") for call in choice.message.tool_calls()))
         messages = (UserMessage("Hi"), choice.message, *((answers,) if answers.results else ()))
-        body = json.loads(encode(ChatRequest(model="gpt-x", messages=messages), target()).body)
+        body = json.loads(encode(BodyBuilder(ChatRequest(model="gpt-x", messages=messages), target())).body)
         body["messages"][1].pop("reasoning_content", None)  # not a field of the vendor whose SDK this is
 
         assert taken(body) == body

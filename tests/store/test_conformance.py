@@ -53,7 +53,7 @@ class TestSqlite(StoreConformance):
             yield
 
     async def open(self):
-        from tenuto.store.sql import SqlStore
+        from tenuto.store.sql_store import SqlStore
         from tenuto.store.sqlite import SqliteEngine
 
         return SqlStore(SqliteEngine(self.path), now=self.clock, ttl_ms=self.ttl_ms)
@@ -88,7 +88,7 @@ class TestPostgres(StoreConformance):
 
     async def open(self):
         from tenuto.store.postgres import PostgresEngine
-        from tenuto.store.sql import SqlStore
+        from tenuto.store.sql_store import SqlStore
 
         return SqlStore(PostgresEngine(self.url), now=self.clock, ttl_ms=self.ttl_ms)
 

@@ -21,10 +21,10 @@ from tenuto.core.journal import MessageAdded, RunEnded
 from tenuto.core.messages import UserMessage
 from tenuto.core.stored import make_draft
 from tenuto.errors import StoreError
+from tenuto.store.export import FORMAT, export_session, import_session
 from tenuto.store.memory import MemoryStore
-from tenuto.store.opening import open_store
+from tenuto.store.open import open_store
 from tenuto.store.schema import VERSION
-from tenuto.store.transfer import FORMAT, export_session, import_session
 
 OLD = Path(__file__).parent / "old"
 OLD_EXPORT = OLD / "session-1.jsonl"

@@ -26,7 +26,7 @@ from tenuto.core.journal import ReplyReceived, UnknownPayload
 from tenuto.core.jsonio import JsonError
 from tenuto.core.messages import AssistantMessage
 from tenuto.errors import SessionNotFound, StoreError
-from tenuto.store.sql import SqlStore
+from tenuto.store.sql_store import SqlStore
 from tenuto.store.sqlite import SqliteEngine
 from tenuto.testing import StoreConformance
 from tenuto.testing.chapters.stage import draft, question, same, write
@@ -300,7 +300,7 @@ def test_a_disk_that_can_only_be_read(small):
 WRITER = """
     import asyncio, sys
     from tenuto.errors import StoreError
-    from tenuto.store.sql import SqlStore
+    from tenuto.store.sql_store import SqlStore
     from tenuto.store.sqlite import SqliteEngine
     from tenuto.testing.chapters.stage import draft, question
 

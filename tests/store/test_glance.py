@@ -20,10 +20,10 @@ from tenuto.core.journal import Configured, MessageAdded, ReplyReceived, RunEnde
 from tenuto.core.messages import AssistantMessage, Usage, UserMessage
 from tenuto.core.stored import make_draft
 from tenuto.errors import StoreCorrupt, StoreError
-from tenuto.store.glance import Glimpse, _plain, glimpse_of, glimpses, page
-from tenuto.store.opening import file_of, open_store
-from tenuto.store.shelf import TTL, Wanted, is_live
-from tenuto.store.sql import SqlStore
+from tenuto.store.open import file_of, open_store
+from tenuto.store.quick_list import SessionLine, _plain, list_lines, list_page, read_line
+from tenuto.store.sessions import TTL, ListQuery, is_live
+from tenuto.store.sql_store import SqlStore
 from tenuto.store.sqlite import SqliteEngine
 
 
@@ -53,13 +53,13 @@ async def filled(store):
 
 
 ASKED = [
-    Wanted(None, None, None, "updated", 50, ""),
-    Wanted("", None, False, "updated", 20, ""),
-    Wanted("", None, True, "updated", 20, ""),
-    Wanted("helper", None, None, "updated", 20, ""),
-    Wanted(None, "completed", None, "created", 20, ""),
-    Wanted(None, None, None, "created", 2, ""),
-    Wanted("nobody", None, False, "updated", 20, ""),
+    ListQuery(None, None, None, "updated", 50, ""),
+    ListQuery("", None, False, "updated", 20, ""),
+    ListQuery("", None, True, "updated", 20, ""),
+    ListQuery("helper", None, None, "updated", 20, ""),
+    ListQuery(None, "completed", None, "created", 20, ""),
+    ListQuery(None, None, None, "created", 2, ""),
+    ListQuery("nobody", None, False, "updated", 20, ""),
 ]
 
 
@@ -86,22 +86,22 @@ def test_it_sees_what_the_store_shows(file):
                 lease = await store.append(lease, [make_draft(act, id=f"more{at}", time_ms=4_500 + at)])
             for wanted in ASKED:
                 theirs = await seen(store, wanted)
-                assert page(file, wanted) == theirs
-                assert glimpses(file, wanted) == [glimpse_of(one) for one in theirs.sessions]
+                assert list_page(file, wanted) == theirs
+                assert list_lines(file, wanted) == [read_line(one) for one in theirs.sessions]
                 after = theirs.next
                 while after:
                     theirs = await seen(store, wanted._replace(after=after))
-                    assert page(file, wanted._replace(after=after)) == theirs
-                    assert glimpses(file, wanted._replace(after=after)) == list(map(glimpse_of, theirs.sessions))
+                    assert list_page(file, wanted._replace(after=after)) == theirs
+                    assert list_lines(file, wanted._replace(after=after)) == list(map(read_line, theirs.sessions))
                     after = theirs.next
-            return glimpses(file, ASKED[0])
+            return list_lines(file, ASKED[0])
 
     found = {one.id: one for one in asyncio.run(play())}
 
     assert {"one", "two", "three", "four", "fork"} == set(found)
     assert found["three"].holder
     assert (found["three"].message_count, found["three"].updated_at) == (4, 4_502)
-    assert Glimpse("one", "trip to 東京", "Hello", "completed", "sim/anthropic", 2, 1_003, "") == found["one"]
+    assert SessionLine("one", "trip to 東京", "Hello", "completed", "sim/anthropic", 2, 1_003, "") == found["one"]
 
 
 def test_a_holder_whose_time_is_over_is_none(file):
@@ -114,7 +114,7 @@ def test_a_holder_whose_time_is_over_is_none(file):
 
     asyncio.run(play(1_000))
 
-    assert "" == glimpses(file, ASKED[0])[0].holder == page(file, ASKED[0]).sessions[0].holder
+    assert "" == list_lines(file, ASKED[0])[0].holder == list_page(file, ASKED[0]).sessions[0].holder
     assert (False, True, True, False) == tuple(is_live("x", until, 100) for until in (100, 101, 100 + TTL, 10**9))
     assert not is_live("", 101, 100)
 
@@ -126,8 +126,8 @@ def test_looking_writes_nothing(file):
 
     asyncio.run(play())
     before = {path: path.read_bytes() for path in file.parent.iterdir() if path.is_file()}
-    glimpses(file, ASKED[0])
-    page(file, ASKED[0])
+    list_lines(file, ASKED[0])
+    list_page(file, ASKED[0])
 
     assert before == {path: path.read_bytes() for path in file.parent.iterdir() if path.is_file()}
 
@@ -193,7 +193,7 @@ def test_what_cannot_be_read_is_told_as_the_store_tells_it(file, spoil):
 
     told = said_by(theirs)
 
-    assert told == said_by(lambda: glimpses(file, ASKED[0])) == said_by(lambda: page(file, ASKED[0]))
+    assert told == said_by(lambda: list_lines(file, ASKED[0])) == said_by(lambda: list_page(file, ASKED[0]))
 
 
 metas = st.builds(
@@ -225,7 +225,7 @@ def test_a_summary_that_is_none_is_refused(file, raw):
     asyncio.run(open_and_fill(file))
     with closing(sqlite3.connect(file)) as db, db:
         db.execute("UPDATE sessions SET meta = ? WHERE id = 'two'", (raw,))
-    for look in (glimpses, page):
+    for look in (list_lines, list_page):
         with pytest.raises(StoreCorrupt, match="the summary of a session cannot be read"):
             look(file, ASKED[0])
 

@@ -8,8 +8,8 @@ import sqlite3
 
 import pytest
 
-from tenuto.store import indexing
-from tenuto.store.sql import SqlStore
+from tenuto.store import search
+from tenuto.store.sql_store import SqlStore
 from tenuto.store.sqlite import SqliteEngine
 from tenuto.testing.chapters.stage import draft, question, write
 
@@ -20,8 +20,8 @@ MOST = 3
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
     """Few sessions are remembered, and nothing rests long enough to be indexed meanwhile."""
-    monkeypatch.setattr(indexing, "_KNOWN", MOST)
-    monkeypatch.setattr(indexing, "_QUIET", 1e9)
+    monkeypatch.setattr(search, "_KNOWN", MOST)
+    monkeypatch.setattr(search, "_QUIET", 1e9)
 
 
 def told(story):
@@ -52,7 +52,7 @@ def left(path):
 async def test_only_so_many_sessions_are_remembered_as_being_behind(path):
     async with SqlStore(SqliteEngine(path)) as store:
         await filled(store)
-        assert len(store._here().index.late) == MOST
+        assert len(store._state().index.late) == MOST
         assert left(path) == MANY
 
 
@@ -61,7 +61,7 @@ async def test_those_that_are_not_remembered_are_found_by_a_search(path):
     async with SqlStore(SqliteEngine(path)) as store:
         await filled(store)
         assert {hit.session for hit in await store.search("heron")} == {f"s{at}" for at in range(MANY)}
-        assert not store._here().index.late
+        assert not store._state().index.late
 
 
 @told
@@ -77,14 +77,14 @@ async def test_a_session_that_is_deleted_is_not_remembered(path):
         lease = await store.lease("s0")
         lease = await store.append(lease, [draft(question("heron"))])
         await store.release(lease)
-        assert list(store._here().index.late) == ["s0"]
+        assert list(store._state().index.late) == ["s0"]
         await store.delete("s0")
-        assert not store._here().index.late
+        assert not store._state().index.late
 
 
 def test_a_store_that_is_closed_indexes_many_pieces_in_one_transaction(tmp_path, monkeypatch):
-    monkeypatch.setattr(indexing, "_PIECE", 1)
-    monkeypatch.setattr(indexing, "_KNOWN", MANY)
+    monkeypatch.setattr(search, "_PIECE", 1)
+    monkeypatch.setattr(search, "_KNOWN", MANY)
     said = []
 
     def connect(*args, **options):

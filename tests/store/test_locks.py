@@ -18,14 +18,14 @@ import pytest
 
 from tenuto.errors import LeaseLost, SessionInUse
 from tenuto.store.locks import Locks
-from tenuto.store.sql import SqlStore
+from tenuto.store.sql_store import SqlStore
 from tenuto.store.sqlite import SqliteEngine
 from tenuto.testing.chapters.stage import draft, question
 
 HOLDER = """
     import asyncio, os, signal, sys, threading
     from tenuto.errors import StoreError
-    from tenuto.store.sql import SqlStore
+    from tenuto.store.sql_store import SqlStore
     from tenuto.store.sqlite import SqliteEngine
     from tenuto.testing.chapters.stage import draft, question
 
@@ -46,7 +46,7 @@ HOLDER = """
             elif line == "stop\\n":
                 def stop(driver):  # between two transactions: inside of one, it would hold up all others, too
                     signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
-                await store._here().writer.submit(stop, alone=True)
+                await store._state().writer.submit(stop, alone=True)
                 print("goes on", flush=True)
             else:
                 try:
@@ -133,7 +133,7 @@ def test_a_live_holder_refuses_others_and_is_named(path, holders):
     assert (error.session, error.pid, error.host) == ("s", holder.pid, socket.gethostname())
     assert str(holder.pid) in str(error)
     assert socket.gethostname() in str(error)
-    assert "take=True" in str(error)
+    assert "takeover=True" in str(error)
     assert shown == f"{holder.pid}@{socket.gethostname()}"
     assert holder.tell("second") == "2"
 
@@ -180,7 +180,7 @@ def test_taking_over_tells_the_loser(path, holders):
     holder = holders()
 
     async def take(store):
-        lease = await store.lease("s", take=True)
+        lease = await store.lease("s", takeover=True)
         assert holder.tell("zombie") == "LeaseLost"
         assert holder.tell("zombie") == "LeaseLost"
         return await store.append(lease, [draft(question(), id="mine")])
@@ -196,7 +196,7 @@ def test_who_took_over_is_not_mistaken_for_dead(path, holders):
 
     async def take(store):
         async with SqlStore(SqliteEngine(path)) as third:
-            lease = await store.lease("s", take=True)
+            lease = await store.lease("s", takeover=True)
             with pytest.raises(SessionInUse):
                 await third.lease("s")
             assert holder.tell("zombie") == "LeaseLost"
@@ -224,7 +224,7 @@ def test_stopped_holder_keeps_its_session_until_it_is_taken(path, holders):
         while time.time_ns() // 1_000_000 < end + 100:
             with pytest.raises(SessionInUse):
                 await store.lease("s")
-        return await store.append(await store.lease("s", take=True), [draft(question(), id="mine")])
+        return await store.append(await store.lease("s", takeover=True), [draft(question(), id="mine")])
 
     try:
         after = run(path, take, ttl_ms=20)
@@ -239,7 +239,7 @@ def test_stopped_holder_keeps_its_session_until_it_is_taken(path, holders):
 RACER = """
     import asyncio, os, random, sys
     from tenuto.errors import LeaseLost, SessionInUse, StoreError
-    from tenuto.store.sql import SqlStore
+    from tenuto.store.sql_store import SqlStore
     from tenuto.store.sqlite import SqliteEngine
     from tenuto.testing.chapters.stage import draft, question
 
@@ -251,7 +251,7 @@ RACER = """
             sys.stdin.readline()
             while len(kept) < 24:
                 try:
-                    lease = await store.lease("s", take=chance.random() < 0.3)
+                    lease = await store.lease("s", takeover=chance.random() < 0.3)
                     for _ in range(3):
                         one = draft(question(), id=f"{name}-{len(kept)}")
                         await asyncio.sleep(chance.random() / 100)

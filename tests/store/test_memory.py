@@ -27,9 +27,10 @@ from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, To
 from tenuto.core.stored import make_draft
 from tenuto.errors import InvalidSessionId, SessionInUse, SessionNotFound, StoreError
 from tenuto.store.checks import faults_in
-from tenuto.store.ids import check_id, check_name, chosen, made_id, places_back
+from tenuto.store.ids import check_id, check_name, new_id, only_match, places_back
 from tenuto.store.memory import Memory, MemoryStore
-from tenuto.store.texts import LONGEST, snippet_of, text_of, words_in
+from tenuto.store.search import LONGEST, text_of
+from tenuto.store.words import snippet_of, tokenize
 from tenuto.testing.chapters.stage import turn
 
 
@@ -63,7 +64,7 @@ def test_the_clock_the_ids_and_the_holder_are_those_given():
         with pytest.raises(SessionInUse, match="process 7 on h") as told:
             await MemoryStore(memory, now=lambda: 5009).lease("s")
         assert (told.value.session, told.value.pid, told.value.host) == ("s", 7, "h")
-        assert "take=True" in str(told.value)
+        assert "takeover=True" in str(told.value)
 
     asyncio.run(play())
 
@@ -82,16 +83,16 @@ def test_memory_is_no_file():
 
 @given(st.lists(st.integers(0, 2**48 - 1), min_size=2, max_size=6, unique=True))
 def test_ids_sort_by_the_time_they_were_made(times):
-    ids = {time: made_id(time) for time in times}
+    ids = {time: new_id(time) for time in times}
 
     assert sorted(ids.values()) == [ids[time] for time in sorted(times)]
     assert all(len(check_id(id)) == 26 for id in ids.values())
 
 
 def test_no_two_ids_are_the_same_and_no_clock_breaks_them():
-    assert len({made_id(5) for _ in range(1000)}) == 1000
-    assert made_id(-1)[:10] == made_id(0)[:10] == "0" * 10
-    assert len(made_id(2**60)) == 26
+    assert len({new_id(5) for _ in range(1000)}) == 1000
+    assert new_id(-1)[:10] == new_id(0)[:10] == "0" * 10
+    assert len(new_id(2**60)) == 26
 
 
 @given(st.text(max_size=5) | st.text(string.ascii_letters + string.digits + "-_", max_size=70))
@@ -123,11 +124,11 @@ def test_what_was_typed():
     assert [places_back(text) for text in ("last", "~0", "~12", "Last", "~", "~-1", "~1x", "~1\n", "")] == [
         0, 0, 12, None, None, None, None, None, None,
     ]  # fmt: skip
-    assert chosen("a", ["abc"]) == "abc"
+    assert only_match("a", ["abc"]) == "abc"
     with pytest.raises(SessionNotFound, match="no session is called 'a'"):
-        chosen("a", [])
+        only_match("a", [])
     with pytest.raises(SessionNotFound, match=r"several .* a0, a1, a2, a3, a4, \.\.\.; type more"):
-        chosen("a", [f"a{number}" for number in range(7)])
+        only_match("a", [f"a{number}" for number in range(7)])
 
 
 # --- texts ------------------------------------------------------------------------------------------------------------
@@ -170,7 +171,7 @@ def test_only_the_beginning_of_a_long_text_is_looked_into():
 
 
 def test_words_and_what_stands_around_them():
-    assert words_in("The RAIN, in Spain; straße 42!") == ["the", "rain", "in", "spain", "strasse", "42"]
+    assert tokenize("The RAIN, in Spain; straße 42!") == ["the", "rain", "in", "spain", "strasse", "42"]
     text = "so " * 100 + "the\nneedle\tis here" + " and" * 100
     assert "the needle is here" in snippet_of(text, ["needle"])
     assert len(snippet_of(text, ["needle"])) <= 120

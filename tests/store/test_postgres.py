@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 
 from cut_line import CutLine
 from tenuto.errors import StoreError
-from tenuto.store.driver import Broken, Unsure
-from tenuto.store.postgres import PostgresEngine
-from tenuto.store.postgres_values import numbered, readable, vector_of, written
+from tenuto.store.driver import CommitUnknown, ConnectionLost
+from tenuto.store.postgres import PostgresEngine, numbered, readable, vector_of, written
 
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()), max_size=40)
 
@@ -272,9 +271,9 @@ def test_a_line_that_breaks_in_mid_transaction(driver, postgres):
         driver.save()
         with psycopg.connect(postgres.url(), autocommit=True) as line:
             line.execute("SELECT pg_terminate_backend(%s, 5000)", (backend_of(driver),))
-        with pytest.raises(Broken, match="broke"):
+        with pytest.raises(ConnectionLost, match="broke"):
             step()
-        with pytest.raises(Broken):
+        with pytest.raises(ConnectionLost):
             step()
         driver.rollback()
         assert numbers_in(driver) == []
@@ -300,7 +299,7 @@ def test_a_line_that_is_cut_during_a_commit(driver, line, postgres_url, when, fo
     other.begin(write=True)
     put(other, 1)
     line.cut = when
-    with pytest.raises(Unsure, match="nobody knows"):
+    with pytest.raises(CommitUnknown, match="nobody knows"):
         other.commit()
 
     assert line.cuts == 1
@@ -333,7 +332,7 @@ def test_a_backend_that_dies_during_a_commit(own_postgres, own_postgres_url, how
         def commit():
             try:
                 driver.commit()
-            except Unsure as exc:
+            except CommitUnknown as exc:
                 said.append(exc)
 
         committing = threading.Thread(target=commit)

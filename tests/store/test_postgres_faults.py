@@ -21,7 +21,7 @@ from tenuto.core.messages import UserMessage
 from tenuto.core.stored import make_draft
 from tenuto.errors import LeaseLost, StoreError
 from tenuto.store.postgres import PostgresEngine
-from tenuto.store.sql import SqlStore
+from tenuto.store.sql_store import SqlStore
 
 PATIENCE = 50.0
 """How many seconds a server may be gone that is about to come back: it takes one, unless the machine has other work."""
@@ -241,7 +241,7 @@ def _race(url, name, start, refused):
             for turn in itertools.count():
                 if turn >= 8 and refused.value >= REFUSED:
                     return
-                lease = await store.lease("s", take=True)
+                lease = await store.lease("s", takeover=True)
                 for number in range(3):
                     try:
                         lease = await store.append(lease, [draft(f"{name}.{turn}.{number}")])

@@ -19,9 +19,9 @@ import pytest
 
 from store.lossy import HOWS, Disk, failing
 from tenuto.errors import SessionInUse, SessionNotFound, StoreCorrupt, StoreError
-from tenuto.store import sqlite_driver
-from tenuto.store.protocol import Fault
-from tenuto.store.sql import SqlStore
+from tenuto.store import sqlite
+from tenuto.store.protocol import VerifyProblem
+from tenuto.store.sql_store import SqlStore
 from tenuto.store.sqlite import SqliteEngine
 from tenuto.testing.chapters.stage import draft, question, same, write
 
@@ -42,7 +42,7 @@ def folder():
 @pytest.fixture
 def disk(folder, monkeypatch):
     """A disk with a store on it that copies its log often."""
-    monkeypatch.setattr(sqlite_driver, "_LOG_BYTES", 100_000)
+    monkeypatch.setattr(sqlite, "_LOG_BYTES", 100_000)
     asyncio.run(_made(folder / "before"))
     with contextlib.closing(_Closing(Disk(folder / "before"))) as closing:
         yield closing.disk
@@ -141,7 +141,7 @@ async def looked_at(writer, files, moment, folder):
                 wrong.append(f"{session} is not what was written")
             if len(entries) < known.get(session, 0):
                 wrong.append(f"{session} has {len(entries)} entries, and {known[session]} were acknowledged")
-        lease = await store.lease("b", take=True)
+        lease = await store.lease("b", takeover=True)
         more = [draft(question("And then?"))]
         await store.append(lease, more)
         if not same((await store.read("b"))[lease.head :], more, first=lease.head + 1):
@@ -201,7 +201,7 @@ def test_without_sync_something_would_be_damaged(disk, folder):
     disk.sync = "OFF"
     found, _ = violations(written(disk), folder, 24)
 
-    assert [what for _, _, what in found if isinstance(what, StoreCorrupt | Fault)]
+    assert [what for _, _, what in found if isinstance(what, StoreCorrupt | VerifyProblem)]
 
 
 # --- a disk that fails ------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import warnings
 
 from tenuto.errors import LeaseLost, SessionInUse
 from tenuto.store.locks import Locks
-from tenuto.store.sql import SqlStore
+from tenuto.store.sql_store import SqlStore
 from tenuto.testing.chapters.stage import draft, question
 
 TTL = 60

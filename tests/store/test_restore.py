@@ -13,14 +13,14 @@ import textwrap
 import pytest
 
 from tenuto.errors import LeaseLost, StoreCorrupt, StoreError
-from tenuto.store.opening import open_store
+from tenuto.store.open import open_store
 from tenuto.store.restore import restore
 from tenuto.store.sqlite import SqliteEngine
 from tenuto.testing.chapters.stage import draft, question, same, write
 
 WRITER = """
     import asyncio, itertools, sys
-    from tenuto.store.opening import open_store
+    from tenuto.store.open import open_store
     from tenuto.testing.chapters.stage import draft, question
 
     async def main():

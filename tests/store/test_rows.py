@@ -14,7 +14,7 @@ import tenuto
 from tenuto.core.blocks import AnthropicMeta, AnthropicRedactedMeta, Reasoning, ToolUse
 from tenuto.core.journal import ReplyReceived, fold_entries, transcript_of
 from tenuto.interop.tool_call_rows import from_data_json, to_data_json
-from tenuto.store.opening import open_store
+from tenuto.store.open import open_store
 
 BODY = json.dumps(
     {
@@ -38,7 +38,7 @@ import tenuto
 from tenuto.core.journal import CallFinished, MessageAdded, ReplyReceived
 from tenuto.core.messages import UserMessage
 from tenuto.core.stored import make_draft
-from tenuto.store.opening import open_store
+from tenuto.store.open import open_store
 
 async def main():
     message = tenuto.decode("anthropic-messages", sys.argv[2]).message

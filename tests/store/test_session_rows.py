@@ -11,12 +11,11 @@ import pytest
 
 from tenuto.core.journal import Configured, RunEnded, session_meta_of
 from tenuto.errors import StoreError
-from tenuto.store.driver import Unsure
+from tenuto.store.driver import CommitUnknown
 from tenuto.store.locks import Guard
 from tenuto.store.schema import VERSION
-from tenuto.store.sql import SqlStore
-from tenuto.store.sqlite import SqliteEngine
-from tenuto.store.sqlite_driver import SqliteDriver
+from tenuto.store.sql_store import SqlStore
+from tenuto.store.sqlite import SqliteDriver, SqliteEngine
 from tenuto.testing.chapters.stage import answer, draft, question, turn, write
 
 
@@ -86,7 +85,7 @@ def test_append_is_stored_once_when_its_commit_is_unknown(tmp_path, monkeypatch,
         if kind == "after":
             commit(self)
         self.rollback()
-        raise Unsure(f"the connection broke {kind} the commit")
+        raise CommitUnknown(f"the connection broke {kind} the commit")
 
     async def play(store):
         monkeypatch.setattr(SqliteDriver, "commit", breaking)

@@ -19,9 +19,9 @@ from pathlib import Path
 import pytest
 
 from tenuto.errors import StoreCorrupt, StoreError
-from tenuto.store.opening import open_store
+from tenuto.store.open import open_store
 from tenuto.store.schema import APPLICATION, VERSION
-from tenuto.store.sql import SqlStore
+from tenuto.store.sql_store import SqlStore
 from tenuto.store.sqlite import SqliteEngine
 from tenuto.testing.chapters.stage import draft, question, same, turn, write
 

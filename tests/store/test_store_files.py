@@ -18,8 +18,8 @@ import pytest
 from tenuto import Agent
 from tenuto.errors import SessionInUse, StoreError
 from tenuto.store import locks, sqlite
-from tenuto.store.opening import open_store
-from tenuto.store.sql import SqlStore
+from tenuto.store.open import open_store
+from tenuto.store.sql_store import SqlStore
 from tenuto.testing.chapters.stage import draft, question, turn, write
 
 
@@ -40,7 +40,7 @@ def run(path, story):
 FORK = """
     import asyncio, os, sys, warnings
     from tenuto.errors import LeaseLost, SessionInUse
-    from tenuto.store.opening import open_store
+    from tenuto.store.open import open_store
     from tenuto.testing.chapters.stage import draft, question
 
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -152,7 +152,7 @@ def test_process_goes_on_when_another_created_the_file(tmp_path, monkeypatch):
     made = tmp_path / "made.db"
     run(made, lambda store: write(store, "s", question()))
     assert guard.share()
-    monkeypatch.setattr("tenuto.store.sqlite_driver.PATIENCE", 2.0)
+    monkeypatch.setattr("tenuto.store.sqlite.PATIENCE", 2.0)
     missing = sqlite.SqliteEngine._is_there
 
     def created_meanwhile(self):

@@ -16,9 +16,16 @@ from tenuto.core.journal import MessageAdded, RunEnded, UnknownPayload, sha256_h
 from tenuto.core.messages import UserMessage
 from tenuto.core.stored import make_draft
 from tenuto.errors import StoreCorrupt, StoreError
-from tenuto.store import transfer
+from tenuto.store import export
+from tenuto.store.export import (
+    FORMAT,
+    check_export,
+    check_no_other_session,
+    export_session,
+    import_session,
+    import_sessions,
+)
 from tenuto.store.memory import Memory, MemoryStore
-from tenuto.store.transfer import FORMAT, bring_in, examine, export_session, import_session, refuse_another
 from tenuto.testing.chapters.stage import same, turn, write
 
 
@@ -99,9 +106,9 @@ def test_other_bytes_stand_there_as_they_are(raw):
 
 
 def test_an_empty_body_is_wrapped_too():
-    entry = transfer.Entry(1, "e1", 1, 1, "x", b"", sha256_hex(b""), UnknownPayload("x", ""))
+    entry = export.Entry(1, "e1", 1, 1, "x", b"", sha256_hex(b""), UnknownPayload("x", ""))
 
-    assert json.loads(transfer._line(entry))["body64"] == ""
+    assert json.loads(export._line(entry))["body64"] == ""
 
 
 # --- there and back ---------------------------------------------------------------------------------------------------
@@ -156,7 +163,7 @@ def test_a_large_session_is_written_in_pieces(monkeypatch):
             await import_session(store, lines)
             return await store.read("s")
 
-    monkeypatch.setattr(transfer, "_BATCH", 3500)
+    monkeypatch.setattr(export, "_BATCH", 3500)
     assert len(asyncio.run(play())) == 10
     assert sizes == [3, 3, 3, 1]
 
@@ -356,10 +363,10 @@ def test_several_sessions_stand_one_after_another():
     lines = [*one, b"\n", *two, *one]
 
     async def play(store):
-        done = [(each.session, each.entries) async for each in bring_in(store, lines)]
+        done = [(each.session, each.entries) async for each in import_sessions(store, lines)]
         return done, await lines_of(store), [line async for line in export_session(store, "t")]
 
-    found = examine(iter(lines))
+    found = check_export(iter(lines))
 
     assert [("s", 7, "walk"), ("t", 7, ""), ("s", 7, "walk")] == [
         (whole.session, whole.entries, whole.name) for whole in found
@@ -381,20 +388,20 @@ def test_sessions_that_run_into_each_other_are_refused(spoil, told):
     one = exported(*turn())
     two = [line.replace(b'"session":"s"', b'"session":"t"') for line in one]
     with pytest.raises(StoreCorrupt, match=told):
-        examine(spoil(one, two))
+        check_export(spoil(one, two))
 
 
 def test_another_session_is_seen_before_anything_is_written():
     lines = exported(*turn())
-    [whole] = examine(lines)
+    [whole] = check_export(lines)
 
     async def play(store):
-        await refuse_another(store, whole)
+        await check_no_other_session(store, whole)
         await import_session(store, lines)
-        await refuse_another(store, whole)
+        await check_no_other_session(store, whole)
         await write(store, "other", RunEnded("completed"))
         with pytest.raises(StoreError, match="another session 'other' already"):
-            await refuse_another(store, whole, id="other")
+            await check_no_other_session(store, whole, id="other")
 
     run(play)
 
@@ -416,7 +423,7 @@ def test_a_long_session_is_read_in_pieces(monkeypatch, held, most):
             asked.clear()
             return [json.loads(line)["seq"] for line in (await lines_of(store))[1:]]
 
-    monkeypatch.setattr(transfer, "_HELD", held)
+    monkeypatch.setattr(export, "_HELD", held)
 
     assert list(range(1, 401)) == asyncio.run(play())
     assert (400, most) == (sum(asked), max(asked))

@@ -15,10 +15,9 @@ import time
 import pytest
 
 from tenuto.errors import LeaseLost, StoreError
-from tenuto.store import sql
-from tenuto.store.sql import SqlStore
-from tenuto.store.sqlite import SqliteEngine
-from tenuto.store.sqlite_driver import SqliteDriver
+from tenuto.store import sql_store
+from tenuto.store.sql_store import SqlStore
+from tenuto.store.sqlite import SqliteDriver, SqliteEngine
 from tenuto.testing.chapters.stage import answer, draft, outcome, question, same, write
 
 
@@ -75,7 +74,7 @@ class Busy:
     def __init__(self, store):
         self.free = threading.Event()
         self.began = threading.Event()
-        self.worker = store._here().writer
+        self.worker = store._state().writer
 
     def work(self, driver):
         self.began.set()
@@ -122,7 +121,7 @@ async def test_one_that_fails_is_undone_alone(store):
     """Those before it and behind it are written, whatever it had written itself when it failed."""
     good = [await store.lease(f"good{number}") for number in range(4)]
     lost = await store.lease("lost")
-    await store.lease("lost", take=True)
+    await store.lease("lost", takeover=True)
     first = draft(question())
     twice = await store.append(await store.lease("twice"), [first])
     await store.search("Oslo")  # which leaves nothing to be done without being asked, however long this takes
@@ -184,7 +183,7 @@ async def test_an_error_of_any_kind_is_the_callers(store):
     def wrong(driver):
         return {}["nothing"]
 
-    worker = store._here().writer
+    worker = store._state().writer
     async with Busy(store):
         tasks = await started(worker.submit(wrong), worker.submit(lambda driver: 1), worker.submit(wrong, alone=True))
     done = await asyncio.gather(*tasks, return_exceptions=True)
@@ -230,7 +229,7 @@ def test_a_store_outlives_event_loops(engine):
     lease = asyncio.run(store.append(lease, [draft(question())]))
 
     async def leave():
-        store._here().writer.submit(lambda driver: None)  # the loop is gone before it is answered
+        store._state().writer.submit(lambda driver: None)  # the loop is gone before it is answered
 
     asyncio.run(leave())
     assert asyncio.run(store.append(lease, [draft(answer())])).head == 2
@@ -335,7 +334,7 @@ def test_what_was_written_can_soon_be_found(engine):
 FORK = """
     import asyncio, os, sys, warnings
     from tenuto.errors import SessionInUse
-    from tenuto.store.sql import SqlStore
+    from tenuto.store.sql_store import SqlStore
     from tenuto.store.sqlite import SqliteEngine
     from tenuto.testing.chapters.stage import draft, question
 
@@ -400,7 +399,7 @@ def test_innocent_job_gets_the_error_of_the_rollback(engine, monkeypatch):
         async with SqlStore(engine) as store, SqlStore(engine) as other:
             lost = await store.append(await store.lease("lost"), [draft(question())])
             held = await store.append(await store.lease("held"), [draft(question())])
-            await other.lease("lost", take=True)
+            await other.lease("lost", takeover=True)
             monkeypatch.setattr(SqliteDriver, "undo", failing)
             async with Busy(store):
                 tasks = await started(
@@ -428,7 +427,7 @@ def test_every_job_fails_when_the_thread_failed(engine, monkeypatch):
     async def play():
         store = SqlStore(engine)
         lease = await store.lease("s")
-        monkeypatch.setattr(sql._BackgroundTasks, "wait", wrong)
+        monkeypatch.setattr(sql_store._BackgroundTasks, "wait", wrong)
         errors = []
         async with asyncio.timeout(60):
             while len(errors) < 3:
@@ -451,7 +450,7 @@ def test_one_loop_is_woken_once_for_a_batch(engine):
             loop = asyncio.get_running_loop()
             calls, wake = [], loop.call_soon_threadsafe
             loop.call_soon_threadsafe = lambda *args, **options: (calls.append(args), wake(*args, **options))[1]
-            worker = store._here().writer
+            worker = store._state().writer
             async with Busy(store):
                 jobs = [worker.submit(lambda driver, n=n: n) for n in range(20)]
                 calls.clear()

@@ -6,7 +6,7 @@ import asyncio
 import json
 
 from tenuto.core.messages import ToolCallView
-from tenuto.tools import Refused, Toolbox, ToolContext
+from tenuto.tools import Toolbox, ToolContext, ToolRefused
 
 
 def call(name, /, **arguments):
@@ -16,7 +16,7 @@ def call(name, /, **arguments):
 async def ran(box, made, **context):
     """Prepare and run a call; a refused one has its outcome, too."""
     prepared = box.prepare(made)
-    if isinstance(prepared, Refused):
+    if isinstance(prepared, ToolRefused):
         return prepared.outcome
     return await box.run(prepared, ToolContext(made, **context))
 

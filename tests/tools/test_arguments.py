@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from schema.type_strategies import kinds, with_value
 from tenuto.core import jsonio
 from tenuto.core.messages import ToolCallView
-from tenuto.tools import Prepared, Toolbox, ToolContext, tool
+from tenuto.tools import PreparedCall, Toolbox, ToolContext, tool
 from tenuto.tools.arguments import BadArguments, parse_arguments
 
 
@@ -234,5 +234,5 @@ def test_who_has_to_be_asked(approval, needed):
 
     prepared = Toolbox([pay]).prepare(ToolCallView("1", "pay", '{"amount": 5}'))
 
-    assert isinstance(prepared, Prepared)
+    assert isinstance(prepared, PreparedCall)
     assert prepared.needs_approval is needed

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tenuto.core.blocks import Audio, Document, Image, Opaque, Text
 from tenuto.core.messages import ToolResult
 from tenuto.tools import results
-from tenuto.tools.results import cut, outcome_of
+from tenuto.tools.results import cut, to_outcome
 from tools.calls import call
 
 PNG = b"\x89PNG\r\n\x1a\n\x00"
@@ -48,7 +48,7 @@ class Fussy(pydantic.BaseModel):
 
 
 def outcome(value, most=1000):
-    return outcome_of(MADE, value, most)
+    return to_outcome(MADE, value, most)
 
 
 @pytest.mark.parametrize(

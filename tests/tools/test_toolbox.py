@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tenuto.core.messages import ToolCallView, ToolResult
 from tenuto.core.request import ServerTool, ToolDefinition
-from tenuto.tools import Outcome, Prepared, Refused, Toolbox, ToolContext, tool, web_search
+from tenuto.tools import Outcome, PreparedCall, Toolbox, ToolContext, ToolRefused, tool, web_search
 from tools.calls import call, ran, run, said
 
 
@@ -91,7 +91,7 @@ def test_what_is_no_tool_is_refused():
 def test_prepare_says_what_it_takes_to_run_a_call():
     prepared = Toolbox([add]).prepare(call("add", a=5))
 
-    assert isinstance(prepared, Prepared)
+    assert isinstance(prepared, PreparedCall)
     assert (prepared.name, prepared.effect, prepared.timeout, prepared.needs_approval) == ("add", "pure", 30, False)
     assert prepared.arguments == {"a": 5}
 
@@ -110,7 +110,7 @@ def test_prepare_says_what_it_takes_to_run_a_call():
 def test_a_call_that_cannot_be_run_is_refused_in_words(made, detail, words):
     refused = Toolbox([add]).prepare(made)
 
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, ToolRefused)
     assert (refused.detail, refused.result.is_error, refused.result.tool_use_id) == (detail, True, made.id)
     assert words in refused.result.content
     assert refused.outcome == Outcome(refused.result, "failed", detail)
@@ -128,7 +128,7 @@ def test_whatever_a_model_writes_is_answered(name, args):
 
     for made in (ToolCallView("1", "add", args), ToolCallView("1", name, args)):
         prepared = box.prepare(made)
-        assert isinstance(prepared, Prepared) or prepared.result.is_error
+        assert isinstance(prepared, PreparedCall) or prepared.result.is_error
 
 
 # --- running ----------------------------------------------------------------------------------------------------------
@@ -398,7 +398,7 @@ def test_an_async_tool_whose_time_is_up_may_clean_up():
 
 
 def test_an_async_tool_that_will_not_stop_is_left(monkeypatch):
-    monkeypatch.setattr("tenuto.tools.running.GRACE", 0.01)
+    monkeypatch.setattr("tenuto.tools.execution.GRACE", 0.01)
     free = asyncio.Event()
 
     @tool(timeout=0.01)

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import assert_type
 
 from tenuto import Agent, AsyncAgent, Limits, Reply, ToolCallView, Transcript, Usage, tool
-from tenuto.agent.session import Pending
+from tenuto.agent.session import PendingCall
 from tenuto.core.journal import Entry
 from tenuto.events import AgentEvent, ContentDelta, StreamEvent, SubAgentEvent, TextDelta, ToolFinished
 from tenuto.middleware import retry
@@ -36,8 +36,8 @@ def awaiting_none() -> None:
     ) as agent:
         session = agent.session()
         assert_type(session.send("Pay Ada."), Reply)
-        assert_type(session.go_on(), Reply | None)
-        assert_type(session.pending, tuple[Pending, ...])
+        assert_type(session.continue_(), Reply | None)
+        assert_type(session.pending, tuple[PendingCall, ...])
         assert_type(session.approve(*session.pending), Reply | None)
         assert_type(session.transcript, Transcript)
         assert_type(session.usage, Usage)

@@ -23,8 +23,8 @@ from tenuto.wire.assembler import GROWS, BlockAssembler, BlockKey
 def call(assembler, id, name, *pieces, meta=None):
     """Stream a whole call."""
     assembler.on_tool_call_start(id)
-    for at, piece in enumerate(pieces):
-        assembler.on_tool_call_delta(id, name if at == 0 else None, piece)
+    for index, piece in enumerate(pieces):
+        assembler.on_tool_call_delta(id, name if index == 0 else None, piece)
     assembler.on_tool_call_complete(id, name, assembler.finalize_tool_args(id), meta)
 
 
@@ -40,7 +40,7 @@ def test_text_deltas_coalesce_into_one_block():
 
 
 def test_signed_text_does_not_coalesce():
-    """Signed text must not change: what comes before and after it are blocks of their own."""
+    """Signed text must not change: the text before and after it are other blocks."""
     assembler = BlockAssembler()
     assembler.on_text_delta("First")
     assembler.on_text_delta("Second", GeminiMeta("sig1"))
@@ -52,7 +52,7 @@ def test_signed_text_does_not_coalesce():
 # --- reasoning --------------------------------------------------------------------------------------------------------
 
 
-def test_reasoning_is_begun_extended_and_completed():
+def test_reasoning_is_started_extended_and_completed():
     assembler = BlockAssembler()
     assembler.on_reasoning_start()
     assembler.on_reasoning_delta("Let me think")
@@ -62,21 +62,21 @@ def test_reasoning_is_begun_extended_and_completed():
     assert assembler.finalize() == [Reasoning("Let me think...", meta=AnthropicMeta("sig_abc"))]
 
 
-def test_completing_reasoning_that_was_never_begun_does_nothing():
+def test_completing_reasoning_without_start_does_nothing():
     assembler = BlockAssembler()
     assembler.on_reasoning_complete()
 
     assert assembler.finalize() == []
 
 
-def test_reasoning_that_was_never_begun_cannot_grow():
+def test_reasoning_delta_without_start_is_an_error():
     with pytest.raises(OrphanedReasoningDelta) as caught:
         BlockAssembler().on_reasoning_delta("orphan")
 
     assert str(caught.value) == "delta for unknown reasoning block"
 
 
-def test_reasoning_that_is_complete_cannot_grow():
+def test_reasoning_delta_after_completion_is_an_error():
     assembler = BlockAssembler()
     assembler.on_reasoning_start()
     assembler.on_reasoning_complete()
@@ -85,7 +85,7 @@ def test_reasoning_that_is_complete_cannot_grow():
         assembler.on_reasoning_delta("more")
 
 
-def test_a_second_reasoning_start_keeps_the_first():
+def test_second_reasoning_start_finishes_the_first():
     assembler = BlockAssembler()
     first = assembler.on_reasoning_start()
     assembler.on_reasoning_delta("one")
@@ -97,7 +97,7 @@ def test_a_second_reasoning_start_keeps_the_first():
     assert assembler.finalize() == [Reasoning("one"), Reasoning("two", meta=AnthropicMeta("sig"))]
 
 
-def test_the_open_reasoning_can_be_looked_at():
+def test_current_reasoning_text_returns_open_reasoning():
     assembler = BlockAssembler()
     assert assembler.current_reasoning_text() == ""
     assembler.on_reasoning_start()
@@ -112,21 +112,21 @@ def test_the_open_reasoning_can_be_looked_at():
 # --- calls ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_call_is_begun_extended_and_completed():
+def test_call_is_started_extended_and_completed():
     assembler = BlockAssembler()
     call(assembler, "tc_1", "read_file", '{"pa', 'th":', '"/tmp/test"}')
 
     assert assembler.finalize() == [ToolUse("tc_1", "read_file", '{"path":"/tmp/test"}')]
 
 
-def test_a_call_keeps_its_token():
+def test_call_keeps_its_token():
     assembler = BlockAssembler()
     call(assembler, "tc_2", "search", '{"q":"test"}', meta=GeminiMeta("gemini_sig"))
 
     assert assembler.finalize() == [ToolUse("tc_2", "search", '{"q":"test"}', meta=GeminiMeta("gemini_sig"))]
 
 
-def test_a_call_that_was_never_begun_goes_to_the_end():
+def test_call_without_start_is_appended():
     assembler = BlockAssembler()
     assembler.on_text_delta("Hello")
     assembler.on_tool_call_complete("tc_orphan", "orphan_tool", '{"key":"value"}')
@@ -134,7 +134,7 @@ def test_a_call_that_was_never_begun_goes_to_the_end():
     assert assembler.finalize() == [Text("Hello"), ToolUse("tc_orphan", "orphan_tool", '{"key":"value"}')]
 
 
-def test_strict_refuses_to_complete_a_call_that_was_never_begun():
+def test_strict_refuses_call_without_start():
     assembler = BlockAssembler(strict=True)
     with pytest.raises(UnknownToolComplete) as caught:
         assembler.on_tool_call_complete("tc_orphan", "orphan_tool", "{}")
@@ -144,7 +144,7 @@ def test_strict_refuses_to_complete_a_call_that_was_never_begun():
     assert assembler.finalize() == []
 
 
-def test_a_call_is_not_begun_twice():
+def test_second_start_of_an_open_call_is_an_error():
     assembler = BlockAssembler()
     assembler.on_tool_call_start("tc_dup")
     with pytest.raises(DuplicateToolStart) as caught:
@@ -154,7 +154,7 @@ def test_a_call_is_not_begun_twice():
     assert str(caught.value) == "duplicate tool call start: tc_dup"
 
 
-def test_a_call_that_is_not_open_cannot_grow():
+def test_delta_of_an_unknown_call_is_an_error():
     with pytest.raises(OrphanedToolDelta) as caught:
         BlockAssembler().on_tool_call_delta("unknown", "tool", "{}")
 
@@ -162,7 +162,7 @@ def test_a_call_that_is_not_open_cannot_grow():
     assert str(caught.value) == "delta for unknown tool call: unknown"
 
 
-def test_arguments_of_an_unknown_call_are_not_made_up():
+def test_arguments_of_an_unknown_call_are_an_error():
     with pytest.raises(UnknownToolFinalize) as caught:
         BlockAssembler().finalize_tool_args("unknown")
 
@@ -171,7 +171,7 @@ def test_arguments_of_an_unknown_call_are_not_made_up():
 
 
 @pytest.mark.parametrize("args", ['{"invalid', " ", "}", "nope"])
-def test_arguments_that_are_not_json_are_reported_and_stay(args):
+def test_invalid_arguments_are_an_error_and_stay(args):
     assembler = BlockAssembler()
     assembler.on_tool_call_start("tc_bad")
     assembler.on_tool_call_delta("tc_bad", "bad_tool", args)
@@ -185,15 +185,15 @@ def test_arguments_that_are_not_json_are_reported_and_stay(args):
     assert assembler.finalize() == [ToolUse("tc_bad", "bad_tool", args)]
 
 
-def test_arguments_that_never_came_are_empty():
+def test_missing_arguments_are_an_empty_object():
     assembler = BlockAssembler()
     assembler.on_tool_call_start("tc_empty")
 
     assert assembler.finalize_tool_args("tc_empty") == "{}"
-    assert assembler.finalize_tool_args("tc_empty") == "{}", "asking changes nothing"
+    assert assembler.finalize_tool_args("tc_empty") == "{}"
 
 
-def test_a_call_that_is_complete_may_be_begun_again():
+def test_completed_call_id_can_start_again():
     assembler = BlockAssembler()
     call(assembler, "a", "f", "{}")
     call(assembler, "a", "f", "[]")
@@ -202,14 +202,14 @@ def test_a_call_that_is_complete_may_be_begun_again():
 
 
 @pytest.mark.parametrize("kind", StreamAssemblyError.__subclasses__())
-def test_whoever_reads_the_stream_can_catch_every_fault_at_once(kind):
+def test_every_assembly_error_has_one_base_class(kind):
     assert issubclass(kind, TenutoError)
 
 
 # --- order ------------------------------------------------------------------------------------------------------------
 
 
-def test_blocks_stand_in_the_order_in_which_they_were_begun():
+def test_blocks_are_in_the_order_of_their_starts():
     assembler = BlockAssembler()
     assembler.on_text_delta("Let me help. ")
     assembler.on_reasoning_start()
@@ -228,7 +228,7 @@ def test_blocks_stand_in_the_order_in_which_they_were_begun():
     ]
 
 
-def test_calls_completed_in_reverse_keep_the_order_of_their_starts():
+def test_calls_completed_in_reverse_keep_start_order():
     assembler = BlockAssembler()
     first = assembler.on_tool_call_start("tc_first")
     second = assembler.on_tool_call_start("tc_second")
@@ -240,7 +240,7 @@ def test_calls_completed_in_reverse_keep_the_order_of_their_starts():
     assert assembler.finalize() == [ToolUse("tc_first", "tool_a", "{}"), ToolUse("tc_second", "tool_b", "{}")]
 
 
-def test_what_was_never_completed_is_left_out_at_the_end():
+def test_finalize_omits_open_blocks():
     assembler = BlockAssembler()
     assembler.on_text_delta("Complete text")
     assembler.on_reasoning_start()
@@ -252,7 +252,7 @@ def test_what_was_never_completed_is_left_out_at_the_end():
 # --- several open blocks ----------------------------------------------------------------------------------------------
 
 
-def test_several_blocks_may_be_open_at_once():
+def test_several_blocks_can_be_open():
     assembler = BlockAssembler()
     text, thought, refusal = (assembler.begin(block) for block in (Text("a"), Reasoning(), Refusal("")))
     for piece in "123":
@@ -265,10 +265,10 @@ def test_several_blocks_may_be_open_at_once():
     assembler.finish(text)
     assembler.finish(thought)
     assert assembler.finalize() == [Text("a123"), Reasoning("123"), Refusal("123")]
-    assert [slot.key for slot in (text, thought, refusal)] == [BlockKey(0), BlockKey(1), BlockKey(2)]
+    assert [slot.index for slot in (text, thought, refusal)] == [0, 1, 2]
 
 
-def test_the_finished_form_of_a_provider_wins_over_the_pieces():
+def test_finished_block_of_provider_replaces_the_pieces():
     assembler = BlockAssembler()
     slot = assembler.begin(Text(""))
     slot.pieces.append("part")
@@ -277,7 +277,7 @@ def test_the_finished_form_of_a_provider_wins_over_the_pieces():
     assert assembler.finalize() == [Text("whole", meta=GeminiMeta("s"))]
 
 
-def test_what_is_unfinished_loses_its_unconfirmed_token():
+def test_unfinished_block_has_no_token():
     assembler = BlockAssembler()
     done = assembler.begin(Reasoning("a", meta=AnthropicMeta("s")))
     cut = assembler.begin(Reasoning("b", meta=AnthropicMeta("half")))
@@ -285,11 +285,11 @@ def test_what_is_unfinished_loses_its_unconfirmed_token():
     assembler.finish(done)
 
     assert assembler.unfinished() == [Reasoning("a", meta=AnthropicMeta("s")), Reasoning("bc")]
-    assert assembler.unfinished() == assembler.unfinished(), "asking changes nothing"
+    assert assembler.unfinished() == assembler.unfinished()
     assert assembler.finalize() == [Reasoning("a", meta=AnthropicMeta("s"))]
 
 
-def test_text_after_an_open_block_is_a_block_of_its_own():
+def test_text_after_an_open_block_is_another_block():
     assembler = BlockAssembler()
     assembler.begin(Text("open"))
     assembler.on_text_delta("new")
@@ -298,11 +298,11 @@ def test_text_after_an_open_block_is_a_block_of_its_own():
 
 
 @pytest.mark.parametrize("kind,field", GROWS.items())
-def test_every_block_that_grows_has_the_field_it_grows(kind, field):
+def test_growing_field_is_a_str_of_its_block(kind, field):
     assert {info.name: info.type for info in msgspec.structs.fields(kind)}[field] is str
 
 
-def test_halves_of_a_character_that_came_apart_are_joined():
+def test_surrogate_halves_in_two_deltas_are_joined():
     assembler = BlockAssembler()
     for delta in ("\ud83d", "\ude00"):
         assembler.on_text_delta(delta)
@@ -317,7 +317,7 @@ def test_halves_of_a_character_that_came_apart_are_joined():
 # --- cost -------------------------------------------------------------------------------------------------------------
 
 
-def test_pieces_are_kept_apart_and_joined_once():
+def test_pieces_are_joined_once():
     """Joining with each delta would make the cost of a block quadratic in its length."""
     assembler = BlockAssembler()
     slot = assembler.begin(Audio())
@@ -328,13 +328,13 @@ def test_pieces_are_kept_apart_and_joined_once():
     assert slot.block is before
     assert len(slot.pieces) == 1000
     assert slot.joined() == Audio("ab" * 1000)
-    assert len(slot.pieces) == 1, "what is joined stays joined"
+    assert len(slot.pieces) == 1
     assert assembler.finish(slot) == Audio("ab" * 1000)
     assert slot.pieces == []
 
 
 @pytest.mark.parametrize("grow", ["text", "reasoning", "call"])
-def test_deltas_of_the_specified_interface_are_kept_apart(grow):
+def test_deltas_are_not_joined_at_once(grow):
     assembler = BlockAssembler()
     assembler.on_reasoning_start()
     assembler.on_tool_call_start("a")
@@ -347,11 +347,11 @@ def test_deltas_of_the_specified_interface_are_kept_apart(grow):
     for _ in range(500):
         act()
 
-    assert max(len(slot.pieces) for slot in assembler._slots) == 500
+    assert max(len(slot.pieces) for slot in assembler.slots) == 500
 
 
 @given(st.lists(words, max_size=8), st.integers(0, 7))
-def test_looking_in_between_changes_nothing(deltas, at):
+def test_finalize_between_deltas_changes_nothing(deltas, at):
     watched, unwatched = BlockAssembler(), BlockAssembler()
     for number, delta in enumerate(deltas):
         for assembler in (watched, unwatched):
@@ -362,8 +362,7 @@ def test_looking_in_between_changes_nothing(deltas, at):
     assert watched.finalize() == unwatched.finalize() == ([Text("".join(deltas))] if deltas else [])
 
 
-def test_a_block_that_does_not_grow_stays_as_it_is():
-    """Pieces that belong to no field of it change nothing."""
+def test_pieces_do_not_change_a_block_that_cannot_grow():
     assembler = BlockAssembler()
     block = Opaque("openai-responses", '{"type":"new"}')
     assembler.begin(block).pieces.append("x")

@@ -31,7 +31,7 @@ def test_inline_reasoning_is_a_text_part_for_gemini():
         "role": "model",
         "parts": [{"text": "[Reasoning: hm]"}, {"text": "yes"}],
     }
-    assert [(loss.kind, loss.place) for loss in wire.losses] == [("reasoning-inlined", "messages[1].blocks[0]")]
+    assert [(loss.kind, str(loss.location)) for loss in wire.losses] == [("reasoning-inlined", "messages[1].blocks[0]")]
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -43,8 +43,8 @@ def test_inline_reasoning_is_sent_to_every_dialect(model):
     assert b"[Reasoning: hm]" not in encode(ChatRequest(model=model, messages=(UserMessage("a"), THINKING))).body
 
 
-def test_inline_reasoning_precedes_a_call_without_user_message():
-    """Unlike a note, it needs no later user message."""
+def test_inline_reasoning_needs_no_user_message():
+    """Unlike a note."""
     call = AssistantMessage((Reasoning("hm"), ToolUse("c", "f", "{}")), origin=THINKING.origin)
     results = ToolResults((ToolResult("c", "ok"),))
     adapted = adapt((UserMessage("a"), call, results), resolve(MODELS[0]), inline=True)
@@ -62,7 +62,7 @@ def test_unreadable_reasoning_is_omitted_with_inline(block):
     assert "foreign-reasoning" in {loss.kind for loss in wire.losses}
 
 
-def test_own_signed_thought_is_not_inlined():
+def test_reasoning_of_the_target_is_not_inlined():
     target = resolve(MODELS[-1])
     thought = Reasoning("hm", meta=GeminiMeta("c2ln"))
     origin = Origin(target.provider.name, target.dialect, target.model)
@@ -81,7 +81,7 @@ def test_metadata_without_provider_is_a_loss(model):
 
     assert json.loads(wire.body)["x_field"] == 1
     assert b"abc" not in wire.body
-    (loss,) = (loss for loss in wire.losses if loss.place == "metadata.trace")
+    (loss,) = (loss for loss in wire.losses if str(loss.location) == "metadata.trace")
     assert (loss.kind, loss.detail) == ("unsupported-parameter", "'abc'")
 
 
@@ -89,4 +89,4 @@ def test_client_accepts_metadata_that_is_a_loss():
     with Client() as client:
         reply = client.chat("sim/openai", "Hello", metadata={"trace": "abc"})
 
-    assert ["metadata.trace"] == [loss.place for loss in reply.losses]
+    assert ["metadata.trace"] == [str(loss.location) for loss in reply.losses]

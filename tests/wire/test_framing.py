@@ -162,7 +162,7 @@ def test_sse_pending_chunks_are_joined_once():
 
     assert len(decoder._pending) == 1000
     assert decoder.feed(b"\n") == [(b"", b"\n".join([b"x"] * 1000))]
-    assert decoder._pending == [b""]
+    assert decoder._pending == []
 
 
 # --- JSON arrays ------------------------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ def test_ndjson_pending_chunks_are_joined_once():
 
     assert len(reader._pending) == 1000
     assert reader.feed(b"\n") == [(b"", b"x" * 1000)]
-    assert reader._pending == [b""]
+    assert reader._pending == []
 
 
 @pytest.mark.parametrize("folder", recorded("response.ndjson"), ids=lambda path: path.name)
@@ -441,7 +441,7 @@ def test_event_stream_pending_chunks_are_joined_once():
 
     assert len(reader._pending) == len(message) - 12
     assert reader.feed(message[-1:]) == [(b"a", b"x" * 1000)]
-    assert reader._pending == [b""]
+    assert reader._pending == []
 
 
 def test_event_stream_error_shows_a_body_of_another_form():

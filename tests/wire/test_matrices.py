@@ -1,4 +1,4 @@
-"""The specified matrices: what comes out of whom, and what becomes of every word and counter on the way."""
+"""The matrices of the specification: outputs, reasoning, citations, finish reasons and usage of each provider."""
 
 from __future__ import annotations
 
@@ -138,8 +138,8 @@ def reply_of(provider: str, output: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("provider, output", [(name, out) for name, row in MATRIX.items() for out in row.split()])
-def test_every_output_of_every_provider_has_its_block(provider, output):
-    """One kind of block for one kind of output, whoever sends it, and nothing lost on the way."""
+def test_output_of_each_provider_has_its_block_type(provider, output):
+    """One block type for each kind of output, without losses."""
     response = read(provider, reply_of(provider, output))
     blocks = response.choices[0].content
 
@@ -151,8 +151,8 @@ def test_every_output_of_every_provider_has_its_block(provider, output):
     assert response.provider == provider
 
 
-def test_reasoning_that_is_only_counted_is_counted():
-    """Chat Completions of OpenAI return no reasoning, but say how much there was."""
+def test_reasoning_tokens_are_counted_without_reasoning():
+    """Chat Completions of OpenAI return no reasoning, only its number of tokens."""
     counts = {"prompt_tokens": 1, "completion_tokens": 5, "completion_tokens_details": {"reasoning_tokens": 3}}
     response = read("openai", chat({"content": "hi"}, usage=counts))
 
@@ -174,8 +174,8 @@ def test_reasoning_that_is_only_counted_is_counted():
         ("together", {"content": "<think>hm</think>"}),
     ],
 )
-def test_reasoning_is_reasoning_whatever_the_field(provider, message):
-    """Every field and form of the chat dialect's hosts, first in the list, told once."""
+def test_reasoning_of_any_field_is_a_reasoning_block(provider, message):
+    """Every field of the chat dialect's hosts; it is the first block."""
     choice = read(provider, chat({"content": "hi", **message})).choices[0]
 
     assert choice.thinking == "hm"
@@ -211,8 +211,8 @@ def test_reasoning_is_reasoning_whatever_the_field(provider, message):
         ("perplexity", SOURCES, [UrlCitation]),
     ],
 )
-def test_citations_are_citations_wherever_they_stand(provider, reply, kinds):
-    """On the message, on the block, beside the candidate, beside the choices. Cohere's are in its native API only."""
+def test_citations_are_read_from_any_field(provider, reply, kinds):
+    """On the message, the block, the candidate or the response. Cohere has them only in its native API."""
     assert [type(c) for c in read(provider, reply).choices[0].citations] == kinds
 
 
@@ -231,8 +231,8 @@ openai never_heard_of stop | anthropic never_heard_of stop | google NEVER_HEARD_
 
 
 @pytest.mark.parametrize("line", [line.strip() for line in WORDS.replace("\n", "|").split("|") if line.strip()])
-def test_finish_words(line):
-    """The twenty-four of the specification; an unknown one counts as stop. The provider's own word stays."""
+def test_finish_reason_is_mapped(line):
+    """The 24 of the specification; an unknown one is `stop`. `raw_finish_reason` has the provider's value."""
     provider, word, ours = line.split()
     if provider == "anthropic":
         reply = anthropic({"type": "text", "text": "hi"}, stop=word)
@@ -303,8 +303,8 @@ ANTHROPIC_USAGE = {
         ),
     ],
 )
-def test_usage_fields(provider, reply, totals, details):
-    """All that went in, all that came out, and the shares that are named; the provider's own object stays beside."""
+def test_usage_has_totals_and_details(provider, reply, totals, details):
+    """`raw_usage` has the provider's object."""
     response = read(provider, reply)
     usage = to_unified(response)["usage"]
 

@@ -1,4 +1,4 @@
-"""What a reply says is in the response or in its losses; what a request says is in the bytes or in their losses."""
+"""Each field of a reply or a request is in the result or in its losses."""
 
 from __future__ import annotations
 
@@ -85,16 +85,16 @@ def rules(found: ChatResponse | WireRequest) -> list[str]:
 
 
 @pytest.mark.parametrize("at", range(6))
-def test_a_strange_field_of_any_messages_frame_is_kept_or_told(at: int) -> None:
-    """Frames have fields of their own, beside the block or the message that they carry."""
+def test_unknown_field_of_messages_frame_is_reported(at: int) -> None:
+    """Frames have fields next to the block or message that they carry."""
     frames = [START, TEXT, delta(type="text_delta", text="a"), STOP, ENDED, END]
     frames[at] = {**frames[at], "glow": "amber"}
     assert "amber" in dump_response(stream("anthropic-messages", *frames)).decode()
 
 
-def test_a_ping_with_something_to_say_is_told() -> None:
+def test_unknown_field_of_ping_is_a_loss() -> None:
     reply = stream("anthropic-messages", START, {"type": "ping", "glow": "amber"}, {"type": "ping", "glow": "x"}, END)
-    assert [(loss.place, loss.detail) for loss in reply.losses] == [("ping", 'glow: "amber"')]
+    assert [(str(loss.location), loss.detail) for loss in reply.losses] == [("ping", 'glow: "amber"')]
 
 
 LATE_BLOCK = ({**TEXT, "index": 1}, delta(1, type="text_delta", text="late"), {**STOP, "index": 1})
@@ -145,7 +145,7 @@ def test_responses_event_after_the_end_is_a_loss(late: tuple[Frame, ...], lost: 
     assert rules(end.response) == ["after-the-end"] * lost
 
 
-def test_an_input_that_pieces_replace_is_told() -> None:
+def test_input_that_deltas_replace_is_a_loss() -> None:
     piece = delta(type="input_json_delta", partial_json='{"a":1}')
     reply = stream("anthropic-messages", START, CALL, piece, STOP, ENDED, END)
     (call,) = reply.message.blocks
@@ -155,8 +155,8 @@ def test_an_input_that_pieces_replace_is_told() -> None:
     assert "already" in reply.losses[0].detail
 
 
-def test_a_delta_without_a_type_does_not_overwrite_the_text() -> None:
-    """Among the extra fields it would win over the text when the block is sent back."""
+def test_delta_without_type_does_not_overwrite_text() -> None:
+    """As an extra field it would win over the text when the block is sent back."""
     reply = stream(
         "anthropic-messages", START, TEXT, delta(type="text_delta", text="all"), delta(text="bit"), STOP, ENDED, END
     )
@@ -164,14 +164,14 @@ def test_a_delta_without_a_type_does_not_overwrite_the_text() -> None:
     assert rules(reply) == ["unknown-delta", "misplaced-delta"]
 
 
-def test_what_a_later_delta_replaces_is_told() -> None:
+def test_field_that_a_later_delta_replaces_is_a_loss() -> None:
     pieces = (delta(type="glow_delta", thinking="first"), delta(type="glow_delta", thinking="second"))
     reply = stream("anthropic-messages", START, TEXT, *pieces, STOP, ENDED, END)
     assert reply.message.blocks == (Text("", extra='{"thinking":"second"}'),)
     assert ("replaced-field", 'thinking: "first"') in [(loss.kind, loss.detail) for loss in reply.losses]
 
 
-def test_a_stop_reason_that_changes_is_told() -> None:
+def test_changed_stop_reason_is_a_loss() -> None:
     again: Frame = {"type": "message_delta", "delta": {"stop_reason": "refusal"}}
     messages = stream("anthropic-messages", START, ENDED, again, END)
     chats = stream("openai-chat", chat({"content": "a"}, "stop"), chat({"content": ""}, "length"))
@@ -180,13 +180,13 @@ def test_a_stop_reason_that_changes_is_told() -> None:
 
 
 @pytest.mark.parametrize("at", range(3))
-def test_a_strange_field_of_an_event_is_told(at: int) -> None:
+def test_unknown_field_of_responses_event_is_reported(at: int) -> None:
     frames = [CREATED, done(item("a")), completed()]
     frames[at] = {**frames[at], "glow": "amber"}
     assert "amber" in dump_response(stream("openai-responses", *frames)).decode()
 
 
-def test_a_repetition_that_differs_from_the_finished_item_is_told() -> None:
+def test_item_that_differs_from_finished_one_is_a_loss() -> None:
     again = stream("openai-responses", CREATED, done(item("a")), completed(item("b", glow="amber")))
     assert again.text == "a"
     assert rules(again) == ["repeat-differs"] * 2
@@ -195,13 +195,13 @@ def test_a_repetition_that_differs_from_the_finished_item_is_told() -> None:
     assert rules(twice) == ["repeat-differs"]
 
 
-def test_what_only_the_announcement_of_an_item_said_is_told() -> None:
+def test_field_only_in_added_item_is_a_loss() -> None:
     added = {"type": "response.output_item.added", "output_index": 0, "item": item("", glow="amber")}
     reply = stream("openai-responses", CREATED, added, done(item("a")), completed())
     assert [(loss.kind, loss.detail) for loss in reply.losses] == [("stream-differs", "the finished item lacks glow")]
 
 
-def test_an_annotation_that_the_finished_item_lacks_is_told() -> None:
+def test_annotation_missing_in_finished_item_is_a_loss() -> None:
     place = {"output_index": 0, "content_index": 0}
     cited = {"type": "url_citation", "url": "http://a.example"}
     noted = {"type": "response.output_text.annotation.added", **place, "annotation": cited}
@@ -210,11 +210,11 @@ def test_an_annotation_that_the_finished_item_lacks_is_told() -> None:
     assert rules(stream("openai-responses", CREATED, noted, completed())) == ["orphan-annotation"]
 
 
-def test_a_second_end_is_told() -> None:
+def test_second_completed_event_is_a_loss() -> None:
     assert rules(stream("openai-responses", CREATED, completed(), completed(item("late")))) == ["after-the-end"]
 
 
-def test_usage_that_a_later_object_leaves_out_is_told() -> None:
+def test_count_missing_in_later_usage_is_a_loss() -> None:
     first = chat({"content": "a"}, usage={"prompt_tokens": 1, "cost": 3})
     assert rules(stream("openai-chat", first, chat({}, "stop", usage={"prompt_tokens": 1}))) == ["superseded-usage"]
     junk = chat({"content": "a"}, usage="junk")
@@ -228,12 +228,12 @@ def ask(dialect: Dialect, *messages: Any, provider: str | None = None, **more: A
     return tenuto.encode(dialect, ChatRequest(model="m", messages=messages, **more), provider=provider)
 
 
-def test_a_name_and_a_detail_that_messages_have_no_word_for_are_told() -> None:
+def test_name_and_detail_are_losses_in_messages() -> None:
     shown = Image(url="http://a.example/a.png", detail="high")
     assert rules(ask("anthropic-messages", UserMessage((shown,), name="ann"))) == ["unsupported-field"] * 2
 
 
-def test_what_describes_a_document_is_told_where_chat_has_no_word() -> None:
+def test_document_fields_are_losses_in_chat() -> None:
     whole = Document(text="a", title="t", context="c", citations=True, cache="5m")
     said = ask("openai-chat", UserMessage((whole,)))
     assert rules(said) == ["cache-hint"] + ["unsupported-field"] * 3
@@ -242,18 +242,18 @@ def test_what_describes_a_document_is_told_where_chat_has_no_word() -> None:
     assert not named.losses
 
 
-def test_a_title_without_bytes_is_told() -> None:
+def test_title_of_file_id_is_a_loss_in_responses() -> None:
     found = ask("openai-responses", UserMessage((Document(file_id="f", title="t"),)))
     assert rules(found) == ["unsupported-field"]
 
 
-def test_a_cache_hint_in_a_result_of_text_is_told() -> None:
+def test_cache_hint_in_text_result_is_a_loss_in_chat() -> None:
     turn = AssistantMessage((ToolUse("c", "f", "{}"),))
     result = ToolResults((ToolResult("c", (Text("a", cache="5m"),)),))
     assert rules(ask("openai-chat", UserMessage("q"), turn, result)) == ["cache-hint"]
 
 
-def test_a_failed_call_that_answers_with_a_picture_is_told() -> None:
+def test_error_flag_of_image_result_is_a_loss_in_chat() -> None:
     turn = AssistantMessage((ToolUse("c", "f", "{}"),))
     shown = (Image(data="AAAA", mime="image/png"),)
     row = catalog.provider_or_default(None, "openai-chat")
@@ -266,27 +266,27 @@ def test_a_failed_call_that_answers_with_a_picture_is_told() -> None:
     assert told(is_error=True) == [*told(is_error=False), "unsupported-field"]
 
 
-def test_a_budget_that_is_raised_is_told() -> None:
+def test_raised_budget_is_a_loss() -> None:
     asked = ask("anthropic-messages", UserMessage("q"), thinking=Thinking(budget=100), max_tokens=9000)
     assert rules(asked) == ["clamped"]
     assert b'"budget_tokens":1024' in asked.body
 
 
-def test_a_number_of_log_probabilities_without_the_flag_is_told() -> None:
+def test_top_logprobs_without_logprobs_is_a_loss() -> None:
     assert rules(ask("openai-chat", UserMessage("q"), provider="together", top_logprobs=3)) == ["unsupported-parameter"]
 
 
-def test_a_reply_that_changes_its_id_is_told() -> None:
-    """The last event's id counts, as it is the one that was stored; that there was another is said once."""
+def test_changed_response_id_is_a_loss() -> None:
+    """The id of the last event is used, because it is the stored one."""
     renamed = {**CREATED, "response": {**CREATED["response"], "id": "other"}}
     reply = stream("openai-responses", renamed, CREATED, done(item("x")), completed(item("x")))
 
     assert reply.id == "r"
-    assert [(loss.kind, loss.place) for loss in reply.losses] == [("changed-field", "id")]
+    assert [(loss.kind, str(loss.location)) for loss in reply.losses] == [("changed-field", "id")]
 
 
-def test_a_strange_field_of_an_event_of_progress_is_told() -> None:
-    """The finished item says all that such an event says, save for what nobody knows."""
+def test_unknown_field_of_progress_event_is_a_loss() -> None:
+    """The finished item has all known fields of such an event."""
     progress = {"type": "response.web_search_call.searching", "output_index": 0, "item_id": "i", "found": "gold"}
     reply = stream("openai-responses", CREATED, progress, done(item("x")), completed(item("x")))
 
@@ -303,8 +303,8 @@ USAGES: dict[Dialect, tuple[Frame, ...]] = {
 
 @pytest.mark.parametrize("odd", ['"many"', "1e999", "-1", "1.5", "[]", "true", "{}"])
 @pytest.mark.parametrize("dialect", USAGES)
-def test_usage_that_cannot_be_read_voids_no_reply(dialect: Dialect, odd: str) -> None:
-    """Billing is no content: the count is unknown, the provider's own object stays, and the reply is whole."""
+def test_unreadable_usage_does_not_fail_the_reply(dialect: Dialect, odd: str) -> None:
+    """The count is unknown, and `raw_usage` has the provider's object."""
     body = "".join(f"data: {json.dumps(frame)}\n\n" for frame in USAGES[dialect]).replace('"N"', odd)
     reply = tenuto.decode(dialect, body, stream=True)
 
@@ -312,8 +312,8 @@ def test_usage_that_cannot_be_read_voids_no_reply(dialect: Dialect, odd: str) ->
     assert odd in reply.raw_usage or "unreadable-usage" in rules(reply)
 
 
-def test_items_that_only_an_early_event_listed_are_told() -> None:
-    """The last event is the truth; that an earlier one had more is said."""
+def test_items_missing_in_last_event_are_losses() -> None:
+    """The items of the last event are used."""
     early = {**CREATED, "response": {**CREATED["response"], "output": [item("x"), item("gone")]}}
     reply = stream("openai-responses", early, done(item("x")), completed(item("x")))
 

@@ -1,7 +1,7 @@
-"""Traps that others fell into, where they concern several dialects at once or no other test holds them.
+"""Tests of known pitfalls that concern several dialects, or that no other test covers.
 
-`docs/pitfalls.md` names the place of each. Most of them show only in the second request, so these tests read a reply
-and look at the bytes that go back.
+`docs/pitfalls.md` names the test of each. Most of them show only in the second request, so these tests decode a reply
+and check the bytes of the next request.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from tenuto.core.blocks import (
 from tenuto.core.messages import AssistantMessage, ToolResults, UserMessage
 from tenuto.core.request import ChatRequest
 from tenuto.errors import IncompleteResponse
+from tenuto.wire.body_builder import BodyBuilder
 from tenuto.wire.registry import codec_for
 from wire.anthropic import cases as anthropic
 from wire.chat import cases as chat
@@ -117,8 +118,8 @@ def turn_in(dialect: str, body: bytes) -> list:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_reply_goes_back_once_and_whole_in_the_words_of_the_wire(dialect):
-    """P1, P2, P12, P20, P21, P27, P30, P52, P56, P61, R2, R4: fields under their own names, an empty thought too."""
+def test_reply_is_replayed_once_and_unchanged(dialect):
+    """P1, P2, P12, P20, P21, P27, P30, P52, P56, P61, R2, R4: fields have their own names, empty thinking too."""
     wire = asked(decoded(dialect), dialect)
 
     assert turn_in(dialect, wire.body) == TURNS[dialect]
@@ -128,8 +129,8 @@ def test_a_reply_goes_back_once_and_whole_in_the_words_of_the_wire(dialect):
 
 @pytest.mark.parametrize("home", DIALECTS)
 @pytest.mark.parametrize("to", DIALECTS)
-def test_thoughts_are_put_in_nobody_elses_mouth(home, to):
-    """P57, R6, R13, R14: neither token nor words go to another, each is told, and the way home is as it was."""
+def test_reasoning_is_not_sent_to_another_provider(home, to):
+    """P57, R6, R13, R14: neither token nor text; each is a loss, and the first provider gets the same bytes again."""
     message = decoded(home)
     before = asked(message, home).body
     if home != to:
@@ -142,8 +143,8 @@ def test_thoughts_are_put_in_nobody_elses_mouth(home, to):
 
 
 @pytest.mark.parametrize("to", DIALECTS)
-def test_ids_made_up_for_like_replies_do_not_meet(to):
-    """P33, P51, R12: the same bytes twice give the same ids; in one request they are told apart, answers included."""
+def test_generated_ids_of_equal_replies_differ(to):
+    """P33, P51, R12: equal bytes give equal ids; in one request they differ, with their results."""
     message = decoded("gemini", gemini.sse(gemini.chunk(gemini.call("f", {}), gemini.call("f", {}), reason="STOP")))
     turn = (message, ToolResults(tuple(call.answer("ok") for call in message.tool_calls())))
     request = ChatRequest(model=MODELS[to], messages=(UserMessage("?"), *turn, *turn))
@@ -169,8 +170,8 @@ def test_ids_made_up_for_like_replies_do_not_meet(to):
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_turn_that_was_cut_off_stays_out(dialect):
-    """P6, P17, R5, R18, XP-07: its words and its token are not sent, and a loss says so; the transcript keeps it."""
+def test_incomplete_turn_is_not_sent(dialect):
+    """P6, P17, R5, R18, XP-07: neither text nor token, and a loss says so; the transcript keeps both."""
     cut = {
         "anthropic-messages": anthropic.sse(
             anthropic.start(),
@@ -199,8 +200,8 @@ def test_a_turn_that_was_cut_off_stays_out(dialect):
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_reply_of_thoughts_alone_is_a_reply(dialect):
-    """P25: it can be stored and the conversation goes on."""
+def test_reply_may_contain_only_reasoning(dialect):
+    """P25: the conversation can continue."""
     only = {
         "anthropic-messages": anthropic.sse(
             anthropic.start(), *anthropic.block(0, THINKING, anthropic.thought("Hm.")), *anthropic.end()
@@ -221,8 +222,8 @@ def test_a_reply_of_thoughts_alone_is_a_reply(dialect):
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("rest", [b"data: {broken\n\n", b"data: {", b"data: 7\n\n", b"data: [DONE]\n\n", b"data:\n\n"])
-def test_what_cannot_be_read_behind_the_last_word_does_not_undo_the_reply(dialect, rest):
-    """P40: the answer was given; the rest is a loss at most."""
+def test_unreadable_data_after_end_keeps_the_reply(dialect, rest):
+    """P40: it is a loss at most."""
     data = STREAMS[dialect].removesuffix(b"data: [DONE]\n\n")
     reply = tenuto.decode(dialect, data + rest, provider=ROWS[dialect], stream=True)
 
@@ -233,8 +234,8 @@ def test_what_cannot_be_read_behind_the_last_word_does_not_undo_the_reply(dialec
     )
 
 
-def test_a_cancelled_stream_ends_as_an_error_with_what_it_holds():
-    """P23: an end that is no success is an end all the same, and says so."""
+def test_cancelled_stream_has_stop_reason_error():
+    """P23: the content up to there is in the reply."""
     item = responses.message(responses.text("Well."))
     last = {"type": "response.cancelled", "response": responses.response(item, status="cancelled")}
     message = decoded("openai-responses", responses.sse(responses.created(), responses.done(0, item), last))
@@ -242,8 +243,8 @@ def test_a_cancelled_stream_ends_as_an_error_with_what_it_holds():
     assert (message.stop_reason, message.raw_stop_reason, str(message)) == ("error", "cancelled", "Well.")
 
 
-def test_the_last_signature_of_a_block_counts_and_the_others_are_told():
-    """P13: deltas set the signature, as the official SDK has it; the one of the start frame stands if none comes."""
+def test_last_signature_of_a_block_is_used():
+    """P13: as in the official SDK; another one before it is a loss. Without deltas, the start frame has it."""
     start = {**THINKING, "signature": "s0"}
 
     def read(*deltas):
@@ -278,20 +279,20 @@ MADE = {
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("kind", get_args(Block), ids=lambda kind: kind.__name__)
-def test_every_block_is_sent_or_told(dialect, kind):
-    """P58, R21: an encoder that has no word for a block says so, whatever it is handed."""
+def test_every_block_is_sent_or_lost(dialect, kind):
+    """P58, R21: a block that the dialect does not have is a loss."""
     said = (UserMessage("?"), AssistantMessage((MADE[kind], Text("so"))), UserMessage("And now?"))
     to = oneshot.target_of(dialect, "model-x", "custom")
     for wire in (
-        codec_for(dialect).encode(ChatRequest(model="model-x", messages=said), to, ()),
+        codec_for(dialect).encode(BodyBuilder(ChatRequest(model="model-x", messages=said), to)),
         tenuto.encode(dialect, ChatRequest(model="model-x", messages=said), provider="custom"),
     ):
-        assert (b"word-x" in wire.body) or any(loss.place.startswith("messages[1]") for loss in wire.losses)
+        assert (b"word-x" in wire.body) or any(str(loss.location).startswith("messages[1]") for loss in wire.losses)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_model_is_named_as_the_caller_named_it(dialect):
-    """P99: the names for people that the tables hold never go out."""
+def test_model_id_is_sent_as_given(dialect):
+    """P99: the readable names of the catalog are never sent."""
     target = oneshot.target_of(dialect, MODELS[dialect], ROWS[dialect])
     wire = asked(decoded(dialect), dialect)
 
@@ -311,8 +312,8 @@ def test_a_model_is_named_as_the_caller_named_it(dialect):
         ("claude-opus-4-7", "mine"),
     ],
 )
-def test_one_header_names_the_features_that_the_model_knows(model, header):
-    """P11: interleaved thinking goes with a budget, and only where the model has both."""
+def test_beta_header_is_sent_once_and_if_supported(model, header):
+    """P11: interleaved thinking needs a budget and a model that has both."""
     request = ChatRequest(
         model=model, messages=(UserMessage("?"),), effort="high", extra_headers={"Anthropic-Beta": "mine"}
     )

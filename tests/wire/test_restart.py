@@ -1,4 +1,4 @@
-"""A turn with signed, withheld and called blocks, from the wire into storage and back to the wire."""
+"""A reply with signed, redacted and tool call blocks: from the wire into storage and back to the wire."""
 
 from __future__ import annotations
 
@@ -30,38 +30,36 @@ BODY = json.dumps(
 )
 
 
-def request(transcript: tenuto.Transcript) -> bytes:
-    asked = tenuto.ChatRequest(model="anthropic/claude-opus-4-6", messages=transcript)
-    return tenuto.encode("anthropic-messages", asked).body
+def write(transcript: tenuto.Transcript) -> bytes:
+    request = tenuto.ChatRequest(model="anthropic/claude-opus-4-6", messages=transcript)
+    return tenuto.encode("anthropic-messages", request).body
 
 
-def told(message: tenuto.AssistantMessage) -> tenuto.Transcript:
-    answers = [call.answer("12 °C") for call in message.tool_calls()]
-    said = tenuto.Transcript() + "Weather in Oslo?" + message
-    return said + answers if answers else said + "And now?"
+def with_results(message: tenuto.AssistantMessage) -> tenuto.Transcript:
+    results = [call.answer("12 °C") for call in message.tool_calls()]
+    transcript = tenuto.Transcript() + "Weather in Oslo?" + message
+    return transcript + results if results else transcript + "And now?"
 
 
-def test_thinking_comes_before_the_call_it_led_to():
-    """Thinking, redacted thinking, call: the order of arrival, each with its token, and nothing beside them."""
+def test_thinking_precedes_its_call():
     message = tenuto.decode("anthropic-messages", BODY).message
 
     assert [type(block) for block in message.blocks] == [Reasoning, Reasoning, ToolUse]
     assert [type(block.meta) for block in message.blocks] == [AnthropicMeta, AnthropicRedactedMeta, type(None)]
-    assert json.loads(request(told(message)))["messages"][1] == {"role": "assistant", "content": CONTENT}
+    assert json.loads(write(with_results(message)))["messages"][1] == {"role": "assistant", "content": CONTENT}
 
 
 @pytest.mark.parametrize("name", sorted(STREAMS))
-def test_what_was_stored_gives_the_same_request_after_a_restart(name):
-    """Byte for byte."""
+def test_stored_reply_gives_the_same_request_after_restart(name):
     message = tenuto.decode("anthropic-messages", STREAMS[name], provider="anthropic", stream=True).message
-    transcript = told(message)
+    transcript = with_results(message)
 
-    assert request(told(load_message(dump_message(message)))) == request(transcript)
+    assert write(with_results(load_message(dump_message(message)))) == write(transcript)
 
 
-def test_rows_give_the_same_turn_after_a_restart():
+def test_rows_give_the_same_turn_after_restart():
     """One row per call, with the thinking on the first: enough to write the turn again."""
     message = tenuto.decode("anthropic-messages", BODY).message
     rebuilt = from_data_json(to_data_json(message))
 
-    assert json.loads(request(told(rebuilt)))["messages"] == json.loads(request(told(message)))["messages"]
+    assert json.loads(write(with_results(rebuilt)))["messages"] == json.loads(write(with_results(message)))["messages"]

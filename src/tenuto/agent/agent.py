@@ -5,32 +5,75 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import Any, Self, Unpack
 
 import msgspec
 
 from tenuto import settings
-from tenuto.agent.children import AgentTool, Children
-from tenuto.agent.config import check_names, check_type, configured, kept_parameters, roots_text
-from tenuto.agent.continuity import admit
-from tenuto.agent.crew import Crew
+from tenuto.agent.config import admit, check_names, check_type, make_config, roots_text, stored_parameters
+from tenuto.agent.events import AgentEvent
 from tenuto.agent.limits import Limits
-from tenuto.agent.log import Clock, Log, own_clock
+from tenuto.agent.run_context import Approve, RunContext
 from tenuto.agent.session import AsyncSession
+from tenuto.agent.session_log import IdSource, SessionLog, own_clock
+from tenuto.agent.sub_agents import AgentTool, SubAgents
 from tenuto.client.client import AsyncClient
+from tenuto.client.http import Transport
 from tenuto.client.middleware import Retry
+from tenuto.client.options import OnLoss, Timeouts
+from tenuto.client.parameters import Key, ModelParameters, ProviderConfig
+from tenuto.client.pipeline import Middleware
+from tenuto.core.events import StreamEvent
+from tenuto.core.provider import Provider
 from tenuto.errors import SessionNotFound
-from tenuto.store.ids import check_id, made_id
-from tenuto.store.opening import open_store
+from tenuto.store.ids import check_id, new_id
+from tenuto.store.open import open_store
 from tenuto.store.protocol import Store
 from tenuto.tools.toolbox import Toolbox
 
-if TYPE_CHECKING:
-    from tenuto.agent.options import AgentOptions
+__all__ = ["OPTIONS", "AgentOptions", "AsyncAgent"]
 
-__all__ = ["OPTIONS", "AsyncAgent"]
+
+class AgentOptions(ModelParameters, total=False):
+    """What an agent may be told besides its model, and everything that a question may carry.
+
+    `name` tells its sessions from those of other agents in the same store. `limits` bound each run. `store` is a path,
+    `sqlite:///...`, `postgresql://...`, a store, or None, which keeps nothing; by default it is a file in the user's
+    data folder. `keys`, `providers`, `middleware`, `default_provider`, `transport` and `on_loss` are as for a `Client`; or `client`
+    is one that is shared: it keeps its own middleware, and is not closed with the agent.
+    `approve` is asked for calls that need somebody's word; without it, they leave the session waiting. `retry` says how
+    a model is asked again after an error. `allow_unverified` accepts a model that agents refuse; the journal records it. `listeners`
+    hear of everything that happens in its sessions. `fallback` are models with whom a session goes on where its own does
+    not answer: the one to whom the most can be handed over first. `strict` asks nobody again without a block that was
+    refused. `timeout` is for each question, in seconds or as `Timeouts`. `now`
+    (milliseconds since 1970) and `new_id` are where times and ids come from.
+    """
+
+    system: str
+    tools: Iterable[object]
+    name: str
+    limits: Limits
+    store: str | os.PathLike[str] | Store | None
+    keys: Mapping[str, Key]
+    providers: Sequence[Provider] | Mapping[str, ProviderConfig]
+    middleware: Iterable[Middleware] | None
+    default_provider: str | None
+    transport: Transport | None
+    on_loss: OnLoss
+    client: AsyncClient
+    approve: Approve | None
+    retry: Retry
+    allow_unverified: bool
+    fallback: Sequence[str]
+    strict: bool
+    listeners: Iterable[Callable[[StreamEvent | AgentEvent], Any]]
+    timeout: float | Timeouts | None
+    now: Callable[[], int]
+    new_id: Callable[[], str]
+
 
 OPTIONS = (
     *(
@@ -84,15 +127,15 @@ class AsyncAgent:
         fallback = tuple(map(self.client.qualified, own.get("fallback", ())))
         for other in fallback:
             self.admit(other, allow_unverified=self._unverified)
-        parameters, headers = kept_parameters(given)
+        parameters, headers = stored_parameters(given)
         usual = own_clock()
-        self._clock = Clock(own.get("now") or usual.now, own.get("new_id") or usual.new_id)
+        self._clock = IdSource(own.get("now") or usual.now, own.get("new_id") or usual.new_id)
         self._where: Any = own.get("store", ...)
         self._store: Store | None = None
         self._opening = threading.Lock()
         self._listeners = tuple(own.get("listeners", ()))
         self._sessions: weakref.WeakSet[AsyncSession] = weakref.WeakSet()
-        self._crew = Crew(
+        self._crew = RunContext(
             client=self.client,
             toolbox=self.toolbox,
             system=own.get("system"),
@@ -104,7 +147,7 @@ class AsyncAgent:
             fallback=fallback,
             strict=bool(own.get("strict")),
         )
-        self._configured = configured(
+        self._configured = make_config(
             model,
             own.get("system") or "",
             parameters,
@@ -119,10 +162,10 @@ class AsyncAgent:
 
     def session(self, id: str = "") -> AsyncSession:
         """Begin a session; it is kept from the first thing that is said in it. `id` is made, unless it is given."""
-        return self._opened(Log(self.store, check_id(id or made_id(self._clock.now())), self._clock, new=True))
+        return self._opened(SessionLog(self.store, check_id(id or new_id(self._clock.now())), self._clock, new=True))
 
     async def resume(
-        self, session: str = "last", *, take: bool = False, root: str | os.PathLike[str] | None = None
+        self, session: str = "last", *, takeover: bool = False, root: str | os.PathLike[str] | None = None
     ) -> AsyncSession:
         """Open a stored session: by its id, a unique prefix of it, its name, `last` or `~N`. Nothing is written.
 
@@ -132,10 +175,10 @@ class AsyncAgent:
         later version wrote.
         """
         id = await self.store.find(session, agent=self.name)
-        kept = Log(self.store, id, self._clock, new=False)
+        kept = SessionLog(self.store, id, self._clock, new=False)
         await kept.read()
         opened = self._opened(kept, root)
-        if take:
+        if takeover:
             await opened.take_over()
         await opened.look()
         return opened
@@ -186,7 +229,7 @@ class AsyncAgent:
         tools = bool(self.toolbox.definitions())
         admit(model, self.client.target(model), allow_unverified=allow_unverified or self._unverified, tools=tools)
 
-    def _opened(self, kept: Log, root: str | os.PathLike[str] | None = None) -> AsyncSession:
+    def _opened(self, kept: SessionLog, root: str | os.PathLike[str] | None = None) -> AsyncSession:
         if root is None:
             return self._heard(AsyncSession(self, kept, self._crew, self._configured))
         toolbox = self.toolbox.at_roots(dict.fromkeys(self.toolbox.roots(), os.path.realpath(root)))
@@ -195,7 +238,7 @@ class AsyncAgent:
 
     def _heard(self, session: AsyncSession) -> AsyncSession:
         for hear in self._listeners:
-            session.listen(hear)
+            session.on_event(hear)
         return session
 
     def register(self, session: AsyncSession) -> None:
@@ -204,14 +247,14 @@ class AsyncAgent:
 
     async def forked(self, session: str, at: int | None) -> AsyncSession:
         """Branch a session off behind an entry."""
-        id = await self.store.fork(session, at=at, id=made_id(self._clock.now()))
-        kept = Log(self.store, id, self._clock, new=False)
+        id = await self.store.fork(session, at=at, id=new_id(self._clock.now()))
+        kept = SessionLog(self.store, id, self._clock, new=False)
         await kept.read()
         return self._opened(kept)
 
-    def children_of(self, session: AsyncSession) -> Children:
+    def children_of(self, session: AsyncSession) -> SubAgents:
         """Return the sub-agents of a session."""
-        return Children(session)
+        return SubAgents(session)
 
     async def child_of(self, parent: AsyncSession, id: str, name: str) -> AsyncSession:
         """Open the session in which this agent answers a tool call of `parent`.
@@ -225,7 +268,7 @@ class AsyncAgent:
             approve=self._crew.approve or above.approve,
         )
         mine = msgspec.structs.replace(self._configured, agent=self.name or name)
-        kept = parent.log.beside(id, new=True)
+        kept = parent.log.sibling(id, new=True)
         with suppress(SessionNotFound):
             await kept.read()
         return self._heard(AsyncSession(parent.agent, kept, crew, mine, parent))

@@ -1,19 +1,79 @@
-"""What a session is configured with, as it is kept in its journal; `tenuto.core.next_request` makes questions of it."""
+"""The configuration of a session as its journal stores it, and which models an agent accepts."""
 
 from __future__ import annotations
 
 import difflib
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
-from tenuto.client.messages import PARAMETERS, request_of
+from tenuto import catalog
+from tenuto.catalog import find_provider, is_known_provider, provider_for_dialect
+from tenuto.client.request import PARAMETERS, build_request
 from tenuto.core import jsonio
 from tenuto.core.journal import Configured
+from tenuto.core.provider import Target
 from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
+from tenuto.errors import UnsupportedModel
+from tenuto.wire.registry import codec_for
 
-__all__ = ["check_names", "check_type", "configured", "kept_parameters", "roots_text", "stored_roots", "tool_names"]
+__all__ = [
+    "admit",
+    "check_names",
+    "check_type",
+    "make_config",
+    "refusal",
+    "roots_text",
+    "stored_parameters",
+    "stored_roots",
+    "tool_names",
+    "warn_unknown",
+]
+
+_REMEDY = "; pass allow_unverified=True to use it anyway"
+_warned: set[str] = set()
+
+logger = logging.getLogger("tenuto")
+
+
+def admit(named: str, target: Target, *, allow_unverified: bool, tools: bool) -> None:
+    """Raise `UnsupportedModel`, with the reason, if an agent does not accept the model; warn once if it is unknown.
+
+    `named` is the model as the user wrote it; `tools` tells whether the agent has tools.
+    """
+    reason = refusal(target)
+    if reason and not allow_unverified:
+        raise UnsupportedModel(named, f"{reason}{_REMEDY}")
+    warn_unknown(named, target, tools=tools)
+
+
+def refusal(target: Target) -> str:
+    """Return why an agent refuses a model; empty if it accepts it."""
+    traits, name = target.traits, target.provider.name
+    if "text" not in traits.output_modalities:
+        return f"it returns {' and '.join(traits.output_modalities)} only"
+    if traits.continuity in catalog.UNSUPPORTED and name in catalog.model_owners(target.model):
+        return traits.continuity.removeprefix("no: ")
+    home = find_provider(name).dialect if is_known_provider(name) else target.provider.dialect
+    if home != target.dialect and codec_for(home).encrypts_reasoning and traits.continuity == "yes":
+        use = provider_for_dialect(name, home)
+        return f"agents need the Responses API for {name} models{f': use {use}/{target.model}' if use else ''}"
+    return ""
+
+
+def warn_unknown(named: str, target: Target, *, tools: bool) -> None:
+    """Log one WARNING for a model that the catalog does not know, or that takes no tools although the agent has some."""
+    if named in _warned:
+        return
+    if not target.traits.continuity:
+        _warned.add(named)
+        logger.warning("%s is not in the catalog; its reasoning is sent back as received", named)
+    elif tools and not target.traits.tools:
+        _warned.add(named)
+        logger.warning("%s takes no tools; they are not sent", named)
+
 
 _NOT_KEPT = frozenset(("model", "messages", "tools", "stream", "extra_headers", "omit_blocks"))
 _NOT_FOR_AGENTS = ("n",)
@@ -40,12 +100,12 @@ def check_type(name: str, value: object, expected: type) -> None:
         raise TypeError(f"{name}: expected {expected.__name__}, got {type(value).__name__}")
 
 
-def kept_parameters(parameters: Mapping[str, object]) -> tuple[str, dict[str, str]]:
+def stored_parameters(parameters: Mapping[str, object]) -> tuple[str, dict[str, str]]:
     """Return the parameters as JSON text, and apart from them the headers, which are not kept.
 
     Raise `TypeError` or `ValueError` for an invalid value, as the client does.
     """
-    request = request_of("agent/parameters", "-", parameters)
+    request = build_request("agent/parameters", "-", parameters)
     kept = {
         field.encode_name: getattr(request, field.name)
         for field in msgspec.structs.fields(ChatRequest)
@@ -58,7 +118,7 @@ def _default(field: msgspec.structs.FieldInfo) -> object:
     return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
 
 
-def configured(
+def make_config(
     model: str, system: str, parameters: str, tools: Iterable[ToolDefinition | ServerTool], **rest: Any
 ) -> Configured:
     """Make the entry; `rest` are its other fields."""

@@ -91,7 +91,7 @@ class Spent:
         self.uncounted = 0
         """Replies that reported no usable token counts."""
 
-    def take(self, act: EntryPayload | UnknownPayload) -> None:
+    def record(self, act: EntryPayload | UnknownPayload) -> None:
         """Count an entry. A message of the user starts a new run."""
         if isinstance(act, MessageAdded):
             self.clear()

@@ -4,7 +4,7 @@ The machine is fed the entries of a session in their order. `state` says where i
 next; whoever does it writes entries, and feeds them. So going on after a crash is the same as going on: the entries that
 were committed are fed, and what is owed is owed.
 
-An entry that cannot follow the ones before it is refused by its name (`Impossible`), and changes nothing.
+An entry that cannot follow the ones before it is refused by its name (`InvalidTransition`), and changes nothing.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ __all__ = [
     "CANCELLED",
     "CANCELLING",
     "TABLE",
-    "Ask",
-    "Call",
-    "Drain",
-    "Impossible",
+    "AskModel",
+    "CallState",
+    "FinishCancel",
+    "InvalidTransition",
     "Machine",
-    "Owed",
+    "NextStep",
     "Phase",
-    "Recover",
-    "Run",
-    "Settle",
+    "RetryRequest",
+    "RunTools",
     "State",
+    "TurnBoundary",
     "machine_of",
 ]
 
@@ -82,7 +82,7 @@ class Phase(Enum):
     RETURNED = "returned"
 
 
-class Impossible(TenutoError):
+class InvalidTransition(TenutoError):
     """An entry that cannot follow the ones before it. `event` names it, `state` where the session stood."""
 
     def __init__(self, event: str, state: State, why: str = "") -> None:
@@ -91,7 +91,7 @@ class Impossible(TenutoError):
         self.state = state
 
 
-class Call(msgspec.Struct, frozen=True):
+class CallState(msgspec.Struct, frozen=True):
     """A call of the last reply. `attempt` counts how often it was started, `session` is the sub-agent's that answers it."""
 
     view: ToolCallView
@@ -112,19 +112,19 @@ class Call(msgspec.Struct, frozen=True):
 # --- what is owed -----------------------------------------------------------------------------------------------------
 
 
-class Ask(msgspec.Struct, frozen=True):
+class AskModel(msgspec.Struct, frozen=True):
     """The model is to be asked, for the `attempt`-th time since it last answered."""
 
     attempt: int = 1
 
 
-class Run(msgspec.Struct, frozen=True):
+class RunTools(msgspec.Struct, frozen=True):
     """These calls have no result yet."""
 
-    calls: tuple[Call, ...]
+    calls: tuple[CallState, ...]
 
 
-class Drain(msgspec.Struct, frozen=True):
+class TurnBoundary(msgspec.Struct, frozen=True):
     """A turn is over: what was said meanwhile is heard, limits are looked at, and the model is asked.
 
     `paused`: the provider broke off and gets its turn back as it is, so nothing may be said in between.
@@ -133,20 +133,20 @@ class Drain(msgspec.Struct, frozen=True):
     paused: bool = False
 
 
-class Recover(msgspec.Struct, frozen=True):
+class RetryRequest(msgspec.Struct, frozen=True):
     """The last attempt to ask failed; so did `failures` in a row."""
 
     failed: RequestFailed
     failures: int
 
 
-class Settle(msgspec.Struct, frozen=True):
+class FinishCancel(msgspec.Struct, frozen=True):
     """The run is being cancelled: these calls get the result that says so, and then it has stopped."""
 
-    calls: tuple[Call, ...]
+    calls: tuple[CallState, ...]
 
 
-Owed: TypeAlias = Ask | Run | Drain | Recover | Settle | None
+NextStep: TypeAlias = AskModel | RunTools | TurnBoundary | RetryRequest | FinishCancel | None
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ class Machine:
 
     def __init__(self) -> None:
         self.state = State.COMPLETED
-        self.calls: list[Call] = []
+        self.calls: list[CallState] = []
         self._open = 0
         self.halted: RunEnded | None = None
         self.paused = False
@@ -226,12 +226,12 @@ class Machine:
         self._failures: tuple[RequestFailed, ...] = ()
         self._question = False
 
-    def take(self, act: EntryPayload | UnknownPayload) -> None:
-        """Take note of what happened. Raise `Impossible`, and stay as it was, if it cannot have happened now."""
+    def apply(self, act: EntryPayload | UnknownPayload) -> None:
+        """Take note of what happened. Raise `InvalidTransition`, and stay as it was, if it cannot have happened now."""
         event = self._event(act)
         follows = TABLE[self.state]
         if event not in follows:
-            raise Impossible(event, self.state, self._why(event))
+            raise InvalidTransition(event, self.state, self._why(event))
         self._move_calls(act, event)
         self.halted = act if isinstance(act, RunEnded) else self.halted if event in _REST else None
         self._count(act, event)
@@ -249,21 +249,21 @@ class Machine:
         return self._asked + 1
 
     @property
-    def open_calls(self) -> tuple[Call, ...]:
+    def open_calls(self) -> tuple[CallState, ...]:
         """The calls of the last reply that have no result yet, in order."""
         return tuple(call for call in self.calls if call.open)
 
-    def owed(self) -> Owed:
+    def next_step(self) -> NextStep:
         """Say what is to be done next; None if nothing is."""
         if self.state is State.CALLING_LLM:
-            return Ask(self.attempt)
+            return AskModel(self.attempt)
         if self.state is State.WAITING_FOR_OPS:
-            return Run(self.open_calls)
+            return RunTools(self.open_calls)
         if self.state is State.DRAINING_EVENTS:
-            return Drain(self.paused)
+            return TurnBoundary(self.paused)
         if self.state is State.ERROR_RECOVERY:
-            return Recover(self._failures[-1], len(self._failures))
-        return Settle(self.open_calls) if self.state is State.CANCELLING else None
+            return RetryRequest(self._failures[-1], len(self._failures))
+        return FinishCancel(self.open_calls) if self.state is State.CANCELLING else None
 
     # --- what happened, in the table's words ---
 
@@ -294,9 +294,9 @@ class Machine:
         return ""
 
     def _move_calls(self, act: EntryPayload | UnknownPayload, event: str) -> None:
-        """Update the calls. Raise `Impossible`, before anything changes, if a call cannot take the step."""
+        """Update the calls. Raise `InvalidTransition`, before anything changes, if a call cannot take the step."""
         if isinstance(act, ReplyReceived):
-            self.calls = [Call(view, ordinal) for ordinal, view in enumerate(act.message.tool_calls())]
+            self.calls = [CallState(view, ordinal) for ordinal, view in enumerate(act.message.tool_calls())]
             self._open = len(self.calls)
         elif isinstance(act, MessageAdded | SteeringAdded):
             self.calls, self._open = [], 0
@@ -304,12 +304,12 @@ class Machine:
             self.calls = [*map(_reconsidered, self.calls)]
         elif isinstance(act, ApprovalRequested | ApprovalDecided | SubSessionLinked | CallStarted | CallFinished):
             if not 0 <= act.call_index < len(self.calls):
-                raise Impossible(event, self.state, f"the last reply has no call {act.call_index}")
+                raise InvalidTransition(event, self.state, f"the last reply has no call {act.call_index}")
             before = self.calls[act.call_index]
             after = _moved(before, act)
             if after is None:
                 why = f"call {act.call_index} ({before.view.name}) is {before.phase.value} already"
-                raise Impossible(event, self.state, why)
+                raise InvalidTransition(event, self.state, why)
             self.calls[act.call_index] = after
             self._open -= isinstance(act, CallFinished)
 
@@ -325,7 +325,7 @@ class Machine:
             self.paused = event == "reply_received and paused"
 
 
-_ONCE = {
+CALL_STEPS = {
     ApprovalRequested: ((Phase.PENDING, Phase.STARTED), Phase.WAITING),
     SubSessionLinked: ((Phase.PENDING, Phase.ALLOWED, Phase.STARTED), None),
     CallStarted: ((Phase.PENDING, Phase.ALLOWED, Phase.STARTED), Phase.STARTED),
@@ -334,13 +334,13 @@ _ONCE = {
 
 
 def _moved(
-    call: Call, act: ApprovalRequested | ApprovalDecided | SubSessionLinked | CallStarted | CallFinished
-) -> Call | None:
+    call: CallState, act: ApprovalRequested | ApprovalDecided | SubSessionLinked | CallStarted | CallFinished
+) -> CallState | None:
     """Return the call one step further; None if it cannot take this step."""
     if isinstance(act, ApprovalDecided):
         phase = Phase.ALLOWED if act.allowed else Phase.DENIED
         return msgspec.structs.replace(call, phase=phase, why=act.reason) if call.phase is Phase.WAITING else None
-    before, after = _ONCE[type(act)]
+    before, after = CALL_STEPS[type(act)]
     if call.phase not in before:
         return None
     if isinstance(act, SubSessionLinked):
@@ -352,18 +352,18 @@ def _moved(
     return msgspec.structs.replace(call, phase=after)
 
 
-def _reconsidered(call: Call) -> Call:
+def _reconsidered(call: CallState) -> CallState:
     """What was allowed was allowed of the tools as they were; once they changed, it is asked for again."""
     return msgspec.structs.replace(call, phase=Phase.PENDING) if call.phase is Phase.ALLOWED else call
 
 
 def machine_of(entries: Iterable[Entry]) -> Machine:
-    """Feed a session's entries. Raise `Impossible`, naming the entry, if one cannot follow those before it."""
+    """Feed a session's entries. Raise `InvalidTransition`, naming the entry, if one cannot follow those before it."""
     machine = Machine()
     for entry in entries:
         try:
-            machine.take(entry.payload)
-        except Impossible as exc:
+            machine.apply(entry.payload)
+        except InvalidTransition as exc:
             exc.add_note(f"entry {entry.seq}")
             raise
     return machine

@@ -15,8 +15,6 @@ from functools import partial
 
 import msgspec
 
-from tenuto.agent.calls import Turn, cut_off
-from tenuto.agent.crew import Crew, Tell
 from tenuto.agent.events import (
     ModelChanged,
     RefusedBlockDropped,
@@ -26,12 +24,14 @@ from tenuto.agent.events import (
     SteeringInjected,
     TurnStarted,
 )
-from tenuto.agent.handing import elsewhere
-from tenuto.agent.healing import named_by, names_an_item
+from tenuto.agent.handover import best_fallback
 from tenuto.agent.limits import Budget, Reservation
-from tenuto.agent.log import Log
-from tenuto.agent.machine import CANCELLED, Drain, Machine, Owed, Recover, Run, Settle, State
-from tenuto.client.middleware import Patience
+from tenuto.agent.machine import CANCELLED, FinishCancel, Machine, NextStep, RetryRequest, RunTools, State, TurnBoundary
+from tenuto.agent.refusals import is_item_refusal, refused_block
+from tenuto.agent.run_context import Listener, RunContext
+from tenuto.agent.session_log import SessionLog
+from tenuto.agent.tool_calls import ToolTurn, interrupted_result
+from tenuto.client.middleware import RetryState
 from tenuto.client.prices import cost
 from tenuto.client.reply import Reply
 from tenuto.client.stream import AsyncStream
@@ -51,7 +51,7 @@ from tenuto.core.response import ChatResponse
 from tenuto.errors import ContextTooLong, LimitReached, LLMError, StoreError
 from tenuto.wire.write import ENCODER_VERSION
 
-__all__ = ["Runner", "making_way", "settling"]
+__all__ = ["Runner", "close_calls", "close_calls_for_new_input"]
 
 _REPLY_TOKENS = 4096
 """The estimated length of a reply to a request without `max_tokens`."""
@@ -63,14 +63,16 @@ _FULL = (
 class Runner:
     """One run of a session whose lease is held. `tell` receives every event."""
 
-    def __init__(self, log: Log, crew: Crew, inbox: deque[Message], tell: Tell, budget: Budget) -> None:
+    def __init__(
+        self, log: SessionLog, crew: RunContext, inbox: deque[Message], tell: Listener, budget: Budget
+    ) -> None:
         self._log = log
         self._crew = crew
         self._inbox = inbox
         self._tell = tell
         self._budget = budget
         self._reservation: Reservation | None = None
-        self._patience = Patience(crew.retry)
+        self._patience = RetryState(crew.retry)
         self._error: LLMError | None = None
         self._asked = False
         self._sent: tuple[ChatRequest, Target, WireRequest] | None = None
@@ -91,23 +93,23 @@ class Runner:
                 await self._stop("failed", _named(exc))
             raise
 
-    async def _next(self) -> Owed:
-        owed = self._log.machine.owed()
+    async def _next(self) -> NextStep:
+        owed = self._log.machine.next_step()
         if owed is None and self._inbox:
-            await self._heard()
-            owed = self._log.machine.owed()
+            await self._inject_steering()
+            owed = self._log.machine.next_step()
         return owed
 
-    async def _do(self, owed: Owed) -> None:
-        if isinstance(owed, Run):
+    async def _do(self, owed: NextStep) -> None:
+        if isinstance(owed, RunTools):
             await self._run(owed)
-        elif isinstance(owed, Settle):
-            await self._log.append(*settling(owed, CANCELLED))
-        elif isinstance(owed, Recover):
+        elif isinstance(owed, FinishCancel):
+            await self._log.append(*close_calls(owed, CANCELLED))
+        elif isinstance(owed, RetryRequest):
             await self._recover()
         else:
-            if isinstance(owed, Drain) and not owed.paused:
-                await self._heard()
+            if isinstance(owed, TurnBoundary) and not owed.paused:
+                await self._inject_steering()
             await self._ask()
 
     # --- the model ---
@@ -177,7 +179,7 @@ class Runner:
         if self._sent is None or self._crew.strict or self._log.asking.healed:
             return ()
         request = self._sent[0]
-        found = named_by(error, *self._sent)
+        found = refused_block(error, *self._sent)
         reply = self._log.asking.reply_at(request.transcript[found[0]]) if found is not None else 0
         return (LossRecorded(found[2], reply, found[1]),) if found is not None and reply else ()
 
@@ -198,7 +200,7 @@ class Runner:
         last = not (reply.message.has_tool_calls() or reply.message.paused or self._inbox)
         await self._log.append(*self._unasked(model), act, *([RunEnded("completed")] if last else []), last=last)
         self.reply, self._error = reply, None
-        self._patience = Patience(self._crew.retry)
+        self._patience = RetryState(self._crew.retry)
         self._tried.clear()
         if last:
             self._tell(RunStopped("completed"))
@@ -223,7 +225,7 @@ class Runner:
         delay = 0.0 if self._mended else self._patience.after(error)
         self._mended = False
         if delay is None:
-            if await self._elsewhere(error):
+            if await self._try_fallback(error):
                 await self._ask()
                 return
             full = isinstance(error, ContextTooLong)
@@ -235,39 +237,39 @@ class Runner:
         await (self._crew.retry.sleep or asyncio.sleep)(delay)
         await self._ask()
 
-    async def _elsewhere(self, error: LLMError) -> bool:
+    async def _try_fallback(self, error: LLMError) -> bool:
         """Hand the session over to somebody who may answer, if there is somebody; tell whether there is."""
         kept = self._log.configured
         assert kept is not None  # it has been asked
-        if self._sent is not None and names_an_item(error, self._sent[1]):
+        if self._sent is not None and is_item_refusal(error, self._sent[1]):
             return False
         self._tried.add(kept.model)
         others = [model for model in self._crew.fallback if model not in self._tried]
-        act = elsewhere(error, others, self._log, self._crew)
+        act = best_fallback(error, others, self._log, self._crew)
         if act is None:
             return False
         await self._log.append(act)
-        self._patience = Patience(self._crew.retry)
+        self._patience = RetryState(self._crew.retry)
         self._tell(ModelChanged(act.model, act.previous_model, act.losses))
         return True
 
     # --- the tools, and what else is to be done ---
 
-    async def _run(self, owed: Run) -> None:
-        error = await Turn(self._log, self._crew, self._tell).run(owed.calls)
+    async def _run(self, owed: RunTools) -> None:
+        error = await ToolTurn(self._log, self._crew, self._tell).run(owed.calls)
         if error is not None:
             await self._stop("failed", _named(error))
             raise error
         if self._log.machine.open_calls:
             await self._stop("waiting", "approval")
 
-    async def _heard(self) -> None:
+    async def _inject_steering(self) -> None:
         """What was said while the agent was at work is said here."""
         said = [self._inbox.popleft() for _ in range(len(self._inbox))]
         if not said:
             return
         try:
-            await self._log.hold()  # a run that was over released the lease
+            await self._log.acquire()  # a run that was over released the lease
             await self._log.append(*(SteeringAdded(message) for message in said))
         except StoreError:
             self._inbox.extendleft(reversed(said))
@@ -281,16 +283,16 @@ class Runner:
         self._tell(RunStopped(reason, detail))
 
 
-def settling(
-    owed: Settle, reason: str, detail: str = "", why: str = "the run was cancelled"
+def close_calls(
+    owed: FinishCancel, reason: str, detail: str = "", why: str = "the run was cancelled"
 ) -> tuple[EntryPayload, ...]:
     """Return what gives open calls the result that they were not run to their end, and says that the run has stopped."""
-    return (*(cut_off(call, why) for call in owed.calls), RunEnded(reason, detail))
+    return (*(interrupted_result(call, why) for call in owed.calls), RunEnded(reason, detail))
 
 
-def making_way(machine: Machine) -> tuple[EntryPayload, ...]:
+def close_calls_for_new_input(machine: Machine) -> tuple[EntryPayload, ...]:
     """Return what has to be written before something new can be said: calls that are open are closed."""
-    acts = settling(Settle(machine.open_calls), CANCELLED, why="something else was said")
+    acts = close_calls(FinishCancel(machine.open_calls), CANCELLED, why="something else was said")
     if machine.state is State.CANCELLING:
         return acts
     return acts[:-1] if machine.state is State.WAITING_FOR_OPS else ()

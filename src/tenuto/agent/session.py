@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import weakref
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from decimal import Decimal
 from types import TracebackType
@@ -14,20 +15,26 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import msgspec
 
 from tenuto.agent.config import roots_text, stored_roots, tool_names
-from tenuto.agent.crew import Crew, Pending, SubAgents
-from tenuto.agent.cutting import place_of
 from tenuto.agent.events import AgentEvent, ModelChanged, RunStopped
-from tenuto.agent.handing import handed_over
+from tenuto.agent.handover import handover_entry
 from tenuto.agent.limits import Budget
-from tenuto.agent.log import Log
-from tenuto.agent.machine import CANCELLED, CANCELLING, Phase, Settle, State
-from tenuto.agent.run import AsyncRun
-from tenuto.agent.runner import Runner, making_way, settling
-from tenuto.client.messages import Said as Sayable
-from tenuto.client.messages import as_messages, check_newest
+from tenuto.agent.machine import CANCELLED, CANCELLING, FinishCancel, Phase, State
+from tenuto.agent.run_context import PendingCall, RunContext, SubAgentRunner
+from tenuto.agent.runner import Runner, close_calls, close_calls_for_new_input
+from tenuto.agent.session_log import SessionLog
 from tenuto.client.reply import Reply
+from tenuto.client.request import MessageInput, check_newest, to_messages
 from tenuto.core.events import StreamEvent
-from tenuto.core.journal import ApprovalDecided, Configured, Entry, EntryPayload, MessageAdded, RunEnded
+from tenuto.core.journal import (
+    ApprovalDecided,
+    Compacted,
+    Configured,
+    Entry,
+    EntryPayload,
+    MessageAdded,
+    RunEnded,
+    TranscriptFold,
+)
 from tenuto.core.loss import Loss
 from tenuto.core.messages import (
     AssistantMessage,
@@ -45,7 +52,143 @@ from tenuto.tools.toolbox import Toolbox
 if TYPE_CHECKING:
     from tenuto.audit import Report
 
-__all__ = ["AsyncRun", "AsyncSession", "Home", "Pending"]
+__all__ = ["AsyncRun", "AsyncSession", "Home", "PendingCall", "Runs", "fork_point"]
+
+
+def fork_point(entries: Iterable[Entry], count: int) -> int:
+    """Return the first entry with which the conversation is its first `count` messages and no call is open.
+
+    Raise `ValueError`, which says where a cut can be made, if there is no such entry.
+    """
+    fold, least = TranscriptFold(), 0
+    places: dict[int, int] = {}
+    for entry in entries:
+        fold.apply(entry)
+        if isinstance(entry.payload, Compacted):  # what was before is not what the conversation begins with any more
+            places, least = {}, len(fold)
+        if not fold.open_calls():
+            places.setdefault(len(fold), entry.seq)
+    if 0 < count <= len(fold) and count in places:
+        return places[count]
+    if not 0 < count <= len(fold):
+        raise ValueError(f"cannot fork after message {count}: choose 1 to {len(fold)}")
+    if count < least:
+        raise ValueError(f"cannot fork after message {count}: it was compacted since")
+    near = sorted((place for place in places if place > 0), key=lambda place: abs(place - count))[:2]
+    where = f"; choose {' or '.join(map(str, sorted(near)))}" if near else ""
+    raise ValueError(f"cannot fork after message {count}: a tool call would lose its result{where}")
+
+
+class Runs(Protocol):
+    """What a run needs of the session whose it is."""
+
+    reply: Reply | None
+
+    def on_event(self, hear: Callable[[StreamEvent | AgentEvent], object]) -> Callable[[], None]:
+        """Have a function called for everything that happens from now on; return what ends that."""
+
+    async def run(self, messages: tuple[Message, ...]) -> Reply | None:
+        """Say something, if there is something to say, and do what is owed. Return the last reply that came."""
+
+
+class AsyncRun:
+    """A run as a stream of its events. Use it in `async with`, and iterate over it.
+
+    Leaving early cancels the run and records that. After `Retrying`, the events of the failed reply are void.
+    """
+
+    def __init__(self, session: Runs, messages: tuple[Message, ...]) -> None:
+        self._session = session
+        self._said = messages
+        self._queue: asyncio.Queue[StreamEvent | AgentEvent | None] = asyncio.Queue()
+        self._task: asyncio.Task[Reply | None] | None = None
+        self._stop_listening: Callable[[], None] | None = None
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> StreamEvent | AgentEvent:
+        task = self._task or self._start()
+        try:
+            event = await self._queue.get()
+        except asyncio.CancelledError:
+            await self.close()
+            raise
+        if event is not None:
+            return event
+        self._queue.put_nowait(None)  # for another reader, and for the next call
+        await self.close()
+        if not task.cancelled():  # after close() by another task, the events just end
+            task.result()
+        raise StopAsyncIteration
+
+    def _start(self) -> asyncio.Task[Reply | None]:
+        if self._closed:
+            raise TenutoError("the run is closed")
+        queue = self._queue
+        self._stop_listening = self._session.on_event(queue.put_nowait)
+        self._task = task = asyncio.create_task(self._session.run(self._said))
+
+        def end(task: asyncio.Task[Reply | None]) -> None:
+            if not task.cancelled():
+                task.exception()  # a reader who left early is not interested
+            queue.put_nowait(None)
+
+        task.add_done_callback(end)
+        weakref.finalize(self, _abandon, asyncio.get_running_loop(), task, self._stop_listening).atexit = False
+        return task
+
+    @property
+    def reply(self) -> Reply:
+        """The last reply; it is available once the run has ended."""
+        task = self._task
+        if task is None or not task.done():
+            raise TenutoError("the run has not ended: read on")
+        if task.cancelled():
+            raise TenutoError("the run was closed before it ended: the session has the events until then")
+        reply = task.result() or self._session.reply
+        if reply is None:
+            raise TenutoError("no work was pending, so no request was sent")
+        return reply
+
+    async def cancel(self) -> None:
+        """Cancel the run; its results so far are saved."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Cancel the run, if it has not ended."""
+        self._closed = True
+        if self._stop_listening is not None:
+            self._stop_listening()
+        task = self._task
+        if task is not None and not task.done():
+            task.cancel()
+            await asyncio.wait({task})
+
+
+def _abandon(
+    loop: asyncio.AbstractEventLoop, task: asyncio.Task[Reply | None], stop_listening: Callable[[], None]
+) -> None:
+    """Cancel a run whose stream was dropped. The garbage collector may call this in any thread."""
+    stop_listening()
+    try:
+        here = asyncio.get_running_loop() is loop
+    except RuntimeError:
+        here = False
+    if here:
+        task.cancel()
+    elif not loop.is_closed():
+        loop.call_soon_threadsafe(task.cancel)
+
 
 log = logging.getLogger("tenuto")
 
@@ -56,7 +199,7 @@ class Home(Protocol):
     def admit(self, model: str, *, allow_unverified: bool) -> None:
         """Raise `UnsupportedModel` for a model that agents refuse, unless `allow_unverified`."""
 
-    def children_of(self, session: AsyncSession) -> SubAgents:
+    def children_of(self, session: AsyncSession) -> SubAgentRunner:
         """Return the sub-agents of a session."""
 
     def register(self, session: AsyncSession) -> None:
@@ -107,7 +250,7 @@ class AsyncSession:
     """
 
     def __init__(
-        self, agent: Home, kept: Log, crew: Crew, mine: Configured, parent: AsyncSession | None = None
+        self, agent: Home, kept: SessionLog, crew: RunContext, mine: Configured, parent: AsyncSession | None = None
     ) -> None:
         self.agent = agent
         self.crew = crew
@@ -119,7 +262,7 @@ class AsyncSession:
         self._current: _Current | None = None
         self._last_words: asyncio.Future[None] | None = None
         self._releasing: asyncio.Future[None] | None = None
-        self._below: tuple[Pending, ...] = ()
+        self._below: tuple[PendingCall, ...] = ()
         self.reply: Reply | None = None
         """What the model said last in this process; None if it was not asked here."""
 
@@ -176,56 +319,58 @@ class AsyncSession:
         return "open"
 
     @property
-    def owes(self) -> bool:
-        """Whether there is something to be done without anything being said: `go_on()` does it."""
-        return self._log.machine.owed() is not None
+    def has_pending_work(self) -> bool:
+        """Whether there is something to be done without anything being said: `continue_()` does it."""
+        return self._log.machine.next_step() is not None
 
     @property
-    def pending(self) -> tuple[Pending, ...]:
+    def pending(self) -> tuple[PendingCall, ...]:
         """The calls that wait for approval: `approve` or `deny` them. `send` denies them instead."""
-        own = tuple(Pending(call.view, call.ordinal) for call in self._log.machine.calls if call.phase is Phase.WAITING)
+        own = tuple(
+            PendingCall(call.view, call.ordinal) for call in self._log.machine.calls if call.phase is Phase.WAITING
+        )
         return (*own, *self._below)
 
-    def listen(self, hear: Callable[[StreamEvent | AgentEvent], object]) -> Callable[[], None]:
+    def on_event(self, hear: Callable[[StreamEvent | AgentEvent], object]) -> Callable[[], None]:
         """Have a function called for everything that happens from now on; return what ends that."""
         self._listeners.append(hear)
         return lambda: self._listeners.remove(hear) if hear in self._listeners else None
 
     # --- going on ---
 
-    async def send(self, said: Sayable) -> Reply:
+    async def send(self, message: MessageInput) -> Reply:
         """Send a message, run tools until the model is done, and return its last reply.
 
         If calls need approval, it is the reply that made them: see `pending`. Calls that wait for approval when a new
         message is sent are answered as not run. Raise an `LLMError` when retries do not help, `LimitReached`,
         `SessionInUse`, `LeaseLost`; everything until then is saved.
         """
-        reply = await self.run(_words(said))
+        reply = await self.run(_user_messages(message))
         assert reply is not None  # something was said, so the model was asked
         return reply
 
-    async def go_on(self) -> Reply | None:
+    async def continue_(self) -> Reply | None:
         """Do what is owed, without saying anything; None if nothing is. `text` is then what was said last."""
         return await self.run(())
 
-    def stream(self, said: Sayable | None = None) -> AsyncRun:
+    def stream(self, message: MessageInput | None = None) -> AsyncRun:
         """Say something (or go on, without), and see everything that happens: `async with` it, and iterate."""
-        return AsyncRun(self, () if said is None else _words(said))
+        return AsyncRun(self, () if message is None else _user_messages(message))
 
-    async def approve(self, *calls: Pending | ToolCallView | str) -> Reply | None:
+    async def approve(self, *calls: PendingCall | ToolCallView | str) -> Reply | None:
         """Let calls run that wait for somebody's word (all of them, if none is named), and go on."""
         return await self._decide(calls, allowed=True, why="")
 
-    async def deny(self, *calls: Pending | ToolCallView | str, why: str = "") -> Reply | None:
+    async def deny(self, *calls: PendingCall | ToolCallView | str, reason: str = "") -> Reply | None:
         """Have calls answered that they were not run, and why, and go on."""
-        return await self._decide(calls, allowed=False, why=why)
+        return await self._decide(calls, allowed=False, why=reason)
 
-    def steer(self, said: Sayable) -> None:
+    def steer(self, message: MessageInput) -> None:
         """Say something while the agent is at work: the model hears it at the next turn boundary. From any thread.
 
         Where nothing runs, it is heard at the first boundary of the next run.
         """
-        self._inbox.extend(_words(said))
+        self._inbox.extend(_user_messages(message))
 
     def cancel(self) -> None:
         """End the run that is under way: `send` raises `RunCancelled` there. From any thread; harmless without a run."""
@@ -244,7 +389,7 @@ class AsyncSession:
             raise ValueError("nothing was said yet: there is nothing to fork")
         if at is None and self._log.machine.open_calls:
             raise ValueError("calls have no result yet: go on first, or fork at an earlier message")
-        place = None if at is None else place_of(await self.entries(), at)
+        place = None if at is None else fork_point(await self.entries(), at)
         return await self.agent.forked(self.id, place)
 
     async def handover(self, model: str) -> tuple[Loss, ...]:
@@ -263,7 +408,7 @@ class AsyncSession:
             if model == self.model:  # as it is now: somebody else may have handed it over meanwhile
                 return ()
             news = self._news()
-            act = handed_over(model, self._log, self.crew.client.target, self.crew.toolbox.definitions())
+            act = handover_entry(model, self._log, self.crew.client.target, self.crew.toolbox.definitions())
             await self._log.append(*news, act)
             self.tell(ModelChanged(act.model, act.previous_model, act.losses))
             return act.losses
@@ -317,14 +462,14 @@ class AsyncSession:
         return self._current is None
 
     @property
-    def log(self) -> Log:
+    def log(self) -> SessionLog:
         """What is kept of it."""
         return self._log
 
     async def take_over(self) -> None:
         """Acquire the lease from the process that holds it, which stops at its next write; then release it."""
-        await self._log.hold(take=True)
-        await self._log.let_go()
+        await self._log.acquire(takeover=True)
+        await self._log.release()
 
     async def configure(self, **changes: str) -> None:
         """Write a changed configuration: `parameters`, for example."""
@@ -333,7 +478,7 @@ class AsyncSession:
 
     async def look(self) -> None:
         """Find out which calls of sub-agents wait for somebody's word."""
-        found: list[Pending] = []
+        found: list[PendingCall] = []
         below = self.agent.children_of(self)
         for call in self._log.machine.open_calls:
             if call.session:
@@ -362,13 +507,13 @@ class AsyncSession:
             if call.view.name in gone and call.phase is not Phase.DENIED:
                 raise MissingTool(call.view.name)
 
-    async def run(self, said: tuple[Message, ...]) -> Reply | None:
+    async def run(self, messages: tuple[Message, ...]) -> Reply | None:
         """Add messages, if any, and do the pending work. Return the last reply received in this run."""
         async with self._working():
-            return await self._run(said)
+            return await self._run(messages)
 
-    async def _run(self, said: tuple[Message, ...]) -> Reply | None:
-        if not said:
+    async def _run(self, messages: tuple[Message, ...]) -> Reply | None:
+        if not messages:
             self._check_tools()
         self.agent.admit(self.model, allow_unverified=self.ready().allow_unverified)
         if self._log.head == 0:
@@ -378,19 +523,19 @@ class AsyncSession:
         crew = msgspec.structs.replace(self.crew, sub_agents=self.agent.children_of(self), toolbox=toolbox)
         runner = Runner(self._log, crew, self._inbox, self.tell, self.budget)
         try:
-            await self._guarded(runner, self._first(said))
+            await self._guarded(runner, self._first(messages))
         finally:
             self.reply = runner.reply or self.reply
         await self.look()
         return runner.reply
 
-    def _first(self, said: tuple[Message, ...]) -> list[EntryPayload]:
+    def _first(self, messages: tuple[Message, ...]) -> list[EntryPayload]:
         """What is written before anything is done; nothing, if nothing will be."""
         machine, acts = self._log.machine, self._news()
-        if not said and not self._inbox and machine.owed() is None:
+        if not messages and not self._inbox and machine.next_step() is None:
             return []
-        if said:
-            acts += [*making_way(machine), *(MessageAdded(message) for message in said)]
+        if messages:
+            acts += [*close_calls_for_new_input(machine), *(MessageAdded(message) for message in messages)]
         return acts
 
     def _news(self) -> list[EntryPayload]:
@@ -429,7 +574,7 @@ class AsyncSession:
             machine = self._log.machine
             if machine.state is State.COMPLETED or not self._log.held:
                 return
-            acts = settling(Settle(machine.open_calls), reason, detail, why)
+            acts = close_calls(FinishCancel(machine.open_calls), reason, detail, why)
             await self._log.append(RunEnded(CANCELLING), *acts, last=True)
         except StoreError as exc:  # it goes on from what is there: calls that were started are interrupted
             log.warning("session %s was ended, and that could not be written: %s", self.id, exc)
@@ -437,7 +582,7 @@ class AsyncSession:
         self.tell(RunStopped(reason, detail))
 
     async def _decide(
-        self, calls: tuple[Pending | ToolCallView | str, ...], *, allowed: bool, why: str
+        self, calls: tuple[PendingCall | ToolCallView | str, ...], *, allowed: bool, why: str
     ) -> Reply | None:
         async with self._working():
             await self.look()
@@ -451,14 +596,14 @@ class AsyncSession:
                     await self.agent.children_of(self).decided(pending.session, act)
             return await self._run(())
 
-    def _chosen(self, calls: tuple[Pending | ToolCallView | str, ...]) -> list[Pending]:
+    def _chosen(self, calls: tuple[PendingCall | ToolCallView | str, ...]) -> list[PendingCall]:
         waiting = list(self.pending)
         if not calls:
             return waiting
-        chosen: list[Pending] = []
+        chosen: list[PendingCall] = []
         for call in calls:
             id = call if isinstance(call, str) else call.id if isinstance(call, ToolCallView) else call.call.id
-            fitting = [p for p in waiting if (p == call if isinstance(call, Pending) else p.call.id == id)]
+            fitting = [p for p in waiting if (p == call if isinstance(call, PendingCall) else p.call.id == id)]
             if not fitting:
                 raise ValueError(f"no call {id!r} waits for approval{_listed(waiting)}")
             chosen += [p for p in fitting if p not in chosen]
@@ -484,7 +629,7 @@ class AsyncSession:
             if self._releasing is not None:
                 await asyncio.wait({self._releasing})
             self.agent.register(self)
-            await self._log.hold()
+            await self._log.acquire()
             yield
         except asyncio.CancelledError:
             if current.end():
@@ -503,7 +648,7 @@ class AsyncSession:
         if self._last_words is not None:
             await asyncio.wait({self._last_words})
         try:
-            await self._log.let_go()
+            await self._log.release()
         except StoreError as exc:  # the lease expires
             log.warning("session %s: the lease could not be released: %s", self.id, exc)
 
@@ -518,11 +663,11 @@ def _at_stored_roots(toolbox: Toolbox, roots: Mapping[str, str]) -> Toolbox:
         ) from exc
 
 
-def _words(said: Sayable) -> tuple[Message, ...]:
-    """Return a user's words as messages. Raise `ValueError` if there are none, `TypeError` if they are not a user's."""
-    messages = as_messages(said)
+def _user_messages(content: MessageInput) -> tuple[Message, ...]:
+    """Return the messages of a user. Raise `ValueError` without any, `TypeError` for messages of another role."""
+    messages = to_messages(content)
     if not messages:
-        raise ValueError("no message: give a text or a message; go_on() continues without one")
+        raise ValueError("no message: give a text or a message; continue_() continues without one")
     check_newest(messages)
     for message in messages:
         if isinstance(message, AssistantMessage | ToolResults | SystemMessage):
@@ -530,5 +675,5 @@ def _words(said: Sayable) -> tuple[Message, ...]:
     return messages
 
 
-def _listed(waiting: list[Pending]) -> str:
+def _listed(waiting: list[PendingCall]) -> str:
     return f"; these do: {', '.join(f'{p.call.name} ({p.call.id})' for p in waiting)}" if waiting else "; none does"

@@ -13,18 +13,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
 from tenuto.agent.agent import AsyncAgent
-from tenuto.agent.session import AsyncRun, AsyncSession, Pending
-from tenuto.client.bridge import Bridge
-from tenuto.client.streamed import Streamed
+from tenuto.agent.session import AsyncRun, AsyncSession, PendingCall
+from tenuto.client.background_loop import BackgroundLoop
+from tenuto.client.sync_stream import SyncStream
 from tenuto.core.events import StreamEvent
 
 if TYPE_CHECKING:
-    from tenuto.agent.children import AgentTool
+    from tenuto.agent.agent import AgentOptions
     from tenuto.agent.events import AgentEvent
-    from tenuto.agent.options import AgentOptions
+    from tenuto.agent.sub_agents import AgentTool
     from tenuto.audit import Report
-    from tenuto.client.messages import Said
     from tenuto.client.reply import Reply
+    from tenuto.client.request import MessageInput
     from tenuto.core.journal import Entry
     from tenuto.core.loss import Loss
     from tenuto.core.messages import AssistantMessage, ToolCallView, Usage
@@ -42,7 +42,7 @@ class Agent:
 
     def __init__(self, model: str, **options: Unpack[AgentOptions]) -> None:
         self._async = AsyncAgent(model, **options)
-        self._bridge = Bridge(self._async.close, whose="Agent", strict=False)
+        self._bridge = BackgroundLoop(self._async.close, whose="Agent", strict=False)
 
     @property
     def model(self) -> str:
@@ -59,10 +59,10 @@ class Agent:
         return Session(self, self._async.session(id))
 
     def resume(
-        self, session: str = "last", *, take: bool = False, root: str | os.PathLike[str] | None = None
+        self, session: str = "last", *, takeover: bool = False, root: str | os.PathLike[str] | None = None
     ) -> Session:
         """Open a stored session: by its id, a unique prefix of it, its name, `last` or `~N`. Nothing is written."""
-        return Session(self, self._bridge.run(self._async.resume(session, take=take, root=root)))
+        return Session(self, self._bridge.run(self._async.resume(session, takeover=takeover, root=root)))
 
     def as_tool(self, name: str, description: str = "") -> AgentTool:
         """Make a tool of the agent: whoever calls it gives a prompt, and gets the answer of a session of its own."""
@@ -84,7 +84,7 @@ class Agent:
         return repr(self._async).replace("AsyncAgent", "Agent")
 
     @property
-    def bridge(self) -> Bridge:
+    def bridge(self) -> BackgroundLoop:
         """What runs its coroutines."""
         return self._bridge
 
@@ -137,12 +137,12 @@ class Session:
         return self._async.status
 
     @property
-    def owes(self) -> bool:
-        """Whether there is something to be done without anything being said: `go_on()` does it."""
-        return self._async.owes
+    def has_pending_work(self) -> bool:
+        """Whether there is something to be done without anything being said: `continue_()` does it."""
+        return self._async.has_pending_work
 
     @property
-    def pending(self) -> tuple[Pending, ...]:
+    def pending(self) -> tuple[PendingCall, ...]:
         """The calls that wait for somebody's word."""
         return self._async.pending
 
@@ -151,29 +151,29 @@ class Session:
         """What the model said last in this process; None if it was not asked here."""
         return self._async.reply
 
-    def send(self, said: Said) -> Reply:
+    def send(self, message: MessageInput) -> Reply:
         """Say something; run tools until the model is done, and return its last reply."""
-        return self._agent.bridge.run(self._async.send(said))
+        return self._agent.bridge.run(self._async.send(message))
 
-    def go_on(self) -> Reply | None:
+    def continue_(self) -> Reply | None:
         """Do what is owed, without saying anything; None if nothing is."""
-        return self._agent.bridge.run(self._async.go_on())
+        return self._agent.bridge.run(self._async.continue_())
 
-    def stream(self, said: Said | None = None) -> Run:
+    def stream(self, message: MessageInput | None = None) -> Run:
         """Say something (or go on, without), and see everything that happens."""
-        return Run(self, self._async.stream(said))
+        return Run(self, self._async.stream(message))
 
-    def approve(self, *calls: Pending | ToolCallView | str) -> Reply | None:
+    def approve(self, *calls: PendingCall | ToolCallView | str) -> Reply | None:
         """Let calls run that wait for somebody's word, and go on."""
         return self._agent.bridge.run(self._async.approve(*calls))
 
-    def deny(self, *calls: Pending | ToolCallView | str, why: str = "") -> Reply | None:
+    def deny(self, *calls: PendingCall | ToolCallView | str, reason: str = "") -> Reply | None:
         """Have calls answered that they were not run, and why, and go on."""
-        return self._agent.bridge.run(self._async.deny(*calls, why=why))
+        return self._agent.bridge.run(self._async.deny(*calls, reason=reason))
 
-    def steer(self, said: Said) -> None:
+    def steer(self, message: MessageInput) -> None:
         """Say something while the agent is at work: the model hears it at the next turn boundary. From any thread."""
-        self._async.steer(said)
+        self._async.steer(message)
 
     def cancel(self) -> None:
         """End the run that is under way in another thread: `send` raises `RunCancelled` there."""
@@ -195,9 +195,9 @@ class Session:
         """Read the journal."""
         return self._agent.bridge.run(self._async.entries())
 
-    def listen(self, hear: Callable[[StreamEvent | AgentEvent], object]) -> Callable[[], None]:
+    def on_event(self, hear: Callable[[StreamEvent | AgentEvent], object]) -> Callable[[], None]:
         """Have a function called, in another thread, for everything that happens from now on; return what ends that."""
-        return self._async.listen(hear)
+        return self._async.on_event(hear)
 
     def close(self) -> None:
         """Cancel the run, if there is one, and release the lease."""
@@ -214,7 +214,7 @@ class Session:
         self.close()
 
     @property
-    def bridge(self) -> Bridge:
+    def bridge(self) -> BackgroundLoop:
         """What runs its coroutines."""
         return self._agent.bridge
 
@@ -222,7 +222,7 @@ class Session:
         return repr(self._async).replace("AsyncSession", "Session")
 
 
-class Run(Streamed["StreamEvent | AgentEvent"]):
+class Run(SyncStream["StreamEvent | AgentEvent"]):
     """A run while it goes on: iterate over what happens. Leaving a `with` early cancels the run, and says so."""
 
     def __init__(self, session: Session, run: AsyncRun) -> None:

@@ -18,15 +18,13 @@ from tenuto.audit.fates_slots import Slot, slots_of
 from tenuto.audit.fates_units import Unit, units_of
 from tenuto.audit.report import BlockFate, Fate
 from tenuto.core.blocks import Opaque, Reasoning, ToolUse
-from tenuto.core.loss import Loss
+from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import AssistantMessage, Message, ToolResult
 from tenuto.core.provider import Dialect
 from tenuto.core.rules import rule as book_rule
 
 __all__ = ["FATE_OF", "Places", "fates", "place_at"]
 
-_PLACE = re.compile(r"(messages\[(\d+)\](\.(?:blocks|content|results)\[\d+\])?)(.*)", re.DOTALL)
-_CONTENTS = re.compile(r"contents\[(\d+)\]")
 _STEP = re.compile(r"[^./\[\]]+")
 _WORST: tuple[Fate, ...] = ("kept", "translated", "stripped", "dropped")
 _SOME = frozenset(("reasoning-unfinished", "reasoning-withheld", "unfinished-call"))
@@ -101,15 +99,14 @@ class _Books:
         self._exact: dict[int, list[Loss]] = {}
         self._parts: dict[int, list[Loss]] = {}
         self._whole: dict[int, list[Loss]] = {}
-        self._contents: list[tuple[str, Loss]] = []
         self._spare: list[Loss] = []
         self._reasons: dict[int, Loss] = {}
         for loss in losses:
             self._enter(loss)
 
     @cached_property
-    def _numbers(self) -> dict[str, int]:
-        return {unit.place: at for at, unit in enumerate(self._units)}
+    def _numbers(self) -> dict[tuple[int, int], int]:
+        return {(unit.message, unit.at): at for at, unit in enumerate(self._units)}
 
     @cached_property
     def _firsts(self) -> dict[int, int]:
@@ -120,13 +117,12 @@ class _Books:
         return _runs(self._messages)
 
     def _enter(self, loss: Loss) -> None:
-        place = _PLACE.fullmatch(loss.place)
-        if place is None:
-            if written := _CONTENTS.fullmatch(loss.place):
-                self._contents.append((f"/contents/{written[1]}/", loss))
+        location = loss.location
+        if location.message is None:
             return
-        message, number, rest = int(place[2]), self._numbers.get(place[1]), place[4]
-        if place[3] and number is None:
+        message, rest = location.message, location.path
+        number = self._numbers.get((message, location.block)) if location.block is not None else None
+        if location.block is not None and number is None:
             self._spare.append(loss)
         elif number is not None:
             within = bool(rest) or (loss.kind in _CONTENT and isinstance(self._units[number].held, ToolResult))
@@ -140,7 +136,7 @@ class _Books:
         """Return the first block of a message that a lost field may have stood on; its first block, if none tells."""
         first = at = self._firsts.get(message, -1)
         while 0 <= at < len(self._units) and self._units[at].message == message:
-            if getattr(self._units[at].held, field.lstrip("."), None) == loss.detail:
+            if getattr(self._units[at].held, field, None) == loss.detail:
                 return at
             at += 1
         return first
@@ -203,7 +199,7 @@ class _Books:
         near = (loss for message in self._near(unit) for loss in self._whole.get(message, ()))
         found = next((loss for loss in near if _fate(loss) == "dropped" and _may_concern(loss, unit)), None)
         if found is None and unit.says_nothing:
-            return Loss("empty", unit.place, "it says nothing")
+            return Loss("empty", Location(unit.message, unit.at), "it says nothing")
         return found or next((loss for loss in self._exact.get(at, ()) if _fate(loss) == "translated"), None)
 
     def _near(self, unit: Unit) -> Iterable[int]:
@@ -218,7 +214,7 @@ class _Books:
     def _moved(self, at: int) -> Loss | None:
         for number, loss in enumerate(self._spare):
             if _may_concern(loss, self._units[at]):
-                return self._spare.pop(number) if loss.place.count("[") > 1 else loss
+                return self._spare.pop(number) if loss.location.block is not None else loss
         return None
 
     def _last_resort(self, at: int) -> Loss:
@@ -227,7 +223,7 @@ class _Books:
         if exact:
             return exact[-1]
         what = "neither in the request nor among its losses"
-        return Loss(UNACCOUNTED, self._units[at].place, what, "please report it")
+        return Loss(UNACCOUNTED, Location(self._units[at].message, self._units[at].at), what, "please report it")
 
     def fate(self, at: int, slot: Slot | None) -> BlockFate:
         """Say what becomes of a block."""
@@ -236,13 +232,12 @@ class _Books:
             loss = self._reasons[at]
             return _told(unit, "translated" if _fate(loss) == "translated" else "dropped", loss, "")
         untouched = at not in self._exact and at not in self._parts and unit.message not in self._whole
-        if untouched and not self._contents:
+        if untouched:
             return _kept(unit, slot)
         exact = self._exact.get(at, ())
         reasons = [loss for loss in exact if _fate(loss) != "dropped" or loss.kind == "left-out"]
         reasons += self._parts.get(at, [])
         reasons += [loss for loss in self._whole.get(unit.message, ()) if _touches(loss, unit)]
-        reasons += [loss for start, loss in self._contents if _signed_for(unit, slot, start)]
         told = [loss for loss in reasons if _fate(loss) != "kept"]
         if not told:
             return _kept(unit, slot)
@@ -310,10 +305,6 @@ def _may_concern(loss: Loss, unit: Unit) -> bool:
     if loss.kind == "unreadable-block":
         return name == "opaque"
     return True
-
-
-def _signed_for(unit: Unit, slot: Slot, start: str) -> bool:
-    return isinstance(unit.held, ToolUse) and slot.pointer.startswith(start)
 
 
 def _kept(unit: Unit, slot: Slot) -> BlockFate:

@@ -4,8 +4,6 @@ A model without a row has the traits `ModelTraits()`: nothing is known, so nothi
 of other vendors' models uses the vendor's row and replaces some of its fields.
 """
 
-from __future__ import annotations
-
 import importlib
 from datetime import date
 from decimal import Decimal
@@ -13,7 +11,7 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from tenuto.catalog.model_rows import ANY_HOST, AS_OF, ModelRow, Price
+from tenuto.catalog.model_rows import ANY_HOST, AS_OF, ModelRow, Price, Rows
 from tenuto.catalog.provider_rows import ROWS
 from tenuto.core.provider import Dialect, ModelTraits
 
@@ -21,9 +19,10 @@ _MAKERS = frozenset(row.name for row in ROWS if not row.hosts_others)
 _FREE = frozenset(row.name for row in ROWS if row.auth == "none")
 """Local servers: without a key there is no bill."""
 _FREE_PRICE = Price(input=Decimal(0), output=Decimal(0), source="doc", as_of=AS_OF, notes="runs on your machine")
-
 _OWN_MODULE = ("anthropic", "openai", "google", "sim")
 """Providers whose rows are a module of their own, so that a request loads no other rows."""
+_THINKING_MODES: dict[Dialect, set[str]] = {"openai-chat": {"effort", "toggle"}}
+"""The thinking modes of a dialect that has only some of them."""
 
 
 @lru_cache(maxsize=2048)
@@ -34,12 +33,11 @@ def model_traits(provider: str, model: str) -> ModelTraits:
 
 
 def traits_for_dialect(traits: ModelTraits, dialect: Dialect) -> ModelTraits:
-    """Return the traits of a model that is used in a dialect other than its vendor's.
+    """Return the traits of a model in a dialect that may not be its vendor's.
 
-    The chat dialect has only efforts and a toggle. Other thinking modes become an effort if the model accepts one. A
-    model that accepts only budgets gets neither.
+    Thinking modes that the dialect does not have become an effort if the model accepts one, else nothing.
     """
-    if dialect != "openai-chat" or {"effort", "toggle"} & set(traits.thinking):
+    if dialect not in _THINKING_MODES or _THINKING_MODES[dialect] & set(traits.thinking):
         return traits
     if traits.efforts:
         modes = ("effort", "always") if traits.thinking_default == "always" else ("effort",)
@@ -64,21 +62,18 @@ def model_owners(model: str) -> tuple[str, ...]:
 
 def model_hosts(model: str) -> tuple[str, ...]:
     """Return the hosts of other vendors' models that have a row of their own for this bare id."""
-    return tuple(
-        name
-        for name, rows in _load("hosts").items()
-        if name != ANY_HOST and any(row.match(model) and not row.vendor for row in rows)
-    )
+    hosts = {name: rows for name, rows in _load("hosts").items() if name != ANY_HOST}
+    return tuple(name for name in hosts if any(row.match(model) and not row.vendor for row in hosts[name]))
 
 
 def model_rows(provider: str) -> tuple[ModelRow, ...]:
-    """Return the rows of a provider, in the order in which they are tried; empty if it has none."""
+    """Return the rows of a provider, in the order in which they are tried."""
     module = provider if provider in _OWN_MODULE else "vendors" if provider in _MAKERS else "hosts"
     return _load(module).get(provider, ())
 
 
-def _load(module: str) -> dict[str, tuple[ModelRow, ...]]:
-    rows: dict[str, tuple[ModelRow, ...]] = importlib.import_module(f"tenuto.catalog.model_rows.{module}").ROWS
+def _load(module: str) -> Rows:
+    rows: Rows = importlib.import_module(f"tenuto.catalog.model_rows.{module}").ROWS
     return rows
 
 

@@ -1,7 +1,5 @@
 """The provider rows as a Markdown page: `docs/providers.md`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import msgspec
@@ -64,17 +62,9 @@ def _facts(row: Provider) -> Iterator[str]:
         yield f"header `{name}: {value}`"
     for switches in (row.anthropic, row.chat, row.responses, row.gemini):
         yield from (f"{switch}: {value}" for switch, value in _changed(switches))
-    yield from _model_facts(row)
-    if row.notes:
-        yield row.notes
-    yield f"sources: {row.source}, {row.as_of}"
-
-
-def _model_facts(row: Provider) -> Iterator[str]:
-    embeddings = "; ".join(f"{switch} {value}" for switch, value in _changed(row.embeddings))
     if not row.embeddings.path:
         yield "embeddings: none"
-    elif embeddings:
+    elif embeddings := "; ".join(f"{switch} {value}" for switch, value in _changed(row.embeddings)):
         yield f"embeddings: {embeddings}"
     if row.default_model:
         yield f"default model: `{row.default_model}`"
@@ -84,6 +74,9 @@ def _model_facts(row: Provider) -> Iterator[str]:
         yield "serves models of other vendors"
     if row.plays:
         yield f"imitates {_code(*row.plays)}"
+    if row.notes:
+        yield row.notes
+    yield f"sources: {row.source}, {row.as_of}"
 
 
 def _changed(switches: msgspec.Struct) -> Iterator[tuple[str, str]]:

@@ -1,7 +1,5 @@
 """Look up a provider, and resolve `provider/model` to a `Target`."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -22,10 +20,11 @@ _HOME: dict[Dialect, str] = {
     "gemini": "google",
 }
 """The provider that defines each dialect."""
+_IMITATED = ("dialect", "anthropic", "chat", "responses", "gemini", "embeddings", "hosts_others")
+"""The fields that a simulator takes from the provider that it imitates."""
 _MAX_SUGGESTIONS = 3
 
 NO_PROVIDERS: Mapping[str, Provider] = MappingProxyType({})
-
 PROVIDERS: dict[str, Provider] = {row.name: row for row in ROWS}
 """The rows by name. Under `openai-chat` and `openai-responses` the row `openai` has that dialect."""
 PROVIDERS |= {name: replace(PROVIDERS[_HOME[dialect]], dialect=dialect) for name, dialect in _FIXED_DIALECT.items()}
@@ -39,15 +38,11 @@ def add_provider(row: Provider) -> None:
 
 
 def is_known_provider(name: str) -> bool:
-    """Tell whether the catalog has a row with this name or alias."""
     return name in PROVIDERS or name in _ALIASES
 
 
 def find_provider(name: str, custom: Mapping[str, Provider] = NO_PROVIDERS) -> Provider:
-    """Return the row with this name or alias. Rows of `custom`, by name, take precedence.
-
-    Raise `UnknownProvider`, with similar names, for any other name.
-    """
+    """Return the row with this name or alias; rows of `custom` take precedence. Raise `UnknownProvider` if unknown."""
     row = custom.get(name) or custom.get(_ALIASES.get(name, name)) or PROVIDERS.get(_ALIASES.get(name, name))
     if row is None:
         import difflib
@@ -58,10 +53,7 @@ def find_provider(name: str, custom: Mapping[str, Provider] = NO_PROVIDERS) -> P
 
 
 def provider_or_default(name: str | None, dialect: Dialect) -> Provider:
-    """Return the row with this name; for an unknown name, a row with this name and the defaults of the dialect.
-
-    None means the provider that defines the dialect.
-    """
+    """Return the row with this name, or a new row with the defaults of the dialect; for None, the dialect's own."""
     home = PROVIDERS[_HOME[dialect]]
     if name is None:
         return home
@@ -85,11 +77,8 @@ def resolve(
 ) -> Target:
     """Return the target of `provider/model`, split at the first slash, or of a bare model name (see `qualify_model`).
 
-    Rows of `custom`, by name, take precedence over those of the catalog. Without `dialect`, the model's row decides,
-    then the provider's.
-
-    Raise `UnknownProvider` for a name without a row, and for a bare model name without exactly one provider, with
-    suggestions.
+    Rows of `custom` take precedence. Without `dialect`, the model's row decides, then the provider's. Raise
+    `UnknownProvider` for a name without a row, and for a bare model name without exactly one provider.
     """
     name, _, rest = qualify_model(model, default_provider, custom).partition("/")
     if not name or not rest:
@@ -126,10 +115,7 @@ def _suggest(model: str) -> tuple[str, ...]:
 
 
 def build_target(row: Provider, model: str, dialect: Dialect | None = None) -> Target:
-    """Return the target for a model of a provider row.
-
-    Raise `UnsupportedModel` for a model of the simulator that does not start with a provider it can imitate.
-    """
+    """Return the target; raise `UnsupportedModel` if a simulator cannot imitate the provider that `model` names."""
     if row.plays:
         return _simulated_target(row, model, dialect)
     traits = model_traits(row.name, model)
@@ -142,26 +128,12 @@ def _simulated_target(row: Provider, path: str, dialect: Dialect | None) -> Targ
     name, _, model = path.partition("/")
     part = name if name in row.plays else next((one for one in row.plays if _row_name(one) == _row_name(name)), "")
     if not part:
-        reason = f"after {row.name}/ use one of: {', '.join(row.plays)}"
-        raise UnsupportedModel(f"{row.name}/{path}", reason)
+        raise UnsupportedModel(f"{row.name}/{path}", f"after {row.name}/ use one of: {', '.join(row.plays)}")
     real = provider_or_default(part, row.dialect)
-    if model:
-        traits = model_traits(real.name, model)
-    else:
-        traits = replace(model_traits(row.name, part), pattern="")
+    traits = model_traits(real.name, model) if model else replace(model_traits(row.name, part), pattern="")
     dialect = dialect or _FIXED_DIALECT.get(name) or traits.dialect or real.dialect
-    row = replace(
-        row,
-        dialect=real.dialect,
-        headers={**real.headers, **row.headers},
-        anthropic=real.anthropic,
-        chat=real.chat,
-        responses=real.responses,
-        gemini=real.gemini,
-        embeddings=real.embeddings,
-        hosts_others=real.hosts_others,
-        plays=(part,),
-    )
+    imitated = {field: getattr(real, field) for field in _IMITATED}
+    row = replace(row, headers={**real.headers, **row.headers}, plays=(part,), **imitated)
     return Target(row, f"{part}/{model}" if model else part, dialect, traits_for_dialect(traits, dialect))
 
 

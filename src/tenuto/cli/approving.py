@@ -10,7 +10,7 @@ import threading
 from contextlib import suppress
 from typing import Protocol
 
-from tenuto.agent.crew import Waits
+from tenuto.agent.run_context import AwaitingApproval
 from tenuto.cli.escaping import one_line
 from tenuto.cli.render import call_lines
 from tenuto.cli.screen import Screen
@@ -32,7 +32,7 @@ class Approver(Protocol):
         """Decide."""
 
 
-class NoWord(Waits):
+class NoWord(AwaitingApproval):
     """There is nobody to ask, or whoever was asked went away without an answer: the call goes on waiting."""
 
 

@@ -108,7 +108,7 @@ class _Run:
                 self._screen.note(self._note, "dim")
             for event in early:
                 heard.hear(event)
-            if self._said is None and not session.owes:
+            if self._said is None and not session.has_pending_work:
                 ending.said_before = True
             elif self._said is None and session.status == "waiting" and session.pending and self._approver is None:
                 pass  # nobody can be asked, so nothing would come of it

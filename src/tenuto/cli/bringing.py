@@ -16,8 +16,8 @@ import click
 from tenuto.cli.progress import Progress, progress
 from tenuto.cli.reading import awaited, every, making
 from tenuto.errors import StoreCorrupt, StoreError
+from tenuto.store.export import ExportedSession, Imported, check_export, check_no_other_session, import_sessions
 from tenuto.store.protocol import Store
-from tenuto.store.transfer import Imported, Whole, bring_in, examine, refuse_another
 
 __all__ = ["Wish", "brought_in"]
 
@@ -44,7 +44,7 @@ def brought_in(files: Sequence[str], wish: Wish, place: str | None, done: list[I
             awaited(_written(found, wish, place, done), "import it again: it is taken up where it ended")
 
 
-def _examined(sources: Sequence[_Source], bar: Progress) -> list[tuple[_Source, list[Whole]]]:
+def _examined(sources: Sequence[_Source], bar: Progress) -> list[tuple[_Source, list[ExportedSession]]]:
     try:
         return [(source, source.examined(bar)) for source in sources]
     except KeyboardInterrupt:
@@ -53,22 +53,22 @@ def _examined(sources: Sequence[_Source], bar: Progress) -> list[tuple[_Source, 
 
 
 async def _written(
-    found: list[tuple[_Source, list[Whole]]], wish: Wish, place: str | None, done: list[Imported]
+    found: list[tuple[_Source, list[ExportedSession]]], wish: Wish, place: str | None, done: list[Imported]
 ) -> None:
     async with making(place) as store:
         for source, sessions in found:
             for whole in sessions:
                 await _admitted(store, source, whole, wish)
         for source, _ in found:
-            async for one in bring_in(store, source, id=wish.id, name=wish.name):
+            async for one in import_sessions(store, source, id=wish.id, name=wish.name):
                 done.append(one)
                 source.note(f"{one.session}; making its words findable")  # when the store is closed: that takes a while
 
 
-async def _admitted(store: Store, source: _Source, whole: Whole, wish: Wish) -> None:
+async def _admitted(store: Store, source: _Source, whole: ExportedSession, wish: Wish) -> None:
     """Refuse, before anything is written, what would be refused in the middle of it."""
     try:
-        await refuse_another(store, whole, id=wish.id)
+        await check_no_other_session(store, whole, id=wish.id)
     except ValueError as exc:
         raise StoreCorrupt(f"{source.named}: {exc}") from None
     except StoreError as exc:
@@ -96,12 +96,12 @@ class _Source:
             why = getattr(exc, "strerror", None) or exc
             raise click.UsageError(f"{self.named!r} cannot be read: {why}") from None
 
-    def examined(self, bar: Progress) -> list[Whole]:
+    def examined(self, bar: Progress) -> list[ExportedSession]:
         """Look all of it through."""
         self._bar = bar
         bar.note(self.named)
         try:
-            return examine(self)
+            return check_export(self)
         except StoreError as exc:
             told = type(exc)(f"{self.named}: {exc}")
             told.add_note("nothing was imported")

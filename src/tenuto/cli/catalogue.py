@@ -13,7 +13,7 @@ from functools import cache
 from typing import NamedTuple
 
 from tenuto import catalog
-from tenuto.agent.continuity import refusal
+from tenuto.agent.config import refusal
 from tenuto.catalog import PROVIDERS, is_known_provider, qualify_model, resolve
 from tenuto.catalog import find_provider as row_of
 from tenuto.catalog.models import model_rows

@@ -111,7 +111,7 @@ class Chat:
             self._recall()
         if self._reader.live:
             screen.note(f"{one_line(session.model, 80)}: /help lists commands, Ctrl-D leaves", "dim")
-        if not session.owes:
+        if not session.has_pending_work:
             return
         if session.status in ("cancelled", "limit"):  # somebody wanted it to end
             screen.note(f"the last turn has not ended ({session.status}): {_AGAIN}", "yellow")
@@ -168,7 +168,7 @@ class Chat:
             self._obey(what)
         elif what.text.strip():
             self._say(what)
-        elif self._reader.live and desk.session.owes:
+        elif self._reader.live and desk.session.has_pending_work:
             desk.again = True
         if desk.again and not self._leave.number:
             desk.again = False
@@ -281,5 +281,5 @@ class _Turns:
         for pending in session.pending:
             screen.say(f"waits for approval: {call_line(pending.call)}", "yellow")
         tell_used(ending, screen)
-        if session.owes and self._live and not self._desk.leave.number:
+        if session.has_pending_work and self._live and not self._desk.leave.number:
             screen.note(f"the turn has not ended: {_AGAIN}", "dim")

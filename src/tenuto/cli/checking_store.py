@@ -10,7 +10,7 @@ from pathlib import Path
 from tenuto.cli.checking import Finding
 from tenuto.cli.progress import progress
 from tenuto.cli.reading import every, reading, short
-from tenuto.store.protocol import Fault, Store
+from tenuto.store.protocol import Store, VerifyProblem
 
 __all__ = ["sqlite_findings", "store_findings"]
 
@@ -80,7 +80,7 @@ async def _looked(place: str, file: Path | None) -> list[Finding]:
     return [Finding("store", "ok", f"{where}: {count}, nothing damaged"), *held]
 
 
-async def _verified(store: Store) -> list[Fault]:
+async def _verified(store: Store) -> list[VerifyProblem]:
     with progress("verifying sessions") as bar:
 
         def tell(done: int, total: int) -> None:
@@ -90,7 +90,7 @@ async def _verified(store: Store) -> list[Fault]:
         return await store.verify(tell=tell)
 
 
-def _damage(fault: Fault) -> Finding:
+def _damage(fault: VerifyProblem) -> Finding:
     place = f"session {fault.session}" if fault.session else "the file"
     entry = f", entry {fault.seq}" if fault.seq else ""
     return Finding("store", "problem", f"{place}{entry}: {fault.what}", damaged=True)

@@ -58,9 +58,9 @@ def split_effort(model: str) -> tuple[str, str | None]:
 def finding() -> Callable[[str], Target]:
     """Return what finds whom a model is asked of, servers of one's own included; nobody is asked, so no key is needed."""
     from tenuto.cli.configuring import own_providers
-    from tenuto.client.door import Door
+    from tenuto.client.routing import Router
 
-    return Door({}, own_providers(), None).target
+    return Router({}, own_providers(), None).target
 
 
 def target_of(model: str, find: Callable[[str], Target]) -> Target:

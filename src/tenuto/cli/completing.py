@@ -19,7 +19,7 @@ from tenuto.cli.reading import short
 from tenuto.errors import TenutoError
 
 if TYPE_CHECKING:
-    from tenuto.store.glance import Glimpse
+    from tenuto.store.quick_list import SessionLine
 
 __all__ = ["fitted", "named", "values"]
 
@@ -163,7 +163,7 @@ def _sessions(ctx: click.Context, typed: str) -> Iterator[Item]:
             yield Item(fitting, help=one_line(one.title, _TITLE) if fitting == one.name else title)
 
 
-def _glimpses(ctx: click.Context) -> list[Glimpse]:
+def _glimpses(ctx: click.Context) -> list[SessionLine]:
     """Look into the file, if there is one. What is kept elsewhere takes too long to ask."""
     from tenuto.cli.configuring import defaults
     from tenuto.cli.reading import file_at
@@ -172,10 +172,10 @@ def _glimpses(ctx: click.Context) -> list[Glimpse]:
     file = file_at(place)
     if file is None or not file.exists():
         return []
-    from tenuto.store.glance import glimpses
-    from tenuto.store.shelf import Wanted
+    from tenuto.store.quick_list import list_lines
+    from tenuto.store.sessions import ListQuery
 
-    return glimpses(file, Wanted("", None, False, "updated", _LISTED, ""))
+    return list_lines(file, ListQuery("", None, False, "updated", _LISTED, ""))
 
 
 # --- the rest ---------------------------------------------------------------------------------------------------------

@@ -144,9 +144,9 @@ def _covered(table: Mapping[str, Any], headers: str) -> dict[str, Any]:
 
 
 def _address(place: str) -> str:
-    from tenuto.client.http import shown
+    from tenuto.client.http import safe_url
 
-    return shown(place) if "://" in place else place
+    return safe_url(place) if "://" in place else place
 
 
 def _servers(config: Config) -> dict[str, dict[str, Any]]:

@@ -102,7 +102,7 @@ async def _one(store: Store, id: str, form: str, put: Put, advance: Callable[[in
         put(piece)
         advance(1)
     return [
-        one_line(f"lost: session {id}: {loss.detail} ({loss.place}, {loss.kind}); {loss.remedy}", 400)
+        one_line(f"lost: session {id}: {loss.detail} ({loss.location}, {loss.kind}); {loss.remedy}", 400)
         for loss in losses
     ]
 

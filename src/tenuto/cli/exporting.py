@@ -17,7 +17,7 @@ Lose: TypeAlias = "Callable[[Loss], object]"
 
 async def jsonl(store: Store, session: str, lose: Lose) -> AsyncIterator[bytes]:
     """Yield a line for the session and one for each entry: byte for byte what is kept."""
-    from tenuto.store.transfer import export_session
+    from tenuto.store.export import export_session
 
     del lose
     async for line in export_session(store, session):
@@ -39,7 +39,7 @@ async def openai(store: Store, session: str, lose: Lose) -> AsyncIterator[bytes]
     """
     from tenuto.core import jsonio
     from tenuto.core.journal import UnknownPayload, transcript_of
-    from tenuto.core.loss import Loss
+    from tenuto.core.loss import Location, Loss
     from tenuto.core.messages import SystemMessage
     from tenuto.core.next_request import config_after
     from tenuto.core.request import ChatRequest
@@ -50,12 +50,19 @@ async def openai(store: Store, session: str, lose: Lose) -> AsyncIterator[bytes]
     for entry in entries:
         kept = config_after(kept, entry.payload)
         if isinstance(entry.payload, UnknownPayload):
-            lose(Loss("later-version", f"entry {entry.seq}", entry.payload.kind, "a later version of tenuto knows it"))
+            lose(
+                Loss(
+                    "later-version",
+                    Location(path=f"entry {entry.seq}"),
+                    entry.payload.kind,
+                    "a later version of tenuto knows it",
+                )
+            )
     first = (SystemMessage(kept.system),) if kept is not None and kept.system else ()
     request = ChatRequest(model="", messages=(*first, *transcript_of(entries).messages))
     wire = encode("openai-chat", request)
     for loss in wire.losses:
-        lose(Loss(loss.kind, loss.place, loss.detail, "an export as jsonl has it"))
+        lose(Loss(loss.kind, loss.location, loss.detail, "an export as jsonl has it"))
     yield b'{"messages":' + bytes(jsonio.members(wire.body)["messages"]) + b"}\n"
 
 

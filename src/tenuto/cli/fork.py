@@ -85,7 +85,7 @@ async def _forked(named: str, at: int | None, name: str, place: str | None) -> t
 
 async def _cut(store: Store, session: str, count: int | None) -> int:
     """Return the entry behind which a session can be cut. Raise `click.UsageError` where a call would lose its result."""
-    from tenuto.agent.cutting import place_of
+    from tenuto.agent.session import fork_point
     from tenuto.core.journal import TranscriptFold
 
     entries = await store.read(session)
@@ -97,7 +97,7 @@ async def _cut(store: Store, session: str, count: int | None) -> int:
             return entries[-1].seq if entries else 0
         count = len(fold)
     try:
-        return place_of(entries, count)
+        return fork_point(entries, count)
     except ValueError as exc:
         raise click.UsageError(str(exc)) from None
 

@@ -48,13 +48,13 @@ def command(session: str, model: str, take: bool, as_json: bool, store: str | No
     else:
         count = len(act.losses)
         lines = [f"session {id} goes on with {act.model}; {count} {'loss' if count == 1 else 'losses'}"]
-        lines += [f"  {one_line(f'{loss.detail} ({loss.place}, {loss.kind})', 400)}" for loss in act.losses]
+        lines += [f"  {one_line(f'{loss.detail} ({loss.location}, {loss.kind})', 400)}" for loss in act.losses]
         write_text("\n".join(lines) + "\n", escape=True)
     return 0
 
 
 async def _handed(named: str, model: str, place: str | None, *, take: bool) -> tuple[str, HandedOver | None]:
-    from tenuto.agent.handing import hand_over
+    from tenuto.agent.handover import hand_over
     from tenuto.cli.choosing import finding, going_on
     from tenuto.cli.reading import existing, found
 
@@ -62,4 +62,4 @@ async def _handed(named: str, model: str, place: str | None, *, take: bool) -> t
     model = going_on(model, find)
     async with existing(place, named) as store:
         id = await found(store, named)
-        return id, await hand_over(store, id, model, take=take, find=find)
+        return id, await hand_over(store, id, model, takeover=take, find=find)

@@ -9,7 +9,7 @@ import click
 from tenuto.cli.options import store_option
 
 if TYPE_CHECKING:
-    from tenuto.store.transfer import Imported
+    from tenuto.store.export import Imported
 
 __all__ = ["command"]
 

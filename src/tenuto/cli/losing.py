@@ -21,4 +21,4 @@ def losses_of(entries: Iterable[Entry]) -> Iterator[Loss]:
 
 def loss_line(loss: Loss) -> str:
     """A loss in a line, as it was written; whoever shows it spells it out."""
-    return f"{loss.detail} ({loss.place}){f'; {loss.remedy}' if loss.remedy else ''}"
+    return f"{loss.detail} ({loss.location}){f'; {loss.remedy}' if loss.remedy else ''}"

@@ -25,13 +25,13 @@ from tenuto.cli.options import Given
 from tenuto.cli.policy import Policy
 from tenuto.cli.reading import found, is_missing, naming
 from tenuto.cli.saying import system_words
-from tenuto.client.door import Door
+from tenuto.client.routing import Router
 from tenuto.core.events import StreamEvent
 from tenuto.core.journal import Configured, Entry
 from tenuto.core.next_request import config_after
 from tenuto.core.provider import Target
 from tenuto.errors import SessionNotFound
-from tenuto.store.opening import open_store
+from tenuto.store.open import open_store
 from tenuto.store.protocol import Store
 from tenuto.tools.toolbox import AnyTool
 
@@ -102,7 +102,7 @@ class _Making:
         self._policy = Policy(given.get("allow", ()), given.get("deny", ()), typed=given.get("typed", frozenset()))
         self._keys = kept_keys()
         self._providers = own_providers()
-        self._door = Door(self._keys, self._providers, None)
+        self._door = Router(self._keys, self._providers, None)
         self._find = partial(target_of, find=self._door.target)
 
     @asynccontextmanager
@@ -130,8 +130,8 @@ class _Making:
         if model:
             model = going_on(model, self._door.target)
         async with self._agent(own, tools, {name: value for name, value in asked.items() if value}) as agent:
-            session = await agent.resume(id, take=given.get("take", False), root=_typed_root(given))
-            if asks or session.owes:
+            session = await agent.resume(id, takeover=given.get("take", False), root=_typed_root(given))
+            if asks or session.has_pending_work:
                 await self._keyed(model or own)
             if name := given.get("name"):
                 await self._store.rename(id, name)
@@ -164,7 +164,7 @@ class _Making:
         """Raise `MissingKey` now, and not once something is written. The simulator needs none, and is not started for it."""
         target = self._find(model)
         if not target.provider.plays:
-            await self._door.way(target, {name.lower() for name in headers or ()})
+            await self._door.endpoint(target, {name.lower() for name in headers or ()})
 
 
 def _asked(given: Given, effort: str | None, target: Target) -> dict[str, Any]:
@@ -203,7 +203,7 @@ def _typed_root(given: Given) -> Path | None:
 
 
 async def _handed(session: AsyncSession, model: str, tell: Tell | None) -> None:
-    forget = session.listen(tell) if tell is not None else None
+    forget = session.on_event(tell) if tell is not None else None
     try:
         await session.handover(model)
     finally:

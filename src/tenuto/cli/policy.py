@@ -29,9 +29,9 @@ from typing import Any
 import click
 import msgspec
 
-from tenuto.agent.children import AgentTool, Answering
-from tenuto.agent.crew import Approve
+from tenuto.agent.run_context import Approve
 from tenuto.agent.session import AsyncSession
+from tenuto.agent.sub_agents import AgentTool, Answering
 from tenuto.cli.approving import Approver, NoWord, approver
 from tenuto.cli.matching import Rule
 from tenuto.cli.screen import Screen
@@ -39,9 +39,8 @@ from tenuto.core import jsonio
 from tenuto.core.messages import ToolCallView, ToolResult
 from tenuto.core.request import ServerTool, ToolDefinition
 from tenuto.tools.builtin import BUILTIN
-from tenuto.tools.context import ToolContext
-from tenuto.tools.function import Tool
-from tenuto.tools.running import Lane, value_of
+from tenuto.tools.decorator import Tool
+from tenuto.tools.execution import ThreadSlot, ToolContext, call_function
 from tenuto.tools.toolbox import AnyTool, Toolbox, ToolDispatcher
 
 __all__ = ["Policy"]
@@ -103,7 +102,7 @@ class Policy:
                 return word
             if approve is None:
                 raise NoWord
-            said: bool | str = await value_of(functools.partial(approve, call), ToolContext(call), Lane())
+            said: bool | str = await call_function(functools.partial(approve, call), ToolContext(call), ThreadSlot())
             return said
 
         return decide

@@ -61,7 +61,7 @@ async def reading(place: str | None) -> AsyncIterator[Store | None]:
 
 def making(place: str | None) -> Store:
     """Return the store that is meant; a file that is not there is made when it is used."""
-    from tenuto.store.opening import open_store
+    from tenuto.store.open import open_store
 
     try:
         return open_store(place or settings.store())
@@ -93,7 +93,7 @@ def is_missing(where: str) -> bool:
 
 def file_at(place: str | None) -> Path | None:
     """Return the file that the store is; None if it is kept elsewhere."""
-    from tenuto.store.opening import file_of
+    from tenuto.store.open import file_of
 
     try:
         return file_of(place or settings.store())

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from tenuto.client.reply import Reply
-from tenuto.client.structured import asked_for, fitting, takes_schemas
+from tenuto.client.structured import extract_json, output_request, takes_schemas
 from tenuto.core import jsonio
 from tenuto.core.journal import Configured
 from tenuto.core.messages import AssistantMessage
@@ -65,7 +65,7 @@ def _type(named: str) -> Any:
             raise click.UsageError(f"--schema {named}: there is no {step!r} in {module}")
         found = getattr(found, step)
     try:
-        asked_for(found, native=True)
+        output_request(found, native=True)
     except TypeError as exc:
         raise click.UsageError(f"--schema {named}: {exc}") from None
     return found
@@ -73,7 +73,7 @@ def _type(named: str) -> Any:
 
 def shaped(named: str, target: Target) -> tuple[JsonSchema | None, str]:
     """Return how a model is asked for the shape from the beginning: a `response_format`, or words where it takes none."""
-    return asked_for(kind_of(named), native=takes_schemas(target))
+    return output_request(kind_of(named), native=takes_schemas(target))
 
 
 class Shape:
@@ -85,8 +85,8 @@ class Shape:
 
     def __init__(self, named: str, session: Configured) -> None:
         self._kind = kind_of(named)
-        form, _ = asked_for(self._kind, native=True)
-        _, words = asked_for(self._kind, native=False)
+        form, _ = output_request(self._kind, native=True)
+        _, words = output_request(self._kind, native=False)
         held = _format(session)
         self._native = held is not None and form is not None and held == form.schema
         if held is not None and not self._native:
@@ -97,7 +97,7 @@ class Shape:
         """Return the JSON of an answer, with nothing around it. Raise `SchemaMismatch`, which says what does not fit."""
         answer = message if message is not None else AssistantMessage(())
         response = ChatResponse("", "", "", (Choice(answer),))
-        return fitting(self._kind, Reply(response=response, transcript=Transcript(())), native=self._native)
+        return extract_json(self._kind, Reply(response=response, transcript=Transcript(())), native=self._native)
 
 
 def _format(session: Configured) -> dict[str, Any] | None:

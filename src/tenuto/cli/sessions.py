@@ -13,9 +13,9 @@ from tenuto.cli.options import store_option
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tenuto.store.glance import Glimpse
     from tenuto.store.protocol import StoredSession
-    from tenuto.store.shelf import Wanted
+    from tenuto.store.quick_list import SessionLine
+    from tenuto.store.sessions import ListQuery
 
 __all__ = ["BELOW", "command"]
 
@@ -126,9 +126,9 @@ def _list(number: int, every: bool, as_json: bool, store: str | None) -> int:
 
 def _listed(number: int, *, every: bool, as_json: bool, store: str | None) -> int:
     from tenuto.cli.screen import write_document, write_text
-    from tenuto.store.shelf import Wanted
+    from tenuto.store.sessions import ListQuery
 
-    wanted = Wanted(None if every else "", None, None if every else False, "updated", number, "")
+    wanted = ListQuery(None if every else "", None, None if every else False, "updated", number, "")
     if as_json:
         from tenuto.core import jsonio
 
@@ -148,23 +148,23 @@ def _listed(number: int, *, every: bool, as_json: bool, store: str | None) -> in
 # --- from where -------------------------------------------------------------------------------------------------------
 
 
-def _glimpses(wanted: Wanted, place: str | None) -> list[Glimpse]:
+def _glimpses(wanted: ListQuery, place: str | None) -> list[SessionLine]:
     """A file is looked into without a loop: most of what a list costs is loading."""
     from tenuto.cli.reading import file_at, is_missing
 
     file = file_at(place)
     if file is None:
-        from tenuto.store.glance import glimpse_of
+        from tenuto.store.quick_list import read_line
 
-        return [glimpse_of(one) for one in _awaited(wanted, place)]
+        return [read_line(one) for one in _awaited(wanted, place)]
     if is_missing(str(file)):
         return []
-    from tenuto.store.glance import glimpses
+    from tenuto.store.quick_list import list_lines
 
-    return glimpses(file, wanted)
+    return list_lines(file, wanted)
 
 
-def _whole(wanted: Wanted, place: str | None) -> list[StoredSession]:
+def _whole(wanted: ListQuery, place: str | None) -> list[StoredSession]:
     from tenuto.cli.reading import file_at, is_missing
 
     file = file_at(place)
@@ -172,12 +172,12 @@ def _whole(wanted: Wanted, place: str | None) -> list[StoredSession]:
         return _awaited(wanted, place)
     if is_missing(str(file)):
         return []
-    from tenuto.store.glance import page
+    from tenuto.store.quick_list import list_page
 
-    return list(page(file, wanted).sessions)
+    return list(list_page(file, wanted).sessions)
 
 
-def _awaited(wanted: Wanted, place: str | None) -> list[StoredSession]:
+def _awaited(wanted: ListQuery, place: str | None) -> list[StoredSession]:
     import asyncio
 
     from tenuto.cli.reading import reading
@@ -195,7 +195,7 @@ def _awaited(wanted: Wanted, place: str | None) -> list[StoredSession]:
 # --- as it is shown ---------------------------------------------------------------------------------------------------
 
 
-def _ids(found: list[Glimpse]) -> list[str]:
+def _ids(found: list[SessionLine]) -> list[str]:
     """The ids, each as far as it takes to tell it from the others."""
     from tenuto.cli.reading import short
 
@@ -204,7 +204,7 @@ def _ids(found: list[Glimpse]) -> list[str]:
     return [s if shorts.count(s) == 1 else id for s, id in zip(shorts, ids, strict=True)]
 
 
-def _row(one: Glimpse, id: str) -> tuple[str, ...]:
+def _row(one: SessionLine, id: str) -> tuple[str, ...]:
     from tenuto.cli.escaping import one_line
     from tenuto.cli.reading import when
 

@@ -9,7 +9,7 @@ import click
 from tenuto.cli.options import store_option
 
 if TYPE_CHECKING:
-    from tenuto.store.protocol import Fault, Hit, Stats
+    from tenuto.store.protocol import SearchHit, StoreStats, VerifyProblem
 
 __all__ = ["search", "stats", "verify"]
 
@@ -63,7 +63,7 @@ def search(words: tuple[str, ...], number: int, as_json: bool, store: str | None
     return 0
 
 
-async def _found(words: str, number: int, place: str | None) -> list[Hit]:
+async def _found(words: str, number: int, place: str | None) -> list[SearchHit]:
     from tenuto.cli.reading import reading
 
     async with reading(place) as store:
@@ -98,7 +98,7 @@ def stats(as_json: bool, store: str | None) -> int:
     return 0
 
 
-async def _counted(place: str | None) -> Stats | None:
+async def _counted(place: str | None) -> StoreStats | None:
     from tenuto.cli.reading import reading
 
     async with reading(place) as store:
@@ -136,14 +136,14 @@ def verify(sessions: tuple[str, ...], as_json: bool, store: str | None) -> int:
     return Exit.SESSION if faults else Exit.DONE
 
 
-def _line(fault: Fault) -> str:
+def _line(fault: VerifyProblem) -> str:
     from tenuto.cli.escaping import one_line
 
     where = f"session {fault.session}" if fault.session else "the store"
     return f"{where}{f', entry {fault.seq}' if fault.seq else ''}: {one_line(fault.what, 400)}"
 
 
-async def _verified(named: tuple[str, ...], place: str | None) -> tuple[int, list[Fault]]:
+async def _verified(named: tuple[str, ...], place: str | None) -> tuple[int, list[VerifyProblem]]:
     """Return how many sessions were looked through, and what is wrong with them."""
     from tenuto.cli.progress import progress
     from tenuto.cli.reading import existing, found_all, reading

@@ -61,7 +61,7 @@ async def _document(named: str, place: str | None) -> bytes:
     from tenuto.cli.losing import losses_of
     from tenuto.cli.reading import existing, found
     from tenuto.core import jsonio
-    from tenuto.store.transfer import export_session
+    from tenuto.store.export import export_session
 
     async with existing(place, named) as store:
         id = await found(store, named)

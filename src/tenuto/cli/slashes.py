@@ -246,7 +246,7 @@ async def _name(talk: Talk, rest: str) -> None:
 
 async def _retry(talk: Talk, rest: str) -> None:
     del rest
-    if not talk.session.owes:
+    if not talk.session.has_pending_work:
         raise Refused("nothing is left to do")
     talk.again = True
 

@@ -58,7 +58,7 @@ def command(names: tuple[str, ...], as_json: bool) -> int:
 def _fields(box: Toolbox, definition: ToolDefinition | ServerTool) -> dict[str, Any]:
     """What is known of a tool, by names."""
     from tenuto.core.request import ServerTool
-    from tenuto.tools.function import Tool
+    from tenuto.tools.decorator import Tool
 
     if isinstance(definition, ServerTool):
         return {

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from tenuto.client.http import HttpReply as HttpReply
     from tenuto.client.http import HttpRequest as HttpRequest
     from tenuto.client.http import Transport as Transport
-    from tenuto.client.messages import Said as Said
     from tenuto.client.options import Timeouts as Timeouts
     from tenuto.client.parameters import ChatParameters as ChatParameters
     from tenuto.client.parameters import ClientOptions as ClientOptions
@@ -19,21 +18,22 @@ if TYPE_CHECKING:
     from tenuto.client.parameters import ProviderConfig as ProviderConfig
     from tenuto.client.parameters import Tools as Tools
     from tenuto.client.reply import Reply as Reply
+    from tenuto.client.request import MessageInput as MessageInput
     from tenuto.client.stream import AsyncStream as AsyncStream
-    from tenuto.client.streamed import Stream as Stream
     from tenuto.client.structured import Structured as Structured
     from tenuto.client.sync import Client as Client
+    from tenuto.client.sync_stream import Stream as Stream
 
 _HOMES = {
     "client": ("AsyncClient",),
     "http": ("HttpReply", "HttpRequest", "Transport"),
-    "messages": ("Said",),
+    "reply": ("Reply",),
     "options": ("Timeouts",),
     "parameters": ("ChatParameters", "ClientOptions", "Key", "ProviderConfig", "Tools"),
-    "reply": ("Reply",),
+    "request": ("MessageInput",),
     "stream": ("AsyncStream",),
-    "streamed": ("Stream",),
     "structured": ("Structured",),
+    "sync_stream": ("Stream",),
     "sync": ("Client",),
 }
 
@@ -46,9 +46,9 @@ __all__ = [
     "HttpReply",
     "HttpRequest",
     "Key",
+    "MessageInput",
     "ProviderConfig",
     "Reply",
-    "Said",
     "Stream",
     "Structured",
     "Timeouts",

@@ -12,15 +12,68 @@ from typing import Literal
 import msgspec
 
 from tenuto.catalog import find_provider, is_known_provider
-from tenuto.client.meter import Meter, Used
 from tenuto.client.pipeline import Next, closing
-from tenuto.client.prices import cost, priced
-from tenuto.core.events import ContentDelta, MessageDone, StreamEvent
-from tenuto.core.messages import Usage
+from tenuto.client.prices import cost, price_of
+from tenuto.core.events import ContentDelta, MessageDone, MessageStart, StreamEvent, UsageUpdate
+from tenuto.core.messages import Origin, Usage
 from tenuto.core.request import ChatRequest
+from tenuto.core.response import ChatResponse
 from tenuto.errors import LimitReached, LLMError, UnsupportedModel
 
-__all__ = ["Budget", "budget"]
+__all__ = ["AttemptUsage", "Budget", "UsageMeter", "budget"]
+
+
+class AttemptUsage(msgspec.Struct, frozen=True):
+    """What an attempt used; `usage` is None if nobody said, `origin` if it did not get far enough to tell.
+
+    `whole` replies have told all they will; of others, it is what was known when they broke off.
+    """
+
+    usage: Usage | None
+    origin: Origin | None = None
+    whole: bool = False
+
+
+class UsageMeter:
+    """Follows one call. An attempt that was broken off, and the reply that follows it, count each for itself."""
+
+    def __init__(self) -> None:
+        self._settled: list[AttemptUsage] = []
+        self._told: Usage | None = None
+        self._begun = False
+
+    def hear(self, event: StreamEvent) -> None:
+        """Take note of an event."""
+        if isinstance(event, UsageUpdate):
+            self._told = event.usage
+        elif isinstance(event, MessageStart):
+            if self._begun:
+                self._break_off()
+            self._begun = True
+        elif isinstance(event, MessageDone):
+            self._told = None
+            self._settled.append(_used(event.response, whole=True))
+
+    def broke(self, error: LLMError) -> None:
+        """Take note of how the call ended."""
+        if error.partial is not None and error.partial.usage is not None:
+            self._told = None
+            self._settled.append(_used(error.partial, whole=False))
+
+    def take(self) -> list[AttemptUsage]:
+        """Hand out what was not handed out before."""
+        self._break_off()
+        taken, self._settled = self._settled, []
+        return taken
+
+    def _break_off(self) -> None:
+        if self._told is not None:
+            self._settled.append(AttemptUsage(self._told))
+            self._told = None
+
+
+def _used(response: ChatResponse, *, whole: bool) -> AttemptUsage:
+    return AttemptUsage(response.usage, response.message.origin, whole)
 
 
 class Budget:
@@ -63,7 +116,7 @@ class Budget:
     async def __call__(self, request: ChatRequest, next: Next) -> AsyncIterator[StreamEvent]:
         """Stand around a call."""
         self._admit(request)
-        meter = Meter()
+        meter = UsageMeter()
         try:
             async with closing(next(request)) as events:
                 async for event in events:
@@ -90,11 +143,11 @@ class Budget:
             raise LimitReached(
                 limit, f'{self._gap}, so the budget cannot be kept; make a new one, or pass unpriced="allow"'
             )
-        if self._usd is not None and not priced(*_named(request.model), self._today()):
+        if self._usd is not None and not price_of(*_named(request.model), self._today()):
             reason = 'its price is not known, so a budget in USD cannot be kept; pass unpriced="allow" to ask it anyway'
             raise UnsupportedModel(request.model, reason)
 
-    def _book(self, request: ChatRequest, meter: Meter) -> None:
+    def _book(self, request: ChatRequest, meter: UsageMeter) -> None:
         for used in meter.take():
             row, model = (used.origin.provider, used.origin.model) if used.origin else _named(request.model)
             usage = used.usage if used.whole else _at_least(used)
@@ -139,7 +192,7 @@ def _named(model: str) -> tuple[str, str]:
     return (find_provider(name).name if is_known_provider(name) else name), rest
 
 
-def _at_least(used: Used) -> Usage | None:
+def _at_least(used: AttemptUsage) -> Usage | None:
     """What was not told before a reply broke off counts as nothing: else every broken line would end the budget."""
     usage = used.usage
     if usage is None:

@@ -28,11 +28,11 @@ from tenuto.core.response import ChatResponse
 from tenuto.core.stored import dump_message, dump_response, load_response
 from tenuto.errors import StoreError
 
-__all__ = ["Cache", "CacheStore", "MemoryStore", "cache", "key_of"]
+__all__ = ["Cache", "CacheStore", "MemoryCache", "cache", "key_of"]
 
 T = TypeVar("T")
 _log = logging.getLogger("tenuto")
-_VERSION = b"tenuto reply 2\n"
+_VERSION = b"tenuto reply 3\n"
 _TROUBLE = (StoreError, OSError, ValueError)
 
 
@@ -49,7 +49,7 @@ class CacheStore(Protocol):
         """Keep a value; it is of no use after `expires` (Unix seconds)."""
 
 
-class MemoryStore:
+class MemoryCache:
     """Keeps the values that were used last, as many as it may."""
 
     def __init__(self, max_entries: int, now: Callable[[], float]) -> None:
@@ -130,7 +130,7 @@ class Cache:
 
     async def _in_store(self, act: Callable[[], T]) -> T:
         """Memory is asked at once. Anything else may wait, a file for its lock, and goes to a worker thread."""
-        return act() if isinstance(self._store, MemoryStore) else await asyncio.to_thread(act)
+        return act() if isinstance(self._store, MemoryCache) else await asyncio.to_thread(act)
 
 
 def cache(
@@ -153,11 +153,11 @@ def cache(
     if not ttl > 0 or max_entries < 1:
         raise ValueError("cache takes a ttl above 0 and a max_entries of at least 1")
     if store is None:
-        return Cache(MemoryStore(max_entries, now), ttl, now)
+        return Cache(MemoryCache(max_entries, now), ttl, now)
     if isinstance(store, str | os.PathLike):
-        from tenuto.client.cache_file import FileStore
+        from tenuto.client.cache_file import FileCache
 
-        return Cache(FileStore(store, max_entries, now), ttl, now)
+        return Cache(FileCache(store, max_entries, now), ttl, now)
     if not (callable(getattr(store, "get", None)) and callable(getattr(store, "set", None))):
         raise TypeError(f"a cache keeps its replies in a path, or in something with get and set; not {type(store)}")
     return Cache(store, ttl, now)

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from tenuto.errors import StoreError
 
-__all__ = ["FileStore"]
+__all__ = ["FileCache"]
 
 T = TypeVar("T")
 _MAKING = threading.Lock()
@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, value BLOB NOT NULL, e
 _TOO_MANY = "DELETE FROM replies WHERE key IN (SELECT key FROM replies ORDER BY expires DESC LIMIT -1 OFFSET ?)"
 
 
-class FileStore:
+class FileCache:
     """A table of replies in one file, which is made when it is first needed, for its owner's eyes only."""
 
     def __init__(self, path: str | os.PathLike[str], max_entries: int, now: Callable[[], float]) -> None:

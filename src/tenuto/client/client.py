@@ -14,21 +14,20 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 import msgspec
 
-from tenuto.client.door import Door
 from tenuto.client.options import Timeouts, checked_on_loss
+from tenuto.client.routing import Router
 from tenuto.errors import ClosedError, ConnectionFailed
 
 if TYPE_CHECKING:
     import asyncio
 
-    from tenuto.client.exchange import Before
+    from tenuto.client.exchange import BeforeSend, Sender
     from tenuto.client.http import Transport
-    from tenuto.client.line import Line
-    from tenuto.client.messages import Said
     from tenuto.client.parameters import ChatParameters, ClientOptions
     from tenuto.client.pipeline import Middleware
     from tenuto.client.reply import Reply
-    from tenuto.client.stream import AsyncStream, Call
+    from tenuto.client.request import MessageInput
+    from tenuto.client.stream import AsyncStream, ChatCall
     from tenuto.client.structured import Structured
     from tenuto.core.embedding import EmbedRequest, EmbedResponse
     from tenuto.core.provider import ModelInfo, Target, WireRequest
@@ -53,13 +52,13 @@ class AsyncClient:
         strange = options.keys() - set(OPTIONS)
         if strange:
             raise TypeError(f"a client has no option {min(strange)!r}; there are {', '.join(OPTIONS)}")
-        self._door = Door(options.get("keys") or {}, options.get("providers") or (), options.get("default_provider"))
+        self._door = Router(options.get("keys") or {}, options.get("providers") or (), options.get("default_provider"))
         self._transport: Transport | None = options.get("transport")
         self._waits = _waits(options.get("timeout"), Timeouts())
         self._now = options.get("now", time.time)
         self._on_loss = checked_on_loss(options.get("on_loss", "warn"))
-        self._line: Line | None = None
-        self._calls: set[Call] = set()
+        self._line: Sender | None = None
+        self._calls: set[ChatCall] = set()
         self._limits: set[asyncio.Timeout] = set()
         self.closed = False
         given = options.get("middleware")
@@ -73,26 +72,28 @@ class AsyncClient:
         self, request: ChatRequest | Mapping[str, Any], /, *, timeout: float | Timeouts | None = ...
     ) -> Reply: ...
     @overload
-    async def chat(self, model: str, messages: Said, **parameters: Unpack[ChatParameters]) -> Reply: ...
+    async def chat(self, model: str, messages: MessageInput, **parameters: Unpack[ChatParameters]) -> Reply: ...
     async def chat(self, model: Any, messages: Any = None, **parameters: Any) -> Reply:
         """Ask once and wait for the whole reply.
 
         Raise an `LLMError` for what the provider said or failed to say, `TranscriptError` for calls left unanswered,
         `MissingKey`, `UnknownProvider`.
         """
-        return await self._start(model, messages, parameters, stream=False)().drained()
+        return await self._start(model, messages, parameters, stream=False)().drain()
 
     @overload
     def stream(
         self, request: ChatRequest | Mapping[str, Any], /, *, timeout: float | Timeouts | None = ...
     ) -> AsyncStream: ...
     @overload
-    def stream(self, model: str, messages: Said, **parameters: Unpack[ChatParameters]) -> AsyncStream: ...
+    def stream(self, model: str, messages: MessageInput, **parameters: Unpack[ChatParameters]) -> AsyncStream: ...
     def stream(self, model: Any, messages: Any = None, **parameters: Any) -> AsyncStream:
         """Ask, and hand out the reply while it arrives. Errors are raised where the events are read."""
         return _streamed(self._start(model, messages, parameters, stream=True))
 
-    def asked(self, request: ChatRequest, before: Before, *, timeout: float | Timeouts | None = None) -> AsyncStream:
+    def asked(
+        self, request: ChatRequest, before: BeforeSend, *, timeout: float | Timeouts | None = None
+    ) -> AsyncStream:
         """Stream, and have something done before each request goes out: whoever keeps a journal writes into it then."""
         checked = self._request(request, None, {}, stream=True)
         return _streamed(partial(self._call, checked, _waits(timeout, self._waits), before=before))
@@ -104,8 +105,8 @@ class AsyncClient:
     async def check_key(self, model: str, headers: Iterable[str] = ()) -> None:
         """Raise `MissingKey` if a request to the model would have no key. Nothing is sent, and no key function is called."""
         target = self._door.target(model)
-        if not self._door.waits(target):
-            await self._door.way(target, {name.lower() for name in headers})
+        if not self._door.needs_await(target):
+            await self._door.endpoint(target, {name.lower() for name in headers})
 
     def target(self, model: str) -> Target:
         """Return the target of a model name. Raise `UnknownProvider` if its provider is unknown or not clear."""
@@ -127,29 +128,35 @@ class AsyncClient:
     ) -> Structured[Any]: ...
     @overload
     async def chat_structured(
-        self, model: str, messages: Said, kind: type[T], *, repairs: int = ..., **parameters: Unpack[ChatParameters]
+        self,
+        model: str,
+        messages: MessageInput,
+        output_type: type[T],
+        *,
+        repairs: int = ...,
+        **parameters: Unpack[ChatParameters],
     ) -> Structured[T]: ...
     @overload
     async def chat_structured(
         self,
         model: str,
-        messages: Said,
-        kind: Mapping[str, Any],
+        messages: MessageInput,
+        output_type: Mapping[str, Any],
         *,
         repairs: int = ...,
         **parameters: Unpack[ChatParameters],
     ) -> Structured[Any]: ...
     async def chat_structured(
-        self, model: Any, messages: Any, kind: Any = None, *, repairs: int = 1, **parameters: Any
+        self, model: Any, messages: Any, output_type: Any = None, *, repairs: int = 1, **parameters: Any
     ) -> Structured[Any]:
         """Ask for an answer of one shape: a type, or a JSON Schema.
 
         An answer that does not fit goes back with the reason, `repairs` times; then `SchemaMismatch` is raised.
         """
-        from tenuto.client.structured import ask, takes_schemas
+        from tenuto.client.structured import ask_structured, takes_schemas
 
-        if kind is None:
-            messages, kind = None, messages
+        if output_type is None:
+            messages, output_type = None, messages
         waits = _waits(parameters.pop("timeout", None), self._waits)
         request = self._request(model, messages, parameters, stream=False)
         native = takes_schemas(self._door.target(request.model))
@@ -157,9 +164,9 @@ class AsyncClient:
         total_at = _total_at(waits)
 
         async def chat(request: ChatRequest) -> Reply:
-            return await self._call(request, waits, total_at).drained()
+            return await self._call(request, waits, total_at).drain()
 
-        return await ask(chat, request, kind, native=native, repairs=repairs)
+        return await ask_structured(chat, request, output_type, native=native, repairs=repairs)
 
     @overload
     async def embed(
@@ -183,7 +190,7 @@ class AsyncClient:
         timeout: float | Timeouts | None = None,
     ) -> EmbedResponse:
         """Turn texts into vectors, in the order of the texts; long lists go out in batches."""
-        from tenuto.client.embeddings import embed
+        from tenuto.client.batches import embed
         from tenuto.core.embedding import EmbedRequest
 
         request = model
@@ -191,7 +198,7 @@ class AsyncClient:
             request = EmbedRequest.of(model, input, dimensions)
         return await embed(self._sender(timeout), self._door.target(request.model), request)
 
-    async def count_tokens(self, model: str, messages: Said, **parameters: Unpack[ChatParameters]) -> int:
+    async def count_tokens(self, model: str, messages: MessageInput, **parameters: Unpack[ChatParameters]) -> int:
         """Ask the provider how many tokens a question has. Raise `UnsupportedModel` where nobody can be asked."""
         from tenuto.wire.count_tokens import decode, encode
 
@@ -203,7 +210,7 @@ class AsyncClient:
 
     async def models(self, provider: str, /, *, timeout: float | Timeouts | None = None) -> tuple[ModelInfo, ...]:
         """Ask a provider which models it serves."""
-        from tenuto.client.embeddings import models
+        from tenuto.client.batches import models
 
         return await models(self._sender(timeout), self._door.row(provider))
 
@@ -212,7 +219,7 @@ class AsyncClient:
 
         Only public addresses are fetched, and no key goes there; `FetchRefused` says why one was not.
         """
-        from tenuto.client.fetching import fetch_public
+        from tenuto.client.fetch import fetch_public
 
         return await fetch_public(value, timeout)
 
@@ -253,7 +260,7 @@ class AsyncClient:
 
     # --- inside -------------------------------------------------------------------------------------------------------
 
-    def _start(self, asked: Any, messages: Any, parameters: dict[str, Any], *, stream: bool) -> Callable[[], Call]:
+    def _start(self, asked: Any, messages: Any, parameters: dict[str, Any], *, stream: bool) -> Callable[[], ChatCall]:
         waits = _waits(parameters.pop("timeout", None), self._waits)
         return partial(self._call, self._request(asked, messages, parameters, stream=stream), waits)
 
@@ -261,21 +268,21 @@ class AsyncClient:
         if self._line is None:
             with loading():
                 importlib.import_module("tenuto.client.stream")
-        import tenuto.client.messages as reading  # for each question: a `from` would cost five times as much
+        import tenuto.client.request as reading  # for each question: a `from` would cost five times as much
 
-        return reading.checked_request(asked, messages, parameters, self._door.qualified, stream=stream)
+        return reading.build_checked_request(asked, messages, parameters, self._door.qualified, stream=stream)
 
     def _call(
-        self, request: ChatRequest, waits: Timeouts, total_at: float | None = None, before: Before | None = None
-    ) -> Call:
+        self, request: ChatRequest, waits: Timeouts, total_at: float | None = None, before: BeforeSend | None = None
+    ) -> ChatCall:
         line = self._opened()
         import tenuto.client.exchange as asking
         import tenuto.client.pipeline as layers
         import tenuto.client.stream as answering
 
-        question = asking.Question(line, waits, total_at, before)
+        question = asking.Attempt(line, waits, total_at, before)
         handler = layers.stacked(self._layers(), question.ask)
-        return answering.Call(request, question, handler, self._now, self._calls)
+        return answering.ChatCall(request, question, handler, self._now, self._calls)
 
     def _layers(self) -> tuple[Middleware, ...]:
         if self._given is None:
@@ -284,26 +291,26 @@ class AsyncClient:
             self._given = (retry(2),)
         return (*self._given, *self._added)
 
-    def _opened(self) -> Line:
+    def _opened(self) -> Sender:
         if self.closed:
             raise ClosedError("the client is closed")
         if self._line is None:
             with loading():
                 importlib.import_module("tenuto.client.exchange")  # the first question needs it
-                from tenuto.client.line import Line
+                from tenuto.client.exchange import Sender
 
                 if self._transport is None:
                     from tenuto.client.transport import AiohttpTransport
 
                     self._transport = AiohttpTransport()
-            self._line = Line(self._door, self._transport, self._now, self._on_loss)
+            self._line = Sender(self._door, self._transport, self._now, self._on_loss)
         return self._line
 
     def _sender(self, timeout: float | Timeouts | None) -> Callable[[Target, WireRequest], Awaitable[bytes]]:
         """Return what sends a plain request, with those layers of the middleware around it that know how."""
         import asyncio
 
-        from tenuto.client.watch import out_of_time
+        from tenuto.client.deadlines import out_of_time
 
         line, waits = self._opened(), _waits(timeout, self._waits)
         total_at = _total_at(waits)
@@ -344,7 +351,7 @@ def loading() -> Iterator[None]:
             gc.enable()
 
 
-def _streamed(start: Callable[[], Call]) -> AsyncStream:
+def _streamed(start: Callable[[], ChatCall]) -> AsyncStream:
     from tenuto.client.stream import AsyncStream
 
     return AsyncStream(start)

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from tenuto import settings
 from tenuto.catalog import find_provider, is_known_provider
-from tenuto.client.http import shown
+from tenuto.client.http import safe_url
 from tenuto.core.provider import Dialect, Provider
 from tenuto.errors import LLMError, MissingKey, TenutoError
 
@@ -101,7 +101,7 @@ def _filled(row: Provider, address: str, *, strict: bool = True) -> str:
             f"providers={{{row.name!r}: {{'base_url': ...}}}}"
         )
     if strict and not _is_web(address):
-        raise TenutoError(f"the address of {row.name!r}, {shown(address)!r}, is not one of http:// or https://")
+        raise TenutoError(f"the address of {row.name!r}, {safe_url(address)!r}, is not one of http:// or https://")
     return address
 
 
@@ -115,7 +115,7 @@ def missing(row: Provider, base_url: str, *, bound: bool) -> MissingKey:
     if bound or not held:
         return MissingKey(row.name, variables)
     why = (
-        f"the one in {held} belongs to another address than {shown(base_url)}; pass keys={{{row.name!r}: ...}} if it "
+        f"the one in {held} belongs to another address than {safe_url(base_url)}; pass keys={{{row.name!r}: ...}} if it "
         "is to go there"
     )
     return MissingKey(row.name, variables, reason=why)

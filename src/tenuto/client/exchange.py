@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+import logging
+import sys
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from tenuto.client.body import MAX_REPLY, MAX_STREAM, Body
-from tenuto.client.clock import Alarm, Clock
-from tenuto.client.door import Way
-from tenuto.client.line import Line, Opened
-from tenuto.client.options import Timeouts
+from tenuto import settings
+from tenuto.client.deadlines import Alarm, Clock, Deadlines, StreamIdleAfterEnd, out_of_time
+from tenuto.client.http import HttpReply, HttpRequest, Secret, Transport, safe_url, secrets_of, with_secrets
+from tenuto.client.losses import LossReporter
+from tenuto.client.options import OnLoss, Timeouts
 from tenuto.client.reply import Exchange
-from tenuto.client.watch import Settled, Watch, out_of_time
+from tenuto.client.routing import Endpoint, Router
 from tenuto.core.events import ErrorEvent, MessageDone, StreamEvent
 from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, UserMessage
@@ -30,13 +33,310 @@ from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import ConnectionFailed, IncompleteResponse, LLMError, ProtocolError, TimedOut, UnsupportedContent
 from tenuto.wire.decoder import MOST_CHOICES, Decoder
 from tenuto.wire.prefix_binding import prefix_of
+from tenuto.wire.provider_errors import classify_error
 from tenuto.wire.registry import codec_for
 from tenuto.wire.write import write_request
 
-__all__ = ["Before", "Question"]
+__all__ = ["MAX_ERROR", "MAX_REPLY", "MAX_STREAM", "Attempt", "BeforeSend", "Body", "Opened", "Sender"]
+
+MAX_REPLY = 64 * 1024 * 1024
+MAX_STREAM = 256 * 1024 * 1024
+MAX_ERROR = 256 * 1024
+_PIECE = 256 * 1024
+
+
+class Body:
+    """Reads an answer. More than `limit` bytes are a `ProtocolError`; `watch` is told when it reads."""
+
+    def __init__(self, reply: HttpReply, limit: int, watch: Deadlines) -> None:
+        self._reply = reply
+        self._limit = limit
+        self._watch = watch
+        self._size = 0
+        self._inflate = _inflater(reply.headers.get("content-encoding", ""))
+
+    async def read(self) -> bytes:
+        """Return the next bytes; empty at the end."""
+        self._watch.resume()
+        piece = await (self._reply.read() if self._inflate is None else self._inflate.read(self._reply))
+        self._size += len(piece)
+        self._watch.got_bytes()
+        if self._size > self._limit:
+            raise ProtocolError(f"the answer is larger than {self._limit} bytes; the rest was not read")
+        return piece
+
+    async def whole(self) -> bytes:
+        """Return everything."""
+        pieces = []
+        while piece := await self.read():
+            self._watch.event()  # a body that comes whole has no events: its bytes are its signs of life
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    async def head(self, size: int) -> tuple[bytes, bool]:
+        """Return the first bytes, and whether there are more."""
+        pieces: list[bytes] = []
+        while self._size < size and (piece := await self.read()):
+            pieces.append(piece)
+        found = b"".join(pieces)
+        return found[:size], len(found) >= size
+
+
+class _Inflater:
+    """Unpacks piece by piece; a piece of input may give many of output, but never more than `_PIECE` bytes at once."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._raw = False
+        self._z = zlib.decompressobj(zlib.MAX_WBITS + (16 if name == "gzip" else 0))
+
+    async def read(self, reply: HttpReply) -> bytes:
+        while not self._z.eof:
+            packed = self._z.unconsumed_tail or await reply.read()
+            if not packed:
+                raise ConnectionFailed(f"the answer ended in the middle of its {self._name} data")
+            if piece := self._unpacked(packed):
+                return piece
+        while await reply.read():  # what stands behind the end belongs to nothing
+            pass
+        return b""
+
+    def _unpacked(self, packed: bytes) -> bytes:
+        try:
+            return self._z.decompress(packed, _PIECE)
+        except zlib.error as exc:
+            if self._name == "deflate" and not self._raw:  # some servers leave off the wrapper
+                self._raw, self._z = True, zlib.decompressobj(-zlib.MAX_WBITS)
+                return self._unpacked(packed)
+            raise ProtocolError(f"the answer's {self._name} data cannot be unpacked: {exc}") from exc
+
+
+def _inflater(encoding: str) -> _Inflater | None:
+    name = encoding.strip().lower().removeprefix("x-")
+    if name in ("", "identity"):
+        return None
+    if name in ("gzip", "deflate"):
+        return _Inflater(name)
+    raise ProtocolError(f"the answer is compressed with {encoding!r}, which was not asked for and is not read")
+
+
+log = logging.getLogger("tenuto")
+USER_AGENT = "tenuto/0.1"
+_COVER = "***"
+_LONGEST = 2000
+"""How many characters of an error's text are its message; a server may answer with a whole page."""
+
+
+class Sender:
+    """Sends a client's requests."""
+
+    def __init__(self, door: Router, transport: Transport, now: Callable[[], float], on_loss: OnLoss = "warn") -> None:
+        self.losses = LossReporter(on_loss)
+        self._door = door
+        self.target = door.target
+        self.waits = door.needs_await
+        self._transport = transport
+        self.now = now
+        self.closed = False
+        self._clock: Clock | None = None
+        self.tapped = settings.debug("wire")
+        if self.tapped:
+            _show_debugging()
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the loop that runs."""
+        loop = asyncio.get_running_loop()
+        if self._clock is None or self._clock.loop is not loop:
+            self._clock = Clock(loop)
+        return self._clock
+
+    def close(self) -> None:
+        """Send nothing more, and let no deadline pass any more."""
+        self.closed = True
+        if self._clock is not None:
+            self._clock.close()
+
+    async def way_to(self, target: Target, headers: Mapping[str, str]) -> tuple[Target, Endpoint]:
+        """Find how to get to a target; the target comes back with the account that is asked. `headers` are the caller's."""
+        way = await self._door.endpoint(target, {name.lower() for name in headers})
+        way = msgspec.structs.replace(way, auth=with_secrets(way.auth), secret=Secret(way.secret))
+        return msgspec.structs.replace(target, account=way.account, platform=way.platform), way
+
+    async def open(self, target: Target, way: Endpoint, wire: WireRequest, watch: Deadlines) -> Opened:
+        """Send a request; return the answer once its head is there, whatever it says. `watch` guards it from now on.
+
+        Raise what a transport raises, and `TimedOut` if no answer begins in time.
+        """
+        headers = {
+            "user-agent": USER_AGENT,
+            "accept-encoding": "identity",
+            **({"content-type": "application/json"} if wire.body else {}),
+            **way.auth,
+            **with_secrets({name.lower(): value for name, value in wire.headers.items()}),
+        }
+        request = HttpRequest(wire.method, way.url(wire.path), headers, wire.body, watch.waits.connect)
+        secrets = secrets_of(headers)
+        if self.closed:
+            raise ConnectionFailed("the client was closed", provider=target.provider.name, retryable=False)
+        if self.tapped:
+            log.debug("-> %r %s", request, redact(wire.body, secrets))
+        try:
+            reply = await watch.head(self._transport.send(request))
+        except BaseException as exc:
+            watch.close()
+            if not isinstance(exc, LLMError):
+                raise
+            exc.provider = exc.provider or target.provider.name
+            raise _clean(exc, secrets) from exc.__cause__
+        watch.start_body(reply.abort)
+        if log.isEnabledFor(logging.DEBUG):
+            log.debug("%s %s answered %d", wire.method, safe_url(request.url), reply.status)
+        return Opened(self, target, secrets, reply, watch)
+
+    async def ask(self, target: Target, wire: WireRequest, waits: Timeouts, total_at: float | None) -> bytes:
+        """Send a request whose answer does not stream; return its body, or raise the typed error it came to."""
+        target, way = await self.way_to(target, wire.headers)
+        opened = await self.open(target, way, wire, Deadlines(self.clock, waits, total_at))
+        try:
+            await opened.check()
+            body = await opened.body(MAX_REPLY).whole()
+            opened.tap(body)
+            return opened.covered(body)
+        except LLMError as exc:
+            raise opened.known(exc) from exc.__cause__
+        finally:
+            opened.close()
+
+
+class Opened:
+    """An answer whose head is there. It must be closed."""
+
+    def __init__(
+        self, line: Sender, target: Target, secrets: tuple[str, ...], reply: HttpReply, watch: Deadlines
+    ) -> None:
+        self._line = line
+        self._secrets = secrets
+        self._reply = reply
+        self._provider = target.provider.name
+        self._untapped = b""
+        self.watch = watch
+        headers = reply.headers
+        if secrets and any(secret in value for secret in secrets for value in headers.values()):
+            headers = {name: redact(value, secrets) for name, value in headers.items()}
+        self.exchange = Exchange(target, reply.status, headers)
+        self._content_type = headers.get("content-type", "").lower()
+        self.streams = self._content_type.startswith("text/event-stream")
+        """Whether the response is a stream, even if none was requested."""
+
+    def body(self, limit: int) -> Body:
+        """Begin to read; `ProtocolError` if the head already tells that this is no answer of an API."""
+        if "html" in self._content_type:
+            raise ProtocolError(f"the answer is a web page ({self._content_type}); is base_url the address of an API?")
+        return Body(self._reply, limit, self.watch)
+
+    async def check(self) -> None:
+        """Raise the typed error if the answer is a refusal."""
+        status, headers = self._reply.status, self.exchange.headers
+        if 200 <= status < 300:
+            return
+        if status < 200:
+            what = "upgrade" if status == 101 else "status"
+            raise LLMError(f"HTTP {status}: unexpected {what}", provider=self._provider, status=status)
+        raw, more = await self._refusal()
+        text = redact(raw, self._secrets)
+        if 300 <= status < 400 and "location" in headers:
+            where = safe_url(headers["location"])
+            message = f"redirected to {where}: not followed, because a key stays with its address; set it as base_url"
+            raise LLMError(message, provider=self._provider, status=status, raw=text)
+        error = classify_error(text, provider=self._provider, status=status, headers=headers)
+        if len(error.message) > _LONGEST:
+            error.message = f"{error.message[:_LONGEST]}... ({len(error.message)} characters; raw has them)"
+            error.args = (error.message,)
+        if error.retry_after is None:
+            error.retry_after = _until(headers.get("retry-after", ""), self._line.now())
+        if more:
+            error.add_note(f"the body of the error is longer than {MAX_ERROR} bytes; the rest was not read")
+        raise error
+
+    async def _refusal(self) -> tuple[bytes, bool]:
+        try:
+            return await Body(self._reply, MAX_REPLY, self.watch).head(MAX_ERROR)
+        except (ConnectionFailed, TimedOut, ProtocolError) as exc:  # the status alone says what it is
+            log.debug("the body of the error could not be read: %s", exc)
+            return b"", False
+
+    def tap(self, piece: bytes) -> None:
+        """Log what arrived, if asked for. An empty piece is the end.
+
+        As many bytes as the longest secret has are held back: the rest of a secret may be in the next piece.
+        """
+        if not self._line.tapped:
+            return
+        held = self.covered(self._untapped + piece)
+        cut = len(held) - (len(self._secrets[0].encode()) - 1 if self._secrets and piece else 0)
+        while 0 < cut < len(held) and held[cut] & 0xC0 == 0x80:  # not inside a character
+            cut -= 1
+        self._untapped = held[max(cut, 0) :]
+        if cut > 0:
+            log.debug("<- %s", held[:cut].decode("utf-8", "replace"))
+
+    def covered(self, body: bytes) -> bytes:
+        """Cover the keys that a body quotes."""
+        for secret in self._secrets:
+            body = body.replace(secret.encode(), _COVER.encode())
+        return body
+
+    def known(self, error: LLMError) -> LLMError:
+        """Write on an error where it comes from, and cover the key wherever the server quoted it."""
+        error.provider = error.provider or self._provider
+        error.request_id = error.request_id or self.exchange.request_id
+        return _clean(error, self._secrets)
+
+    def close(self) -> None:
+        """Let the line go."""
+        self.tap(b"")
+        self.watch.close()
+        self._reply.close()
+
+
+def redact(data: bytes | str, secrets: tuple[str, ...]) -> str:
+    """Return the text with the keys covered."""
+    text = data if isinstance(data, str) else data.decode("utf-8", "replace")
+    for secret in secrets:
+        text = text.replace(secret, _COVER)
+    return text
+
+
+def _clean(error: LLMError, secrets: tuple[str, ...]) -> LLMError:
+    """Cover the keys wherever an error quotes them."""
+    if any(secret in error.raw or secret in str(error) for secret in secrets):
+        error.raw, error.message = redact(error.raw, secrets), redact(error.message, secrets)
+        error.args = (error.message,)
+        if isinstance(error, ProtocolError):
+            error.frame = redact(error.frame, secrets).encode()
+    return error
+
+
+def _until(date: str, now: float) -> float | None:
+    """Return the seconds to a date, 0 if it has passed; None if it is no date."""
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return max(0.0, parsedate_to_datetime(date).timestamp() - now)
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _show_debugging() -> None:
+    """Where nobody set up logging, debugging goes to the terminal."""
+    log.setLevel(logging.DEBUG)
+    if not log.hasHandlers():
+        log.addHandler(logging.StreamHandler(sys.stderr))
+
 
 T = TypeVar("T")
-Before: TypeAlias = Callable[[Target, WireRequest], Awaitable[None]]
+BeforeSend: TypeAlias = Callable[[Target, WireRequest], Awaitable[None]]
 """What is to be done before a request goes out, each time it does: nothing is sent if it raises."""
 
 _LINGER = 0.25
@@ -46,11 +346,11 @@ _SLICE = 16 * 1024
 """So many bytes are decoded at once: a hundred events or so."""
 
 
-class Question:
+class Attempt:
     """One call: its deadlines, and what is known of the attempt that is under way."""
 
     def __init__(
-        self, line: Line, waits: Timeouts, total_at: float | None = None, before: Before | None = None
+        self, line: Sender, waits: Timeouts, total_at: float | None = None, before: BeforeSend | None = None
     ) -> None:
         self._line = line
         self._waits = waits
@@ -128,7 +428,7 @@ class Question:
         if self._before is not None:
             await self._before(target, wire)
         self._decoder = decoder = _decoder(request, target, wire.body)
-        watch = Watch(self._clock or self._line.clock, self._waits, self.total_at)
+        watch = Deadlines(self._clock or self._line.clock, self._waits, self.total_at)
         self._opened = opened = await self._line.open(target, way, wire, watch)
         self.exchange = opened.exchange
         try:
@@ -148,7 +448,7 @@ class Question:
             self._reported = losses
             self._line.losses.report(target, losses, once=self._before is not None)
 
-    async def _late_way(self, target: Target, request: ChatRequest) -> tuple[Target, Way]:
+    async def _late_way(self, target: Target, request: ChatRequest) -> tuple[Target, Endpoint]:
         try:
             async with asyncio.timeout_at(self.total_at):
                 return await self._line.way_to(target, request.extra_headers)
@@ -182,7 +482,7 @@ class Reading:
             return self._fed()
         try:
             piece = await (self._body.whole() if self._whole else self._body.read())
-        except Settled:
+        except StreamIdleAfterEnd:
             piece = b""
         except (ConnectionFailed, TimedOut, ProtocolError) as exc:
             return self._broken(exc)
@@ -200,7 +500,7 @@ class Reading:
             async with asyncio.timeout(_LINGER):
                 while await self._body.read():
                     pass
-        except (TimeoutError, Settled, LLMError):  # the reply is whole; the line is cut off instead of kept
+        except (TimeoutError, StreamIdleAfterEnd, LLMError):  # the reply is whole; the line is cut off instead of kept
             return
 
     def _read_whole(self, body: bytes) -> list[StreamEvent]:
@@ -232,7 +532,7 @@ class Reading:
         if decoder.ended and not self._piece:
             return [*events, *self._last()]
         if decoder.only_usage_missing:
-            self._watch.settled()
+            self._watch.answer_complete()
         return events
 
     def _sliced(self, piece: bytes) -> bytes:
@@ -292,7 +592,7 @@ def _check_content(request: ChatRequest, target: Target, losses: tuple[Loss, ...
     transcript = request.transcript
     if not losses or not isinstance(transcript[-1], UserMessage):
         return
-    newest = f"messages[{len(transcript) - 1}]"
+    newest = len(transcript) - 1
     for loss in losses:
-        if loss.kind in ("content-refused", "unsupported-content") and loss.place.startswith(newest):
+        if loss.kind in ("content-refused", "unsupported-content") and loss.location.message == newest:
             raise UnsupportedContent(f"{target.provider.name}/{target.model}", loss.detail)

@@ -17,7 +17,7 @@ from tenuto.client.pipeline import Lists, closing
 from tenuto.core.events import ErrorEvent, MessageStart, StreamEvent, UsageUpdate
 from tenuto.core.request import ChatRequest
 
-__all__ = ["Again", "Gate", "Sleep", "tried"]
+__all__ = ["Again", "HoldBack", "Sleep", "retry_events"]
 
 Sleep: TypeAlias = Callable[[float], Awaitable[object]]
 Again: TypeAlias = Callable[[ChatRequest, Exception], tuple[ChatRequest, float] | None]
@@ -26,7 +26,7 @@ Again: TypeAlias = Callable[[ChatRequest, Exception], tuple[ChatRequest, float] 
 _ANNOUNCES = (MessageStart, UsageUpdate, ErrorEvent)
 
 
-class Gate:
+class HoldBack:
     """Holds back what must not reach the reader of an attempt that may fail.
 
     Once a streamed reply has begun to show, the gate is `open` and need not be asked any more.
@@ -62,13 +62,15 @@ class Gate:
         return held
 
 
-async def tried(request: ChatRequest, next: Lists, again: Again, sleep: Sleep) -> AsyncIterator[list[StreamEvent]]:
+async def retry_events(
+    request: ChatRequest, next: Lists, again: Again, sleep: Sleep
+) -> AsyncIterator[list[StreamEvent]]:
     """Yield the events of the first attempt that does not fail; `again` says what follows a failed one.
 
     Once anything of a streamed reply has reached the reader, its error is raised without asking.
     """
     while True:
-        gate = Gate(streamed=request.stream)
+        gate = HoldBack(streamed=request.stream)
         try:
             async with closing(next(request)) as lists:
                 async for events in lists:

@@ -37,7 +37,7 @@ def _is_secret(name: str) -> bool:
     return any(word in small for word in _SECRET)
 
 
-def masked(headers: Mapping[str, str]) -> dict[str, str]:
+def mask_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the headers with their secrets covered, to be shown."""
     return {name: "***" if _is_secret(name) else value for name, value in headers.items()}
 
@@ -55,7 +55,7 @@ def with_secrets(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: Secret(value) if _is_secret(name) else value for name, value in headers.items()}
 
 
-def shown(url: str) -> str:
+def safe_url(url: str) -> str:
     """Show an address without the password and the query it may hold."""
     try:
         parts = urlsplit(url)
@@ -74,10 +74,10 @@ class HttpRequest(msgspec.Struct, frozen=True):
     connect_timeout: float | None = None
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
-        return [("method", self.method), ("url", shown(self.url)), ("headers", masked(self.headers))]
+        return [("method", self.method), ("url", safe_url(self.url)), ("headers", mask_headers(self.headers))]
 
     def __repr__(self) -> str:
-        return f"HttpRequest({self.method} {shown(self.url)}, headers={masked(self.headers)!r}, {len(self.body)} bytes)"
+        return f"HttpRequest({self.method} {safe_url(self.url)}, headers={mask_headers(self.headers)!r}, {len(self.body)} bytes)"
 
 
 class HttpReply(Protocol):

@@ -47,4 +47,4 @@ class LossReporter:
 
 def _line(loss: Loss) -> str:
     what = loss.detail if len(loss.detail) <= _LONGEST else f"{loss.detail[:_LONGEST]}..."
-    return f"{loss.place}: {what} ({loss.kind})"
+    return f"{loss.location}: {what} ({loss.kind})"

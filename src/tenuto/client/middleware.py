@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from tenuto.client.gate import Again, Sleep, tried
+from tenuto.client.gate import Again, Sleep, retry_events
 from tenuto.client.pipeline import Lists, Middleware, Next, apart, closing, gathered
 from tenuto.client.replay import events_of, response_of
 from tenuto.core import jsonio
@@ -27,8 +27,8 @@ from tenuto.errors import LLMError, LossError, MissingKey, TenutoError, TimedOut
 __all__ = [
     "LogEntry",
     "NextResponse",
-    "Patience",
     "Retry",
+    "RetryState",
     "Timeout",
     "fallback",
     "logger",
@@ -99,17 +99,17 @@ class Retry(_Times, frozen=True, kw_only=True):
 
     def listed(self, request: ChatRequest, next: Lists) -> AsyncIterator[list[StreamEvent]]:
         """The same where the events come in lists."""
-        patience = Patience(self)
+        patience = RetryState(self)
 
         def again(failed: ChatRequest, error: Exception) -> tuple[ChatRequest, float] | None:
             delay = patience.after(error)
             return None if delay is None else (failed, delay)
 
-        return tried(request, next, again, self.sleep or asyncio.sleep)
+        return retry_events(request, next, again, self.sleep or asyncio.sleep)
 
     async def plain(self, act: Callable[[], Awaitable[T]]) -> T:
         """Stand around a call that has no events."""
-        patience = Patience(self)
+        patience = RetryState(self)
         while True:
             try:
                 return await act()
@@ -124,7 +124,7 @@ retry = Retry
 """The name under which it is asked for: `retry()`, `retry(2)`, `retry(jitter=0.1)`."""
 
 
-class Patience:
+class RetryState:
     """How often and how long one call has waited: for whoever tries again by himself, by the rules of `retry`."""
 
     def __init__(self, retry: Retry) -> None:
@@ -206,7 +206,7 @@ class _Fallback(msgspec.Struct, frozen=True):
         if self.asked_first:
             names = (request.model, *(name for name in names if name != request.model))
         left = iter(names[1:])
-        return tried(msgspec.structs.replace(request, model=names[0]), next, _following(left), asyncio.sleep)
+        return retry_events(msgspec.structs.replace(request, model=names[0]), next, _following(left), asyncio.sleep)
 
 
 def _following(left: Iterable[str]) -> Again:

@@ -14,7 +14,7 @@ from tenuto import catalog
 from tenuto.catalog import is_known_provider
 from tenuto.core.messages import Usage
 
-__all__ = ["FIRST_TIER", "cost", "priced"]
+__all__ = ["FIRST_TIER", "cost", "price_of"]
 
 FIRST_TIER = 100_000
 """Tokens of prompt below which no tiered price of the table rises. The table has only the lowest tier of each."""
@@ -35,7 +35,7 @@ def cost(usage: Usage, provider: str, model: str, on: date) -> Decimal | None:
     return listed if listed is not None else _from_table(usage, catalog.price_on(provider, model, on))
 
 
-def priced(provider: str, model: str, on: date) -> bool:
+def price_of(provider: str, model: str, on: date) -> bool:
     """Tell whether a plain reply of this model has a known cost."""
     return cost(Usage(input_tokens=1, output_tokens=1), provider, model, on) is not None
 

@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
+from tenuto.client.budget import UsageMeter
 from tenuto.client.gate import Sleep
-from tenuto.client.meter import Meter
 from tenuto.client.pipeline import Next, closing
 from tenuto.core.events import ContentDelta, MessageDone, StreamEvent
 from tenuto.core.request import ChatRequest
@@ -101,7 +101,7 @@ class RateLimit:
     async def __call__(self, request: ChatRequest, next: Next) -> AsyncIterator[StreamEvent]:
         """Stand around a call."""
         await self._enter()
-        meter = Meter()
+        meter = UsageMeter()
         try:
             async with closing(next(request)) as events:
                 async for event in events:
@@ -171,7 +171,7 @@ class RateLimit:
             self._running -= 1
             self._call_first()
 
-    def _charge(self, meter: Meter) -> None:
+    def _charge(self, meter: UsageMeter) -> None:
         used = sum(part.usage.total_tokens or 0 for part in meter.take() if part.usage is not None)
         if self._tokens is not None and used:
             with self._lock:

@@ -115,7 +115,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_message(self) -> dict[str, Any]:
         """Write the answer as a message in the shape of Chat Completions, its blocks beside: given back, nothing is lost."""
-        from tenuto.client.shapes import to_message
+        from tenuto.client.chat_dicts import to_message
 
         return to_message(self.message)
 

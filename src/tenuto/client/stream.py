@@ -19,9 +19,9 @@ from tenuto.core.transcript import Transcript
 from tenuto.errors import ClosedError, LLMError, TenutoError
 
 if TYPE_CHECKING:
-    from tenuto.client.exchange import Question
+    from tenuto.client.exchange import Attempt
 
-__all__ = ["AsyncStream", "Call"]
+__all__ = ["AsyncStream", "ChatCall"]
 
 
 def _nothing() -> None:
@@ -40,11 +40,11 @@ def _current_task() -> Callable[[], asyncio.Task[Any] | None]:
     return partial(asyncio.current_task, loop)
 
 
-class Call:
+class ChatCall:
     """One call through the middleware: yields the events, keeps the reply. While it runs, it stands in `calls`."""
 
     def __init__(
-        self, request: ChatRequest, question: Question, handler: Lists, now: Callable[[], float], calls: set[Call]
+        self, request: ChatRequest, question: Attempt, handler: Lists, now: Callable[[], float], calls: set[ChatCall]
     ) -> None:
         self._request = request
         self._handler = handler
@@ -81,7 +81,7 @@ class Call:
                     break
                 events.clear()  # layers further in hold it while they wait for the next
                 if (task := current()) is not self._reader:
-                    self._read_by(task)
+                    self._set_reader(task)
         except asyncio.CancelledError:
             if not self._stopped():
                 raise
@@ -92,7 +92,7 @@ class Call:
             await self._close(stream)
         self._conclude()
 
-    async def drained(self) -> Reply:
+    async def drain(self) -> Reply:
         """Read to the end."""
         stream = self._begin(asyncio.current_task())
         self._drains = True
@@ -118,7 +118,7 @@ class Call:
     def _begin(self, reader: asyncio.Task[Any] | None) -> AsyncIterator[list[StreamEvent]]:
         stream = self._handler(self._request)  # first: a layer that raises at once leaves nothing behind
         self._asked_at = self._now()
-        self._read_by(reader)
+        self._set_reader(reader)
         self._calls.add(self)
         self.question.begin(self)
         return stream
@@ -131,7 +131,7 @@ class Call:
             await close()
         self.question.close()
 
-    def _read_by(self, task: asyncio.Task[Any] | None) -> None:
+    def _set_reader(self, task: asyncio.Task[Any] | None) -> None:
         """Remember who waits for the next event, and how often that task was to be cancelled already."""
         self._reader = task
         self._cancelling = 0 if task is None else task.cancelling()
@@ -156,16 +156,16 @@ class Call:
 
     def ring(self, _now: float) -> None:
         """The whole time is over: it also bounds what middleware waits for, its pauses and its queues."""
-        if not (self.waiting and self.question.asking):  # what is being read has deadlines of its own
+        if not (self.is_reading and self.question.asking):  # what is being read has deadlines of its own
             self.stop(self.question.late())
 
     @property
-    def over(self) -> bool:
+    def done(self) -> bool:
         """Whether the events have ended, one way or another."""
         return self._generator is not _nothing and getattr(self._generator(), "ag_frame", None) is None
 
     @property
-    def waiting(self) -> bool:
+    def is_reading(self) -> bool:
         """Whether somebody waits for the next event at this moment."""
         return self._drains or bool(getattr(self._generator(), "ag_running", False))
 
@@ -175,7 +175,7 @@ class Call:
             return
         self._ended = why
         reader = self._reader
-        if self.waiting and reader is not None and reader is not asyncio.current_task():
+        if self.is_reading and reader is not None and reader is not asyncio.current_task():
             reader.cancel()
 
     def reply(self) -> Reply:
@@ -201,9 +201,9 @@ class AsyncStream:
     The request goes out with the first event that is asked for. Leaving the `async with` early closes the connection.
     """
 
-    def __init__(self, start: Callable[[], Call]) -> None:
+    def __init__(self, start: Callable[[], ChatCall]) -> None:
         self._start = start
-        self._call: Call | None = None
+        self._call: ChatCall | None = None
         self._events: AsyncGenerator[StreamEvent, None] | None = None
         self._closed = self._cut_short = False
 
@@ -244,7 +244,7 @@ class AsyncStream:
         call = self._call
         if call is not None and (call.response is not None or self._cut_short):
             return call.reply()
-        if call is not None and call.over:
+        if call is not None and call.done:
             raise TenutoError("no reply: the stream failed, and its error has what arrived")
         raise TenutoError("the stream has not ended: read on, drain() or cancel() it")
 
@@ -269,8 +269,8 @@ class AsyncStream:
         again, self._closed = self._closed, True
         if again or self._call is None or self._events is None:
             return
-        self._cut_short = not self._call.over
-        if self._call.waiting:
+        self._cut_short = not self._call.done
+        if self._call.is_reading:
             self._call.stop(TenutoError("the stream was closed"))
             self._call.question.close()
         else:

@@ -28,7 +28,7 @@ from tenuto.schema.strict_subset import VALUE_PROPERTY, StrictSchema, to_strict_
 from tenuto.schema.validate import INVALID_SCHEMA, find_problems
 from tenuto.wire.registry import codec_for
 
-__all__ = ["Structured", "ask", "asked_for", "fitting", "takes_schemas"]
+__all__ = ["Structured", "ask_structured", "extract_json", "output_request", "takes_schemas"]
 
 T = TypeVar("T")
 Chat: TypeAlias = Callable[[ChatRequest], Awaitable[Reply]]
@@ -69,16 +69,20 @@ class Structured(msgspec.Struct, Generic[T], frozen=True):
 
 
 @overload
-async def ask(chat: Chat, request: ChatRequest, kind: type[T], *, native: bool, repairs: int = 1) -> Structured[T]: ...
+async def ask_structured(
+    chat: Chat, request: ChatRequest, output_type: type[T], *, native: bool, repairs: int = 1
+) -> Structured[T]: ...
 
 
 @overload
-async def ask(
-    chat: Chat, request: ChatRequest, kind: Mapping[str, Any], *, native: bool, repairs: int = 1
+async def ask_structured(
+    chat: Chat, request: ChatRequest, output_type: Mapping[str, Any], *, native: bool, repairs: int = 1
 ) -> Structured[Any]: ...
 
 
-async def ask(chat: Chat, request: ChatRequest, kind: Any, *, native: bool, repairs: int = 1) -> Structured[Any]:
+async def ask_structured(
+    chat: Chat, request: ChatRequest, output_type: Any, *, native: bool, repairs: int = 1
+) -> Structured[Any]:
     """Ask for an answer of a type, or of a JSON Schema.
 
     `native` says that the model can be held to a schema. An answer that does not fit is sent back with what is wrong
@@ -87,7 +91,7 @@ async def ask(chat: Chat, request: ChatRequest, kind: Any, *, native: bool, repa
     (the next would be, too); each is told in the error. Raise `LLMError` for an answer without text, and `TypeError` for
     a type without a schema.
     """
-    wanted = _Wanted(kind, native=native)
+    wanted = _OutputParser(output_type, native=native)
     request = wanted.asked_in(request)
     replies: list[Reply] = []
     while True:
@@ -96,8 +100,8 @@ async def ask(chat: Chat, request: ChatRequest, kind: Any, *, native: bool, repa
         text = _text(reply)
         try:
             return Structured(wanted.read(text), reply, tuple(replies))
-        except _Unfit as unfit:
-            hopeless = _hopeless(reply, str(unfit))
+        except _SchemaError as unfit:
+            hopeless = _unrecoverable_reason(reply, str(unfit))
             if hopeless or len(replies) > repairs:
                 complaint = _complaint(unfit, hopeless, len(replies))
                 raise SchemaMismatch(complaint, text=reply.text, response=reply.response) from unfit.__cause__
@@ -112,41 +116,41 @@ def takes_schemas(target: Target) -> bool:
     return target.traits.structured_output == "native" and codec_for(target.dialect).takes_schemas(target)
 
 
-def asked_for(kind: Any, *, native: bool) -> tuple[JsonSchema | None, str]:
+def output_request(output_type: Any, *, native: bool) -> tuple[JsonSchema | None, str]:
     """Return how a type is asked for: a `response_format`, or words for the model where there is none.
 
     Raise `TypeError` for a type without a schema.
     """
-    request = _Wanted(kind, native=native).asked_in(ChatRequest(model="", messages=()))
+    request = _OutputParser(output_type, native=native).asked_in(ChatRequest(model="", messages=()))
     form = request.response_format
     return (form if isinstance(form, JsonSchema) else None), "".join(map(str, request.transcript))
 
 
-def fitting(kind: Any, reply: Reply, *, native: bool) -> str:
+def extract_json(kind: Any, reply: Reply, *, native: bool) -> str:
     """Return the JSON of an answer as the model wrote it, with nothing around it. Raise `SchemaMismatch` if it does not fit.
 
-    `native` says how it was asked for: see `asked_for`.
+    `native` says how it was asked for: see `output_request`.
     """
-    wanted = _Wanted(kind, native=native)
+    wanted = _OutputParser(kind, native=native)
     try:
         text = _text(reply)
         wanted.read(text)
         return jsonio.as_text(jsonio.check(wanted.bare(text)))
     except LLMError as exc:
         raise SchemaMismatch(f"the answer does not fit the schema: {exc}", response=reply.response) from exc
-    except _Unfit as unfit:
-        complaint = _complaint(unfit, _hopeless(reply, str(unfit)), 1)
+    except _SchemaError as unfit:
+        complaint = _complaint(unfit, _unrecoverable_reason(reply, str(unfit)), 1)
         raise SchemaMismatch(complaint, text=reply.text, response=reply.response) from unfit.__cause__
 
 
 # --- what is wanted ---------------------------------------------------------------------------------------------------
 
 
-class _Unfit(Exception):
+class _SchemaError(Exception):
     """The text does not fit; the message says why, one problem a line."""
 
 
-class _Wanted:
+class _OutputParser:
     """The type that is asked for, and how it is asked for."""
 
     def __init__(self, kind: Any, *, native: bool) -> None:
@@ -168,14 +172,14 @@ class _Wanted:
         return msgspec.structs.replace(request, messages=_like(request, said), response_format=form_kept)
 
     def bare(self, text: str) -> str | msgspec.Raw:
-        """Return the JSON that the text stands for, out of what it had to be put in; raise `_Unfit`."""
+        """Return the JSON that the text stands for, out of what it had to be put in; raise `_SchemaError`."""
         problem = jsonio.problem(text)
         if problem:
-            raise _Unfit(f"not JSON: {problem}")
+            raise _SchemaError(f"not JSON: {problem}")
         return _unwrapped(text) if self._narrowed is not None and self._narrowed.wrapped else text
 
     def read(self, text: str) -> Any:
-        """Return the value that the text stands for; raise `_Unfit`."""
+        """Return the value that the text stands for; raise `_SchemaError`."""
         data = self.bare(text)
         if isinstance(self._kind, Mapping):
             value = _value(data)
@@ -184,7 +188,7 @@ class _Wanted:
         try:
             return parse_as(data, self._kind)
         except ValueError as exc:
-            raise _Unfit("\n".join(self._problems(data, exc))) from exc
+            raise _SchemaError("\n".join(self._problems(data, exc))) from exc
 
     def _problems(self, data: str | msgspec.Raw, exc: ValueError) -> Iterable[str]:
         """Say what does not fit: a model says it all, msgspec only the first thing, so the schema is asked as well."""
@@ -193,7 +197,7 @@ class _Wanted:
             return [_told(error) for error in errors()]
         return find_problems(_value(data), self._schema) or (str(exc),)
 
-    def repair(self, unfit: _Unfit) -> str:
+    def repair(self, unfit: _SchemaError) -> str:
         """Say what was wrong and ask again. A schema that was not in the conversation is shown now."""
         said = (
             f"Your answer could not be used:\n{_cut(str(unfit))}\n\nAnswer again with the whole JSON and nothing else."
@@ -232,7 +236,7 @@ def _unwrapped(data: str | msgspec.Raw) -> msgspec.Raw:
     except jsonio.JsonError:
         held = {}
     if list(held) != [VALUE_PROPERTY]:
-        raise _Unfit(f'(root): expected an object whose only property is "{VALUE_PROPERTY}"')
+        raise _SchemaError(f'(root): expected an object whose only property is "{VALUE_PROPERTY}"')
     return held[VALUE_PROPERTY]
 
 
@@ -241,13 +245,13 @@ def _value(data: str | msgspec.Raw) -> Any:
     try:
         return jsonio.parse(data)
     except jsonio.JsonError as exc:
-        raise _Unfit(f"no value: {exc}") from exc
+        raise _SchemaError(f"no value: {exc}") from exc
 
 
 def _refuse(problems: Iterable[str]) -> None:
     said = "\n".join(problems)
     if said:
-        raise _Unfit(said)
+        raise _SchemaError(said)
 
 
 def _told(error: Mapping[str, Any]) -> str:
@@ -271,7 +275,7 @@ def _text(reply: Reply) -> str:
     """Return what was said, without a fence; if that is no JSON, what was said last, after a search for instance."""
     whole = _unfenced(reply.text)
     if not whole.strip():
-        hopeless = _hopeless(reply)
+        hopeless = _unrecoverable_reason(reply)
         raise LLMError(f"{EMPTY}: {hopeless}" if hopeless else EMPTY, provider=reply.provider)
     if jsonio.problem(whole):
         said = [display_text(block) for block in reply.content]
@@ -281,7 +285,7 @@ def _text(reply: Reply) -> str:
     return whole
 
 
-def _hopeless(reply: Reply, unfit: str = "") -> str:
+def _unrecoverable_reason(reply: Reply, unfit: str = "") -> str:
     """Say why asking again would not help; empty if it might."""
     if INVALID_SCHEMA in unfit:
         return "no answer would"
@@ -295,6 +299,6 @@ def _hopeless(reply: Reply, unfit: str = "") -> str:
     return ""
 
 
-def _complaint(unfit: _Unfit, hopeless: str, times: int) -> str:
+def _complaint(unfit: _SchemaError, hopeless: str, times: int) -> str:
     why = hopeless or (f"after {times} answers" if times > 1 else "")
     return f"the answer does not fit the schema{f' ({why})' if why else ''}: {_cut(str(unfit))}"

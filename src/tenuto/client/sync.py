@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 from tenuto.client.client import AsyncClient, loading
 
 if TYPE_CHECKING:
-    from tenuto.client.bridge import Bridge
-    from tenuto.client.messages import Said
+    from tenuto.client.background_loop import BackgroundLoop
     from tenuto.client.options import Timeouts
     from tenuto.client.parameters import ChatParameters, ClientOptions
     from tenuto.client.pipeline import Middleware
     from tenuto.client.reply import Reply
-    from tenuto.client.streamed import Stream
+    from tenuto.client.request import MessageInput
     from tenuto.client.structured import Structured
+    from tenuto.client.sync_stream import Stream
     from tenuto.core.embedding import EmbedRequest, EmbedResponse
     from tenuto.core.provider import ModelInfo
     from tenuto.core.request import ChatRequest
@@ -41,12 +41,12 @@ class Client:
     def __init__(self, **options: Unpack[ClientOptions]) -> None:
         self._async = AsyncClient(**options)
         self._lock = threading.Lock()
-        self._begun: Bridge | None = None
+        self._begun: BackgroundLoop | None = None
 
     @overload
     def chat(self, request: ChatRequest | Mapping[str, Any], /, *, timeout: float | Timeouts | None = ...) -> Reply: ...
     @overload
-    def chat(self, model: str, messages: Said, **parameters: Unpack[ChatParameters]) -> Reply: ...
+    def chat(self, model: str, messages: MessageInput, **parameters: Unpack[ChatParameters]) -> Reply: ...
     def chat(self, model: Any, messages: Any = None, **parameters: Any) -> Reply:
         """Ask once and wait for the whole reply."""
         return self._bridge.run(self._async.chat(model, messages, **parameters))
@@ -56,11 +56,11 @@ class Client:
         self, request: ChatRequest | Mapping[str, Any], /, *, timeout: float | Timeouts | None = ...
     ) -> Stream: ...
     @overload
-    def stream(self, model: str, messages: Said, **parameters: Unpack[ChatParameters]) -> Stream: ...
+    def stream(self, model: str, messages: MessageInput, **parameters: Unpack[ChatParameters]) -> Stream: ...
     def stream(self, model: Any, messages: Any = None, **parameters: Any) -> Stream:
         """Ask, and hand out the reply while it arrives."""
         bridge = self._bridge
-        from tenuto.client.streamed import Stream
+        from tenuto.client.sync_stream import Stream
 
         return Stream(bridge, self._async.stream(model, messages, **parameters))
 
@@ -80,21 +80,27 @@ class Client:
     ) -> Structured[Any]: ...
     @overload
     def chat_structured(
-        self, model: str, messages: Said, kind: type[T], *, repairs: int = ..., **parameters: Unpack[ChatParameters]
+        self,
+        model: str,
+        messages: MessageInput,
+        output_type: type[T],
+        *,
+        repairs: int = ...,
+        **parameters: Unpack[ChatParameters],
     ) -> Structured[T]: ...
     @overload
     def chat_structured(
         self,
         model: str,
-        messages: Said,
-        kind: Mapping[str, Any],
+        messages: MessageInput,
+        output_type: Mapping[str, Any],
         *,
         repairs: int = ...,
         **parameters: Unpack[ChatParameters],
     ) -> Structured[Any]: ...
-    def chat_structured(self, model: Any, messages: Any, kind: Any = None, **parameters: Any) -> Structured[Any]:
+    def chat_structured(self, model: Any, messages: Any, output_type: Any = None, **parameters: Any) -> Structured[Any]:
         """Ask for an answer of one shape: a type, or a JSON Schema."""
-        return self._bridge.run(self._async.chat_structured(model, messages, kind, **parameters))
+        return self._bridge.run(self._async.chat_structured(model, messages, output_type, **parameters))
 
     @overload
     def embed(
@@ -113,7 +119,7 @@ class Client:
         """Turn texts into vectors, in the order of the texts."""
         return self._bridge.run(self._async.embed(model, input, **parameters))
 
-    def count_tokens(self, model: str, messages: Said, **parameters: Unpack[ChatParameters]) -> int:
+    def count_tokens(self, model: str, messages: MessageInput, **parameters: Unpack[ChatParameters]) -> int:
         """Ask the provider how many tokens a question has."""
         return self._bridge.run(self._async.count_tokens(model, messages, **parameters))
 
@@ -146,11 +152,11 @@ class Client:
         return repr(self._async).replace("AsyncClient", "Client")
 
     @property
-    def _bridge(self) -> Bridge:
+    def _bridge(self) -> BackgroundLoop:
         """The loop in the background, loaded when something is first asked: a loop costs more to load than the client."""
         if self._begun is None:
             with self._lock, loading():
-                from tenuto.client.bridge import Bridge
+                from tenuto.client.background_loop import BackgroundLoop
 
-                self._begun = self._begun or Bridge(self._async.close)
+                self._begun = self._begun or BackgroundLoop(self._async.close)
         return self._begun

@@ -40,7 +40,7 @@ _HEARD: weakref.WeakSet[asyncio.Future[None]] = weakref.WeakSet()
 """The ends of lines that somebody listens for."""
 
 
-def _heard(line: asyncio.Future[None]) -> None:
+def _ignore_idle_error(line: asyncio.Future[None]) -> None:
     """A line that nobody uses may break in whichever way it likes: that is no news."""
     if not line.cancelled():
         line.exception()
@@ -155,7 +155,7 @@ class _Reply:
         if self._line is not None:
             if self._line not in _HEARD:  # a line serves many answers, and may break behind the last of them
                 _HEARD.add(self._line)
-                self._line.add_done_callback(_heard)
+                self._line.add_done_callback(_ignore_idle_error)
             self._line.add_done_callback(self._lost)
         self._pieces = _pieces(content)
         self._error: ConnectionFailed | None = None
@@ -171,7 +171,7 @@ class _Reply:
                 if content.at_eof():
                     return b""
                 if not self._pieces:
-                    await _came(content, self._pieces)
+                    await _next_chunk(content, self._pieces)
                 if self._pieces:
                     _join(content, self._pieces)
                     return content.read_nowait()
@@ -219,7 +219,7 @@ def _pieces(content: aiohttp.StreamReader) -> deque[bytes] | None:
     return buffer if isinstance(buffer, deque) else None
 
 
-async def _came(content: aiohttp.StreamReader, pieces: deque[bytes]) -> None:
+async def _next_chunk(content: aiohttp.StreamReader, pieces: deque[bytes]) -> None:
     """Wait for bytes."""
     while not pieces and not content.is_eof() and (wait := getattr(content, "_wait", None)) is not None:
         await wait("readany")

@@ -6,12 +6,12 @@ The stored transcript and the unified response use the same blocks. A block is e
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
 import msgspec
 
 if TYPE_CHECKING:
-    from tenuto.core.files import FilePath
+    from os import PathLike
 
 __all__ = [
     "AnthropicMeta",
@@ -49,23 +49,17 @@ _SECRET_FIELDS = frozenset(
 """Fields that may hold a token or a file: `repr` shortens them."""
 
 
-def shorten_token(token: str) -> str:
-    """Return enough of an opaque token to distinguish it from others."""
-    return token if len(token) <= 16 else f"{token[:8]}…{token[-4:]}({len(token)})"
-
-
-UnknownFields: TypeAlias = Annotated[str, msgspec.Meta(pattern="(?!)")]
-"""Never matches: typed decoding fails on a document with this key, and the slow path of `stored` keeps it."""
-
-
 class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """Base of all stored values. `repr` shortens tokens.
 
     Values are immutable and cannot contain themselves, so the garbage collector can skip them.
     """
 
-    unknown_fields: UnknownFields = ""
-    """Stored fields of a later version, as the text of a JSON object. They are written back unchanged."""
+    unknown_fields: Annotated[str, msgspec.Meta(pattern="(?!)")] = ""
+    """Stored fields of a later version, as the text of a JSON object. They are written back unchanged.
+
+    The pattern never matches: typed decoding fails on a document with this key, and the slow path of `stored` keeps it.
+    """
 
     def __rich_repr__(self) -> list[tuple[str, object]]:
         fields = [(name, getattr(self, name), default) for name, default in _defaults(type(self))]
@@ -75,15 +69,14 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
 
     def _display(self, name: str, value: object) -> object:
-        return shorten_token(value) if name in _SECRET_FIELDS and isinstance(value, str) else value
+        if name not in _SECRET_FIELDS or not isinstance(value, str) or len(value) <= 16:
+            return value
+        return f"{value[:8]}…{value[-4:]}({len(value)})"  # distinguishes it from others
 
 
 @functools.cache
 def _defaults(kind: type[Value]) -> list[tuple[str, Any]]:
     return [(field.name, field.default) for field in msgspec.structs.fields(kind)]
-
-
-# --- tokens -----------------------------------------------------------------------------------------------------------
 
 
 class Meta(Value, frozen=True, tag_field="provider"):
@@ -137,9 +130,6 @@ class OpaqueMeta(Meta, frozen=True, tag="opaque"):
 ProviderMeta: TypeAlias = AnthropicMeta | AnthropicRedactedMeta | GeminiMeta | OpenAiMeta | ChatMeta | OpaqueMeta
 
 
-# --- citations --------------------------------------------------------------------------------------------------------
-
-
 class _Citation(Value, frozen=True, kw_only=True, tag_field="type"):
     raw: str = ""
     """The provider's citation object as JSON text, if the block had one."""
@@ -189,12 +179,7 @@ class OtherCitation(_Citation, frozen=True, tag="other"):
 Citation: TypeAlias = UrlCitation | DocumentCitation | PageCitation | OtherCitation
 
 
-# --- blocks -----------------------------------------------------------------------------------------------------------
-
-
 class BlockBase(Value, frozen=True, kw_only=True, tag_field="block_type"):
-    """Base of all blocks."""
-
     meta: ProviderMeta | None = None
     """The continuity token to send back to the provider. Never shown, merged or changed."""
     extra: str = ""
@@ -207,7 +192,6 @@ class BlockBase(Value, frozen=True, kw_only=True, tag_field="block_type"):
 
 
 def part_type(kind: type[BlockBase]) -> str:
-    """Return the type of a block class in the unified response."""
     tag = str(kind.__struct_config__.tag)
     return _PART_TYPES.get(tag, tag)
 
@@ -265,39 +249,34 @@ class ToolUse(BlockBase, frozen=True, tag="tool_use"):
     """Whether the provider sent no arguments at all."""
 
 
-class Image(BlockBase, frozen=True, tag="image"):
-    """An image: base64 `data` with its `mime` type, or a `url`, or a provider's `file_id`."""
-
+class _Media(BlockBase, frozen=True):
     data: str = ""
+    """The content as base64; then `mime` is its type."""
     mime: str = ""
-    url: str = ""
-    file_id: str = ""
-    detail: str = ""
-    cache: str = ""
 
     @classmethod
-    def from_path(cls, path: str | FilePath, *, mime: str = "") -> Image:
+    def from_path(cls, path: str | PathLike[str], *, mime: str = "") -> Self:
         """Read a file. Its type is `mime`, or the type of its bytes, or of its name.
 
-        Raise `ValueError` if it is empty or not an image, `OSError` if it cannot be read.
+        Raise `ValueError` if it is empty or of another kind, `OSError` if it cannot be read.
         """
         from tenuto.core import files
 
         data, name = files.read(path)
-        return cls(*files.read_image(data, mime, name)[:2])
+        return cls(*files.read_media(str(cls.__struct_config__.tag), data, mime, name)[:2])
 
     @classmethod
-    def from_bytes(cls, data: bytes, mime: str = "") -> Image:
-        """Make an image from bytes, detecting the type unless `mime` is passed.
+    def from_bytes(cls, data: bytes, mime: str = "") -> Self:
+        """Encode bytes, detecting their type unless `mime` is passed.
 
-        Raise `ValueError` if they are empty or not an image.
+        Raise `ValueError` if they are empty or of another kind.
         """
         from tenuto.core import files
 
-        return cls(*files.read_image(data, mime)[:2])
+        return cls(*files.read_media(str(cls.__struct_config__.tag), data, mime)[:2])
 
     @classmethod
-    def from_url(cls, url: str, *, mime: str = "") -> Image:
+    def from_url(cls, url: str, *, mime: str = "") -> Self:
         """Refer to a URL (http, https, gs, s3) that the provider fetches, or decode a `data:` URL.
 
         Raise `ValueError` for any other URL. Nothing is fetched.
@@ -305,14 +284,24 @@ class Image(BlockBase, frozen=True, tag="image"):
         from tenuto.core import files, media_types
 
         content = media_types.parse_data_url(url, mime)
-        return cls.from_bytes(*content) if content else cls(url=files.check_url(url), mime=mime)
+        if content:
+            return cls.from_bytes(*content)
+        reference: dict[str, Any] = {"url": files.check_url(url), "mime": mime}
+        return cls(**reference)
 
 
-class Audio(BlockBase, frozen=True, tag="audio"):
+class Image(_Media, frozen=True, tag="image"):
+    """An image: base64 `data` with its `mime` type, or a `url`, or a provider's `file_id`."""
+
+    url: str = ""
+    file_id: str = ""
+    detail: str = ""
+    cache: str = ""
+
+
+class Audio(_Media, frozen=True, tag="audio"):
     """Audio: base64 `data` with its `mime` type, or a `url`, or a provider's `file_id`."""
 
-    data: str = ""
-    mime: str = ""
     transcript: str | None = None
     """The text of the model's own speech."""
     id: str = ""
@@ -322,44 +311,10 @@ class Audio(BlockBase, frozen=True, tag="audio"):
     url: str = ""
     file_id: str = ""
 
-    @classmethod
-    def from_path(cls, path: str | FilePath, *, mime: str = "") -> Audio:
-        """Read a file. Its type is `mime`, or the type of its bytes, or of its name.
 
-        Raise `ValueError` if it is empty or not audio, `OSError` if it cannot be read.
-        """
-        from tenuto.core import files
-
-        data, name = files.read(path)
-        return cls(*files.read_audio(data, mime, name)[:2])
-
-    @classmethod
-    def from_bytes(cls, data: bytes, mime: str = "") -> Audio:
-        """Make audio from bytes, detecting the type unless `mime` is passed.
-
-        Raise `ValueError` if they are empty or not audio.
-        """
-        from tenuto.core import files
-
-        return cls(*files.read_audio(data, mime)[:2])
-
-    @classmethod
-    def from_url(cls, url: str, *, mime: str = "") -> Audio:
-        """Refer to a URL (http, https, gs, s3) that the provider fetches, or decode a `data:` URL.
-
-        Raise `ValueError` for any other URL. Nothing is fetched.
-        """
-        from tenuto.core import files, media_types
-
-        content = media_types.parse_data_url(url, mime)
-        return cls.from_bytes(*content) if content else cls(url=files.check_url(url), mime=mime)
-
-
-class Document(BlockBase, frozen=True, tag="document"):
+class Document(_Media, frozen=True, tag="document"):
     """A document: base64 `data`, plain `text`, a `url` or a provider's `file_id`."""
 
-    data: str = ""
-    mime: str = ""
     text: str = ""
     url: str = ""
     file_id: str = ""
@@ -372,11 +327,10 @@ class Document(BlockBase, frozen=True, tag="document"):
     """The time (`5m`, `1h`) to cache the prompt up to this block; empty: no cache marker."""
 
     @classmethod
-    def from_path(cls, path: str | FilePath, *, mime: str = "", title: str = "") -> Document:
+    def from_path(cls, path: str | PathLike[str], *, mime: str = "", title: str = "") -> Self:
         """Read a file: as text if it is UTF-8, else as data. The default title is the file name.
 
-        The type is `mime`, or the type of the bytes, or of the name. Raise `ValueError` if the file is empty, an image or
-        audio, `OSError` if it cannot be read.
+        Raise `ValueError` if it is empty, an image or audio, `OSError` if it cannot be read.
         """
         from tenuto.core import files
 
@@ -384,21 +338,17 @@ class Document(BlockBase, frozen=True, tag="document"):
         return cls(*files.read_document(data, mime, name), title=title or name)
 
     @classmethod
-    def from_bytes(cls, data: bytes, mime: str = "", *, title: str = "") -> Document:
+    def from_bytes(cls, data: bytes, mime: str = "", *, title: str = "") -> Self:
         """Make a document from bytes: text if they are UTF-8, else data.
 
-        The type is detected unless `mime` is passed. Raise `ValueError` if the bytes are empty, an image or audio.
+        Raise `ValueError` if they are empty, an image or audio.
         """
         from tenuto.core import files
 
         return cls(*files.read_document(data, mime, title), title=title)
 
     @classmethod
-    def from_url(cls, url: str, *, mime: str = "", title: str = "") -> Document:
-        """Refer to a URL (http, https, gs, s3) that the provider fetches, or decode a `data:` URL.
-
-        Raise `ValueError` for any other URL. Nothing is fetched.
-        """
+    def from_url(cls, url: str, *, mime: str = "", title: str = "") -> Self:
         from tenuto.core import files, media_types
 
         content = media_types.parse_data_url(url, mime)

@@ -37,62 +37,62 @@ __all__ = [
 ]
 
 
-class _Delta(msgspec.Struct, frozen=True, tag_field="type", gc=False):
+class _Event(msgspec.Struct, frozen=True, tag_field="type"):
     @property
     def type(self) -> str:
-        """The type of the delta, as in its JSON form: `text`, `tool_call.arguments`, ..."""
+        """The type of the event or delta, as in its JSON form: `message.start`, `tool_call.arguments`, ..."""
         return str(self.__struct_config__.tag)
 
 
-class TextDelta(_Delta, frozen=True, tag="text", gc=False):
+class TextDelta(_Event, frozen=True, tag="text", gc=False):
     """More text, or more of a refusal."""
 
     text: str
 
 
-class ThinkingDelta(_Delta, frozen=True, tag="thinking", gc=False):
+class ThinkingDelta(_Event, frozen=True, tag="thinking", gc=False):
     """More reasoning."""
 
     thinking: str
 
 
-class SignatureDelta(_Delta, frozen=True, tag="thinking.signature", gc=False):
+class SignatureDelta(_Event, frozen=True, tag="thinking.signature", gc=False):
     """The token of the open part."""
 
     signature: str
 
 
-class ArgumentsDelta(_Delta, frozen=True, tag="tool_call.arguments", gc=False):
+class ArgumentsDelta(_Event, frozen=True, tag="tool_call.arguments", gc=False):
     """More of the arguments of a call, as text."""
 
     arguments: str
 
 
-class CodeDelta(_Delta, frozen=True, tag="code", gc=False):
+class CodeDelta(_Event, frozen=True, tag="code", gc=False):
     """More of the code that the provider runs."""
 
     code: str
 
 
-class ImageDelta(_Delta, frozen=True, tag="image", gc=False):
+class ImageDelta(_Event, frozen=True, tag="image", gc=False):
     """More base64 of an image."""
 
     data: str
 
 
-class AudioDelta(_Delta, frozen=True, tag="audio", gc=False):
+class AudioDelta(_Event, frozen=True, tag="audio", gc=False):
     """More base64 of audio."""
 
     data: str
 
 
-class TranscriptDelta(_Delta, frozen=True, tag="audio.transcript", gc=False):
+class TranscriptDelta(_Event, frozen=True, tag="audio.transcript", gc=False):
     """More of the transcript of audio."""
 
     transcript: str
 
 
-class CitationDelta(_Delta, frozen=True, tag="citation"):
+class CitationDelta(_Event, frozen=True, tag="citation", gc=False):
     """A citation for the open text."""
 
     citation: Citation
@@ -109,13 +109,6 @@ Delta: TypeAlias = (
     | TranscriptDelta
     | CitationDelta
 )
-
-
-class _Event(msgspec.Struct, frozen=True, tag_field="type"):
-    @property
-    def type(self) -> str:
-        """The type of the event, as in its JSON form: `message.start`, `content.delta`, ..."""
-        return str(self.__struct_config__.tag)
 
 
 class MessageStart(_Event, frozen=True, tag="message.start"):

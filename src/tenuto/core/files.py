@@ -5,22 +5,19 @@ The type that the bytes show wins over the file name, so that an image with a wr
 
 from __future__ import annotations
 
+import functools
 import pathlib
 import re
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from tenuto.core.media_types import detect_type, is_text, to_base64, type_from_name
+
+if TYPE_CHECKING:
+    from os import PathLike
 
 _URL_SCHEMES = ("http", "https", "gs", "s3")
 _URL = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):(?://)?[^\s\x00-\x1f\x7f]+")
 _CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f]")
-
-
-class FilePath(Protocol):
-    """A path object, such as `pathlib.Path`."""
-
-    def __fspath__(self) -> str:
-        """Return the path as a string."""
 
 
 class FileContent(NamedTuple):
@@ -31,23 +28,30 @@ class FileContent(NamedTuple):
     text: str = ""
 
 
-def read(path: str | FilePath) -> tuple[bytes, str]:
+def read(path: str | PathLike[str]) -> tuple[bytes, str]:
     """Return the bytes and the name of a file; raise the `OSError` of the system as it is."""
     file = pathlib.Path(path)
     return file.read_bytes(), file.name
 
 
-def read_image(data: bytes, mime: str = "", name: str = "") -> FileContent:
-    """Return the content of an image; raise `ValueError` if the type is unknown or not an image."""
-    return _read_media("image", data, mime, name)
-
-
-def read_audio(data: bytes, mime: str = "", name: str = "") -> FileContent:
-    """Return the content of an audio file; raise `ValueError` if the type is unknown or not audio.
+def read_media(kind: str, data: bytes, mime: str = "", name: str = "") -> FileContent:
+    """Return the content of an `image` or `audio`; raise `ValueError` if the type is unknown or of another kind.
 
     Containers for audio and video (MP4, WebM) count as audio.
     """
-    return _read_media("audio", data, mime, name)
+    file_type = _type_of(data, mime, name)
+    if not file_type:
+        raise _unknown_type(name)
+    if kind == "audio" and file_type in ("video/mp4", "video/webm"):
+        file_type = file_type.replace("video", "audio")
+    if not file_type.startswith(f"{kind}/"):
+        expected = "an image" if kind == "image" else "audio"
+        raise ValueError(f"{name or 'the data'} is {file_type}, not {expected}")
+    return FileContent(to_base64(data), file_type)
+
+
+read_image = functools.partial(read_media, "image")
+read_audio = functools.partial(read_media, "audio")
 
 
 def read_document(data: bytes, mime: str = "", name: str = "") -> FileContent:
@@ -66,18 +70,6 @@ def read_document(data: bytes, mime: str = "", name: str = "") -> FileContent:
     if file_type.startswith(("image/", "audio/")):
         kind = "Image" if file_type.startswith("image/") else "Audio"
         raise ValueError(f"{name or 'the data'} is {file_type}, not a document: use {kind}")
-    return FileContent(to_base64(data), file_type)
-
-
-def _read_media(kind: str, data: bytes, mime: str, name: str) -> FileContent:
-    file_type = _type_of(data, mime, name)
-    if not file_type:
-        raise _unknown_type(name)
-    if kind == "audio" and file_type in ("video/mp4", "video/webm"):
-        file_type = file_type.replace("video", "audio")
-    if not file_type.startswith(f"{kind}/"):
-        expected = "an image" if kind == "image" else "audio"
-        raise ValueError(f"{name or 'the data'} is {file_type}, not {expected}")
     return FileContent(to_base64(data), file_type)
 
 

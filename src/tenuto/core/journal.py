@@ -22,15 +22,12 @@ from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Message, ToolCallView, ToolResult, ToolResults, Usage, UserMessage
 from tenuto.core.transcript import Transcript
 
-VERSION = 2
+VERSION = 3
 """The version of the entries that this library reads and writes. docs/journal.md says when to raise it.
 
 Raise the versions of stores (`store.schema`), exports (`store.transfer`) and cached replies (`client.cache`) with it:
 entries of an earlier version are refused, not converted.
 """
-
-
-# --- payloads ---------------------------------------------------------------------------------------------------------
 
 
 class _Payload(Value, frozen=True, tag_field="entry"):
@@ -75,8 +72,6 @@ class RequestStarted(_Payload, frozen=True, tag="request_started"):
 
 
 class ReplyReceived(_Payload, frozen=True, tag="reply_received"):
-    """A complete reply."""
-
     message: AssistantMessage
     usage: Usage | None = None
     losses: tuple[Loss, ...] = ()
@@ -88,8 +83,6 @@ class ReplyReceived(_Payload, frozen=True, tag="reply_received"):
 
 
 class RequestFailed(_Payload, frozen=True, tag="request_failed"):
-    """A request that failed."""
-
     error: str
     """The class name of the error."""
     message: str = ""
@@ -136,16 +129,12 @@ class CallFinished(_Payload, frozen=True, tag="call_finished"):
 
 
 class ApprovalRequested(_Payload, frozen=True, tag="approval_requested"):
-    """A tool call needs approval."""
-
     call_id: str
     call_index: int
     name: str = ""
 
 
 class ApprovalDecided(_Payload, frozen=True, tag="approval_decided"):
-    """The call was approved or denied."""
-
     call_id: str
     call_index: int
     allowed: bool
@@ -168,8 +157,6 @@ class Compacted(_Payload, frozen=True, tag="compacted"):
 
 
 class HandedOver(_Payload, frozen=True, tag="handed_over"):
-    """The session continues with another model."""
-
     model: str
     previous_model: str = ""
     losses: tuple[Loss, ...] = ()
@@ -215,8 +202,9 @@ class UnknownPayload(msgspec.Struct, frozen=True, gc=False):
 
 
 EntryPayload: TypeAlias = (
-    Configured | MessageAdded | RequestStarted | ReplyReceived | RequestFailed | CallStarted | CallFinished | ApprovalRequested | ApprovalDecided | SteeringAdded | Compacted
-    | HandedOver | LossRecorded | SubSessionLinked | RunEnded
+    Configured | MessageAdded | RequestStarted | ReplyReceived | RequestFailed | CallStarted | CallFinished
+    | ApprovalRequested | ApprovalDecided | SteeringAdded | Compacted | HandedOver | LossRecorded | SubSessionLinked
+    | RunEnded
 )  # fmt: skip
 
 
@@ -240,8 +228,6 @@ class EntryDraft(msgspec.Struct, frozen=True, gc=False):
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
-    """An entry of a journal."""
-
     seq: int
     """The sequence number in the session, from 1."""
     id: str
@@ -268,97 +254,72 @@ def payload_kind(payload: EntryPayload | UnknownPayload) -> str:
     return payload.kind if isinstance(payload, UnknownPayload) else str(payload.__struct_config__.tag)
 
 
-# --- folds ------------------------------------------------------------------------------------------------------------
-
-
-class _Turn:
-    """A reply and the results of its calls so far."""
-
-    __slots__ = ("_count", "_reply", "_results", "last_seq")
-
-    def __init__(self, reply: AssistantMessage, seq: int) -> None:
-        self.last_seq = seq  # of the last entry of this turn
-        self._reply = reply
-        self._count = -1
-        self._results: dict[int, ToolResult] = {}
-
-    def add_result(self, payload: CallFinished, seq: int) -> None:
-        """Add a result. The last one of a call wins; one without a call is ignored."""
-        if self._count < 0:
-            self._count = _count_calls(self._reply)
-        if 0 <= payload.call_index < self._count:
-            self._results[payload.call_index] = payload.result
-            self.last_seq = seq
-
-    def messages(self) -> tuple[Message, ...]:
-        """Return the reply and its results in the order of the calls."""
-        if not self._results:
-            return (self._reply,)
-        return self._reply, ToolResults(tuple(self._results[index] for index in sorted(self._results)))
-
-    def open_calls(self) -> tuple[ToolCallView, ...]:
-        return tuple(call for index, call in enumerate(self._reply.tool_calls()) if index not in self._results)
-
-
 def _count_calls(reply: AssistantMessage) -> int:
     return sum([isinstance(block, ToolUse) for block in reply.blocks])
-
-
-_MESSAGE_PAYLOADS = (MessageAdded, SteeringAdded)
 
 
 class TranscriptFold:
     """Builds the transcript from entries, one by one.
 
-    A compaction replaces a turn completely or not at all, so that no result loses its call. Each message therefore has the
-    sequence number of the last entry of its turn.
+    A turn is a reply with the results of its calls. A compaction replaces a turn completely or not at all, so that no
+    result loses its call. Each message therefore has the sequence number of the last entry of its turn.
     """
 
     def __init__(self) -> None:
         self._messages: list[tuple[int, Message]] = []
-        self._turn: _Turn | None = None  # the last reply, until another message follows
+        self._reply: AssistantMessage | None = None  # the last reply, until another message follows
+        self._call_count = 0  # of that reply
+        self._results: dict[int, ToolResult] = {}  # by the index of the call
+        self._turn_seq = 0  # of the last entry of this turn
 
     def apply(self, entry: Entry) -> None:
-        """Add an entry."""
+        """Add an entry. The last result of a call wins; a result without a call is ignored."""
         payload = entry.payload
         if isinstance(payload, ReplyReceived):
             self._end_turn()
-            self._turn = _Turn(payload.message, entry.seq)
+            self._reply = payload.message
+            self._call_count = _count_calls(payload.message)
+            self._results = {}
+            self._turn_seq = entry.seq
         elif isinstance(payload, CallFinished):
-            if self._turn is not None:
-                self._turn.add_result(payload, entry.seq)
-        elif isinstance(payload, _MESSAGE_PAYLOADS):
+            if self._reply is not None and 0 <= payload.call_index < self._call_count:
+                self._results[payload.call_index] = payload.result
+                self._turn_seq = entry.seq
+        elif isinstance(payload, MessageAdded | SteeringAdded):
             self._end_turn()
             self._messages.append((entry.seq, payload.message))
         elif isinstance(payload, Compacted):
             up_to_seq = min(payload.up_to_seq, entry.seq)
-            turn = self._turn
-            if turn is not None and turn.last_seq <= up_to_seq and not turn.open_calls():
-                self._turn = None  # a turn with open calls stays: its calls need their results
+            if self._turn_seq <= up_to_seq and not self.open_calls():
+                self._reply = None  # a turn with open calls stays: its calls need their results
             later = [(seq, message) for seq, message in self._messages if seq > up_to_seq]
             self._messages = [*((up_to_seq, message) for message in payload.messages), *later]
 
     def _end_turn(self) -> None:
-        turn, self._turn = self._turn, None
-        if turn is not None:
-            for message in turn.messages():
-                self._messages.append((turn.last_seq, message))
+        self._messages += [(self._turn_seq, message) for message in self._turn()]
+        self._reply = None
+
+    def _turn(self) -> tuple[Message, ...]:
+        if self._reply is None:
+            return ()
+        if not self._results:
+            return (self._reply,)
+        return self._reply, ToolResults(tuple(self._results[index] for index in sorted(self._results)))
 
     def transcript(self) -> Transcript:
-        """Return the transcript so far."""
-        turn = self._turn.messages() if self._turn else ()
-        return Transcript((*(message for _, message in self._messages), *turn))
+        """Return the transcript so far: results in the order of their calls, compactions applied."""
+        return Transcript((*(message for _, message in self._messages), *self._turn()))
 
     def open_calls(self) -> tuple[ToolCallView, ...]:
         """Return the calls of the last reply without a result; none if another message followed it."""
-        return self._turn.open_calls() if self._turn else ()
+        calls = self._reply.tool_calls() if self._reply is not None else ()
+        return tuple(call for index, call in enumerate(calls) if index not in self._results)
 
     def __len__(self) -> int:
-        return len(self._messages) + (len(self._turn.messages()) if self._turn else 0)
+        return len(self._messages) + len(self._turn())
 
 
 def fold_entries(entries: Iterable[Entry]) -> TranscriptFold:
-    """Return the fold over entries."""
     fold = TranscriptFold()
     for entry in entries:
         fold.apply(entry)
@@ -366,16 +327,12 @@ def fold_entries(entries: Iterable[Entry]) -> TranscriptFold:
 
 
 def transcript_of(entries: Iterable[Entry]) -> Transcript:
-    """Return the transcript for the model: results in the order of their calls, compactions applied."""
     return fold_entries(entries).transcript()
 
 
 def unknown_payloads_in(entries: Iterable[Entry]) -> Iterator[Entry]:
     """Yield the entries that this version cannot read: of an unknown kind, or of a later version."""
     return (entry for entry in entries if isinstance(entry.payload, UnknownPayload) or entry.version > VERSION)
-
-
-# --- sessions ---------------------------------------------------------------------------------------------------------
 
 
 class SessionState(msgspec.Struct, frozen=True):
@@ -386,15 +343,12 @@ class SessionState(msgspec.Struct, frozen=True):
     usage: Usage = Usage()
 
     def push(self, message: Message) -> SessionState:
-        """Return the session with one more message."""
         return msgspec.structs.replace(self, messages=(*self.messages, message))
 
     def record_usage(self, turn: Usage) -> SessionState:
-        """Return the session with the usage of a turn added."""
         return msgspec.structs.replace(self, usage=self.usage + turn)
 
     def total_usage(self) -> Usage:
-        """Return the usage of the session."""
         return self.usage
 
     def total_tokens(self) -> int:
@@ -423,20 +377,15 @@ class SessionMeta(msgspec.Struct, frozen=True, omit_defaults=True):
     """The number of calls of the last reply until the first of them has a result, which adds a message."""
 
     def after(self, payload: EntryPayload | UnknownPayload, time_ms: int) -> SessionMeta:
-        """Return the summary after one more entry."""
         changes: dict[str, object] = {"updated_at": max(self.updated_at, time_ms)}
         if not self.created_at:
             changes["created_at"] = time_ms
-        if isinstance(payload, ReplyReceived):
+        if isinstance(payload, ReplyReceived | RequestFailed) and payload.usage is not None:
+            changes["usage"] = self.usage + payload.usage
+        if isinstance(payload, ReplyReceived | MessageAdded | SteeringAdded):
             changes["status"] = "open"
             changes["message_count"] = self.message_count + 1
-            changes["waiting"] = _count_calls(payload.message)
-            if payload.usage is not None:
-                changes["usage"] = self.usage + payload.usage
-        elif isinstance(payload, _MESSAGE_PAYLOADS):
-            changes["status"] = "open"
-            changes["message_count"] = self.message_count + 1
-            changes["waiting"] = 0
+            changes["waiting"] = _count_calls(payload.message) if isinstance(payload, ReplyReceived) else 0
             if not self.title and isinstance(payload, MessageAdded) and isinstance(payload.message, UserMessage):
                 start = str(payload.message).lstrip()[:400]  # a message may have 100 MB
                 changes["title"] = jsonio.printable(" ".join(start.split())[:80])
@@ -446,9 +395,6 @@ class SessionMeta(msgspec.Struct, frozen=True, omit_defaults=True):
             if 0 <= payload.call_index < self.waiting:
                 changes["message_count"] = self.message_count + 1
                 changes["waiting"] = 0
-        elif isinstance(payload, RequestFailed):
-            if payload.usage is not None:
-                changes["usage"] = self.usage + payload.usage
         elif isinstance(payload, Configured):
             changes["model"] = payload.model
             changes["agent"] = payload.agent or self.agent
@@ -460,7 +406,6 @@ class SessionMeta(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def session_meta_of(id: str, entries: Iterable[Entry]) -> SessionMeta:
-    """Return the summary of a session."""
     meta = SessionMeta(id=id)
     for entry in entries:
         meta = meta.after(entry.payload, entry.time_ms)

@@ -11,6 +11,7 @@ beyond a double), so that everything that can be received can be stored and read
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Callable, Iterable
@@ -35,7 +36,6 @@ _TOKENS = rb'(?s)"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[\[\]{}]'  # compiled on first u
 _SPACE = r"[ \t\n\r]*"
 _SURROGATE = "[\ud800-\udfff]"  # compiled on first use
 _INFINITY = float("inf")
-_DECODERS: dict[type, Any] = {}
 _dumps = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -88,7 +88,7 @@ def _read(fast: Callable[[bytes], T], slow: Callable[[str], T], data: bytes | st
     raw = check_depth(data)
     try:
         return fast(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as first:
+    except _FAST_PATH_ERRORS as first:
         text = as_text(raw)
         try:
             return slow(text)
@@ -102,72 +102,58 @@ def _read(fast: Callable[[bytes], T], slow: Callable[[str], T], data: bytes | st
             raise JsonError(str(first)) from None
 
 
-def _skip_space(text: str, at: int) -> int:
-    match = re.compile(_SPACE).match(text, at)
-    return match.end() if match else at
-
-
-def _slow_members(text: str) -> dict[str, Raw]:
-    fields: dict[str, Raw] = {}
-    at = _skip_space(text, 0)
-    if text[at : at + 1] != "{":
-        raise JsonError("Expected `object`")
-    at = _skip_space(text, at + 1)
-    if text[at : at + 1] == "}":
-        return _check_end(text, at + 1, fields)
-    while True:
-        if text[at : at + 1] != '"':
-            raise JsonError(f"expected a key at character {at}")
-        key, at = _scanner.raw_decode(text, at)
-        at = _skip_space(text, at)
-        if text[at : at + 1] != ":":
-            raise JsonError(f"expected ':' at character {at}")
-        start = _skip_space(text, at + 1)
-        _, at = _scanner.raw_decode(text, start)
-        fields[key] = Raw(_bytes(text[start:at]))
-        at = _skip_space(text, at)
-        if text[at : at + 1] == "}":
-            return _check_end(text, at + 1, fields)
-        if text[at : at + 1] != ",":
-            raise JsonError(f"expected ',' or '}}' at character {at}")
-        at = _skip_space(text, at + 1)
-
-
-def _check_end(text: str, at: int, value: T) -> T:
-    if _skip_space(text, at) != len(text):
-        raise JsonError(f"trailing characters at character {at}")
-    return value
-
-
-def _slow_elements(text: str) -> list[Raw]:
-    items: list[Raw] = []
-    at = _skip_space(text, 0)
-    if text[at : at + 1] != "[":
-        raise JsonError("Expected `array`")
-    at = _skip_space(text, at + 1)
-    if text[at : at + 1] == "]":
-        return _check_end(text, at + 1, items)
-    while True:
-        end = _scanner.raw_decode(text, at)[1]
-        items.append(Raw(_bytes(text[at:end])))
-        at = _skip_space(text, end)
-        if text[at : at + 1] == "]":
-            return _check_end(text, at + 1, items)
-        if text[at : at + 1] != ",":
-            raise JsonError(f"expected ',' or ']' at character {at}")
-        at = _skip_space(text, at + 1)
+def _slow_items(text: str, kind: str) -> list[tuple[str, Raw]]:
+    """Split an object or array into keys, which are empty in an array, and the exact texts of the values."""
+    opening, closing = ("{", "}") if kind == "object" else ("[", "]")
+    items: list[tuple[str, Raw]] = []
+    offset = _skip_space(text, 0)
+    if not text.startswith(opening, offset):
+        raise JsonError(f"Expected `{kind}`")
+    offset = _skip_space(text, offset + 1)
+    has_more = not text.startswith(closing, offset)
+    while has_more:
+        key = ""
+        if kind == "object":
+            if not text.startswith('"', offset):
+                raise JsonError(f"expected a key at character {offset}")
+            key, offset = _scanner.raw_decode(text, offset)
+            offset = _skip_space(text, offset)
+            if not text.startswith(":", offset):
+                raise JsonError(f"expected ':' at character {offset}")
+            offset = _skip_space(text, offset + 1)
+        end = _scanner.raw_decode(text, offset)[1]
+        items.append((key, Raw(_bytes(text[offset:end]))))
+        offset = _skip_space(text, end)
+        has_more = not text.startswith(closing, offset)
+        if has_more:
+            if not text.startswith(",", offset):
+                raise JsonError(f"expected ',' or {closing!r} at character {offset}")
+            offset = _skip_space(text, offset + 1)
+    _check_end(text, offset + 1)
+    return items
 
 
 def _slow_check(text: str) -> Raw:
     start = _skip_space(text, 0)
     end = _scanner.raw_decode(text, start)[1]
-    return _check_end(text, end, Raw(_bytes(text[start:end])))
+    _check_end(text, end)
+    return Raw(_bytes(text[start:end]))
 
 
 def _slow_parse(text: str) -> Any:
-    start = _skip_space(text, 0)
-    value, end = _plain.raw_decode(text, start)
-    return _check_end(text, end, value)
+    value, end = _plain.raw_decode(text, _skip_space(text, 0))
+    _check_end(text, end)
+    return value
+
+
+def _check_end(text: str, offset: int) -> None:
+    if _skip_space(text, offset) != len(text):
+        raise JsonError(f"trailing characters at character {offset}")
+
+
+def _skip_space(text: str, offset: int) -> int:
+    match = re.compile(_SPACE).match(text, offset)
+    return match.end() if match else offset
 
 
 # The first lines of these functions are repeated, not shared: a call costs time, and decoding spends most of its time here.
@@ -180,7 +166,7 @@ def members(data: bytes | str | Raw) -> dict[str, Raw]:
     try:
         return _members(data)
     except _FAST_PATH_ERRORS:
-        return _read(_members, _slow_members, data)
+        return _read(_members, lambda text: dict(_slow_items(text, "object")), data)
 
 
 def elements(data: bytes | str | Raw) -> list[Raw]:
@@ -190,7 +176,7 @@ def elements(data: bytes | str | Raw) -> list[Raw]:
     try:
         return _elements(data)
     except _FAST_PATH_ERRORS:
-        return _read(_elements, _slow_elements, data)
+        return _read(_elements, lambda text: [value for _, value in _slow_items(text, "array")], data)
 
 
 def parse(data: bytes | str | Raw) -> Any:
@@ -205,22 +191,15 @@ def parse(data: bytes | str | Raw) -> Any:
 
 def decode_as(data: bytes | str | Raw, kind: type[T]) -> T:
     """Decode to `kind`; raise `JsonError` if the text is not JSON or does not match."""
-
-    def fast(raw: bytes) -> T:
-        return msgspec.json.decode(raw, type=kind)
-
-    def slow(text: str) -> T:
-        return msgspec.convert(_slow_parse(text), kind)
-
-    return _read(fast, slow, data)
+    return _read(
+        lambda raw: msgspec.json.decode(raw, type=kind), lambda text: msgspec.convert(_slow_parse(text), kind), data
+    )
 
 
+@functools.cache
 def decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
     """Return the decoder for `kind`, created on first use because that takes as long as importing a module."""
-    decoder: msgspec.json.Decoder[T] | None = _DECODERS.get(kind)
-    if decoder is None:
-        decoder = _DECODERS[kind] = msgspec.json.Decoder(kind)
-    return decoder
+    return msgspec.json.Decoder(kind)
 
 
 def check(data: bytes | str | Raw) -> Raw:
@@ -307,13 +286,10 @@ def encode(value: Any) -> bytes:
 def _encode(value: Any) -> bytes:
     try:
         data = _compact(value)
-    except UnicodeEncodeError:
+        if not data.isascii():
+            data.decode()  # inserted text may have surrogates as bytes
+    except UnicodeError:
         return _encode_with_escapes(value)
-    if not data.isascii():
-        try:
-            data.decode()
-        except UnicodeDecodeError:  # inserted text has surrogates as bytes
-            return _encode_with_escapes(value)
     if data.find(b"null") >= 0:  # msgspec writes NaN as null, too; `find` is faster than `in` for bytes, measured
         _reject_infinite(value)
     return data
@@ -335,7 +311,8 @@ def _reject_infinite(value: Any) -> None:
 
 def _encode_with_escapes(value: Any) -> bytes:
     # Surrogates occur only inside strings, where the escape that Python writes is also JSON's.
-    return "".join(_iter_text(value)).encode("utf-8", "backslashreplace")
+    plain = msgspec.to_builtins(value, builtin_types=(Raw,), str_keys=True)
+    return "".join(_iter_text(plain)).encode("utf-8", "backslashreplace")
 
 
 def _iter_text(value: Any) -> Iterable[str]:
@@ -343,22 +320,16 @@ def _iter_text(value: Any) -> Iterable[str]:
         yield as_text(value)
     elif isinstance(value, dict):
         yield "{"
-        for at, (key, item) in enumerate(value.items()):
-            yield f"{',' if at else ''}{_dumps(key if isinstance(key, str) else _key(key))}:"
+        for index, (key, item) in enumerate(value.items()):
+            yield f"{',' if index else ''}{_dumps(key)}:"
             yield from _iter_text(item)
         yield "}"
     elif isinstance(value, list | tuple):
         yield "["
-        for at, item in enumerate(value):
-            yield "," if at else ""
+        for index, item in enumerate(value):
+            yield "," if index else ""
             yield from _iter_text(item)
         yield "]"
-    elif value is None or isinstance(value, str | int | float):
+    else:
         _reject_infinite(value)
         yield _dumps(value)
-    else:
-        yield from _iter_text(msgspec.to_builtins(value, builtin_types=(Raw,)))
-
-
-def _key(key: Any) -> str:
-    return str(next(iter(msgspec.to_builtins({key: None}, str_keys=True))))

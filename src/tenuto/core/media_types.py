@@ -43,38 +43,21 @@ _HTML_START = re.compile(rb"\s*(?:<!doctype html|<html)[\s>]", re.IGNORECASE)
 
 _OFFICE = "application/vnd.openxmlformats-officedocument"
 _EXTENSIONS = {
-    "png": "image/png",
+    **{name: f"image/{name}" for name in ("png", "jpeg", "gif", "webp", "bmp", "tiff", "heic", "heif", "avif")},
     "jpg": "image/jpeg",
-    "jpeg": "image/jpeg",
-    "gif": "image/gif",
-    "webp": "image/webp",
-    "bmp": "image/bmp",
     "tif": "image/tiff",
-    "tiff": "image/tiff",
-    "heic": "image/heic",
-    "heif": "image/heif",
-    "avif": "image/avif",
-    "wav": "audio/wav",
+    **{name: f"audio/{name}" for name in ("wav", "aac", "ogg", "flac", "aiff")},
     "mp3": "audio/mpeg",
     "m4a": "audio/mp4",
-    "aac": "audio/aac",
-    "ogg": "audio/ogg",
     "oga": "audio/ogg",
     "opus": "audio/ogg",
-    "flac": "audio/flac",
-    "aiff": "audio/aiff",
-    "mp4": "video/mp4",
+    **{name: f"video/{name}" for name in ("mp4", "webm")},
     "mov": "video/quicktime",
-    "webm": "video/webm",
-    "pdf": "application/pdf",
+    **{name: f"text/{name}" for name in ("csv", "html")},
+    "htm": "text/html",
     "txt": "text/plain",
     "md": "text/markdown",
-    "csv": "text/csv",
-    "html": "text/html",
-    "htm": "text/html",
-    "json": "application/json",
-    "xml": "application/xml",
-    "rtf": "application/rtf",
+    **{name: f"application/{name}" for name in ("pdf", "json", "xml", "rtf")},
     "doc": "application/msword",
     "xls": "application/vnd.ms-excel",
     "ppt": "application/vnd.ms-powerpoint",
@@ -115,19 +98,47 @@ def _audio_frame_type(head: bytes) -> str:
     return "audio/mpeg" if is_layer_3 and head[2] & 0xF0 not in (0, 0xF0) and head[2] & 0x0C != 0x0C else ""
 
 
+def detect_base64_type(data: str) -> str:
+    """Return the media type that bytes in base64 show; empty if they show none."""
+    head = data[: min(len(data), 88) // 4 * 4]
+    try:
+        return detect_type(base64.b64decode(head))
+    except ValueError:
+        return ""
+
+
 def type_from_name(name: str) -> str:
     """Return the media type for the extension of a file name; empty for an unknown one."""
     return _EXTENSIONS.get(name.rpartition(".")[2].lower(), "") if "." in name else ""
 
 
+def extension_for(mime: str) -> str:
+    """Return the usual file extension of a media type; empty for an unknown one."""
+    return next((extension for extension, known in _EXTENSIONS.items() if known == mime), "")
+
+
 def is_text(mime: str) -> bool:
-    """Tell whether content of a media type is text."""
     return mime.startswith("text/") or mime in _TEXT_TYPES or mime.endswith(("+json", "+xml"))
 
 
 def to_base64(data: bytes) -> str:
-    """Return bytes as base64, in one line."""
     return base64.b64encode(data).decode("ascii")
+
+
+def data_url(mime: str, data: str) -> str:
+    """Return the `data:` URL of base64 data."""
+    return f"data:{mime};base64,{data}"
+
+
+def split_data_url(url: str) -> tuple[str, str] | None:
+    """Return the media type and the base64 data of a `data:` URL, unchecked; None for any other URL."""
+    if url[:5].lower() != "data:":
+        return None
+    head, _, body = url[5:].partition(",")
+    mime, *parameters = head.split(";")
+    if "base64" in parameters:
+        return mime, body
+    return mime, to_base64(_unquote(body.encode("utf-8", "replace")))
 
 
 def parse_data_url(url: str, mime: str = "") -> tuple[bytes, str] | None:
@@ -143,8 +154,7 @@ def parse_data_url(url: str, mime: str = "") -> tuple[bytes, str] | None:
     url_type, *parameters = (word.strip().lower() for word in head.split(";"))
     mime = mime or ("" if url_type == "application/octet-stream" else url_type)
     data = body.encode("utf-8", "replace")
-    if b"%" in data:
-        data = _PERCENT_ESCAPE.sub(lambda match: bytes.fromhex(match[1].decode()), data)
+    data = _unquote(data)
     if "base64" not in parameters:
         return data, mime
     packed = b"".join(data.split())
@@ -152,3 +162,7 @@ def parse_data_url(url: str, mime: str = "") -> tuple[bytes, str] | None:
         return base64.b64decode(packed + b"=" * (-len(packed) % 4), validate=True), mime
     except binascii.Error as exc:
         raise ValueError(f"invalid base64 in a data: URL: {exc}") from None
+
+
+def _unquote(data: bytes) -> bytes:
+    return _PERCENT_ESCAPE.sub(lambda match: bytes.fromhex(match[1].decode()), data) if b"%" in data else data

@@ -95,6 +95,11 @@ class SystemMessage(_Message, frozen=True, tag="system"):
     def __str__(self) -> str:
         return _content_text(self.content)
 
+    @property
+    def parts(self) -> tuple[Text, ...]:
+        """The content as a tuple of texts."""
+        return (Text(self.content),) if isinstance(self.content, str) else self.content
+
 
 class UserMessage(_Message, frozen=True, tag="user"):
     """A message of the user."""
@@ -246,30 +251,18 @@ class Usage(Value, frozen=True, rename={"reported_total": "total_tokens"}):
         The sum has a `reported_total` if one side has one, so that its total is not less than the sum of both totals.
         """
         has_total = self.reported_total is not None or other.reported_total is not None
-        return Usage(
-            _add(self.input_tokens, other.input_tokens),
-            _add(self.cache_read_tokens, other.cache_read_tokens),
-            _add(self.cache_write_tokens, other.cache_write_tokens),
-            _add(self.output_tokens, other.output_tokens),
-            _add(self.reasoning_tokens, other.reasoning_tokens),
-            _add(self.total_tokens, other.total_tokens) if has_total else None,
-            _add(self.audio_input_tokens, other.audio_input_tokens),
-            _add(self.audio_output_tokens, other.audio_output_tokens),
-            _add_each(self.input_by_modality, other.input_by_modality),
-            _add_each(self.output_by_modality, other.output_by_modality),
-        )
+        names = [name for name in self.__struct_fields__ if name not in ("reported_total", "unknown_fields")]
+        sums = {name: _add(getattr(self, name), getattr(other, name)) for name in names}
+        return Usage(**sums, reported_total=_add(self.total_tokens, other.total_tokens) if has_total else None)
 
 
-def _add(left: int | None, right: int | None) -> int | None:
+def _add(left: Any, right: Any) -> Any:
+    """Add two numbers, or two dictionaries of numbers."""
     if left is None or right is None:
         return left if right is None else right
+    if isinstance(left, dict):
+        return {name: left.get(name, 0) + right.get(name, 0) for name in {**left, **right}}
     return left + right
-
-
-def _add_each(left: dict[str, int] | None, right: dict[str, int] | None) -> dict[str, int] | None:
-    if left is None or right is None:
-        return left if right is None else right
-    return {name: left.get(name, 0) + right.get(name, 0) for name in {**left, **right}}
 
 
 def _sum(*parts: int | None) -> int | None:

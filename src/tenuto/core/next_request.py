@@ -49,7 +49,6 @@ class NextRequest:
         self._refused: list[tuple[AssistantMessage, int]] = []
 
     def apply(self, entry: Entry) -> None:
-        """Add an entry."""
         payload = entry.payload
         self._fold.apply(entry)
         self.configured = config_after(self.configured, payload)
@@ -82,7 +81,11 @@ class NextRequest:
         if config is None:
             raise ConfigurationError("the session has no configuration: no request was made in it")
         if tools is None:
-            tools = offered_tools(config)
+            definitions = jsonio.parse(config.tools) if config.tools else []
+            tools = tuple(
+                msgspec.convert(tool, ToolDefinition) if "name" in tool else msgspec.convert(tool, ServerTool)
+                for tool in definitions
+            )
         request = request_from_config(config, self.transcript().messages, tools, headers or {})
         if not self._refused:
             return request
@@ -102,14 +105,6 @@ def config_after(config: Configured | None, payload: object) -> Configured | Non
     if isinstance(payload, HandedOver) and config is not None:
         return msgspec.structs.replace(config, model=payload.model)
     return config
-
-
-def offered_tools(config: Configured) -> Tools:
-    """Return the tools that a configuration offers to the model."""
-    tools = jsonio.parse(config.tools) if config.tools else []
-    return tuple(
-        msgspec.convert(tool, ToolDefinition) if "name" in tool else msgspec.convert(tool, ServerTool) for tool in tools
-    )
 
 
 def request_from_config(

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from tenuto.core.loss import Loss
+from tenuto.core.loss import Loss, Placement
 
 Dialect: TypeAlias = Literal["anthropic-messages", "openai-responses", "openai-chat", "gemini"]
 Passback: TypeAlias = Literal["never", "tool_turns", "always"]
@@ -327,3 +327,5 @@ class WireRequest(msgspec.Struct, frozen=True):
     """The headers without the key."""
     body: bytes
     losses: tuple[Loss, ...] = ()
+    placements: tuple[Placement, ...] = ()
+    """One for each block of the transcript, from `write_request(..., trace=True)`."""

@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias, TypeVar, get_args
+from typing import Any, TypeAlias, TypeVar, get_args
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import FieldInfo
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import (
@@ -39,7 +40,7 @@ from tenuto.core.blocks import (
 )
 from tenuto.core.journal import VERSION, EntryDraft, EntryPayload, UnknownPayload, payload_kind
 from tenuto.core.jsonio import JsonError
-from tenuto.core.loss import Loss
+from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import AssistantMessage, Content, Message, Origin, ToolResult, Usage
 from tenuto.core.response import ChatResponse, Choice
 
@@ -89,9 +90,8 @@ def load_response(stored: Stored) -> ChatResponse:
 
 
 def dump_payload(payload: EntryPayload | UnknownPayload) -> bytes:
-    """Write the payload of a journal entry."""
     if not isinstance(payload, UnknownPayload):
-        return _dump(payload, _load_known_payload)
+        return _dump(payload, load_payload)
     data = payload.raw.encode("utf-8", "surrogatepass")
     if load_payload(data) != payload:
         raise JsonError(f"a payload of the kind {payload.kind!r} cannot be stored: it reads back as something else")
@@ -109,17 +109,7 @@ def make_draft(payload: EntryPayload | UnknownPayload, *, id: str, time_ms: int,
     return EntryDraft(id, time_ms, payload_kind(payload), dump_payload(payload), payload, version)
 
 
-def _load_known_payload(stored: bytes) -> EntryPayload:
-    payload = load_payload(stored)
-    if isinstance(payload, UnknownPayload):
-        raise JsonError(f"a payload of the kind {payload.kind!r} cannot be stored: it reads back as an unknown kind")
-    return payload
-
-
-# --- writing ----------------------------------------------------------------------------------------------------------
-
-
-def _dump(value: T, load: Callable[[bytes], T]) -> bytes:
+def _dump(value: T, load: Callable[[bytes], T | UnknownPayload]) -> bytes:
     data = jsonio.encode(value)
     find = data.find  # faster than `in` for bytes, measured
     if find(_SPLICE_MARKS[0]) < 0 and find(_SPLICE_MARKS[1]) < 0 and find(_SPLICE_MARKS[2]) < 0:
@@ -159,9 +149,6 @@ def _reads_back(value: Opaque | OpaqueMeta) -> bool:
         return False
 
 
-# --- reading ----------------------------------------------------------------------------------------------------------
-
-
 def _load(stored: Stored, decoder: msgspec.json.Decoder[T], read: Callable[[Raw], T]) -> T:
     data = stored.encode("utf-8", "surrogatepass") if isinstance(stored, str) else bytes(stored)
     try:
@@ -170,34 +157,28 @@ def _load(stored: Stored, decoder: msgspec.json.Decoder[T], read: Callable[[Raw]
         return read(jsonio.check(data))
 
 
-class _Field(NamedTuple):
-    name: str
-    required: bool
-    read: Callable[[Raw], Any]
-
-
 @functools.cache
-def _fields_of(kind: type[Value]) -> dict[str, _Field]:
-    fields: dict[str, _Field] = {}
+def _readers_of(kind: type[Value]) -> dict[str, tuple[FieldInfo, Callable[[Raw], Any]]]:
+    """Return the fields of a value by their stored names, each with the function that reads it."""
+    readers: dict[str, tuple[FieldInfo, Callable[[Raw], Any]]] = {}
     for field in msgspec.structs.fields(kind):
         read = _FIELD_READERS.get((kind, field.name)) or _TYPE_READERS.get(field.type)
-        read = read or functools.partial(jsonio.decode_as, kind=field.type)
         if field.name != "unknown_fields":
-            fields[field.encode_name] = _Field(field.name, field.required, read)
-    return fields
+            readers[field.encode_name] = field, read or functools.partial(jsonio.decode_as, kind=field.type)
+    return readers
 
 
 def _value(kind: type[V], members: Mapping[str, Raw]) -> V:
     """Make a `kind` from valid members; others become unknown fields. Raise `JsonError` if a required one is missing."""
-    fields = _fields_of(kind)
+    readers = _readers_of(kind)
     config = kind.__struct_config__
     values: dict[str, Any] = {}
     unknown: dict[str, Raw] = {}
     for name, raw in members.items():
-        field = fields.get(name)
-        if field is not None:
+        if name in readers:
+            field, read = readers[name]
             try:
-                values[field.name] = field.read(raw)
+                values[field.name] = read(raw)
             except JsonError as exc:
                 if field.required:
                     raise JsonError(f"{kind.__name__}.{field.name}: {exc}") from None
@@ -206,7 +187,7 @@ def _value(kind: type[V], members: Mapping[str, Raw]) -> V:
             unknown[name] = raw
         elif jsonio.text_of(raw) != config.tag:
             raise JsonError(f"{name} is not {config.tag!r}")
-    for field in fields.values():
+    for field, _ in readers.values():
         if field.required and field.name not in values:
             raise JsonError(f"{kind.__name__} has no {field.name}")
     return kind(**values, unknown_fields=jsonio.object_text(unknown))
@@ -310,6 +291,7 @@ _TYPE_READERS: dict[Any, Callable[[Raw], Any]] = {
     tuple[ToolResult, ...]: _each(_reader(ToolResult)),
     Origin | None: _optional(_reader(Origin)),
     Message: _message,
+    Location: _reader(Location),
     Loss: _reader(Loss),
     ToolResult: _reader(ToolResult),
     tuple[Message, ...]: _each(_message),

@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 from tenuto.core.blocks import ToolUse, Value
 from tenuto.core.messages import AssistantMessage, Message, ToolCallView, ToolResult, ToolResults, UserMessage
+
+if TYPE_CHECKING:
+    from tenuto.reasoning.items import ReasoningItem
 
 Appendable: TypeAlias = "str | Message | ToolResult | Sequence[ToolResult]"
 
@@ -55,6 +58,13 @@ class Transcript(Value, frozen=True):
     def check(self) -> tuple[str, ...]:
         """Return the problems that providers refuse: results without a call, repeated ids, calls without a result."""
         return tuple(_find_problems(self.messages))
+
+    def reasoning_details(self) -> dict[int, list[ReasoningItem]]:
+        """Return the `reasoning_details` items of each reply that has any, by the index of its message."""
+        from tenuto.reasoning.views import to_details
+
+        replies = {index: message for index, message in enumerate(self) if isinstance(message, AssistantMessage)}
+        return {index: items for index, reply in replies.items() if (items := to_details(reply))}
 
 
 def _message(value: Appendable) -> Message:

@@ -54,29 +54,26 @@ def to_delta_events(events: Iterable[StreamEvent]) -> Iterator[JsonObject]:
     """
     calls: set[tuple[int, int]] = set()
     for event in events:
-        if isinstance(event, MessageStart):
-            calls.clear()
-        elif isinstance(event, ContentStart) and isinstance(event.part, ToolUse):
-            calls.add((event.choice_index, event.part_index))
-            yield _call_delta(event, id=event.part.id, type="function", function={"name": event.part.name})
-        elif isinstance(event, ContentDelta) and isinstance(event.delta, TextDelta):
-            yield _delta(event.choice_index, {"content": event.delta.text})
-        elif (
-            isinstance(event, ContentDelta)
-            and isinstance(event.delta, ArgumentsDelta)
-            and (event.choice_index, event.part_index) in calls
-        ):
-            yield _call_delta(event, function={"arguments": event.delta.arguments})
-        elif isinstance(event, MessageDelta):
-            yield _delta(event.choice_index, {}, event.finish_reason)
-        elif isinstance(event, MessageDone):
-            usage = event.response.usage
-            if usage is not None:
-                counts = {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
-                yield {"type": "usage", "usage": {**counts, "total_tokens": usage.total_tokens}}
-            yield {"type": "done"}
-        elif isinstance(event, ErrorEvent):
-            yield to_event_document(event)
+        match event:
+            case MessageStart():
+                calls.clear()
+            case ContentStart(part=ToolUse(id=id, name=name)):
+                calls.add((event.choice_index, event.part_index))
+                yield _call_delta(event, id=id, type="function", function={"name": name})
+            case ContentDelta(delta=ArgumentsDelta(arguments=text)) if (event.choice_index, event.part_index) in calls:
+                yield _call_delta(event, function={"arguments": text})
+            case ContentDelta(delta=TextDelta(text=text)):
+                yield _delta(event.choice_index, {"content": text})
+            case MessageDelta(finish_reason=finish_reason):
+                yield _delta(event.choice_index, {}, finish_reason)
+            case MessageDone(response=response):
+                usage = response.usage
+                if usage is not None:
+                    counts = {"prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
+                    yield {"type": "usage", "usage": {**counts, "total_tokens": usage.total_tokens}}
+                yield {"type": "done"}
+            case ErrorEvent():
+                yield to_event_document(event)
 
 
 def _call_delta(event: ContentStart | ContentDelta, **fields: object) -> JsonObject:

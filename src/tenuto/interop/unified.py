@@ -10,6 +10,7 @@ What the specification has no key for is in further keys, so that `from_unified(
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,7 +22,6 @@ from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Origin, StopReason, Usage
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.interop.unified_parts import (
-    UNKNOWN_FIELDS,
     JsonObject,
     camel_case,
     from_document,
@@ -42,10 +42,9 @@ def to_unified(response: ChatResponse) -> JsonObject:
         "usage": None if response.usage is None else usage_document(response.usage),
     }
     metadata = _metadata(response)
+    losses = [to_document(loss) for loss in response.losses]
     _set_if_given(document, providerMetadata=metadata, rawUsage=response.raw_usage)
-    _set_if_given(
-        document, losses=[to_document(loss) for loss in response.losses], **{UNKNOWN_FIELDS: response.unknown_fields}
-    )
+    _set_if_given(document, losses=losses, unknownFields=response.unknown_fields)
     if metadata or response.extra:
         document["extra"] = response.extra
     return document
@@ -54,34 +53,31 @@ def to_unified(response: ChatResponse) -> JsonObject:
 def from_unified(document: Mapping[str, Any]) -> ChatResponse:
     """Read a unified document; unknown keys go to `unknown_fields`. Raise `JsonError` for any other document."""
     try:
-        metadata = document.get("providerMetadata")
-        usage = document.get("usage")
+        others = {**document}
+        metadata = others.pop("providerMetadata", None)
+        usage = others.pop("usage", None)
         return ChatResponse(
-            _value(document, "id", str),
-            _value(document, "provider", str),
-            _value(document, "model", str),
-            tuple(map(_choice, document["choices"])),
+            _take(others, "id", str),
+            _take(others, "provider", str),
+            _take(others, "model", str),
+            tuple(map(_choice, others.pop("choices"))),
             None if usage is None else _usage(usage),
-            _value(document, "rawUsage", str, ""),
-            _value(document, "extra", str, jsonio.as_text(jsonio.encode(metadata)) if metadata else ""),
-            tuple(from_document(Loss, loss) for loss in document.get("losses", ())),
-            unknown_fields=unknown_fields(document, _RESPONSE_KEYS),
+            _take(others, "rawUsage", str, ""),
+            _take(others, "extra", str, jsonio.as_text(jsonio.encode(metadata)) if metadata else ""),
+            tuple(from_document(Loss, loss) for loss in others.pop("losses", ())),
+            unknown_fields=unknown_fields(others),
         )
     except (LookupError, TypeError, AttributeError, UnicodeEncodeError, msgspec.ValidationError) as exc:
         raise JsonError(f"not a unified response: {exc!r}") from exc
-
-
-_RESPONSE_KEYS = {
-    *("id", "provider", "model", "choices", "usage", "providerMetadata", "rawUsage", "extra", "losses", UNKNOWN_FIELDS),
-}
 
 
 def _set_if_given(document: JsonObject, **fields: Any) -> None:
     document.update((name, value) for name, value in fields.items() if value)
 
 
-def _value(document: Mapping[str, Any], key: str, kind: Any, *default: Any) -> Any:
-    return msgspec.convert(document.get(key, *default) if default else document[key], kind)
+def _take(others: JsonObject, key: str, kind: Any, *default: Any) -> Any:
+    """Remove a member and return it as a value of a kind."""
+    return msgspec.convert(others.pop(key, *default), kind)
 
 
 # --- choices ----------------------------------------------------------------------------------------------------------
@@ -98,32 +94,25 @@ def _choice_document(choice: Choice) -> JsonObject:
         document["rawFinishReason"] = message.raw_stop_reason
     if message.origin is not None:
         document["origin"] = to_document(message.origin)
-    _set_if_given(
-        document, incomplete=message.incomplete, extra=choice.extra, **{UNKNOWN_FIELDS: choice.unknown_fields}
-    )
+    _set_if_given(document, incomplete=message.incomplete, extra=choice.extra, unknownFields=choice.unknown_fields)
     _set_if_given(document, messageExtra=message.extra, messageUnknownFields=message.unknown_fields)
     return document
 
 
 def _choice(document: Mapping[str, Any]) -> Choice:
-    origin = document.get("origin")
+    others = {**document}
+    origin = others.pop("origin", None)
     message = AssistantMessage(
-        tuple(map(from_part, document["content"])),
-        _value(document, "finishReason", StopReason | None, None),
-        _value(document, "rawFinishReason", str | None, None),
+        tuple(map(from_part, others.pop("content"))),
+        _take(others, "finishReason", StopReason | None, None),
+        _take(others, "rawFinishReason", str | None, None),
         None if origin is None else from_document(Origin, origin),
-        _value(document, "messageExtra", str, ""),
-        _value(document, "incomplete", bool, False),
-        unknown_fields=_value(document, "messageUnknownFields", str, ""),
+        _take(others, "messageExtra", str, ""),
+        _take(others, "incomplete", bool, False),
+        unknown_fields=_take(others, "messageUnknownFields", str, ""),
     )
-    index, extra = _value(document, "index", int, 0), _value(document, "extra", str, "")
-    return Choice(message, index, extra, unknown_fields=unknown_fields(document, _CHOICE_KEYS))
-
-
-_CHOICE_KEYS = {
-    *("index", "content", "finishReason", "rawFinishReason", "origin", "incomplete", "extra", UNKNOWN_FIELDS),
-    *("messageExtra", "messageUnknownFields"),
-}
+    index, extra = _take(others, "index", int, 0), _take(others, "extra", str, "")
+    return Choice(message, index, extra, unknown_fields=unknown_fields(others))
 
 
 # --- usage ------------------------------------------------------------------------------------------------------------
@@ -140,15 +129,6 @@ _DETAILS = {
 _SHARES = {"input_by_modality": "promptTokenShares", "output_by_modality": "completionTokenShares"}
 """For modality maps that are not Gemini's, whose names are upper case: other providers count some modalities only."""
 _BUCKETS = {"input_tokens": "inputTokens", "output_tokens": "outputTokens", "reported_total": "totalTokens"}
-_USAGE_KEYS = {
-    "promptTokens",
-    "completionTokens",
-    "totalTokens",
-    "details",
-    "buckets",
-    UNKNOWN_FIELDS,
-    *_SHARES.values(),
-}
 
 
 def usage_document(usage: Usage) -> JsonObject:
@@ -165,7 +145,7 @@ def usage_document(usage: Usage) -> JsonObject:
             document[_SHARES[name]] = value
         elif value is not None:
             details[key] = value
-    _set_if_given(document, details=details, **{UNKNOWN_FIELDS: usage.unknown_fields})
+    _set_if_given(document, details=details, unknownFields=usage.unknown_fields)
     if _usage(document) != usage:  # the sums do not say which count is unknown
         buckets = {key: getattr(usage, name) for name, key in _BUCKETS.items()}
         document["buckets"] = {key: value for key, value in buckets.items() if value is not None}
@@ -173,23 +153,20 @@ def usage_document(usage: Usage) -> JsonObject:
 
 
 def _usage(document: Mapping[str, Any]) -> Usage:
-    details = document.get("details") or {}
-    values = {name: details[key] for name, key in _DETAILS.items() if key in details}
-    values |= {name: document[key] for name, key in _SHARES.items() if key in document}
-    if "buckets" in document:
-        buckets = {name: document["buckets"].get(key) for name, key in _BUCKETS.items()}
+    others = {**document}
+    details = {**(others.pop("details", None) or {})}
+    values = {name: details.pop(key) for name, key in _DETAILS.items() if key in details}
+    values |= {name: others.pop(key) for name, key in _SHARES.items() if key in others}
+    prompt, completion, total = (others.pop(key, None) for key in ("promptTokens", "completionTokens", "totalTokens"))
+    if "buckets" in others:
+        buckets = others.pop("buckets")
+        input, output, total = (buckets.get(key) for key in _BUCKETS.values())
     else:
         cached = (values.get("cache_read_tokens") or 0) + (values.get("cache_write_tokens") or 0)
-        buckets = {
-            "input_tokens": _subtract(document.get("promptTokens"), cached),
-            "output_tokens": _subtract(document.get("completionTokens"), values.get("reasoning_tokens") or 0),
-            "reported_total": document.get("totalTokens"),
-        }
-    total = buckets.pop("reported_total")
-    usage = msgspec.convert({**values, **buckets, "total_tokens": total}, Usage)
-    unknown = {name: value for name, value in details.items() if name not in _DETAILS.values()}
-    known = _USAGE_KEYS - {"details"} if unknown else _USAGE_KEYS
-    return msgspec.structs.replace(usage, unknown_fields=unknown_fields({**document, "details": unknown}, known))
+        input, output = _subtract(prompt, cached), _subtract(completion, values.get("reasoning_tokens") or 0)
+    usage = msgspec.convert({**values, "input_tokens": input, "output_tokens": output, "total_tokens": total}, Usage)
+    unknown = unknown_fields({**others, "details": details} if details else others)
+    return msgspec.structs.replace(usage, unknown_fields=unknown)
 
 
 def _subtract(total: int | None, share: int) -> int | None:
@@ -220,7 +197,8 @@ def _metadata(response: ChatResponse) -> JsonObject:
     for text in sources:
         fields = _readable_fields(text)
         if isinstance(annotations := fields.get("annotations"), list):  # URL citations are in the text part
-            fields["annotations"] = [item for item in annotations if not _is_url_citation(item)] or None
+            others = [item for item in annotations if not (isinstance(item, dict) and "url_citation" in item)]
+            fields["annotations"] = others or None
         if fields.get("system_fingerprint") == f"fp_{response.provider}":
             del fields["system_fingerprint"]  # Ollama: it only names the provider
         for name, value in fields.items():
@@ -232,20 +210,11 @@ def _metadata(response: ChatResponse) -> JsonObject:
     return metadata
 
 
-def _is_url_citation(annotation: object) -> bool:
-    return isinstance(annotation, dict) and "url_citation" in annotation
-
-
 def _readable_fields(text: str) -> JsonObject:
     """Parse an object without nulls and without numbers that Python cannot represent; `extra` keeps the exact text."""
     fields: JsonObject = {}
-    try:
-        members = jsonio.members(text) if text else {}
-    except JsonError:
-        return fields
-    for name, raw in members.items():
-        try:
-            fields[name] = jsonio.parse(raw)
-        except JsonError:
-            continue
+    with contextlib.suppress(JsonError):
+        for name, raw in jsonio.members(text).items():
+            with contextlib.suppress(JsonError):
+                fields[name] = jsonio.parse(raw)
     return {name: value for name, value in fields.items() if value is not None}

@@ -12,9 +12,8 @@ and `rawLanguage`. A citation of content blocks has their indices twice, as `sta
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar, get_args
+from collections.abc import Mapping
+from typing import Any, TypeVar, get_args
 
 import msgspec
 from msgspec import Raw
@@ -28,7 +27,6 @@ from tenuto.core.blocks import (
     Citation,
     CodeExecution,
     CodeResult,
-    Document,
     DocumentCitation,
     GeminiMeta,
     Image,
@@ -38,11 +36,11 @@ from tenuto.core.blocks import (
     ServerToolResult,
     ServerToolUse,
     Text,
-    ToolUse,
     Value,
     part_type,
 )
 from tenuto.core.jsonio import JsonError
+from tenuto.core.loss import Location
 
 V = TypeVar("V", bound=Value)
 JsonObject = dict[str, Any]
@@ -54,164 +52,81 @@ def camel_case(name: str) -> str:
     return first + "".join(word[:1].upper() + word[1:] for word in others)
 
 
-UNKNOWN_FIELDS = camel_case("unknown_fields")
-"""The key of the unknown fields of a value."""
-
-
-class _Keys(NamedTuple):
-    """How the fields of a block are written."""
-
-    renamed: Mapping[str, str] = {}
-    """Fields with a key that is not their name in camelCase."""
-    always: tuple[str, ...] = ()
-    """Fields that are written even if they have their default."""
-
-
-_PLAIN = _Keys()
-_KEYS: dict[type[Block], _Keys] = {
-    Reasoning: _Keys({"text": "thinking"}),
-    ToolUse: _Keys({"args": "arguments"}),
-    Image: _Keys({"mime": "mimeType"}, ("mime", "data")),
-    Audio: _Keys({"mime": "mimeType"}, ("mime", "data")),
-    Document: _Keys({"mime": "mimeType"}),
-    CodeExecution: _Keys({}, ("language",)),
-    CodeResult: _Keys({}, ("output",)),
-    ServerToolUse: _Keys({"args": "arguments"}, ("args",)),
-    ServerToolResult: _Keys({"tool_use_id": "toolCallId"}, ("content",)),
+_RENAMED = {"args": "arguments", "mime": "mimeType", "tool_use_id": "toolCallId"}
+"""Fields with a key that is not their name in camelCase; the `text` of reasoning is another one."""
+_ALWAYS: dict[type[Value], tuple[str, ...]] = {
+    Image: ("mime", "data"),
+    Audio: ("mime", "data"),
+    CodeExecution: ("language",),
+    CodeResult: ("output",),
+    ServerToolUse: ("args",),
+    ServerToolResult: ("content",),
 }
-_KINDS: dict[str, type[Block]] = {
+"""Fields that are written even if they have their default."""
+_BLOCKS: dict[str, type[Block]] = {
     **{part_type(kind): kind for kind in get_args(Block) if kind is not Refusal},
     "redacted_thinking": Reasoning,
 }
+_METAS = {kind.__struct_config__.tag: kind for kind in get_args(ProviderMeta)}
+_CITATIONS = {kind.__struct_config__.tag: kind for kind in get_args(Citation)}
+_SIGNED = AnthropicMeta.__struct_config__.tag
+_REDACTED = AnthropicRedactedMeta.__struct_config__.tag
+_SIGNATURES = {_SIGNED: "signature", GeminiMeta.__struct_config__.tag: "thoughtSignature"}
+_OUTCOMES = {
+    **dict.fromkeys(("OUTCOME_OK", "ok", "completed", "success"), "ok"),
+    **dict.fromkeys(("OUTCOME_DEADLINE_EXCEEDED", "timeout"), "timeout"),
+}  # any other outcome is an error
+_CHAR_INDICES = ("startCharIndex", "endCharIndex")
 
 
 def to_part(block: Block) -> JsonObject:
     """Write a block as a part."""
-    part = {"type": block.type, **_fields(block, _KEYS.get(type(block), _PLAIN))}
-    adjust = _ON_WRITING.get(type(block))
-    if adjust is not None:
-        adjust(part)
+    part = {"type": block.type, **_fields(block)}
+    match block:
+        case Refusal():
+            part["refusal"] = True
+        case Reasoning():
+            _write_token(part)
+        case CodeExecution(language=language):
+            _write_both(part, "language", language.lower(), "rawLanguage")
+        case CodeResult(outcome=outcome):
+            _write_both(part, "outcome", _OUTCOMES.get(outcome, "error"), "rawOutcome")
+        case ServerToolUse():
+            _write_json(part, "arguments", dict)
+        case ServerToolResult():
+            _write_json(part, "content", object)
     return part
 
 
 def from_part(part: Mapping[str, Any]) -> Block:
     """Read a part; unknown keys go to `unknown_fields`. Raise `JsonError` for an unknown type."""
-    fields = dict(part)
+    fields = {**part}
     type_name = fields.pop("type", None)
-    kind = _KINDS.get(type_name) if isinstance(type_name, str) else None
+    kind = _BLOCKS.get(type_name) if isinstance(type_name, str) else None
     if kind is None:
         raise JsonError(f"unknown part type {type_name!r}")
     if kind is Text and fields.pop("refusal", False):
         kind = Refusal
-    adjust = _ON_READING.get(str(type_name))
-    if adjust is not None:
-        adjust(fields)
-    return from_document(kind, fields, _KEYS.get(kind, _PLAIN))
+    match type_name:
+        case "thinking" if "signature" in fields:
+            meta = fields.get("meta") or {}
+            issuer = meta.get("provider", _SIGNED)
+            fields["meta"] = {**meta, "provider": issuer, _SIGNATURES.get(issuer, "signature"): fields.pop("signature")}
+        case "redacted_thinking":
+            fields["meta"] = {"provider": _REDACTED, **(fields.get("meta") or {}), "data": fields.pop("data", None)}
+        case "code_execution" if "rawLanguage" in fields:
+            fields["language"] = fields.pop("rawLanguage")
+        case "code_result" if "rawOutcome" in fields:
+            fields["outcome"] = fields.pop("rawOutcome")
+        case "server_tool_call":
+            _read_json(fields, "arguments")
+        case "server_tool_result":
+            _read_json(fields, "content")
+    return from_document(kind, fields)
 
 
-# --- any value --------------------------------------------------------------------------------------------------------
-
-
-def to_document(value: Value) -> JsonObject:
-    """Write a value as an object: its tag, then the fields that do not have their default, in camelCase."""
-    config = value.__struct_config__
-    tag = {config.tag_field: config.tag} if config.tag_field else {}
-    document = {**tag, **_fields(value, _PLAIN)}
-    if isinstance(value, DocumentCitation):
-        _write_char_indices(document)
-    return document
-
-
-def from_document(kind: type[V], document: Mapping[str, Any], keys: _Keys = _PLAIN) -> V:
-    """Read an object as a `kind`; unknown keys go to `unknown_fields`."""
-    if kind is DocumentCitation and document.get("charIndexUnit") == "block":
-        document = {key: value for key, value in document.items() if key not in ("charIndexUnit", *_CHAR_INDICES)}
-    values: JsonObject = {}
-    known: set[str] = {UNKNOWN_FIELDS, kind.__struct_config__.tag_field or UNKNOWN_FIELDS}
-    for field in msgspec.structs.fields(kind):
-        key = _key(field.name, keys)
-        known.add(key)
-        if key in document and field.name != "unknown_fields":
-            values[field.name] = _read(document[key], field.type, key)
-        elif field.required:
-            raise JsonError(f"{kind.__name__} has no {key}")
-    return kind(**values, unknown_fields=unknown_fields(document, known))
-
-
-def unknown_fields(document: Mapping[str, Any], known: set[str]) -> str:
-    """Return the members of `unknown_fields` and every other member that is not `known`, as the text of a JSON object."""
-    text = document.get(UNKNOWN_FIELDS, "")
-    if not isinstance(text, str):
-        raise JsonError(f"{UNKNOWN_FIELDS}: not the text of an object")
-    unknown = {name: Raw(jsonio.encode(value)) for name, value in document.items() if name not in known}
-    return jsonio.object_text({**(jsonio.members(text) if text else {}), **unknown}) if unknown else text
-
-
-def _fields(value: Value, keys: _Keys) -> JsonObject:
-    written: JsonObject = {}
-    for field in msgspec.structs.fields(value):
-        content = getattr(value, field.name)
-        if field.name in keys.always or content != field.default:
-            written[_key(field.name, keys)] = _plain(content)
-    return written
-
-
-def _key(name: str, keys: _Keys) -> str:
-    return keys.renamed.get(name) or camel_case(name)
-
-
-def _plain(content: Any) -> Any:
-    if isinstance(content, tuple):
-        return [_plain(item) for item in content]
-    return to_document(content) if isinstance(content, Value) else content
-
-
-def _read(content: Any, kind: Any, key: str) -> Any:
-    reader = _NESTED.get(kind)
-    try:
-        return reader(content) if reader is not None else msgspec.convert(content, kind)
-    except (msgspec.ValidationError, UnicodeEncodeError, TypeError, KeyError, AttributeError) as exc:
-        raise JsonError(f"{key}: {exc}") from None
-
-
-def _tagged_reader(union: Any, tag_field: str) -> Callable[[Any], Any]:
-    kinds = {kind.__struct_config__.tag: kind for kind in get_args(union)}
-    return lambda document: from_document(kinds[document[tag_field]], document)
-
-
-_read_meta = _tagged_reader(ProviderMeta, "provider")
-_read_citation = _tagged_reader(Citation, "type")
-_NESTED: dict[Any, Callable[[Any], Any]] = {
-    ProviderMeta | None: lambda content: None if content is None else _read_meta(content),
-    tuple[Citation, ...]: lambda content: tuple(map(_read_citation, content)),
-}
-
-
-# --- where the specification differs ----------------------------------------------------------------------------------
-
-_CHAR_INDICES = ("startCharIndex", "endCharIndex")
-_SIGNED = AnthropicMeta.__struct_config__.tag
-_REDACTED = AnthropicRedactedMeta.__struct_config__.tag
-_SIGNATURES = {_SIGNED: "signature", GeminiMeta.__struct_config__.tag: "thoughtSignature"}
-_OUTCOMES = {
-    "OUTCOME_OK": "ok",
-    "ok": "ok",
-    "completed": "ok",
-    "success": "ok",
-    "OUTCOME_DEADLINE_EXCEEDED": "timeout",
-    "timeout": "timeout",
-}  # any other outcome is an error
-
-
-def _write_char_indices(document: JsonObject) -> None:
-    """Write the indices of content blocks as character indices, too, unless there are any."""
-    blocks = {key: document.get(key.replace("Char", "Block")) for key in _CHAR_INDICES}
-    indices = {key: index for key, index in blocks.items() if index is not None}
-    if indices and not any(key in document for key in _CHAR_INDICES):
-        document.update(indices, charIndexUnit="block")
-
-
-def _write_reasoning(part: JsonObject) -> None:
+def _write_token(part: JsonObject) -> None:
+    """Move the token of reasoning from `meta` to the specified key; `meta` keeps the rest."""
     meta = part.pop("meta", {})
     token = _SIGNATURES.get(meta.get("provider"))
     implied: JsonObject = {}
@@ -227,44 +142,22 @@ def _write_reasoning(part: JsonObject) -> None:
         part["meta"] = meta
 
 
-def _read_thinking(part: JsonObject) -> None:
-    if "signature" in part:
-        meta = part.get("meta") or {}
-        issuer = meta.get("provider", _SIGNED)
-        part["meta"] = {**meta, "provider": issuer, _SIGNATURES.get(issuer, "signature"): part.pop("signature")}
-
-
-def _read_redacted(part: JsonObject) -> None:
-    part["meta"] = {"provider": _REDACTED, **(part.get("meta") or {}), "data": part.pop("data", None)}
-
-
-def _write_outcome(part: JsonObject) -> None:
-    _write_both(part, "outcome", _OUTCOMES.get(part["outcome"], "error"), "rawOutcome")
-
-
-def _write_language(part: JsonObject) -> None:
-    _write_both(part, "language", part["language"].lower(), "rawLanguage")
-
-
 def _write_both(part: JsonObject, key: str, value: str, exact_key: str) -> None:
+    """Write the specified value, and the exact one if it differs."""
     if value != part[key]:
         part[exact_key] = part[key]
     part[key] = value
 
 
-def _read_exact(part: JsonObject, key: str, exact_key: str) -> None:
-    if exact_key in part:
-        part[key] = part.pop(exact_key)
-
-
-def _write_json(part: JsonObject, key: str, *, only: type = object) -> None:
+def _write_json(part: JsonObject, key: str, kind: type) -> None:
+    """Write JSON text as a value of a kind, and as text if the value does not give the same text."""
     text: str = part[key]
     try:
         value = jsonio.parse(text)
-        exact = isinstance(value, only) and jsonio.as_text(jsonio.encode(value)) == text
+        exact = isinstance(value, kind) and jsonio.as_text(jsonio.encode(value)) == text
     except JsonError:
         value, exact = None, False
-    part[key] = value if isinstance(value, only) else {}
+    part[key] = value if isinstance(value, kind) else {}
     if not exact:
         part[f"{key}Text"] = text
 
@@ -275,19 +168,78 @@ def _read_json(part: JsonObject, key: str) -> None:
     part[key] = part.pop(exact_key, text)
 
 
-_ON_WRITING: dict[type[Block], Callable[[JsonObject], None]] = {
-    Refusal: lambda part: part.update(refusal=True),
-    Reasoning: _write_reasoning,
-    CodeExecution: _write_language,
-    CodeResult: _write_outcome,
-    ServerToolUse: functools.partial(_write_json, key="arguments", only=dict),
-    ServerToolResult: functools.partial(_write_json, key="content"),
-}
-_ON_READING: dict[str, Callable[[JsonObject], None]] = {
-    "thinking": _read_thinking,
-    "redacted_thinking": _read_redacted,
-    "code_execution": functools.partial(_read_exact, key="language", exact_key="rawLanguage"),
-    "code_result": functools.partial(_read_exact, key="outcome", exact_key="rawOutcome"),
-    "server_tool_call": functools.partial(_read_json, key="arguments"),
-    "server_tool_result": functools.partial(_read_json, key="content"),
-}
+# --- any value --------------------------------------------------------------------------------------------------------
+
+
+def to_document(value: Value) -> JsonObject:
+    """Write a value as an object: its tag, then the fields that do not have their default, in camelCase."""
+    config = value.__struct_config__
+    document = {**({config.tag_field: config.tag} if config.tag_field else {}), **_fields(value)}
+    if isinstance(value, DocumentCitation) and not any(key in document for key in _CHAR_INDICES):
+        indices = {key: document.get(key.replace("Char", "Block")) for key in _CHAR_INDICES}
+        indices = {key: index for key, index in indices.items() if index is not None}
+        if indices:
+            document.update(indices, charIndexUnit="block")
+    return document
+
+
+def from_document(kind: type[V], document: Mapping[str, Any]) -> V:
+    """Read an object as a `kind`; unknown keys go to `unknown_fields`."""
+    ignored = {kind.__struct_config__.tag_field}
+    if kind is DocumentCitation and document.get("charIndexUnit") == "block":
+        ignored |= {"charIndexUnit", *_CHAR_INDICES}
+    others = {key: value for key, value in document.items() if key not in ignored}
+    values: JsonObject = {}
+    for field in msgspec.structs.fields(kind):
+        key = _key(kind, field.name)
+        if field.name == "unknown_fields":
+            continue
+        if key in others:
+            values[field.name] = _read(field, others.pop(key), key)
+        elif field.required:
+            raise JsonError(f"{kind.__name__} has no {key}")
+    return kind(**values, unknown_fields=unknown_fields(others))
+
+
+def unknown_fields(others: Mapping[str, Any]) -> str:
+    """Return the members of `unknownFields` and all other members as the text of a JSON object."""
+    text = others.get("unknownFields", "")
+    if not isinstance(text, str):
+        raise JsonError("unknownFields: not the text of an object")
+    unknown = {name: Raw(jsonio.encode(value)) for name, value in others.items() if name != "unknownFields"}
+    return jsonio.object_text({**(jsonio.members(text) if text else {}), **unknown}) if unknown else text
+
+
+def _fields(value: Value) -> JsonObject:
+    kind = type(value)
+    fields: JsonObject = {}
+    for field in msgspec.structs.fields(value):
+        content = getattr(value, field.name)
+        if content != field.default or field.name in _ALWAYS.get(kind, ()):
+            fields[_key(kind, field.name)] = _plain(content)
+    return fields
+
+
+def _key(kind: type[Value], name: str) -> str:
+    if kind is Reasoning and name == "text":
+        return "thinking"
+    return _RENAMED.get(name) or camel_case(name)
+
+
+def _plain(content: Any) -> Any:
+    if isinstance(content, tuple):
+        return [_plain(item) for item in content]
+    return to_document(content) if isinstance(content, Value) else content
+
+
+def _read(field: msgspec.structs.FieldInfo, content: Any, key: str) -> Any:
+    try:
+        if field.type == ProviderMeta | None and content is not None:
+            return from_document(_METAS[content["provider"]], content)
+        if field.type == tuple[Citation, ...]:
+            return tuple(from_document(_CITATIONS[citation["type"]], citation) for citation in content)
+        if field.type is Location:
+            return from_document(Location, content)
+        return msgspec.convert(content, field.type)
+    except (msgspec.ValidationError, UnicodeEncodeError, TypeError, KeyError, AttributeError) as exc:
+        raise JsonError(f"{key}: {exc}") from None

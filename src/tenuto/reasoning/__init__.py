@@ -21,6 +21,5 @@ from tenuto.reasoning.replay import ReplayAudit as ReplayAudit
 from tenuto.reasoning.replay import ReplayViolation as ReplayViolation
 from tenuto.reasoning.replay import audit_replay as audit_replay
 from tenuto.reasoning.views import to_details as to_details
-from tenuto.reasoning.views import transcript_details as transcript_details
 from tenuto.reasoning.views import with_details as with_details
 from tenuto.reasoning.views import without_details as without_details

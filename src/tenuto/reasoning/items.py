@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, get_args
 
 import msgspec
 from msgspec import Raw
@@ -46,11 +46,9 @@ class ReasoningFormat(enum.Enum):
 
     @classmethod
     def from_wire(cls, value: object) -> ReasoningFormat:
-        """Return the format with this wire name, or `UNKNOWN`."""
         return cls(value)
 
     def as_wire(self) -> str:
-        """Return the name used on the wire."""
         return self.value
 
     def replay_contract(self) -> ReplayContract:
@@ -62,10 +60,12 @@ _STATELESS = (ReasoningFormat.XAI_RESPONSES_V1, ReasoningFormat.BEDROCK_XAI_RESP
 
 
 class _Item(msgspec.Struct, frozen=True, kw_only=True, dict=True, tag_field="type", omit_defaults=True):
-    format: ReasoningFormat = ReasoningFormat.UNKNOWN
-    """The vendor format."""
+    """One item; the order of the fields is their order on the wire."""
+
     id: str | None = None
     """The id of the reasoning item or of the tool call that the item belongs to."""
+    format: ReasoningFormat = ReasoningFormat.UNKNOWN
+    """The vendor format."""
     index: int | None = None
     """The position of the item in the reply."""
 
@@ -79,12 +79,9 @@ class _Item(msgspec.Struct, frozen=True, kw_only=True, dict=True, tag_field="typ
 
     def replace(self: _Self, **changes: Any) -> _Self:
         """Return a copy with other field values that keeps `raw`, and so the fields that have no attribute."""
-        return _with_raw(msgspec.structs.replace(self, **changes), self.raw)
+        return _rebuild(type(self), {**msgspec.structs.asdict(self), **changes}, self.raw)
 
-    __replace__ = replace
-
-    def __copy__(self: _Self) -> _Self:
-        return self.replace()
+    __copy__ = __replace__ = replace
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), msgspec.structs.asdict(self), self.raw)
@@ -111,27 +108,20 @@ class _Item(msgspec.Struct, frozen=True, kw_only=True, dict=True, tag_field="typ
         return Raw(jsonio.encode({**unchanged, **changed}))
 
     def wire_fields(self) -> dict[str, Any]:
-        """Return the fields that have an attribute, in wire order: `type`, `id`, `format`, `index`, then the payload."""
-        fields: dict[str, Any] = {"type": self.__struct_config__.tag}
-        if self.id is not None:
-            fields["id"] = self.id
-        fields["format"] = self.format.value
-        if self.index is not None:
-            fields["index"] = self.index
-        return {**fields, **self._payload()}
-
-    def _payload(self) -> dict[str, Any]:
-        raise NotImplementedError
+        """Return the fields that have an attribute, in wire order; optional ones only if they have a value."""
+        fields = msgspec.structs.asdict(self).items()
+        present = {name: value for name, value in fields if value is not None or name not in _OPTIONAL}
+        return {"type": self.__struct_config__.tag, **present, "format": self.format.value}
 
 
-def _with_raw(item: _Self, raw: str) -> _Self:
-    if raw:
-        item.__dict__["raw"] = raw
-    return item
+_OPTIONAL = ("id", "index", "signature", "tool_call_id")
 
 
 def _rebuild(kind: type[_Self], fields: dict[str, Any], raw: str) -> _Self:
-    return _with_raw(kind(**fields), raw)
+    item = kind(**fields)
+    if raw:
+        item.__dict__["raw"] = raw
+    return item
 
 
 class ReasoningText(_Item, frozen=True, kw_only=True, tag="reasoning.text"):
@@ -144,17 +134,11 @@ class ReasoningText(_Item, frozen=True, kw_only=True, tag="reasoning.text"):
     def carries_signed_payload(self) -> bool:
         return self.signature is not None
 
-    def _payload(self) -> dict[str, Any]:
-        return {"text": self.text, **({} if self.signature is None else {"signature": self.signature})}
-
 
 class ReasoningSummary(_Item, frozen=True, kw_only=True, tag="reasoning.summary"):
     """A readable summary of reasoning that the vendor withholds."""
 
     summary: str = ""
-
-    def _payload(self) -> dict[str, Any]:
-        return {"summary": self.summary}
 
 
 class ReasoningEncrypted(_Item, frozen=True, kw_only=True, tag="reasoning.encrypted"):
@@ -165,9 +149,6 @@ class ReasoningEncrypted(_Item, frozen=True, kw_only=True, tag="reasoning.encryp
     def carries_signed_payload(self) -> bool:
         return True
 
-    def _payload(self) -> dict[str, Any]:
-        return {"data": self.data}
-
 
 class ReasoningServerToolCall(_Item, frozen=True, kw_only=True, tag="reasoning.server_tool_call"):
     """A tool call that the vendor made during reasoning."""
@@ -176,10 +157,6 @@ class ReasoningServerToolCall(_Item, frozen=True, kw_only=True, tag="reasoning.s
     arguments: Any = None
     result: Any = None
     tool_call_id: str | None = None
-
-    def _payload(self) -> dict[str, Any]:
-        fields = {"tool_name": self.tool_name, "arguments": self.arguments, "result": self.result}
-        return fields if self.tool_call_id is None else {**fields, "tool_call_id": self.tool_call_id}
 
 
 class ReasoningOther(_Item, frozen=True, kw_only=True, tag="reasoning.other"):
@@ -191,20 +168,13 @@ class ReasoningOther(_Item, frozen=True, kw_only=True, tag="reasoning.other"):
     """The `type` of the element; empty if it has none."""
 
     def to_raw(self) -> Raw:
-        """Return the JSON text of the element."""
         return Raw(self.raw.encode("utf-8", "surrogatepass"))
 
 
 ReasoningItem: TypeAlias = (
     ReasoningText | ReasoningSummary | ReasoningEncrypted | ReasoningServerToolCall | ReasoningOther
 )
-
-_KINDS: dict[str, type[ReasoningItem]] = {
-    "reasoning.text": ReasoningText,
-    "reasoning.summary": ReasoningSummary,
-    "reasoning.encrypted": ReasoningEncrypted,
-    "reasoning.server_tool_call": ReasoningServerToolCall,
-}
+_KINDS = {kind.__struct_config__.tag: kind for kind in get_args(ReasoningItem) if kind is not ReasoningOther}
 
 
 def from_openrouter_value(value: object) -> ReasoningItem | None:
@@ -239,7 +209,8 @@ def _read(value: object) -> ReasoningItem:
             values[name] = _any(fields[name]) if name in fields else None
         elif name not in values and (text := _text(fields, name)) is not None:
             values[name] = text
-    return _with_raw(kind(**values), jsonio.as_text(raw))
+    item: ReasoningItem = _rebuild(kind, values, jsonio.as_text(raw))
+    return item
 
 
 def _text(fields: dict[str, Raw], name: str) -> str | None:

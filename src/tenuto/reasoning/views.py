@@ -24,6 +24,7 @@ dialect, into blocks of that dialect; a Gemini signature goes to the call with i
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -42,7 +43,7 @@ from tenuto.core.blocks import (
     Reasoning,
     ToolUse,
 )
-from tenuto.core.messages import AssistantMessage, Message
+from tenuto.core.messages import AssistantMessage
 from tenuto.reasoning.items import (
     ReasoningEncrypted,
     ReasoningFormat,
@@ -66,12 +67,9 @@ def to_details(message: AssistantMessage, *, format: ReasoningFormat | None = No
     """
     format = format or _own_format(message) or ReasoningFormat.UNKNOWN
     items: list[ReasoningItem] = []
-    hint_optional = True  # only the array of the first block is recognized without a hint
     for index, block in enumerate(message.blocks):
         if isinstance(block, Reasoning):
-            received = _received_items(block, index, hint_optional=hint_optional and index == 0)
-            hint_optional = hint_optional and not received
-            items += received or _native_items(block, index, len(items), format)
+            items += _received_items(block, index) or _native_items(block, index, len(items), format)
         elif isinstance(block.meta, GeminiMeta):
             id, data = _call_id(block), block.meta.thought_signature
             item = ReasoningEncrypted(format=_GEMINI, id=id, index=len(items), data=data)
@@ -80,14 +78,6 @@ def to_details(message: AssistantMessage, *, format: ReasoningFormat | None = No
                 hint["meta"] = _dump_meta(block.meta)
             items += parse_items([_add_hint(item.to_raw(), hint)])
     return items
-
-
-def transcript_details(messages: Iterable[Message]) -> dict[int, list[ReasoningItem]]:
-    """Return the items of each reply of a transcript that has any, by the index of its message."""
-    replies = (
-        (at, to_details(message)) for at, message in enumerate(messages) if isinstance(message, AssistantMessage)
-    )
-    return {at: items for at, items in replies if items}
 
 
 def without_details(message: AssistantMessage) -> AssistantMessage:
@@ -103,6 +93,8 @@ def with_details(message: AssistantMessage, items: Iterable[ReasoningItem]) -> A
     Nothing is lost if the reply has changed: a block beyond the end is appended, and so is an empty reasoning block with
     a signature whose block is missing.
     """
+    own = _own_format(message)
+    call_ids = {call.id for call in message.tool_calls()}
     unplaced: list[ReasoningItem] = []
     groups: dict[int, list[tuple[ReasoningItem, _Fields]]] = {}
     signatures: list[tuple[int, ReasoningEncrypted, _Fields]] = []
@@ -110,21 +102,21 @@ def with_details(message: AssistantMessage, items: Iterable[ReasoningItem]) -> A
         hint = _read_hint(item)
         if _is_index(hint.get("block_index")):
             groups.setdefault(hint["block_index"], []).append((item, hint))
-        elif _is_index(hint.get("signed_index")) and isinstance(item, ReasoningEncrypted):
+        elif isinstance(item, ReasoningEncrypted) and _is_index(hint.get("signed_index")):
             signatures.append((hint["signed_index"], item, hint))
-        elif isinstance(item, ReasoningEncrypted) and _signs_call(item, message):
+        elif isinstance(item, ReasoningEncrypted) and item.format is own is _GEMINI and item.id in call_ids:
             signatures.append((-1, item, {}))
         else:
             unplaced.append(item)
     reasoning = {index: _block_from_group(group) for index, group in groups.items()}
-    index = 0
-    for block in _blocks_from_unplaced(unplaced, message) if unplaced else ():
-        while index in reasoning:
-            index += 1
-        reasoning[index] = block
-    blocks = _insert_at_indices(message.blocks, reasoning)
-    for index, item, hint in signatures:
-        _sign_block(blocks, index, item, hint)
+    free = (index for index in itertools.count() if index not in reasoning)
+    for block in _blocks_from_unplaced(unplaced, own):
+        reasoning[next(free)] = block
+    blocks = list(message.blocks)
+    for index in sorted(reasoning):
+        blocks.insert(index, reasoning[index])
+    for index, signature, hint in signatures:
+        _sign_block(blocks, index, signature, hint)
     return msgspec.structs.replace(message, blocks=tuple(blocks))
 
 
@@ -139,7 +131,7 @@ def _own_format(message: AssistantMessage) -> ReasoningFormat | None:
 # --- to items ---------------------------------------------------------------------------------------------------------
 
 
-def _received_items(block: Reasoning, index: int, *, hint_optional: bool) -> list[ReasoningItem]:
+def _received_items(block: Reasoning, index: int) -> list[ReasoningItem]:
     """Return the received `reasoning_details` as items; an empty list if there are none that can be read back."""
     text = block.meta.details if isinstance(block.meta, ChatMeta) else ""
     elements = jsonio.elements(text) if text.startswith("[") and not jsonio.problem(text) else []
@@ -148,23 +140,16 @@ def _received_items(block: Reasoning, index: int, *, hint_optional: bool) -> lis
         return []
     items = parse_items(elements)
     implied = _received_block(items)
-    if hint_optional and implied == block:
-        return items
-    hint: _Fields = {"block_index": index, "received": True}
-    meta = msgspec.structs.replace(block.meta, details="") if isinstance(block.meta, ChatMeta) else None
-    if meta != ChatMeta(field="reasoning"):
-        hint["meta"] = _dump_meta(meta)
-    hint |= _different_fields(block, implied)
+    if index == 0 and implied == block:
+        return items  # only the array of the first block is recognized without a hint
+    hint = {"block_index": index, "received": True, **_different_fields(block, implied)}
     return parse_items([_add_hint(element, hint) for element in elements])
 
 
 def _native_items(block: Reasoning, index: int, item_index: int, format: ReasoningFormat) -> list[ReasoningItem]:
     """Return the items of a reasoning block in its vendor's form, with a hint of what they do not say."""
-    first, *others = list(_vendor_items(block, item_index, format))
-    implied = _native_block([first, *others])
-    hint: _Fields = {"block_index": index, **_different_fields(block, implied)}
-    if implied.meta != block.meta:
-        hint["meta"] = _dump_meta(block.meta)
+    first, *others = _vendor_items(block, item_index, format)
+    hint = {"block_index": index, **_different_fields(block, _native_block([first, *others]))}
     hinted = [_add_hint(first.to_raw(), hint), *(_add_hint(item.to_raw(), {"block_index": index}) for item in others)]
     return parse_items(hinted)
 
@@ -195,8 +180,15 @@ def _vendor_items(block: Reasoning, index: int, format: ReasoningFormat) -> Iter
 
 
 def _different_fields(block: Reasoning, implied: Reasoning) -> _Fields:
+    """Return the fields of a block that its items do not imply; `details` of the metadata are always implied."""
     names = (name for name in ("text", "extra", "unknown_fields") if getattr(block, name) != getattr(implied, name))
-    return {name: getattr(block, name) for name in names}
+    fields = {name: getattr(block, name) for name in names}
+    if block.meta != implied.meta:
+        meta = block.meta
+        if isinstance(meta, ChatMeta) and isinstance(implied.meta, ChatMeta) and implied.meta.details:
+            meta = msgspec.structs.replace(meta, details="")
+        fields["meta"] = _dump_meta(meta)
+    return fields
 
 
 def _dump_meta(meta: ProviderMeta | None) -> str | None:
@@ -240,19 +232,14 @@ def _is_index(value: object) -> bool:
 def _block_from_group(group: Sequence[tuple[ReasoningItem, _Fields]]) -> Reasoning:
     """Make a reasoning block of its items; the first hint has the fields that they do not imply."""
     items, hint = [item for item, _ in group], group[0][1]
-    if hint.get("received") is True:
-        elements = [_remove_hint(item) for item in items]
-        block = _received_block(parse_items(elements))
-        if "meta" in hint:
-            meta = _load_meta(hint)
-            if isinstance(meta, ChatMeta):
-                meta = msgspec.structs.replace(meta, details=_array_text(elements))
-            block = msgspec.structs.replace(block, meta=meta)
-    else:
-        block = _native_block(items)
-        if "meta" in hint:
-            block = msgspec.structs.replace(block, meta=_load_meta(hint))
+    received = hint.get("received") is True
+    block = _received_block(parse_items(map(_remove_hint, items))) if received else _native_block(items)
     fields = {name: hint[name] for name in ("text", "extra", "unknown_fields") if isinstance(hint.get(name), str)}
+    if "meta" in hint:
+        meta = _load_meta(hint)
+        if isinstance(meta, ChatMeta) and isinstance(block.meta, ChatMeta) and received:
+            meta = msgspec.structs.replace(meta, details=block.meta.details)
+        fields["meta"] = meta
     return msgspec.structs.replace(block, **fields)
 
 
@@ -291,43 +278,27 @@ def _native_block(items: Sequence[ReasoningItem]) -> Reasoning:
     return Reasoning("".join(map(_readable_text, items)), meta=meta)
 
 
-def _blocks_from_unplaced(items: list[ReasoningItem], message: AssistantMessage) -> list[Reasoning]:
-    """Make blocks of items without a hint: of the reply's own dialect if all items are of it, else one as received."""
-    own = _own_format(message)
+def _blocks_from_unplaced(items: list[ReasoningItem], own: ReasoningFormat | None) -> list[Reasoning]:
+    """Make blocks of items without a hint: of the reply's own format if all items are of it, else one as received."""
     formats = _RESPONSES if own in _RESPONSES else {own}
     kinds = ReasoningText | ReasoningSummary | ReasoningEncrypted
     if not all(isinstance(item, kinds) and item.format in formats for item in items):
         return [_received_block(items)]
     groups: list[list[ReasoningItem]] = []
     for item in items:
-        group = groups[-1] if groups and own is not _CLAUDE else None
-        open_group = group is not None and not any(isinstance(member, ReasoningEncrypted) for member in group)
-        if group is not None and open_group and group[0].id == item.id:
-            group.append(item)
+        last = groups[-1][-1] if groups and own is not _CLAUDE else None
+        if last is not None and last.id == item.id and not isinstance(last, ReasoningEncrypted):
+            groups[-1].append(item)
         else:
             groups.append([item])
     return [_native_block(group) for group in groups]
 
 
-def _insert_at_indices(blocks: Sequence[Block], reasoning: dict[int, Reasoning]) -> list[Block]:
-    """Merge both in order of index; reasoning beyond the end is appended."""
-    merged: list[Block] = []
-    others = iter(blocks)
-    for _ in range(len(blocks) + len(reasoning)):
-        block = reasoning.get(len(merged)) or next(others, None)
-        if block is None:
-            break
-        merged.append(block)
-    end = len(merged)
-    return [*merged, *others, *(reasoning[index] for index in sorted(reasoning) if index >= end)]
-
-
 def _sign_block(blocks: list[Block], index: int, item: ReasoningEncrypted, hint: _Fields) -> None:
     """Set the signature of the block at `index`, or of the call with the item's id; else append an empty block."""
     meta = _load_meta(hint) if "meta" in hint else GeminiMeta(item.data)
-    if not (
-        0 <= index < len(blocks) and not isinstance(blocks[index], Reasoning) and _call_id(blocks[index]) == item.id
-    ):
+    is_other = 0 <= index < len(blocks) and not isinstance(blocks[index], Reasoning)
+    if not is_other or _call_id(blocks[index]) != item.id:
         index = next((at for at, block in enumerate(blocks) if item.id is not None and _call_id(block) == item.id), -1)
     if index >= 0:
         blocks[index] = msgspec.structs.replace(blocks[index], meta=meta)
@@ -337,9 +308,3 @@ def _sign_block(blocks: list[Block], index: int, item: ReasoningEncrypted, hint:
 
 def _call_id(block: Block) -> str | None:
     return block.id if isinstance(block, ToolUse) else None
-
-
-def _signs_call(item: ReasoningEncrypted, message: AssistantMessage) -> bool:
-    """Return True for a Gemini signature that has the id of a call of a Gemini reply."""
-    own = item.format is _GEMINI and _own_format(message) is _GEMINI
-    return own and item.id is not None and message.get_tool_use(item.id) is not None

@@ -7,8 +7,9 @@ imports pydantic: it calls the methods of the model.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeGuard, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -21,16 +22,7 @@ Schema = dict[str, Any]
 _DEFINITIONS = "#/$defs/"
 
 
-class _PydanticModel(Protocol):
-    @classmethod
-    def model_json_schema(cls) -> Schema: ...
-    @classmethod
-    def model_validate_json(cls, data: bytes, /) -> Any: ...
-    @classmethod
-    def model_validate(cls, value: Any, /) -> Any: ...
-
-
-def is_pydantic_model(python_type: Any) -> TypeGuard[type[_PydanticModel]]:
+def is_pydantic_model(python_type: Any) -> bool:
     return (
         isinstance(python_type, type)
         and hasattr(python_type, "model_json_schema")
@@ -49,7 +41,8 @@ def schema_from_type(python_type: Any) -> Schema:
     (schema,), definitions = schemas_from_types([python_type])
     target = resolve_ref({"$defs": definitions}, schema.get("$ref"))
     if isinstance(target, dict):
-        schema = {**target, **_without(schema, "$ref")}
+        del schema["$ref"]
+        schema = {**target, **schema}
     return {**schema, **select_definitions(definitions, [schema])}
 
 
@@ -60,12 +53,12 @@ def schemas_from_types(python_types: Sequence[Any]) -> tuple[list[Schema], dict[
     """
     definitions: dict[str, Schema] = {}
 
-    def pydantic_schema(python_type: type) -> Schema:
+    def pydantic_schema(python_type: Any) -> Schema:
         if not is_pydantic_model(python_type):
             raise NotImplementedError
-        schema = python_type.model_json_schema()
-        _merge_definitions(definitions, schema.get("$defs", {}))
-        return _without(schema, "$defs")
+        schema: Schema = python_type.model_json_schema()
+        _merge_definitions(definitions, schema.pop("$defs", {}))
+        return schema
 
     try:
         schemas, components = msgspec.json.schema_components(python_types, schema_hook=pydantic_schema)
@@ -74,7 +67,10 @@ def schemas_from_types(python_types: Sequence[Any]) -> tuple[list[Schema], dict[
         lines = str(exc).strip().splitlines()
         reason = next((line for line in reversed(lines) if "not supported" in line), lines[0] if lines else repr(exc))
         raise TypeError(reason) from exc
-    _merge_definitions(definitions, {name: _dedent_description(schema) for name, schema in components.items()})
+    for schema in components.values():
+        if "description" in schema:  # a docstring; Python 3.13 removes its indentation at compile time
+            schema["description"] = inspect.cleandoc(schema["description"])
+    _merge_definitions(definitions, components)
     return list(schemas), definitions
 
 
@@ -97,8 +93,8 @@ def parse_as(data: str | bytes | msgspec.Raw, python_type: type[T]) -> T:
     `ValidationError`, which is also a `ValueError`.
     """
     raw = jsonio.check(data)
-    model: Any = python_type
-    if is_pydantic_model(model):
+    if is_pydantic_model(python_type):
+        model: Any = python_type
         value: T = model.model_validate_json(bytes(raw))
         return value
     try:
@@ -113,7 +109,7 @@ def parse_as(data: str | bytes | msgspec.Raw, python_type: type[T]) -> T:
         raise jsonio.JsonError("a string with a lone surrogate does not fit here") from None
 
 
-def _from_pydantic(python_type: type, value: Any) -> Any:
+def _from_pydantic(python_type: Any, value: Any) -> Any:
     if is_pydantic_model(python_type):
         return python_type.model_validate(value)
     raise NotImplementedError(f"JSON cannot be parsed as {python_type.__name__}")
@@ -133,18 +129,3 @@ def _references(node: Any) -> Iterator[str]:
             yield reference.removeprefix(_DEFINITIONS)
     for inner in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
         yield from _references(inner)
-
-
-def _without(schema: Schema, keyword: str) -> Schema:
-    return {name: value for name, value in schema.items() if name != keyword}
-
-
-def _dedent_description(schema: Schema) -> Schema:
-    """Remove the source indentation from a class's docstring; Python 3.13 does it at compile time."""
-    text = schema.get("description")
-    if not isinstance(text, str) or "\n" not in text:
-        return schema
-    first, *rest = text.expandtabs().splitlines()
-    margin = min((len(line) - len(line.lstrip()) for line in rest if line.strip()), default=0)
-    lines = [first.strip(), *(line[margin:].rstrip() for line in rest)]
-    return {**schema, "description": "\n".join(lines).strip()}

@@ -25,35 +25,16 @@ MAX_NODES = 2000
 """Limit for the size of a schema after its references are replaced."""
 _FORMATS = ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid")
 _DESCRIBED = (
-    "default",
-    "examples",
-    "format",
-    "pattern",
-    "minLength",
-    "maxLength",
-    "contentEncoding",
-    "minimum",
-    "maximum",
-    "exclusiveMinimum",
-    "exclusiveMaximum",
-    "multipleOf",
-    "minItems",
-    "maxItems",
-    "uniqueItems",
-    "minProperties",
+    "default", "examples", "format", "pattern", "minLength", "maxLength", "contentEncoding", "minimum", "maximum",
+    "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minItems", "maxItems", "uniqueItems", "minProperties",
     "maxProperties",
-)
+)  # fmt: skip
 """Keywords that become part of the description."""
 _TEXTS = ("title", "description")
-_IGNORED = frozenset(
-    ("$schema", "$id", "$anchor", "$comment", "$defs", "definitions", "discriminator", "deprecated", "readOnly")
-)
+_IGNORED = ("$schema", "$id", "$anchor", "$comment", "$defs", "definitions", "discriminator", "deprecated", "readOnly")
 _TYPE_NAMES = {bool: "boolean", str: "string", int: "integer", float: "number", type(None): "null"}
-_KEYWORDS_OF_TYPE = {
-    "object": ("properties", "required", "additionalProperties"),
-    "array": ("items", "prefixItems"),
-}
-_STRUCTURE_KEYWORDS = frozenset(keyword for keywords in _KEYWORDS_OF_TYPE.values() for keyword in keywords)
+_OBJECT_KEYWORDS = ("properties", "required", "additionalProperties")
+_ARRAY_KEYWORDS = ("items", "prefixItems")
 
 
 class StrictSchema(msgspec.Struct, frozen=True):
@@ -132,21 +113,22 @@ class _StrictConverter:
 
     def _convert_type(self, node: Schema, open_refs: tuple[str, ...]) -> Schema:
         """Convert the keywords that constrain the value; every one of them has to be converted."""
-        choice = next((keyword for keyword in ("anyOf", "oneOf") if keyword in node), None)
+        choice = "anyOf" if "anyOf" in node else "oneOf"
         json_type = node.get("type", "object" if "properties" in node else None)
-        used: set[str]
-        if choice is not None:
-            used, converted = {choice}, self._any_of(node[choice], open_refs)
+        used: tuple[str, ...] = ("type",)
+        if choice in node:
+            used, converted = (choice,), self._any_of(node[choice], open_refs)
         elif "enum" in node or "const" in node:
-            used, converted = {"enum", "const", "type"}, _enum([node["const"]] if "const" in node else node["enum"])
+            used, converted = ("type", "enum", "const"), _enum([node["const"]] if "const" in node else node["enum"])
         elif isinstance(json_type, list) and all(isinstance(name, str) for name in json_type):
-            used, converted = {"type", *_STRUCTURE_KEYWORDS}, self._any_of(_split_types(node, json_type), open_refs)
+            used = ("type", *_OBJECT_KEYWORDS, *_ARRAY_KEYWORDS)
+            converted = self._any_of([_select_type(node, name) for name in json_type], open_refs)
         elif json_type == "object":
-            used, converted = {"type", *_KEYWORDS_OF_TYPE["object"]}, self._object(node, open_refs)
+            used, converted = ("type", *_OBJECT_KEYWORDS), self._object(node, open_refs)
         elif json_type == "array":
-            used, converted = {"type", *_KEYWORDS_OF_TYPE["array"]}, self._array(node, open_refs)
+            used, converted = ("type", *_ARRAY_KEYWORDS), self._array(node, open_refs)
         elif json_type in _TYPE_NAMES.values():
-            used, converted = {"type"}, {"type": json_type}
+            converted = {"type": json_type}
         else:
             raise _NotExpressible
         if any(keyword not in used and _is_constraint(keyword) for keyword in node):
@@ -166,25 +148,23 @@ class _StrictConverter:
         if not all(isinstance(name, str) and name in properties for name in required):
             raise _NotExpressible
         converted = {name: self.convert(part, open_refs) for name, part in properties.items()}
-        # A property whose default is null may be required: null means the same as leaving it out.
-        required = [
-            name
-            for name, part in properties.items()
-            if name in required or (_defaults_to_null(part) and {"type": "null"} in converted[name].get("anyOf", ()))
-        ]
-        self.strict = self.strict and len(required) == len(properties)
-        return _closed_object(converted, required)
+        for name, part in properties.items():
+            # A property whose default is null may be required: null means the same as leaving it out.
+            if part.get("default", part) is None and {"type": "null"} in converted[name].get("anyOf", ()):
+                required = [*required, name]
+        self.strict = self.strict and len(set(required)) == len(properties)
+        return _closed_object(converted, [name for name in properties if name in required])
 
     def _array(self, node: Schema, open_refs: tuple[str, ...]) -> Schema:
         prefix, items = node.get("prefixItems"), node.get("items")
         parts = [*(prefix if isinstance(prefix, list) else []), *([items] if isinstance(items, dict) else [])]
-        if not parts:
-            raise _NotExpressible
         distinct: list[Schema] = []
         for part in parts:
             converted = self.convert(part, open_refs)
             if converted not in distinct:
                 distinct.append(converted)
+        if not distinct:
+            raise _NotExpressible
         return {"type": "array", "items": distinct[0] if len(distinct) == 1 else {"anyOf": distinct}}
 
 
@@ -192,12 +172,10 @@ def _closed_object(properties: Schema, required: list[str]) -> Schema:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-def _split_types(node: Schema, json_types: list[str]) -> list[Schema]:
-    """Return one schema per type, each with the structure keywords of its type."""
-    return [
-        {"type": name, **{keyword: node[keyword] for keyword in _KEYWORDS_OF_TYPE.get(name, ()) if keyword in node}}
-        for name in json_types
-    ]
+def _select_type(node: Schema, json_type: str) -> Schema:
+    """Return the part of a schema with several types that applies to one of them."""
+    keywords = {"object": _OBJECT_KEYWORDS, "array": _ARRAY_KEYWORDS}.get(json_type, ())
+    return {"type": json_type, **{keyword: node[keyword] for keyword in keywords if keyword in node}}
 
 
 def _is_constraint(keyword: str) -> bool:
@@ -214,7 +192,3 @@ def _enum(values: Any) -> Schema:
         by_type.setdefault(_TYPE_NAMES[type(value)], []).append(value)
     parts = [{"type": name, **({"enum": options} if name != "null" else {})} for name, options in by_type.items()]
     return parts[0] if len(parts) == 1 else {"anyOf": parts}
-
-
-def _defaults_to_null(part: Any) -> bool:
-    return isinstance(part, dict) and part.get("default", part) is None

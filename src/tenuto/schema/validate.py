@@ -16,8 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
-Schema: TypeAlias = "dict[str, Any]"
-Problems: TypeAlias = "list[_Problem]"
+Schema = dict[str, Any]
 
 MAX_CHECKS = 200_000
 """Limit for the number of pairs (part of the value, part of the schema) that one validation compares."""
@@ -28,8 +27,8 @@ MAX_PROBLEMS = 20
 INVALID_SCHEMA = "invalid schema"
 """Part of every problem that no value can solve."""
 _MAX_TEXT = 60
-_MULTIPLE_PRECISION = 10**9
 _INFINITY = float("inf")
+_JSON_TYPES = {bool: "boolean", str: "string", int: "number", float: "number", dict: "object", list: "array"}
 _PERCENT_CODES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 
 
@@ -89,7 +88,11 @@ class _Problem(NamedTuple):
 
 
 class _Validator:
-    """Validate values against the parts of one schema."""
+    """Validate values against the parts of one schema.
+
+    The method of a keyword has the parameters `value`, the operand of the keyword, the schema with the keyword, and the
+    pointer of the value.
+    """
 
     def __init__(self, root: Schema | bool) -> None:
         self._root = root
@@ -98,7 +101,7 @@ class _Validator:
         self._open_refs: set[tuple[str, str, int]] = set()
         self._patterns: dict[str, re.Pattern[str] | None] = {}
 
-    def check(self, value: Any, schema: Any, pointer: str) -> Problems:
+    def check(self, value: Any, schema: Any, pointer: str) -> list[_Problem]:
         """Return the problems of one part of the value."""
         if schema is True:
             return []
@@ -112,7 +115,7 @@ class _Validator:
         if self._depth >= MAX_DEPTH:
             raise _LimitExceeded(f"{pointer or '(root)'}: nested deeper than {MAX_DEPTH} levels")
         self._depth += 1
-        problems: Problems = []
+        problems: list[_Problem] = []
         for name, operand in schema.items():
             if name not in _KEYWORDS:
                 continue
@@ -124,11 +127,18 @@ class _Validator:
         self._depth -= 1
         return problems
 
-    def is_valid(self, value: Any, schema: Any, pointer: str) -> bool:
-        return not self.check(value, schema, pointer)
+    def _pattern_for(self, text: str) -> re.Pattern[str] | None:
+        """Compile a pattern once; None if it is invalid."""
+        if text not in self._patterns:
+            try:
+                self._patterns[text] = re.compile(text)
+            except (re.error, OverflowError, RecursionError):
+                self._patterns[text] = None
+        return self._patterns[text]
 
-    def check_ref(self, value: Any, reference: str, _: Schema, pointer: str) -> Problems:
-        """Validate against the part of the schema that a reference points to."""
+    # --- any value ----------------------------------------------------------------------------------------------------
+
+    def ref(self, value: Any, reference: str, _: Schema, pointer: str) -> list[_Problem]:
         target = resolve_ref(self._root, reference)
         if target is None:
             return [_Problem(pointer, f"{INVALID_SCHEMA}: {_to_text(reference)} refers to nothing in it")]
@@ -140,17 +150,215 @@ class _Validator:
         self._open_refs.discard(step)
         return problems
 
-    def pattern(self, text: str) -> re.Pattern[str] | None:
-        """Compile a pattern once; None if it is invalid."""
-        if text not in self._patterns:
-            try:
-                self._patterns[text] = re.compile(text)
-            except (re.error, OverflowError, RecursionError):
-                self._patterns[text] = None
-        return self._patterns[text]
+    def type(self, value: Any, names: Any, _: Schema, pointer: str) -> Iterator[_Problem]:
+        allowed = [names] if isinstance(names, str) else names
+        if not any(isinstance(name, str) and _has_type(value, name) for name in allowed):
+            yield _Problem(pointer, f"expected {' or '.join(map(str, allowed))}, got {_describe(value)}", 2)
+
+    def enum(self, value: Any, options: list[Any], _: Schema, pointer: str) -> Iterator[_Problem]:
+        key = _to_key(value)
+        if not any(_to_key(option) == key for option in options):
+            shown = ", ".join(map(_to_text, options[:MAX_PROBLEMS])) + (", ..." if len(options) > MAX_PROBLEMS else "")
+            yield _Problem(pointer, f"expected one of {shown}, got {_describe(value)}", 1)
+
+    def const(self, value: Any, constant: Any, _: Schema, pointer: str) -> Iterator[_Problem]:
+        if _to_key(constant) != _to_key(value):
+            yield _Problem(pointer, f"expected {_to_text(constant)}, got {_describe(value)}", 1)
+
+    def all_of(self, value: Any, parts: list[Any], _: Schema, pointer: str) -> Iterator[_Problem]:
+        for part in parts:
+            yield from self.check(value, part, pointer)
+
+    def any_of(self, value: Any, parts: list[Any], _: Schema, pointer: str) -> Iterable[_Problem]:
+        results = []
+        for part in parts:
+            results.append(self.check(value, part, pointer))
+            if not results[-1]:
+                return ()
+        return _nearest(results, pointer)
+
+    def one_of(self, value: Any, parts: list[Any], _: Schema, pointer: str) -> Iterable[_Problem]:
+        results = [self.check(value, part, pointer) for part in parts]
+        matches = results.count([])
+        if matches > 1:
+            return [_Problem(pointer, f"matches {matches} alternatives, but may match only one")]
+        return () if matches else _nearest(results, pointer)
+
+    def not_(self, value: Any, part: Any, _: Schema, pointer: str) -> Iterator[_Problem]:
+        if not self.check(value, part, pointer):
+            yield _Problem(pointer, f"must not match {_to_text(part)}, got {_describe(value)}")
+
+    def if_(self, value: Any, part: Any, schema: Schema, pointer: str) -> Iterable[_Problem]:
+        branch = "else" if self.check(value, part, pointer) else "then"
+        return self.check(value, schema[branch], pointer) if branch in schema else ()
+
+    # --- numbers and strings ------------------------------------------------------------------------------------------
+
+    def multiple_of(self, value: Any, step: Any, _: Schema, pointer: str) -> Iterator[_Problem]:
+        if not 0 < step < _INFINITY:
+            yield _Problem(pointer, f"{INVALID_SCHEMA}: multipleOf cannot be {_to_text(step)}")
+        elif not _is_multiple(value, step):
+            yield _Problem(pointer, f"expected a multiple of {_to_text(step)}, got {_describe(value)}")
+
+    def pattern(self, value: str, text: str, _: Schema, pointer: str) -> Iterator[_Problem]:
+        pattern = self._pattern_for(text)
+        if pattern is None:
+            yield _invalid_pattern(pointer, text)
+        elif not pattern.search(value):
+            yield _Problem(pointer, f"expected text that matches {_to_text(text)}, got {_describe(value)}")
+
+    # --- objects ------------------------------------------------------------------------------------------------------
+
+    def properties(self, value: Schema, parts: Schema, _: Schema, pointer: str) -> Iterator[_Problem]:
+        for name, part in parts.items():
+            if name in value:
+                yield from self.check(value[name], part, _join(pointer, name))
+
+    def pattern_properties(self, value: Schema, parts: Schema, _: Schema, pointer: str) -> Iterator[_Problem]:
+        for text, part in parts.items():
+            pattern = self._pattern_for(text)
+            if pattern is None:
+                yield _invalid_pattern(pointer, text)
+                continue
+            for name, inner in value.items():
+                if pattern.search(name):
+                    yield from self.check(inner, part, _join(pointer, name))
+
+    def additional(self, value: Schema, part: Any, schema: Schema, pointer: str) -> Iterator[_Problem]:
+        known, texts = (schema.get(keyword) for keyword in ("properties", "patternProperties"))
+        known = known if isinstance(known, dict) else {}
+        patterns = [self._pattern_for(text) for text in texts] if isinstance(texts, dict) else []
+        for name, inner in value.items():
+            if name in known or any(pattern.search(name) for pattern in patterns if pattern):
+                continue
+            if part is False:
+                allowed = f"; allowed are {', '.join(map(_to_text, known))}" if known else ""
+                yield _Problem(pointer, f"property {_to_text(name)} is not allowed{allowed}")
+            else:
+                yield from self.check(inner, part, _join(pointer, name))
+
+    def required_properties(self, value: Schema, names: list[Any], _: Schema, pointer: str) -> Iterator[_Problem]:
+        for name in _missing(value, names):
+            yield _Problem(pointer, f"property {name} is missing")
+
+    def dependent_required(self, value: Schema, names: Schema, _: Schema, pointer: str) -> Iterator[_Problem]:
+        for name, others in names.items():
+            for other in _missing(value, others) if name in value and isinstance(others, list) else ():
+                yield _Problem(pointer, f"property {other} is missing: {_to_text(name)} requires it")
+
+    def dependent_schemas(self, value: Schema, parts: Schema, _: Schema, pointer: str) -> Iterator[_Problem]:
+        for name, part in parts.items():
+            if name in value:
+                yield from self.check(value, part, pointer)
+
+    def property_names(self, value: Schema, part: Any, _: Schema, pointer: str) -> Iterator[_Problem]:
+        for name in value:
+            if problems := self.check(name, part, pointer):
+                yield _Problem(pointer, f"invalid property name {_to_text(name)}: {problems[0]}")
+
+    # --- arrays -------------------------------------------------------------------------------------------------------
+
+    def prefix_items(self, value: list[Any], parts: list[Any], _: Schema, pointer: str) -> Iterator[_Problem]:
+        for index, (item, part) in enumerate(zip(value, parts, strict=False)):
+            yield from self.check(item, part, _join(pointer, index))
+
+    def items(self, value: list[Any], part: Any, schema: Schema, pointer: str) -> Iterator[_Problem]:
+        if isinstance(part, list):
+            yield from self.prefix_items(value, part, schema, pointer)
+            return
+        prefix = schema.get("prefixItems")
+        start = len(prefix) if isinstance(prefix, list) else 0
+        if part is False and len(value) > start:
+            yield _Problem(pointer, f"expected at most {_plural(start, 'item')}, got {len(value)}")
+            return
+        for index, item in enumerate(value[start:], start):
+            yield from self.check(item, part, _join(pointer, index))
+
+    def unique(self, value: list[Any], unique: bool, _: Schema, pointer: str) -> Iterator[_Problem]:
+        first_index: dict[Any, int] = {}
+        for index, item in enumerate(value if unique else ()):
+            first = first_index.setdefault(_to_key(item), index)
+            if first != index:
+                yield _Problem(_join(pointer, index), f"equals item {first}, but items must be unique")
+
+    def contains(self, value: list[Any], part: Any, schema: Schema, pointer: str) -> Iterator[_Problem]:
+        matches = sum(not self.check(item, part, _join(pointer, index)) for index, item in enumerate(value))
+        least, most = schema.get("minContains", 1), schema.get("maxContains")
+        for words, limit, compare in (("at least", least, operator.ge), ("at most", most, operator.le)):
+            if isinstance(limit, int | float) and not compare(matches, limit):
+                expected = f"{words} {_plural(limit, 'item')} matching {_to_text(part)}"
+                yield _Problem(pointer, f"expected {expected}, got {matches}")
 
 
-# --- values -----------------------------------------------------------------------------------------------------------
+def _limit(words: str, compare: Callable[[Any, Any], bool], noun: str = "") -> _Rule:
+    """Make the rule that a number, or with `noun` the length of a value, has to satisfy `compare(number, limit)`."""
+
+    def rule(_: _Validator, value: Any, limit: Any, __: Schema, pointer: str) -> Iterator[_Problem]:
+        if not compare(len(value) if noun else value, limit):
+            expected = _plural(limit, noun) if noun else _to_text(limit)
+            yield _Problem(pointer, f"expected {words} {expected}, got {len(value) if noun else _describe(value)}")
+
+    return rule
+
+
+_Rule: TypeAlias = Callable[[_Validator, Any, Any, Schema, str], Iterable[_Problem]]
+_NUMBER = (int, float)
+_SCHEMA = (dict, bool)
+_KEYWORDS: dict[str, tuple[str, type | tuple[type, ...], _Rule]] = {
+    "$ref": ("", str, _Validator.ref),
+    "type": ("", (str, list), _Validator.type),
+    "enum": ("", list, _Validator.enum),
+    "const": ("", object, _Validator.const),
+    "allOf": ("", list, _Validator.all_of),
+    "anyOf": ("", list, _Validator.any_of),
+    "oneOf": ("", list, _Validator.one_of),
+    "not": ("", _SCHEMA, _Validator.not_),
+    "if": ("", _SCHEMA, _Validator.if_),
+    "minimum": ("number", _NUMBER, _limit("at least", operator.ge)),
+    "maximum": ("number", _NUMBER, _limit("at most", operator.le)),
+    "exclusiveMinimum": ("number", _NUMBER, _limit("more than", operator.gt)),
+    "exclusiveMaximum": ("number", _NUMBER, _limit("less than", operator.lt)),
+    "multipleOf": ("number", _NUMBER, _Validator.multiple_of),
+    "minLength": ("string", _NUMBER, _limit("at least", operator.ge, "character")),
+    "maxLength": ("string", _NUMBER, _limit("at most", operator.le, "character")),
+    "pattern": ("string", str, _Validator.pattern),
+    "properties": ("object", dict, _Validator.properties),
+    "patternProperties": ("object", dict, _Validator.pattern_properties),
+    "additionalProperties": ("object", _SCHEMA, _Validator.additional),
+    "required": ("object", list, _Validator.required_properties),
+    "minProperties": ("object", _NUMBER, _limit("at least", operator.ge, "property")),
+    "maxProperties": ("object", _NUMBER, _limit("at most", operator.le, "property")),
+    "propertyNames": ("object", _SCHEMA, _Validator.property_names),
+    "dependentRequired": ("object", dict, _Validator.dependent_required),
+    "dependentSchemas": ("object", dict, _Validator.dependent_schemas),
+    "prefixItems": ("array", list, _Validator.prefix_items),
+    "items": ("array", (dict, bool, list), _Validator.items),
+    "minItems": ("array", _NUMBER, _limit("at least", operator.ge, "item")),
+    "maxItems": ("array", _NUMBER, _limit("at most", operator.le, "item")),
+    "uniqueItems": ("array", bool, _Validator.unique),
+    "contains": ("array", _SCHEMA, _Validator.contains),
+}
+"""For each keyword: the JSON type it applies to (empty: any), the types of its operand, and its rule."""
+
+
+def _nearest(results: list[list[_Problem]], pointer: str) -> Iterator[_Problem]:
+    """Report the most likely alternative: right type, then right constants, then the fewest problems."""
+
+    def distance(problems: list[_Problem]) -> tuple[int, int]:
+        relevant = (problem.severity for problem in problems if problem.severity < 2 or problem.pointer == pointer)
+        return max(relevant, default=0), len(problems)
+
+    yield _Problem(pointer, f"matches none of {_plural(len(results), 'alternative')}; problems of the nearest one:")
+    yield from min(results, key=distance, default=[])
+
+
+def _invalid_pattern(pointer: str, text: str) -> _Problem:
+    return _Problem(pointer, f"{INVALID_SCHEMA}: {_to_text(text)} is not a valid Python regular expression")
+
+
+def _missing(value: Schema, names: list[Any]) -> list[str]:
+    """Return the names, as JSON text, that are not properties of the value."""
+    return [_to_text(name) for name in names if not (isinstance(name, str) and name in value)]
 
 
 def _json_type(value: Any) -> str:
@@ -158,16 +366,7 @@ def _json_type(value: Any) -> str:
         return "null"
     if isinstance(value, float) and not -_INFINITY < value < _INFINITY:
         return "float"  # NaN and infinities are not JSON
-    return next((name for kind, name in _JSON_TYPES if isinstance(value, kind)), type(value).__name__)
-
-
-_JSON_TYPES: tuple[tuple[type | tuple[type, ...], str], ...] = (
-    (bool, "boolean"),  # before the numbers: bool is a subclass of int
-    (str, "string"),
-    ((int, float), "number"),
-    (dict, "object"),
-    (list, "array"),
-)
+    return _JSON_TYPES.get(type(value), type(value).__name__)
 
 
 def _has_type(value: Any, name: str) -> bool:
@@ -221,260 +420,8 @@ def _is_multiple(value: float, step: float) -> bool:
     if b == 1 and d == 1:
         return False
     error = min(remainder, abs(b * c) - remainder)
-    return error * _MULTIPLE_PRECISION <= abs(b * c) * max(1, quotient)
+    return error * 10**9 <= abs(b * c) * max(1, quotient)
 
 
 def _join(pointer: str, step: str | int) -> str:
     return f"{pointer}/{str(step).replace('~', '~0').replace('/', '~1')}"
-
-
-# --- keywords for any value -------------------------------------------------------------------------------------------
-
-_Rule: TypeAlias = Callable[[_Validator, Any, Any, Schema, str], Iterable[_Problem]]
-"""Validator, value, operand of the keyword, schema with the keyword, pointer of the value."""
-
-
-def _type(_: _Validator, value: Any, names: Any, __: Schema, pointer: str) -> Iterator[_Problem]:
-    allowed = [names] if isinstance(names, str) else names
-    if not any(isinstance(name, str) and _has_type(value, name) for name in allowed):
-        yield _Problem(pointer, f"expected {' or '.join(map(str, allowed))}, got {_describe(value)}", 2)
-
-
-def _enum(_: _Validator, value: Any, options: list[Any], __: Schema, pointer: str) -> Iterator[_Problem]:
-    key = _to_key(value)
-    if not any(_to_key(option) == key for option in options):
-        shown = ", ".join(map(_to_text, options[:MAX_PROBLEMS])) + (", ..." if len(options) > MAX_PROBLEMS else "")
-        yield _Problem(pointer, f"expected one of {shown}, got {_describe(value)}", 1)
-
-
-def _const(_: _Validator, value: Any, constant: Any, __: Schema, pointer: str) -> Iterator[_Problem]:
-    if _to_key(constant) != _to_key(value):
-        yield _Problem(pointer, f"expected {_to_text(constant)}, got {_describe(value)}", 1)
-
-
-def _all_of(validator: _Validator, value: Any, parts: list[Any], _: Schema, pointer: str) -> Iterator[_Problem]:
-    for part in parts:
-        yield from validator.check(value, part, pointer)
-
-
-def _any_of(validator: _Validator, value: Any, parts: list[Any], _: Schema, pointer: str) -> Iterable[_Problem]:
-    results = []
-    for part in parts:
-        results.append(validator.check(value, part, pointer))
-        if not results[-1]:
-            return ()
-    return _nearest(results, pointer)
-
-
-def _one_of(validator: _Validator, value: Any, parts: list[Any], _: Schema, pointer: str) -> Iterable[_Problem]:
-    results = [validator.check(value, part, pointer) for part in parts]
-    matches = results.count([])
-    if matches > 1:
-        return [_Problem(pointer, f"matches {matches} alternatives, but may match only one")]
-    return () if matches else _nearest(results, pointer)
-
-
-def _nearest(results: list[Problems], pointer: str) -> Iterator[_Problem]:
-    """Report the most likely alternative: right type, then right constants, then the fewest problems."""
-
-    def distance(problems: Problems) -> tuple[int, int]:
-        relevant = (problem.severity for problem in problems if problem.severity < 2 or problem.pointer == pointer)
-        return max(relevant, default=0), len(problems)
-
-    yield _Problem(pointer, f"matches none of {_plural(len(results), 'alternative')}; problems of the nearest one:")
-    yield from min(results, key=distance, default=[])
-
-
-def _not(validator: _Validator, value: Any, part: Any, _: Schema, pointer: str) -> Iterator[_Problem]:
-    if validator.is_valid(value, part, pointer):
-        yield _Problem(pointer, f"must not match {_to_text(part)}, got {_describe(value)}")
-
-
-def _if(validator: _Validator, value: Any, part: Any, schema: Schema, pointer: str) -> Iterable[_Problem]:
-    branch = "then" if validator.is_valid(value, part, pointer) else "else"
-    return validator.check(value, schema[branch], pointer) if branch in schema else ()
-
-
-# --- numbers and strings ----------------------------------------------------------------------------------------------
-
-
-def _limit(words: str, compare: Callable[[Any, Any], bool], noun: str = "") -> _Rule:
-    """Make the rule that a number, or with `noun` the length of a value, has to satisfy `compare(number, limit)`."""
-
-    def rule(_: _Validator, value: Any, limit: Any, __: Schema, pointer: str) -> Iterator[_Problem]:
-        if not compare(len(value) if noun else value, limit):
-            expected = _plural(limit, noun) if noun else _to_text(limit)
-            yield _Problem(pointer, f"expected {words} {expected}, got {len(value) if noun else _describe(value)}")
-
-    return rule
-
-
-def _multiple_of(_: _Validator, value: Any, step: Any, __: Schema, pointer: str) -> Iterator[_Problem]:
-    if not 0 < step < _INFINITY:
-        yield _Problem(pointer, f"{INVALID_SCHEMA}: multipleOf cannot be {_to_text(step)}")
-    elif not _is_multiple(value, step):
-        yield _Problem(pointer, f"expected a multiple of {_to_text(step)}, got {_describe(value)}")
-
-
-def _pattern(validator: _Validator, value: str, text: str, _: Schema, pointer: str) -> Iterator[_Problem]:
-    pattern = validator.pattern(text)
-    if pattern is None:
-        yield _invalid_pattern(pointer, text)
-    elif not pattern.search(value):
-        yield _Problem(pointer, f"expected text that matches {_to_text(text)}, got {_describe(value)}")
-
-
-def _invalid_pattern(pointer: str, text: str) -> _Problem:
-    return _Problem(pointer, f"{INVALID_SCHEMA}: {_to_text(text)} is not a valid Python regular expression")
-
-
-# --- objects ----------------------------------------------------------------------------------------------------------
-
-
-def _properties(
-    validator: _Validator, value: dict[str, Any], parts: Schema, _: Schema, pointer: str
-) -> Iterator[_Problem]:
-    for name, part in parts.items():
-        if name in value:
-            yield from validator.check(value[name], part, _join(pointer, name))
-
-
-def _pattern_properties(
-    validator: _Validator, value: dict[str, Any], parts: Schema, _: Schema, pointer: str
-) -> Iterator[_Problem]:
-    for text, part in parts.items():
-        pattern = validator.pattern(text)
-        if pattern is None:
-            yield _invalid_pattern(pointer, text)
-            continue
-        for name, inner in value.items():
-            if pattern.search(name):
-                yield from validator.check(inner, part, _join(pointer, name))
-
-
-def _additional(
-    validator: _Validator, value: dict[str, Any], part: Any, schema: Schema, pointer: str
-) -> Iterator[_Problem]:
-    known, texts = (schema.get(keyword) for keyword in ("properties", "patternProperties"))
-    known = known if isinstance(known, dict) else {}
-    patterns = [validator.pattern(text) for text in texts] if isinstance(texts, dict) else []
-    for name, inner in value.items():
-        if name in known or any(pattern.search(name) for pattern in patterns if pattern):
-            continue
-        if part is False:
-            allowed = f"; allowed are {', '.join(map(_to_text, known))}" if known else ""
-            yield _Problem(pointer, f"property {_to_text(name)} is not allowed{allowed}")
-        else:
-            yield from validator.check(inner, part, _join(pointer, name))
-
-
-def _required(_: _Validator, value: dict[str, Any], names: list[Any], __: Schema, pointer: str) -> Iterator[_Problem]:
-    return (_Problem(pointer, f"property {_to_text(name)} is missing") for name in names if not _has(value, name))
-
-
-def _has(value: dict[str, Any], name: Any) -> bool:
-    return isinstance(name, str) and name in value
-
-
-def _property_names(
-    validator: _Validator, value: dict[str, Any], part: Any, _: Schema, pointer: str
-) -> Iterator[_Problem]:
-    for name in value:
-        if problems := validator.check(name, part, pointer):
-            yield _Problem(pointer, f"invalid property name {_to_text(name)}: {problems[0]}")
-
-
-def _dependent_required(
-    _: _Validator, value: dict[str, Any], dependencies: Schema, __: Schema, pointer: str
-) -> Iterator[_Problem]:
-    for name, others in dependencies.items():
-        for other in others if name in value and isinstance(others, list) else ():
-            if not _has(value, other):
-                yield _Problem(pointer, f"property {_to_text(other)} is missing: {_to_text(name)} requires it")
-
-
-def _dependent_schemas(
-    validator: _Validator, value: dict[str, Any], parts: Schema, _: Schema, pointer: str
-) -> Iterator[_Problem]:
-    for name, part in parts.items():
-        if name in value:
-            yield from validator.check(value, part, pointer)
-
-
-# --- arrays -----------------------------------------------------------------------------------------------------------
-
-
-def _prefix_items(
-    validator: _Validator, value: list[Any], parts: list[Any], _: Schema, pointer: str
-) -> Iterator[_Problem]:
-    for index, (item, part) in enumerate(zip(value, parts, strict=False)):
-        yield from validator.check(item, part, _join(pointer, index))
-
-
-def _items(validator: _Validator, value: list[Any], part: Any, schema: Schema, pointer: str) -> Iterator[_Problem]:
-    if isinstance(part, list):
-        yield from _prefix_items(validator, value, part, schema, pointer)
-        return
-    prefix = schema.get("prefixItems")
-    start = len(prefix) if isinstance(prefix, list) else 0
-    if part is False and len(value) > start:
-        yield _Problem(pointer, f"expected at most {_plural(start, 'item')}, got {len(value)}")
-        return
-    for index, item in enumerate(value[start:], start):
-        yield from validator.check(item, part, _join(pointer, index))
-
-
-def _unique(_: _Validator, value: list[Any], unique: bool, __: Schema, pointer: str) -> Iterator[_Problem]:
-    first_index: dict[Any, int] = {}
-    for index, item in enumerate(value if unique else ()):
-        first = first_index.setdefault(_to_key(item), index)
-        if first != index:
-            yield _Problem(_join(pointer, index), f"equals item {first}, but items must be unique")
-
-
-def _contains(validator: _Validator, value: list[Any], part: Any, schema: Schema, pointer: str) -> Iterator[_Problem]:
-    matches = sum(validator.is_valid(item, part, _join(pointer, index)) for index, item in enumerate(value))
-    least, most = schema.get("minContains", 1), schema.get("maxContains")
-    if isinstance(least, int | float) and matches < least:
-        yield _Problem(pointer, f"expected at least {_plural(least, 'item')} matching {_to_text(part)}, got {matches}")
-    if isinstance(most, int | float) and matches > most:
-        yield _Problem(pointer, f"expected at most {_plural(most, 'item')} matching {_to_text(part)}, got {matches}")
-
-
-_NUMBER = (int, float)
-_SCHEMA = (dict, bool)
-_KEYWORDS: dict[str, tuple[str, type | tuple[type, ...], _Rule]] = {
-    "$ref": ("", str, _Validator.check_ref),
-    "type": ("", (str, list), _type),
-    "enum": ("", list, _enum),
-    "const": ("", object, _const),
-    "allOf": ("", list, _all_of),
-    "anyOf": ("", list, _any_of),
-    "oneOf": ("", list, _one_of),
-    "not": ("", _SCHEMA, _not),
-    "if": ("", _SCHEMA, _if),
-    "minimum": ("number", _NUMBER, _limit("at least", operator.ge)),
-    "maximum": ("number", _NUMBER, _limit("at most", operator.le)),
-    "exclusiveMinimum": ("number", _NUMBER, _limit("more than", operator.gt)),
-    "exclusiveMaximum": ("number", _NUMBER, _limit("less than", operator.lt)),
-    "multipleOf": ("number", _NUMBER, _multiple_of),
-    "minLength": ("string", _NUMBER, _limit("at least", operator.ge, "character")),
-    "maxLength": ("string", _NUMBER, _limit("at most", operator.le, "character")),
-    "pattern": ("string", str, _pattern),
-    "properties": ("object", dict, _properties),
-    "patternProperties": ("object", dict, _pattern_properties),
-    "additionalProperties": ("object", _SCHEMA, _additional),
-    "required": ("object", list, _required),
-    "minProperties": ("object", _NUMBER, _limit("at least", operator.ge, "property")),
-    "maxProperties": ("object", _NUMBER, _limit("at most", operator.le, "property")),
-    "propertyNames": ("object", _SCHEMA, _property_names),
-    "dependentRequired": ("object", dict, _dependent_required),
-    "dependentSchemas": ("object", dict, _dependent_schemas),
-    "prefixItems": ("array", list, _prefix_items),
-    "items": ("array", (dict, bool, list), _items),
-    "minItems": ("array", _NUMBER, _limit("at least", operator.ge, "item")),
-    "maxItems": ("array", _NUMBER, _limit("at most", operator.le, "item")),
-    "uniqueItems": ("array", bool, _unique),
-    "contains": ("array", _SCHEMA, _contains),
-}
-"""For each keyword: the JSON type it applies to (empty: any), the types of its operand, and its rule."""

@@ -20,7 +20,7 @@ from tenuto.core.journal import (
 )
 from tenuto.core.jsonio import JsonError
 from tenuto.errors import StoreError
-from tenuto.store.protocol import Fault
+from tenuto.store.protocol import VerifyProblem
 
 __all__ = ["earlier_version", "faults_in", "forked_meta"]
 
@@ -39,13 +39,13 @@ def forked_meta(meta: SessionMeta, id: str, now: int) -> SessionMeta:
     return msgspec.structs.replace(meta, id=id, created_at=now, updated_at=now, status="new")
 
 
-def faults_in(session: str, head: int, entries: Iterable[Entry]) -> list[Fault]:
+def faults_in(session: str, head: int, entries: Iterable[Entry]) -> list[VerifyProblem]:
     """Check the entries of a session, oldest first: numbers, digests, what the bodies say, results for calls.
 
     A call that has no result is no fault: the process may have died, and the next run says so. A result that answers no
     call is one, since no provider would take it.
     """
-    return [Fault(session, seq, what) for seq, what in _faults(head, list(entries))]
+    return [VerifyProblem(session, seq, what) for seq, what in _faults(head, list(entries))]
 
 
 def _faults(head: int, entries: list[Entry]) -> Iterator[tuple[int, str]]:
@@ -75,7 +75,7 @@ def _faults(head: int, entries: list[Entry]) -> Iterator[tuple[int, str]]:
 def _damage(entry: Entry) -> Iterator[str]:
     digest = sha256_hex(entry.body)
     if digest != entry.digest:
-        yield f"its bytes have the digest {digest[:12]}... and had {entry.digest[:12]}... when they were written"
+        yield f"its bytes have the digest {digest[:12]}... and had {str(entry.digest)[:12]}... when they were written"
         return
     if entry.version < VERSION:
         yield _earlier(entry.version)

@@ -11,20 +11,20 @@ from typing import Any, Protocol, TypeAlias
 
 from tenuto.errors import StoreError
 
-__all__ = ["Arg", "Broken", "Driver", "Engine", "Held", "Unsure"]
+__all__ = ["Arg", "CommitUnknown", "ConnectionLost", "Driver", "Engine", "FileLock"]
 
 Arg: TypeAlias = str | int | bytes | bytearray | None
 
 
-class Unsure(StoreError):
+class CommitUnknown(StoreError):
     """The line broke while a commit was under way: nobody knows whether it happened. Look, or send it again."""
 
 
-class Broken(StoreError):
+class ConnectionLost(StoreError):
     """The line broke before the commit: nothing of the transaction happened. The same may be tried again."""
 
 
-class Held(Protocol):
+class FileLock(Protocol):
     """A lock on a session that the operating system frees when its holder dies."""
 
     def free(self) -> None:
@@ -32,7 +32,7 @@ class Held(Protocol):
 
 
 class Driver(Protocol):
-    """One connection. Every method may raise `StoreError`: `StoreCorrupt` for damage, `Unsure` from `commit`, `Broken` from
+    """One connection. Every method may raise `StoreError`: `StoreCorrupt` for damage, `CommitUnknown` from `commit`, `ConnectionLost` from
     whatever comes between `begin` and `commit`, where there is a line that can break.
     """
 
@@ -98,7 +98,7 @@ class Engine(Protocol):
         `StoreCorrupt` for a damaged one; and never change any of those.
         """
 
-    def hold(self, session: str) -> Held | None:
+    def hold(self, session: str) -> FileLock | None:
         """Take this machine's lock on a session; None if a live process has it. Where there are no such locks (Windows),
         always give one that does nothing: the lease's time alone holds then.
         """

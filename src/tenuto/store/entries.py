@@ -21,9 +21,9 @@ from tenuto.store.driver import Arg, Driver
 from tenuto.store.leases import Leases, lost, meta_of
 from tenuto.store.protocol import BLOB, ID, Lease
 from tenuto.store.schema import place_of
-from tenuto.store.shelf import Row, row_of
+from tenuto.store.sessions import SessionRow, row_of
 
-__all__ = ["append", "append_and_release", "clean", "columns_of", "damaged", "found", "read", "rows_of"]
+__all__ = ["append", "append_and_release", "clean", "columns_of", "damaged", "read", "require_session", "rows_of"]
 
 _HEAD = """
 UPDATE sessions SET head = ?, until = ?, created_at = ?, updated_at = ?, status = ?, agent = ?, meta = ?
@@ -105,7 +105,7 @@ def append_and_release(driver: Driver, leases: Leases, lease: Lease, drafts: Seq
     return added
 
 
-def _are_stored(driver: Driver, row: Row, lease: Lease, drafts: Sequence[EntryDraft]) -> bool:
+def _are_stored(driver: Driver, row: SessionRow, lease: Lease, drafts: Sequence[EntryDraft]) -> bool:
     """Return whether the entries after the head of the lease are these."""
     stored = driver.rows(_SENT, (place_of(row.n, lease.head), place_of(row.n, lease.head + len(drafts))))
     return bool(drafts) and stored == [(draft.id, draft.digest) for draft in drafts]
@@ -134,7 +134,7 @@ def _values_of(driver: Driver, lease: Lease, draft: EntryDraft) -> tuple[Arg, ..
     return (draft.id, draft.time_ms, lease.fence, draft.version, kind, digest, body)
 
 
-def _held_row(driver: Driver, lease: Lease) -> Row:
+def _held_row(driver: Driver, lease: Lease) -> SessionRow:
     """Return the row of a session. Raise `LeaseLost` if another holder has it."""
     row = row_of(driver, lease.session)
     if row is None or (row.fence, row.owner) != (lease.fence, lease.owner):
@@ -142,7 +142,7 @@ def _held_row(driver: Driver, lease: Lease) -> Row:
     return row
 
 
-def _sent_again(driver: Driver, leases: Leases, lease: Lease, row: Row, drafts: Sequence[EntryDraft]) -> Lease:
+def _sent_again(driver: Driver, leases: Leases, lease: Lease, row: SessionRow, drafts: Sequence[EntryDraft]) -> Lease:
     """Accept entries that are stored already; raise `StoreError` if the head moved for another reason.
 
     The lease is renewed: that commit makes sure that the entries are on the disk.
@@ -159,7 +159,7 @@ def _sent_again(driver: Driver, leases: Leases, lease: Lease, row: Row, drafts: 
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def found(driver: Driver, session: str) -> Row:
+def require_session(driver: Driver, session: str) -> SessionRow:
     """Look a session up; one that has no entry yet is not there."""
     row = row_of(driver, session) if re.fullmatch(ID, session) else None
     if row is None or not (row.head or row.parent):
@@ -167,7 +167,7 @@ def found(driver: Driver, session: str) -> Row:
     return row
 
 
-def read(driver: Driver, row: Row, after: int, upto: int) -> list[Entry]:
+def read(driver: Driver, row: SessionRow, after: int, upto: int) -> list[Entry]:
     """Return the entries behind `after`, up to and with `upto`; raise `StoreCorrupt` if one is missing or unreadable.
 
     Raise `StoreError` for one of an earlier version.
@@ -197,7 +197,7 @@ def read(driver: Driver, row: Row, after: int, upto: int) -> list[Entry]:
     return entries
 
 
-def rows_of(driver: Driver, row: Row, after: int, upto: int) -> Iterator[tuple[Any, ...]]:
+def rows_of(driver: Driver, row: SessionRow, after: int, upto: int) -> Iterator[tuple[Any, ...]]:
     """Yield what there is of the entries, as rows, oldest first; a large body that is missing is None."""
     upto, after = min(upto, row.head), max(after, 0)
     chain: list[tuple[int, int]] = [(row.n, row.forked_at)]

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from tenuto.errors import InvalidSessionId, SessionNotFound
 from tenuto.store.protocol import ID
 
-__all__ = ["check_entry_id", "check_id", "check_name", "chosen", "is_keyword", "made_id", "places_back"]
+__all__ = ["check_entry_id", "check_id", "check_name", "is_keyword", "new_id", "only_match", "places_back"]
 
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"  # without i, l, o and u: they are misread, or spell words
 _TIME = 48  # bits: enough until the year 10889
@@ -23,7 +23,7 @@ _LAST = "last"
 _LONGEST = 200
 
 
-def made_id(now: int) -> str:
+def new_id(now: int) -> str:
     """Make an id; `now` is milliseconds since 1970. Any clock will do: what it says beyond its range is cut off."""
     number = (max(now, 0) % 2**_TIME) << _CHANCE | secrets.randbits(_CHANCE)
     return "".join(_DIGITS[number >> shift & 31] for shift in range(125, -1, -5))
@@ -72,7 +72,7 @@ def places_back(text: str) -> int | None:
     return int(back[1]) if back else None
 
 
-def chosen(text: str, fitting: Sequence[str]) -> str:
+def only_match(text: str, fitting: Sequence[str]) -> str:
     """Return the only one of the ids that fit the text; raise `SessionNotFound`, which shows them if there are several."""
     if len(fitting) == 1:
         return fitting[0]

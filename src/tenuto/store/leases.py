@@ -17,9 +17,9 @@ import msgspec
 from tenuto.core import jsonio
 from tenuto.core.journal import SessionMeta
 from tenuto.errors import LeaseLost, SessionInUse, StoreCorrupt, StoreError
-from tenuto.store.driver import Driver, Engine, Held
+from tenuto.store.driver import Driver, Engine, FileLock
 from tenuto.store.protocol import Lease
-from tenuto.store.shelf import Row, is_live, row_of
+from tenuto.store.sessions import SessionRow, is_live, row_of
 
 __all__ = ["HeldLease", "Leases", "lost", "meta_of"]
 
@@ -47,7 +47,7 @@ class HeldLease:
 
     __slots__ = ("fence", "head", "lock", "meta", "n", "owner", "session")
 
-    def __init__(self, lease: Lease, row: Row, lock: Held | None) -> None:
+    def __init__(self, lease: Lease, row: SessionRow, lock: FileLock | None) -> None:
         self.n = row.n
         self.session = lease.session
         self.owner = lease.owner
@@ -89,13 +89,13 @@ class Leases:
                 continue
             if row.owner == owner:
                 return Lease(session=session, owner=owner, fence=row.fence, head=row.head, until=row.until)
-            self.forget(owner)  # it was taken before, and the commit failed
+            self.drop(owner)  # it was taken before, and the commit failed
             lease = self._taken(driver, row, session, owner, force=force)
             if lease is not None:
                 return lease
         raise StoreError(f"session {session!r} changes hands faster than it can be taken: try again")
 
-    def _taken(self, driver: Driver, row: Row, session: str, owner: str, *, force: bool) -> Lease | None:
+    def _taken(self, driver: Driver, row: SessionRow, session: str, owner: str, *, force: bool) -> Lease | None:
         """Take it, if it may be taken; None if somebody was quicker."""
         now = self.now(driver)
         live, held = self._holder(row, now)
@@ -117,7 +117,7 @@ class Leases:
                 held.free()
         return None
 
-    def holder(self, row: Row, now: int) -> str:
+    def holder(self, row: SessionRow, now: int) -> str:
         """Return who holds a session, as `pid@host`; empty if nobody does, as far as the time says."""
         return row.holder(now, self._ttl)
 
@@ -127,14 +127,14 @@ class Leases:
         if row is not None and self.is_held(driver, row):
             raise SessionInUse(session, pid=row.pid, host=row.host, own=(row.pid, row.host) == self._me)
 
-    def is_held(self, driver: Driver, row: Row) -> bool:
+    def is_held(self, driver: Driver, row: SessionRow) -> bool:
         """Return whether a live process holds a session."""
         live, lock = self._holder(row, self.now(driver))
         if lock is not None:
             lock.free()
         return live
 
-    def _holder(self, row: Row, now: int) -> tuple[bool, Held | None]:
+    def _holder(self, row: SessionRow, now: int) -> tuple[bool, FileLock | None]:
         """Return whether a live process holds a session, and the session's lock if its holder is dead.
 
         If the holder has its lock in the directory that this process uses, the lock alone decides: a step of the clock
@@ -145,7 +145,7 @@ class Leases:
             return lock is None, lock
         return is_live(row.owner, row.until, now, self._ttl), None
 
-    def _place(self, held: Held | None) -> str:
+    def _place(self, held: FileLock | None) -> str:
         return self._engine.place if held is not None and self._engine.locks else ""
 
     # --- keeping and giving back ---
@@ -156,7 +156,7 @@ class Leases:
         held = self.held.get(lease.owner)
         place = self._kept(lease.owner)
         if held is None or not driver.change(_RENEW, (until, place, lease.session, lease.owner, lease.fence)):
-            self.forget(lease.owner)
+            self.drop(lease.owner)
             raise lost(lease.session)
         row = row_of(driver, lease.session)
         assert row is not None
@@ -169,7 +169,7 @@ class Leases:
         for held in list(self.held.values()):
             place = self._kept(held.owner)
             if not driver.change(_RENEW, (until, place, held.session, held.owner, held.fence)):
-                self.forget(held.owner)
+                self.drop(held.owner)
 
     def _kept(self, owner: str) -> str:
         """Return the directory of a lease's lock, and try to get the lock if it was not free before."""
@@ -190,14 +190,14 @@ class Leases:
         for holding in list(self.held.values()):
             self.release(driver, holding.session, holding.owner, holding.fence)
 
-    def give_up(self, driver: Driver, owner: str) -> None:
+    def abandon(self, driver: Driver, owner: str) -> None:
         """Let go of a lease that nobody waited for to the end, if it was taken at all."""
         holding = self.held.get(owner)
         if holding is not None:
             self.release(driver, holding.session, owner, holding.fence)
-            self.forget(owner)
+            self.drop(owner)
 
-    def forget(self, owner: str) -> None:
+    def drop(self, owner: str) -> None:
         """Free the lock of a lease that is held no more."""
         held = self.held.pop(owner, None)
         if held is not None and held.lock is not None:

@@ -21,7 +21,7 @@ else:
     flock = fcntl.flock
 
 from tenuto.errors import StoreError
-from tenuto.store.driver import Held
+from tenuto.store.driver import FileLock
 
 __all__ = ["Guard", "Locks"]
 
@@ -83,7 +83,7 @@ class Locks:
                 ) from exc
         return self._place
 
-    def hold(self, session: str) -> Held | None:
+    def hold(self, session: str) -> FileLock | None:
         """Take the lock on a session; None if a live process has it."""
         if flock is None:
             return _Nothing()

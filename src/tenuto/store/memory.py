@@ -15,11 +15,22 @@ from typing import Literal, Self
 
 from tenuto.core.journal import VERSION, Entry, EntryDraft, SessionMeta, session_meta_of, sha256_hex
 from tenuto.errors import LeaseLost, SessionInUse, SessionNotFound, StoreCorrupt, StoreError
+from tenuto.store import ids
 from tenuto.store.checks import earlier_version, faults_in, forked_meta
-from tenuto.store.ids import check_id, check_name, chosen, made_id, places_back
-from tenuto.store.protocol import BLOB, Fault, Hit, Lease, Page, Stats, StoredSession, Tell
-from tenuto.store.shelf import is_live
-from tenuto.store.texts import snippet_of, text_of, words_in
+from tenuto.store.ids import check_id, check_name, only_match, places_back
+from tenuto.store.protocol import (
+    BLOB,
+    Lease,
+    ProgressCallback,
+    SearchHit,
+    SessionPage,
+    StoredSession,
+    StoreStats,
+    VerifyProblem,
+)
+from tenuto.store.search import text_of
+from tenuto.store.sessions import is_live
+from tenuto.store.words import snippet_of, tokenize
 
 __all__ = ["Memory", "MemoryStore", "forgotten", "shared"]
 
@@ -108,7 +119,7 @@ class MemoryStore:
     ) -> None:
         self._memory = Memory() if memory is None else memory
         self._now = now or (lambda: time.time_ns() // 1_000_000)
-        self._new_id = new_id or (lambda: made_id(self._now()))
+        self._new_id = new_id or (lambda: ids.new_id(self._now()))
         self._ttl = ttl_ms
         self._me = (os.getpid() if pid is None else pid, socket.gethostname() if host is None else host)
         self._held: dict[str, Lease] = {}
@@ -116,11 +127,11 @@ class MemoryStore:
 
     # --- writing ---
 
-    async def lease(self, session: str, *, take: bool = False) -> Lease:
+    async def lease(self, session: str, *, takeover: bool = False) -> Lease:
         """Take the right to write a session."""
         self._open()
         row = self._memory.rows.get(check_id(session)) or _Row(session)
-        if self._is_held(row) and not take:
+        if self._is_held(row) and not takeover:
             raise _in_use(row, self._me)
         self._memory.rows[session] = row
         row.fence += 1
@@ -226,7 +237,7 @@ class MemoryStore:
         order: Literal["updated", "created"] = "updated",
         limit: int = 50,
         after: str = "",
-    ) -> Page:
+    ) -> SessionPage:
         """List sessions, newest first. A page begins where the one before ended, whatever changed between them."""
         rows = self._listed(agent, order)
         rows = [row for row in rows if status in (None, row.meta.status) and archived in (None, row.archived)]
@@ -235,7 +246,7 @@ class MemoryStore:
             rows = [row for row in rows if _place(row, order) < (int(when), id)]
         shown = tuple(self._shown(row) for row in rows[: max(limit, 1)])
         more = len(rows) > len(shown)
-        return Page(shown, "{}.{}".format(*_place(rows[len(shown) - 1], order)) if more else "")
+        return SessionPage(shown, "{}.{}".format(*_place(rows[len(shown) - 1], order)) if more else "")
 
     async def forks(self, session: str) -> list[str]:
         """Return the ids of the sessions that were forked from this one, in order."""
@@ -249,34 +260,34 @@ class MemoryStore:
         rows = self._listed(agent, "updated")
         back = places_back(text)
         if back is not None:
-            return chosen(text, [row.id for row in rows if not row.archived][back : back + 1])
+            return only_match(text, [row.id for row in rows if not row.archived][back : back + 1])
         there = {row.id: row for row in self._rows()}
         named = [text] if text in there else [row.id for row in there.values() if row.name == text]
         if named:
-            return chosen(text, named)
-        return chosen(text, [row.id for row in rows if row.id.startswith(text)])
+            return only_match(text, named)
+        return only_match(text, [row.id for row in rows if row.id.startswith(text)])
 
-    async def search(self, words: str, *, limit: int = 20) -> list[Hit]:
+    async def search(self, words: str, *, limit: int = 20) -> list[SearchHit]:
         """Find the entries in which all the words occur, those with the most occurrences first."""
-        wanted = words_in(words)
-        hits: list[tuple[int, Hit]] = []
+        wanted = tokenize(words)
+        hits: list[tuple[int, SearchHit]] = []
         for row in self._rows() if wanted else ():
             for entry in row.entries:
                 text = text_of(entry.payload)
-                said = words_in(text)
+                said = tokenize(text)
                 if {*wanted} <= {*said}:
                     count = sum(said.count(word) for word in wanted)
-                    hits.append((count, Hit(row.id, entry.seq, snippet_of(text, wanted))))
+                    hits.append((count, SearchHit(row.id, entry.seq, snippet_of(text, wanted))))
         return [hit for _, hit in sorted(hits, key=lambda pair: -pair[0])[:limit]]
 
     # --- keeping house ---
 
-    async def stats(self) -> Stats:
+    async def stats(self) -> StoreStats:
         """Count."""
         rows, blobs = list(self._rows()), self._memory.blobs.values()
         small = [entry.body for row in rows for entry in row.entries if len(entry.body) <= BLOB]
         kept = sum(map(len, blobs))
-        return Stats(
+        return StoreStats(
             sessions=len(rows),
             entries=sum(len(row.entries) for row in rows),
             bytes=sum(map(len, small)) + kept,
@@ -286,10 +297,10 @@ class MemoryStore:
             backend="memory",
         )
 
-    async def verify(self, session: str | None = None, *, tell: Tell | None = None) -> list[Fault]:
+    async def verify(self, session: str | None = None, *, tell: ProgressCallback | None = None) -> list[VerifyProblem]:
         """Look for damage."""
         rows = [self._found(session)] if session is not None else list(self._rows())
-        found: list[Fault] = []
+        found: list[VerifyProblem] = []
         for done, row in enumerate(rows, 1):
             found += faults_in(row.id, row.head, row.read(0, row.head))
             if tell is not None and session is None:

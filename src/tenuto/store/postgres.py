@@ -13,8 +13,11 @@ What holds here, and why:
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import itertools
 import os
+import re
 import secrets
 import tempfile
 import time
@@ -25,17 +28,82 @@ from urllib.parse import unquote
 
 from tenuto.errors import StoreCorrupt, StoreError
 from tenuto.store import schema as tables
-from tenuto.store.driver import Arg, Broken, Held, Unsure
+from tenuto.store.driver import Arg, CommitUnknown, ConnectionLost, FileLock
 from tenuto.store.locks import Locks
-from tenuto.store.postgres_values import ESCAPE, UNTAKEN, numbered, query_of, readable, vector_of, written
-from tenuto.store.texts import snippet_of, words_in
+from tenuto.store.words import snippet_of, tokenize
 
 if TYPE_CHECKING:
     import psycopg
 
     Line: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
-__all__ = ["PostgresDriver", "PostgresEngine"]
+__all__ = [
+    "ESCAPE",
+    "UNTAKEN",
+    "PostgresDriver",
+    "PostgresEngine",
+    "numbered",
+    "query_of",
+    "readable",
+    "vector_of",
+    "written",
+]
+
+ESCAPE = "\x1a"
+"""Begins what stands for a sign that Postgres does not take; the sign itself is written so, too."""
+UNTAKEN = re.compile("[\0\x1a\ud800-\udfff]")
+"""What has to be escaped: NUL, the escape, and halves of characters."""
+_ESCAPED = re.compile("\x1a([0-9a-f]{4})")
+_WORD = 500  # characters; Postgres takes 2046 bytes
+_WORDS = 900_000  # bytes of words in one text; Postgres takes 1 MB
+_PLACES, _PLACE = 255, 16_383  # as many and as far as Postgres keeps them
+
+
+@functools.lru_cache(maxsize=512)
+def numbered(sql: str) -> bytes:
+    """Number the arguments as Postgres does: `$1` for the first `?` that is not inside quotes."""
+    numbers = itertools.count(1)
+    return re.sub(r"""'[^']*'|"[^"]*"|\?""", lambda it: f"${next(numbers)}" if it[0] == "?" else it[0], sql).encode()
+
+
+def written(args: Sequence[Arg]) -> list[Arg]:
+    """Return arguments that Postgres takes; different ones stay different."""
+    return [_escaped(arg) if isinstance(arg, str) else _within(arg) if isinstance(arg, int) else arg for arg in args]
+
+
+def readable(text: str | None) -> str | None:
+    """Return a text as it was before it was written."""
+    return text and _ESCAPED.sub(lambda sign: chr(int(sign[1], 16)), text)
+
+
+def query_of(words: list[str]) -> str:
+    """Write that all of these words are wanted."""
+    return " & ".join(f"'{word[:_WORD]}'" for word in dict.fromkeys(words))
+
+
+def vector_of(text: str) -> str:
+    """Write the words of a text with their places. What does not fit is not found."""
+    places: dict[str, list[int]] = {}
+    left = _WORDS
+    for place, whole in enumerate(tokenize(text), 1):
+        word = whole[:_WORD]
+        left -= 2 if word in places else len(word.encode()) + 8
+        if left < 0:
+            break
+        if len(places.setdefault(word, [])) < _PLACES:
+            places[word].append(min(place, _PLACE))
+    return " ".join(f"'{word}':{','.join(map(str, at))}" for word, at in places.items())
+
+
+def _escaped(text: str) -> str:
+    return UNTAKEN.sub(lambda sign: f"{ESCAPE}{ord(sign[0]):04x}", text)
+
+
+def _within(number: int) -> int:
+    if not -(2**63) <= number < 2**63:
+        raise StoreError("a number is too large to be kept beside an entry")
+    return number
+
 
 _OLDEST = 12  # the first version of the server that will do
 _IDLE_MS = 30_000  # a process that was stopped in mid-transaction does not keep all others waiting for longer
@@ -120,7 +188,7 @@ class PostgresEngine:
         """The name of the folder in which this machine's locks for this store are."""
         return self._folder().place
 
-    def hold(self, session: str) -> Held | None:
+    def hold(self, session: str) -> FileLock | None:
         """Take this machine's lock on a session; None if a live process has it."""
         return self._folder().hold(session)
 
@@ -148,12 +216,12 @@ class PostgresEngine:
                 if time.monotonic() + pause > until:
                     raise StoreError(f"cannot open {self.shown}: {_words_of(exc)}") from exc
             else:
-                self._greet(line)
+                self._configure(line)
                 return line
             time.sleep(pause)
             pause = min(2 * pause, 1.0)
 
-    def lay_aside(self, line: Line) -> None:
+    def abandon_inherited(self, line: Line) -> None:
         """Keep a line that is a parent's, and that this process inherited: to close it would close the parent's."""
         self._inherited.append(line)
 
@@ -163,7 +231,7 @@ class PostgresEngine:
         kind = StoreCorrupt if state in ("XX001", "XX002") else StoreError
         return kind(f"{_REFUSALS.get(state, 'Postgres refused')}: {_words_of(exc)} [{state} at {self.shown}]")
 
-    def _greet(self, line: Line) -> None:
+    def _configure(self, line: Line) -> None:
         from psycopg import RawCursor
         from psycopg.types.string import StrBinaryDumper
 
@@ -259,14 +327,14 @@ class PostgresDriver:
                 error = self._failed(exc)
                 self.rollback()
                 left -= 1
-                if not left or not isinstance(error, Broken):
+                if not left or not isinstance(error, ConnectionLost):
                     raise error from exc
             else:
                 self._marked = False
                 return
 
     def commit(self) -> None:
-        """End it; what was written is on the server's disk then. Raise `Unsure` if the line broke meanwhile."""
+        """End it; what was written is on the server's disk then. Raise `CommitUnknown` if the line broke meanwhile."""
         import psycopg
 
         try:
@@ -274,8 +342,8 @@ class PostgresDriver:
         except psycopg.Error as exc:
             error = self._failed(exc)
             self.rollback()
-            if isinstance(error, Broken):
-                raise Unsure(
+            if isinstance(error, ConnectionLost):
+                raise CommitUnknown(
                     f"the line to {self._engine.shown} broke during a commit, and nobody knows whether it came to be: "
                     f"{_words_of(exc)}"
                 ) from exc
@@ -309,7 +377,7 @@ class PostgresDriver:
         """Close the line. One that a forked child inherited is still its parent's."""
         line, self._line = self._line, None
         if line is not None and self._pid != os.getpid():
-            self._engine.lay_aside(line)
+            self._engine.abandon_inherited(line)
         elif line is not None:
             line.close()
 
@@ -365,13 +433,13 @@ class PostgresDriver:
 
     def _live(self) -> Line:
         if self._line is None:
-            raise Broken(f"the line to {self._engine.shown} is gone")
+            raise ConnectionLost(f"the line to {self._engine.shown} is gone")
         return self._line
 
     def _failed(self, exc: psycopg.Error) -> StoreError:
         if self._line is not None and not self._line.closed:
             return self._engine.fault(exc)
-        return Broken(f"the line to {self._engine.shown} broke: {_words_of(exc)}")
+        return ConnectionLost(f"the line to {self._engine.shown} broke: {_words_of(exc)}")
 
     # --- searching ---
 
@@ -392,7 +460,7 @@ class PostgresDriver:
 
     def search(self, words: str, limit: int) -> list[tuple[str, int, str]]:
         """Find the texts in which all the words occur. The words are told apart here, not by the server's language."""
-        wanted = words_in(words)
+        wanted = tokenize(words)
         if not wanted:
             return []
         found = self.rows(

@@ -24,17 +24,17 @@ from tenuto.core.journal import Entry, EntryDraft, SessionMeta
 __all__ = [
     "BLOB",
     "ID",
-    "Fault",
-    "Hit",
     "Lease",
-    "Page",
-    "Stats",
+    "ProgressCallback",
+    "SearchHit",
+    "SessionPage",
     "Store",
+    "StoreStats",
     "StoredSession",
-    "Tell",
+    "VerifyProblem",
 ]
 
-Tell: TypeAlias = Callable[[int, int], object]
+ProgressCallback: TypeAlias = Callable[[int, int], object]
 """Hears how much of something long is done, and how much there is to do."""
 
 ID = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
@@ -72,14 +72,14 @@ class StoredSession(msgspec.Struct, frozen=True, kw_only=True):
     """Who holds it, as `pid@host`; empty if nobody does."""
 
 
-class Page(msgspec.Struct, frozen=True):
+class SessionPage(msgspec.Struct, frozen=True):
     """Some sessions, and what to pass as `after` to get the next ones; empty at the end."""
 
     sessions: tuple[StoredSession, ...]
     next: str = ""
 
 
-class Hit(msgspec.Struct, frozen=True):
+class SearchHit(msgspec.Struct, frozen=True):
     """An entry that a search found, with a piece of its text around the words."""
 
     session: str
@@ -87,7 +87,7 @@ class Hit(msgspec.Struct, frozen=True):
     snippet: str
 
 
-class Stats(msgspec.Struct, frozen=True, kw_only=True):
+class StoreStats(msgspec.Struct, frozen=True, kw_only=True):
     """How much there is."""
 
     sessions: int
@@ -100,7 +100,7 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     """What keeps it, with its version."""
 
 
-class Fault(msgspec.Struct, frozen=True):
+class VerifyProblem(msgspec.Struct, frozen=True):
     """Something that `verify` found wrong: in which session, at which entry (0: the session itself), and what."""
 
     session: str
@@ -113,7 +113,7 @@ class Store(Protocol):
 
     # --- writing ---
 
-    async def lease(self, session: str, *, take: bool = False) -> Lease:
+    async def lease(self, session: str, *, takeover: bool = False) -> Lease:
         """Take the right to write a session; one that is not there yet comes into being with its first entry.
 
         Raise `SessionInUse` while somebody else holds it, unless `take`; `ValueError` for an id that is none.
@@ -169,7 +169,7 @@ class Store(Protocol):
         order: Literal["updated", "created"] = "updated",
         limit: int = 50,
         after: str = "",
-    ) -> Page:
+    ) -> SessionPage:
         """List sessions, newest first; `archived=None` lists all."""
 
     async def forks(self, session: str) -> list[str]:
@@ -180,15 +180,15 @@ class Store(Protocol):
         last). Raise `SessionNotFound`, which says so if the beginning fits several.
         """
 
-    async def search(self, words: str, *, limit: int = 20) -> list[Hit]:
+    async def search(self, words: str, *, limit: int = 20) -> list[SearchHit]:
         """Find entries by words in what was said, the most fitting first."""
 
     # --- keeping house ---
 
-    async def stats(self) -> Stats:
+    async def stats(self) -> StoreStats:
         """Count."""
 
-    async def verify(self, session: str | None = None, *, tell: Tell | None = None) -> list[Fault]:
+    async def verify(self, session: str | None = None, *, tell: ProgressCallback | None = None) -> list[VerifyProblem]:
         """Look for damage: digests, order, gaps, pairs of calls and results, blobs, heads; of one session or all.
 
         `tell` hears, after each session, how many were looked through and how many there are.

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from tenuto.errors import StoreError
-from tenuto.store.opening import file_of
+from tenuto.store.open import file_of
 
 __all__ = ["restore"]
 

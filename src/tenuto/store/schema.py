@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 Dialect: TypeAlias = Literal["sqlite", "postgres"]
-VERSION = 4
+VERSION = 5
 """The version of the tables that this library reads and writes."""
 MARKER = "tenuto"
 """The value of `store` in the table `meta`: it identifies a database as ours."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["snippet_of", "words_in"]
+__all__ = ["snippet_of", "tokenize"]
 
 _AROUND = 60
 
 
-def words_in(text: str) -> list[str]:
+def tokenize(text: str) -> list[str]:
     """Return the words of a text, without regard to capitals."""
     return re.findall(r"\w+", text.casefold())
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from tenuto.tools.builtin import BUILTIN, builtin_tools
-from tenuto.tools.context import ToolContext
-from tenuto.tools.function import Effect, Tool, tool
-from tenuto.tools.outcome import Outcome, Refused
-from tenuto.tools.served import code_execution, web_fetch, web_search
-from tenuto.tools.toolbox import Prepared, Toolbox, ToolDispatcher
+from tenuto.tools.decorator import Effect, Tool, tool
+from tenuto.tools.execution import Outcome, ToolContext, ToolRefused
+from tenuto.tools.server_tools import code_execution, web_fetch, web_search
+from tenuto.tools.toolbox import PreparedCall, Toolbox, ToolDispatcher
 
 __all__ = [
     "BUILTIN",
     "Effect",
     "Outcome",
-    "Prepared",
-    "Refused",
+    "PreparedCall",
     "Tool",
     "ToolContext",
     "ToolDispatcher",
+    "ToolRefused",
     "Toolbox",
     "builtin_tools",
     "code_execution",

@@ -11,9 +11,9 @@ import msgspec
 from tenuto.core import files, jsonio, media_types
 from tenuto.core.blocks import Audio, Document, Image, Opaque, Text
 from tenuto.core.messages import Content, ToolCallView, ToolResult
-from tenuto.tools.outcome import Outcome, failure
+from tenuto.tools.execution import Outcome, failure
 
-__all__ = ["MAX_ATTACHED", "NOTHING", "cut", "outcome_of", "said_of"]
+__all__ = ["MAX_ATTACHED", "NOTHING", "cut", "to_outcome", "to_text"]
 
 MAX_ATTACHED = 20_000_000
 """How many bytes of pictures, sounds and documents one result may hold: what no provider takes is not worth keeping."""
@@ -34,18 +34,18 @@ _SHOWN: dict[str, type[Image | Audio | Document]] = {
 log = logging.getLogger("tenuto")
 
 
-class _Unshown(Exception):
+class _NotSerializable(Exception):
     """What was returned cannot be shown: the message says why."""
 
 
-def outcome_of(call: ToolCallView, value: Any, most: int) -> Outcome:
+def to_outcome(call: ToolCallView, value: Any, most: int) -> Outcome:
     """Make the outcome of a call whose tool returned `value`; `most` characters of text are kept."""
     given = value if isinstance(value, ToolResult) else ToolResult(call.id, value)
     try:
         content = _content(given.content)
     except Exception as exc:  # a class of somebody's own may raise anything while it is written
         log.debug("tool %s: what it returned cannot be shown", call.name, exc_info=True)
-        why = str(exc) if isinstance(exc, _Unshown) else said_of(exc)
+        why = str(exc) if isinstance(exc, _NotSerializable) else to_text(exc)
         return failure(call, f"{call.name} ran, but what it returned cannot be shown: {why}.", "result")
     attached = _attached(content)
     if attached > MAX_ATTACHED:
@@ -56,7 +56,7 @@ def outcome_of(call: ToolCallView, value: Any, most: int) -> Outcome:
     return Outcome(result, "failed" if given.is_error else "done", "" if kept == content else "oversize")
 
 
-def said_of(error: BaseException) -> str:
+def to_text(error: BaseException) -> str:
     """Say what a tool raised, in one paragraph: the type and the message, no traceback."""
     return cut("; ".join(_named(leaf) for leaf in _leaves(error)), _MESSAGE)
 
@@ -118,7 +118,7 @@ def _from_bytes(data: bytes) -> str | Content:
     mime = media_types.detect_type(data)
     kind = _SHOWN.get(mime)
     if kind is None:
-        raise _Unshown(f"{len(data):,} bytes of {mime or 'no kind that is known'}, and no text")
+        raise _NotSerializable(f"{len(data):,} bytes of {mime or 'no kind that is known'}, and no text")
     return kind.from_bytes(data)
 
 
@@ -127,7 +127,7 @@ def _json(value: Any) -> str:
         return jsonio.as_text(jsonio.encode(msgspec.to_builtins(value, str_keys=True, enc_hook=_plain)))
     except (TypeError, ValueError, RecursionError) as exc:
         kind = type(value)
-        raise _Unshown(f"a value of type {kind.__module__}.{kind.__qualname__} has no JSON ({exc})") from exc
+        raise _NotSerializable(f"a value of type {kind.__module__}.{kind.__qualname__} has no JSON ({exc})") from exc
 
 
 def _plain(value: Any) -> Any:

@@ -18,13 +18,21 @@ import msgspec
 from tenuto.core.messages import ToolCallView, ToolResult
 from tenuto.core.request import ServerTool, ToolDefinition
 from tenuto.tools.arguments import BadArguments, parse_arguments
-from tenuto.tools.context import ToolContext
-from tenuto.tools.function import MAX_OUTPUT, Effect, Tool, checked_name, tool
-from tenuto.tools.outcome import Detail, Outcome, Refused, failure
-from tenuto.tools.results import outcome_of, said_of
-from tenuto.tools.running import Ended, Lane, perform, value_of
+from tenuto.tools.decorator import MAX_OUTPUT, Effect, Tool, check_name, tool
+from tenuto.tools.execution import (
+    Detail,
+    ExecutionResult,
+    Outcome,
+    ThreadSlot,
+    ToolContext,
+    ToolRefused,
+    call_function,
+    failure,
+    run_tool,
+)
+from tenuto.tools.results import to_outcome, to_text
 
-__all__ = ["Prepared", "ToolDispatcher", "Toolbox"]
+__all__ = ["PreparedCall", "ToolDispatcher", "Toolbox"]
 
 log = logging.getLogger("tenuto")
 _LISTED = 100
@@ -45,7 +53,7 @@ AnyTool: TypeAlias = Tool[..., Any] | ServerTool | ToolDispatcher | Callable[...
 """What a toolbox is made of; a plain function becomes a tool."""
 
 
-class Prepared(msgspec.Struct, frozen=True, eq=False):
+class PreparedCall(msgspec.Struct, frozen=True, eq=False):
     """A call that can be run: the tool was found, and the arguments fit. Nothing has begun.
 
     `tool` is what runs it: a `Tool`, with `arguments` of its parameters' types, or somebody's own dispatcher.
@@ -107,33 +115,33 @@ class Toolbox:
         other.owners = {**self.owners, **moved}
         return other
 
-    def prepare(self, call: ToolCallView) -> Prepared | Refused:
+    def prepare(self, call: ToolCallView) -> PreparedCall | ToolRefused:
         """Look a call up and read its arguments; nothing is begun."""
         owner = self.owners.get(call.name)
         if owner is None:
             return _refused(call, self._unknown(call.name), "unknown-tool")
         if not isinstance(owner, Tool):
-            return Prepared(call, call.name, "once", None, False, owner, {})
+            return PreparedCall(call, call.name, "once", None, False, owner, {})
         arguments = _read(call, owner)
         if isinstance(arguments, str):
             return _refused(call, arguments, "arguments")
         approval = owner.needs_approval(arguments)
-        return Prepared(call, owner.name, owner.effect, owner.timeout, approval, owner, arguments)
+        return PreparedCall(call, owner.name, owner.effect, owner.timeout, approval, owner, arguments)
 
-    async def run(self, prepared: Prepared, context: ToolContext | None = None) -> Outcome:
+    async def run(self, prepared: PreparedCall, context: ToolContext | None = None) -> Outcome:
         """Run a call, and return what became of it, whatever it was.
 
         When the task that runs this is cancelled, so is an `async` tool, and it is waited for; one in a thread finds
         `cancelled` set in its context; `CancelledError` goes on. A `KeyboardInterrupt` goes on, too.
         """
         context = context or ToolContext(prepared.call)
-        ended = await perform(functools.partial(_worked, prepared, context), context, prepared.timeout)
-        return _told(prepared, ended)
+        ended = await run_tool(functools.partial(_worked, prepared, context), context, prepared.timeout)
+        return _describe_error(prepared, ended)
 
     async def dispatch(self, call: ToolCallView) -> ToolResult:
         """Run a call by hand; always a result. Whether it needs approval is for the caller to ask, by `prepare`."""
         prepared = self.prepare(call)
-        if isinstance(prepared, Refused):
+        if isinstance(prepared, ToolRefused):
             return prepared.result
         return (await self.run(prepared)).result
 
@@ -165,7 +173,7 @@ class Toolbox:
             self._own(definition, owner)
 
     def _own(self, definition: ToolDefinition, owner: Tool[..., Any] | ToolDispatcher) -> None:
-        name = checked_name(definition.name)
+        name = check_name(definition.name)
         if name in self.owners or any(kind == name for kind, _ in self._served):
             other = self.owners.get(name, "a tool that the provider runs")
             raise ValueError(f"two tools are called {name!r}: {_shown(other)} and {_shown(owner)}; rename one of them")
@@ -217,30 +225,30 @@ def _read(call: ToolCallView, owner: Tool[..., Any]) -> dict[str, Any] | str:
         return f"The arguments for {name} do not fit, and it was not run. {exc}. Correct them and call it again."
     except Exception as exc:  # a type of somebody's own may raise anything while it is made
         log.debug("tool %s: the arguments cannot be read", name, exc_info=True)
-        return f"The arguments for {name} cannot be read, and it was not run. {said_of(exc)}"
+        return f"The arguments for {name} cannot be read, and it was not run. {to_text(exc)}"
 
 
-def _refused(call: ToolCallView, text: str, detail: Detail) -> Refused:
-    return Refused(call, call.answer(text, is_error=True), detail)
+def _refused(call: ToolCallView, text: str, detail: Detail) -> ToolRefused:
+    return ToolRefused(call, call.answer(text, is_error=True), detail)
 
 
-async def _worked(prepared: Prepared, context: ToolContext, lane: Lane) -> Any:
+async def _worked(prepared: PreparedCall, context: ToolContext, lane: ThreadSlot) -> Any:
     owner = prepared.tool
     if not isinstance(owner, Tool):
         return await owner.dispatch(prepared.call)
     filled = dict.fromkeys(owner.signature.contexts, context)
-    return await value_of(functools.partial(owner.__wrapped__, **prepared.arguments, **filled), context, lane)
+    return await call_function(functools.partial(owner.__wrapped__, **prepared.arguments, **filled), context, lane)
 
 
-def _told(prepared: Prepared, ended: Ended) -> Outcome:
+def _describe_error(prepared: PreparedCall, ended: ExecutionResult) -> Outcome:
     call, name = prepared.call, prepared.name
     if ended.how == "returned":
-        return outcome_of(call, ended.value, getattr(prepared.tool, "max_output", MAX_OUTPUT))
+        return to_outcome(call, ended.value, getattr(prepared.tool, "max_output", MAX_OUTPUT))
     if ended.how == "raised" and ended.error is not None:
         if isinstance(ended.error, KeyboardInterrupt):
             raise ended.error
         log.debug("tool %s raised", name, exc_info=ended.error)
-        return failure(call, said_of(ended.error), "exception")
+        return failure(call, to_text(ended.error), "exception")
     if ended.how == "cancelled":
         said = f"{name} was cancelled before it was through. It may have taken effect in part: check before you retry."
         return Outcome(call.answer(said, is_error=True), "cancelled", "cancelled")

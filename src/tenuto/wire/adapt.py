@@ -6,21 +6,23 @@ results directly follow their calls (`pairing`), incomplete turns are dropped, a
 roles the target requires.
 
 The original transcript does not change, so the first provider later gets everything again. If nothing has to be
-adapted, the same message objects are returned. The place of a `Loss` is always one in the original transcript.
+adapted, the same message objects are returned. The location of a `Loss` is always one in the original transcript.
 """
 
 from __future__ import annotations
 
 import bisect
 import itertools
-import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from operator import is_, itemgetter
+from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from tenuto.core.blocks import (
+    AnthropicMeta,
+    AnthropicRedactedMeta,
     Block,
     ChatMeta,
     GeminiMeta,
@@ -33,7 +35,7 @@ from tenuto.core.blocks import (
     Text,
     ToolUse,
 )
-from tenuto.core.loss import Loss
+from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import AssistantMessage, Message, SystemMessage, ToolResults, UserMessage
 from tenuto.core.provider import Target
 from tenuto.wire.call_ids import CallIds
@@ -45,11 +47,18 @@ from tenuto.wire.translate import BlockTranslator
 _BEGUN = "(The conversation has begun before this.)"
 _BRIDGE = "(The tools have answered.)"
 _NOTE = "Notes of the assistant from earlier in this conversation:\n{}"
-_PLACE = r"messages\[(\d+)\](?:\.blocks\[(\d+)\])?"  # compiled when there is a loss
 
-_BLOCK = itemgetter(1)  # of a place and its block
 
-Place = tuple[int, int]
+class MessageSource(msgspec.Struct, frozen=True):
+    """Where an adapted message comes from."""
+
+    message: int
+    """Its index in the original transcript; the source of an inserted message is the one it was inserted for."""
+    blocks: tuple[Location | None, ...] | None = None
+    """The original locations of its blocks, None for an added block. Without it, no block has moved."""
+
+
+_Outgoing: TypeAlias = "tuple[MessageSource, Message]"
 
 
 class Adapted(msgspec.Struct, frozen=True):
@@ -57,27 +66,24 @@ class Adapted(msgspec.Struct, frozen=True):
 
     messages: tuple[Message, ...]
     losses: tuple[Loss, ...] = ()
-    places: tuple[int, ...] = ()
-    """The original index of each message; an inserted message has the index of the one it was inserted for."""
-    blocks: dict[int, tuple[int, ...]] = {}
-    """The original indexes of the blocks of a turn, if they have moved."""
+    sources: tuple[MessageSource, ...] = ()
+    """The source of each message; empty if the messages are the original ones."""
 
-    def given(self, place: str, before: int = 0) -> str:
-        """Return the place in the original transcript of a place in these messages.
+    def original(self, location: Location, inserted: int = 0) -> Location:
+        """Return the location in the original transcript of a location in these messages.
 
-        `before` messages were inserted in front of them: their original place is empty.
+        `inserted` messages were put in front of them: those have no original location.
         """
-        match = re.match(_PLACE, place)
-        if match is None or not (self.places or before):
-            return place
-        now = int(match[1]) - before
-        if not 0 <= now < len(self.messages):
-            return ""
-        at, moved, rest = self.places[now] if self.places else now, self.blocks.get(now), place[match.end() :]
-        if match[2] is None:
-            return f"messages[{at}]{rest}"
-        block = int(match[2])
-        return f"messages[{at}].blocks[{moved[block] if moved is not None and block < len(moved) else block}]{rest}"
+        if location.message is None or not (self.sources or inserted):
+            return location
+        index, block = location.message - inserted, location.block
+        if not 0 <= index < len(self.messages):
+            return Location(path=location.path)
+        source = self.sources[index] if self.sources else MessageSource(index)
+        if block is None or source.blocks is None:
+            return Location(source.message, block, location.path)
+        origin = source.blocks[block] if block < len(source.blocks) else None
+        return Location(source.message) if origin is None else Location(origin.message, origin.block, location.path)
 
 
 def adapt(
@@ -86,21 +92,20 @@ def adapt(
     *,
     notes: bool = False,
     inline: bool = False,
-    without: frozenset[Place] = frozenset(),
+    without: frozenset[tuple[int, int]] = frozenset(),
 ) -> Adapted:
     """Make `messages` fit for `target`. Total: any transcript, any target.
 
     Foreign reasoning is left out; with `notes` it is sent in the next user message, if one follows; with `inline` it is
-    sent as assistant text `[Reasoning: ...]`. `without` are blocks (message, place in it) that stay out although the target issued them, and with them goes what cannot stand
-    without them; of a text or a call that says something by itself, it is only the signature or the id.
+    sent as assistant text `[Reasoning: ...]`. `without` are blocks (message, block) to omit although the target issued
+    them, with the blocks that depend on them; of a text or a call, only the signature or the id is omitted.
     """
-    adapting = _Adapter(messages, target, without)
-    said = _fix_first_and_last(list(adapting.through(notes=notes, inline=inline)), target, adapting.losses)
-    losses = tuple(adapting.losses)
-    places, adapted = zip(*said, strict=True) if said else ((), ())
-    if _same(adapted, messages):
-        return Adapted(messages, losses)
-    return Adapted(adapted, losses, places, dict(adapting.moved(said)))
+    adapter = _Adapter(messages, target, without)
+    outgoing = list(adapter.adapt_messages(notes=notes, inline=inline))
+    _fix_first_and_last(outgoing, target, adapter.losses)
+    losses = tuple(adapter.losses)
+    sources, adapted = zip(*outgoing, strict=True) if outgoing else ((), ())
+    return Adapted(messages, losses) if _same(adapted, messages) else Adapted(adapted, losses, sources)
 
 
 def _same(new: tuple[object, ...], old: tuple[object, ...]) -> bool:
@@ -116,151 +121,140 @@ class _Turn(msgspec.Struct):
 
     message: AssistantMessage
     blocks: list[tuple[int, Block]]
-    own: bool
-
-    def changed(self, blocks: tuple[Block, ...]) -> AssistantMessage:
-        """Return the message with these blocks; the same object if it has them already."""
-        return self.message if _same(blocks, self.message.blocks) else replace(self.message, blocks=blocks)
+    is_own: bool
+    """Whether the target issued it."""
 
 
 class _Adapter:
     """Adapt one transcript to one target."""
 
-    def __init__(self, messages: tuple[Message, ...], target: Target, without: frozenset[Place]) -> None:
+    def __init__(self, messages: tuple[Message, ...], target: Target, without: frozenset[tuple[int, int]]) -> None:
         self.losses: list[Loss] = []
         self._messages = messages
         self._target = target
-        self._issued = IssuerCheck(target)
-        self._without: dict[int, set[int]] = {}
-        for at, place in without:
-            self._without.setdefault(at, set()).add(place)
+        self._is_issuer = IssuerCheck(target)
+        self._omissions: dict[int, set[int]] = {}
+        for at, index in without:
+            self._omissions.setdefault(at, set()).add(index)
         self._turns: dict[int, _Turn] = {}
         self._calls: list[CallRef] = []
         self._last_user = -1
         for at, message in enumerate(messages):
             if isinstance(message, AssistantMessage):
-                self._take(message, at)
+                self._add_turn(message, at)
             elif isinstance(message, UserMessage):
                 self._last_user = at
-        self._name_calls()
-        self._answers = ResultPairs(messages, self._calls, self.losses)
+        self._assign_call_ids()
+        self._results = ResultPairs(messages, self._calls, self.losses)
 
-    def through(self, *, notes: bool, inline: bool) -> Iterator[tuple[int, Message]]:
-        """Yield the messages to send, with their original indexes."""
-        blocks = BlockTranslator(self._target, self.losses, inline=inline)
-        noted: list[str] = []
+    def adapt_messages(self, *, notes: bool, inline: bool) -> Iterator[_Outgoing]:
+        """Yield the messages to send, with their sources."""
+        translator = BlockTranslator(self._target, self.losses, inline=inline)
+        reasoning: list[str] = []
         for at, message in enumerate(self._messages):
             if isinstance(message, AssistantMessage):
                 if at in self._turns:
-                    blocks.notes = noted if notes and at < self._last_user else None
-                    yield at, self._adapt_turn(at, blocks)
-                    if answers := self._answers.results_after(at):
-                        yield at, answers
+                    translator.notes = reasoning if notes and at < self._last_user else None
+                    adapted = self._adapt_turn(at, translator)
+                    yield _turn_source(at, self._turns[at].blocks), adapted
+                    if results := self._results.results_after(at):
+                        yield MessageSource(at, results.locations), results.message
             elif isinstance(message, ToolResults):
-                if answers := self._answers.late_results(at):
-                    yield at, answers
+                if results := self._results.late_results(at):
+                    yield MessageSource(at, results.locations), results.message
             elif isinstance(message, UserMessage):
-                yield at, self._prepend_notes(message, at, noted)
-                noted.clear()
+                user = self._remove_user_tokens(message, at)
+                if reasoning:
+                    content = (Text(_NOTE.format("\n\n".join(reasoning))), *user.parts)
+                    locations = (None, *(Location(at, index) for index in range(len(user.parts))))
+                    yield MessageSource(at, locations), replace(user, content=content)
+                    reasoning.clear()
+                else:
+                    yield MessageSource(at), user
             else:
-                yield at, message
+                yield MessageSource(at), message
 
-    def moved(self, said: list[tuple[int, Message]]) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """Yield the index of each turn whose blocks have moved, and the original indexes of the blocks."""
-        for now, (at, message) in enumerate(said):
-            turn = self._turns.get(at)
-            if isinstance(message, AssistantMessage) and turn is not None and len(turn.blocks) == len(message.blocks):
-                places = tuple(place for place, _ in turn.blocks)
-                if places != tuple(range(len(places))):
-                    yield now, places
-
-    def _lose(self, kind: str, place: str, detail: str, remedy: str = "") -> None:
-        self.losses.append(Loss(kind, place, detail, remedy))
+    def _lose(self, kind: str, location: Location, detail: str, remedy: str = "") -> None:
+        self.losses.append(Loss(kind, location, detail, remedy))
 
     # --- which blocks are sent ----------------------------------------------------------------------------------------------
 
-    def _take(self, message: AssistantMessage, at: int) -> None:
-        own = message.origin is not None and self._issued[message.origin]
-        kept: Collection[int] = range(len(message.blocks))
+    def _add_turn(self, message: AssistantMessage, at: int) -> None:
+        is_own = message.origin is not None and self._is_issuer[message.origin]
+        blocks = list(enumerate(message.blocks))
+        drop_kind = ""
         if message.incomplete:
-            self._lose("incomplete-turn", f"messages[{at}]", f"a reply that was cut off: {str(message)[:80]}")
-            kept = ()
-        elif at in self._without:
-            kept = self._sent_blocks(message, at, own=own)
-            blocks = [(place, block) for place, block in enumerate(message.blocks) if place in kept]
-            self._turns[at] = _Turn(message, self._remove_tokens(blocks, at, own=own), own)
-        else:
-            self._turns[at] = _Turn(message, list(enumerate(message.blocks)), own)
-        for place, block in enumerate(message.blocks):
+            self._lose("incomplete-turn", Location(at), f"a reply that was cut off: {str(message)[:80]}")
+            drop_kind, blocks = "incomplete-turn", []
+        elif at in self._omissions:
+            drop_kind, blocks = "left-out", self._omit_blocks(message, at, is_own=is_own)
+        indexes = {index for index, _ in blocks} if drop_kind else ()
+        for index, block in enumerate(message.blocks):
             if isinstance(block, ToolUse):
-                gone = "" if place in kept else "incomplete-turn" if message.incomplete else "left-out"
-                self._calls.append(CallRef(at, place, block, dropped_by=gone))
+                dropped_by = "" if not drop_kind or index in indexes else drop_kind
+                self._calls.append(CallRef(at, index, block, dropped_by=dropped_by))
+        if not message.incomplete:
+            self._turns[at] = _Turn(message, blocks, is_own)
 
-    def _sent_blocks(self, message: AssistantMessage, at: int, *, own: bool) -> set[int]:
-        """Return the indexes of the blocks to send: all but the omitted ones and those that depend on them."""
-        named = {place for place in self._without[at] if 0 <= place < len(message.blocks)}
-        out = {place for place in named if not is_signed_part(message.blocks[place])}
-        hanging = set(_open_calls(message.blocks, out)) - out if own else set[int]()
-        for place in sorted(out | hanging):
-            kind = type(message.blocks[place]).__name__
-            why = "it depends on a block that is omitted" if place in hanging else "the request omits it"
-            self._lose("left-out", f"messages[{at}].blocks[{place}]", kind, why)
-        return set(range(len(message.blocks))) - out - hanging
+    def _omit_blocks(self, message: AssistantMessage, at: int, *, is_own: bool) -> list[tuple[int, Block]]:
+        """Return the blocks without the omitted ones and those that depend on them.
 
-    def _remove_tokens(self, blocks: list[tuple[int, Block]], at: int, *, own: bool) -> list[tuple[int, Block]]:
-        """Remove signatures and ids from blocks that stay: omitted ones, and the ids of a turn with gaps.
-
-        The parts of a message share its id.
+        Of an omitted block with content, only the signature or id is removed. The parts of a message share its id. In a
+        turn with gaps, ids are removed, because they require the omitted blocks.
         """
-        gaps = own and len(blocks) < len(self._messages_blocks(at))
-        out = self._without[at]
-        ids = {block.meta.id for place, block in blocks if place in out and isinstance(block.meta, OpenAiMeta)}
-        for n, (place, block) in enumerate(blocks):
-            where = f"messages[{at}].blocks[{place}]"
-            if place in out:
-                bare = replace(block.meta, id="") if isinstance(block.meta, OpenAiMeta) else None
-                self._lose("left-out", where, "its id" if bare else "its signature", "the request omits it")
-                blocks[n] = place, replace(block, meta=bare)
-            elif isinstance(block.meta, OpenAiMeta) and block.meta.id and (gaps or block.meta.id in ids):
-                self._lose("item-id", where, block.meta.id, "the id requires the omitted blocks")
-                blocks[n] = place, replace(block, meta=replace(block.meta, id=""))
+        omissions = self._omissions[at]
+        gaps = {index for index in omissions if index in range(len(message.blocks))}
+        gaps = {index for index in gaps if not is_signed_part(message.blocks[index])}
+        dependents = set(_dependent_blocks(message.blocks, gaps)) - gaps if is_own else set[int]()
+        gaps |= dependents
+        for index in sorted(gaps):
+            reason = "it depends on a block that is omitted" if index in dependents else "the request omits it"
+            self._lose("left-out", Location(at, index), type(message.blocks[index]).__name__, reason)
+        blocks = [(index, block) for index, block in enumerate(message.blocks) if index not in gaps]
+        ids = {block.meta.id for index, block in blocks if index in omissions and isinstance(block.meta, OpenAiMeta)}
+        for position, (index, block) in enumerate(blocks):
+            location = Location(at, index)
+            if index in omissions:
+                meta = replace(block.meta, id="") if isinstance(block.meta, OpenAiMeta) else None
+                self._lose("left-out", location, "its id" if meta else "its signature", "the request omits it")
+                blocks[position] = index, replace(block, meta=meta)
+            elif isinstance(block.meta, OpenAiMeta) and block.meta.id and ((is_own and gaps) or block.meta.id in ids):
+                self._lose("item-id", location, block.meta.id, "the id requires the omitted blocks")
+                blocks[position] = index, replace(block, meta=replace(block.meta, id=""))
         return blocks
-
-    def _messages_blocks(self, at: int) -> tuple[Block, ...]:
-        message = self._messages[at]
-        assert isinstance(message, AssistantMessage)
-        return message.blocks
 
     # --- how they are sent --------------------------------------------------------------------------------------------------
 
-    def _name_calls(self) -> None:
+    def _assign_call_ids(self) -> None:
         ids = CallIds(self._target)
         for call in self._calls:
             if call.dropped_by:
                 continue
-            call.name = ids.of(call.block.id, call.turn, own=self._turns[call.turn].own)
+            turn = self._turns[call.turn]
+            call.name = ids.of(call.block.id, call.turn, own=turn.is_own)
             if call.name != call.block.id:
-                place = f"messages[{call.turn}].blocks[{call.place}]"
-                self._lose("call-id-mapped", place, f"{call.block.id[:80]} became {call.name}")
-                blocks = self._turns[call.turn].blocks
-                at = bisect.bisect_left(blocks, call.place, key=lambda held: held[0])
-                blocks[at] = call.place, replace(blocks[at][1], id=call.name)
+                location = Location(call.turn, call.place)
+                self._lose("call-id-mapped", location, f"{call.block.id[:80]} became {call.name}")
+                position = bisect.bisect_left(turn.blocks, call.place, key=itemgetter(0))
+                turn.blocks[position] = call.place, replace(turn.blocks[position][1], id=call.name)
 
-    def _adapt_turn(self, at: int, blocks: BlockTranslator) -> AssistantMessage:
+    def _adapt_turn(self, at: int, translator: BlockTranslator) -> AssistantMessage:
         turn = self._turns[at]
         message = turn.message
-        if turn.own:
-            return turn.changed(tuple(map(_BLOCK, turn.blocks)))
-        by_hand = message.origin is None
-        turn.blocks = blocks.blocks(turn.blocks, at, by_hand=by_hand)
-        if codec_for(self._target.dialect).calls_last:
-            turn.blocks = self._calls_last(turn.blocks, at)
-        made = tuple(map(_BLOCK, turn.blocks))
-        if by_hand:
-            stopped = message.paused and not _ends_at_server_tool(made)
-            return replace(turn.changed(made), raw_stop_reason=None) if stopped else turn.changed(made)
-        blocks.fields(message.extra, f"messages[{at}]")
-        return replace(message, blocks=made, extra="", origin=None, raw_stop_reason=None)
+        has_origin = message.origin is not None
+        if not turn.is_own:
+            turn.blocks = translator.blocks(turn.blocks, at, by_hand=not has_origin)
+            if codec_for(self._target.dialect).calls_last:
+                turn.blocks = self._calls_last(turn.blocks, at)
+        blocks = tuple(block for _, block in turn.blocks)
+        if has_origin and not turn.is_own:
+            translator.fields(message.extra, Location(at))
+            return replace(message, blocks=blocks, extra="", origin=None, raw_stop_reason=None)
+        if not _same(blocks, message.blocks):
+            message = replace(message, blocks=blocks)
+        if not turn.is_own and message.paused and not _ends_at_server_tool(blocks):
+            return replace(message, raw_stop_reason=None)
+        return message
 
     def _calls_last(self, blocks: list[tuple[int, Block]], at: int) -> list[tuple[int, Block]]:
         """Move the text that follows a call before the calls of its turn.
@@ -270,26 +264,29 @@ class _Adapter:
         """
         first = next((n for n, (_, block) in enumerate(blocks) if isinstance(block, ToolUse)), len(blocks))
         tail = blocks[first:]
-        calls = [held for held in tail if isinstance(held[1], ToolUse)]
-        texts = [held for held in tail if isinstance(held[1], Text | Refusal)]
-        said = any(isinstance(block, Text | Refusal) and block.text for _, block in texts)
-        if not said or len(calls) + len(texts) < len(tail):
+        calls = [entry for entry in tail if isinstance(entry[1], ToolUse)]
+        texts = [entry for entry in tail if isinstance(entry[1], Text | Refusal)]
+        has_text = any(isinstance(block, Text | Refusal) and block.text for _, block in texts)
+        if not has_text or len(calls) + len(texts) < len(tail):
             return blocks
-        self._lose("calls-last", f"messages[{at}]", f"{len(calls)} calls moved after the text of their turn")
+        self._lose("calls-last", Location(at), f"{len(calls)} calls moved after the text of their turn")
         return [*blocks[:first], *texts, *calls]
 
-    def _prepend_notes(self, message: UserMessage, at: int, notes: list[str]) -> UserMessage:
-        """Put notes in front of the content of a user message, and remove tokens from it."""
-        if not isinstance(message.content, str):
-            signed = [place for place, part in enumerate(message.content) if part.meta is not None]
-            for place in signed:
-                self._lose("foreign-token", f"messages[{at}].content[{place}]", "a token in a user message")
-            if signed:
-                parts = (replace(part, meta=None, extra="") if part.meta else part for part in message.content)
-                message = replace(message, content=tuple(parts))
-        if not notes:
+    def _remove_user_tokens(self, message: UserMessage, at: int) -> UserMessage:
+        """Remove tokens from the content of a user message: no provider issued them for this position."""
+        if isinstance(message.content, str) or not any(part.meta for part in message.content):
             return message
-        return replace(message, content=(Text(_NOTE.format("\n\n".join(notes))), *message.parts))
+        for index, part in enumerate(message.content):
+            if part.meta:
+                self._lose("foreign-token", Location(at, index), "a token in a user message")
+        parts = (replace(part, meta=None, extra="") if part.meta else part for part in message.parts)
+        return replace(message, content=tuple(parts))
+
+
+def _turn_source(at: int, blocks: list[tuple[int, Block]]) -> MessageSource:
+    if all(index == now for now, (index, _) in enumerate(blocks)):
+        return MessageSource(at)
+    return MessageSource(at, tuple(Location(at, index) for index, _ in blocks))
 
 
 def is_signed_part(block: Block) -> bool:
@@ -299,28 +296,31 @@ def is_signed_part(block: Block) -> bool:
     return isinstance(block.meta, GeminiMeta) and not isinstance(block, Reasoning)
 
 
-def _open_calls(blocks: tuple[Block, ...], out: set[int]) -> Iterator[int]:
+def _dependent_blocks(blocks: tuple[Block, ...], gaps: set[int]) -> Iterator[int]:
     """Find the blocks that the issuer would reject without the blocks at these indexes.
 
     Reasoning must be followed by another block; in the Messages dialect, removing one signed thinking block invalidates
     the later ones; the details of a reply in the chat dialect, and a server tool call and its result, belong together.
     """
-    if not out:
+    if not gaps:
         return
-    first = min(out)
-    last = max((p for p, b in enumerate(blocks) if p not in out and not isinstance(b, Reasoning)), default=-1)
-    details = any(_has_details(blocks[place]) for place in out)
-    ids = {block.id for place in out if isinstance(block := blocks[place], ServerToolUse)}
-    ids |= {block.tool_use_id for place in out if isinstance(block := blocks[place], ServerToolResult)}
-    for place, block in enumerate(blocks):
+    last = max((i for i, block in enumerate(blocks) if i not in gaps and not isinstance(block, Reasoning)), default=-1)
+    first = min(gaps)
+    lost_details = any(_has_details(blocks[index]) for index in gaps)
+    ids = {_server_tool_id(blocks[index]) for index in gaps} - {None}
+    for index, block in enumerate(blocks):
         if isinstance(block, Reasoning):
-            token = type(block.meta).__name__.startswith("Anthropic")
-            if place > last or (token and place > first) or (details and _has_details(block)):
-                yield place
-        elif (isinstance(block, ServerToolUse) and block.id in ids) or (
-            isinstance(block, ServerToolResult) and block.tool_use_id in ids
-        ):
-            yield place
+            is_anthropic = isinstance(block.meta, AnthropicMeta | AnthropicRedactedMeta)
+            if index > last or (is_anthropic and index > first) or (lost_details and _has_details(block)):
+                yield index
+        elif _server_tool_id(block) in ids:
+            yield index
+
+
+def _server_tool_id(block: Block) -> str | None:
+    if isinstance(block, ServerToolResult):
+        return block.tool_use_id
+    return block.id if isinstance(block, ServerToolUse) else None
 
 
 def _has_details(block: Block) -> bool:
@@ -330,27 +330,25 @@ def _has_details(block: Block) -> bool:
 # --- the first and the last message ------------------------------------------------------------------------------------
 
 
-def _fix_first_and_last(
-    said: list[tuple[int, Message]], target: Target, losses: list[Loss]
-) -> list[tuple[int, Message]]:
+def _fix_first_and_last(outgoing: list[_Outgoing], target: Target, losses: list[Loss]) -> None:
     """Make the user begin and end, and the assistant reply between tool results and user, if the target requires it."""
     order = codec_for(target.dialect).turn_order(target)
     if order.user_first:
-        _begin(said, losses)
+        _begin(outgoing, losses)
     if order.alternates:
-        _insert_bridge(said, losses)
+        _insert_bridge(outgoing, losses)
     if order.user_last or target.traits.prefill == "rejected":
-        _end(said, losses)
-    return said
+        _end(outgoing, losses)
 
 
-def _begin(said: list[tuple[int, Message]], losses: list[Loss]) -> None:
-    first = next((at for at, (_, message) in enumerate(said) if not isinstance(message, SystemMessage)), -1)
-    place, message = said[first] if first >= 0 else (-1, None)
-    if not isinstance(message, AssistantMessage) or _is_summary(message):
+def _begin(outgoing: list[_Outgoing], losses: list[Loss]) -> None:
+    first = next((at for at, (_, message) in enumerate(outgoing) if not isinstance(message, SystemMessage)), None)
+    if first is None:
         return
-    losses.append(Loss("first-turn", f"messages[{place}]", f"the user begins here: {_BEGUN}"))
-    said.insert(first, (place, UserMessage(_BEGUN)))
+    source, message = outgoing[first]
+    if isinstance(message, AssistantMessage) and not _is_summary(message):
+        losses.append(Loss("first-turn", Location(source.message), f"the user begins here: {_BEGUN}"))
+        outgoing.insert(first, (MessageSource(source.message, (None,)), UserMessage(_BEGUN)))
 
 
 def _is_summary(message: AssistantMessage) -> bool:
@@ -358,14 +356,13 @@ def _is_summary(message: AssistantMessage) -> bool:
     return isinstance(first := next(iter(message.blocks), None), Marker) and first.kind == "compaction"
 
 
-def _insert_bridge(said: list[tuple[int, Message]], losses: list[Loss]) -> None:
-    spoken = [at for at, (_, message) in enumerate(said) if not _is_empty(message)]
-    for before, at in reversed(list(itertools.pairwise(spoken))):
-        if isinstance(said[before][1], ToolResults) and isinstance(said[at][1], UserMessage):
-            losses.append(
-                Loss("bridged-turn", f"messages[{said[at][0]}]", f"the assistant speaks before it: {_BRIDGE}")
-            )
-            said.insert(at, (said[at][0], AssistantMessage((Text(_BRIDGE),))))
+def _insert_bridge(outgoing: list[_Outgoing], losses: list[Loss]) -> None:
+    turns = [at for at, (_, message) in enumerate(outgoing) if not _is_empty(message)]
+    for before, at in reversed(list(itertools.pairwise(turns))):
+        if isinstance(outgoing[before][1], ToolResults) and isinstance(outgoing[at][1], UserMessage):
+            index = outgoing[at][0].message
+            losses.append(Loss("bridged-turn", Location(index), f"the assistant speaks before it: {_BRIDGE}"))
+            outgoing.insert(at, (MessageSource(index, (None,)), AssistantMessage((Text(_BRIDGE),))))
 
 
 def _is_empty(message: Message) -> bool:
@@ -375,17 +372,16 @@ def _is_empty(message: Message) -> bool:
     return all(isinstance(b, Reasoning) or (isinstance(b, Text | Refusal) and not b.text) for b in message.blocks)
 
 
-def _end(said: list[tuple[int, Message]], losses: list[Loss]) -> None:
-    at = len(said) - 1
-    while at >= 0 and isinstance(said[at][1], SystemMessage | AssistantMessage):
-        place, message = said[at]
+def _end(outgoing: list[_Outgoing], losses: list[Loss]) -> None:
+    at = len(outgoing) - 1
+    while at >= 0 and isinstance(outgoing[at][1], SystemMessage | AssistantMessage):
+        source, message = outgoing[at]
         if isinstance(message, AssistantMessage):
             if _is_continued(message):
                 return
-            losses.append(
-                Loss("prefill-refused", f"messages[{place}]", str(message)[:200], "end with a user's message")
-            )
-            del said[at]
+            detail, remedy = str(message)[:200], "end with a user's message"
+            losses.append(Loss("prefill-refused", Location(source.message), detail, remedy))
+            del outgoing[at]
         at -= 1
 
 

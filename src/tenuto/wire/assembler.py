@@ -1,11 +1,10 @@
-"""Blocks from pieces, in the order in which they were begun.
+"""Assemble blocks from pieces, in the order in which they began.
 
-Two ways in, one list of slots. Decoders `begin` a block, hand its slot pieces, and `finish` it; several may be open at
-once. The `on_*` methods are the specified interface for event loops that know only text, reasoning and tool calls.
-Mechanism and policy are apart: whatever makes no sense is raised, and the caller decides whether to skip, count or stop.
+Decoders `begin` a block, append pieces to its slot, and `finish` it; several can be open at once. The `on_*` methods are
+the specified interface for event loops that know only text, reasoning and tool calls: a call that makes no sense raises,
+and the caller decides whether to skip, count or stop.
 
-Pieces are collected in lists and joined once, or twice where there are many (`BlockSlot.pack`): the cost of a block is linear
-in the number of its pieces.
+Pieces are joined once, or twice if there are many (`BlockSlot.pack`): the cost of a block is linear in its pieces.
 """
 
 from __future__ import annotations
@@ -45,32 +44,27 @@ GROWS: dict[type[Block], str] = {
     Image: "data",
     Audio: "data",
 }
-"""The field that a block's pieces flow into."""
+"""The field that gets a block's pieces."""
 
 
 class BlockKey(msgspec.Struct, frozen=True):
-    """A block's place in the order; it names one block for ever."""
+    """The index of a block. It does not change."""
 
     index: int
 
 
 class BlockSlot:
-    """One block on its way: what it was begun with, its pieces so far, and the extra fields that were added to it."""
+    """A block, the pieces that extend it, and its extra fields while they change."""
 
     __slots__ = ("_extra", "block", "done", "index", "packed", "pieces")
 
-    def __init__(self, index: int, block: Block, *, done: bool = False) -> None:
+    def __init__(self, index: int, block: Block) -> None:
         self.index = index
         self.block = block
         self.pieces: list[str] = []
-        self.done = done
+        self.done = False
         self.packed = 0
         self._extra: MergedFields | None = None
-
-    @property
-    def key(self) -> BlockKey:
-        """The place of this block in the order."""
-        return BlockKey(self.index)
 
     def pack(self) -> None:
         """Join recent pieces to save memory: a 20-character str costs about 80 bytes.
@@ -104,100 +98,93 @@ class BlockSlot:
 
 
 class BlockAssembler:
-    """Collects what a stream says into blocks. `strict` refuses to complete a call that was never begun."""
+    """Assemble the blocks of a message. `strict`: refuse to complete a call that never began."""
 
     def __init__(self, *, strict: bool = False) -> None:
-        self._slots: list[BlockSlot] = []
-        self._tools: dict[str, BlockSlot] = {}
-        self._thoughts: list[BlockSlot] = []
+        self.slots: list[BlockSlot] = []
         self._strict = strict
+        self._reasoning: BlockSlot | None = None
+        """The open reasoning of the `on_*` methods."""
+        self._calls: dict[str, BlockSlot] = {}
+        """The open calls of the `on_*` methods, by id."""
 
     def begin(self, block: Block) -> BlockSlot:
-        """Open a slot after all others. Its place does not change, whatever is finished first."""
-        slot = BlockSlot(len(self._slots), block)
-        self._slots.append(slot)
+        """Open a slot after all others."""
+        slot = BlockSlot(len(self.slots), block)
+        self.slots.append(slot)
         return slot
 
     def finish(self, slot: BlockSlot, block: Block | None = None) -> Block:
-        """Close a slot with its pieces joined, or with `block` where the provider sent the finished form."""
+        """Close a slot with its pieces joined, or with `block` if the provider sent the finished form."""
         slot.replace(block if block is not None else slot.joined())
         slot.pieces, slot.packed = [], 0
         slot.done = True
         return slot.block
 
-    def slot(self, index: int) -> BlockSlot:
-        """Return the slot in a place of the order."""
-        return self._slots[index]
-
     def finalize(self) -> list[Block]:
-        """Return the finished blocks in the order in which they were begun; those still open are left out."""
-        return [slot.joined() for slot in self._slots if slot.done]
+        """Return the finished blocks, without the open ones."""
+        return [slot.joined() for slot in self.slots if slot.done]
 
     def unfinished(self) -> list[Block]:
-        """Return every block begun, the open ones with their pieces so far and without tokens."""
-        whole = [slot.joined() for slot in self._slots]
+        """Return all blocks, the open ones with their pieces so far and without tokens."""
         return [
-            block if slot.done else msgspec.structs.replace(block, meta=None)
-            for slot, block in zip(self._slots, whole, strict=True)
+            slot.joined() if slot.done else msgspec.structs.replace(slot.joined(), meta=None) for slot in self.slots
         ]
 
     # --- the specified interface --------------------------------------------------------------------------------------
 
     def on_text_delta(self, delta: str, meta: ProviderMeta | None = None) -> None:
-        """Extend the last text block; begin one where the delta or the last block is signed, or the last is not a text."""
-        last = self._slots[-1] if self._slots else None
+        """Extend the last block if it is a text; begin one if it is not, or if the delta or the text is signed."""
+        last = self.slots[-1] if self.slots else None
         if meta is None and last is not None and last.done and isinstance(last.block, Text) and last.block.meta is None:
             last.pieces.append(delta)
-            return
-        slot = self.begin(Text(delta, meta=meta))
-        slot.done = True
+        else:
+            self.begin(Text(delta, meta=meta)).done = True
 
     def on_reasoning_start(self) -> BlockKey:
-        """Begin reasoning. Reasoning that is still open is finished without a token."""
-        for open_slot in self._thoughts:
-            self.finish(open_slot)
-        self._thoughts = [self.begin(Reasoning())]
-        return self._thoughts[0].key
+        """Begin reasoning. Open reasoning is finished without a token."""
+        self.on_reasoning_complete()
+        self._reasoning = self.begin(Reasoning())
+        return BlockKey(self._reasoning.index)
 
     def on_reasoning_delta(self, delta: str) -> None:
         """Extend the open reasoning; raise `OrphanedReasoningDelta` without it."""
-        if not self._thoughts:
+        if self._reasoning is None:
             raise OrphanedReasoningDelta
-        self._thoughts[-1].pieces.append(delta)
+        self._reasoning.pieces.append(delta)
 
     def on_reasoning_complete(self, meta: ProviderMeta | None = None) -> None:
-        """Finish the open reasoning with its token; without one open, nothing happens."""
-        if self._thoughts:
-            slot = self._thoughts.pop()
-            self.finish(slot, msgspec.structs.replace(slot.joined(), meta=meta))
+        """Finish the open reasoning with its token; do nothing without it."""
+        if self._reasoning is not None:
+            self.finish(self._reasoning, msgspec.structs.replace(self._reasoning.joined(), meta=meta))
+            self._reasoning = None
 
     def current_reasoning_text(self) -> str:
         """Return the text of the open reasoning so far; empty without it."""
-        return "".join(self._thoughts[-1].pieces) if self._thoughts else ""
+        return "".join(self._reasoning.pieces) if self._reasoning is not None else ""
 
     def on_tool_call_start(self, id: str) -> BlockKey:
         """Begin a call; raise `DuplicateToolStart` if it is open already."""
-        if id in self._tools:
+        if id in self._calls:
             raise DuplicateToolStart(id)
-        self._tools[id] = slot = self.begin(ToolUse(id, "", ""))
-        return slot.key
+        self._calls[id] = slot = self.begin(ToolUse(id, "", ""))
+        return BlockKey(slot.index)
 
     def on_tool_call_delta(self, id: str, name: str | None, args_delta: str) -> None:
         """Extend an open call's arguments, and name it; raise `OrphanedToolDelta` if it is not open."""
-        slot = self._tools.get(id)
+        slot = self._calls.get(id)
         if slot is None:
             raise OrphanedToolDelta(id)
-        if name is not None and isinstance(slot.block, ToolUse):
-            slot.block = msgspec.structs.replace(slot.block, name=name)
+        if name is not None:
+            slot.block = ToolUse(id, name, "")
         slot.pieces.append(args_delta)
 
     def finalize_tool_args(self, id: str) -> str:
-        """Return an open call's arguments, `{}` if none came.
+        """Return an open call's arguments, `{}` without any. The call stays open.
 
-        Raise `UnknownToolFinalize` for a call that is not open, `InvalidArgsJson` for text that is not JSON. The call
-        stays open either way.
+        Raise `UnknownToolFinalize` for a call that is not open, `InvalidArgsJson` for text that is not JSON.
         """
-        slot = self._tools.get(id)
+        slot = self._calls.get(id)
         if slot is None:
             raise UnknownToolFinalize(id)
         args = jsonio.join_surrogates("".join(slot.pieces)) or "{}"
@@ -206,8 +193,8 @@ class BlockAssembler:
         return args
 
     def on_tool_call_complete(self, id: str, name: str, args: str, meta: ProviderMeta | None = None) -> None:
-        """Finish a call in its place; one that was never begun goes to the end (in strict mode, it is refused)."""
-        slot = self._tools.pop(id, None)
+        """Finish a call. One that never began is appended, or in strict mode refused (`UnknownToolComplete`)."""
+        slot = self._calls.pop(id, None)
         if slot is None:
             if self._strict:
                 raise UnknownToolComplete(id)

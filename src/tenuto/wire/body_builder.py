@@ -1,4 +1,4 @@
-"""Build the body of a request, collect losses, and write the bytes.
+"""Build the body of a request, collect losses and the places of blocks, and write the bytes.
 
 Arguments, extra fields and opaque blocks are `Raw` in the body and keep their bytes. Lone surrogates cannot be sent:
 they become U+FFFD, with a `Loss`.
@@ -7,7 +7,7 @@ they become U+FFFD, with a `Loss`.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import compress, repeat
 from operator import is_not
 from typing import Any
@@ -15,9 +15,9 @@ from typing import Any
 from msgspec import Raw
 
 from tenuto.core import jsonio
-from tenuto.core.blocks import Text
-from tenuto.core.loss import Loss
-from tenuto.core.messages import AssistantMessage
+from tenuto.core.blocks import Audio, Document, Image, Text
+from tenuto.core.loss import Location, Loss, Placement
+from tenuto.core.messages import AssistantMessage, Content
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
 
@@ -60,27 +60,70 @@ def error_text(text: str) -> str:
 class BodyBuilder:
     """The body, headers and losses of one request."""
 
-    def __init__(self, request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) -> None:
+    def __init__(
+        self, request: ChatRequest, target: Target, losses: tuple[Loss, ...] = (), *, trace: bool = False
+    ) -> None:
         self.request = request
         self.target = target
         self.losses: list[Loss] = list(losses)
         self.body: dict[str, Any] = {}
         self.headers: dict[str, str] = {"content-type": "application/json"}
-        self._joined: dict[str, list[str]] = {}
+        self._list_headers: dict[str, list[str]] = {}
+        self.trace = trace
+        self._nodes: dict[int, list[tuple[Location, object, str]]] = {}
+        """The blocks that each object of the body contains, by the `id()` of the object: location, object, field."""
 
-    def placeholder(self, place: str) -> str:
+    def place(self, location: Location, node: object, field: str = "") -> None:
+        """Note that the block at `location` is written as an object or list of the body, or as a field of it."""
+        self._nodes.setdefault(id(node), []).append((location, node, field))
+
+    def place_texts(self, location: Location, parts: Iterable[Content], node: object, field: str) -> None:
+        """Note that the texts of a message are joined in one field of an object of the body."""
+        for index, part in enumerate(parts):
+            if getattr(part, "text", ""):
+                self.place(location.within(index), node, field)
+
+    def location_of(self, node: object, default: Location) -> Location:
+        """Return the location of the block that was written as this object."""
+        return self._nodes[id(node)][0][0] if id(node) in self._nodes else default
+
+    def replace_node(self, old: object, new: object) -> None:
+        """Note that an object of the body was replaced by another one."""
+        for location, _, field in self._nodes.pop(id(old), ()):
+            self.place(location, new, field)
+
+    def accepted_parts(self, parts: Iterable[Content], location: Location) -> Iterator[tuple[Location, Content]]:
+        """Yield the parts of a message or tool result that the model accepts, with their locations.
+
+        The text of a refused document is sent instead of the document.
+        """
+        traits = self.target.traits
+        media = ((Image, traits.images_in), (Audio, traits.audio_in), (Document, traits.documents_in))
+        refused = tuple(kind for kind, is_accepted in media if traits.known and not is_accepted)
+        is_result = location.block is not None
+        for index, part in enumerate(parts):
+            place = location.field(f"content[{index}]") if is_result else location.within(index)
+            if not isinstance(part, refused):
+                yield place, part
+                continue
+            self.record_loss("content-refused", place, type(part).__name__.lower(), "choose a model that takes it")
+            if isinstance(part, Document) and part.text:
+                yield place, Text(part.text)
+
+    def placeholder(self, location: Location) -> str:
         """Return the text that is sent for a user message without content, and record the `Loss`."""
-        self.record_loss("empty-message", place, "a user message without content: a placeholder is sent")
+        self.record_loss("empty-message", location, "a user message without content: a placeholder is sent")
         return _PLACEHOLDER
 
-    def leave_out_if_empty(self, message: AssistantMessage, place: str) -> None:
+    def leave_out_if_empty(self, message: AssistantMessage, location: Location) -> None:
         """Record the `Loss` of an assistant message that has no content, and so is not sent."""
         if all(isinstance(block, Text) and not block.text.strip() for block in message.blocks):
-            self.record_loss("empty-message", place, "an assistant message without content is left out")
+            self.record_loss("empty-message", location, "an assistant message without content is left out")
 
-    def record_loss(self, rule: str, place: str, what: str, remedy: str = "") -> None:
-        """Record something that could not be carried."""
-        self.losses.append(Loss(rule, place, what, remedy))
+    def record_loss(self, kind: str, location: Location | str, detail: str, remedy: str = "") -> None:
+        """Record something that could not be carried. A text as `location` is the name of a parameter."""
+        place = Location(path=location) if isinstance(location, str) else location
+        self.losses.append(Loss(kind, place, detail, remedy))
 
     def set_if_given(self, **fields: Any) -> None:
         """Set body fields; those that are None stay out."""
@@ -89,14 +132,14 @@ class BodyBuilder:
                 self.body[name] = value
 
     def record_unsupported(self, *names: str, remedy: str = "") -> None:
-        """Record parameters of the request that this dialect has no word for, where they were given."""
+        """Record the parameters that the request sets and this dialect cannot express."""
         for name, value in set_parameters(self.request, names):
             if value not in ((), {}):
                 self.record_loss("unsupported-parameter", name, repr(value)[:200], remedy)
 
     def join_header(self, name: str, value: str) -> None:
         """Add a value to a header that holds a list; the row's and the caller's own values stay in it."""
-        self._joined.setdefault(name, []).append(value)
+        self._list_headers.setdefault(name, []).append(value)
 
     def finish(self, path: str) -> WireRequest:
         """Merge what the caller adds for this provider, and write the bytes."""
@@ -110,24 +153,45 @@ class BodyBuilder:
             for name in (provider.name, *provider.aliases):
                 self.body.update(by_provider.get(name, {}))
         self.body.update(request.extra_body)
-        body = self._scrubbed(jsonio.encode(self.body))
+        body = self._replace_lone_surrogates(jsonio.encode(self.body))
         headers = {**provider.headers, **self.headers}
-        if request.extra_headers or self._joined:
+        if request.extra_headers or self._list_headers:
             self._add_headers(headers)
-        return WireRequest("POST", path, headers, body, tuple(self.losses))
+        return WireRequest("POST", path, headers, body, tuple(self.losses), self._placements())
+
+    def _placements(self) -> tuple[Placement, ...]:
+        """Find the pointers of the placed blocks that are still in the body."""
+        if not self.trace:
+            return ()
+        pointers: dict[int, str] = {}
+
+        def walk(node: object, pointer: str) -> None:
+            pointers[id(node)] = pointer
+            items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+            for key, value in items:
+                if isinstance(value, dict | list | Raw):
+                    walk(value, f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}")
+
+        walk(self.body, "")
+        return tuple(
+            Placement(location, f"{pointers[key]}/{field}" if field else pointers[key])
+            for key, blocks in self._nodes.items()
+            if key in pointers
+            for location, _, field in blocks
+        )
 
     def _add_headers(self, headers: dict[str, str]) -> None:
         """Add the caller's headers, and join those that hold a list."""
         own = {name.lower(): value for name, value in self.request.extra_headers.items()}
         headers |= own
-        for name, values in self._joined.items():
+        for name, values in self._list_headers.items():
             listed = [*values, *self.target.provider.headers.get(name, "").split(","), *own.get(name, "").split(",")]
             headers[name] = ",".join(dict.fromkeys(value.strip() for value in listed if value.strip()))
 
-    def _scrubbed(self, body: bytes) -> bytes:
+    def _replace_lone_surrogates(self, body: bytes) -> bytes:
         if b"\\ud" not in body and b"\\uD" not in body:
             return body
-        halves = _lone(body)
+        halves = _find_lone_surrogates(body)
         if not halves:
             return body
         self.record_loss("lone-surrogate", "body", f"{len(halves)} half characters became U+FFFD")
@@ -135,9 +199,53 @@ class BodyBuilder:
         return b"\\ufffd".join(body[end:start] for end, start in zip(ends, [*halves, len(body)], strict=True))
 
 
-def _lone(body: bytes) -> list[int]:
+class TurnList:
+    """The messages of dialects whose roles alternate: neighbors of one role share a message.
+
+    An empty user turn between two assistant turns becomes a placeholder, so that they are not merged.
+    """
+
+    def __init__(self, builder: BodyBuilder, field: str, write_text: Callable[[str], dict[str, Any]]) -> None:
+        self.messages: list[dict[str, Any]] = []
+        self.locations: list[Location] = []
+        """The location of each message: of the last one, if several share it."""
+        self._builder = builder
+        self._field = field
+        """The field of a message that has its parts."""
+        self._write_text = write_text
+        self._empty_turn: Location | None = None
+
+    def append(self, role: str, parts: list[Any], location: Location, *, joins: bool = True) -> None:
+        """Append the parts of a turn: to the last message if it has the same role and the turn `joins` it."""
+        is_same_role = bool(self.messages) and self.messages[-1]["role"] == role
+        if not parts:
+            if role == "user" and not is_same_role:
+                self._empty_turn = location
+            return
+        if role != "user":
+            self.fill_empty_turn()
+            is_same_role = bool(self.messages) and self.messages[-1]["role"] == role
+        self._empty_turn = None
+        if is_same_role and joins:
+            self.messages[-1][self._field] += parts
+            self.locations[-1] = location
+        else:
+            self.messages.append({"role": role, self._field: parts})
+            self.locations.append(location)
+
+    def fill_empty_turn(self) -> None:
+        """Write a placeholder for an empty user turn, if one is pending."""
+        if self._empty_turn is not None:
+            text = self._write_text(self._builder.placeholder(self._empty_turn))
+            self._builder.place(self._empty_turn.within(0), text)
+            self.messages.append({"role": "user", self._field: [text]})
+            self.locations.append(self._empty_turn)
+            self._empty_turn = None
+
+
+def _find_lone_surrogates(body: bytes) -> list[int]:
     """Find the escapes of lone surrogates."""
-    found: list[int] = []
+    positions: list[int] = []
     high: int | None = None
     for escape in re.finditer(_ESCAPE, body):
         code = int(escape.group(1), 16) if escape.group(1) else 0
@@ -145,10 +253,10 @@ def _lone(body: bytes) -> list[int]:
             high = None
             continue
         if high is not None:
-            found.append(high)
+            positions.append(high)
             high = None
         if 0xD800 <= code < 0xDC00:
             high = escape.start()
         elif 0xDC00 <= code < 0xE000:
-            found.append(escape.start())
-    return [*found, high] if high is not None else found
+            positions.append(escape.start())
+    return [*positions, high] if high is not None else positions

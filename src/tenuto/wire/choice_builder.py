@@ -7,7 +7,7 @@ import msgspec
 from tenuto.core import jsonio
 from tenuto.core.blocks import Block, ToolUse
 from tenuto.core.events import ContentDelta, ContentDone, ContentStart, Delta, StreamEvent
-from tenuto.core.loss import Loss
+from tenuto.core.loss import Location, Loss
 from tenuto.wire.assembler import BlockAssembler, BlockSlot
 
 
@@ -46,7 +46,7 @@ class ChoiceBuilder:
             if reason:
                 place = f"choices[{self.choice}].blocks[{slot.index}].args"
                 remedy = "answer the call with an error"
-                self.losses.append(Loss("broken-arguments", place, f"{block.name}: {reason}", remedy))
+                self.losses.append(Loss("broken-arguments", Location(path=place), f"{block.name}: {reason}", remedy))
                 block = msgspec.structs.replace(block, args_error=reason)
         self.assembler.finish(slot, block)
         self.out.append(ContentDone(self.choice, slot.index, block))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tenuto.core.blocks import Block, ProviderMeta
-from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
@@ -16,6 +15,7 @@ from tenuto.wire.decoder import Decoder
 from tenuto.wire.rawjson import Fields
 
 if TYPE_CHECKING:
+    from tenuto.wire.body_builder import BodyBuilder
     from tenuto.wire.embeddings import EmbeddingEndpoint
 
 PAGE_SIZE = "1000"
@@ -69,7 +69,7 @@ class Codec(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     decoder: type[Decoder]
     """Reads one reply. Its `framing` splits the bytes into frames."""
-    encode: Callable[[ChatRequest, Target, tuple[Loss, ...]], WireRequest]
+    encode: Callable[[BodyBuilder], WireRequest]
     """Write an adapted request."""
     verbatim: Callable[[AssistantMessage], list[Any]]
     """Write the blocks of a reply as the dialect has them, without adapting anything."""

@@ -19,7 +19,7 @@ from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.events import ContentDelta, ErrorEvent, MessageDone, StreamEvent
-from tenuto.core.loss import Loss
+from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import AssistantMessage, Origin
 from tenuto.core.provider import Dialect, Target
 from tenuto.core.response import ChatResponse, Choice
@@ -128,17 +128,16 @@ class Decoder(ABC):
                 self._fault(exc, data)
         if self.frame_count >= self._packs_at:
             self._pack()
-        events = self.out.copy()
-        self.out.clear()  # otherwise a stream would hold 5 KB of events until the next chunk
-        return events
+        return self._take_events()
 
     def feed_body(self, body: bytes) -> list[StreamEvent]:
         """Read a whole body and return its events."""
         self._ended = True
-        self._body(body)
-        events = self.out.copy()
-        self.out.clear()
-        return events
+        try:
+            self.body(body)
+        except _ERRORS as exc:
+            self._fault(exc, body)
+        return self._take_events()
 
     def drain(self) -> list[StreamEvent]:
         """Read the frame that was open when the bytes ended, and return its events.
@@ -146,11 +145,22 @@ class Decoder(ABC):
         Call it before `finish`, which raises if the reply is incomplete, and then returns no events.
         """
         if not self._ended and self.error is None:
-            self._drain()
+            data = b""
+            try:
+                for name, data in self._reader.close():
+                    if self._reader.whole:
+                        self.body(data)
+                    else:
+                        self.frame(name, data)
+            except _ERRORS as exc:
+                if isinstance(exc, LLMError) or self._reader.whole:
+                    self._fault(exc, data)
+                else:
+                    error = IncompleteResponse(f"the reply ended in the middle of an event ({self.dialect})")
+                    error.__cause__ = exc
+                    self._fail(error)
         self._ended = True
-        events = self.out.copy()
-        self.out.clear()
-        return events
+        return self._take_events()
 
     def finish(self) -> list[StreamEvent]:
         """End the reply and return the last events, of which the last one is `MessageDone`.
@@ -163,12 +173,10 @@ class Decoder(ABC):
                 if self.complete():
                     self.out.append(MessageDone(self.response(partial=False)))
                 else:
-                    message = f"the reply ended before its last event ({self.dialect})"
-                    self._fail(IncompleteResponse(message, provider=self.target.provider.name))
+                    self._fail(IncompleteResponse(f"the reply ended before its last event ({self.dialect})"))
             except _ERRORS as exc:
                 self._fault(exc, b"")
-        events += self.out
-        self.out.clear()
+        events += self._take_events()
         if self.error is not None:
             raise self.error
         return events
@@ -183,7 +191,7 @@ class Decoder(ABC):
             response = self.response(partial=True)
         except _FAULTS as exc:
             detail = jsonio.printable(f"the partial reply cannot be assembled: {exc!r}")
-            losses = (*self.losses, Loss("unassembled", "reply", detail))
+            losses = (*self.losses, Loss("unassembled", Location(path="reply"), detail))
             return ChatResponse("", self.target.provider.name, self.target.model, nothing, losses=losses)
         return response if response.choices else msgspec.structs.replace(response, choices=nothing)
 
@@ -197,37 +205,12 @@ class Decoder(ABC):
         self._packs_at = self.frame_count + _PACK_INTERVAL
         last = self.out[-1] if self.out else None
         if type(last) is ContentDelta:
-            self._choices[last.choice_index].assembler.slot(last.part_index).pack()
+            self._choices[last.choice_index].assembler.slots[last.part_index].pack()
 
-    def _drain(self) -> None:
-        try:
-            frames = self._reader.close()
-        except _ERRORS as exc:
-            self._fault(exc, b"")
-            return
-        for name, data in frames:
-            if self._reader.whole:
-                self._body(data)
-            else:
-                self._last_frame(name, data)
-
-    def _body(self, data: bytes) -> None:
-        try:
-            self.body(data)
-        except _ERRORS as exc:
-            self._fault(exc, data)
-
-    def _last_frame(self, name: bytes, data: bytes) -> None:
-        """Read the frame that was open when the bytes ended; if it cannot be read, it was cut off."""
-        try:
-            self.frame(name, data)
-        except LLMError as exc:
-            self._fail(exc)
-        except _FAULTS as exc:
-            message = f"the reply ended in the middle of an event ({self.dialect})"
-            error = IncompleteResponse(message, provider=self.target.provider.name)
-            error.__cause__ = exc
-            self._fail(error)
+    def _take_events(self) -> list[StreamEvent]:
+        events = self.out.copy()
+        self.out.clear()  # otherwise a stream would hold 5 KB of events until the next chunk
+        return events
 
     def _fault(self, exc: Exception, data: bytes) -> None:
         """Fail with an exception from reading `data`: an `LLMError` as it is, any other one as a `ProtocolError`."""
@@ -238,7 +221,7 @@ class Decoder(ABC):
         if not isinstance(exc, MissingField):
             received = data.decode("utf-8", "replace")[:_FRAME_EXCERPT]
             message = f"unreadable frame: {message}" + (f"; received: {received}" if received else "")
-        error = ProtocolError(jsonio.printable(message), provider=self.target.provider.name, frame=data)
+        error = ProtocolError(jsonio.printable(message), frame=data)
         error.__cause__ = exc
         self._fail(error)
 
@@ -262,7 +245,7 @@ class Decoder(ABC):
         return builder
 
     def record_loss(self, kind: str, place: str, detail: str, remedy: str = "") -> None:
-        self.losses.append(Loss(kind, place, detail, remedy))
+        self.losses.append(Loss(kind, Location(path=place), detail, remedy))
 
     def parse_object(self, data: bytes, *, ended: bool) -> FrameFields | None:
         """Read the object in a frame. An unreadable frame is an error, or a loss after the reply has `ended`."""
@@ -288,16 +271,12 @@ def decode_stream(decoder: Decoder, chunks: Iterable[bytes]) -> ChatResponse:
         decoder.feed(chunk)
         if decoder.error is not None:
             break
-    return _finish(decoder)
+    last = decoder.finish()[-1]
+    assert isinstance(last, MessageDone)
+    return last.response
 
 
 def decode_body(decoder: Decoder, body: bytes) -> ChatResponse:
     """Decode a body that is not a stream."""
     decoder.feed_body(body)
-    return _finish(decoder)
-
-
-def _finish(decoder: Decoder) -> ChatResponse:
-    last = decoder.finish()[-1]
-    assert isinstance(last, MessageDone)
-    return last.response
+    return decode_stream(decoder, ())

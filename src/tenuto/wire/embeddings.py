@@ -5,28 +5,26 @@ from __future__ import annotations
 import base64
 import struct
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.embedding import EmbedRequest, EmbedResponse, EmbedUsage
-from tenuto.core.loss import Loss
+from tenuto.core.loss import Location, Loss
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.errors import TranscriptError, UnsupportedModel
 from tenuto.wire.body_builder import BodyBuilder
 from tenuto.wire.json_reply import protocol_errors, read_optional_list, reply_fields
-from tenuto.wire.rawjson import Fields, object_or_empty
+from tenuto.wire.rawjson import NULL, Fields, is_text, object_or_empty
 from tenuto.wire.registry import codec_for
 from tenuto.wire.usage import read_count
 
 UNSTATED = 96
 """Texts per request if the provider states no limit: most limits are higher."""
 MARKS = 2
-"""Tokens that a tokeniser may put around each text."""
-
-Vector: TypeAlias = tuple[float, ...]
+"""Tokens that a tokenizer may put around each text."""
 
 
 class Batch(NamedTuple):
@@ -51,58 +49,61 @@ class EmbeddingEndpoint(NamedTuple):
 def batches(request: EmbedRequest, target: Target) -> list[Batch]:
     """Split the texts into requests that keep to the provider's limits, in order.
 
-    A token has at least one byte, so bytes are counted where tokens are limited; a text that is too long by itself goes
-    out by itself, and the provider says what it makes of it. Raise `UnsupportedModel` where there are no embeddings.
+    A token has at least one byte, so bytes are counted against a limit of tokens. A text over the limit is sent alone, so
+    that the provider decides. Raise `UnsupportedModel` if there are no embeddings.
     """
-    most, switches = _endpoint(target).max_texts, target.provider.embeddings
-    found: list[Batch] = []
-    held: list[str] = []
+    max_texts, max_tokens = _endpoint(target).max_texts, target.provider.embeddings.tokens
+    result: list[Batch] = []
+    texts: list[str] = []
     size = start = 0
-    for at, text in enumerate(request.texts):
-        weight = len(text.encode("utf-8", "replace")) + MARKS if switches.tokens else 0
-        if held and (len(held) >= most or size + weight > switches.tokens > 0):
-            found.append(Batch(start, tuple(held)))
-            held, size, start = [], 0, at
-        held.append(text)
+    for index, text in enumerate(request.texts):
+        weight = len(text.encode("utf-8", "replace")) + MARKS if max_tokens else 0
+        if texts and (len(texts) >= max_texts or size + weight > max_tokens > 0):
+            result.append(Batch(start, tuple(texts)))
+            texts, size, start = [], 0, index
+        texts.append(text)
         size += weight
-    return [*found, Batch(start, tuple(held))] if held else found
+    return [*result, Batch(start, tuple(texts))] if texts else result
 
 
 def encode(request: EmbedRequest, target: Target, batch: Batch) -> WireRequest:
-    """Write the request for one batch. What the provider has no word for is a `Loss`.
+    """Write the request for one batch. An option that the provider does not have is a `Loss`.
 
-    Raise `UnsupportedModel` where there are no embeddings, `TranscriptError` for what no JSON can say.
+    Raise `UnsupportedModel` if there are no embeddings, `TranscriptError` for a value that JSON cannot express.
     """
     endpoint = _endpoint(target)
     in_items = endpoint.extra_body_in_items and len(batch.texts) > 1
-    own = {} if in_items else request.extra_body
-    asked = ChatRequest(model=request.model, messages=(), extra_body=own, extra_headers=request.extra_headers)
-    draft = BodyBuilder(asked, target)
+    chat_request = ChatRequest(
+        model=request.model,
+        messages=(),
+        extra_body={} if in_items else request.extra_body,
+        extra_headers=request.extra_headers,
+    )
     try:
-        return endpoint.write(draft, request, batch)
+        return endpoint.write(BodyBuilder(chat_request, target), request, batch)
     except jsonio.JsonError as exc:
         raise TranscriptError(f"the request cannot be written as JSON: {exc}") from exc
 
 
 def decode(body: bytes, request: EmbedRequest, target: Target, batch: Batch) -> EmbedResponse:
-    """Read the answer to one batch: one vector for each text, in the order of the texts.
+    """Read the response to one batch: one vector for each text, in the order of the texts.
 
-    Raise the provider's error if the answer holds one, `ProtocolError` if it cannot be read or vectors are missing.
+    Raise the provider's error if the response contains one, `ProtocolError` if it cannot be read or lacks vectors.
     """
-    provider = target.provider.name
-    with protocol_errors("the embeddings", body, provider):
+    provider = target.provider
+    with protocol_errors("the embeddings", body, provider.name):
         format = str(request.extra_body.get("encoding_format") or "")
-        packed = format if format.startswith("base64") else target.provider.embeddings.packed
-        read = _endpoint(target).read(reply_fields(body, provider), target, batch.start, packed)
-        if len(read.embeddings) != len(batch.texts):
-            raise ValueError(f"{len(batch.texts)} texts went out, {len(read.embeddings)} embeddings came back")
-        if not all(read.embeddings):
+        packed = format if format.startswith("base64") else provider.embeddings.packed
+        response = _endpoint(target).read(reply_fields(body, provider.name), target, batch.start, packed)
+        if len(response.embeddings) != len(batch.texts):
+            raise ValueError(f"{len(batch.texts)} texts went out, {len(response.embeddings)} embeddings came back")
+        if not all(response.embeddings):
             raise ValueError("an embedding holds no numbers")
-    return read
+    return response
 
 
 def joined(parts: Sequence[EmbedResponse], target: Target) -> EmbedResponse:
-    """Put the answers to all batches together, in their order. Usage is summed: of nothing at all it is 0."""
+    """Join the responses to all batches. Usage is summed; without a batch it is 0."""
     return EmbedResponse(
         parts[0].model if parts else target.model,
         target.provider.name,
@@ -116,10 +117,10 @@ def joined(parts: Sequence[EmbedResponse], target: Target) -> EmbedResponse:
     )
 
 
-def sum_counts(numbers: Sequence[int | None]) -> int | None:
-    """Add counts; one that is unknown makes the sum unknown, since a part of a bill is not the bill."""
-    known = [number for number in numbers if number is not None]
-    return sum(known) if len(known) == len(numbers) else None
+def sum_counts(counts: Sequence[int | None]) -> int | None:
+    """Add counts; the sum is unknown if one of them is."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 def _endpoint(target: Target) -> EmbeddingEndpoint:
@@ -137,54 +138,53 @@ def common_endpoint(target: Target) -> EmbeddingEndpoint:
     return EmbeddingEndpoint(target.provider.embeddings.batch or UNSTATED, _write_common, _read_common)
 
 
-# --- to the wire ------------------------------------------------------------------------------------------------------
-
-
-def _write_common(draft: BodyBuilder, request: EmbedRequest, batch: Batch) -> WireRequest:
-    switches = draft.target.provider.embeddings
-    draft.set_if_given(model=draft.target.model, input=request.input if isinstance(request.input, str) else batch.texts)
+def _write_common(builder: BodyBuilder, request: EmbedRequest, batch: Batch) -> WireRequest:
+    switches = builder.target.provider.embeddings
+    texts = request.input if isinstance(request.input, str) else batch.texts
+    builder.set_if_given(model=builder.target.model, input=texts)
     for name, value, field in (
         ("dimensions", request.dimensions, switches.dimensions_field),
         ("task", request.task, switches.task_field),
         ("title", request.title, ""),
     ):
         if value and field:
-            draft.body[field] = value
+            builder.body[field] = value
         elif value:
-            draft.record_loss("unsupported-parameter", name, repr(value), "leave it out, or name it in extra_body")
-    return draft.finish(switches.path)
-
-
-# --- from the wire ----------------------------------------------------------------------------------------------------
+            builder.record_loss("unsupported-parameter", name, repr(value), "leave it out, or name it in extra_body")
+    return builder.finish(switches.path)
 
 
 def _read_common(fields: Fields, target: Target, start: int, packed: str) -> EmbedResponse:
-    entries = [jsonio.members(entry) for entry in read_optional_list(fields.get("data"))]
-    vectors = [read_vector(entry.get("embedding"), packed) for entry in entries]
+    indices, vectors = [], []
+    for position, raw in enumerate(read_optional_list(fields.get("data"))):
+        entry = jsonio.members(raw)
+        index = entry.get("index", NULL)
+        indices.append(position if index == NULL else jsonio.decode_as(index, int))
+        vectors.append(read_vector(entry.get("embedding"), packed))
     losses: list[Loss] = []
-    order = [_index(entry.get("index"), at) for at, entry in enumerate(entries)]
-    if len(order) > 1 and not any(order):  # some hosts number nothing: the order of the list is all there is
-        losses.append(Loss("no-order", f"input[{start}]", "every embedding came as number 0: taken as listed"))
-        order = list(range(len(order)))
-    if sorted(order) != list(range(len(order))):
-        raise ValueError(f"the embeddings are numbered {order[:20]}")
+    if len(indices) > 1 and not any(indices):  # some hosts number nothing
+        detail = "every embedding came as number 0: taken as listed"
+        losses.append(Loss("no-order", Location(path=f"input[{start}]"), detail))
+        indices = list(range(len(indices)))
+    if sorted(indices) != list(range(len(indices))):
+        raise ValueError(f"the embeddings are numbered {indices[:20]}")
     usage = object_or_empty(fields.get("usage"))
     prompt, total = read_count(usage.get("prompt_tokens")), read_count(usage.get("total_tokens"))
     return EmbedResponse(
         jsonio.text_of(fields.get("model")) or target.model,
         target.provider.name,
-        tuple(vector for _, vector in sorted(zip(order, vectors, strict=True), key=lambda pair: pair[0])),
+        tuple(vector for _, vector in sorted(zip(indices, vectors, strict=True))),
         EmbedUsage(prompt, prompt if total is None else total),
         tuple(losses),
         other_fields(fields, "data", "model", "object"),
     )
 
 
-def read_vector(raw: Raw | None, packed: str) -> Vector:
-    """Read one embedding: a list of numbers, or a string that holds them packed."""
+def read_vector(raw: Raw | None, packed: str) -> tuple[float, ...]:
+    """Read one embedding: a list of numbers, or a string with packed numbers."""
     if raw is None:
         raise ValueError("an embedding is missing")
-    if bytes(raw)[:1] != b'"':
+    if not is_text(raw):
         return jsonio.decode_as(raw, tuple[float, ...])
     data = base64.b64decode(jsonio.text_of(raw), validate=True)
     if packed == "base64_int8":
@@ -194,14 +194,11 @@ def read_vector(raw: Raw | None, packed: str) -> Vector:
     return struct.unpack(f"<{len(data) // 4}f", data)
 
 
-def _index(raw: Raw | None, at: int) -> int:
-    return at if raw is None or bytes(raw) == b"null" else jsonio.decode_as(raw, int)
-
-
-def truncation_loss(raw: Raw | None, at: int) -> tuple[Loss, ...]:
+def truncation_loss(raw: Raw | None, index: int) -> tuple[Loss, ...]:
     if raw is None or bytes(raw) != b"true":
         return ()
-    return (Loss("truncated-input", f"input[{at}]", "longer than the model reads: its end was left off", "split it"),)
+    detail = "longer than the model reads: its end was left off"
+    return (Loss("truncated-input", Location(path=f"input[{index}]"), detail, "split it"),)
 
 
 def other_fields(fields: Fields, *read: str) -> tuple[str, ...]:

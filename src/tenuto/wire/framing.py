@@ -36,24 +36,58 @@ class Framing(ABC):
     have been returned, and again by every later call.
     """
 
+    whole = False
+    """Whether the response is one JSON body instead of a stream; `close` returns it as a single frame."""
+
     def __init__(self, limit: int = MAX_EVENT) -> None:
         self._limit = limit
         self._pending: list[bytes] = []
+        """The unfinished frame, in chunks: joined once, when its end arrives."""
         self._size = 0
         self._error: ProtocolError | None = None
 
-    @abstractmethod
     def feed(self, chunk: bytes) -> list[Frame]:
         """Read the next bytes; return every frame that they complete."""
+        if self._error is not None:
+            raise self._error
+        frames: list[Frame] = []
+        try:
+            self._read(chunk, frames)
+        except ProtocolError as exc:
+            self._error = exc
+            if not frames:
+                raise
+        return frames
 
-    @abstractmethod
     def close(self) -> list[Frame]:
         """End the stream; return the unfinished frame, if any."""
+        if self._error is not None:
+            raise self._error
+        frames: list[Frame] = []
+        self._read_rest(frames)
+        return frames
 
-    @property
-    def whole(self) -> bool:
-        """Whether the response is one JSON body instead of a stream; `close` returns it as a single frame."""
-        return False
+    @abstractmethod
+    def _read(self, chunk: bytes, frames: list[Frame]) -> None:
+        """Append the frames that the chunk completes."""
+
+    @abstractmethod
+    def _read_rest(self, frames: list[Frame]) -> None:
+        """Append the unfinished frame."""
+
+    def _hold(self, chunk: bytes, slack: int = 0) -> None:
+        """Add bytes to the unfinished frame."""
+        if chunk:
+            self._pending.append(chunk)
+            self._size += len(chunk)
+            if self._size > self._limit + slack:
+                raise self._too_large(b"".join(self._pending))
+
+    def _take(self) -> bytes:
+        """Remove and return the bytes of the unfinished frame."""
+        data = b"".join(self._pending)
+        self._pending, self._size = [], 0
+        return data
 
     def _too_large(self, start: bytes) -> ProtocolError:
         return ProtocolError(f"one event is larger than {self._limit} bytes; it was not read", frame=start[:_MAX_START])
@@ -69,58 +103,33 @@ class SseDecoder(Framing):
     def __init__(self, limit: int = MAX_EVENT) -> None:
         super().__init__(limit)
         self._after_cr = False
-        self._after_lf = False
 
-    def feed(self, chunk: bytes) -> list[Frame]:
-        if self._error is not None:
-            raise self._error
+    def _read(self, chunk: bytes, frames: list[Frame]) -> None:
         if self._after_cr or b"\r" in chunk:
             chunk = self._to_lf(chunk)
-        if b"\n\n" not in chunk and not (self._after_lf and chunk[:1] == b"\n"):
-            self._wait(chunk)  # no event ends here: joining now would mean joining the same bytes again later
-            frames: list[Frame] = []
-        else:
-            data = b"".join((*self._pending, chunk))
+        if b"\n\n" in chunk or (chunk[:1] == b"\n" and self._pending and self._pending[-1][-1:] == b"\n"):
+            data = self._take() + chunk
             end = data.rfind(b"\n\n") + 2
-            self._pending, self._size, self._after_lf = [], 0, False
-            frames = self._split(data[:end] if end <= self._limit else self._cut_at_limit(data[:end]))
-            self._wait(data[end:])
-        if self._error is not None and not frames:
-            raise self._error
-        return frames
+            if end > self._limit:
+                self._read_up_to_limit(data[:end], frames)
+            else:
+                frames += _split_events(data[:end])
+            chunk = data[end:]
+        self._hold(chunk, slack=1)  # the newline that may end the last line
 
-    def close(self) -> list[Frame]:
-        rest, self._pending = b"".join(self._pending), []
-        if self._error is None and len(rest.removesuffix(b"\n")) > self._limit:
-            self._error = self._too_large(rest)
-        if self._error is not None:
-            raise self._error
-        return [frame] if (frame := _parse_event(rest)) else []
+    def _read_rest(self, frames: list[Frame]) -> None:
+        rest = b"".join(self._pending)
+        if len(rest.removesuffix(b"\n")) > self._limit:
+            raise self._too_large(rest)
+        if frame := _parse_event(rest):
+            frames.append(frame)
 
-    def _wait(self, chunk: bytes) -> None:
-        self._pending.append(chunk)
-        self._size += len(chunk)
-        self._after_lf = chunk[-1:] == b"\n" if chunk else self._after_lf
-        if self._size > self._limit + 1 and self._error is None:  # + 1: the newline that may end the last line
-            self._error = self._too_large(b"".join(self._pending))
-
-    def _split(self, events: bytes) -> list[Frame]:
-        """Split complete events: with one regex if all have the usual lines, else line by line."""
-        lines, pattern = (3, _NAMED_EVENT) if events[:7] == b"event: " else (2, _PLAIN_EVENT)
-        frames: list[Frame] = pattern.findall(events)
-        if len(frames) * lines != events.count(b"\n"):  # the pattern skipped a line
-            frames = [frame for event in events.split(b"\n\n") if (frame := _parse_event(event))]
-        return frames
-
-    def _cut_at_limit(self, events: bytes) -> bytes:
-        """Return the events before the first one that is too large."""
-        offset = 0
+    def _read_up_to_limit(self, events: bytes, frames: list[Frame]) -> None:
         for event in events.split(b"\n\n"):
             if len(event) > self._limit:
-                self._error = self._too_large(event)
-                return events[:offset]
-            offset += len(event) + 2
-        return events
+                raise self._too_large(event)
+            if frame := _parse_event(event):
+                frames.append(frame)
 
     def _to_lf(self, chunk: bytes) -> bytes:
         if self._after_cr and chunk[:1] == b"\n":  # the second half of a CRLF in two chunks
@@ -129,6 +138,15 @@ class SseDecoder(Framing):
         if chunk:
             self._after_cr = chunk[-1:] == b"\r"
         return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+
+def _split_events(events: bytes) -> list[Frame]:
+    """Split complete events: with one regex if all have the usual lines, else line by line."""
+    lines, pattern = (3, _NAMED_EVENT) if events[:7] == b"event: " else (2, _PLAIN_EVENT)
+    frames: list[Frame] = pattern.findall(events)
+    if len(frames) * lines != events.count(b"\n"):  # the pattern skipped a line
+        frames = [frame for event in events.split(b"\n\n") if (frame := _parse_event(event))]
+    return frames
 
 
 def _parse_event(event: bytes) -> Frame | None:
@@ -158,89 +176,52 @@ class JsonArrayReader(Framing):
         self._escape = b""
         self._find_structure = re.compile(_STRUCTURE).finditer
 
-    def feed(self, chunk: bytes) -> list[Frame]:
-        if self._error is not None:
-            raise self._error
+    def _read(self, chunk: bytes, frames: list[Frame]) -> None:
         chunk = self._escape + chunk
         # A backslash at the end escapes the first character of the next chunk.
         self._escape = b"\\" if (len(chunk) - len(chunk.rstrip(b"\\"))) % 2 else b""
-        chunk = chunk[:-1] if self._escape else chunk
-        frames: list[Frame] = []
+        chunk = chunk.removesuffix(self._escape)
         start = 0
         for match in self._find_structure(chunk):
             character = match.group()
             if self._in_string or character == b'"':
                 self._in_string ^= character == b'"'
-            elif character in b"{[":
+                continue
+            if character in b"{[":
                 self._depth += 1
-                if self._depth == 2:
-                    self._end_frame(chunk[start : match.start()], frames)
-                    start = match.start()
-            elif character in b"}]":
+                end = match.start() if self._depth == 2 else None
+            else:
                 self._depth -= 1
-                if self._depth == 1:
-                    self._end_frame(chunk[start : match.end()], frames)
-                    start = match.end()
-        self._wait(chunk[start:])
-        if self._error is not None and not frames:
-            raise self._error
-        return frames
+                end = match.end() if self._depth == 1 else None
+            if end is not None:
+                self._hold(chunk[start:end])
+                self._end_frame(frames)
+                start = end
+        self._hold(chunk[start:])
 
-    def close(self) -> list[Frame]:
-        frames: list[Frame] = []
-        if self._error is None:
-            self._end_frame(self._escape, frames)
-        if self._error is not None:
-            raise self._error
-        return frames
+    def _read_rest(self, frames: list[Frame]) -> None:
+        self._hold(self._escape)
+        self._end_frame(frames)
 
-    def _wait(self, chunk: bytes) -> None:
-        self._pending.append(chunk)
-        self._size += len(chunk)
-        if self._size > self._limit and self._error is None:
-            self._error = self._too_large(b"".join(self._pending))
-
-    def _end_frame(self, end: bytes, frames: list[Frame]) -> None:
-        self._wait(end)
-        data = b"".join(self._pending)
-        self._pending, self._size = [], 0
-        if self._error is None and data.strip(_BETWEEN_ELEMENTS):
+    def _end_frame(self, frames: list[Frame]) -> None:
+        data = self._take()
+        if data.strip(_BETWEEN_ELEMENTS):
             frames.append((b"", data))
 
 
 class NdjsonReader(Framing):
     """Lines of JSON; each line is a frame. LF and CRLF end a line, empty lines are skipped, the last LF is optional."""
 
-    def feed(self, chunk: bytes) -> list[Frame]:
-        if self._error is not None:
-            raise self._error
-        self._pending.append(chunk)
-        self._size += len(chunk)
-        frames: list[Frame] = []
-        if b"\n" in chunk:
-            *lines, rest = b"".join(self._pending).split(b"\n")
-            self._pending, self._size = [rest], len(rest)
-            frames = self._parse_lines(lines)
-        if self._size > self._limit and self._error is None:
-            self._error = self._too_large(b"".join(self._pending))
-        if self._error is not None and not frames:
-            raise self._error
-        return frames
-
-    def close(self) -> list[Frame]:
-        if self._error is not None:
-            raise self._error
-        return self._parse_lines([b"".join(self._pending)])
-
-    def _parse_lines(self, lines: list[bytes]) -> list[Frame]:
-        frames: list[Frame] = []
+    def _read(self, chunk: bytes, frames: list[Frame]) -> None:
+        *lines, rest = chunk.split(b"\n")
         for line in lines:
-            if len(line) > self._limit:
-                self._error = self._too_large(line)
-                break
-            if data := line.removeprefix(_BOM).strip():
-                frames.append((b"", data))
-        return frames
+            self._hold(line)
+            self._read_rest(frames)
+        self._hold(rest)
+
+    def _read_rest(self, frames: list[Frame]) -> None:
+        if data := self._take().removeprefix(_BOM).strip():
+            frames.append((b"", data))
 
 
 _PRELUDE = struct.Struct(">III")
@@ -270,59 +251,45 @@ class EventStreamReader(Framing):
         super().__init__(limit)
         self._needed = _PRELUDE.size
 
-    def feed(self, chunk: bytes) -> list[Frame]:
-        if self._error is not None:
-            raise self._error
+    def _read(self, chunk: bytes, frames: list[Frame]) -> None:
         self._pending.append(chunk)
         self._size += len(chunk)
-        frames: list[Frame] = []
-        if self._size >= self._needed:
-            data = b"".join(self._pending)
-            offset = 0
-            try:
-                while len(data) - offset >= self._needed:
-                    if self._needed == _PRELUDE.size:  # a complete message is larger
-                        self._needed = self._message_length(data, offset)
-                    else:
-                        frames.append(_parse_message(data[offset : offset + self._needed]))
-                        offset += self._needed
-                        self._needed = _PRELUDE.size
-            except ProtocolError as exc:
-                self._error = exc
-            self._pending, self._size = [data[offset:]], len(data) - offset
-        if self._error is not None and not frames:
-            raise self._error
-        return frames
+        if self._size < self._needed:
+            return
+        data = self._take()
+        offset = 0
+        while len(data) - offset >= self._needed:
+            if self._needed == _PRELUDE.size:  # a complete message is larger
+                self._needed = self._message_length(data[offset : offset + _MAX_START])
+            else:
+                frames.append(_parse_message(data[offset : offset + self._needed]))
+                offset += self._needed
+                self._needed = _PRELUDE.size
+        self._hold(data[offset:])
 
-    def close(self) -> list[Frame]:
-        if self._error is not None:
-            raise self._error
+    def _read_rest(self, frames: list[Frame]) -> None:
         if self._size:
             raise IncompleteResponse("the reply ended in the middle of an event stream message")
-        return []
 
-    def _message_length(self, data: bytes, offset: int) -> int:
-        length, headers_length, checksum = _PRELUDE.unpack_from(data, offset)
-        if crc32(data[offset : offset + 8]) != checksum:
-            raise ProtocolError(
-                "event stream: the prelude checksum does not match", frame=data[offset : offset + _MAX_START]
-            )
+    def _message_length(self, start: bytes) -> int:
+        length, headers_length, checksum = _PRELUDE.unpack_from(start)
+        if crc32(start[:8]) != checksum:
+            raise ProtocolError("event stream: the prelude checksum does not match", frame=start)
         if length < _PRELUDE.size + headers_length + _CHECKSUM.size:
-            raise ProtocolError(
-                f"event stream: a message of {length} bytes cannot have headers of {headers_length} bytes",
-                frame=data[offset : offset + _MAX_START],
-            )
+            problem = f"a message of {length} bytes cannot have headers of {headers_length} bytes"
+            raise ProtocolError(f"event stream: {problem}", frame=start)
         if length > self._limit:
-            raise self._too_large(data[offset:])
+            raise self._too_large(start)
         return int(length)
 
 
 def _parse_message(message: bytes) -> Frame:
-    if crc32(message[: -_CHECKSUM.size]) != _CHECKSUM.unpack(message[-_CHECKSUM.size :])[0]:
+    payload_end = len(message) - _CHECKSUM.size
+    if crc32(message[:payload_end]) != _CHECKSUM.unpack_from(message, payload_end)[0]:
         raise ProtocolError("event stream: the message checksum does not match", frame=message)
     payload_start = _PRELUDE.size + _PRELUDE.unpack_from(message)[1]
     headers = _parse_headers(message, payload_start)
-    payload = message[payload_start : -_CHECKSUM.size]
+    payload = message[payload_start:payload_end]
     message_type = headers.get(b":message-type", b"event")
     if message_type == b"event":
         return headers.get(b":event-type", b""), payload
@@ -331,9 +298,8 @@ def _parse_message(message: bytes) -> Frame:
     if message_type == b"error":
         text = headers.get(b":error-message", b"").decode("utf-8", "replace")
         return EventStreamReader.ERROR + headers.get(b":error-code", b""), jsonio.encode({"message": text})
-    raise ProtocolError(
-        f"event stream: unknown message type {message_type.decode('utf-8', 'replace')!r}", frame=message
-    )
+    name = message_type.decode("utf-8", "replace")
+    raise ProtocolError(f"event stream: unknown message type {name!r}", frame=message)
 
 
 def _parse_headers(message: bytes, end: int) -> dict[bytes, bytes]:
@@ -362,24 +328,15 @@ def _parse_headers(message: bytes, end: int) -> dict[bytes, bytes]:
 class BodyReader(Framing):
     """A response that is not a stream: the complete body is one frame, which `close` returns."""
 
-    @property
-    def whole(self) -> bool:
-        return True
+    whole = True
 
-    def feed(self, chunk: bytes) -> list[Frame]:
-        self._pending.append(chunk)
-        self._size += len(chunk)
-        if self._size > self._limit and self._error is None:
-            self._error = self._too_large(b"".join(self._pending))
-        if self._error is not None:
-            raise self._error
-        return []
+    def _read(self, chunk: bytes, frames: list[Frame]) -> None:
+        self._hold(chunk)
 
-    def close(self) -> list[Frame]:
-        if self._error is not None:
-            raise self._error
-        body = b"".join(self._pending).removeprefix(_BOM)
-        return [(b"", body)] if body.strip() else []
+    def _read_rest(self, frames: list[Frame]) -> None:
+        body = self._take().removeprefix(_BOM)
+        if body.strip():
+            frames.append((b"", body))
 
 
 class FrameReader(Framing):
@@ -392,37 +349,29 @@ class FrameReader(Framing):
         super().__init__(limit)
         self._reader: Framing | None = None
 
-    @property
-    def whole(self) -> bool:
-        return self._reader is not None and self._reader.whole
-
     def feed(self, chunk: bytes) -> list[Frame]:
-        if self._reader is not None:
-            return self._reader.feed(chunk)
-        if self._error is not None:
-            raise self._error
-        self._pending.append(chunk)
-        self._size += len(chunk)
+        return super().feed(chunk) if self._reader is None else self._reader.feed(chunk)
+
+    def close(self) -> list[Frame]:
+        return super().close() if self._reader is None else self._reader.close()
+
+    def _read(self, chunk: bytes, frames: list[Frame]) -> None:
         if not chunk.strip():
-            if self._size > self._limit:
-                self._error = self._too_large(b"".join(self._pending))
-                raise self._error
-            return []
-        data = b"".join(self._pending)
-        self._pending = [data]
+            self._hold(chunk)
+            return
+        data = self._take() + chunk
         start = data.removeprefix(_BOM).lstrip()
         if not start or _BOM.startswith(start):  # more of the byte order mark may follow
-            return []
-        self._pending = []
+            self._hold(data)
+            return
         if start[:1] == b"{":
             self._reader = BodyReader(self._limit)
         elif start[:1] == b"[":
             self._reader, data = JsonArrayReader(self._limit), start
         else:
             self._reader = SseDecoder(self._limit)
-        return self._reader.feed(data)
+        self.whole = self._reader.whole
+        frames += self._reader.feed(data)
 
-    def close(self) -> list[Frame]:
-        if self._error is not None:
-            raise self._error
-        return self._reader.close() if self._reader is not None else []
+    def _read_rest(self, frames: list[Frame]) -> None:
+        """Ignore white space and a byte order mark."""

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tenuto.core.blocks import ToolUse
-from tenuto.core.loss import Loss
+from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import AssistantMessage, Message, ToolResult, ToolResults
 from tenuto.wire.rawjson import extra_fields_or_empty
 
@@ -31,6 +31,7 @@ class CallRef(msgspec.Struct):
     dropped_by: str = ""
     """The kind of loss that drops it; empty: it is sent."""
     answer: ToolResult | None = None
+    answer_location: Location | None = None
     late: bool = False
     """Its result does not directly follow its turn."""
 
@@ -41,14 +42,21 @@ class CallRef(msgspec.Struct):
         return bool(extra) and bytes(extra_fields_or_empty(extra).get("async", b"")) == b"true"
 
 
+class Answers(msgspec.Struct, frozen=True):
+    """A message with tool results, and the original location of each; None for an added result."""
+
+    message: ToolResults
+    locations: tuple[Location | None, ...]
+
+
 class ResultPairs:
-    """The answers to a transcript's calls. Every call, in order, is given before the results are looked at."""
+    """The results of a transcript's calls. `calls` has every call, in order."""
 
     def __init__(self, messages: tuple[Message, ...], calls: list[CallRef], losses: list[Loss]) -> None:
         self._messages = messages
         self._losses = losses
         self._calls: dict[int, list[CallRef]] = {}
-        self._late: dict[int, list[ToolResult]] = {}
+        self._late: dict[int, list[tuple[Location | None, ToolResult]]] = {}
         for call in calls:
             self._calls.setdefault(call.turn, []).append(call)
         self._pair()
@@ -65,11 +73,12 @@ class ResultPairs:
                         of_id.append(deque())
                     of_id[-1].append(call)
             elif isinstance(message, ToolResults):
-                for result in message.results:
-                    self._give(result, _nearest(waiting.get(result.tool_use_id, [])), at, turn)
+                for index, result in enumerate(message.results):
+                    nearest = _nearest(waiting.get(result.tool_use_id, []))
+                    self._give(result, nearest, Location(at, index), turn)
 
-    def _give(self, result: ToolResult, call: CallRef | None, at: int, turn: int) -> None:
-        place, id = f"messages[{at}]", result.tool_use_id
+    def _give(self, result: ToolResult, call: CallRef | None, place: Location, turn: int) -> None:
+        id = result.tool_use_id
         if call is not None and not call.dropped_by:
             result = self._remove_tokens(result, place)
         if call is None:
@@ -78,12 +87,13 @@ class ResultPairs:
             call.answer = result
             self._losses.append(Loss(call.dropped_by, place, f"the answer to {id[:80]}, which is omitted"))
         else:
-            call.answer = _named(result, call.name)
+            call.answer, call.answer_location = _named(result, call.name), place
             call.late = call.later and call.turn != turn
             if call.late:
-                self._late.setdefault(turn if self._open(turn) else at, []).append(call.answer)
+                index = turn if self._open(turn) else place.message or 0
+                self._late.setdefault(index, []).append((place, call.answer))
 
-    def _remove_tokens(self, result: ToolResult, place: str) -> ToolResult:
+    def _remove_tokens(self, result: ToolResult, place: Location) -> ToolResult:
         """Remove tokens from the content of a result: no provider issued them for this position."""
         if isinstance(result.content, str) or not any(part.meta for part in result.content):
             return result
@@ -94,31 +104,32 @@ class ResultPairs:
     def _open(self, turn: int) -> bool:
         return any(not call.dropped_by for call in self._calls.get(turn, ()))
 
-    def results_after(self, turn: int) -> ToolResults | None:
-        """Return the message that answers the calls of a turn, if it has any; missing results are added, with a `Loss`."""
-        results: list[ToolResult] = []
+    def results_after(self, turn: int) -> Answers | None:
+        """Return the results for the calls of a turn, if it has any; missing results are added, with a `Loss`."""
+        results: list[tuple[Location | None, ToolResult]] = []
         for call in self._calls.get(turn, ()):
             if call.dropped_by or call.late:
                 continue
             if call.answer is not None:
-                results.append(call.answer)
+                results.append((call.answer_location, call.answer))
             elif not call.later:
-                place = f"messages[{turn}].blocks[{call.place}]"
-                self._losses.append(
-                    Loss("open-call", place, call.block.id[:80], "answer each call before the next message")
-                )
-                results.append(ToolResult(call.name, UNANSWERED, is_error=True))
+                location, remedy = Location(turn, call.place), "answer each call before the next message"
+                self._losses.append(Loss("open-call", location, call.block.id[:80], remedy))
+                results.append((None, ToolResult(call.name, UNANSWERED, is_error=True)))
         results += self._late.get(turn, ())
-        return self._same(turn + 1, tuple(results)) if results else None
+        return self._answers(turn + 1, results) if results else None
 
-    def late_results(self, at: int) -> ToolResults | None:
+    def late_results(self, at: int) -> Answers | None:
         """Return the late results that keep their position: those after a turn without calls."""
-        return self._same(at, tuple(self._late[at])) if at in self._late else None
+        return self._answers(at, self._late[at]) if at in self._late else None
 
-    def _same(self, at: int, results: tuple[ToolResult, ...]) -> ToolResults:
-        """Return the original message at this index if it has these results."""
+    def _answers(self, at: int, placed: list[tuple[Location | None, ToolResult]]) -> Answers:
+        """Make a message of results; it is the original message at this index if that has the same ones."""
+        locations, results = zip(*placed, strict=True)
         message = self._messages[at] if at < len(self._messages) else None
-        return message if isinstance(message, ToolResults) and message.results == results else ToolResults(results)
+        if not isinstance(message, ToolResults) or message.results != results:
+            message = ToolResults(results)
+        return Answers(message, locations)
 
 
 def _nearest(turns: list[deque[CallRef]]) -> CallRef | None:

@@ -24,16 +24,6 @@ from tenuto.core.blocks import (
     UrlCitation,
 )
 
-__all__ = [
-    "MAX_TEXT",
-    "describe_call",
-    "describe_code",
-    "describe_media",
-    "describe_result",
-    "describe_sources",
-    "shorten",
-]
-
 MAX_TEXT = 200
 """Characters of a call or a result in a placeholder."""
 _READABLE = frozenset(("title", "url", "text", "stdout", "stderr", "output", "logs", "error_code", "content", "result"))
@@ -72,10 +62,10 @@ def describe_media(block: Image | Audio | Document) -> str:
 
 def describe_sources(citations: Iterable[Citation]) -> str:
     """Name the sources of a text; empty if its citations have no names."""
-    return f"[Sources: {shorten('; '.join(named))}]" if (named := list(_named(citations))) else ""
+    return f"[Sources: {shorten('; '.join(names))}]" if (names := list(_source_names(citations))) else ""
 
 
-def _named(citations: Iterable[Citation]) -> Iterator[str]:
+def _source_names(citations: Iterable[Citation]) -> Iterator[str]:
     seen: set[str] = set()
     for citation in citations:
         name = ""

@@ -24,68 +24,35 @@ from tenuto.errors import (
     Unavailable,
 )
 
-_CODES: dict[str, type[LLMError]] = {
-    # Anthropic
-    "invalid_request_error": BadRequest,
-    "authentication_error": AuthenticationFailed,
-    "billing_error": QuotaExceeded,
-    "permission_error": AuthenticationFailed,
-    "not_found_error": NotFound,
-    "request_too_large": BadRequest,
-    "rate_limit_error": RateLimited,
-    "api_error": Unavailable,
-    "timeout_error": TimedOut,
-    "overloaded_error": Unavailable,
-    "enforced_spend_limit_reached": QuotaExceeded,
-    "ramp_limit_exceeded": QuotaExceeded,
-    "compaction_unavailable": Unavailable,
-    "conflict_error": Unavailable,
-    # OpenAI and compatible providers
-    "insufficient_quota": QuotaExceeded,
-    "billing_hard_limit_reached": QuotaExceeded,
-    "rate_limit_exceeded": RateLimited,
-    "tokens_exceeded_error": RateLimited,
-    "context_length_exceeded": ContextTooLong,
-    "too_many_prompt_tokens": ContextTooLong,
-    "exceed_context_size_error": ContextTooLong,
-    "string_above_max_length": BadRequest,
-    "invalid_api_key": AuthenticationFailed,
-    "model_not_found": NotFound,
-    "invalid_model": NotFound,
-    "server_error": Unavailable,
-    "internal_error": Unavailable,
-    "vector_store_timeout": Unavailable,
-    "invalid_prompt": BadRequest,
-    "data_residency_mismatch": BadRequest,
-    "bio_policy": BadRequest,
-    "misalignment_policy_violation": BadRequest,
-    "invalid_encrypted_content": BadRequest,
-    "tool_use_failed": BadRequest,
-    "content_filter": BadRequest,
-    "credit_balance_exhausted": QuotaExceeded,
-    "slow_down": RateLimited,
-    "service_unavailable_error": Unavailable,
-    "server_is_overloaded": Unavailable,
-    "request_forbidden": AuthenticationFailed,
-    "rate_limit_reached_error": RateLimited,
-    "engine_overloaded_error": Unavailable,
-    "RateLimitReached": RateLimited,
-    "DeploymentNotFound": NotFound,
-    "TOO_MANY_TOKENS": ContextTooLong,
-    # Google
-    "INVALID_ARGUMENT": BadRequest,
-    "FAILED_PRECONDITION": BadRequest,
-    "OUT_OF_RANGE": BadRequest,
-    "UNAUTHENTICATED": AuthenticationFailed,
-    "PERMISSION_DENIED": AuthenticationFailed,
-    "NOT_FOUND": NotFound,
-    "RESOURCE_EXHAUSTED": RateLimited,
-    "INTERNAL": Unavailable,
-    "UNAVAILABLE": Unavailable,
-    "DEADLINE_EXCEEDED": TimedOut,
-    "CANCELLED": Unavailable,
-    "API_KEY_INVALID": AuthenticationFailed,
+_CODES_BY_CLASS: dict[type[LLMError], str] = {
+    BadRequest: (
+        "invalid_request_error request_too_large string_above_max_length invalid_prompt "
+        "data_residency_mismatch bio_policy misalignment_policy_violation invalid_encrypted_content "
+        "tool_use_failed content_filter INVALID_ARGUMENT FAILED_PRECONDITION OUT_OF_RANGE"
+    ),
+    ContextTooLong: "context_length_exceeded too_many_prompt_tokens exceed_context_size_error TOO_MANY_TOKENS",
+    AuthenticationFailed: (
+        "authentication_error permission_error invalid_api_key request_forbidden UNAUTHENTICATED "
+        "PERMISSION_DENIED API_KEY_INVALID"
+    ),
+    NotFound: "not_found_error model_not_found invalid_model DeploymentNotFound NOT_FOUND",
+    QuotaExceeded: (
+        "billing_error enforced_spend_limit_reached ramp_limit_exceeded insufficient_quota "
+        "billing_hard_limit_reached credit_balance_exhausted"
+    ),
+    RateLimited: (
+        "rate_limit_error rate_limit_exceeded tokens_exceeded_error slow_down rate_limit_reached_error "
+        "RateLimitReached RESOURCE_EXHAUSTED"
+    ),
+    TimedOut: "timeout_error DEADLINE_EXCEEDED",
+    Unavailable: (
+        "api_error overloaded_error compaction_unavailable conflict_error server_error internal_error "
+        "vector_store_timeout service_unavailable_error server_is_overloaded engine_overloaded_error INTERNAL "
+        "UNAVAILABLE CANCELLED"
+    ),
 }
+"""The error codes of all providers, by the class that they select."""
+_CODES = {code: error_class for error_class, codes in _CODES_BY_CLASS.items() for code in codes.split()}
 _STATUSES: dict[int, type[LLMError]] = {
     400: BadRequest,
     401: AuthenticationFailed,

@@ -39,13 +39,12 @@ def same_issuer(origin: Origin, target: Target) -> bool:
     """Return whether all but the model matches."""
     if origin.provider != target.provider.name or origin.dialect != target.dialect:
         return False
-    played = (
-        target.model.partition("/")[0] if target.provider.plays else ""
-    )  # a simulator counts as the provider it imitates
+    # A simulator counts as the provider that it imitates.
+    simulated = target.model.partition("/")[0] if target.provider.plays else ""
     scopes = (
         (origin.account, target.account),
         (origin.platform, target.platform),
-        (origin.model.partition("/")[0] if played else "", played),
+        (origin.model.partition("/")[0] if simulated else "", simulated),
     )
     return not any(one and other and one != other for one, other in scopes)
 

@@ -1,9 +1,9 @@
 """Translate the blocks of a turn for a target that did not issue them.
 
 A turn that the target issued passes unchanged, and so do blocks that no provider issued, if the target accepts their
-token and their form. Any other block is sent without its token and without the fields that only its own dialect knows;
-`ACTIONS` has the rest. To translate a block is to write it in the target's dialect, or as a short text in its place.
-Each change is a `Loss`.
+token and their form. Any other block is sent without its token and without the fields that only its own dialect knows.
+`_TRANSLATORS` has the rest: a block is dropped, or written in the target's dialect, or replaced by a short text. Each
+change is a `Loss`.
 """
 
 from __future__ import annotations
@@ -32,32 +32,14 @@ from tenuto.core.blocks import (
     ToolUse,
     UrlCitation,
 )
-from tenuto.core.loss import Loss
+from tenuto.core.loss import Location, Loss
 from tenuto.core.provider import Target
 from tenuto.wire import placeholders
 from tenuto.wire.rawjson import extra_fields_or_empty, is_null, is_object, list_or_empty, text_or_empty
 from tenuto.wire.registry import codec_for
 
-Action: TypeAlias = Literal["strip", "translate", "drop"]
 LossEffect: TypeAlias = Literal["stripped", "translated", "dropped"]
 _RETURNS = "it is sent again when the session returns to its issuer"
-
-ACTIONS: dict[type[Block], Action] = {
-    Text: "translate",
-    Refusal: "strip",
-    Reasoning: "drop",
-    ToolUse: "translate",
-    Image: "translate",
-    Audio: "translate",
-    Document: "translate",
-    CodeExecution: "translate",
-    CodeResult: "translate",
-    ServerToolUse: "translate",
-    ServerToolResult: "translate",
-    Marker: "drop",
-    Opaque: "drop",
-}
-"""How to handle a block that the target did not issue. Reasoning can also become a note, or text."""
 
 LOSS_EFFECTS: dict[str, LossEffect] = {
     # blocks that the target did not issue
@@ -123,17 +105,6 @@ class BlockTranslator:
         self._target = target
         self._losses = losses
         self._codec = codec_for(target.dialect)
-        self._translate: dict[type[Block], Callable[[Any, str], Translation]] = {
-            Text: self._text,
-            ToolUse: self._call,
-            Image: self._media,
-            Audio: self._media,
-            Document: self._media,
-            CodeExecution: self._code,
-            CodeResult: self._code,
-            ServerToolUse: self._server_tool,
-            ServerToolResult: self._server_tool,
-        }
 
     def blocks(self, blocks: list[tuple[int, Block]], turn: int, *, by_hand: bool) -> list[tuple[int, Block]]:
         """Translate the blocks of a turn; each has its index in the turn, before and after.
@@ -144,11 +115,11 @@ class BlockTranslator:
         result: list[Block | str] = []
         for index, block in blocks:
             is_accepted = by_hand and accepts(block, self._target)
-            result += (block,) if is_accepted else self._translate_block(block, f"messages[{turn}].blocks[{index}]")
+            result += (block,) if is_accepted else self._translate_block(block, Location(turn, index))
             places += [index] * (len(result) - len(places))
         return list(zip(places, _separate_placeholders(result), strict=True))
 
-    def fields(self, extra: str, place: str) -> None:
+    def fields(self, extra: str, place: Location) -> None:
         """Record the loss of fields that only their own dialect knows; empty ones are not a loss."""
         names = [
             name for name, value in extra_fields_or_empty(extra).items() if not _is_empty_field(name, bytes(value))
@@ -156,58 +127,56 @@ class BlockTranslator:
         if names or (extra and not extra_fields_or_empty(extra)):
             self._lose("foreign-fields", place, ", ".join(names) or "unreadable fields")
 
-    def _lose(self, kind: str, place: str, detail: str, remedy: str = _RETURNS) -> None:
+    def _lose(self, kind: str, place: Location, detail: str, remedy: str = _RETURNS) -> None:
         self._losses.append(Loss(kind, place, detail, remedy))
 
-    def _translate_block(self, block: Block, place: str) -> Translation:
-        action = ACTIONS[type(block)]
+    def _translate_block(self, block: Block, place: Location) -> Translation:
         if block.meta is not None:
             self._lose("foreign-token", place, type(block.meta).__name__)
         if not isinstance(block, ServerToolUse):  # its extra fields can have the result
             self.fields(block.extra, place)
-        if isinstance(block, Reasoning) and self._inline and block.text.strip():
-            self._lose("reasoning-inlined", place, f"{len(block.text)} characters of reasoning are sent as text")
+        return _TRANSLATORS[type(block)](self, block, place)
+
+    def _drop(self, block: Marker | Opaque, place: Location) -> Translation:
+        kind = block.kind if isinstance(block, Marker) else block.dialect
+        self._lose("foreign-block", place, f"{type(block).__name__} {kind}".strip())
+        return ()
+
+    def _refusal(self, block: Refusal, _: Location) -> Translation:
+        return (replace(block, meta=None, extra=""),)
+
+    def _reasoning(self, block: Reasoning, place: Location) -> Translation:
+        size = f"{len(block.text)} characters"
+        if self._inline and block.text.strip():
+            self._lose("reasoning-inlined", place, f"{size} of reasoning are sent as text")
             text = f"[Reasoning: {block.text}]"
             return (Text(text),) if self._codec.separate_reasoning_text else (text,)
-        if action == "drop":
-            self._drop(block, place)
-            return ()
-        bare = replace(block, meta=None, extra="") if block.meta is not None or block.extra else block
-        return (bare,) if action == "strip" else self._translate[type(block)](block, place)
-
-    def _drop(self, block: Block, place: str) -> None:
-        if not isinstance(block, Reasoning):
-            kind = getattr(block, "kind", "") or getattr(block, "dialect", "")
-            self._lose("foreign-block", place, f"{type(block).__name__} {kind}".strip())
-        elif self.notes is not None and block.text.strip():
+        if self.notes is not None and block.text.strip():
             self.notes.append(block.text.strip())
-            self._lose("reasoning-noted", place, f"{len(block.text)} characters are sent in a user message")
+            self._lose("reasoning-noted", place, f"{size} are sent in a user message")
         else:
-            self._lose("foreign-reasoning", place, f"{len(block.text)} characters of reasoning")
+            self._lose("foreign-reasoning", place, f"{size} of reasoning")
+        return ()
 
-    def _use_placeholder(self, block: Block, place: str, text: str) -> Translation:
+    def _use_placeholder(self, block: Block, place: Location, text: str) -> Translation:
         self._lose("stand-in", place, f"{type(block).__name__}: {text}"[:240])
         return (text,)
 
-    def _text(self, block: Text, place: str) -> Translation:
+    def _text(self, block: Text, place: Location) -> Translation:
         bare = replace(block, meta=None, extra="", citations=())
         if not block.citations:
             return (bare,)
         pages = [cited for cited in block.citations if isinstance(cited, UrlCitation)]
         if self._codec.holds_annotations and pages and block.text:
-            self._lose(
-                "citations-translated", place, f"{len(pages)} of {len(block.citations)} citations became annotations"
-            )
+            detail = f"{len(pages)} of {len(block.citations)} citations became annotations"
+            self._lose("citations-translated", place, detail)
             return (replace(bare, citations=tuple(_annotation(page, block.text) for page in pages)),)
         sources = placeholders.describe_sources(block.citations)
-        self._lose(
-            "foreign-citations",
-            place,
-            f"{len(block.citations)} citations {'became text' if sources else 'without a name'}",
-        )
+        detail = f"{len(block.citations)} citations {'became text' if sources else 'without a name'}"
+        self._lose("foreign-citations", place, detail)
         return (bare, sources) if sources else (bare,)
 
-    def _call(self, block: ToolUse, place: str) -> Translation:
+    def _call(self, block: ToolUse, place: Location) -> Translation:
         block = replace(block, meta=None, extra="")
         if block.kind == "custom":
             self._lose("custom-tool", place, "free text input became a string named `input`")
@@ -217,14 +186,14 @@ class BlockTranslator:
         generated = block.id_generated and not self._codec.call_needs_id
         return (replace(block, kind="function", id_generated=generated, args_missing=False, args=block.args or "{}"),)
 
-    def _media(self, block: Image | Audio | Document, place: str) -> Translation:
+    def _media(self, block: Image | Audio | Document, place: Location) -> Translation:
         if self._codec.holds_media and (block.data or block.url.startswith(("data:", "http"))):
             if block.file_id:
                 self._lose("foreign-fields", place, f"file {block.file_id[:80]}: its content is sent")
             return (replace(block, meta=None, extra="", file_id=""),)
         return self._use_placeholder(block, place, placeholders.describe_media(block))
 
-    def _code(self, block: CodeExecution | CodeResult, place: str) -> Translation:
+    def _code(self, block: CodeExecution | CodeResult, place: Location) -> Translation:
         if block.id:
             self._lose("foreign-fields", place, f"id {block.id[:80]}")
         block = replace(block, meta=None, extra="", id="")
@@ -235,14 +204,11 @@ class BlockTranslator:
                 self._lose("code-translated", place, f"the outcome {block.outcome[:80]!r} became {_OUTCOMES[0]}")
                 block = replace(block, outcome=_OUTCOMES[0])
             return (block,)
-        text = (
-            placeholders.describe_code(block)
-            if isinstance(block, CodeExecution)
-            else placeholders.describe_result(block)
-        )
-        return self._use_placeholder(block, place, text)
+        if isinstance(block, CodeExecution):
+            return self._use_placeholder(block, place, placeholders.describe_code(block))
+        return self._use_placeholder(block, place, placeholders.describe_result(block))
 
-    def _server_tool(self, block: ServerToolUse | ServerToolResult, place: str) -> Translation:
+    def _server_tool(self, block: ServerToolUse | ServerToolResult, place: Location) -> Translation:
         code = _as_code(block) if self._codec.holds_code else ()
         if code:
             self._lose("code-translated", place, f"{block.kind} became {len(code)} parts")
@@ -254,6 +220,24 @@ class BlockTranslator:
             result = ServerToolResult(block.id, jsonio.as_text(outputs))
             text = f"{text} {placeholders.describe_result(result)}"
         return self._use_placeholder(block, place, text)
+
+
+_TRANSLATORS: dict[type[Block], Callable[[BlockTranslator, Any, Location], Translation]] = {
+    Text: BlockTranslator._text,
+    Refusal: BlockTranslator._refusal,
+    Reasoning: BlockTranslator._reasoning,
+    ToolUse: BlockTranslator._call,
+    Image: BlockTranslator._media,
+    Audio: BlockTranslator._media,
+    Document: BlockTranslator._media,
+    CodeExecution: BlockTranslator._code,
+    CodeResult: BlockTranslator._code,
+    ServerToolUse: BlockTranslator._server_tool,
+    ServerToolResult: BlockTranslator._server_tool,
+    Marker: BlockTranslator._drop,
+    Opaque: BlockTranslator._drop,
+}
+"""How to handle each type of block that the target did not issue."""
 
 
 def _separate_placeholders(blocks: list[Block | str]) -> Iterator[Block]:

@@ -7,20 +7,20 @@ from functools import lru_cache
 
 from tenuto.errors import UnsupportedModel
 
-# Patterns are compiled when one is looked for: most dialects have no name in their addresses.
+# Compiled on first use: most dialects have no model names in their URLs.
 _NOT_IN_PATH = r"[^A-Za-z0-9/:@._~-]+"
 _CONTROL = r"[\x00-\x1f\x7f-\x9f\u2028\u2029]"
 _NOT_IN_QUERY = r"[^A-Za-z0-9._~-]+"
 
 
 def model_resource(model: str) -> str:
-    """Return a model's place in Gemini's dialect; a name with a slash in it says its place by itself."""
+    """Return the resource name of a model in the Gemini dialect. A name with a slash is one already."""
     return model if "/" in model else f"models/{model}"
 
 
 @lru_cache(maxsize=256)
 def model_path(model: str) -> str:
-    """Return a model's place as the path below the base URL.
+    """Return the path of a model below the base URL.
 
     Raise `UnsupportedModel` for a name that would lead elsewhere: with `.`, `..` or nothing between two slashes, or with
     a control character.
@@ -29,14 +29,14 @@ def model_path(model: str) -> str:
         raise UnsupportedModel(model, "a model name with a control character cannot be part of a URL")
     if any(step in ("", ".", "..") for step in model.split("/")):
         raise UnsupportedModel(model, "a model name with an empty step, `.` or `..` cannot be part of a URL")
-    return f"/{_quoted(model_resource(model), _NOT_IN_PATH)}"
+    return f"/{_quote(model_resource(model), _NOT_IN_PATH)}"
 
 
 def query(**fields: str) -> str:
-    """Write the fields that are not empty as a query; return an empty text without any."""
-    written = "&".join(f"{name}={_quoted(value, _NOT_IN_QUERY)}" for name, value in fields.items() if value)
+    """Return the fields that are not empty as a query string."""
+    written = "&".join(f"{name}={_quote(value, _NOT_IN_QUERY)}" for name, value in fields.items() if value)
     return f"?{written}" if written else ""
 
 
-def _quoted(text: str, unsafe: str) -> str:
-    return re.sub(unsafe, lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "replace")), text)
+def _quote(text: str, unsafe: str) -> str:
+    return re.sub(unsafe, lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "replace")), text)

@@ -13,9 +13,9 @@ import msgspec
 from msgspec import Raw
 
 from tenuto.core import jsonio
-from tenuto.core.loss import Loss
+from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import Usage
-from tenuto.wire.rawjson import Fields, is_list, is_object
+from tenuto.wire.rawjson import Fields, is_list, is_object, list_or_empty, object_or_empty
 
 Paths: TypeAlias = tuple[tuple[str, int, str], ...]
 """A count, a section (0 the usage object, 1 and 2 the details of input and output) and a field in it."""
@@ -71,11 +71,11 @@ class UsageTable(msgspec.Struct, frozen=True, kw_only=True):
         if not usage:
             return None, []
         raw = Raw(msgspec.json.encode(usage) if isinstance(usage, dict) else usage)
-        fields = _parse_tolerantly(raw)
+        fields = parse_tolerantly(raw)
         if not isinstance(fields, dict):
             if self.must_be_object:
                 jsonio.members(raw)  # raises
-            return None, [Loss("unreadable-usage", "usage", jsonio.as_text(raw)[:200])]
+            return None, [Loss("unreadable-usage", Location(path="usage"), jsonio.as_text(raw)[:200])]
         losses: list[Loss] = []
         includes_reasoning = self.output_includes_reasoning and not output_excludes_reasoning
         result = self._read_object(fields, includes_reasoning, losses)
@@ -148,17 +148,14 @@ class UsageTable(msgspec.Struct, frozen=True, kw_only=True):
         return _NO_DETAILS, None
 
     def _sum_modalities(self, entries: list[Any]) -> dict[str, int]:
-        totals, as_text = dict[str, int](), self.counts_as_text
+        totals: dict[str, int] = {}
         for entry in entries:
-            if not isinstance(entry, dict):
-                continue
-            modality = entry.get("modality")
-            if isinstance(modality, int) and 0 <= modality < len(self.modality_numbers):
-                modality = self.modality_numbers[modality]
-            count = _count_or_none(entry.get("tokenCount"), as_text) or _count_or_none(
-                entry.get("token_count"), as_text
-            )
-            totals[str(modality)] = totals.get(str(modality), 0) + (count or 0)
+            if isinstance(entry, dict):
+                modality = entry.get("modality")
+                if isinstance(modality, int) and 0 <= modality < len(self.modality_numbers):
+                    modality = self.modality_numbers[modality]
+                count = entry.get("tokenCount") or entry.get("token_count")
+                totals[str(modality)] = totals.get(str(modality), 0) + (_count_or_none(count, self.counts_as_text) or 0)
         return totals
 
 
@@ -173,25 +170,17 @@ def _count_or_none(value: object, as_text: bool = False) -> int | None:
 
 def read_count(raw: Raw | None) -> int | None:
     """Return a whole number that is not negative; None for any other value."""
-    return _count_or_none(parse_or_none(raw))
+    return _count_or_none(parse_tolerantly(raw))
 
 
-def parse_or_none(raw: Raw | None) -> Any:
-    """Parse a value; None if it is missing or has a number out of range."""
+def parse_tolerantly(raw: Raw | None) -> Any:
+    """Parse a value; None if it is missing. Only the parts of it that have a number out of range are None."""
     try:
         return None if raw is None else jsonio.parse(raw)
     except jsonio.JsonError:
-        return None
-
-
-def _parse_tolerantly(raw: Raw) -> Any:
-    """Parse a value. If that fails, parse its parts: only those with a number out of range are None."""
-    try:
-        return jsonio.parse(raw)
-    except jsonio.JsonError:
         if is_object(raw):
-            return {name: _parse_tolerantly(value) for name, value in jsonio.members(raw).items()}
-        return [_parse_tolerantly(value) for value in jsonio.elements(raw)] if is_list(raw) else None
+            return {name: parse_tolerantly(value) for name, value in object_or_empty(raw).items()}
+        return [parse_tolerantly(value) for value in list_or_empty(raw)] if is_list(raw) else None
 
 
 def _subtract(name: str, total: int | None, part: int | None, losses: list[Loss]) -> tuple[int | None, int | None]:
@@ -199,7 +188,9 @@ def _subtract(name: str, total: int | None, part: int | None, losses: list[Loss]
     if total is None or part is None:
         return total, part
     if part > total:
-        losses.append(Loss("contradicting-usage", f"usage.{name}", f"{part} is more than the total of {total}"))
+        losses.append(
+            Loss("contradicting-usage", Location(path=f"usage.{name}"), f"{part} is more than the total of {total}")
+        )
         part = total
     return total - part, part
 
@@ -208,5 +199,5 @@ def _subtract_all(name: str, total: int | None, parts: int, losses: list[Loss]) 
     """Return the total without its parts; 0 if they are more than the total."""
     if total is None or parts <= total:
         return None if total is None else total - parts
-    losses.append(Loss("usage-contradiction", "usage", f"{name} is {total}, but its parts are {parts}"))
+    losses.append(Loss("usage-contradiction", Location(path="usage"), f"{name} is {total}, but its parts are {parts}"))
     return 0

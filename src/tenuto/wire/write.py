@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
+from msgspec.structs import replace
 
 from tenuto.core import jsonio
-from tenuto.core.loss import Loss
-from tenuto.core.messages import SystemMessage, UserMessage
+from tenuto.core.blocks import Block, ChatMeta, Reasoning, Refusal, Text
+from tenuto.core.loss import Location, Loss, Placement
+from tenuto.core.messages import AssistantMessage, Message, SystemMessage, ToolResult, ToolResults, UserMessage
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
 from tenuto.errors import TranscriptError
+from tenuto.wire.body_builder import BodyBuilder
 from tenuto.wire.capabilities import apply_traits
 from tenuto.wire.prefix_binding import stale_thoughts
 from tenuto.wire.registry import codec_for
@@ -21,60 +23,102 @@ if TYPE_CHECKING:
 
 ENCODER_VERSION = 3
 """Grows when `write_request` gives other bytes for the same request. A journal stores it with each request."""
+UNACCOUNTED = "unaccounted"
+"""The kind of the loss of a block that is neither in the body nor in the losses: a bug of the encoder."""
 
 
-def write_request(request: ChatRequest, target: Target) -> WireRequest:
+def write_request(request: ChatRequest, target: Target, *, trace: bool = False) -> WireRequest:
     """Write a request for a target. Pure: the same request gives the same bytes.
 
-    Thinking that is bound to an earlier prefix that has changed is dropped, each time with a `Loss`.
+    Thinking that is bound to an earlier prefix that has changed is dropped, each time with a `Loss`. With `trace`, the
+    result has a `Placement` for each block of the transcript.
 
     Raise `TranscriptError` for values that JSON cannot express: a number that is not finite, nesting without end, an
     `extra` that a caller wrote and that is not an object.
     """
     try:
-        wire = _write_once(request, target)
-        return _drop_stale_thinking(wire, request, target) if target.traits.prefix_bound else wire
+        wire = _write_once(request, target, trace=trace)
+        if target.traits.prefix_bound:
+            wire = _drop_stale_thinking(wire, request, target, trace=trace)
     except jsonio.JsonError as exc:
         raise TranscriptError(f"the request cannot be written as JSON: {exc}") from exc
+    return replace(wire, placements=_place_all(request, wire)) if trace else wire
 
 
-def _drop_stale_thinking(wire: WireRequest, request: ChatRequest, target: Target) -> WireRequest:
+def _drop_stale_thinking(wire: WireRequest, request: ChatRequest, target: Target, *, trace: bool) -> WireRequest:
     """Drop thinking until none is stale: a dropped block can change how its message is written."""
     dropped: dict[tuple[int, int], None] = {}
     omitted = dict.fromkeys(request.omit_blocks)
     while more := stale_thoughts(request.transcript, wire.body, target, omitted | dropped):
         dropped |= dict.fromkeys(more)
-        wire = _write_once(msgspec.structs.replace(request, omit_blocks=(*(omitted | dropped),)), target)
+        wire = _write_once(replace(request, omit_blocks=(*(omitted | dropped),)), target, trace=trace)
     if not dropped:
         return wire
-    places = {f"messages[{message}].blocks[{block}]" for message, block in dropped}
-    return msgspec.structs.replace(wire, losses=tuple(_name_stale(loss, places) for loss in wire.losses))
+    stale = {Location(message, block) for message, block in dropped}
+    return replace(wire, losses=tuple(_name_stale(loss, stale) for loss in wire.losses))
 
 
-def _name_stale(loss: Loss, places: set[str]) -> Loss:
-    if loss.kind != "left-out" or loss.place not in places:
+def _name_stale(loss: Loss, stale: set[Location]) -> Loss:
+    if loss.kind != "left-out" or loss.location not in stale:
         return loss
-    return Loss("stale-prefix", loss.place, loss.detail, "the messages before it have changed: it cannot be sent back")
+    return replace(loss, kind="stale-prefix", remedy="the messages before it have changed: it cannot be sent back")
 
 
-def _write_once(request: ChatRequest, target: Target) -> WireRequest:
+def _write_once(request: ChatRequest, target: Target, *, trace: bool) -> WireRequest:
     adapted = _adapt(request, target)
     if adapted is not None and adapted.messages is not request.transcript:
-        request = msgspec.structs.replace(request, messages=adapted.messages)
+        request = replace(request, messages=adapted.messages)
     fitted, losses = apply_traits(request, target)
-    wire = codec_for(target.dialect).encode(fitted, target, losses)
-    if not wire.losses:
-        return msgspec.structs.replace(wire, losses=adapted.losses) if adapted is not None and adapted.losses else wire
+    wire = codec_for(target.dialect).encode(BodyBuilder(fitted, target, losses, trace=trace))
+    inserted = len(fitted.transcript) - len(request.transcript)
+    if adapted is None and not inserted:
+        return wire
+    if not wire.losses and not trace:
+        return replace(wire, losses=adapted.losses) if adapted is not None and adapted.losses else wire
     if adapted is None:
         from tenuto.wire.adapt import Adapted  # only a loss needs it here
 
         adapted = Adapted(request.transcript)
-    before = len(fitted.transcript) - len(adapted.messages)
-    placed = (
-        msgspec.structs.replace(loss, place=adapted.given(loss.place, before if at >= len(losses) else 0))
-        for at, loss in enumerate(wire.losses)
-    )
-    return msgspec.structs.replace(wire, losses=(*adapted.losses, *placed))
+    moved = (replace(loss, location=adapted.original(loss.location, inserted)) for loss in wire.losses)
+    placements = tuple(replace(one, location=adapted.original(one.location, inserted)) for one in wire.placements)
+    return replace(wire, losses=(*adapted.losses, *moved), placements=placements)
+
+
+def _place_all(request: ChatRequest, wire: WireRequest) -> tuple[Placement, ...]:
+    """Return what became of each block: its first pointer, its losses, and those that dropped its whole message."""
+    pointers: dict[Location, str] = {}
+    for placement in wire.placements:
+        pointers.setdefault(placement.location, placement.pointer)
+    losses: dict[Location, list[Loss]] = {}
+    for loss in wire.losses:
+        losses.setdefault(replace(loss.location, path=""), []).append(loss)
+    placements: list[Placement] = []
+    for at, message in enumerate(request.transcript):
+        for index, block in enumerate(_blocks(message)):
+            location = Location(at, index)
+            pointer = pointers.get(location, "")
+            reasons = losses.get(location, [])
+            if not pointer and not reasons:
+                reasons = losses.get(Location(at), [])
+            if not pointer and not reasons and not _is_empty(block):
+                reasons = [Loss(UNACCOUNTED, location, type(block).__name__, "report this as a bug of tenuto")]
+            placements.append(Placement(location, pointer, tuple(reasons)))
+    return tuple(placements)
+
+
+def _blocks(message: Message) -> tuple[Block | ToolResult, ...]:
+    if isinstance(message, AssistantMessage):
+        return message.blocks
+    return message.results if isinstance(message, ToolResults) else message.parts
+
+
+def _is_empty(block: Block | ToolResult) -> bool:
+    """Return whether a block has nothing that a reader or a provider could miss."""
+    if isinstance(block, Reasoning):
+        meta = block.meta
+        has_token = meta.signature or meta.details if isinstance(meta, ChatMeta) else meta is not None
+        return not block.text and not has_token
+    return isinstance(block, Text | Refusal) and not block.text.strip()
 
 
 def _adapt(request: ChatRequest, target: Target) -> Adapted | None:

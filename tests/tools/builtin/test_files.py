@@ -14,8 +14,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tenuto.tools import BUILTIN, Toolbox, builtin_tools
-from tenuto.tools.builtin import files, matcher, searching
-from tenuto.tools.builtin.edits import replaced
+from tenuto.tools.builtin import files, matcher, search
+from tenuto.tools.builtin.edits import replace_text
 from tools.calls import call, run
 
 BOM = b"\xef\xbb\xbf"
@@ -199,18 +199,18 @@ def test_an_edit_changes_one_place_and_nothing_else(before, old, after, new, mar
     data = head + text.encode()
 
     if len(places) == 1:
-        assert replaced(data, old, new)[0] == head + (before + new + after).encode()
+        assert replace_text(data, old, new)[0] == head + (before + new + after).encode()
     else:
         with pytest.raises(ValueError, match=f"{len(places)} times"):
-            replaced(data, old, new)
-    assert replaced(data, old, new, all=True)[0] == head + text.replace(old, new).encode()
+            replace_text(data, old, new)
+    assert replace_text(data, old, new, all=True)[0] == head + text.replace(old, new).encode()
 
 
 @given(st.lists(st.text("ab", max_size=3), min_size=1, max_size=5), st.integers(0, 4), st.text("xy\n", max_size=4))
 def test_line_ends_stay_as_the_file_has_them(lines, at, new):
     """Whatever a model writes, a file with CR LF has no line without it afterwards."""
     lines = [*lines[:at], "unique", *lines[at:], ""]
-    found, _ = replaced("\r\n".join(lines).encode(), "unique", new or "x")
+    found, _ = replace_text("\r\n".join(lines).encode(), "unique", new or "x")
 
     assert found.count(b"\n") == found.count(b"\r\n")
 
@@ -303,7 +303,7 @@ def test_expressions_are_tried(tools, tree):
 
 def test_an_expression_that_never_ends_is_ended(tmp_path, monkeypatch):
     """And the program goes on meanwhile: it is tried elsewhere."""
-    monkeypatch.setattr(searching, "_SECONDS", 0.5)
+    monkeypatch.setattr(search, "_SECONDS", 0.5)
     (tmp_path / "f").write_text("a" * 60)
 
     outcome = run(builtin_tools(tmp_path).values(), call("search_files", text="(a+)+b", regex=True))
@@ -324,8 +324,8 @@ def test_what_tries_an_expression_ends_by_itself():
 
 
 def test_what_is_found_too_often_is_cut(tools, tmp_path, monkeypatch):
-    monkeypatch.setattr(searching, "_MOST", 3)
-    monkeypatch.setattr(searching, "_MOST_IN_FILE", 2)
+    monkeypatch.setattr(search, "_MOST", 3)
+    monkeypatch.setattr(search, "_MOST_IN_FILE", 2)
     for name in "abc":
         (tmp_path / name).write_text("x" * 400 + "\nx\nx\n")
 

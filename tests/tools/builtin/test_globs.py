@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tenuto.tools import Toolbox, builtin_tools
 from tenuto.tools.builtin.globs import Glob
-from tenuto.tools.builtin.walking import path_matcher
+from tenuto.tools.builtin.walk import path_matcher
 from tools.calls import call
 
 PATTERNS = st.lists(

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tenuto.tools import builtin_tools
-from tenuto.tools.builtin import root as module
-from tenuto.tools.builtin.root import Root, names_of
+from tenuto.tools.builtin import confined_dir as module
+from tenuto.tools.builtin.confined_dir import ConfinedDir, names_of
 
 SECRET = b"not for you"
 
@@ -143,7 +143,7 @@ def test_a_link_that_is_put_there_at_the_wrong_moment_is_not_followed(place, mon
         except OSError:
             return None
 
-    thread, root = threading.Thread(target=swap), Root(place)
+    thread, root = threading.Thread(target=swap), ConfinedDir(place)
     thread.start()
     try:
         for _ in range(300):
@@ -161,7 +161,7 @@ def test_a_link_that_is_put_there_at_the_wrong_moment_is_not_followed(place, mon
 @pytest.mark.skipif(not module._RELATIVE, reason="who looks first can be fooled")
 def test_a_folder_that_was_swapped_for_a_link_between_look_and_open(place, monkeypatch):
     """The same in slow motion, on the way that can tell: what is opened is no link, whatever was seen before."""
-    folder = Root(place).open(())
+    folder = ConfinedDir(place).open(())
     seen = folder.stat("sub")
     (place / "sub").rename(place / "moved")
     (place / "sub").symlink_to("../outside")
@@ -181,7 +181,7 @@ def test_what_is_no_ordinary_file_is_not_opened(place):
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
 def test_a_pipe_that_took_the_place_of_a_file_keeps_nobody_waiting(place, monkeypatch):
-    folder = Root(place).open(("sub",))
+    folder = ConfinedDir(place).open(("sub",))
     seen = folder.stat("file.txt")
     (place / "sub" / "file.txt").unlink()
     os.mkfifo(place / "sub" / "file.txt")

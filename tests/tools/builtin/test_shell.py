@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tenuto.catalog import PROVIDERS
 from tenuto.tools import Toolbox, builtin_tools
 from tenuto.tools.builtin.environment import command_environment
-from tenuto.tools.builtin.shell import Kept
+from tenuto.tools.builtin.shell import CapturedOutput
 from tools.calls import call, ran, run
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="commands of a Unix shell")
@@ -173,7 +173,7 @@ def test_much_output_keeps_its_beginning_and_its_end(tmp_path):
 
 @given(st.lists(st.binary(max_size=12), max_size=8), st.integers(1, 10))
 def test_however_output_comes_in_the_same_is_kept(pieces, room):
-    one, many, whole = Kept(room), Kept(room), b"".join(pieces)
+    one, many, whole = CapturedOutput(room), CapturedOutput(room), b"".join(pieces)
     one.add(whole)
     for piece in pieces:
         many.add(piece)

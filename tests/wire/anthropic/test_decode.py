@@ -299,7 +299,7 @@ def test_delta_of_the_wrong_kind_is_a_loss(kind, delta, extra):
         assert not reply.losses
     else:
         assert reply.message.blocks == plain.message.blocks
-        assert [(loss.kind, loss.place) for loss in reply.losses] == [("misplaced-delta", "blocks[0]")]
+        assert [(loss.kind, str(loss.location)) for loss in reply.losses] == [("misplaced-delta", "blocks[0]")]
         assert delta["type"] in reply.losses[0].detail
 
 

@@ -27,6 +27,7 @@ from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, To
 from tenuto.core.provider import ModelTraits, Provider, Target
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, Thinking, ToolDefinition
 from tenuto.wire.anthropic.encode import encode
+from tenuto.wire.body_builder import BodyBuilder
 from tenuto.wire.decoder import decode_stream
 from wire.anthropic.cases import STREAMS
 from wire.anthropic.test_decode import decoder
@@ -44,7 +45,7 @@ def target(**traits) -> Target:
 
 def wire(*messages, to: Target | None = None, **fields):
     request = ChatRequest(model="claude-x", messages=messages or (UserMessage("Hi"),), **fields)
-    return encode(request, to or target())
+    return encode(BodyBuilder(request, to or target()))
 
 
 def body(*messages, to: Target | None = None, **fields) -> dict:
@@ -290,7 +291,7 @@ def test_parameters():
         seed=1, n=2, frequency_penalty=0.1, presence_penalty=0.1, logprobs=True, top_logprobs=2, logit_bias={"1": 1},
         verbosity="low", modalities=("text",), audio={"voice": "x"}, store=True,
     )  # fmt: skip
-    assert {loss.place for loss in request.losses} == {
+    assert {str(loss.location) for loss in request.losses} == {
         "seed", "n", "frequency_penalty", "presence_penalty", "logprobs", "top_logprobs", "logit_bias", "verbosity",
         "modalities", "audio", "store",
     }  # fmt: skip

@@ -9,22 +9,18 @@ import pytest
 from tenuto.core.blocks import AnthropicMeta, Reasoning, ServerToolResult, ServerToolUse, Text, ToolUse
 from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, ToolResults, UserMessage
-from tenuto.core.provider import ModelTraits, Provider, Target
-from tenuto.core.request import ChatRequest, Thinking
-from tenuto.wire.anthropic.encode import encode
+from tenuto.core.request import Thinking
+from wire.anthropic.test_encode import target, wire
 
 THOUGHT = Reasoning("Hm.", meta=AnthropicMeta("c2ln"))
 SEARCH = ServerToolUse("srvtoolu_1", "web_search", '{"query":"x"}', "server_tool_use")
 SEARCH_RESULT = ServerToolResult("srvtoolu_1", "[]", "web_search_tool_result")
-BUDGET = ModelTraits(known=True, thinking=("budget", "disabled"), efforts=(), budget=(1024, 30_000))
+BUDGET = target(thinking=("budget", "disabled"), efforts=(), budget=(1024, 30_000))
 
 
-def write(*messages, traits: ModelTraits | None = None, **fields) -> tuple[dict, list[Loss]]:
-    target = Target(
-        Provider("here", "anthropic-messages", ""), "claude-x", "anthropic-messages", traits or ModelTraits()
-    )
-    wire = encode(ChatRequest(model="claude-x", messages=messages, **fields), target)
-    return json.loads(wire.body), list(wire.losses)
+def write(*messages, **fields) -> tuple[dict, list[Loss]]:
+    request = wire(*messages, **fields)
+    return json.loads(request.body), list(request.losses)
 
 
 def block_types(body: dict) -> list[tuple[str, list[str]]]:
@@ -35,7 +31,7 @@ def block_types(body: dict) -> list[tuple[str, list[str]]]:
     ("blocks", "expected", "loss_kinds"),
     [
         ((THOUGHT,), None, ["reasoning-unfinished"]),
-        ((THOUGHT, THOUGHT), None, ["reasoning-unfinished"]),
+        ((THOUGHT, THOUGHT), None, ["reasoning-unfinished"] * 2),
         ((THOUGHT, Text("Well"), THOUGHT), ["thinking", "text"], ["reasoning-unfinished"]),
         ((Text(" \n"),), None, ["blank-turn"]),
         ((Text(" "), Text("x")), ["text", "text"], []),
@@ -55,12 +51,12 @@ def test_unfinished_blocks_are_left_out(blocks, expected, loss_kinds):
     assert [loss.kind for loss in losses] == loss_kinds
 
 
-def test_loss_has_place_in_transcript():
+def test_loss_has_location_in_transcript():
     """In the body, instructions have a field of their own and adjacent messages are merged."""
     user, turn = (UserMessage("Hi"), UserMessage("there")), AssistantMessage((THOUGHT,))
     _, losses = write(SystemMessage("Be brief."), *user, turn, UserMessage("And?"))
 
-    assert [(loss.kind, loss.place) for loss in losses] == [("reasoning-unfinished", "messages[3]")]
+    assert [(loss.kind, str(loss.location)) for loss in losses] == [("reasoning-unfinished", "messages[3].blocks[0]")]
 
 
 def test_paused_turn_is_unchanged():
@@ -104,7 +100,7 @@ ANSWER = ToolResults((ToolResult("toolu_1", "rain"),))
 )
 def test_budget_is_removed_in_loop_without_thinking(messages, is_sent):
     """Calls of another provider begin without thinking. The first message of the loop decides."""
-    body, losses = write(UserMessage("Hi"), *messages, traits=BUDGET, thinking=Thinking(budget=2000))
+    body, losses = write(UserMessage("Hi"), *messages, to=BUDGET, thinking=Thinking(budget=2000))
 
     assert ("thinking" in body) is is_sent
     assert [loss.kind for loss in losses].count("thinking-off") == (not is_sent)

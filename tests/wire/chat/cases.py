@@ -10,6 +10,7 @@ from tenuto.core.messages import Message
 from tenuto.core.provider import ChatSwitches, ModelTraits, Provider, Target
 from tenuto.core.request import ChatRequest
 from tenuto.core.response import ChatResponse
+from tenuto.wire.body_builder import BodyBuilder
 from tenuto.wire.chat.assistant import verbatim
 from tenuto.wire.chat.decode import ChatDecoder
 from tenuto.wire.chat.encode import encode
@@ -79,8 +80,10 @@ def encode_messages(
     *messages: Message, switches: ChatSwitches | None = None, request: dict | None = None, **traits: object
 ) -> tuple[list[dict], list[tuple[str, str]]]:
     """Return the messages on the wire, and the losses."""
-    wire = encode(ChatRequest(model="gpt-x", messages=messages, **request or {}), target(switches, **traits))
-    return json.loads(wire.body)["messages"], [(loss.kind, loss.place) for loss in wire.losses]
+    wire = encode(
+        BodyBuilder(ChatRequest(model="gpt-x", messages=messages, **request or {}), target(switches, **traits))
+    )
+    return json.loads(wire.body)["messages"], [(loss.kind, str(loss.location)) for loss in wire.losses]
 
 
 def only(*messages: Message, **options) -> list[dict]:

@@ -6,15 +6,7 @@ import json
 
 import pytest
 
-from tenuto.core.blocks import (
-    Audio,
-    Image,
-    Opaque,
-    Refusal,
-    Text,
-    ToolUse,
-    UrlCitation,
-)
+from tenuto.core.blocks import Audio, Image, Opaque, Refusal, Text, ToolUse, UrlCitation
 from tenuto.core.events import (
     AudioDelta,
     CitationDelta,
@@ -336,7 +328,7 @@ def test_changed_id_and_model_are_one_loss_each():
     other = {"id": "other", "model": "other"}
     response = stream(sse(FIRST, text("a", **other), text("b", **other), chunk({}, "stop", **other)))
 
-    assert [(loss.kind, loss.place) for loss in response.losses] == [
+    assert [(loss.kind, str(loss.location)) for loss in response.losses] == [
         ("changed-field", "id"),
         ("changed-field", "model"),
     ]

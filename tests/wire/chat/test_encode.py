@@ -20,6 +20,7 @@ from tenuto.core.messages import (
 )
 from tenuto.core.provider import ChatSwitches
 from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
+from tenuto.wire.body_builder import BodyBuilder
 from tenuto.wire.chat.encode import encode
 from wire.chat.cases import encode_messages, only, target
 
@@ -30,7 +31,7 @@ HI = UserMessage("Hi")
 
 
 def test_minimal_request():
-    wire = encode(ChatRequest(model="here/gpt-x", messages=(HI,)), target())
+    wire = encode(BodyBuilder(ChatRequest(model="here/gpt-x", messages=(HI,)), target()))
 
     assert (wire.method, wire.path, wire.headers) == ("POST", "/chat/completions", {"content-type": "application/json"})
     assert json.loads(wire.body) == {
@@ -43,7 +44,7 @@ def test_minimal_request():
 def test_same_request_gives_same_bytes():
     request = ChatRequest(model="m", messages=(HI,), temperature=0.5, tools=(ToolDefinition("f"),))
 
-    assert encode(request, target()) == encode(request, target())
+    assert encode(BodyBuilder(request, target())) == encode(BodyBuilder(request, target()))
 
 
 PARAMETERS = {
@@ -72,16 +73,16 @@ PARAMETERS = {
 def test_parameters_keep_their_names(name):
     value = PARAMETERS[name]
     argument = tuple(value) if isinstance(value, list) else value
-    wire = encode(ChatRequest(model="m", messages=(HI,), **{name: argument}), target())
+    wire = encode(BodyBuilder(ChatRequest(model="m", messages=(HI,), **{name: argument}), target()))
 
     assert json.loads(wire.body)[name] == value
     assert wire.losses == ()
 
 
 def test_unsupported_parameter_is_a_loss():
-    wire = encode(ChatRequest(model="m", messages=(HI,), container="c1"), target())
+    wire = encode(BodyBuilder(ChatRequest(model="m", messages=(HI,), container="c1"), target()))
 
-    assert [(loss.kind, loss.place) for loss in wire.losses] == [("unsupported-parameter", "container")]
+    assert [(loss.kind, str(loss.location)) for loss in wire.losses] == [("unsupported-parameter", "container")]
 
 
 def test_tools():
@@ -93,7 +94,7 @@ def test_tools():
         ServerTool("web_search", type="browser_search", options={"region": "no"}),
         ServerTool("code_execution"),
     )
-    wire = encode(ChatRequest(model="m", messages=(HI,), tools=tools), target())
+    wire = encode(BodyBuilder(ChatRequest(model="m", messages=(HI,), tools=tools), target()))
     empty = {"type": "object", "properties": {}}
 
     assert json.loads(wire.body)["tools"] == [
@@ -157,8 +158,8 @@ def test_cache_hints():
     assert only(SystemMessage(parts), switches=switches)[0]["content"] == expected
     assert only(UserMessage(parts), switches=switches)[0]["content"] == expected
     assert encode_messages(SystemMessage(parts), UserMessage(parts))[1] == [
-        ("cache-hint", "messages[0].content[0]"),
-        ("cache-hint", "messages[1].content[0]"),
+        ("cache-hint", "messages[0].blocks[0]"),
+        ("cache-hint", "messages[1].blocks[0]"),
     ]
 
 
@@ -172,7 +173,9 @@ def test_cache_hints():
     ],
 )
 def test_request_cache_ttl(cache, hint):
-    wire = encode(ChatRequest(model="m", messages=(HI,), cache=cache), target(ChatSwitches(cache_control=True)))
+    wire = encode(
+        BodyBuilder(ChatRequest(model="m", messages=(HI,), cache=cache), target(ChatSwitches(cache_control=True)))
+    )
 
     assert (json.loads(wire.body).get("cache_control"), wire.losses) == (hint, ())
 
@@ -224,7 +227,7 @@ def test_unsupported_content_parts_are_losses(part, switches):
     wire_messages, losses = encode_messages(user("See:", part), switches=ChatSwitches(**switches))
 
     assert wire_messages == [{"role": "user", "content": "See:"}]
-    assert [place for _, place in losses] == ["messages[0].content[1]"]
+    assert [place for _, place in losses] == ["messages[0].blocks[1]"]
 
 
 def test_user_name_is_sent_if_supported():

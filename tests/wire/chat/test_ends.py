@@ -6,26 +6,11 @@ import json
 
 import pytest
 
-from tenuto.core.blocks import (
-    Text,
-)
+from tenuto.core.blocks import Text
 from tenuto.core.events import ErrorEvent, MessageDelta, MessageDone
 from tenuto.errors import BadRequest, ContextTooLong, IncompleteResponse, LLMError, ProtocolError, RateLimited
 from tenuto.wire.chat.decode import ChatDecoder
-from wire.chat.cases import (
-    FIRST,
-    HEAD,
-    USAGE,
-    assistant,
-    back,
-    body,
-    chunk,
-    sse,
-    stream,
-    target,
-    text,
-    whole,
-)
+from wire.chat.cases import FIRST, HEAD, USAGE, assistant, back, body, chunk, sse, stream, target, text, whole
 
 # --- ends -------------------------------------------------------------------------------------------------------------
 
@@ -138,7 +123,7 @@ def test_content_after_finish_reason_is_a_loss(name, finish):
     assert [type(event) for event in after] == [MessageDone]
     assert response.message.blocks == (Text("a"),)
     (loss,) = response.losses
-    assert (loss.kind, loss.place) == ("after-the-end", f"choices[0].message.{field}")
+    assert (loss.kind, str(loss.location)) == ("after-the-end", f"choices[0].message.{field}")
     assert "b" in loss.detail
 
 

@@ -12,6 +12,7 @@ from tenuto.core.messages import UserMessage
 from tenuto.core.provider import ChatSwitches
 from tenuto.core.request import ChatRequest
 from tenuto.errors import LLMError
+from tenuto.wire.body_builder import BodyBuilder
 from tenuto.wire.chat.decode import ChatDecoder
 from tenuto.wire.chat.encode import encode
 from wire.chat.cases import STREAMS, back, body, chunk, sse, stream, target, whole
@@ -83,7 +84,7 @@ def test_any_message_is_written_back_unchanged(message, row):
     response = whole(body(message), row)
 
     assert back(response) == json.loads(json.dumps(message))
-    wire = encode(ChatRequest(model="m", messages=(UserMessage("Hi"), response.message)), target(row))
+    wire = encode(BodyBuilder(ChatRequest(model="m", messages=(UserMessage("Hi"), response.message)), target(row)))
     assert json.loads(wire.body)["messages"]
 
 

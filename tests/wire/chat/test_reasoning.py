@@ -6,18 +6,8 @@ import json
 
 import pytest
 
-from tenuto.core.blocks import (
-    ChatMeta,
-    Opaque,
-    Reasoning,
-    Text,
-    ToolUse,
-)
-from tenuto.core.events import (
-    ContentDelta,
-    TextDelta,
-    ThinkingDelta,
-)
+from tenuto.core.blocks import ChatMeta, Opaque, Reasoning, Text, ToolUse
+from tenuto.core.events import ContentDelta, TextDelta, ThinkingDelta
 from tenuto.core.provider import ChatSwitches
 from tenuto.wire.chat.decode import ChatDecoder
 from wire.chat.cases import (

@@ -30,6 +30,7 @@ from tenuto.core.messages import (
 )
 from tenuto.core.provider import ChatSwitches, Provider
 from tenuto.core.request import ChatRequest
+from tenuto.wire.body_builder import BodyBuilder
 from tenuto.wire.chat.assistant import verbatim
 from tenuto.wire.chat.encode import encode
 from tenuto.wire.chat.protocol import RESPONSE_ONLY
@@ -245,7 +246,11 @@ DETAILS = '[{"type":"reasoning.text","text":"Look.","signature":"Er=","cost":1.1
 
 def test_details_are_sent_back_unchanged_without_copy():
     block = Reasoning("Look.", meta=ChatMeta(field="reasoning", details=DETAILS))
-    wire = encode(ChatRequest(model="m", messages=(turn(block, CALL), RESULT)), target(ChatSwitches(passback="never")))
+    wire = encode(
+        BodyBuilder(
+            ChatRequest(model="m", messages=(turn(block, CALL), RESULT)), target(ChatSwitches(passback="never"))
+        )
+    )
 
     assert f'"reasoning_details":{DETAILS}'.encode() in wire.body
     assert "reasoning" not in json.loads(wire.body)["messages"][0]
@@ -320,7 +325,7 @@ def test_result_texts_are_joined_and_images_depend_on_switch():
 
     assert answer(result) == (
         {"role": "tool", "tool_call_id": "call_1", "content": "a\nb"},
-        [("unsupported-content", "messages[1].results[0].content[2]")],
+        [("unsupported-content", "messages[1].blocks[0].content[2]")],
     )
     wire_messages, losses = answer(result, switches=ChatSwitches(images_in_results=True))
     assert [part["type"] for part in wire_messages["content"]] == ["text", "text", "image_url"]
@@ -360,7 +365,7 @@ def test_extra_fields_of_wrong_type_are_ignored(extra):
 
 
 def test_lone_surrogates_are_replaced_with_a_loss():
-    wire = encode(ChatRequest(model="m", messages=(UserMessage("a\ud800"),)), target())
+    wire = encode(BodyBuilder(ChatRequest(model="m", messages=(UserMessage("a\ud800"),)), target()))
 
     assert json.loads(wire.body)["messages"][0]["content"] == "a\ufffd"
     assert [loss.kind for loss in wire.losses] == ["lone-surrogate"]
@@ -370,12 +375,14 @@ def test_lone_surrogates_are_replaced_with_a_loss():
 def test_streamed_messages_can_be_sent_back(name):
     for at, choice in enumerate(stream(STREAMS[name]).choices):
         assert back(stream(STREAMS[name]), at)["role"] == "assistant"
-        wire = encode(ChatRequest(model="m", messages=(HI, choice.message)), target())
+        wire = encode(BodyBuilder(ChatRequest(model="m", messages=(HI, choice.message)), target()))
         assert json.loads(wire.body)["messages"][1]["role"] == "assistant"
 
 
 def test_extra_field_replaces_text_of_part():
-    wire = encode(ChatRequest(model="m", messages=(UserMessage((Text("a", extra='{"text":"b"}'),)),)), target())
+    wire = encode(
+        BodyBuilder(ChatRequest(model="m", messages=(UserMessage((Text("a", extra='{"text":"b"}'),)),)), target())
+    )
 
     assert json.loads(wire.body)["messages"][0]["content"] == [{"type": "text", "text": "b"}]
 
@@ -399,7 +406,9 @@ def test_content_object_becomes_text():
 @pytest.mark.parametrize("content", [STRUCTURED, "{}", '{"a":{"b":[]}}'])
 def test_content_object_is_sent_back_byte_for_byte(content):
     message = structured_reply(content).message
-    request = encode(ChatRequest(model="gpt-x", messages=(UserMessage("q"), message, UserMessage("go"))), target())
+    request = encode(
+        BodyBuilder(ChatRequest(model="gpt-x", messages=(UserMessage("q"), message, UserMessage("go"))), target())
+    )
 
     assert b'"content":' + content.encode() in jsonio.encode(verbatim(message))
     assert b'"content":' + content.encode().replace(b"ud800", b"ufffd") in request.body

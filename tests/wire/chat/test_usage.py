@@ -17,7 +17,7 @@ from wire.chat.cases import assistant, body, whole
 
 def read(fields: object, **options) -> tuple[Usage | None, list[str]]:
     usage, losses = USAGE_TABLE.read(Raw(json.dumps(fields).encode()), **options)
-    return usage, [loss.place for loss in losses]
+    return usage, [str(loss.location) for loss in losses]
 
 
 BASE = {"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 150}

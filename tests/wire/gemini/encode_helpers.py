@@ -8,6 +8,7 @@ from tenuto.core.blocks import GeminiMeta
 from tenuto.core.messages import Message, UserMessage
 from tenuto.core.provider import GeminiSwitches, ModelTraits, Provider, Target, WireRequest
 from tenuto.core.request import ChatRequest
+from tenuto.wire.body_builder import BodyBuilder
 from tenuto.wire.gemini.encode import encode
 
 SIGNED = GeminiMeta("c2ln")
@@ -22,7 +23,7 @@ def target(traits: ModelTraits | None = None, model: str = "gemini-3-pro", **swi
 
 def write(*messages: Message | str, to: Target | None = None, **fields: object) -> WireRequest:
     transcript = tuple(UserMessage(m) if isinstance(m, str) else m for m in messages or ("Hi",))
-    return encode(ChatRequest(model="here/gemini-3-pro", messages=transcript, **fields), to or target())
+    return encode(BodyBuilder(ChatRequest(model="here/gemini-3-pro", messages=transcript, **fields), to or target()))
 
 
 def body(*messages: Message | str, to: Target | None = None, **fields: object) -> dict:
@@ -34,4 +35,4 @@ def contents(*messages: Message | str, to: Target | None = None, **fields: objec
 
 
 def losses(*messages: Message | str, to: Target | None = None, **fields: object) -> list[tuple[str, str]]:
-    return [(loss.kind, loss.place) for loss in write(*messages, to=to, **fields).losses]
+    return [(loss.kind, str(loss.location)) for loss in write(*messages, to=to, **fields).losses]

@@ -385,7 +385,7 @@ def test_detail_sets_media_resolution_if_supported(detail):
     assert contents(message, to=target(LEVEL))[0]["parts"][0]["mediaResolution"] == {
         "level": f"MEDIA_RESOLUTION_{detail.upper()}"
     }
-    assert losses(message) == [("unsupported-parameter", "messages[0].content[0].detail")]
+    assert losses(message) == [("unsupported-parameter", "messages[0].blocks[0].detail")]
 
 
 def test_unsupported_content_fields_are_losses():
@@ -393,13 +393,13 @@ def test_unsupported_content_fields_are_losses():
     message = UserMessage((document, Image(), Opaque("openai-chat", "{}"), Text("Hi", cache="1h")), name="ann")
 
     assert [place for _, place in losses(message)] == [
-        "messages[0].content[0].cache",
-        "messages[0].content[0].title",
-        "messages[0].content[0].context",
-        "messages[0].content[0].citations",
-        "messages[0].content[1]",
-        "messages[0].content[2]",
-        "messages[0].content[3].cache",
+        "messages[0].blocks[0].cache",
+        "messages[0].blocks[0].title",
+        "messages[0].blocks[0].context",
+        "messages[0].blocks[0].citations",
+        "messages[0].blocks[1]",
+        "messages[0].blocks[2]",
+        "messages[0].blocks[3].cache",
         "messages[0].name",
     ]
 
@@ -415,3 +415,10 @@ def test_same_request_gives_same_bytes():
         write("Hi", turn, ToolResults((ToolResult("c"),))).body
         == write("Hi", turn, ToolResults((ToolResult("c"),))).body
     )
+
+
+def test_call_in_extra_fields_of_text_is_sent():
+    text = Text("Hi.", extra='{"functionCall": {"name": "f"}}')
+    wire = write(UserMessage("?"), AssistantMessage((text,)))
+
+    assert json.loads(wire.body)["contents"][1]["parts"][0]["functionCall"] == {"name": "f"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import get_args
 
 import pytest
 
@@ -26,7 +25,6 @@ from tenuto.core.events import (
     UsageUpdate,
 )
 from tenuto.wire.decoder import decode_body, decode_stream
-from tenuto.wire.responses.protocol import DELTAS, DeltaType
 from wire.responses.cases import (
     CUSTOM,
     PAGE,
@@ -519,7 +517,3 @@ def test_delta_without_index_does_not_extend_speech():
 
     assert (reply.text, reply.choices[0].audio) == ("Hi", Audio(data="AAAA"))
     assert reply.losses == ()
-
-
-def test_delta_table_has_every_delta_type():
-    assert set(DELTAS) == set(get_args(DeltaType))

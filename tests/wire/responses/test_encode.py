@@ -11,6 +11,7 @@ from tenuto.core.blocks import Audio, Document, Image, Opaque, OpenAiMeta, Text,
 from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, ToolResults, UserMessage, user
 from tenuto.core.provider import ModelTraits, Provider, ResponsesSwitches, Target
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, Thinking, ToolDefinition
+from tenuto.wire.body_builder import BodyBuilder
 from tenuto.wire.responses.encode import encode
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
@@ -25,7 +26,9 @@ COMMON = ResponsesSwitches()
 def wire(*messages, traits: ModelTraits = UNKNOWN, switches: ResponsesSwitches = COMMON, **fields):
     provider = Provider("here", "openai-responses", "", responses=switches)
     target = Target(provider, "gpt-5.6-sol", "openai-responses", traits)
-    return encode(ChatRequest(model="here/gpt-5.6-sol", messages=messages or (user("Hi."),), **fields), target)
+    return encode(
+        BodyBuilder(ChatRequest(model="here/gpt-5.6-sol", messages=messages or (user("Hi."),), **fields), target)
+    )
 
 
 def encode_body(*messages, **fields) -> dict:
@@ -33,7 +36,7 @@ def encode_body(*messages, **fields) -> dict:
 
 
 def find_losses(*messages, **fields) -> list[tuple[str, str]]:
-    return [(loss.kind, loss.place) for loss in wire(*messages, **fields).losses]
+    return [(loss.kind, str(loss.location)) for loss in wire(*messages, **fields).losses]
 
 
 def test_plain_request():
@@ -241,7 +244,10 @@ def test_system_messages_keep_their_position():
 def test_empty_conversation_is_empty_user_message():
     body = json.loads(
         encode(
-            ChatRequest(model="m", messages=()), Target(Provider("h", "openai-responses", ""), "m", "openai-responses")
+            BodyBuilder(
+                ChatRequest(model="m", messages=()),
+                Target(Provider("h", "openai-responses", ""), "m", "openai-responses"),
+            )
         ).body
     )
 
@@ -274,12 +280,12 @@ def test_content_form(part, form):
 @pytest.mark.parametrize(
     "message, loss",
     [
-        (UserMessage((Audio(data="AA==", mime="audio/wav"),)), ("unsupported-content", "messages[0].content[0]")),
-        (UserMessage((Opaque("gemini", "{}"),)), ("unreadable-block", "messages[0].content[0]")),
-        (UserMessage((Opaque("openai-responses", "{"),)), ("unreadable-block", "messages[0].content[0]")),
-        (UserMessage((Text("Hi.", cache="5m"),)), ("implicit-cache", "messages[0].content[0]")),
-        (UserMessage((Document(url="u", context="c"),)), ("unsupported-field", "messages[0].content[0].context")),
-        (UserMessage((Document(url="u", citations=True),)), ("unsupported-field", "messages[0].content[0].citations")),
+        (UserMessage((Audio(data="AA==", mime="audio/wav"),)), ("unsupported-content", "messages[0].blocks[0]")),
+        (UserMessage((Opaque("gemini", "{}"),)), ("unreadable-block", "messages[0].blocks[0]")),
+        (UserMessage((Opaque("openai-responses", "{"),)), ("unreadable-block", "messages[0].blocks[0]")),
+        (UserMessage((Text("Hi.", cache="5m"),)), ("implicit-cache", "messages[0].blocks[0]")),
+        (UserMessage((Document(url="u", context="c"),)), ("unsupported-field", "messages[0].blocks[0].context")),
+        (UserMessage((Document(url="u", citations=True),)), ("unsupported-field", "messages[0].blocks[0].citations")),
         (UserMessage("Hi.", name="ann"), ("unsupported-field", "messages[0].name")),
     ],
 )
@@ -307,7 +313,7 @@ def encode_result(kind: str, result: ToolResult):
     """Return the output item for a call of this kind, and the losses."""
     call = AssistantMessage((ToolUse("c", "f", "{}", kind=kind),))
     request = wire(call, ToolResults((result,)))
-    return json.loads(request.body)["input"][1], [(loss.kind, loss.place) for loss in request.losses]
+    return json.loads(request.body)["input"][1], [(loss.kind, str(loss.location)) for loss in request.losses]
 
 
 SCREEN = Image(url="https://x/y.png")
@@ -355,9 +361,9 @@ def test_approval_form_follows_is_error(result, form):
 @pytest.mark.parametrize(
     "kind, result, place",
     [
-        ("apply_patch_call", ToolResult("c", (Text("a"), SCREEN)), "messages[1].results[0].content[1]"),
-        ("computer_call", ToolResult("c", "I saw it"), "messages[1].results[0]"),
-        ("tool_search_call", ToolResult("c", "nothing"), "messages[1].results[0]"),
+        ("apply_patch_call", ToolResult("c", (Text("a"), SCREEN)), "messages[1].blocks[0].content[1]"),
+        ("computer_call", ToolResult("c", "I saw it"), "messages[1].blocks[0]"),
+        ("tool_search_call", ToolResult("c", "nothing"), "messages[1].blocks[0]"),
     ],
 )
 def test_result_that_does_not_fit_its_call_is_loss(kind, result, place):

@@ -228,7 +228,14 @@ def test_generated_image_is_image_block():
 
 
 @pytest.mark.parametrize(
-    "result, mime, url", [("/9j/4AA", "image/jpeg", ""), ("AAAA", "", ""), ("https://x/y.png", "", "https://x/y.png")]
+    "result, mime, url",
+    [
+        ("/9j/4AA", "image/jpeg", ""),
+        ("UklGRiQAAABXRUJQVlA4", "image/webp", ""),
+        ("AAAA", "", ""),
+        ("\u00e9\u00e9\u00e9\u00e9", "", ""),
+        ("https://x/y.png", "", "https://x/y.png"),
+    ],
 )
 def test_image_type_is_detected_from_data(result, mime, url):
     item = {"id": "ig_1", "type": "image_generation_call", "status": "completed", "result": result}

@@ -23,6 +23,7 @@ from tenuto.core.blocks import (
 from tenuto.core.messages import AssistantMessage, ToolResult, ToolResults, UserMessage
 from tenuto.core.provider import Provider, ResponsesSwitches, Target
 from tenuto.core.request import ChatRequest
+from tenuto.wire.body_builder import BodyBuilder
 from tenuto.wire.responses.encode import encode
 from tenuto.wire.responses.protocol import RESPONSE_ONLY
 from wire.responses.cases import CLIENT, IMAGE, ITEMS, MARKED, RESULTS, SERVER_CALLS, call, message, reasoning, text
@@ -34,8 +35,8 @@ COMMON = ResponsesSwitches()
 def encode_input(*messages, switches: ResponsesSwitches = COMMON, **fields):
     """Return the input of a request with these messages, and its losses as (kind, place)."""
     target = Target(Provider("here", "openai-responses", "", responses=switches), "gpt-5.6-sol", "openai-responses")
-    wire = encode(ChatRequest(model="m", messages=messages, **fields), target)
-    return json.loads(wire.body)["input"], [(loss.kind, loss.place) for loss in wire.losses]
+    wire = encode(BodyBuilder(ChatRequest(model="m", messages=messages, **fields), target))
+    return json.loads(wire.body)["input"], [(loss.kind, str(loss.location)) for loss in wire.losses]
 
 
 def encode_turn(*items: dict, **fields):
@@ -310,9 +311,9 @@ def test_item_reference_is_omitted_without_id():
 def test_extra_fields_of_hand_made_text_are_sent():
     reply = AssistantMessage((Text("x", extra='{"annotations":[],"item":{"phase":"commentary"}}'), Text("y")))
     request = ChatRequest(model="m", messages=(reply, UserMessage("?")))
-    items = json.loads(encode(request, Target(Provider("x", "openai-responses", ""), "m", "openai-responses")).body)[
-        "input"
-    ]
+    items = json.loads(
+        encode(BodyBuilder(request, Target(Provider("x", "openai-responses", ""), "m", "openai-responses"))).body
+    )["input"]
 
     part = {"type": "output_text", "text": "x", "annotations": []}
     assert items[0] == {"type": "message", "role": "assistant", "phase": "commentary", "content": [part]}

@@ -1,11 +1,7 @@
 """Model rows: what each model accepts and what it costs. A new model is one call in a module of this package.
 
     claude_5 = ModelGroup(suffix=DATE, dialect="anthropic-messages", context_window=1_000_000, ...)
-
-    ANTHROPIC = (
-        claude_5("Claude Opus 5.5", "claude-opus-5-5", effort_default="medium", price=usd(4, 20, 0.2, 5)),
-        ...
-    )
+    claude_5("Claude Opus 5.5", "claude-opus-5-5", effort_default="medium", usd=(4, 20, 0.2, 5))
 
 The first row of a provider that matches a whole model id describes the model. So exceptions precede families, and the
 rows for future models come last; those allow less.
@@ -40,23 +36,15 @@ EffortName: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhi
 Parameter: TypeAlias = Literal[
     "frequency_penalty", "parallel_tool_calls", "presence_penalty", "stop", "temperature", "top_p"
 ]
-Continuity: TypeAlias = Literal[
-    "yes",
-    "no-reasoning",
-    "no-interleaving",
-    "no-encrypted-reasoning",
-    "no-thought-signatures",
-    "chat-only",
-    "reasoning-rejected",
-    "reasoning-ignored",
-    "think-tags",
-    "stateless-search",
-    "native-only",
-]
+Continuity: TypeAlias = (
+    Literal["yes", "no-reasoning", "no-interleaving", "no-encrypted-reasoning", "no-thought-signatures", "chat-only"]
+    | Literal["reasoning-rejected", "reasoning-ignored", "think-tags", "stateless-search", "native-only"]
+)
 
 LOW_TO_HIGH: tuple[EffortName, ...] = ("low", "medium", "high")
 LOW_TO_XHIGH: tuple[EffortName, ...] = (*LOW_TO_HIGH, "xhigh")
 LOW_TO_MAX: tuple[EffortName, ...] = (*LOW_TO_XHIGH, "max")
+LOW_HIGH_MAX: tuple[EffortName, ...] = ("low", "high", "max")
 
 _CONTINUITY: dict[Continuity, str] = {
     "yes": "yes",
@@ -71,27 +59,40 @@ _CONTINUITY: dict[Continuity, str] = {
     "stateless-search": "no: each request is a search of its own",
     "native-only": "no: its reasoning items exist in the vendor's native API only",
 }
-UNSUPPORTED = frozenset(
-    (
-        _CONTINUITY["no-interleaving"],
-        _CONTINUITY["no-encrypted-reasoning"],
-        _CONTINUITY["no-thought-signatures"],
-    )
-)
+_UNSUPPORTED: tuple[Continuity, ...] = ("no-interleaving", "no-encrypted-reasoning", "no-thought-signatures")
+UNSUPPORTED = frozenset(_CONTINUITY[word] for word in _UNSUPPORTED)
 """The reasons for which the specification excludes models from agents (S0-16 to S0-18)."""
 
 
-class TraitFields(TypedDict, total=False):
-    """The fields of `ModelTraits` that a row may set, with the words it may use. `ModelTraits` describes them."""
+class RowFields(TypedDict, total=False):
+    """What a row may set: ids, prices, and fields of `ModelTraits`, which describes them."""
 
+    suffix: str
+    """A regular expression for the end of each id."""
+    path: str
+    """A text that may precede each id, such as `models/`."""
+    ignore_case: bool
+    """Whether upper and lower case match."""
+    ids: tuple[str, ...]
+    """The ids to list, by default the prefixes that end in a letter or digit."""
+    vendor: str
+    """The provider whose rows describe the model, if this host serves it for a vendor."""
+    usd: tuple[float, ...]
+    """The price of input, output, cache reads and cache writes, as far as they are known."""
+    usd_from: dict[str, tuple[float, ...]]
+    """Later prices by their first day (ISO)."""
+    tiered: bool
+    """Whether long prompts cost more; `usd` is the lowest tier."""
     dialect: Dialect | None
     context_window: int | None
     max_output: int | None
     thinking: tuple[ThinkingMode, ...]
-    thinking_default: Literal["no", "yes", "always"]
+    thinking_default: Literal["no", "yes", "always", ""]
+    """By default as `thinking` and `effort_default` say; see `_apply_thinking`."""
     efforts: tuple[EffortName, ...]
-    """() if no effort may be sent. A row that sets `efforts` does not inherit `effort_default`."""
+    """() if no effort may be sent."""
     effort_default: EffortName | Literal[""]
+    """Inherited only if it is one of `efforts`."""
     effort_when_off: EffortName
     budget: tuple[int, int]
     sampling: Literal["ok", "rejected", "ignored", "only_without_reasoning"]
@@ -118,10 +119,11 @@ class TraitFields(TypedDict, total=False):
     retires: str
     source: str
     confidence: Literal["high", "medium", "low"]
+    """By default "medium"."""
     notes: str
 
 
-class Price(msgspec.Struct, frozen=True, kw_only=True):
+class Price(msgspec.Struct, frozen=True):
     """A price in USD per million tokens on the standard tier. None if unknown; 0 if free."""
 
     input: Decimal | None = None
@@ -138,36 +140,15 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
     """For example peak hours or promotions."""
 
 
-def usd(
-    input: float,
-    output: float,
-    cache_read: float | None = None,
-    cache_write: float | None = None,
-    *,
-    since: str = "",
-    tiered: bool = False,
-) -> Price:
-    """Return a `Price`; None is unknown."""
-    return Price(
-        input=Decimal(str(input)),
-        output=Decimal(str(output)),
-        cache_read=None if cache_read is None else Decimal(str(cache_read)),
-        cache_write=None if cache_write is None else Decimal(str(cache_write)),
-        since=since,
-        tiered=tiered,
-    )
-
-
-class ModelRow(msgspec.Struct, frozen=True, kw_only=True):
+class ModelRow(msgspec.Struct, frozen=True):
     """One row: a model, or a family of models with the same traits."""
 
-    pattern: str
-    """A regular expression for the whole id. If `vendor` is set, its group is the id at that vendor."""
+    traits: ModelTraits
+    """`pattern` is a regular expression for the whole id. If `vendor` is set, its group is the id at that vendor."""
     prefixes: tuple[str, ...]
     """Each matching id starts with one of these. They are compared first, so that few patterns are compiled."""
     ids: tuple[str, ...]
     """The ids to list. Ids with a date, and others that only the pattern matches, are not listed."""
-    traits: ModelTraits
     vendor: str
     """The provider whose rows describe the model, if this host serves it for a vendor; else empty."""
     overrides: dict[str, Any]
@@ -177,75 +158,67 @@ class ModelRow(msgspec.Struct, frozen=True, kw_only=True):
 
     def match(self, model: str) -> re.Match[str] | None:
         """Match a whole id."""
-        return _compile(self.pattern).fullmatch(model) if model.startswith(self.prefixes) else None
+        return _compile(self.traits.pattern).fullmatch(model) if model.startswith(self.prefixes) else None
 
 
 _compile = cache(re.compile)
+Rows: TypeAlias = dict[str, tuple[ModelRow, ...]]
+"""The rows of a module by provider, in the order in which they are tried."""
 
 
 class ModelGroup:
-    """Make rows that share fields.
+    """Make rows that share fields."""
 
-    `suffix` is the default suffix of the rows, `path` an optional text before each id, such as `models/`. With
-    `ignore_case`, upper and lower case match.
-    """
+    def __init__(self, **fields: Unpack[RowFields]) -> None:
+        self._fields = fields
 
-    def __init__(
-        self, *, suffix: str = "", path: str = "", ignore_case: bool = False, **shared: Unpack[TraitFields]
-    ) -> None:
-        self._suffix = suffix
-        self._path = path
-        self._ignore_case = ignore_case
-        self._shared = _merge({}, shared)
-
-    def extend(self, **fields: Unpack[TraitFields]) -> "ModelGroup":
+    def extend(self, **fields: Unpack[RowFields]) -> "ModelGroup":
         """Return a group with further fields."""
-        merged = _merge(self._shared, fields)
-        return ModelGroup(suffix=self._suffix, path=self._path, ignore_case=self._ignore_case, **merged)
+        merged: RowFields = {**self._fields, **fields}
+        return ModelGroup(**merged)
 
-    def __call__(
-        self,
-        family: str,
-        *prefixes: str,
-        suffix: str | None = None,
-        ids: tuple[str, ...] | None = None,
-        vendor: str = "",
-        price: Price | tuple[Price, ...] = (),
-        **fields: Unpack[TraitFields],
-    ) -> ModelRow:
-        """Make a row for the ids that consist of one of `prefixes` and `suffix`, a regular expression.
-
-        `ids` are the ids to list, by default the prefixes. `vendor` and `price` are described at `ModelRow`.
-        """
+    def __call__(self, family: str, *prefixes: str, **fields: Unpack[RowFields]) -> ModelRow:
+        """Make a row for the ids that consist of one of `prefixes` and the suffix."""
+        row: RowFields = {"confidence": "medium", **self._fields, **fields}
         pattern = "|".join(map(re.escape, prefixes))
         pattern = f"(?:{pattern})" if len(prefixes) > 1 else pattern
-        pattern += self._suffix if suffix is None else suffix
+        pattern += row.pop("suffix", "")
         starts = prefixes or ("",)
-        if self._path:
-            pattern = f"(?:{re.escape(self._path)})?{pattern}"
-            starts += tuple(self._path + prefix for prefix in starts)
-        if self._ignore_case:
+        if path := row.pop("path", ""):
+            pattern = f"(?:{re.escape(path)})?{pattern}"
+            starts += tuple(path + prefix for prefix in starts)
+        if row.pop("ignore_case", False):
             pattern, starts = f"(?i:{pattern})", ("",)
-        overrides: dict[str, Any] = {**_merge(self._shared, fields), "pattern": pattern, "as_of": AS_OF}
-        if "continuity" in overrides:
-            overrides["continuity"] = _CONTINUITY[overrides["continuity"]]
+        ids = row.pop("ids", tuple(prefix for prefix in prefixes if prefix[-1].isalnum()))
+        vendor, tiered = row.pop("vendor", ""), row.pop("tiered", False)
+        usd = {"": row.pop("usd", ()), **row.pop("usd_from", {})}
+        if "efforts" in row and row.get("effort_default") not in row["efforts"]:
+            row["effort_default"] = ""
+        if not vendor:
+            _apply_thinking(row)
+        overrides: dict[str, Any] = {**row, "pattern": pattern, "as_of": AS_OF}
+        if "continuity" in row:
+            overrides["continuity"] = _CONTINUITY[row["continuity"]]
         traits = ModelTraits(known=True, family=family, **overrides)
-        prices = price if isinstance(price, tuple) else (price,)
-        return ModelRow(
-            pattern=pattern,
-            prefixes=starts,
-            ids=prefixes if ids is None else ids,
-            traits=traits,
-            vendor=vendor,
-            overrides=overrides,
-            prices=tuple(
-                msgspec.structs.replace(one, source=traits.source, as_of=AS_OF, notes=traits.notes) for one in prices
-            ),
-        )
+        prices = tuple(_make_price(numbers, day, tiered, traits) for day, numbers in usd.items() if numbers)
+        return ModelRow(traits, starts, ids, vendor, overrides, prices)
 
 
-def _merge(shared: TraitFields, fields: TraitFields) -> TraitFields:
-    merged: TraitFields = {**shared, **fields}
-    if "efforts" in fields:
-        merged["effort_default"] = fields.get("effort_default", "")
-    return merged
+def _make_price(numbers: tuple[float, ...], since: str, tiered: bool, traits: ModelTraits) -> Price:
+    input, output, cache_read, cache_write, *_ = *(Decimal(str(number)) for number in numbers), None, None
+    return Price(input, output, cache_read, cache_write, since, tiered, traits.source, traits.as_of, traits.notes)
+
+
+def _apply_thinking(row: RowFields) -> None:
+    """Set the fields that follow from `thinking`. A model that does not think has no reasoning to send back."""
+    thinking = row.get("thinking", ())
+    if "none" in thinking:
+        row.update({"thinking_default": "no", "efforts": (), "effort_default": ""})
+        if row.get("passback") != "never":
+            row["passback"] = None
+        if row.get("continuity") == "yes":
+            row["continuity"] = "no-reasoning"
+    elif "always" in thinking:
+        row["thinking_default"] = "always"
+    elif thinking:
+        row.setdefault("thinking_default", "no" if row.get("effort_default") == "none" else "yes")

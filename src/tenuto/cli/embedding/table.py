@@ -19,8 +19,7 @@ from pathlib import Path
 from tenuto.cli.embedding.items import Item
 from tenuto.cli.embedding.keeping import Answered, Kept, packed
 from tenuto.errors import StoreError
-from tenuto.store.sqlite_driver import SqliteDriver
-from tenuto.store.sqlite_errors import PATIENCE, spoken
+from tenuto.store.sqlite import PATIENCE, SqliteDriver, translating_errors
 
 __all__ = ["Table"]
 
@@ -167,7 +166,7 @@ class Table:
         return rows[0][0] if rows else None
 
     def _writer(self) -> sqlite3.Connection:
-        with spoken(self._path):
+        with translating_errors(self._path):
             db = _connected(self._path)
             try:
                 if _version(db, self._path) == 0:
@@ -180,7 +179,7 @@ class Table:
         return db
 
     def _reader(self) -> sqlite3.Connection:
-        with spoken(self._path):
+        with translating_errors(self._path):
             db = _connected(self._path)
             try:
                 if _version(db, self._path) == 0:
@@ -194,7 +193,7 @@ class Table:
 
 def _make(path: Path) -> None:
     """Make an empty file, for its owner's eyes only; one that is there stays as it is."""
-    with spoken(path):
+    with translating_errors(path):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
 

@@ -156,8 +156,8 @@ class Work:
         used = reply.usage.total_tokens
         self.tally.tokens = None if used is None or self.tally.tokens is None else self.tally.tokens + used
         for loss in reply.losses:
-            place = _PLACE.fullmatch(loss.place)
-            said = Trouble(items[int(place[1])].id if place else loss.place, loss.detail)
+            place = _PLACE.fullmatch(loss.location.path)
+            said = Trouble(items[int(place[1])].id if place else str(loss.location), loss.detail)
             if said not in self.tally.losses:
                 self.tally.losses[said] = None
                 remedy = f" ({loss.remedy})" if loss.remedy else ""

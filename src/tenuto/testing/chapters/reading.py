@@ -9,7 +9,7 @@ import pytest
 from tenuto.core.journal import Configured, MessageAdded, RunEnded, SteeringAdded
 from tenuto.core.messages import UserMessage, user
 from tenuto.errors import SessionNotFound, StoreError
-from tenuto.store.protocol import Page, Store
+from tenuto.store.protocol import SessionPage, Store
 from tenuto.testing.chapters.stage import Chapter, answer, draft, question, reply, result, same, turn, write
 
 __all__ = ["Finding", "Listing", "Reading", "Searching"]
@@ -59,7 +59,7 @@ class Listing(Chapter):
     """Sessions, newest first, page by page."""
 
     async def test_an_empty_store_lists_nothing(self, store: Store) -> None:
-        assert await store.sessions() == Page(())
+        assert await store.sessions() == SessionPage(())
 
     async def test_newest_first(self, store: Store) -> None:
         for id in ("b", "a", "c"):

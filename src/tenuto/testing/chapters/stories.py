@@ -87,7 +87,7 @@ class _Player:
 
     async def _take(self, id: str, much: int) -> int:
         """Take it over; whether the old lease is used again is left to chance."""
-        lease = await self.store.lease(id, take=True)
+        lease = await self.store.lease(id, takeover=True)
         if much % 2 or id not in self.leases:
             self.leases[id] = lease
         return lease.head

@@ -23,11 +23,11 @@ from tenuto.core.journal import (
     UnknownPayload,
     session_meta_of,
 )
-from tenuto.core.loss import Loss
+from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import AssistantMessage, SystemMessage, ToolResult, Usage, UserMessage
+from tenuto.store.export import export_session, import_session
 from tenuto.store.memory import MemoryStore
 from tenuto.store.protocol import BLOB, Store
-from tenuto.store.transfer import export_session, import_session
 from tenuto.testing.chapters.stage import Chapter, answer, draft, question, reply, same, turn, write
 
 __all__ = ["Transfer", "Values"]
@@ -37,7 +37,7 @@ DEEP = "[" * 200 + "]" * 200
 RAW_BYTES = b"\xff\xfe\x80 abc \xc3".decode("utf-8", "surrogateescape")
 """Bytes that are no UTF-8, as Python hands them on."""
 CONTROL = "".join(map(chr, range(32))) + "\x7f\x85\x9b\u2028\u2029\ufeff\u202e"
-LOSS = Loss("tool_choice", "tool_choice", "required", "ask again")
+LOSS = Loss("tool_choice", Location(path="tool_choice"), "required", "ask again")
 
 EVERY_KIND: tuple[EntryPayload, ...] = (
     Configured("some/model", "Be brief.", '{"temperature":1.10}', '[{"name":"weather"}]', "scout"),
@@ -195,7 +195,7 @@ class Transfer(Chapter):
         lines = [line async for line in export_session(store, "s")]
         await store.delete("s")
         await store.append(await store.lease("s"), drafts[:3])
-        await store.release(await store.lease("s", take=True))
+        await store.release(await store.lease("s", takeover=True))
         for _ in range(2):
             await import_session(store, lines)
             assert same(await store.read("s"), drafts)

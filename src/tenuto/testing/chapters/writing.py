@@ -168,7 +168,7 @@ class Appending(Chapter):
                 for again in ([draft(answer(), id=old.id)], [draft(answer()), draft(answer(), id=old.id)]):
                     with pytest.raises(StoreError):
                         await store.append(lease, again)
-            store, lease = other, await other.lease("s", take=True)
+            store, lease = other, await other.lease("s", takeover=True)
 
         await store.append(lease, [draft(answer())])
         assert same((await store.read("s"))[:40], drafts)
@@ -319,7 +319,7 @@ class Leasing(Chapter):
         other = await self.another()
         lost = await store.lease("s")
         lost = await store.append(lost, [first := draft(question())])
-        taken = await other.lease("s", take=True)
+        taken = await other.lease("s", takeover=True)
 
         assert taken.fence > lost.fence
         assert taken.head == 1
@@ -340,7 +340,7 @@ class Leasing(Chapter):
         lost = await store.lease("s")
         drafts = [draft(question())]
         await store.append(lost, drafts)
-        taken = await store.lease("s", take=True)
+        taken = await store.lease("s", takeover=True)
 
         with pytest.raises(LeaseLost):
             await store.append(lost, drafts)

@@ -6,12 +6,12 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from tenuto.tools.builtin.confined_dir import ConfinedDir
 from tenuto.tools.builtin.environment import command_environment
 from tenuto.tools.builtin.files import Files
-from tenuto.tools.builtin.root import Root
-from tenuto.tools.builtin.searching import Search
+from tenuto.tools.builtin.search import FileSearch
 from tenuto.tools.builtin.shell import Shell
-from tenuto.tools.function import Tool, ToolOptions
+from tenuto.tools.decorator import Tool, ToolOptions
 
 __all__ = ["BUILTIN", "builtin_tools", "command_environment"]
 
@@ -48,14 +48,14 @@ def builtin_tools(
     variables = command_environment(env or {}, pass_env)
 
     def functions_at(directory: str | os.PathLike[str]) -> dict[str, Callable[..., Any]]:
-        place = Root(directory)
+        place = ConfinedDir(directory)
         files = Files(place)
         return {
             "read_file": files.read_file,
             "write_file": files.write_file,
             "edit_file": files.edit_file,
             "list_files": files.list_files,
-            "search_files": Search(place).search_files,
+            "search_files": FileSearch(place).search_files,
             "shell": Shell(place, variables, shell_timeout).shell,
         }
 
@@ -72,5 +72,5 @@ def builtin_tools(
         tool: Tool[..., Any] = Tool(made[name], **options[name])
         return tool.bind_root(absolute, lambda other: functions_at(other)[name])
 
-    absolute, made = str(Root(root).path), functions_at(root)
+    absolute, made = str(ConfinedDir(root).path), functions_at(root)
     return {name: tool_of(name) for name in BUILTIN if name in wanted}

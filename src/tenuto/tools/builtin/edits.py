@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-__all__ = ["replaced"]
+__all__ = ["replace_text"]
 
 _MARK = b"\xef\xbb\xbf"
 _LISTED = 10
 
 
-def replaced(data: bytes, old: str, new: str, *, all: bool = False) -> tuple[bytes, list[int]]:
+def replace_text(data: bytes, old: str, new: str, *, all: bool = False) -> tuple[bytes, list[int]]:
     """Return a file's bytes with `new` in place of `old`, and the lines where it stood.
 
     A byte order mark stays. In a file whose lines end in CR LF, so do those of `old` and `new`. Raise `ValueError` if

@@ -7,10 +7,10 @@ from typing import Annotated
 from msgspec import Meta
 
 from tenuto.core import files, media_types
-from tenuto.tools.builtin.edits import replaced
-from tenuto.tools.builtin.root import Root
-from tenuto.tools.builtin.walking import path_matcher, shown_path, walk
-from tenuto.tools.function import MAX_OUTPUT
+from tenuto.tools.builtin.confined_dir import ConfinedDir
+from tenuto.tools.builtin.edits import replace_text
+from tenuto.tools.builtin.walk import path_matcher, shown_path, walk
+from tenuto.tools.decorator import MAX_OUTPUT
 from tenuto.tools.results import cut
 
 __all__ = ["MAX_FILE", "Files"]
@@ -25,7 +25,7 @@ _ROOM = MAX_OUTPUT - 500
 class Files:
     """The tools, as methods; each is made a tool where it is asked for."""
 
-    def __init__(self, root: Root) -> None:
+    def __init__(self, root: ConfinedDir) -> None:
         self._root = root
 
     def read_file(
@@ -79,7 +79,7 @@ class Files:
         folder, name = self._root.place(path)
         with folder:
             data = folder.read(name, MAX_FILE)
-            changed, lines = replaced(data, old, new, all=all)
+            changed, lines = replace_text(data, old, new, all=all)
             folder.write(name, changed)
         times = "once" if len(lines) == 1 else f"{len(lines)} times"
         listed = ", ".join(map(str, lines[:10])) + (", ..." if len(lines) > 10 else "")

@@ -18,10 +18,10 @@ from typing import Annotated
 from msgspec import Meta
 
 from tenuto.core.messages import ToolResult
-from tenuto.tools.builtin.root import Root
-from tenuto.tools.context import ToolContext
+from tenuto.tools.builtin.confined_dir import ConfinedDir
+from tenuto.tools.execution import ToolContext
 
-__all__ = ["Kept", "Shell"]
+__all__ = ["CapturedOutput", "Shell"]
 
 _GRACE = 0.4
 """Seconds between asking a command to end and ending it; twice that is less than a cancelled tool has to clean up in."""
@@ -40,7 +40,7 @@ _ROOM = 20_000
 """How many bytes are kept of the beginning, and as many of the end."""
 
 
-class Kept:
+class CapturedOutput:
     """The beginning and the end of what was written, whatever its length."""
 
     def __init__(self, room: int = _ROOM) -> None:
@@ -68,10 +68,10 @@ class Kept:
         return self._head.decode("utf-8", "replace") + said + self._tail.decode("utf-8", "replace")
 
 
-class _Watch(asyncio.SubprocessProtocol):
+class _ProcessWatch(asyncio.SubprocessProtocol):
     """Hears what a command writes, and when it ends; what it left behind may write on."""
 
-    def __init__(self, kept: Kept) -> None:
+    def __init__(self, kept: CapturedOutput) -> None:
         loop = asyncio.get_running_loop()
         self._kept = kept
         self.exited: asyncio.Future[None] = loop.create_future()
@@ -92,7 +92,7 @@ class _Watch(asyncio.SubprocessProtocol):
 class Shell:
     """The tool, as a method. `environment` is what commands see; `seconds` is how long one may take."""
 
-    def __init__(self, root: Root, environment: Mapping[str, str], seconds: float) -> None:
+    def __init__(self, root: ConfinedDir, environment: Mapping[str, str], seconds: float) -> None:
         self._root = root
         self._environment = dict(environment)
         self._seconds = seconds
@@ -110,7 +110,7 @@ class Shell:
         if "\0" in command or not command.strip():
             raise ValueError("command is empty, or holds a NUL")
         seconds = min(self._seconds, timeout or self._seconds)
-        kept = Kept()
+        kept = CapturedOutput()
         async with self._running(command, kept) as (transport, watch):
             late, left = await _waited(watch, seconds)
             if late or left:
@@ -121,7 +121,9 @@ class Shell:
         return _told(kept, code, seconds if late else None, context, left=left)
 
     @contextlib.asynccontextmanager
-    async def _running(self, command: str, kept: Kept) -> AsyncIterator[tuple[asyncio.SubprocessTransport, _Watch]]:
+    async def _running(
+        self, command: str, kept: CapturedOutput
+    ) -> AsyncIterator[tuple[asyncio.SubprocessTransport, _ProcessWatch]]:
         """Start a command, and end it if nobody waits any more.
 
         That may be while it is being started, and then asyncio would end the shell alone, and nothing it has started:
@@ -138,10 +140,10 @@ class Shell:
             if starting.done() and not starting.cancelled() and starting.exception() is None:
                 starting.result()[0].close()
 
-    async def _started(self, command: str, kept: Kept) -> tuple[asyncio.SubprocessTransport, _Watch]:
+    async def _started(self, command: str, kept: CapturedOutput) -> tuple[asyncio.SubprocessTransport, _ProcessWatch]:
         windows = sys.platform == "win32"
         return await asyncio.get_running_loop().subprocess_exec(
-            lambda: _Watch(kept),
+            lambda: _ProcessWatch(kept),
             *(("cmd", "/d", "/c", command) if windows else ("/bin/sh", "-c", _SUPERVISED, "/bin/sh", command)),
             stdin=subprocess.DEVNULL if windows else subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -153,7 +155,7 @@ class Shell:
         )
 
 
-async def _waited(watch: _Watch, seconds: float) -> tuple[bool, bool]:
+async def _waited(watch: _ProcessWatch, seconds: float) -> tuple[bool, bool]:
     """Wait for a command; tell whether it took too long, and whether it left something that still could write."""
     ended, _ = await asyncio.wait({watch.exited}, timeout=seconds)
     if not ended:
@@ -169,7 +171,7 @@ def _release(transport: asyncio.SubprocessTransport) -> None:
         pipe.write(b"\n")
 
 
-async def _end(transport: asyncio.SubprocessTransport, watch: _Watch) -> None:
+async def _end(transport: asyncio.SubprocessTransport, watch: _ProcessWatch) -> None:
     """End a command and everything it started that is still in its group: ask first, then insist."""
     _signal(transport, signal.SIGTERM)
     await asyncio.wait({watch.exited, watch.closed}, timeout=_GRACE)
@@ -185,7 +187,9 @@ def _signal(transport: asyncio.SubprocessTransport, number: int) -> None:
             transport.kill()
 
 
-def _told(kept: Kept, code: int | None, late: float | None, context: ToolContext, *, left: bool) -> str | ToolResult:
+def _told(
+    kept: CapturedOutput, code: int | None, late: float | None, context: ToolContext, *, left: bool
+) -> str | ToolResult:
     output = kept.text()
     output += "\n" if output and not output.endswith("\n") else ""
     if late is not None:

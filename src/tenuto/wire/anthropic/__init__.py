@@ -17,9 +17,8 @@ from tenuto.core.blocks import (
     ToolUse,
 )
 from tenuto.core.provider import Target, WireRequest
+from tenuto.wire.anthropic import encode
 from tenuto.wire.anthropic.decode import AnthropicDecoder
-from tenuto.wire.anthropic.encode import encode as encode_request
-from tenuto.wire.anthropic.encode import verbatim
 from tenuto.wire.codec import PAGE_SIZE, CallIdRule, Codec, ModelList, TokenCounter, TurnOrder
 from tenuto.wire.rawjson import Fields, citation_type
 from tenuto.wire.urls import query
@@ -48,8 +47,8 @@ def _write_count(request: WireRequest, _: Fields, accepted: Fields, target: Targ
 CODEC = Codec(
     name="anthropic-messages",
     decoder=AnthropicDecoder,
-    encode=encode_request,
-    verbatim=verbatim,
+    encode=encode.encode,
+    verbatim=encode.verbatim,
     metas=(AnthropicMeta, AnthropicRedactedMeta),
     accepts=_accepts,
     call_ids=lambda target: CallIdRule("[a-zA-Z0-9_-]{1,64}"),
@@ -58,21 +57,10 @@ CODEC = Codec(
     count_tokens=TokenCounter(
         # the fields of `count_tokens` in the official SDK
         frozenset(
-            [
-                "model",
-                "messages",
-                "system",
-                "tools",
-                "tool_choice",
-                "thinking",
-                "output_config",
-                "cache_control",
-                "speed",
-                "context_management",
-                "compaction",
-                "mcp_servers",
-                "user_profile_id",
-            ]
+            (
+                *("model", "messages", "system", "tools", "tool_choice", "thinking", "output_config", "cache_control"),
+                *("speed", "context_management", "compaction", "mcp_servers", "user_profile_id"),
+            )
         ),
         "input_tokens",
         _write_count,

@@ -44,8 +44,7 @@ def read_block(raw: Raw) -> Block:
     fields = jsonio.members(raw)
     kind = jsonio.text_of(fields.get("type"))
     if kind == "text":
-        text, citations = _take_text(fields, "text"), _take_citations(fields)
-        return Text(text, citations, extra=_write_extra(fields))
+        return Text(_take_text(fields, "text"), _take_citations(fields), extra=_write_extra(fields))
     if kind == "thinking":
         return Reasoning(_take_text(fields, "thinking"), meta=_take_signature(fields), extra=_write_extra(fields))
     if kind == "redacted_thinking":
@@ -56,7 +55,7 @@ def read_block(raw: Raw) -> Block:
             return ToolUse(id, name, args, extra=_write_extra(fields))
         return ServerToolUse(id, name, args, kind, extra=_write_extra(fields))
     if kind.endswith("_tool_result"):
-        content, id = _take_json(fields, "content"), _take_text(fields, "tool_use_id")
+        id, content = _take_text(fields, "tool_use_id"), _take_json(fields, "content")
         return ServerToolResult(id, content, kind, extra=_write_extra(fields))
     if kind in MARKERS:
         summary = _take_text(fields, "content") if is_text(fields.get("content")) else None

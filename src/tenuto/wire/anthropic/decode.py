@@ -23,7 +23,6 @@ from tenuto.core.events import (
     ThinkingDelta,
     UsageUpdate,
 )
-from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, StopReason, Usage
 from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
@@ -46,13 +45,14 @@ from tenuto.wire.provider_errors import classify_error
 from tenuto.wire.rawjson import NULL, Fields
 
 _decode_block_delta = msgspec.json.Decoder(BlockDelta).decode
-_FREQUENT_DELTAS: dict[type[Block], type] = {
+_FREQUENT_DELTAS: dict[type[Block], type[WireTextDelta | WireThinkingDelta | WireJsonDelta]] = {
     Text: WireTextDelta,
     Reasoning: WireThinkingDelta,
     ToolUse: WireJsonDelta,
     ServerToolUse: WireJsonDelta,
 }
 """The frequent delta that a block accepts."""
+_TEXT_FIELDS = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 _BLOCK_TYPES: dict[str, tuple[type[Block], ...]] = {
     "text_delta": (Text,),
     "thinking_delta": (Reasoning,),
@@ -63,7 +63,6 @@ _BLOCK_TYPES: dict[str, tuple[type[Block], ...]] = {
 }
 """The blocks that accept a delta."""
 _CONSTANT_FIELDS = {"type": Raw(b'"message"'), "role": Raw(b'"assistant"')}
-_NOT_OPEN = (None, None)
 _SHOWN = 200
 """How many characters of a frame or field a loss shows."""
 
@@ -83,17 +82,16 @@ class AnthropicDecoder(Decoder):
 
     def _reset(self) -> None:
         self._builder = self.parts()
-        self._open: dict[int, tuple[BlockSlot, type | None]] = {}
-        """The open blocks by `index`, each with the frequent delta that it accepts."""
+        self._open: dict[int, BlockSlot] = {}
+        """The open blocks by `index`."""
         self._inputs: dict[int, str] = {}
         """`input` in the start frame of each open call."""
         self._citations: dict[int, list[Citation]] = {}
         """Citations received for open blocks, by slot. Adding each one to its block at once would cost quadratic time."""
-        self._id = ""
-        self._model = ""
+        self._id = self._model = ""
         self._raw_stop_reason: str | None = None
         self._usage_fields: Fields = {}
-        self._usage: tuple[Usage | None, list[Loss]] | None = None
+        self._usage: Usage | None = None
         self._fields = MergedFields()
         """Fields of the message that have no typed form."""
         self._wire_names: dict[int, tuple[Block, frozenset[str]]] = {}
@@ -104,9 +102,9 @@ class AnthropicDecoder(Decoder):
         except (msgspec.DecodeError, UnicodeDecodeError):
             self._read_frame(name, data)
             return
-        slot, accepts = self._open.get(frame.index, _NOT_OPEN)
+        slot = self._open.get(frame.index)
         delta = frame.delta
-        if slot is None or accepts is not type(delta):
+        if slot is None or _FREQUENT_DELTAS.get(type(slot.block)) is not type(delta):
             self._read_delta(frame.index, Raw(msgspec.json.encode(delta)))
             return
         text = delta.text
@@ -131,7 +129,7 @@ class AnthropicDecoder(Decoder):
 
     def response(self, *, partial: bool) -> ChatResponse:
         assembler = self._builder.assembler
-        for slot, _ in self._open.values():
+        for slot in self._open.values():
             self._add_citations(slot)
         blocks = assembler.unfinished() if partial else assembler.finalize()
         message = AssistantMessage(
@@ -142,7 +140,7 @@ class AnthropicDecoder(Decoder):
             self._fields.text(),
             incomplete=partial,
         )
-        usage, _ = self._usage or USAGE_TABLE.read(self._usage_fields)
+        usage = self._usage if self._stopped else USAGE_TABLE.read(self._usage_fields)[0]
         return ChatResponse(
             self._id,
             self.target.provider.name,
@@ -168,23 +166,24 @@ class AnthropicDecoder(Decoder):
             if kind != "ping" and not (kind == "message_stop" and len(fields) == 1):
                 self.record_loss("after-the-end", "stream", f"{kind}: {data[:_SHOWN]!r}")
             return
-        if kind not in FRAMES and kind != "message_delta":
+        if kind not in FRAMES:
             self.record_loss("unknown-event", "stream", f"{kind or name.decode('utf-8', 'replace')}: {data[:_SHOWN]!r}")
             return
         if not self._started and kind not in ("message_start", "ping"):
             raise ProtocolError(f"{kind} before message_start", provider=self.target.provider.name, frame=data)
-        match kind:
-            case "message_start":
-                self._start_message(jsonio.members(fields["message"]))
-            case "content_block_start" | "content_block_delta" | "content_block_stop":
-                self._read_block_frame(kind, fields)
-            case "message_delta":
-                self._change_message(fields)
-                return
-            case "message_stop":
-                self._stop_message()
+        if kind == "message_start":
+            self._start_message(jsonio.members(fields["message"]))
+        elif kind == "message_delta":
+            self._merge_usage(fields.get("usage"))
+            changes = jsonio.members(fields["delta"]) if fields.get("delta", NULL) != NULL else {}
+            self._read_stop_reason(changes)
+            merge_fields(self._fields, changes.items())
+        elif kind == "message_stop":
+            self._stop_message()
+        elif kind != "ping":
+            self._read_block_frame(kind, jsonio.decode_as(fields["index"], int), fields)
         unknown = [(field, value) for field, value in fields.items() if field not in FRAMES[kind]]
-        if kind in ("message_start", "message_stop"):
+        if kind.startswith("message_"):
             merge_fields(self._fields, unknown)
             return
         for field, value in unknown:
@@ -212,35 +211,20 @@ class AnthropicDecoder(Decoder):
         self._merge_usage(message.pop("usage", None))
         self.out.append(MessageStart(self._id, self._model))
         for index, raw in enumerate(jsonio.elements(content) if content is not None else ()):
-            block = read_block(raw)
-            if isinstance(block, Text | Reasoning) and block.text:  # as `_start_block` and `_stop_block`, in one step
-                whole = msgspec.structs.replace(block, text=jsonio.join_surrogates(block.text))
-                self._builder.add(whole, _text_delta(block), msgspec.structs.replace(block, text=""))
-            else:
-                self._start_block(index, block)
-                self._stop_block(index)
+            self._start_block(index, read_block(raw))
+            self._stop_block(index)
         self._read_stop_reason(message)
         self._fields = MergedFields(message)
-
-    def _change_message(self, fields: Fields) -> None:
-        del fields["type"]
-        self._merge_usage(fields.pop("usage", None))
-        delta = fields.pop("delta", None)
-        if delta is not None and delta != NULL:
-            changes = jsonio.members(delta)
-            self._read_stop_reason(changes)
-            merge_fields(self._fields, changes.items())
-        merge_fields(self._fields, fields.items())
 
     def _stop_message(self) -> None:
         for index in list(self._open):
             self._stop_block(index)
         self._stopped = True
         self.out.append(MessageDelta(0, self._stop_reason(), self._raw_stop_reason))
-        self._usage = usage, losses = USAGE_TABLE.read(self._usage_fields)
+        self._usage, losses = USAGE_TABLE.read(self._usage_fields)
         self.losses += losses
-        if usage is not None:
-            self.out.append(UsageUpdate(usage))
+        if self._usage is not None:
+            self.out.append(UsageUpdate(self._usage))
 
     def _stop_reason(self) -> StopReason | None:
         return STOP_REASONS.get(self._raw_stop_reason, "stop") if self._raw_stop_reason else None
@@ -260,25 +244,24 @@ class AnthropicDecoder(Decoder):
 
     # --- blocks -------------------------------------------------------------------------------------------------------
 
-    def _read_block_frame(self, kind: str, fields: Fields) -> None:
-        index = jsonio.decode_as(fields["index"], int)
+    def _read_block_frame(self, kind: str, index: int, fields: Fields) -> None:
+        is_open, place = index in self._open, f"blocks[{index}]"
         if kind == "content_block_delta":
             self._read_delta(index, fields["delta"])
+        elif kind == "content_block_stop" and is_open:
+            self._stop_block(index)
         elif kind == "content_block_stop":
-            if index in self._open:
-                self._stop_block(index)
-            else:
-                self.record_loss("orphan-stop", f"blocks[{index}]", "a stop for a block that is not open")
-        elif index in self._open:
-            content = jsonio.as_text(fields["content_block"])
-            self.record_loss("duplicate-start", f"blocks[{index}]", content[:_SHOWN])
+            self.record_loss("orphan-stop", place, "a stop for a block that is not open")
+        elif is_open:
+            self.record_loss("duplicate-start", place, jsonio.as_text(fields["content_block"])[:_SHOWN])
         else:
             self._start_block(index, read_block(fields["content_block"]))
 
     def _start_block(self, index: int, block: Block) -> None:
         if isinstance(block, Text | Reasoning) and block.text:
             slot = self._builder.start(msgspec.structs.replace(block, text=""))
-            self._builder.append(slot, block.text, _text_delta(block))
+            delta = TextDelta(block.text) if isinstance(block, Text) else ThinkingDelta(block.text)
+            self._builder.append(slot, block.text, delta)
         elif isinstance(block, ToolUse | ServerToolUse):
             self._inputs[index] = block.args
             slot = self._builder.start(msgspec.structs.replace(block, args=""))
@@ -288,10 +271,10 @@ class AnthropicDecoder(Decoder):
                 model = jsonio.members(to).get("model") if to is not None else None
                 self._model = jsonio.text_of(model) or self._model
             slot = self._builder.start(block)
-        self._open[index] = (slot, _FREQUENT_DELTAS.get(type(block)))
+        self._open[index] = slot
 
     def _stop_block(self, index: int) -> None:
-        slot, _ = self._open.pop(index)
+        slot = self._open.pop(index)
         self._add_citations(slot)
         # `input` of the start frame is a placeholder, unless no delta follows.
         start_input = self._inputs.pop(index, "")
@@ -312,18 +295,14 @@ class AnthropicDecoder(Decoder):
     # --- deltas -------------------------------------------------------------------------------------------------------
 
     def _read_delta(self, index: int, raw: Raw) -> None:
-        """Apply a delta to its block.
-
-        A delta for another type of block is a loss: as an extra field of its block it would be refused in a request.
-        """
-        place = f"blocks[{index}]"
+        """Apply a delta to its block. A delta for another type of block is a loss: as an extra field it would be refused."""
+        place, slot = f"blocks[{index}]", self._open.get(index)
         if self._stopped:
             self.record_loss("after-the-end", "stream", f"content_block_delta: {jsonio.as_text(raw)[:_SHOWN]}")
             return
-        if index not in self._open:
+        if slot is None:
             self.record_loss("orphan-delta", place, jsonio.as_text(raw)[:_SHOWN])
             return
-        slot = self._open[index][0]
         delta = jsonio.members(raw)
         kind = jsonio.text_of(delta.pop("type", None))
         block_types = _BLOCK_TYPES.get(kind)
@@ -339,15 +318,9 @@ class AnthropicDecoder(Decoder):
     def _apply_delta(self, kind: str, slot: BlockSlot, delta: Fields) -> None:
         """Apply a delta that its block accepts, and remove the fields it reads."""
         match kind:
-            case "text_delta":
-                text = jsonio.text_of(delta.pop("text", None))
-                self._builder.append(slot, text, TextDelta(text))
-            case "thinking_delta":
-                text = jsonio.text_of(delta.pop("thinking", None))
-                self._builder.append(slot, text, ThinkingDelta(text))
-            case "input_json_delta":
-                text = jsonio.text_of(delta.pop("partial_json", None))
-                self._builder.append(slot, text, ArgumentsDelta(text))
+            case "text_delta" | "thinking_delta" | "input_json_delta":
+                text = jsonio.text_of(delta.pop(_TEXT_FIELDS[kind], None))
+                self._builder.append(slot, text, _FREQUENT_DELTAS[type(slot.block)].event(text))
             case "signature_delta":
                 if signature := jsonio.text_of(delta.pop("signature", None)):
                     slot.extra().pop("signature", None)  # the empty one of the start frame
@@ -372,10 +345,7 @@ class AnthropicDecoder(Decoder):
                         self._builder.emit(slot, TextDelta(block.text))
 
     def _add_extra(self, slot: BlockSlot, delta: Fields) -> None:
-        """Add the unread fields of a delta to the extra fields of its block.
-
-        Two cases are a loss: a field that the block has in typed form, and a field that replaces an earlier value.
-        """
+        """Add the unread fields of a delta to its block. A field that is typed, or replaces a value, is a loss."""
         unread = {name: value for name, value in delta.items() if name not in STREAM_ONLY and name != "type"}
         if not unread:
             return
@@ -392,7 +362,3 @@ class AnthropicDecoder(Decoder):
             if old is not None and old != NULL and value not in (NULL, old):
                 self.record_loss("replaced-field", place, f"{name}: {jsonio.as_text(old)[:_SHOWN]}")
         merge_fields(extra, unread.items())
-
-
-def _text_delta(block: Text | Reasoning) -> TextDelta | ThinkingDelta:
-    return TextDelta(block.text) if isinstance(block, Text) else ThinkingDelta(block.text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tenuto.core.request import JsonSchema, NamedTool, ServerTool, ToolDefinition
+from tenuto.core.request import JsonSchema, NamedTool, ServerTool, Thinking, ToolDefinition
 from tenuto.wire.anthropic.protocol import SERVER_TOOLS
 from tenuto.wire.body_builder import BodyBuilder
 
@@ -16,16 +16,8 @@ BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "xhigh":
 """The thinking budget for each effort, for models that take no effort."""
 INTERLEAVED_BETA = "interleaved-thinking-2025-05-14"
 _UNSUPPORTED = (
-    "seed",
-    "frequency_penalty",
-    "presence_penalty",
-    "logprobs",
-    "top_logprobs",
-    "logit_bias",
-    "verbosity",
-    "modalities",
-    "audio",
-    "store",
+    *("seed", "frequency_penalty", "presence_penalty", "logprobs", "top_logprobs", "logit_bias"),
+    *("verbosity", "modalities", "audio", "store"),
 )
 
 
@@ -38,13 +30,8 @@ def write_options(builder: BodyBuilder) -> None:
         body["temperature"] = temperature = min(max(request.temperature, 0), 1)
         if temperature != request.temperature:
             builder.record_loss("clamped", "temperature", f"{request.temperature} became {temperature}")
-    if request.top_p is not None:
-        body["top_p"] = request.top_p
-    if request.top_k is not None:
-        body["top_k"] = request.top_k
-    if request.stop is not None:
-        stops = [request.stop] if isinstance(request.stop, str) else list(request.stop)
-        builder.set_if_given(stop_sequences=stops or None)
+    stops = [request.stop] if isinstance(request.stop, str) else request.stop
+    builder.set_if_given(top_p=request.top_p, top_k=request.top_k, stop_sequences=stops or None)
     limit = request.max_tokens
     body["max_tokens"] = traits.max_output or DEFAULT_MAX_TOKENS if limit is None else limit
     if request.thinking is not None or request.effort is not None:
@@ -58,8 +45,7 @@ def write_options(builder: BodyBuilder) -> None:
         builder.set_if_given(output_config=config or None)
     if request.user is not None:
         body["metadata"] = {"user_id": request.user}
-    if request.service_tier is not None:
-        body["service_tier"] = request.service_tier
+    builder.set_if_given(service_tier=request.service_tier)
     if request.cache is not None and request.cache != "off":
         body |= cache_control(request.cache)
     if request.stream:
@@ -117,19 +103,16 @@ def _write_tool(builder: BodyBuilder, tool: ToolDefinition | ServerTool) -> dict
 def _write_thinking(builder: BodyBuilder) -> None:
     """Write the mode that the request names, or the one that the model has for an effort."""
     request, modes = builder.request, builder.target.traits.thinking
-    thinking = request.thinking
-    mode = thinking.mode if thinking is not None else None
-    has_budget = thinking is not None and thinking.budget is not None
-    display: dict[str, Any] = {}
-    if thinking is not None and thinking.show is not None:
-        display = {"display": "summarized" if thinking.show else "omitted"}
-    if mode == "off" or (mode is None and request.effort == "none"):
+    thinking = request.thinking or Thinking()
+    display = {} if thinking.show is None else {"display": "summarized" if thinking.show else "omitted"}
+    takes_budget = not modes or "budget" in modes
+    if thinking.mode == "off" or (thinking.mode is None and request.effort == "none"):
         _disable_thinking(builder)
-    elif mode == "between_tools":
-        _write_thinking_mode(builder, mode, {})
-    elif (has_budget and (not modes or "budget" in modes)) or ("budget" in modes and "adaptive" not in modes):
+    elif thinking.mode == "between_tools":
+        _write_thinking_mode(builder, thinking.mode, {})
+    elif (thinking.budget is not None and takes_budget) or ("budget" in modes and "adaptive" not in modes):
         _write_budget(builder, display)
-    elif thinking is not None or not modes or "adaptive" in modes:
+    elif request.thinking is not None or not modes or "adaptive" in modes:
         _write_thinking_mode(builder, "adaptive", display)
 
 

@@ -40,10 +40,11 @@ FRAMES: dict[str, frozenset[str]] = {
     "content_block_start": frozenset({"type", "index", "content_block"}),
     "content_block_delta": frozenset({"type", "index", "delta"}),
     "content_block_stop": frozenset({"type", "index"}),
+    "message_delta": frozenset({"type", "delta", "usage"}),
     "message_stop": frozenset({"type"}),
     "ping": frozenset({"type"}),
 }
-"""The fields of each frame that the decoder reads. `message_delta` is not listed: all its fields belong to the message."""
+"""The fields of each frame that the decoder reads."""
 
 STOP_REASONS: dict[str, StopReason] = {
     "end_turn": "stop",

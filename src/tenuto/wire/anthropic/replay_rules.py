@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from tenuto.core.loss import Location
 from tenuto.wire.anthropic.protocol import SERVER_CALLS
-from tenuto.wire.body_builder import BodyBuilder
+from tenuto.wire.body_builder import BodyBuilder, TurnList
 
 
-def drop_unfinished_blocks(
-    messages: list[dict[str, Any]], places: list[str], builder: BodyBuilder
-) -> list[dict[str, Any]]:
+def drop_unfinished_blocks(turns: TurnList, builder: BodyBuilder) -> list[dict[str, Any]]:
     """Drop server calls without a result, thinking at the end of a turn, and turns with only blank text.
 
-    User messages that become adjacent are merged. `places` has the place of each message in the transcript.
+    User messages that become adjacent are merged.
     """
+    messages = turns.messages
     result: list[dict[str, Any]] = []
-    for message, place in zip(messages, places, strict=True):
+    for message, place in zip(messages, turns.locations, strict=True):
         role, content = message["role"], message["content"]
         if role == "assistant":
             content = _finish_turn(content, place, builder, is_last=message is messages[-1])
@@ -31,43 +31,49 @@ def drop_unfinished_blocks(
                 content = [{"type": "text", "text": builder.placeholder(place)}]
             if result and result[-1]["role"] == "user":
                 content = [*result.pop()["content"], *content]
-        result.append({"role": role, "content": content})
+        message["content"] = content
+        result.append(message)
     return result
 
 
-def _finish_turn(content: list[Any], place: str, builder: BodyBuilder, *, is_last: bool) -> list[Any]:
+def _finish_turn(content: list[Any], place: Location, builder: BodyBuilder, *, is_last: bool) -> list[Any]:
     """Return the content of an assistant message that the provider accepts; empty if nothing is left."""
     # The last turn may be paused: the provider continues it. Code that calls client tools waits for their results,
     # which are in the next message.
     if not is_last:
         content = _drop_open_server_calls(content, place, builder)
-    if content and _block_type(content[-1]) == "thinking":
-        builder.record_loss("reasoning-unfinished", place, "reasoning at the end of a turn is left out")
-        while content and _block_type(content[-1]) == "thinking":
-            content = content[:-1]
+    while content and block_type(content[-1]) == "thinking":
+        location = builder.location_of(content[-1], place)
+        builder.record_loss("reasoning-unfinished", location, "reasoning at the end of a turn is left out")
+        content = content[:-1]
     if content and _is_blank(content):
-        builder.record_loss("blank-turn", place, "a turn with only blank text is left out")
+        for block in content:
+            location = builder.location_of(block, place)
+            builder.record_loss("blank-turn", location, "a turn with only blank text is left out")
         return []
     if not is_last:
         return content
-    end = content
-    while end and _block_type(end[-1]) == "text" and end[-1]["text"] != (text := end[-1]["text"].rstrip()):
-        end = [*end[:-1], *([{**end[-1], "text": text}] if text else [])]
-    if end is not content:
-        builder.record_loss("trimmed-prefill", place, "trailing space of a turn to continue is removed")
-    return end
+    while content and block_type(last := content[-1]) == "text" and last["text"] != (text := last["text"].rstrip()):
+        location = builder.location_of(last, place)
+        builder.record_loss("trimmed-prefill", location, "trailing space of a turn to continue is removed")
+        trimmed = {**last, "text": text}
+        builder.replace_node(last, trimmed)
+        content = [*content[:-1], *([trimmed] if text else [])]
+    return content
 
 
-def _drop_open_server_calls(content: list[Any], place: str, builder: BodyBuilder) -> list[Any]:
-    types = [_block_type(block) for block in content]
-    calls = [index for index, block_type in enumerate(types) if block_type in SERVER_CALLS]
-    if not calls or "tool_use" in types:
+def _drop_open_server_calls(content: list[Any], place: Location, builder: BodyBuilder) -> list[Any]:
+    if any(block_type(block) == "tool_use" for block in content):
         return content
     result_ids = [block.get("tool_use_id") for block in content if isinstance(block, dict)]
-    open_calls = [index for index in calls if content[index].get("id") not in result_ids]
-    for index in open_calls:
-        builder.record_loss("unfinished-call", place, f"{content[index].get('name')}: the provider sent no result")
-    return [block for index, block in enumerate(content) if index not in open_calls]
+    blocks: list[Any] = []
+    for block in content:
+        if block_type(block) in SERVER_CALLS and block.get("id") not in result_ids:
+            detail = f"{block.get('name')}: the provider sent no result"
+            builder.record_loss("unfinished-call", builder.location_of(block, place), detail)
+        else:
+            blocks.append(block)
+    return blocks
 
 
 def disable_thinking_inside_tool_loop(messages: list[dict[str, Any]], builder: BodyBuilder) -> None:
@@ -79,7 +85,7 @@ def disable_thinking_inside_tool_loop(messages: list[dict[str, Any]], builder: B
         return
     first: Any = ""
     for message in reversed(messages):
-        types = [_block_type(block) for block in message["content"]]
+        types = [block_type(block) for block in message["content"]]
         if message["role"] == "assistant":
             if "tool_use" not in types:
                 break
@@ -93,9 +99,9 @@ def disable_thinking_inside_tool_loop(messages: list[dict[str, Any]], builder: B
 
 
 def _is_blank(content: list[Any]) -> bool:
-    return all(_block_type(block) == "text" and not str(block["text"]).strip() for block in content)
+    return all(block_type(block) == "text" and not str(block["text"]).strip() for block in content)
 
 
-def _block_type(block: Any) -> Any:
+def block_type(block: Any) -> Any:
     """Return the type of a block; any JSON value, if a caller made the block by hand."""
     return block.get("type", "") if isinstance(block, dict) else ""

@@ -12,6 +12,7 @@ from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Block, ChatMeta, Image, Opaque, Reasoning, Refusal, Text, ToolUse
+from tenuto.core.loss import Location
 from tenuto.core.messages import AssistantMessage
 from tenuto.wire.body_builder import BodyBuilder, extra_fields, raw_object
 from tenuto.wire.chat.content_parts import write_image, write_thinking
@@ -164,13 +165,13 @@ def _write_payload(block: ToolUse, payload: str, extra: Raw | None, *, exact: bo
 # --- sending back -----------------------------------------------------------------------------------------------------
 
 
-def write_assistant(message: AssistantMessage, builder: BodyBuilder, place: str) -> Fields | None:
+def write_assistant(message: AssistantMessage, builder: BodyBuilder, place: Location) -> Fields | None:
     """Write a message to be sent back; None if nothing of it can be sent."""
     return _AssistantWriter(message, builder, place).write()
 
 
 class _AssistantWriter:
-    def __init__(self, message: AssistantMessage, builder: BodyBuilder, place: str) -> None:
+    def __init__(self, message: AssistantMessage, builder: BodyBuilder, place: Location) -> None:
         self.message = message
         self.builder = builder
         self.place = place
@@ -184,9 +185,8 @@ class _AssistantWriter:
 
     def write(self) -> Fields | None:
         all_blocks = map(self._set_reasoning_field, self.message.blocks)
-        blocks = tuple(
-            block for at, block in enumerate(all_blocks) if self._is_sent(block, f"{self.place}.blocks[{at}]")
-        )
+        sent = {at: block for at, block in enumerate(all_blocks) if self._is_sent(block, self.place.within(at))}
+        blocks = tuple(sent.values())
         if self.withheld_count:
             detail, remedy = f"{self.withheld_count} blocks", "the model does not take reasoning in this turn"
             self.builder.record_loss("reasoning-withheld", self.place, detail, remedy)
@@ -209,7 +209,33 @@ class _AssistantWriter:
         for name in self.switches.replayed_fields if fields else ():
             if name in fields:
                 written.setdefault(name, fields[name])
+        if self.builder.trace:
+            self._place_blocks(written, sent)
         return written
+
+    def _place_blocks(self, written: Fields, sent: dict[int, Block]) -> None:
+        """Note where each block is: in a list of the message, or in one of its fields."""
+        content = written["content"]
+        parts = iter(content if isinstance(content, list) else ())
+        calls = iter(written.get("tool_calls", ()))
+        for at, block in sent.items():
+            node: object = written
+            field = ""
+            if is_legacy(block):
+                field = "function_call"
+            elif isinstance(block, ToolUse) or (isinstance(block, Opaque) and _list_of(block) == "tool_calls"):
+                node = next(calls)
+            elif isinstance(block, Audio | Refusal):
+                field = "audio" if isinstance(block, Audio) else "refusal"
+            elif isinstance(block, Reasoning) and (details := _details(block)):
+                node = next(raw for raw in written["reasoning_details"] if raw == details[0])
+            elif isinstance(block, Reasoning) and _field_of(block) not in ("think", "content"):
+                field = _field_of(block)
+            elif isinstance(content, list):
+                node = next(parts)
+            else:
+                field = "content"
+            self.builder.place(self.place.within(at), node, field)
 
     def _set_reasoning_field(self, block: Block) -> Block:
         """Give reasoning without a field the provider's own. Without refusals, a refusal becomes text."""
@@ -219,7 +245,7 @@ class _AssistantWriter:
             return block
         return Reasoning(block.text, meta=ChatMeta(field=self.reasoning_field))
 
-    def _is_sent(self, block: Block, place: str) -> bool:
+    def _is_sent(self, block: Block, place: Location) -> bool:
         """Return whether a block can be sent. If not, record the loss."""
         if isinstance(block, Reasoning):
             meta = block.meta if isinstance(block.meta, ChatMeta) else ChatMeta()
@@ -239,9 +265,8 @@ class _AssistantWriter:
             or (isinstance(block, Opaque) and block.dialect == _DIALECT and _list_of(block) != "images")
         ):
             return True
-        self.builder.record_loss(
-            "unsupported-block", place, type(block).__name__, "this dialect cannot send such a block back"
-        )
+        remedy = "this dialect cannot send such a block back"
+        self.builder.record_loss("unsupported-block", place, type(block).__name__, remedy)
         return False
 
     def _write_reasoning(self, written: Fields, blocks: tuple[Block, ...]) -> None:

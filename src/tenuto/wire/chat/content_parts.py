@@ -25,45 +25,46 @@ class ContentPart(msgspec.Struct):
     signature: str = ""
     fields: Fields = {}
     """All other fields."""
-    thinking: Raw = Raw(b"[]")
-    """The `thinking` field as received."""
+    thinking: Raw | None = None
+    """The `thinking` field as received; None for a list of one plain text."""
     thinking_parts: list[str | Raw] = []
     """The elements of `thinking`: plain texts, and the JSON of every other element."""
 
 
 class ContentPartBuilder:
-    """Collect the fields of the open text and of the open thinking in a content list."""
+    """Join the pieces of one thinking element of a content list."""
 
-    def __init__(self, text_fields: MergedFields | None = None) -> None:
-        self.text_fields = MergedFields() if text_fields is None else text_fields
+    def __init__(self) -> None:
         self.signature = ""
         self._fields = MergedFields()
         self._thinking: Raw | None = None
         self._parts: list[str | Raw] = []
         self._count = 0
 
-    def add_thinking(self, part: ContentPart) -> None:
+    def add(self, part: ContentPart) -> None:
         self.signature = part.signature or self.signature
         merge_fields(self._fields, part.fields.items())
         self._thinking = part.thinking
         self._parts += part.thinking_parts
         self._count += 1
 
-    def thinking_extra(self) -> str:
+    def extra(self) -> str:
         """Return the fields that cannot be derived from the text, as the text of an object."""
-        thinking = self._thinking
-        if thinking is not None and self._count > 1:  # join the pieces: neighboring texts become one
+        thinking, text = self._thinking, _join_texts(self._parts)
+        if self._count > 1 and thinking is not None and not is_list(thinking):
+            thinking = Raw(jsonio.encode(text))
+        elif self._count > 1:
             elements: list[object] = []
             for is_plain, group in itertools.groupby(self._parts, lambda part: isinstance(part, str)):
                 parts = list(group)
                 elements += _text_list(_join_texts(parts)) if is_plain else parts
-            thinking = Raw(jsonio.encode(elements if is_list(thinking) else _join_texts(self._parts)))
-        if thinking is not None and jsonio.parse(thinking) != _text_list(_join_texts(self._parts)):
-            return jsonio.object_text({**self._fields.written(), "thinking": thinking})
-        return self._fields.text()
+            thinking = Raw(jsonio.encode(elements))
+        if thinking is None or jsonio.parse(thinking) == _text_list(text):
+            return self._fields.text()
+        return jsonio.object_text({**self._fields.written(), "thinking": thinking})
 
 
-def _join_texts(parts: list[str | Raw]) -> str:
+def _join_texts(parts: Iterable[str | Raw]) -> str:
     return jsonio.join_surrogates("".join(part for part in parts if isinstance(part, str)))
 
 
@@ -90,9 +91,7 @@ def read_part(raw: Raw) -> ContentPart:
         plain = _decode_thinking(raw)  # nearly all elements of a stream
         text = plain.thinking[0].text
         if text:  # an empty text has several spellings: the code below stores the one received
-            return ContentPart(
-                "thinking", text, "", _CLOSED[plain.closed], Raw(jsonio.encode(_text_list(text))), [text]
-            )
+            return ContentPart("thinking", text, fields=_CLOSED[plain.closed], thinking_parts=[text])
     except (msgspec.DecodeError, UnicodeDecodeError):
         pass
     fields = object_or_empty(raw)
@@ -117,12 +116,10 @@ def read_part(raw: Raw) -> ContentPart:
 def write_thinking(block: Reasoning) -> dict[str, Any]:
     """Write reasoning as an element of a content list."""
     signature = block.meta.signature if isinstance(block.meta, ChatMeta) else ""
-    return {
-        "type": "thinking",
-        "thinking": _text_list(block.text),
-        **({"signature": signature} if signature else {}),
-        **extra_fields(block.extra),
-    }
+    fields = {"type": "thinking", "thinking": _text_list(block.text)}
+    if signature:
+        fields["signature"] = signature
+    return fields | extra_fields(block.extra)
 
 
 def read_image(raw: Raw) -> Image | Opaque:
@@ -160,10 +157,8 @@ def read_annotations(annotations: Iterable[Raw]) -> list[UrlCitation]:
         value = jsonio.parse(raw)
         source = value.get("url_citation") if isinstance(value, dict) else None
         if isinstance(source, dict) and isinstance(source.get("url"), str):
-            start, end = (
-                at if isinstance(at, int) and not isinstance(at, bool) else None
-                for at in (source.get("start_index"), source.get("end_index"))
-            )
+            indexes = (source.get("start_index"), source.get("end_index"))
+            start, end = (index if type(index) is int else None for index in indexes)
             title, content = _text_or_none(source.get("title")), _text_or_none(source.get("content"))
             citations.append(UrlCitation(source["url"], title, content, start, end))
     return citations
@@ -187,8 +182,7 @@ def read_sources(fields: Mapping[str, Raw]) -> list[UrlCitation]:
 
 
 def _parse_list(raw: Raw | None) -> list[Any]:
-    value = jsonio.parse(raw) if raw is not None else None
-    return value if isinstance(value, list) else []
+    return jsonio.parse(raw) if raw is not None and is_list(raw) else []
 
 
 def _text_or_none(value: object) -> str | None:

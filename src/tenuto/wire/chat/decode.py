@@ -8,33 +8,28 @@ streamed is one frame whose choices contain messages instead of deltas.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 
 import msgspec
 from msgspec import UNSET, Raw
 
 from tenuto.core import jsonio
-from tenuto.core.events import ContentDelta, MessageStart, TextDelta, ThinkingDelta, UsageUpdate
+from tenuto.core.events import ContentDelta, MessageStart, TextDelta, UsageUpdate
 from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, Usage
 from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import LLMError, ProtocolError
 from tenuto.wire.chat.choice import ChoiceDecoder
-from tenuto.wire.chat.protocol import DONE, PADDING, USAGE_TABLE, ChunkDelta, decode_chunk
-from tenuto.wire.chat.think_tags import ThinkTags
+from tenuto.wire.chat.protocol import DONE, PADDING, USAGE_TABLE, decode_chunk, parse_index
 from tenuto.wire.decoder import Decoder, new_id
 from tenuto.wire.merge import MergedFields, merge_fields
 from tenuto.wire.provider_errors import classify_error
 from tenuto.wire.rawjson import NULL, Fields, is_object, is_text, object_or_empty
 
-_envelope_of: Callable[[object], tuple[object, ...]] = operator.attrgetter(
-    "system_fingerprint", "service_tier", "provider"
-)
+_envelope_of = operator.attrgetter("system_fingerprint", "service_tier", "provider")
 _NOTHING = (NULL, Raw(b"{}"), Raw(b'""'), Raw(b"[]"), Raw(b"false"), Raw(b"0"))
-_CONTENT_FIELDS = (
-    *("content", "role", "tool_calls", "function_call"),
-    *("reasoning", "reasoning_content", "refusal", "audio"),
+_COPIED_FIELDS = frozenset(
+    ("content", "role", "tool_calls", "function_call", "reasoning", "reasoning_content", "refusal", "audio")
 )
 
 
@@ -98,37 +93,12 @@ class ChatDecoder(Decoder):
         elif delta.tool_calls and not state.calls.are_started(delta.tool_calls):
             self._read_frame(name, data, envelope)
         else:
-            self._read_delta(state, delta)
-
-    def _read_delta(self, state: ChoiceDecoder, delta: ChunkDelta) -> None:
-        """Read a delta that is more than the next piece of the open text."""
-        text = delta.reasoning_content
-        slot = state.reasoning_slot
-        is_alone = not delta.reasoning and delta.reasoning_details is UNSET
-        if text and is_alone and slot is not None and state.reasoning_field == "reasoning_content":
-            slot.pieces.append(text)
-            self.out.append(ContentDelta(state.index, slot.index, ThinkingDelta(text)))
-        elif text is not UNSET or delta.reasoning is not UNSET or delta.reasoning_details is not UNSET:
-            texts: dict[str, str] = {}
-            for name, text in (("reasoning_content", delta.reasoning_content), ("reasoning", delta.reasoning)):
-                if text:
-                    texts[name] = text
-                elif text is not UNSET:
-                    state.note_empty(name, _empty_json(text))
-            if delta.reasoning_details:
-                state.on_details(delta.reasoning_details, texts)
-            elif delta.reasoning_details is not UNSET:
-                state.note_empty("reasoning_details", Raw(b"[]"))
-            if texts:
-                state.on_reasoning_texts(texts)
-        if isinstance(delta.content, list):
-            state.on_content_list(delta.content)
-        elif delta.content:
-            state.on_text(delta.content)
-        elif delta.content is not UNSET:
-            state.note_content_form(_empty_json(delta.content))
-        for piece in delta.tool_calls or ():
-            state.calls.by_index[piece.index].append_args(piece.function.arguments, state.parts)
+            if not (delta.reasoning_content is delta.reasoning is delta.reasoning_details is UNSET):
+                state.read_reasoning(delta.reasoning_content, delta.reasoning, delta.reasoning_details)
+            if text is not UNSET:
+                state.read_content(text)
+            for piece in delta.tool_calls or ():
+                state.calls.by_index[piece.index].append_args(piece.function.arguments, state.parts)
 
     def _read_frame(self, name: bytes, data: bytes, envelope: tuple[object, ...] | None) -> None:
         """Read a frame field by field: the first, the last, or one with rare fields."""
@@ -180,14 +150,14 @@ class ChatDecoder(Decoder):
     def response(self, *, partial: bool) -> ChatResponse:
         self._store_created()
         choices = []
-        for _, state in sorted(self._states.items()):
+        for index, state in sorted(self._states.items()):
             assembler = state.parts.assembler
             blocks = assembler.unfinished() if partial else assembler.finalize()
             origin = self.origin(self._model)
             message = AssistantMessage(
                 tuple(blocks), state.stop_reason, state.raw_stop, origin, state.extra(), incomplete=partial
             )
-            choices.append(Choice(message, state.index, state.choice_extra()))
+            choices.append(Choice(message, index, state.choice_extra()))
         return ChatResponse(
             self._id,
             self.target.provider.name,
@@ -274,15 +244,18 @@ class ChatDecoder(Decoder):
         self.out.append(UsageUpdate(counts))
 
     def _read_choice(self, choice: Fields, position: int, *, whole: bool) -> None:
-        index = _parse_index(choice.pop("index", None), position)
+        index = parse_index(choice.pop("index", None))
+        if not isinstance(index, int):
+            index = position
         state = self._states.get(index)
         if state is None:
-            state = ChoiceDecoder(
-                self.parts(index), self._fields, lambda ordinal: new_id(self.seed, self._id, index, ordinal)
+            state = self._states[index] = ChoiceDecoder(
+                self.parts(index),
+                self._fields,
+                lambda ordinal: new_id(self.seed, self._id, index, ordinal),
+                think_tags=self.target.provider.chat.think_tags,
+                audio_format=self.audio_format,
             )
-            state.think_tags = ThinkTags() if self.target.provider.chat.think_tags else None
-            state.audio_format = self.audio_format
-            self._states[index] = state
         finish_reason = choice.pop("finish_reason", None)
         if (logprobs := choice.pop("logprobs", None)) is not None:
             state.on_logprobs(logprobs)
@@ -309,15 +282,5 @@ def _take_delta(choice: Fields, *, whole: bool) -> Fields:
         choice.pop("text", None)
         if is_object(choice.get(second)):
             copy = jsonio.members(choice.pop(second))
-            return {**{name: raw for name, raw in copy.items() if name not in _CONTENT_FIELDS}, **fields}
+            return {**{name: raw for name, raw in copy.items() if name not in _COPIED_FIELDS}, **fields}
     return fields
-
-
-def _empty_json(text: str | None) -> Raw:
-    return Raw(b"null" if text is None else b'""')
-
-
-def _parse_index(raw: Raw | None, default: int) -> int:
-    """Return the index of a choice; some hosts send it as a string, or not at all."""
-    digits = bytes(raw).strip(b'"') if raw is not None else b""
-    return int(digits) if digits.isdigit() and len(digits) < 10 else default

@@ -4,39 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from tenuto.core.loss import Loss
-from tenuto.core.provider import Target, WireRequest
-from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
+from tenuto.core.provider import WireRequest
+from tenuto.core.request import ServerTool, ToolDefinition
 from tenuto.wire.body_builder import BodyBuilder, set_parameters
 from tenuto.wire.chat import switches as switch
 from tenuto.wire.chat.messages import MessageListBuilder
 
 _SAME_NAME = (
-    "temperature",
-    "top_p",
-    "top_k",
-    "n",
-    "seed",
-    "frequency_penalty",
-    "presence_penalty",
-    "logit_bias",
-    "user",
-    "verbosity",
-    "service_tier",
-    "modalities",
-    "audio",
-    "store",
+    *("temperature", "top_p", "top_k", "n", "seed", "frequency_penalty", "presence_penalty", "logit_bias"),
+    *("user", "verbosity", "service_tier", "modalities", "audio", "store"),
 )
 """Parameters that have the same name in `ChatRequest` and in the body."""
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
-def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) -> WireRequest:
+def encode(builder: BodyBuilder) -> WireRequest:
     """Write a request that is already adapted to its target and its model."""
-    builder = BodyBuilder(request, target, losses)
-    switches = target.provider.chat
-    builder.body["model"] = target.model
-    builder.body["messages"] = switch.join_same_role(MessageListBuilder(builder).messages(), switches)
+    request, switches = builder.request, builder.target.provider.chat
+    builder.body["model"] = builder.target.model
+    builder.body["messages"] = MessageListBuilder(builder).messages()
     if tools := [fields for tool in request.tools if (fields := _write_tool(builder, tool)) is not None]:
         builder.body["tools"] = tools
     switch.set_tool_choice(builder, switches)

@@ -8,29 +8,19 @@ from typing import Any
 from msgspec import Raw
 
 from tenuto.core.blocks import Audio, Document, Image, Opaque, Text, ToolUse
-from tenuto.core.messages import (
-    AssistantMessage,
-    Content,
-    Message,
-    SystemMessage,
-    ToolResult,
-    ToolResults,
-    UserMessage,
-)
+from tenuto.core.loss import Location
+from tenuto.core.media_types import data_url
+from tenuto.core.messages import AssistantMessage, Content, Message, SystemMessage, ToolResult, ToolResults, UserMessage
 from tenuto.wire.body_builder import BodyBuilder, error_text, extra_fields
 from tenuto.wire.chat.assistant import is_legacy, write_assistant
 from tenuto.wire.chat.switches import make_cache_control
 
-_AUDIO_FORMATS = {
-    "audio/mpeg": "mp3",
-    "audio/mp3": "mp3",
-    "audio/wav": "wav",
-    "audio/x-wav": "wav",
-    "audio/wave": "wav",
-}
+_AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/x-wav": "wav", "audio/wave": "wav"}
+"""Formats that differ from the media type's second half."""
 _SYSTEM_FIRST = ("rejected", "top_only", "ignored")
 """Values of `ModelTraits.system_mid` for models that take instructions only before all other messages."""
 Fields = dict[str, Any]
+Parts = list[tuple[Location, Content]]
 
 
 class MessageListBuilder:
@@ -47,7 +37,7 @@ class MessageListBuilder:
         transcript = self._builder.request.transcript
         written: list[Fields] = []
         for at in self._order(transcript):
-            message, place = transcript[at], f"messages[{at}]"
+            message, place = transcript[at], Location(at)
             if isinstance(message, UserMessage):
                 written.append(self._user(message, place))
             elif isinstance(message, AssistantMessage):
@@ -59,11 +49,13 @@ class MessageListBuilder:
                     written.append(fields)
             elif isinstance(message, ToolResults):
                 results = enumerate(message.results)
-                written += [self._result(result, f"{place}.results[{index}]") for index, result in results]
+                written += [self._result(result, place.within(index)) for index, result in results]
             else:
                 written.append(self._system(message, place))
         if self._switches.one_system:
-            written = _join_leading_system(written)
+            written = self._join_leading_system(written)
+        if self._switches.alternate:
+            written = self._join_same_role(written)
         last = written[-1] if written else {}
         flag = self._traits.prefill.partition("flag:")[2] or self._switches.prefix_flag
         if flag and last.get("role") == "assistant" and not last.get("tool_calls"):
@@ -79,43 +71,47 @@ class MessageListBuilder:
         late = [at for at in indexes[first:] if isinstance(transcript[at], SystemMessage)]
         for at in late:
             detail = "moved to the start: the model takes instructions only there"
-            self._builder.record_loss("moved-instructions", f"messages[{at}]", detail)
+            self._builder.record_loss("moved-instructions", Location(at), detail)
         return [*indexes[:first], *late, *(at for at in indexes[first:] if at not in late)]
 
-    def _system(self, message: SystemMessage, place: str) -> Fields:
+    def _system(self, message: SystemMessage, place: Location) -> Fields:
         modes = self._traits.thinking
         is_reasoning_model = bool(modes) and "none" not in modes
         role = "developer" if self._switches.developer_role and is_reasoning_model else "system"
-        if isinstance(message.content, str):
-            return {"role": role, "content": message.content}
-        if self._switches.cache_control and any(part.cache for part in message.content):
-            return {"role": role, "content": self._parts(message.content, place)}
-        self._record_unsent_fields(message.content, place)
-        return {"role": role, "content": str(message)}
+        fields: Fields = {"role": role}
+        if self._switches.cache_control and any(part.cache for part in message.parts):
+            fields["content"] = self._write_parts(list(self._builder.accepted_parts(message.parts, place)))
+        else:
+            self._record_unsent_fields([(place.within(at), part) for at, part in enumerate(message.parts)])
+            fields["content"] = str(message)
+            self._builder.place_texts(place, message.parts, fields, "content")
+        return fields
 
-    def _user(self, message: UserMessage, place: str) -> Fields:
+    def _user(self, message: UserMessage, place: Location) -> Fields:
+        fields: Fields = {"role": "user"}
         content: str | list[Any]
         if isinstance(message.content, str):
             content = message.content
         else:
-            content = parts = self._parts(message.content, place)
+            content = parts = self._write_parts(list(self._builder.accepted_parts(message.content, place)))
             if len(parts) == 1 and isinstance(parts[0], dict) and parts[0].keys() == {"type", "text"}:
                 text = parts[0]["text"]
                 if isinstance(text, str):  # not one that the caller set in the extra fields
                     content = text
         if isinstance(content, str):
             is_empty = not content
+            self._builder.place_texts(place, message.parts, fields, "content")
         else:
             texts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
             is_empty = len(texts) == len(content) and not any(texts)
-        fields: Fields = {"role": "user", "content": self._builder.placeholder(place) if is_empty else content}
+        fields["content"] = self._builder.placeholder(place) if is_empty else content
         if message.name and self._switches.names:
             fields["name"] = message.name
         elif message.name:
-            self._builder.record_loss("unsupported-parameter", f"{place}.name", message.name)
+            self._builder.record_loss("unsupported-parameter", place.field("name"), message.name)
         return fields
 
-    def _result(self, result: ToolResult, place: str) -> Fields:
+    def _result(self, result: ToolResult, place: Location) -> Fields:
         id = result.tool_use_id
         fields: Fields
         if id in self._function_calls:
@@ -125,40 +121,67 @@ class MessageListBuilder:
         fields["content"] = self._result_content(result, place)
         if self._switches.name_on_tool_message and id in self._call_names:
             fields.setdefault("name", self._call_names[id])
-        return {**fields, **extra_fields(result.extra)}
+        fields |= extra_fields(result.extra)
+        self._builder.place(place, fields)
+        return fields
 
-    def _result_content(self, result: ToolResult, place: str) -> str | list[Any]:
+    def _result_content(self, result: ToolResult, place: Location) -> str | list[Any]:
         """Write the content of a tool result: a text, or parts if the provider takes images there."""
         content = result.content
         if not isinstance(content, str):
-            if self._switches.images_in_results and any(isinstance(part, Image) for part in content):
+            parts = list(self._builder.accepted_parts(content, place))
+            if self._switches.images_in_results and any(isinstance(part, Image) for _, part in parts):
                 if result.is_error:
-                    self._builder.record_loss(
-                        "unsupported-field",
-                        f"{place}.is_error",
-                        "parts of a failed call",
-                        "describe the error in a text",
-                    )
-                return self._parts(content, place)
-            self._record_unsent_fields(content, place, sends_hints=False)
+                    detail, remedy = "parts of a failed call", "describe the error in a text"
+                    self._builder.record_loss("unsupported-field", place.field("is_error"), detail, remedy)
+                return self._write_parts(parts)
+            self._record_unsent_fields(parts, sends_hints=False)
             texts = []
-            for at, part in enumerate(content):
+            for where, part in parts:
                 if isinstance(part, Text | Document) and part.text:
                     texts.append(part.text)
                 elif not isinstance(part, Text):
-                    self._builder.record_loss(
-                        "unsupported-content", f"{place}.content[{at}]", _describe(part), "describe it in a text"
-                    )
+                    remedy = "describe it in a text"
+                    self._builder.record_loss("unsupported-content", where, _describe(part), remedy)
             content = "\n".join(texts)
         return error_text(content) if result.is_error else content
 
+    def _join_leading_system(self, messages: list[Fields]) -> list[Fields]:
+        """Join the leading instructions into one message."""
+        roles = ("system", "developer")
+        count = next((at for at, message in enumerate(messages) if message["role"] not in roles), len(messages))
+        texts = [message["content"] for message in messages[:count]]
+        if count < 2 or not all(isinstance(text, str) for text in texts):
+            return messages
+        for message in messages[1:count]:
+            self._builder.replace_node(message, messages[0])
+        messages[0]["content"] = "\n\n".join(texts)
+        return [messages[0], *messages[count:]]
+
+    def _join_same_role(self, messages: list[Fields]) -> list[Fields]:
+        """Join neighboring messages of one role: the provider requires alternating roles."""
+        result: list[Fields] = []
+        for message in messages:
+            before = result[-1] if result else {}
+            if before.get("role") != message["role"] or message["role"] not in ("user", "assistant"):
+                result.append(message)
+                continue
+            contents = (before["content"], message["content"])
+            if all(isinstance(content, str) for content in contents):
+                joined: Any = "\n\n".join(contents)
+            else:
+                lists = ([{"type": "text", "text": one}] if isinstance(one, str) else one or [] for one in contents)
+                joined = [part for parts in lists for part in parts]
+            before |= {**message, "content": joined}
+            self._builder.replace_node(message, before)
+        return result
+
     # --- parts --------------------------------------------------------------------------------------------------------
 
-    def _record_unsent_fields(self, parts: tuple[Content, ...], place: str, *, sends_hints: bool = True) -> None:
+    def _record_unsent_fields(self, parts: Parts, *, sends_hints: bool = True) -> None:
         """Record the cache hints and the fields of documents that the request cannot contain."""
         sends_hints = sends_hints and self._switches.cache_control
-        for at, part in enumerate(parts):
-            where = f"{place}.content[{at}]"
+        for where, part in parts:
             is_document = isinstance(part, Document)
             if isinstance(part, Text | Image | Document) and part.cache and (not sends_hints or is_document):
                 self._builder.record_loss("cache-hint", where, part.cache, "this provider caches by itself")
@@ -166,31 +189,31 @@ class MessageListBuilder:
                 has_filename = part.data and not (part.text or part.file_id)  # the title becomes the file name
                 for name in ("context", "citations") if has_filename else ("title", "context", "citations"):
                     if value := getattr(part, name):
-                        self._builder.record_loss("unsupported-field", f"{where}.{name}", repr(value)[:200])
+                        self._builder.record_loss("unsupported-field", where.field(name), repr(value)[:200])
 
-    def _parts(self, content: tuple[Content, ...], place: str) -> list[Any]:
-        self._record_unsent_fields(content, place)
+    def _write_parts(self, parts: Parts) -> list[Any]:
+        self._record_unsent_fields(parts)
         written: list[Any] = []
-        for at, part in enumerate(content):
-            where = f"{place}.content[{at}]"
+        for where, part in parts:
             if isinstance(part, Opaque):
-                if part.dialect == "openai-chat":
-                    written.append(Raw(part.raw.encode("utf-8", "surrogatepass")))
-                else:
+                if part.dialect != "openai-chat":
                     detail = f"a block of {part.dialect or 'a later version'}"
                     self._builder.record_loss("foreign-block", where, detail)
-                continue
-            fields = self._part(part)
-            if fields is None:
+                    continue
+                fields: Any = Raw(part.raw.encode("utf-8", "surrogatepass"))
+            elif (fields := self._write_part(part)) is None:
                 self._builder.record_loss("unsupported-content", where, _describe(part), "send its bytes instead")
                 continue
-            if isinstance(part, Text | Image) and part.cache and self._switches.cache_control:
-                fields["cache_control"] = make_cache_control(part.cache)
-            written.append({**fields, **extra_fields(part.extra)})
+            else:
+                if isinstance(part, Text | Image) and part.cache and self._switches.cache_control:
+                    fields["cache_control"] = make_cache_control(part.cache)
+                fields |= extra_fields(part.extra)
+            written.append(fields)
+            self._builder.place(where, fields)
         return written
 
-    def _part(self, part: Text | Image | Audio | Document) -> Fields | None:
-        """Write one part; None if the provider cannot take it in this form."""
+    def _write_part(self, part: Text | Image | Audio | Document) -> Fields | None:
+        """Write the content of a part; None if the provider cannot take it in this form."""
         if isinstance(part, Image):
             url = _data_uri(part) or (part.url if self._switches.image_urls else "")
             detail = {"detail": part.detail} if part.detail else {}
@@ -212,19 +235,9 @@ class MessageListBuilder:
 
 
 def _data_uri(part: Image | Audio | Document) -> str:
-    return f"data:{part.mime};base64,{part.data}" if part.data else ""
+    return data_url(part.mime, part.data) if part.data else ""
 
 
 def _describe(part: Content) -> str:
     source = next((name for name in ("url", "file_id", "data") if getattr(part, name, "")), "")
     return f"{type(part).__name__} by {source}" if source else type(part).__name__
-
-
-def _join_leading_system(messages: list[Fields]) -> list[Fields]:
-    """Join the leading instructions into one message."""
-    roles = ("system", "developer")
-    count = next((at for at, message in enumerate(messages) if message["role"] not in roles), len(messages))
-    texts = [message["content"] for message in messages[:count]]
-    if count < 2 or not all(isinstance(text, str) for text in texts):
-        return messages
-    return [{**messages[0], "content": "\n\n".join(texts)}, *messages[count:]]

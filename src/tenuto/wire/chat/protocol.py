@@ -72,34 +72,27 @@ class Chunk(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 decode_chunk = msgspec.json.Decoder(Chunk).decode
 
+
+def parse_index(raw: Raw | None) -> int | bytes | None:
+    """Return an index, also one in a string, as a number; its JSON text if it is something else, None for null."""
+    text = bytes(raw).strip(b'"') if raw is not None else b"null"
+    if text == b"null":
+        return None
+    return int(text) if text.isdigit() and len(text) < 10 else text
+
+
 PADDING = ("obfuscation", "p")
 """Fields of a frame that are padding against traffic analysis. They are dropped."""
 
-STOP_REASONS: dict[str, StopReason] = {
-    "stop": "stop",
-    "eos": "stop",
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "length": "length",
-    "max_tokens": "length",
-    "model_length": "length",
-    "tool_calls": "tool_calls",
-    "tool_use": "tool_calls",
-    "function_call": "tool_calls",
-    "content_filter": "content_filter",
-    "sensitive": "content_filter",
-    "refusal": "content_filter",
-    "error": "error",
-    "insufficient_system_resource": "error",
-    "network_error": "error",
-    "COMPLETE": "stop",
-    "STOP_SEQUENCE": "stop",
-    "MAX_TOKENS": "length",
-    "TOOL_CALL": "tool_calls",
-    "ERROR": "error",
-    "TIMEOUT": "error",
+_FINISH_REASONS: dict[StopReason, str] = {
+    "stop": "stop eos end_turn stop_sequence COMPLETE STOP_SEQUENCE",
+    "length": "length max_tokens model_length MAX_TOKENS",
+    "tool_calls": "tool_calls tool_use function_call TOOL_CALL",
+    "content_filter": "content_filter sensitive refusal",
+    "error": "error insufficient_system_resource network_error ERROR TIMEOUT",
 }
-"""Finish reasons. An unknown one counts as `stop`; the message keeps the provider's word."""
+STOP_REASONS = {word: reason for reason, words in _FINISH_REASONS.items() for word in words.split()}
+"""The stop reason of each finish reason. An unknown one counts as `stop`; the message keeps the provider's word."""
 
 RESPONSE_ONLY: dict[str, str] = {
     "annotations": "requests have no such field; the text block has the citations",

@@ -51,7 +51,8 @@ class DetailsMerger:
     def __init__(self) -> None:
         self._items: list[_MergedItem | Raw] = []
         self._by_index: dict[tuple[bytes, bytes], _MergedItem] = {}
-        self._last: tuple[bytes, bytes] | None = None
+        self._last: _MergedItem | None = None
+        self._last_key: tuple[bytes, bytes] | None = None  # type and id of the last item, if it has no index
 
     def add(self, fragments: Iterable[Raw], *, whole: bool = False) -> str:
         """Add the fragments of one frame, or the items of a `whole` array; return their readable text."""
@@ -59,7 +60,7 @@ class DetailsMerger:
         for fragment in fragments:
             if not is_object(fragment):
                 self._items.append(fragment)
-                self._last = None
+                self._last_key = None
                 continue
             fields = jsonio.members(fragment)
             if whole:
@@ -71,21 +72,16 @@ class DetailsMerger:
 
     def _find_item(self, fields: Fields) -> _MergedItem:
         """Return the item that a fragment belongs to; append one if it is new."""
-        index, kind = bytes(fields.get("index", b"null")), bytes(fields.get("type", b"null"))
-        item: _MergedItem | Raw | None
-        if index != b"null":
-            self._last = None
-            item = self._by_index.get((index, kind))
-            if item is None:
-                item = self._by_index[index, kind] = _MergedItem()
-                self._items.append(item)
-            return item
-        key = (kind, bytes(fields.get("id", b"null")))
-        item = self._items[-1] if self._items and self._last == key else None
-        if not isinstance(item, _MergedItem) or item.is_signed:
+        index, kind, id = (bytes(fields.get(name, b"null")) for name in ("index", "type", "id"))
+        has_index = index != b"null"
+        key = (index, kind) if has_index else (kind, id)
+        item = self._by_index.get(key) if has_index else self._last if key == self._last_key else None
+        if item is None or (item.is_signed and not has_index):
             item = _MergedItem()
             self._items.append(item)
-        self._last = key
+        if has_index:
+            self._by_index[key] = item
+        self._last, self._last_key = item, None if has_index else key
         return item
 
     def raw(self) -> str:

@@ -15,9 +15,6 @@ from tenuto.wire.body_builder import BodyBuilder
 Fields = dict[str, Any]
 
 
-# --- the finished body ------------------------------------------------------------------------------------------------
-
-
 def strip(builder: BodyBuilder, names: tuple[str, ...]) -> None:
     """Remove the fields that the provider refuses."""
     for name in names:
@@ -52,9 +49,6 @@ def defaults(builder: BodyBuilder, values: Fields) -> None:
             builder.body[name] = value
 
 
-# --- thinking ---------------------------------------------------------------------------------------------------------
-
-
 def set_thinking(builder: BodyBuilder, switches: ChatSwitches) -> None:
     """Set effort, thinking on or off, budget, and readable reasoning, in this provider's fields."""
     request, traits, body = builder.request, builder.target.traits, builder.body
@@ -86,9 +80,8 @@ def set_thinking(builder: BodyBuilder, switches: ChatSwitches) -> None:
         if toggle and not (sends_effort and switches.one_thinking_field):
             _set_toggle(body, toggle, is_on=is_on)
         elif not (is_on and sends_effort):
-            builder.record_loss(
-                "unsupported-parameter", "thinking.mode", mode or "", "set `effort` if the model has it"
-            )
+            remedy = "set `effort` if the model has it"
+            builder.record_loss("unsupported-parameter", "thinking.mode", mode or "", remedy)
 
     if thinking is not None:
         if mode == "between_tools":
@@ -122,35 +115,12 @@ def _set_path(body: Fields, path: str, value: Any) -> None:
     body[name] = {**body.get(name, {}), inner: value} if inner else value
 
 
-# --- single parameters ------------------------------------------------------------------------------------------------
-
-
 def set_max_tokens(builder: BodyBuilder, switches: ChatSwitches) -> None:
     """Limit the tokens of the answer, in the field of the model, or else of the provider."""
     if builder.request.max_tokens is not None:
         field = builder.target.traits.max_tokens_field
         is_chat_field = field in ("max_tokens", "max_completion_tokens")
         builder.body[field if is_chat_field else switches.max_tokens_field] = builder.request.max_tokens
-
-
-def join_same_role(messages: list[Fields], switches: ChatSwitches) -> list[Fields]:
-    """Join neighboring messages of one role if the provider requires alternating roles."""
-    if not switches.alternate:
-        return messages
-    result: list[Fields] = []
-    for message in messages:
-        before = result[-1] if result else {}
-        if before.get("role") == message["role"] in ("user", "assistant"):
-            contents = (before["content"], message["content"])
-            if all(isinstance(content, str) for content in contents):
-                joined: Any = "\n\n".join(contents)
-            else:
-                lists = ([{"type": "text", "text": one}] if isinstance(one, str) else one or [] for one in contents)
-                joined = [part for parts in lists for part in parts]
-            result[-1] = {**before, **message, "content": joined}
-        else:
-            result.append(message)
-    return result
 
 
 def set_stop(builder: BodyBuilder, switches: ChatSwitches) -> None:
@@ -190,8 +160,7 @@ def set_tool_choice(builder: BodyBuilder, switches: ChatSwitches) -> None:
         return
     if choice == "none" and switches.none_drops_tools:
         del builder.body["tools"]
-        detail = "the provider ignores tool_choice none, so the tools are omitted"
-        builder.record_loss("dropped-tools", "tools", detail)
+        builder.record_loss("dropped-tools", "tools", "the provider ignores tool_choice none, so the tools are omitted")
         return
     if isinstance(choice, NamedTool):
         kinds = {getattr(tool, "name", ""): getattr(tool, "kind", "") for tool in request.tools}
@@ -215,11 +184,9 @@ def set_response_format(builder: BodyBuilder, switches: ChatSwitches) -> None:
         builder.body["response_format"] = {"type": "json_object"}
         builder.record_loss("dropped-schema", "response_format", output.name, "describe the JSON in the prompt")
     else:
-        schema: Fields = {"name": output.name, "schema": output.schema}
-        if output.strict is not None:
-            schema["strict"] = output.strict
-        if output.description:
-            schema["description"] = output.description
+        schema: Fields = {"name": output.name, "schema": output.schema, "strict": output.strict}
+        schema["description"] = output.description or None
+        schema = {name: value for name, value in schema.items() if value is not None}
         builder.body["response_format"] = {"type": "json_schema", "json_schema": schema}
 
 

@@ -13,14 +13,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 
+import msgspec
 from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import Opaque, ToolUse
 from tenuto.core.events import ArgumentsDelta
-from tenuto.core.loss import Loss
+from tenuto.core.loss import Location, Loss
 from tenuto.wire.assembler import BlockSlot
-from tenuto.wire.chat.protocol import CallPiece
+from tenuto.wire.chat.protocol import CallPiece, parse_index
 from tenuto.wire.choice_builder import ChoiceBuilder
 from tenuto.wire.merge import MergedFields, merge_fields
 from tenuto.wire.rawjson import NULL, Fields, is_object, is_text
@@ -31,27 +32,24 @@ _PAYLOADS = ("function", "custom")
 """The inner objects of a call. If a host sends both, the `type` of the call decides."""
 
 
-class ToolCallBuilder:
-    """Collect the fields and arguments of one call."""
+class ToolCallBuilder(msgspec.Struct, eq=False):
+    """The fields of one call so far; its arguments are in the slot."""
 
-    __slots__ = ("args_form", "fields", "id", "is_waiting", "name", "ordinal", "payload", "payload_fields", "slot")
-
-    def __init__(self, ordinal: int, payload: str = "function") -> None:
-        self.ordinal = ordinal
-        self.payload = payload
-        """The name of the inner object: `function`, `custom` or `function_call`."""
-        self.slot: BlockSlot | None = None
-        """None until the start event is emitted."""
-        self.is_waiting = False
-        """Set while a readable call waits for its id or its name."""
-        self.id = ""
-        self.name = ""
-        self.args_form = b""
-        """The first byte of the arguments' JSON; empty if there were none."""
-        self.fields = MergedFields()
-        """Other fields of the call."""
-        self.payload_fields = MergedFields()
-        """Other fields of the inner object."""
+    ordinal: int
+    payload: str
+    """The name of the inner object: `function`, `custom` or `function_call`."""
+    slot: BlockSlot | None = None
+    """None until the start event is emitted."""
+    is_waiting: bool = False
+    """Set if the call had to wait for its id or its name."""
+    id: str = ""
+    name: str = ""
+    args_form: bytes = b""
+    """The first byte of the arguments' JSON; empty if there were none."""
+    fields: MergedFields = msgspec.field(default_factory=MergedFields)
+    """Other fields of the call."""
+    payload_fields: MergedFields = msgspec.field(default_factory=MergedFields)
+    """Other fields of the inner object."""
 
     @property
     def args_field(self) -> str:
@@ -62,27 +60,6 @@ class ToolCallBuilder:
         kind = self.fields.get("type", NULL)
         return self.payload if bytes(kind) in _EMPTY else jsonio.text_of(kind)
 
-    def take_name(self, raw: Raw, parts: ChoiceBuilder) -> None:
-        """Read the name. The first one counts; another one is a loss."""
-        name = jsonio.text_of(raw)
-        if not self.name:
-            self.name = name
-            if name:
-                self.payload_fields.pop("name", None)
-            else:
-                merge_fields(self.payload_fields, (("name", raw),))
-        elif name not in ("", self.name):
-            parts.losses.append(Loss("renamed-call", f"choices[{parts.choice}]", f"{self.name} became {name}"))
-
-    def take_args(self, raw: Raw, parts: ChoiceBuilder) -> None:
-        """Read the arguments, or a piece of them."""
-        form = bytes(raw)[:1]
-        if form == b"n":
-            self.args_form = self.args_form or form
-            return
-        self.append_args(jsonio.text_of(raw) if is_text(raw) else jsonio.as_text(raw), parts)
-        self.args_form = form
-
     def append_args(self, piece: str, parts: ChoiceBuilder) -> None:
         if piece and self.slot is not None:
             parts.append(self.slot, piece, ArgumentsDelta(piece))
@@ -91,10 +68,8 @@ class ToolCallBuilder:
     def build(self, args: str, make_id: Callable[[int], str]) -> ToolUse:
         """Make the finished call. Facts that its typed fields cannot hold are in `extra`."""
         payload_fields, extra = self.payload_fields.written(), self.fields.written()
-        if self.args_form == b"n":
-            payload_fields[self.args_field] = NULL
-        elif self.args_form not in (b"", b'"'):
-            payload_fields[self.args_field] = _OBJECT
+        if self.args_form not in (b"", b'"'):
+            payload_fields[self.args_field] = NULL if self.args_form == b"n" else _OBJECT
         if bytes(extra.setdefault("type", NULL)) not in _EMPTY:
             del extra["type"]
         if payload_fields:
@@ -137,15 +112,15 @@ class ToolCallsBuilder:
 
     def take(self, fields: Fields, *, whole: bool) -> None:
         """Read one element of a list of calls: a `whole` call, or a piece of one."""
-        index = None if whole else _parse_index(fields.pop("index", None))
+        index = None if whole else parse_index(fields.pop("index", None))
         raw_id = fields.pop("id", None)
         id = jsonio.text_of(raw_id)
         payloads = {name: jsonio.members(fields[name]) for name in _PAYLOADS if is_object(fields.get(name))}
-        payload = "custom" if "custom" in payloads else "function"
-        if len(payloads) > 1 and bytes(fields.get("type", b"")) != b'"custom"':
-            payload = "function"
-        name = jsonio.text_of(payloads.get(payload, {}).get("name")) if not whole else ""
-        call = None if whole else self._find(index, id, name)
+        is_custom = len(payloads) == 1 or bytes(fields.get("type", b"")) == b'"custom"'
+        payload = "custom" if "custom" in payloads and is_custom else "function"
+        call = None
+        if not whole:
+            call = self._find(index, id, jsonio.text_of(payloads.get(payload, {}).get("name")))
         if call is None:
             call = self._open_call("function")
         elif call.payload in payloads and (call.is_waiting or call.slot is not None):
@@ -184,33 +159,6 @@ class ToolCallsBuilder:
         self._open.append(call)
         return call
 
-    def _take_payload(self, call: ToolCallBuilder, payload: Fields, *, whole: bool) -> None:
-        """Read the inner object of a call, or a piece of it. Start the call as soon as enough is known."""
-        name = payload.pop("name", None)
-        args = payload.pop(call.args_field, None)
-        merge_fields(call.payload_fields, payload.items())
-        if name is not None:
-            call.take_name(name, self._parts)
-        if call.slot is None:
-            has_args = args is not None and bytes(args) not in _EMPTY
-            is_known = call.name and (call.id or call.payload == "function_call")
-            if whole or has_args or is_known:
-                self._start(call)
-            elif not call.is_waiting:
-                call.is_waiting = True
-                self._waiting = self._waiting or deque()
-                self._waiting.append(call)
-        if args is not None:
-            call.take_args(args, self._parts)
-
-    def _start(self, call: ToolCallBuilder) -> None:
-        """Emit the start of a call, after the starts of the waiting calls before it."""
-        self._end_text()
-        while call.slot is None:
-            first = self._waiting.popleft() if self._waiting else call
-            id = first.id or self._make_id(first.ordinal)
-            first.slot = self._parts.start(ToolUse(id, first.name, "", first.kind, id_generated=not first.id))
-
     def take_function_call(self, fields: Fields) -> bool:
         """Read the older `function_call`, whole or a piece. Return False if its fields are empty."""
         call = self._function_call
@@ -222,10 +170,47 @@ class ToolCallsBuilder:
         self._take_payload(call, fields, whole=False)
         return True
 
+    def _take_payload(self, call: ToolCallBuilder, payload: Fields, *, whole: bool) -> None:
+        """Read the inner object of a call, or a piece of it. Start the call as soon as enough is known."""
+        raw_name, args = payload.pop("name", None), payload.pop(call.args_field, None)
+        merge_fields(call.payload_fields, payload.items())
+        name = jsonio.text_of(raw_name)
+        if call.name and name not in ("", call.name):
+            detail = f"{call.name} became {name}"
+            self._parts.losses.append(Loss("renamed-call", Location(path=f"choices[{self._parts.choice}]"), detail))
+        elif name:
+            call.name = name
+            call.payload_fields.pop("name", None)
+        elif raw_name is not None and not call.name:
+            merge_fields(call.payload_fields, (("name", raw_name),))
+        if call.slot is None:
+            has_args = args is not None and bytes(args) not in _EMPTY
+            is_known = call.name and (call.id or call.payload == "function_call")
+            if whole or has_args or is_known:
+                self._start(call)
+            elif not call.is_waiting:
+                call.is_waiting = True
+                self._waiting = self._waiting or deque()
+                self._waiting.append(call)
+        if args is None:
+            return
+        form = bytes(args)[:1]
+        if form == b"n":
+            call.args_form = call.args_form or form
+        else:
+            call.append_args(jsonio.text_of(args) if is_text(args) else jsonio.as_text(args), self._parts)
+            call.args_form = form
+
+    def _start(self, call: ToolCallBuilder) -> None:
+        """Emit the start of a call, after the starts of the waiting calls before it."""
+        self._end_text()
+        while call.slot is None:
+            first = self._waiting.popleft() if self._waiting else call
+            id = first.id or self._make_id(first.ordinal)
+            first.slot = self._parts.start(ToolUse(id, first.name, "", first.kind, id_generated=not first.id))
+
     def close(self) -> None:
         """Finish every open call."""
-        if not self._open:
-            return
         if self._waiting:
             self._start(self._waiting[-1])
         calls, self._open, self._function_call = self._open, [], None
@@ -233,19 +218,10 @@ class ToolCallsBuilder:
         self._by_index_and_id.clear()
         for call in calls:
             if call.slot is not None:
-                self._parts.finish(
-                    call.slot, call.build(jsonio.join_surrogates("".join(call.slot.pieces)), self._make_id)
-                )
+                args = jsonio.join_surrogates("".join(call.slot.pieces))
+                self._parts.finish(call.slot, call.build(args, self._make_id))
                 continue
             # a call without a readable inner object is stored as it came
             fields = {**({"id": Raw(jsonio.encode(call.id))} if call.id else {}), **call.fields.written()}
             self._end_text()
             self._parts.add(Opaque("openai-chat", jsonio.as_text(jsonio.encode(fields)), extra='{"in":"tool_calls"}'))
-
-
-def _parse_index(raw: Raw | None) -> int | bytes | None:
-    """Return an index as a number; its JSON text if it is something else, None for null."""
-    text = bytes(raw).strip(b'"') if raw is not None else b"null"
-    if text == b"null":
-        return None
-    return int(text) if text.isdigit() and len(text) < 10 else text

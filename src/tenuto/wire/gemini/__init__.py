@@ -18,10 +18,9 @@ from tenuto.core.blocks import (
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest, ToolDefinition
 from tenuto.wire.codec import PAGE_SIZE, Codec, ModelList, TokenCounter, TurnOrder
+from tenuto.wire.gemini import encode
 from tenuto.wire.gemini.decode import GeminiDecoder
 from tenuto.wire.gemini.embeddings import choose_endpoint
-from tenuto.wire.gemini.encode import encode as encode_request
-from tenuto.wire.gemini.encode import verbatim
 from tenuto.wire.gemini.protocol import DIALECT, RESPONSE_ONLY
 from tenuto.wire.rawjson import Fields
 from tenuto.wire.urls import model_resource, query
@@ -53,8 +52,8 @@ def _write_count(request: WireRequest, fields: Fields, accepted: Fields, target:
 CODEC = Codec(
     name=DIALECT,
     decoder=GeminiDecoder,
-    encode=encode_request,
-    verbatim=verbatim,
+    encode=encode.encode,
+    verbatim=encode.verbatim,
     response_only=RESPONSE_ONLY,
     metas=(GeminiMeta,),
     accepts=_accepts,

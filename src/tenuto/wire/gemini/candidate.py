@@ -13,7 +13,7 @@ import functools
 from collections.abc import Callable
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import Raw, UnsetType
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import (
@@ -22,7 +22,6 @@ from tenuto.core.blocks import (
     CodeExecution,
     GeminiMeta,
     Image,
-    ProviderMeta,
     Reasoning,
     ServerToolUse,
     Text,
@@ -41,47 +40,26 @@ from tenuto.core.events import (
     TextDelta,
     ThinkingDelta,
 )
-from tenuto.core.loss import Loss
+from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import StopReason
 from tenuto.wire.assembler import GROWS, BlockSlot
 from tenuto.wire.choice_builder import ChoiceBuilder
 from tenuto.wire.gemini.grounding import cite_texts
 from tenuto.wire.gemini.partial_args import PartialArgs
 from tenuto.wire.gemini.parts import part_data, read_part, take_signature
-from tenuto.wire.gemini.protocol import PART_FIELDS, STOP_REASONS, THOUGHT_FALSE, to_camel_case
+from tenuto.wire.gemini.protocol import PART_FIELDS, STOP_REASONS, to_camel_case
 from tenuto.wire.merge import MergedFields, merge_fields
 from tenuto.wire.rawjson import NULL, Fields, is_null, is_object
 
 _DELTAS: dict[type[Block], Callable[[str], Delta]] = {
+    Text: TextDelta,
+    Reasoning: ThinkingDelta,
     ToolUse: ArgumentsDelta,
     ServerToolUse: ArgumentsDelta,
     CodeExecution: CodeDelta,
     Image: ImageDelta,
     Audio: AudioDelta,
 }
-
-
-class _StreamedCall:
-    """A call whose arguments arrive in several parts."""
-
-    __slots__ = ("args", "fields", "meta", "slot")
-
-    def __init__(self, slot: BlockSlot, args: PartialArgs) -> None:
-        self.slot = slot
-        self.args = args
-        self.meta: GeminiMeta | None = None
-        self.fields = MergedFields()
-
-    def block(self) -> ToolUse:
-        block = self.slot.block
-        assert isinstance(block, ToolUse)
-        return msgspec.structs.replace(
-            block,
-            args=self.args.text() if self.args.touched else "",
-            args_missing=not self.args.touched,
-            meta=self.meta,
-            extra=self.fields.text(),
-        )
 
 
 class CandidateDecoder:
@@ -97,17 +75,15 @@ class CandidateDecoder:
         self.thought_flag: bool | UnsetType | None = None
         """The `thought` of hot parts that extend `slot`; None: hot parts do not extend it."""
         self.fields = MergedFields()
-        self.has_grounding = False
-        """Set at the first grounding, before the parts of that chunk are added."""
         self.raw_stop: str | None = None
         self.stop_reason: StopReason | None = None
         self._parts = parts
         self._call_id = call_id
         self._joins_text = joins_text
         self._call_count = 0
-        self._open_call: _StreamedCall | None = None
+        self._open_call: tuple[BlockSlot, PartialArgs] | None = None
+        """A call whose arguments arrive in several parts."""
         self._after_streamed_call = False
-        self._texts: list[BlockSlot] = []
         self._uncited: list[BlockSlot] = []
         """Closed texts whose `ContentDone` waits for citations."""
         self._grounding = b"null"
@@ -121,46 +97,53 @@ class CandidateDecoder:
         block = read_part(raw, fields, functools.partial(self._call_id, self._call_count))
         if isinstance(block, Text | Reasoning):
             self.add_text(block)
-            return
-        self._close_open()
-        if isinstance(block, ToolUse):
-            self._call_count += 1
-        field = GROWS.get(type(block))
-        value = getattr(block, field) if field is not None else ""
-        slot = self._parts.start(msgspec.structs.replace(block, meta=None, **({field: ""} if field else {})))
-        if value:
-            self._parts.emit(slot, _DELTAS[type(block)](value))
-        self._emit_signature(slot, block.meta)
-        self._parts.finish(slot, block)
+        else:
+            self._call_count += isinstance(block, ToolUse)
+            self._add_block(block)
 
     def add_text(self, block: Text | Reasoning) -> None:
-        """Extend the open block if both have the same type and fields and no signature; else start a block."""
-        delta = TextDelta(block.text) if isinstance(block, Text) else ThinkingDelta(block.text)
-        slot = self.slot
-        is_unsigned = block.meta is None
-        if slot is not None and is_unsigned and type(slot.block) is type(block) and slot.block.extra == block.extra:
-            if block.text:
-                self._parts.append(slot, block.text, delta)
+        """Extend the open block if both have the same type and fields; else start a block. Signed text is not joined."""
+        if block.meta is not None or not self._joins_text:
+            self._add_block(block)
             return
-        self._close_open()
-        slot = self._parts.start(msgspec.structs.replace(block, text="", meta=None))
-        if isinstance(block, Text):
-            self._texts.append(slot)
+        slot = self.slot
+        if slot is None or type(slot.block) is not type(block) or slot.block.extra != block.extra:
+            self._close_open()
+            self.slot = slot = self._parts.start(msgspec.structs.replace(block, text=""))
+            self.thought_flag = None
         if block.text:
-            self._parts.append(slot, block.text, delta)
-        if self._joins_text and is_unsigned:
-            self.slot = slot
-            self.thought_flag = _thought_flag(block)
+            self._parts.append(slot, block.text, _DELTAS[type(block)](block.text))
+
+    def _add_block(self, block: Block) -> None:
+        self._close_open()
+        field = GROWS.get(type(block))
+        bare = msgspec.structs.replace(block, meta=None, **({field: ""} if field else {}))
+        self._finish(self._parts.start(bare), block)
+
+    def _finish(self, slot: BlockSlot, block: Block) -> None:
+        """Finish a block that is complete: its text or data is one delta."""
+        field = GROWS.get(type(block))
+        if field is not None and (value := getattr(block, field)):
+            self._parts.emit(slot, _DELTAS[type(block)](value))
+        if isinstance(block.meta, GeminiMeta):
+            self._parts.emit(slot, SignatureDelta(block.meta.thought_signature))
+        self._finish_slot(slot, block)
+
+    def _finish_slot(self, slot: BlockSlot, block: Block | None) -> None:
+        if "groundingMetadata" in self.fields and isinstance(slot.block, Text):
+            self._parts.assembler.finish(slot, block)
+            self._uncited.append(slot)
         else:
-            self._emit_signature(slot, block.meta)
-            self._close_text(slot, block)
+            self._parts.finish(slot, block)
 
     def set_finish_reason(self, raw: str, name: str) -> None:
         """End the candidate. `raw` is the provider's text or number, `name` the finish reason that it means."""
         self.close()
         if self.raw_stop and self.raw_stop != raw:
             change = f"{self.raw_stop} became {raw} within one reply"
-            self._parts.losses.append(Loss("changed-field", f"candidates[{self.index}].finishReason", change))
+            self._parts.losses.append(
+                Loss("changed-field", Location(path=f"candidates[{self.index}].finishReason"), change)
+            )
         self.raw_stop = raw
         self.stop_reason = STOP_REASONS.get(name, "error" if name.startswith("MALFORMED_") else "stop")
         if self._call_count and self.stop_reason == "stop":  # Gemini has no finish reason for tool calls
@@ -174,9 +157,11 @@ class CandidateDecoder:
             return tuple(assembler.finalize())
         blocks = assembler.unfinished()
         if self._open_call is not None:
-            blocks[self._open_call.slot.index] = msgspec.structs.replace(
-                self._open_call.block(), meta=None, args_error="the arguments were cut off"
+            slot, args = self._open_call
+            cut_off = msgspec.structs.replace(
+                _join_call(slot, args), meta=None, args_error="the arguments were cut off"
             )
+            blocks[slot.index] = cut_off
         return tuple(blocks)
 
     def close(self) -> None:
@@ -186,8 +171,8 @@ class CandidateDecoder:
         citations: dict[int, tuple[UrlCitation, ...]] = {}
         if bytes(grounding) != self._grounding:
             self._grounding = bytes(grounding)
-            texts = [(slot.index, block.text) for slot in self._texts if isinstance(block := slot.joined(), Text)]
-            citations = cite_texts(grounding, texts)
+            blocks = enumerate(self._parts.assembler.unfinished())
+            citations = cite_texts(grounding, [(i, block.text) for i, block in blocks if isinstance(block, Text)])
         for slot in self._uncited:
             block_citations = citations.pop(slot.index, ())
             for citation in block_citations:
@@ -205,15 +190,8 @@ class CandidateDecoder:
         self._close_call()
         self._after_streamed_call = False
         if self.slot is not None:
-            self._close_text(self.slot, None)
-            self.slot = self.thought_flag = None
-
-    def _close_text(self, slot: BlockSlot, block: Block | None) -> None:
-        if self.has_grounding and isinstance(slot.block, Text):
-            self._parts.assembler.finish(slot, block)
-            self._uncited.append(slot)
-        else:
-            self._parts.finish(slot, block)
+            self._finish_slot(self.slot, None)
+            self.slot = None
 
     def _add_call_piece(self, fields: Fields, data: Fields) -> bool:
         """Add a part to a streamed call; return False if the part is a complete call.
@@ -229,49 +207,38 @@ class CandidateDecoder:
             args = data.pop("args", NULL)
             block = ToolUse(id or self._call_id(self._call_count), name, "", id_generated=not id)
             self._call_count += 1
-            self._open_call = _StreamedCall(self._parts.start(block), PartialArgs(args if is_object(args) else None))
+            self._open_call = (self._parts.start(block), PartialArgs(args if is_object(args) else None))
         elif self._open_call is None:
             # An empty call ends the arguments. It may follow a part that has ended them already.
             return self._after_streamed_call and not data and len(fields) == 1
-        call = self._open_call
-        assert call is not None
+        assert self._open_call is not None
+        slot, partial_args = self._open_call
         data.pop("willContinue", None)
-        partial_args = data.pop("partialArgs", NULL)
-        if not is_null(partial_args) and (unread := call.args.add(partial_args)):
+        values = data.pop("partialArgs", NULL)
+        if not is_null(values) and (unread := partial_args.add(values)):
             self._record_loss("unread-argument", ", ".join(unread))
         meta = take_signature(fields)
-        if meta is not None and call.meta not in (None, meta):
+        if meta is not None and slot.block.meta not in (None, meta):
             self._record_loss("second-signature", "a call has two signatures; the first one counts")
-        call.meta = call.meta or meta
+        slot.block = msgspec.structs.replace(slot.block, meta=slot.block.meta or meta)
         del fields["functionCall"]
-        merge_fields(call.fields, fields.items())
         if data:
-            merge_fields(call.fields, (("functionCall", Raw(jsonio.encode(data))),))
+            fields["functionCall"] = Raw(jsonio.encode(data))
+        merge_fields(slot.extra(), fields.items())
         if not continues:
             self._close_call()
         return True
 
     def _close_call(self) -> None:
-        if self._open_call is None:
-            return
-        call, self._open_call, self._after_streamed_call = self._open_call, None, True
-        block = call.block()
-        if block.args:
-            self._parts.emit(call.slot, ArgumentsDelta(block.args))
-        self._emit_signature(call.slot, call.meta)
-        self._parts.finish(call.slot, block)
-
-    def _emit_signature(self, slot: BlockSlot, meta: ProviderMeta | None) -> None:
-        if isinstance(meta, GeminiMeta):
-            self._parts.emit(slot, SignatureDelta(meta.thought_signature))
+        if self._open_call is not None:
+            slot, args = self._open_call
+            self._open_call, self._after_streamed_call = None, True
+            self._finish(slot, _join_call(slot, args))
 
     def _record_loss(self, kind: str, detail: str) -> None:
-        self._parts.losses.append(Loss(kind, f"choices[{self.index}]", detail))
+        self._parts.losses.append(Loss(kind, Location(path=f"choices[{self.index}]"), detail))
 
 
-def _thought_flag(block: Text | Reasoning) -> bool | UnsetType | None:
-    if isinstance(block, Reasoning):
-        return None if block.extra else True
-    if block.extra:
-        return False if block.extra == THOUGHT_FALSE else None
-    return UNSET
+def _join_call(slot: BlockSlot, args: PartialArgs) -> Block:
+    text = args.text()
+    return msgspec.structs.replace(slot.joined(), args=text, args_missing=not text)

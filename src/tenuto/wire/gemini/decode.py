@@ -52,14 +52,13 @@ class GeminiDecoder(Decoder):
         """The reply streams, so that its text parts are fragments."""
         self._id = ""
         self._model = ""
-        self._last_id: str | None = None
-        """The id in the last chunk; None before the first."""
-        self._last_model: str | None = None
+        self._identity: tuple[str, str] | None = None
+        """The id and the model in the last chunk; None before the first."""
         self._usage = b""
         """The JSON text of the usage object that counts."""
         self._usage_has_total = False
-        self._counts: tuple[bytes, Usage | None, list[Loss]] = (self._usage, None, [])
-        """The last usage object that was read, and the result."""
+        self._counts: tuple[Usage | None, list[Loss]] | None = None
+        """The usage as counts, once the reply is complete."""
         self._fields = MergedFields()
         self._is_blocked = False
 
@@ -69,7 +68,7 @@ class GeminiDecoder(Decoder):
         except (msgspec.DecodeError, UnicodeDecodeError):
             self._on_chunk(data)
             return
-        if chunk.response_id != self._last_id or chunk.model_version != self._last_model:
+        if (chunk.response_id, chunk.model_version) != self._identity:
             self._set_identity(chunk.response_id, chunk.model_version)
         if chunk.usage_metadata is not ABSENT:
             self._set_usage(bytes(chunk.usage_metadata))
@@ -87,6 +86,7 @@ class GeminiDecoder(Decoder):
                         self.out.append(ContentDelta(candidate.index, slot.index, delta))
                 else:
                     candidate.add_text(_to_block(part))
+                    candidate.thought_flag = thought
             if item.finish_reason:
                 candidate.set_finish_reason(item.finish_reason, item.finish_reason)
 
@@ -110,22 +110,19 @@ class GeminiDecoder(Decoder):
             if self._is_blocked and candidate.raw_stop is None:
                 candidate.stop_reason = "content_filter"
                 self.out.append(MessageDelta(candidate.index, candidate.stop_reason, None))
-        usage, _ = self._read_usage()
-        if usage is not None:
-            self.out.append(UsageUpdate(usage))
+        self._counts = USAGE_TABLE.read(self._usage)
+        if self._counts[0] is not None:
+            self.out.append(UsageUpdate(self._counts[0]))
         return True
 
     def response(self, *, partial: bool) -> ChatResponse:
-        usage, losses = self._read_usage()
+        usage, losses = self._counts or USAGE_TABLE.read(self._usage)
         choices = []
         for index, candidate in sorted(self._candidates.items()):
+            blocks, origin = candidate.blocks(partial=partial), self.origin(self._model)
+            extra = candidate.fields.text()
             message = AssistantMessage(
-                candidate.blocks(partial=partial),
-                candidate.stop_reason,
-                candidate.raw_stop,
-                self.origin(self._model),
-                candidate.fields.text(),
-                incomplete=partial,
+                blocks, candidate.stop_reason, candidate.raw_stop, origin, extra, incomplete=partial
             )
             choices.append(Choice(message, index))
         return ChatResponse(
@@ -175,19 +172,19 @@ class GeminiDecoder(Decoder):
         if type(index) is not int:
             raise jsonio.JsonError(f"the index of a candidate is not an integer: {jsonio.as_text(raw_index)[:40]}")
         candidate = self._candidates.get(index) or self._add_candidate(index)
-        candidate.has_grounding = candidate.has_grounding or "groundingMetadata" in fields
         content = fields.pop("content", NULL)
-        if not is_null(content):
-            members = jsonio.members(content)
-            for part in read_optional_list(members.pop("parts", None)):
-                candidate.add_part(part)
-            if bytes(members.get("role", NULL)) == b'"model"':
-                del members["role"]
-            if members:
-                fields["content"] = Raw(jsonio.encode(members))
-        reason = jsonio.parse(raw_reason := fields.pop("finishReason", NULL))
-        merge_fields(candidate.fields, fields.items())
-        if isinstance(reason, int) and not isinstance(reason, bool):
+        members = {} if is_null(content) else jsonio.members(content)
+        parts = read_optional_list(members.pop("parts", None))
+        if bytes(members.get("role", NULL)) == b'"model"':
+            del members["role"]
+        if members:
+            fields["content"] = Raw(jsonio.encode(members))
+        raw_reason = fields.pop("finishReason", NULL)
+        merge_fields(candidate.fields, fields.items())  # before the parts: grounding delays their end
+        for part in parts:
+            candidate.add_part(part)
+        reason = jsonio.parse(raw_reason)
+        if type(reason) is int:
             numbers = STOP_NUMBERS_VERTEX if self.target.provider.gemini.vertex else STOP_NUMBERS
             if reason != 0:  # 0 is FINISH_REASON_UNSPECIFIED: no reason yet
                 candidate.set_finish_reason(str(reason), numbers[reason] if 0 < reason < len(numbers) else "")
@@ -197,9 +194,9 @@ class GeminiDecoder(Decoder):
 
     def _set_identity(self, id: str, model: str) -> None:
         """Set the reply's id and model from the first chunk that has them; a change is a loss."""
-        if self._last_id is None:
+        if self._identity is None:
             self.out.append(MessageStart(id, model))
-        self._last_id, self._last_model = id, model
+        self._identity = (id, model)
         for name, old, new in (("responseId", self._id, id), ("modelVersion", self._model, model)):
             if old and new and old != new:
                 self.record_loss("changed-field", name, f"{old} became {new} within one reply")
@@ -212,11 +209,6 @@ class GeminiDecoder(Decoder):
             self._usage, self._usage_has_total = usage, True
         elif not self._usage_has_total and usage != b"null":
             self._usage = usage
-
-    def _read_usage(self) -> tuple[Usage | None, list[Loss]]:
-        if self._counts[0] is not self._usage:
-            self._counts = (self._usage, *USAGE_TABLE.read(self._usage))
-        return self._counts[1:]
 
     def _add_candidate(self, index: int) -> CandidateDecoder:
         def call_id(ordinal: int) -> str:

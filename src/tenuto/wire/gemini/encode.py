@@ -21,19 +21,10 @@ from tenuto.core.blocks import (
     Text,
     ToolUse,
 )
-from tenuto.core.loss import Loss
-from tenuto.core.messages import (
-    AssistantMessage,
-    Content,
-    Message,
-    SystemMessage,
-    ToolResult,
-    ToolResults,
-    UserMessage,
-)
-from tenuto.core.provider import Target, WireRequest
-from tenuto.core.request import ChatRequest
-from tenuto.wire.body_builder import BodyBuilder, extra_fields, raw_object
+from tenuto.core.loss import Location
+from tenuto.core.messages import AssistantMessage, Content, Message, SystemMessage, ToolResult, ToolResults, UserMessage
+from tenuto.core.provider import WireRequest
+from tenuto.wire.body_builder import BodyBuilder, TurnList, extra_fields, raw_object
 from tenuto.wire.gemini.media import write_media
 from tenuto.wire.gemini.options import write_options
 from tenuto.wire.gemini.parts import DATA, add_extra, to_raw, write_part
@@ -46,18 +37,20 @@ Wire = dict[str, Any]
 _RESOLUTIONS = {"low": "MEDIA_RESOLUTION_LOW", "high": "MEDIA_RESOLUTION_HIGH"}
 
 
-def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) -> WireRequest:
+def encode(builder: BodyBuilder) -> WireRequest:
     """Write an adapted request. The same request gives the same bytes."""
-    builder = BodyBuilder(request, target, losses)
     contents = _ContentsBuilder(builder)
-    for index, message in enumerate(request.transcript):
-        contents.add(message, f"messages[{index}]")
-    if system := "\n\n".join(contents.system):
-        builder.body["systemInstruction"] = {"parts": [{"text": system}]}
+    for index, message in enumerate(builder.request.transcript):
+        contents.add(message, Location(index))
+    if contents.system:
+        part = {"text": "\n\n".join(str(message) for _, message in contents.system)}
+        builder.body["systemInstruction"] = {"parts": [part]}
+        for location, message in contents.system:
+            builder.place_texts(location, message.parts, part, "text")
     builder.body["contents"] = contents.finish()
     write_options(builder)
-    verb = "streamGenerateContent?alt=sse" if request.stream else "generateContent"
-    return builder.finish(f"{model_path(target.model)}:{verb}")
+    verb = "streamGenerateContent?alt=sse" if builder.request.stream else "generateContent"
+    return builder.finish(f"{model_path(builder.target.model)}:{verb}")
 
 
 def verbatim(message: AssistantMessage) -> list[Any]:
@@ -70,8 +63,9 @@ class _ContentsBuilder:
 
     def __init__(self, builder: BodyBuilder) -> None:
         self._builder = builder
-        self._contents: list[Wire] = []
-        self.system: list[str] = []
+        self._turns = TurnList(builder, "parts", lambda text: {"text": text})
+        self.system: list[tuple[Location, SystemMessage]] = []
+        """The system messages that are not empty."""
         self._issued = IssuerCheck(builder.target)
         self._calls: dict[str, tuple[int, ToolUse]] = {}
         """The latest call of each id, with its number."""
@@ -80,177 +74,153 @@ class _ContentsBuilder:
         """The `id()` of the parts with calls that the target made."""
         self._results: list[tuple[int, Wire]] = []
         """Results that are not written yet, each with the number of its call."""
-        self._result_media: list[Wire] = []
+        self._result_media: list[Wire | Raw] = []
         """Media of these results that go into a content of their own."""
         self._result_content: Wire | None = None
         """The last content with results."""
-        self._empty_turn = ""
-        """The place of an empty user turn that may need a placeholder; else empty."""
 
-    def add(self, message: Message, place: str) -> None:
+    def add(self, message: Message, location: Location) -> None:
         match message:
-            case UserMessage(content=content):
+            case UserMessage():
                 self._flush_results()
-                if isinstance(content, str):
-                    parts: list[Any] = [{"text": content}] if content else []
-                else:
-                    parts = self._write_contents(content, place)
-                self._add_parts("user", parts, place)
+                parts = []
+                for place, content in self._builder.accepted_parts(message.parts, location):
+                    if (part := self._write_content(content, place)) is not None:
+                        parts.append(part)
+                        self._builder.place(place, part)
+                self._add_parts("user", parts, location)
                 if message.name:
-                    self._builder.record_loss("unsupported-parameter", f"{place}.name", message.name)
+                    self._builder.record_loss("unsupported-parameter", location.field("name"), message.name)
             case ToolResults():
                 for index, result in enumerate(message.results):
-                    self._add_result(result, f"{place}.results[{index}]")
+                    self._add_result(result, location.within(index))
             case AssistantMessage():
                 self._flush_results()
-                parts = self._write_turn(message, place)
+                is_own = message.origin is not None and self._issued[message.origin]
+                parts = []
+                for index, block in enumerate(message.blocks):
+                    place = location.within(index)
+                    part = self._write_block(block, place, is_own=is_own)
+                    if part is not None:
+                        parts.append(part)
+                        self._builder.place(place, part)
+                    if is_own and isinstance(part, dict) and "functionCall" in part:
+                        self._own_calls.add(id(part))
                 if not parts:
-                    self._builder.leave_out_if_empty(message, place)
-                self._add_parts("model", parts, place)
+                    self._builder.leave_out_if_empty(message, location)
+                self._add_parts("model", parts, location)
             case SystemMessage():
-                if self._contents or self._results:
-                    self._builder.record_loss(
-                        "system-hoisted", place, "instructions in mid-conversation moved to the top"
-                    )
-                if text := str(message):
-                    self.system.append(text)
+                if self._turns.messages or self._results:
+                    detail = "instructions in mid-conversation moved to the top"
+                    self._builder.record_loss("system-hoisted", location, detail)
+                if str(message):
+                    self.system.append((location, message))
 
     def finish(self) -> list[Wire]:
         """Return the contents, with a signature that skips validation on calls that Gemini did not sign."""
         self._flush_results()
-        self._write_placeholder()
+        self._turns.fill_empty_turn()
         traits = self._builder.target.traits
-        if "level" in traits.thinking:
-            self._skip_signatures(only_foreign=False)
-        elif not traits.known:
-            self._skip_signatures(only_foreign=True)
-        return self._contents
+        if "level" in traits.thinking or not traits.known:
+            self._skip_signatures(only_foreign="level" not in traits.thinking)
+        return self._turns.messages
 
-    def _add_parts(self, role: str, parts: list[Any], place: str) -> None:
-        last = self._contents[-1] if self._contents else None
-        if not parts:
-            if role == "user" and (last is None or last["role"] != "user"):
-                self._empty_turn = place
-            return
-        if role == "model":
-            self._write_placeholder()
-            last = self._contents[-1] if self._contents else None
-        self._empty_turn = ""
-        if last is not None and last["role"] == role and last is not self._result_content:
-            last["parts"].extend(parts)
-        else:
-            self._contents.append({"role": role, "parts": parts})
-
-    def _write_placeholder(self) -> None:
-        """Write a placeholder for an empty user turn, so that two turns of the model are not merged."""
-        if self._empty_turn:
-            self._contents.append({"role": "user", "parts": [{"text": self._builder.placeholder(self._empty_turn)}]})
-            self._empty_turn = ""
+    def _add_parts(self, role: str, parts: list[Any], location: Location) -> None:
+        contents = self._turns.messages
+        joins = not contents or contents[-1] is not self._result_content
+        self._turns.append(role, parts, location, joins=joins)
 
     def _skip_signatures(self, *, only_foreign: bool) -> None:
         """Set `SKIP_SIGNATURE` on the unsigned first call of each content since the last user text.
 
         `only_foreign`: not on calls that the target made.
         """
-        start = len(self._contents)
-        while start and not _has_user_text(self._contents[start - 1]):
+        contents = self._turns.messages
+        start = len(contents)
+        while start and not _has_user_text(contents[start - 1]):
             start -= 1
-        for index in range(start, len(self._contents)):
-            parts = self._contents[index]["parts"]
+        for content, location in zip(contents[start:], self._turns.locations[start:], strict=True):
+            parts = content["parts"]
             call = next((part for part in parts if isinstance(part, dict) and "functionCall" in part), None)
             if call is None or "thoughtSignature" in call or (only_foreign and id(call) in self._own_calls):
                 continue
             call["thoughtSignature"] = SKIP_SIGNATURE
-            name = call["functionCall"].get("name", "")
-            self._builder.record_loss(
-                "missing-signature", f"contents[{index}]", f"the call of {name} has no signature of this model"
-            )
+            fields = call["functionCall"]
+            name = fields.get("name", "") if isinstance(fields, dict) else "unknown"  # a caller's own extra field
+            detail = f"the call of {name} has no signature of this model"
+            self._builder.record_loss("missing-signature", self._builder.location_of(call, location), detail)
 
-    # --- content of users and tools -----------------------------------------------------------------------------------
-
-    def _write_contents(self, contents: tuple[Content, ...], place: str) -> list[Any]:
-        parts = (self._write_content(content, f"{place}.content[{index}]") for index, content in enumerate(contents))
-        return [part for part in parts if part is not None]
-
-    def _write_content(self, content: Content, place: str) -> Wire | Raw | None:
+    def _write_content(self, content: Content, place: Location) -> Wire | Raw | None:
         if isinstance(content, Opaque):
             return self._write_opaque(content, place)
         if not isinstance(content, Audio) and content.cache:
-            self._builder.record_loss("unsupported-parameter", f"{place}.cache", content.cache)
+            self._builder.record_loss("unsupported-parameter", place.field("cache"), content.cache)
         if isinstance(content, Text):
             return add_extra(content, {"text": content.text}) if content.text else None
-        part: Wire | None = write_media(content)
-        if part is None and isinstance(content, Document) and content.text:
-            part = {"text": content.text}
+        part = self._write_media(content, content.text if isinstance(content, Document) else "", place)
         if part is None:
-            self._record_no_data(content, place)
             return None
         if isinstance(content, Image) and content.detail in _RESOLUTIONS:
             if "level" in self._builder.target.traits.thinking:
                 part["mediaResolution"] = {"level": _RESOLUTIONS[content.detail]}
             else:
-                self._builder.record_loss("unsupported-parameter", f"{place}.detail", content.detail)
+                self._builder.record_loss("unsupported-parameter", place.field("detail"), content.detail)
         for name in ("title", "context", "citations") if isinstance(content, Document) else ():
             if value := getattr(content, name):
-                self._builder.record_loss("unsupported-parameter", f"{place}.{name}", repr(value)[:200])
+                self._builder.record_loss("unsupported-parameter", place.field(name), repr(value)[:200])
         return add_extra(content, part)
 
-    def _write_opaque(self, block: Opaque, place: str) -> Raw | None:
+    def _write_opaque(self, block: Opaque, place: Location) -> Raw | None:
         if block.dialect != DIALECT or block.raw.strip() == "{}":
             self._builder.record_loss("unreadable-block", place, "a block of another dialect, or one without data")
             return None
         return to_raw(block.raw)
 
-    def _record_no_data(self, block: Image | Audio | Document, place: str) -> None:
-        self._builder.record_loss("unsupported-content", place, f"{type(block).__name__.lower()} without data")
+    def _write_media(self, block: Image | Audio | Document, text: str | None, place: Location) -> Wire | None:
+        """Write the data of a part; `text` if there are neither bytes nor a URL; None, with a loss, without any."""
+        part: Wire | None = write_media(block)
+        if part is None and text:
+            return {"text": text}
+        if part is None:
+            self._builder.record_loss("unsupported-content", place, f"{type(block).__name__.lower()} without data")
+        return part
 
-    def _add_result(self, result: ToolResult, place: str) -> None:
+    def _add_result(self, result: ToolResult, place: Location) -> None:
         number, call = self._calls.get(result.tool_use_id, (self._call_count + 1, None))
         response: Wire = {"name": call.name if call is not None else result.tool_use_id}
         if call is not None and not call.id_generated:
             response["id"] = call.id
         content = (Text(result.content),) if isinstance(result.content, str) else result.content
-        text = "\n".join(part.text for part in content if _is_text(part))
+        parts = list(self._builder.accepted_parts(content, place))
+        text = "\n".join(part.text for _, part in parts if _is_text(part))
         if self._builder.target.provider.gemini.result_body == "content":
             response["response"] = {"content": text, "error": result.is_error}
         else:
             is_json = text.lstrip()[:1] in ("{", "[") and not jsonio.problem(text)
             response["response"] = {"error" if result.is_error else "output": to_raw(text.strip()) if is_json else text}
-        media = self._write_contents(tuple(part for part in content if not _is_text(part)), place)
+        written = (self._write_content(part, part_place) for part_place, part in parts if not _is_text(part))
+        media = [part for part in written if part is not None]
         traits = self._builder.target.traits
         if media and traits.known and "level" not in traits.thinking:
             self._builder.record_loss("media-moved", place, "media of a tool result moved to a content of their own")
             self._result_media.extend(media)
         elif media:
             response["parts"] = media
-        self._results.append((number, {"functionResponse": {**response, **extra_fields(result.extra)}}))
+        part = {"functionResponse": {**response, **extra_fields(result.extra)}}
+        self._builder.place(place, part)
+        self._results.append((number, part))
 
     def _flush_results(self) -> None:
         """Write the results so far, in the order of their calls."""
         if self._results:
             self._results.sort(key=lambda numbered: numbered[0])
             self._result_content = {"role": "user", "parts": [result for _, result in self._results]}
-            self._contents.append(self._result_content)
-            self._add_parts("user", self._result_media, "")
+            self._turns.messages.append(self._result_content)
+            self._turns.locations.append(Location())
+            self._add_parts("user", self._result_media, Location())
             self._results, self._result_media = [], []
 
-    # --- turns of the model -------------------------------------------------------------------------------------------
-
-    def _write_turn(self, message: AssistantMessage, place: str) -> list[Any]:
-        is_own = message.origin is not None and self._issued[message.origin]
-        parts: list[Any] = []
-        for index, block in enumerate(message.blocks):
-            if isinstance(block, ToolUse):
-                self._call_count += 1
-                self._calls[block.id] = (self._call_count, block)
-            part = self._write_block(block, f"{place}.blocks[{index}]", is_own=is_own)
-            if part is not None:
-                parts.append(part)
-            if is_own and isinstance(part, dict) and "functionCall" in part:
-                self._own_calls.add(id(part))
-        return parts
-
-    def _write_block(self, block: Block, place: str, *, is_own: bool) -> Wire | Raw | None:
+    def _write_block(self, block: Block, place: Location, *, is_own: bool) -> Wire | Raw | None:
         match block:
             case Text():
                 if not block.text and not isinstance(block.meta, GeminiMeta):
@@ -269,13 +239,8 @@ class _ContentsBuilder:
                 self._builder.record_loss("unsupported-content", place, f"a server tool of another dialect: {kind}")
                 return None
             case Image() | Audio() | Document() if not is_own:
-                media: Wire | None = write_media(block)
-                if media is None and isinstance(block, Audio) and block.transcript:
-                    media = {"text": block.transcript}
-                if media is None:
-                    self._record_no_data(block, place)
-                    return None
-                return _drop_refused_fields(add_extra(block, media))
+                media = self._write_media(block, block.transcript if isinstance(block, Audio) else "", place)
+                return None if media is None else _drop_refused_fields(add_extra(block, media))
         try:
             part = write_part(block)
         except KeyError:
@@ -284,7 +249,9 @@ class _ContentsBuilder:
         # The parts of text and reasoning without extra fields have nothing that a request refuses.
         return part if not block.extra and "text" in part else _drop_refused_fields(part)
 
-    def _write_call(self, block: ToolUse, place: str) -> Wire:
+    def _write_call(self, block: ToolUse, place: Location) -> Wire:
+        self._call_count += 1
+        self._calls[block.id] = (self._call_count, block)
         part = _drop_refused_fields(write_part(block))
         call = part["functionCall"]
         if "args" in call and not block.args_missing and raw_object(block.args or "{}") is None:

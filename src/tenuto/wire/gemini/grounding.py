@@ -16,15 +16,8 @@ from tenuto.core import jsonio
 from tenuto.core.blocks import UrlCitation
 
 Json = dict[str, Any]
-_URI_FIELDS = (
-    "uri",
-    "sourceUri",
-    "source_uri",
-    "imageUri",
-    "documentName",
-    "fileSearchStore",  # a stored document has no URI
-    "file_search_store",
-)
+# a stored document has no URI, only the name of its store
+_URI_FIELDS = ("uri", "sourceUri", "source_uri", "imageUri", "documentName", "fileSearchStore", "file_search_store")
 
 
 def cite_texts(metadata: Raw, texts: Sequence[tuple[int, str]]) -> dict[int, tuple[UrlCitation, ...]]:

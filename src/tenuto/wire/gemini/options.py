@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, ToolDefinition
+from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, Thinking, ToolDefinition
 from tenuto.schema.openapi import to_openapi
 from tenuto.wire.body_builder import BodyBuilder, set_parameters
 from tenuto.wire.gemini.protocol import SERVER_TOOLS
@@ -45,20 +45,17 @@ def write_options(builder: BodyBuilder) -> None:
         config["thinkingConfig"] = thinking
     if config:
         builder.body["generationConfig"] = config
-    if request.service_tier is not None or request.store is not None:
-        if builder.target.provider.gemini.vertex:
-            builder.record_unsupported("service_tier", "store")
-        else:
-            builder.set_if_given(serviceTier=request.service_tier, store=request.store)
+    if builder.target.provider.gemini.vertex:
+        builder.record_unsupported("service_tier", "store")
+    else:
+        builder.set_if_given(serviceTier=request.service_tier, store=request.store)
     builder.record_unsupported(*_UNSUPPORTED)
     if request.cache is not None:
-        builder.record_unsupported(
-            "cache", remedy="name a `cachedContent` in `extra_body`; Gemini caches prefixes by itself"
-        )
+        remedy = "name a `cachedContent` in `extra_body`; Gemini caches prefixes by itself"
+        builder.record_unsupported("cache", remedy=remedy)
     if request.parallel_tool_calls is False:
-        builder.record_loss(
-            "unsupported-parameter", "parallel_tool_calls", "False", "answer the first call and send the request again"
-        )
+        remedy = "answer the first call and send the request again"
+        builder.record_unsupported("parallel_tool_calls", remedy=remedy)
 
 
 def _sampling(request: ChatRequest) -> Wire:
@@ -103,9 +100,6 @@ def _speech(builder: BodyBuilder) -> Wire:
         if name not in _SPEECH_FIELDS and name != "voice":
             builder.record_loss("unsupported-parameter", f"audio.{name}", repr(audio[name])[:200])
     return {"speechConfig": speech} if speech else {}
-
-
-# --- tools ------------------------------------------------------------------------------------------------------------
 
 
 def _write_tools(builder: BodyBuilder) -> None:
@@ -163,22 +157,19 @@ def _function(builder: BodyBuilder, tool: ToolDefinition) -> Wire:
         if openapi.get("type") != "OBJECT" or openapi.get("properties"):  # an object without properties is refused
             function["parameters"] = openapi
     if tool.strict:
-        builder.record_loss(
-            "unsupported-parameter", f"{place}.strict", "no schema is enforced", "choose the mode VALIDATED"
-        )
+        remedy = "choose the mode VALIDATED"
+        builder.record_loss("unsupported-parameter", f"{place}.strict", "no schema is enforced", remedy)
     if tool.cache:
         builder.record_loss("unsupported-parameter", f"{place}.cache", tool.cache)
     return {**function, **tool.options}
 
 
-# --- thinking ---------------------------------------------------------------------------------------------------------
-
-
 def _thinking(builder: BodyBuilder) -> Wire:
-    thinking, effort = builder.request.thinking, builder.request.effort
-    if thinking is None and effort is None:
+    effort = builder.request.effort
+    if builder.request.thinking is None and effort is None:
         return {}
-    mode, budget, show = (None, None, None) if thinking is None else (thinking.mode, thinking.budget, thinking.show)
+    thinking = builder.request.thinking or Thinking()
+    mode, budget, show = thinking.mode, thinking.budget, thinking.show
     if mode == "off" or (mode is None and budget is None and effort == "none"):
         return _thinking_off(builder)
     if builder.target.traits.thinking == ("none",):

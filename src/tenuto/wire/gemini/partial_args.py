@@ -33,9 +33,7 @@ class PartialArgs:
     """The arguments of one call, starting with `args`, a JSON object."""
 
     def __init__(self, args: Raw | None = None) -> None:
-        self._root: Any = args if args is not None else {}
-        self.touched = args is not None
-        """Whether any arguments arrived."""
+        self._root: Any = args
 
     def add(self, values: Raw) -> list[str]:
         """Add a list of partial values; return the names of the fields that are not read.
@@ -48,12 +46,11 @@ class PartialArgs:
         return [name for fields in items for name in fields if name not in _KNOWN_FIELDS]
 
     def text(self) -> str:
-        """Return the arguments as JSON text."""
-        return jsonio.as_text(jsonio.encode(_join_strings(self._root)))
+        """Return the arguments as JSON text; empty before the first one."""
+        return "" if self._root is None else jsonio.as_text(jsonio.encode(_join_strings(self._root)))
 
     def _add_value(self, fields: Fields) -> None:
         steps = _parse_path(jsonio.text_of(fields.get("jsonPath")))
-        self.touched = True
         self._root = container = _as_container(self._root, steps[0])
         for step, next_step in itertools.pairwise(steps):
             container[step] = _as_container(_get(container, step), next_step)

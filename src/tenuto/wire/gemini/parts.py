@@ -35,16 +35,9 @@ from tenuto.wire.gemini.protocol import DIALECT, PART_FIELDS, to_camel_case
 from tenuto.wire.rawjson import NULL, Fields, is_null, is_object, take_text
 
 Wire = dict[str, Any]
-_FLAGS = frozenset(
-    (
-        "thought",
-        "mediaResolution",
-        "videoMetadata",
-        "partMetadata",
-        "mediaProcessing",
-        "audioTranscription",
-        "speechMetadata",
-    )
+_FLAGS = (
+    *("thought", "mediaResolution", "videoMetadata", "partMetadata"),
+    *("mediaProcessing", "audioTranscription", "speechMetadata"),
 )
 """Fields next to the data of a part."""
 
@@ -71,7 +64,9 @@ def read_part(raw: Raw, fields: Fields, new_id: Callable[[], str]) -> Block:
             if data:
                 fields[name] = Raw(jsonio.encode(data))
             return msgspec.structs.replace(block, meta=meta, extra=jsonio.object_text(fields))
-    elif not is_null(fields.get("text")) or (meta is not None and _has_only_flags(fields)):
+    elif not is_null(fields.get("text")) or (
+        meta is not None and all(name in _FLAGS or is_null(value) for name, value in fields.items())
+    ):
         text = jsonio.text_of(fields.setdefault("text", NULL))
         if not is_null(fields["text"]):
             del fields["text"]
@@ -92,10 +87,6 @@ def part_data(fields: Fields, name: str) -> Fields | None:
     """Return the fields of a part's data; None if the part has no object of this name."""
     data = fields.get(name)
     return to_camel_case(jsonio.members(data), PART_FIELDS) if data is not None and is_object(data) else None
-
-
-def _has_only_flags(fields: Fields) -> bool:
-    return all(name in _FLAGS or is_null(value) for name, value in fields.items())
 
 
 def _take_json(data: Fields, name: str) -> str:

@@ -82,9 +82,6 @@ STOP_NUMBERS_VERTEX = _split("""
 """)
 """The same for Vertex, whose enumeration differs from the seventh value on."""
 
-MODALITIES = ("MODALITY_UNSPECIFIED", "TEXT", "IMAGE", "VIDEO", "AUDIO", "DOCUMENT")
-"""Modalities by enumeration value."""
-
 RESPONSE_ONLY: dict[str, str] = {
     "audioTranscription": "output only: the transcription of a part that the model spoke",
     "functionCall.willContinue": "frames a stream; a call in a request is complete",
@@ -125,11 +122,6 @@ PART_FIELDS = _from_snake_case("""
     mimeType fileUri displayName toolType partialArgs willContinue
     jsonPath stringValue numberValue boolValue nullValue
 """)
-USAGE_FIELDS = _from_snake_case("""
-    promptTokenCount cachedContentTokenCount candidatesTokenCount toolUsePromptTokenCount thoughtsTokenCount
-    totalTokenCount promptTokensDetails candidatesTokensDetails cacheTokensDetails toolUsePromptTokensDetails
-    tokenCount trafficType
-""")
 
 
 def to_camel_case(fields: Fields, names: Mapping[str, str]) -> Fields:
@@ -137,8 +129,9 @@ def to_camel_case(fields: Fields, names: Mapping[str, str]) -> Fields:
     if names.keys().isdisjoint(fields):
         return fields
     renamed = {name: value for name, value in fields.items() if name not in names}
-    for name in names.keys() & fields.keys():
-        renamed.setdefault(names[name], fields[name])
+    for name, value in fields.items():
+        if name in names:
+            renamed.setdefault(names[name], value)
     return renamed
 
 
@@ -156,9 +149,13 @@ USAGE_TABLE = UsageTable(
     input_details=("promptTokensDetails",),
     output_details=("candidatesTokensDetails",),
     output_includes_reasoning=False,
-    modality_numbers=MODALITIES,
+    modality_numbers=("MODALITY_UNSPECIFIED", "TEXT", "IMAGE", "VIDEO", "AUDIO", "DOCUMENT"),
     counts_as_text=True,
     must_be_object=True,
     empty_is_none=True,
-    spellings=USAGE_FIELDS,
+    spellings=_from_snake_case("""
+        promptTokenCount cachedContentTokenCount candidatesTokenCount toolUsePromptTokenCount thoughtsTokenCount
+        totalTokenCount promptTokensDetails candidatesTokensDetails cacheTokensDetails toolUsePromptTokensDetails
+        tokenCount trafficType
+    """),
 )

@@ -11,14 +11,11 @@ reason. A compacted history (`response.compaction`) has no status, so no raw sto
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar, cast
-
 import msgspec
 from msgspec import Raw
 
 from tenuto.core import jsonio
-from tenuto.core.blocks import Audio, Block, Refusal, Text, ToolUse
+from tenuto.core.blocks import Audio, Refusal, ToolUse
 from tenuto.core.events import (
     AudioDelta,
     CitationDelta,
@@ -48,7 +45,6 @@ from tenuto.wire.responses.protocol import (
     PROGRESS_FIELDS,
     USAGE_TABLE,
     DeltaEvent,
-    DeltaType,
 )
 
 _decode_delta = msgspec.json.Decoder(DeltaEvent).decode
@@ -68,7 +64,7 @@ class ResponsesDecoder(Decoder):
     def __init__(self, target: Target, *, seed: str = "", audio_format: str = "") -> None:
         super().__init__(target, seed=seed, audio_format=audio_format)
         self._parts = self.parts()
-        self._output = OutputBuilder(self._parts, self.losses, self._make_id)
+        self._output = OutputBuilder(self._parts, lambda index: new_id(self.seed, self._id, 0, index))
         self._items = self._output.items
         self._id = ""
         self._model = ""
@@ -88,15 +84,13 @@ class ResponsesDecoder(Decoder):
         """The slot of the speech, which belongs to no item."""
         self._transcript: list[str] = []
 
-    def _make_id(self, index: int) -> str:
-        return new_id(self.seed, self._id, 0, index)
-
     # --- frames -------------------------------------------------------------------------------------------------------
 
     def frame(self, name: bytes, data: bytes) -> None:
         try:
             event = _decode_delta(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+            target = DELTAS[event.type]
+        except (msgspec.DecodeError, UnicodeDecodeError, KeyError):
             self._on_event(name, data)
             return
         # The hot path: the next delta of an open part.
@@ -106,60 +100,87 @@ class ResponsesDecoder(Decoder):
             return
         text = event.delta
         slot.pieces.append(text)
-        self.out.append(ContentDelta(0, slot.index, DELTAS[event.type].event(text)))
+        self.out.append(ContentDelta(0, slot.index, target.event(text)))
 
     def _on_event(self, name: bytes, data: bytes) -> None:
+        """Read any event. Deltas come here if they have unknown fields, lone surrogates, or no index."""
         if data.strip() in (b"", b"[DONE]"):
             return
         fields = self.parse_object(data, ended=self._has_ended)
         if fields is None:
             return
         type = jsonio.text_of(fields.get("type")) or name.decode("utf-8", "replace")
-        if self._has_ended and type not in PROGRESS and type != "error":
+        known_fields = EVENT_FIELDS
+        if type in PROGRESS:
+            known_fields = PROGRESS_FIELDS
+        elif self._has_ended and type != "error":
             self.record_loss("after-the-end", type, jsonio.as_text(data)[:200])
-        elif (handler := self._handlers.get(type)) is not None:
-            self._report_unknown_fields(type, fields, EVENT_FIELDS)
-            handler(self, fields)
+            return
         elif type in DELTAS:
             self._on_delta(self._read_delta(type, fields, "delta"))
+            return
         elif type in _DONE_TYPES:
             self._on_text_done(_DONE_TYPES[type], fields)
-        elif not type and not is_null(fields.get("error")):
-            self._on_error(fields)
-        elif type in PROGRESS:
-            self._report_unknown_fields(type, fields, PROGRESS_FIELDS)
+            return
+        elif type in ("response.created", "response.queued", "response.in_progress"):
+            response = jsonio.members(fields["response"])
+            self._merge(response)
+            self._early_items = max(self._early_items, len(list_or_empty(response.get("output"))))
+        elif type in ("response.completed", "response.incomplete", "response.failed", "response.cancelled"):
+            self._end(jsonio.members(fields["response"]), type.removeprefix("response."))
+        elif type in ("response.output_item.added", "response.output_item.done"):
+            self._start()
+            item = jsonio.members(fields["item"])
+            add_item = self._output.announce if type.endswith("added") else self._output.finish
+            add_item(self._find_index(fields, item), fields["item"], item)
+        elif type == "response.content_part.added":
+            part_type = jsonio.text_of(jsonio.members(fields["part"]).get("type"))
+            if part_type in ("output_text", "refusal"):
+                self._start()
+                message = self._output.open(self._find_index(fields), "message")
+                block = DELTAS[f"response.{part_type}.delta"].block
+                self._output.open_part(message, _read_index(fields.get("content_index")) or 0, block)
+        elif type in ("response.output_text.annotation.added", "response.output_text_annotation.added"):
+            self._on_annotation(fields)
+        elif type in ("response.audio.delta", "response.audio.transcript.delta"):
+            self._on_speech(type, jsonio.text_of(fields.get("delta")))
+        elif type == "error" or (not type and not is_null(fields.get("error"))):
+            raise classify_error(jsonio.encode(fields), provider=self.target.provider.name)
         else:
             self._record_once("unknown-event", type, data)
-
-    def _report_unknown_fields(self, type: str, fields: Fields, known: frozenset[str]) -> None:
-        for name in fields.keys() - known:
-            self._record_once("unknown-field", f"{type}.{name}", bytes(fields[name]))
+            return
+        for field in sorted(fields.keys() - known_fields):
+            self._record_once("unknown-field", f"{type}.{field}", bytes(fields[field]))
 
     def _record_once(self, kind: str, place: str, data: bytes) -> None:
         if (kind, place) not in self._loss_keys:
             self._loss_keys.add((kind, place))
             self.record_loss(kind, place, jsonio.as_text(data)[:200])
 
-    # --- deltas -------------------------------------------------------------------------------------------------------
+    def _find_index(self, event: Fields, item: Fields | None = None) -> int:
+        """Return the index of the item that an event names, or contains as `item`.
+
+        Without one, it is the index of the last item; for an `item`, the next free one.
+        """
+        index = _read_index(event.get("output_index"))
+        if index is None:
+            index = self._output.find_index(event.get("item_id") if item is None else item.get("id"))
+        if index is None:
+            index = next(reversed(self._items), 0) if item is None else len(self._items)
+        return index
+
+    # --- content ------------------------------------------------------------------------------------------------------
 
     def _read_delta(self, type: str, fields: Fields, text_field: str) -> DeltaEvent:
-        """Read a delta that has unknown fields, lone surrogates, or no index."""
-        for name in fields.keys() - _DELTA_FIELDS - {text_field, "name"}:
+        for name in sorted(fields.keys() - _DELTA_FIELDS - {text_field, "name"}):
             self._record_once("unknown-field", name, bytes(fields[name]))
         return DeltaEvent(
-            cast("DeltaType", type),
+            type,
             self._find_index(fields),
             jsonio.text_of(fields.get(text_field)),
             _read_index(fields.get("content_index")) or 0,
             _read_index(fields.get("summary_index")) or 0,
         )
-
-    def _find_index(self, fields: Fields) -> int:
-        """Return the index of the item that an event names; by default the last item's."""
-        index = _read_index(fields.get("output_index"))
-        if index is None:
-            index = self._output.find_index(fields.get("item_id"))
-        return self._output.last_index() if index is None else index
 
     def _on_delta(self, event: DeltaEvent) -> None:
         """Add a delta; start its item and part if no event announced them."""
@@ -194,31 +215,6 @@ class ResponsesDecoder(Decoder):
             event.delta = event.delta[len(received) :]
             self._on_delta(event)
 
-    # --- items --------------------------------------------------------------------------------------------------------
-
-    def _on_item_added(self, fields: Fields) -> None:
-        self._start()
-        self._output.announce(self._find_item_index(fields), fields["item"])
-
-    def _on_item_done(self, fields: Fields) -> None:
-        self._start()
-        self._output.finish(self._find_item_index(fields), fields["item"])
-
-    def _find_item_index(self, fields: Fields) -> int:
-        """Return the index of the item in an event; without one, the next free index."""
-        index = _read_index(fields.get("output_index"))
-        if index is None:
-            index = self._output.find_index(jsonio.members(fields["item"]).get("id"))
-        return len(self._items) if index is None else index
-
-    def _on_part_added(self, fields: Fields) -> None:
-        type = jsonio.text_of(jsonio.members(fields["part"]).get("type"))
-        if type in ("output_text", "refusal"):
-            self._start()
-            item = self._output.open(self._find_index(fields), "message")
-            block = Text("") if type == "output_text" else Refusal("")
-            self._output.open_part(item, _read_index(fields.get("content_index")) or 0, block)
-
     def _on_annotation(self, fields: Fields) -> None:
         item = self._items.get(self._find_index(fields))
         slot = item.slots.get(_read_index(fields.get("content_index")) or 0) if item is not None else None
@@ -229,38 +225,17 @@ class ResponsesDecoder(Decoder):
         else:
             self.record_loss("orphan-annotation", "output", jsonio.as_text(annotation)[:200])
 
-    # --- speech -------------------------------------------------------------------------------------------------------
-
-    def _on_audio(self, fields: Fields) -> None:
-        data = jsonio.text_of(fields.get("delta"))
-        self._parts.append(self._open_speech(), data, AudioDelta(data))
-
-    def _on_transcript(self, fields: Fields) -> None:
-        text = jsonio.text_of(fields.get("delta"))
-        self._transcript.append(text)
-        self._parts.emit(self._open_speech(), TranscriptDelta(text))
-
-    def _open_speech(self) -> BlockSlot:
+    def _on_speech(self, type: str, delta: str) -> None:
         if self._speech is None:
             self._start()
             self._speech = self._parts.start(Audio())
-        return self._speech
-
-    def _on_audio_done(self, fields: Fields) -> None:
-        """Do nothing: the end of the reply finishes both audio and transcript."""
+        if type == "response.audio.delta":
+            self._parts.append(self._speech, delta, AudioDelta(delta))
+        else:
+            self._transcript.append(delta)
+            self._parts.emit(self._speech, TranscriptDelta(delta))
 
     # --- the response object ------------------------------------------------------------------------------------------
-
-    def _on_error(self, fields: Fields) -> None:
-        raise classify_error(jsonio.encode(fields), provider=self.target.provider.name)
-
-    def _on_status(self, fields: Fields) -> None:
-        response = jsonio.members(fields["response"])
-        self._merge(response)
-        self._early_items = max(self._early_items, len(list_or_empty(response.get("output"))))
-
-    def _on_end(self, fields: Fields) -> None:
-        self._end(jsonio.members(fields["response"]), jsonio.text_of(fields["type"]).removeprefix("response."))
 
     def body(self, data: bytes) -> None:
         """Read a body without streaming: the response object that ends a stream."""
@@ -355,7 +330,7 @@ class ResponsesDecoder(Decoder):
         extra: Fields = {}
         if not is_null(fields.get("incomplete_details")):
             extra["incomplete_details"] = fields.pop("incomplete_details")
-        blocks: list[Block] = self._output.blocks(partial=partial)
+        blocks = self._output.blocks(partial=partial)
         if self._speech is not None:
             blocks.append(self._speech.joined())
         message = AssistantMessage(
@@ -376,26 +351,6 @@ class ResponsesDecoder(Decoder):
             jsonio.object_text(fields),
             tuple(self.losses),
         )
-
-    _handlers: ClassVar[dict[str, Callable[[ResponsesDecoder, Fields], None]]] = {
-        "error": _on_error,
-        "response.created": _on_status,
-        "response.queued": _on_status,
-        "response.in_progress": _on_status,
-        "response.completed": _on_end,
-        "response.incomplete": _on_end,
-        "response.failed": _on_end,
-        "response.cancelled": _on_end,
-        "response.output_item.added": _on_item_added,
-        "response.output_item.done": _on_item_done,
-        "response.content_part.added": _on_part_added,
-        "response.output_text.annotation.added": _on_annotation,
-        "response.output_text_annotation.added": _on_annotation,
-        "response.audio.delta": _on_audio,
-        "response.audio.done": _on_audio_done,
-        "response.audio.transcript.delta": _on_transcript,
-        "response.audio.transcript.done": _on_audio_done,
-    }
 
 
 def _read_index(value: Raw | None) -> int | None:

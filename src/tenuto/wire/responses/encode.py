@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tenuto.core.loss import Loss
+from tenuto.core.loss import Location
 from tenuto.core.messages import AssistantMessage, SystemMessage, UserMessage
-from tenuto.core.provider import Target, WireRequest
+from tenuto.core.provider import WireRequest
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, ToolDefinition
 from tenuto.wire.body_builder import BodyBuilder, set_parameters
 from tenuto.wire.responses.input import write_message, write_result
@@ -38,9 +38,9 @@ def verbatim(message: AssistantMessage) -> list[dict[str, Any]]:
     return [item for group in group_by_item(message.blocks) if (item := write_item(group))]
 
 
-def encode(request: ChatRequest, target: Target, losses: tuple[Loss, ...] = ()) -> WireRequest:
+def encode(builder: BodyBuilder) -> WireRequest:
     """Write the request; parameters that this dialect cannot express become losses."""
-    builder = BodyBuilder(request, target, losses)
+    request, target = builder.request, builder.target
     switches = target.provider.responses
     is_stored = switches.store if request.store is None else request.store
     body = builder.body
@@ -70,7 +70,7 @@ def _write_input(builder: BodyBuilder, *, is_stored: bool) -> list[dict[str, Any
     turns = ReplayedTurns(builder, is_stored=is_stored)
     items: list[dict[str, Any]] = []
     for i, message in enumerate(builder.request.transcript):
-        place = f"messages[{i}]"
+        place = Location(i)
         if isinstance(message, SystemMessage | UserMessage):
             items.append(write_message(builder, message, place))
         elif isinstance(message, AssistantMessage):
@@ -78,7 +78,8 @@ def _write_input(builder: BodyBuilder, *, is_stored: bool) -> list[dict[str, Any
         else:
             for j, result in enumerate(message.results):
                 call_type = turns.call_types.get(result.tool_use_id, "")
-                items.append(write_result(builder, result, call_type, f"{place}.results[{j}]"))
+                items.append(write_result(builder, result, call_type, place.within(j)))
+                builder.place(place.within(j), items[-1])
     return items or [{"type": "message", "role": "user", "content": ""}]
 
 

@@ -7,44 +7,42 @@ shell, an approval) receive `is_error`.
 
 from __future__ import annotations
 
-import base64
 from typing import Any
 
 from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Document, Image, Opaque, Text
+from tenuto.core.loss import Location
+from tenuto.core.media_types import data_url, extension_for, to_base64
 from tenuto.core.messages import Content, SystemMessage, ToolResult, UserMessage
 from tenuto.wire.body_builder import BodyBuilder, error_text, extra_fields, raw_object
 from tenuto.wire.responses.items import DIALECT
 
-_EXTENSIONS = {
-    "application/pdf": "pdf",
-    "text/plain": "txt",
-    "text/markdown": "md",
-    "text/html": "html",
-    "text/csv": "csv",
-    "application/json": "json",
-}
 
-
-def write_message(builder: BodyBuilder, message: SystemMessage | UserMessage, place: str) -> dict[str, Any]:
+def write_message(builder: BodyBuilder, message: SystemMessage | UserMessage, place: Location) -> dict[str, Any]:
     """Write a system or user message; system messages keep their position."""
-    if isinstance(message, SystemMessage):
-        return {"type": "message", "role": "system", "content": _write_content(builder, message.content, place)}
-    if message.name:
-        builder.record_loss("unsupported-field", f"{place}.name", message.name, "put the name into the text")
-    return {"type": "message", "role": "user", "content": _write_content(builder, message.content, place)}
+    if isinstance(message, UserMessage) and message.name:
+        builder.record_loss("unsupported-field", place.field("name"), message.name, "put the name into the text")
+    role = "system" if isinstance(message, SystemMessage) else "user"
+    item = {"type": "message", "role": role, "content": _write_content(builder, message.content, place)}
+    if isinstance(message.content, str):
+        builder.place_texts(place, message.parts, item, "content")
+    return item
 
 
-def _write_content(builder: BodyBuilder, content: str | tuple[Content, ...], place: str) -> str | list[Any]:
+def _write_content(builder: BodyBuilder, content: str | tuple[Content, ...], place: Location) -> str | list[Any]:
     if isinstance(content, str):
         return content
-    parts = (_write_part(builder, part, f"{place}.content[{i}]") for i, part in enumerate(content))
-    return [part for part in parts if part is not None] or ""
+    parts = []
+    for part_place, part in builder.accepted_parts(content, place):
+        if (fields := _write_part(builder, part, part_place)) is not None:
+            parts.append(fields)
+            builder.place(part_place, fields)
+    return parts or ""
 
 
-def _write_part(builder: BodyBuilder, part: Content, place: str) -> Any:
+def _write_part(builder: BodyBuilder, part: Content, place: Location) -> Any:
     if isinstance(part, Opaque):
         raw = raw_object(part.raw) if part.dialect == DIALECT else None
         if raw is None:
@@ -66,26 +64,28 @@ def _write_part(builder: BodyBuilder, part: Content, place: str) -> Any:
 def _image_source(image: Image) -> dict[str, str]:
     if image.file_id:
         return {"file_id": image.file_id}
-    return {"image_url": image.url or f"data:{image.mime or 'image/png'};base64,{image.data}"}
+    return {"image_url": image.url or data_url(image.mime or "image/png", image.data)}
 
 
-def _write_file(builder: BodyBuilder, file: Document, place: str) -> dict[str, Any]:
+def _write_file(builder: BodyBuilder, file: Document, place: Location) -> dict[str, Any]:
     for name in ("context", "citations"):
         if getattr(file, name):
-            builder.record_loss("unsupported-field", f"{place}.{name}", repr(getattr(file, name))[:200])
+            builder.record_loss("unsupported-field", place.field(name), repr(getattr(file, name))[:200])
     if file.title and (file.file_id or file.url):
-        builder.record_loss("unsupported-field", f"{place}.title", file.title[:200], "send the file's bytes instead")
+        builder.record_loss(
+            "unsupported-field", place.field("title"), file.title[:200], "send the file's bytes instead"
+        )
     if file.file_id:
         return {"type": "input_file", "file_id": file.file_id}
     if file.url:
         return {"type": "input_file", "file_url": file.url}
     mime = file.mime or ("application/pdf" if file.data else "text/plain")
-    data = file.data or base64.b64encode(file.text.encode("utf-8", "replace")).decode("ascii")
-    name = file.title or f"document.{_EXTENSIONS.get(mime, 'bin')}"
-    return {"type": "input_file", "filename": name, "file_data": f"data:{mime};base64,{data}"}
+    data = file.data or to_base64(file.text.encode("utf-8", "replace"))
+    name = file.title or f"document.{extension_for(mime) or 'bin'}"
+    return {"type": "input_file", "filename": name, "file_data": data_url(mime, data)}
 
 
-def write_result(builder: BodyBuilder, result: ToolResult, call_type: str, place: str) -> dict[str, Any]:
+def write_result(builder: BodyBuilder, result: ToolResult, call_type: str, place: Location) -> dict[str, Any]:
     """Write the result of a call of this item type; an unknown call is a function."""
     item: dict[str, Any]
     if call_type == "computer_call":
@@ -123,23 +123,28 @@ def write_result(builder: BodyBuilder, result: ToolResult, call_type: str, place
     return item
 
 
-def _write_screenshot(builder: BodyBuilder, result: ToolResult, place: str) -> dict[str, Any]:
-    images = [part for part in result.content if isinstance(part, Image)]
-    if len(images) != len(result.content):
+def _write_screenshot(builder: BodyBuilder, result: ToolResult, place: Location) -> dict[str, Any]:
+    content = [Text(result.content)] if isinstance(result.content, str) else result.content
+    parts = [part for _, part in builder.accepted_parts(content, place)]
+    images = [part for part in parts if isinstance(part, Image)]
+    if len(images) != len(parts):
         detail = "the result of a computer call must be one image"
         builder.record_loss("unsupported-content", place, detail, "send a screenshot")
     return {"type": "computer_screenshot", **(_image_source(images[0]) if images else {})}
 
 
-def _text_only(builder: BodyBuilder, result: ToolResult, place: str) -> str:
+def _text_only(builder: BodyBuilder, result: ToolResult, place: Location) -> str:
     """Return the text of a result; other content is a `Loss`."""
     if isinstance(result.content, str):
         return result.content
-    for i, part in enumerate(result.content):
-        if not isinstance(part, Text):
+    texts: list[str] = []
+    for part_place, part in builder.accepted_parts(result.content, place):
+        if isinstance(part, Text):
+            texts.append(part.text)
+        else:
             detail = f"{type(part).__name__.lower()} in a tool result that can contain only text"
-            builder.record_loss("unsupported-content", f"{place}.content[{i}]", detail)
-    return "".join(part.text for part in result.content if isinstance(part, Text))
+            builder.record_loss("unsupported-content", part_place, detail)
+    return "".join(texts)
 
 
 def _parse_list(text: str) -> list[Raw] | None:

@@ -7,8 +7,8 @@ its deltas differ from it, a `Loss` says so.
 from __future__ import annotations
 
 import bisect
-from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any
 
 import msgspec
 from msgspec import Raw
@@ -16,11 +16,11 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.core.blocks import Block, OpenAiMeta, Reasoning, Refusal, ServerToolUse, Text, ToolUse
 from tenuto.core.events import ArgumentsDelta, CodeDelta, Delta, SignatureDelta, TextDelta, ThinkingDelta
-from tenuto.core.loss import Loss
+from tenuto.core.loss import Location, Loss
 from tenuto.wire.assembler import GROWS, BlockSlot
 from tenuto.wire.choice_builder import ChoiceBuilder
 from tenuto.wire.rawjson import Fields, is_text, text_or_empty
-from tenuto.wire.responses.items import empty_block, read_item
+from tenuto.wire.responses.items import read_item
 from tenuto.wire.responses.protocol import INPUTS
 
 _EMPTY_VALUES = (b"null", b"[]", b'""', b"{}")
@@ -38,7 +38,7 @@ class OutputItem:
         """Its fields when it was finished."""
         self.annotations: set[bytes] = set()
         """The annotations that arrived as events."""
-        self.ids: set[str] = set()
+        self.ids: dict[str, None] = {}
         """The JSON texts of its id and call id; events may give it several."""
         self.slots: dict[int, BlockSlot] = {}
         """Its open parts, by index."""
@@ -50,33 +50,32 @@ class OutputItem:
 
     def write(self) -> Raw:
         """Write the item as received so far, without its preliminary encrypted content."""
-        fields = {name: value for name, value in self.first_fields.items() if name != "encrypted_content"}
-        fields.setdefault("type", Raw(jsonio.encode(self.type)))
+        fields: dict[str, Any] = dict(self.first_fields)
+        fields.pop("encrypted_content", None)
+        fields.setdefault("type", self.type)
         slots = [self.slots[part] for part in sorted(self.slots)]
         texts = ["".join(slot.pieces) for slot in slots]
         if self.type == "message":
-            content = [
+            fields["content"] = [
                 {"type": "refusal", "refusal": text}
                 if isinstance(slot.block, Refusal)
                 else {"type": "output_text", "text": text}
                 for slot, text in zip(slots, texts, strict=True)
             ]
-            fields["content"] = Raw(jsonio.encode(content))
         elif self.type == "reasoning":
-            summary = [{"type": "summary_text", "text": text} for text in texts if text]
-            fields["summary"] = Raw(jsonio.encode(summary))
+            fields["summary"] = [{"type": "summary_text", "text": text} for text in texts if text]
         elif self.type in INPUTS and any(texts):
-            fields[INPUTS[self.type][0]] = Raw(jsonio.encode(texts[0]))
+            fields[INPUTS[self.type][0]] = texts[0]
         return Raw(jsonio.encode(fields))
 
 
-def _item_ids(fields: Fields) -> set[str]:
-    """Return the JSON texts of the item's ids, without empty ones."""
+def _item_ids(fields: Fields) -> list[str]:
+    """Return the JSON texts of the item's id and call id, without empty ones."""
     values = (fields.get("id"), fields.get("call_id"))
-    return {bytes(v).decode("utf-8", "replace") for v in values if v is not None and is_text(v) and len(bytes(v)) > 2}
+    return [bytes(v).decode("utf-8", "replace") for v in values if v is not None and is_text(v) and len(bytes(v)) > 2]
 
 
-_MATCH_KEYS: tuple[Callable[[str, set[str], int], list[Hashable]], ...] = (
+_MATCH_KEYS: tuple[Callable[[str, Iterable[str], int], list[Hashable]], ...] = (
     lambda type, ids, index: [(type, id) for id in ids],
     lambda type, ids, index: [(type, index)],
     lambda type, ids, index: [type],
@@ -87,18 +86,13 @@ _MATCH_KEYS: tuple[Callable[[str, set[str], int], list[Hashable]], ...] = (
 class OutputBuilder:
     """The items of a reply, by index and in order."""
 
-    def __init__(self, parts: ChoiceBuilder, losses: list[Loss], make_id: Callable[[int], str]) -> None:
+    def __init__(self, parts: ChoiceBuilder, make_id: Callable[[int], str]) -> None:
         self.items: dict[int, OutputItem] = {}
         """The last item of each index. The decoder holds this dict, so it is never replaced."""
         self._by_id: dict[str, OutputItem] = {}
         self._order: list[OutputItem] = []
         self._parts = parts
-        self._losses = losses
         self._make_id = make_id
-
-    def last_index(self) -> int:
-        """Return the index of the item that started last; 0 if there are no items."""
-        return next(reversed(self.items), 0)
 
     def find_index(self, id: Raw | None) -> int | None:
         """Return the index of the item with this id; None if it is unknown or replaced."""
@@ -107,11 +101,12 @@ class OutputBuilder:
 
     def _add_ids(self, item: OutputItem, fields: Fields) -> None:
         """Store the ids of an item; an id of several items finds the first of them."""
-        for id in _item_ids(fields) - item.ids:
-            item.ids.add(id)
-            known = self._by_id.get(id)
-            if known is None or self.items.get(known.index) is not known:
-                self._by_id[id] = item
+        for id in _item_ids(fields):
+            if id not in item.ids:
+                item.ids[id] = None
+                known = self._by_id.get(id)
+                if known is None or self.items.get(known.index) is not known:
+                    self._by_id[id] = item
 
     def open(self, index: int, type: str) -> OutputItem:
         """Return the unfinished item at `index`; start one if necessary."""
@@ -128,80 +123,70 @@ class OutputBuilder:
             slot = item.slots[part] = self._parts.start(block)
         return slot
 
-    def announce(self, index: int, raw: Raw) -> None:
+    def announce(self, index: int, raw: Raw, fields: Fields) -> None:
         """Start an item. The parts of a message are announced by events of their own."""
-        fields = jsonio.members(raw)
         type = text_or_empty(fields.get("type"))
         item = self.open(index, type)
         item.type = type or item.type
         item.first_fields = fields
         self._add_ids(item, fields)
         if item.type != "message" and 0 not in item.slots:
-            block = empty_block(self._read(item, raw, dict(fields))[0])
+            block = _empty_block(self._read(item, raw, dict(fields))[0])
             # without the encrypted content, which can differ from that of the finished item
             item.slots[0] = self._parts.start(msgspec.structs.replace(block, meta=None))
 
-    def finish(self, index: int, raw: Raw) -> None:
+    def finish(self, index: int, raw: Raw, fields: Fields) -> None:
         """Finish the item at `index`. A repetition of a finished item changes nothing."""
         item = self.items.get(index)
-        fields = jsonio.members(raw)
-        if (
-            item is not None
-            and item.done
-            and (_item_ids(fields) & item.ids or self._read(item, raw, dict(fields)) == item.blocks)
-        ):
-            self._compare(item, fields)
-        else:
-            self._finish_item(self.open(index, text_or_empty(fields.get("type"))), raw, fields)
+        if item is not None and item.done:
+            shares_id = not item.ids.keys().isdisjoint(_item_ids(fields))
+            if shares_id or self._read(item, raw, dict(fields)) == item.blocks:
+                self._compare(item, fields)
+                return
+        self._finish_item(self.open(index, text_or_empty(fields.get("type"))), raw, fields)
 
     def backfill(self, raws: list[Raw]) -> None:
         """Finish open items and add missing ones from the list in the last event."""
         repeated = [jsonio.members(raw) for raw in raws]
-        first: list[OutputItem] = []
-        new_items = first
-        items_after: dict[OutputItem, list[OutputItem]] = {}
+        previous: OutputItem | None = None
+        new_items: dict[OutputItem | None, list[OutputItem]] = {None: []}  # those after each received item
         for index, match in enumerate(self._match(repeated)):
             fields = repeated[index]
             item = match or OutputItem(index, text_or_empty(fields.get("type")))
             if match is None:
-                new_items.append(item)
+                new_items[previous].append(item)
             else:
-                new_items = items_after[match] = []
+                previous = match
+                new_items[previous] = []
             if item.done:
                 self._compare(item, fields)
             else:
                 self._finish_item(item, raws[index], fields)
-        order = self._order
-        self._order = first
-        for item in order:
-            self._order.append(item)
-            self._order += items_after.get(item, ())
+        order = new_items[None]
+        for item in self._order:
+            order += [item, *new_items.get(item, ())]
+        self._order = order
 
     def _match(self, repeated: list[Fields]) -> list[OutputItem | None]:
         """Find the received item for each item of the repeated list; None for a new one."""
         matches: list[OutputItem | None] = [None] * len(repeated)
         if not self._order:
             return matches
-        keys = [(text_or_empty(fields.get("type")), _item_ids(fields), at) for at, fields in enumerate(repeated)]
-        position = {item: at for at, item in enumerate(self._order)}
+        repeated_keys = [(text_or_empty(fields.get("type")), _item_ids(fields), i) for i, fields in enumerate(repeated)]
         used: set[OutputItem] = set()
         for match_keys in _MATCH_KEYS:
-            received: dict[Hashable, deque[OutputItem]] = {}
+            received: dict[Hashable, list[OutputItem]] = {}
             for item in self._order:
                 for key in match_keys(item.type, item.ids, item.index):
-                    received.setdefault(key, deque()).append(item)
-            for at, match in enumerate(matches):
-                if match is None:
-                    candidates = []
-                    for key in match_keys(*keys[at]):
-                        items = received.get(key)
-                        while items and items[0] in used:
-                            items.popleft()
-                        if items:
-                            candidates.append(items[0])
-                    if candidates:
-                        matches[at] = item = min(candidates, key=position.__getitem__)
-                        used.add(item)
+                    received.setdefault(key, []).append(item)
+            # Each iterator continues after the items that were used, so that the cost is linear.
+            rest = {key: iter(items) for key, items in received.items()}
+            for i, keys in enumerate(repeated_keys):
+                if matches[i] is None:
+                    candidates = (item for key in match_keys(*keys) for item in rest.get(key, ()) if item not in used)
+                    match = matches[i] = next(candidates, None)
+                    if match is not None:
+                        used.add(match)
         return matches
 
     def close(self) -> None:
@@ -235,15 +220,18 @@ class OutputBuilder:
         if missing:
             self._record_loss("stream-differs", item, f"the finished item lacks {', '.join(missing)}")
         blocks = self._read(item, raw, fields)
-        slots = _align_slots(item.slots, len(blocks))
-        for block, slot in zip(blocks, slots, strict=False):
+        slots = item.slots
+        if max(slots, default=0) >= len(blocks):  # the indices skip: align the parts in order
+            slots = dict(enumerate(slots[part] for part in sorted(slots)))
+        for part, block in enumerate(blocks):
+            slot = slots.get(part)
             if slot is None and isinstance(block, Text | Refusal):
                 delta = TextDelta(block.text) if block.text else None
-                item.blocks.append(self._parts.add(block, delta, empty_block(block)))
+                item.blocks.append(self._parts.add(block, delta, _empty_block(block)))
                 continue
-            open_slot = slot or self._parts.start(empty_block(block))
-            self._emit_rest(item, open_slot, block)
-            item.blocks.append(self._parts.finish(open_slot, block))
+            slot = slot or self._parts.start(_empty_block(block))
+            self._emit_rest(item, slot, block)
+            item.blocks.append(self._parts.finish(slot, block))
             if isinstance(block, ToolUse) and not block.name:
                 self._record_loss("nameless-call", item, f"{block.id} names no tool")
         if len(slots) > len(blocks):
@@ -252,8 +240,7 @@ class OutputBuilder:
         item.slots = {}
         if item.annotations:
             count = sum(len(block.citations) for block in item.blocks if isinstance(block, Text))
-            if count < len(item.annotations):
-                lost = len(item.annotations) - count
+            if (lost := len(item.annotations) - count) > 0:
                 self._record_loss("stream-differs", item, f"the finished item lacks {lost} annotations")
 
     def _emit_rest(self, item: OutputItem, slot: BlockSlot, block: Block) -> None:
@@ -282,24 +269,19 @@ class OutputBuilder:
         return read_item(raw, lambda: self._make_id(item.index), fields)
 
     def _record_loss(self, kind: str, item: OutputItem, detail: str) -> None:
-        self._losses.append(Loss(kind, f"output[{item.index}]", detail))
+        self._parts.losses.append(Loss(kind, Location(path=f"output[{item.index}]"), detail))
 
 
-def _align_slots(slots: dict[int, BlockSlot], count: int) -> list[BlockSlot | None]:
-    """Align open parts with the parts of the finished item."""
-    if not slots:
-        return [None] * count
-    if all(part < count for part in slots):
-        return [slots.get(part) for part in range(count)]
-    # The indices skip: align the parts in order.
-    in_order: list[BlockSlot | None] = [slots[part] for part in sorted(slots)]
-    return in_order + [None] * (count - len(in_order))
+def _empty_block(block: Block) -> Block:
+    """Return a block as it is before its first delta."""
+    if isinstance(block, ToolUse | ServerToolUse):
+        return msgspec.structs.replace(block, args="", meta=None, extra="")
+    return type(block)("") if isinstance(block, Text | Refusal | Reasoning) else block
 
 
-def _make_delta(block: Block, text: str) -> Delta:
+def _make_delta(block: Text | Refusal | Reasoning | ToolUse | ServerToolUse, text: str) -> Delta:
     if isinstance(block, Text | Refusal):
         return TextDelta(text)
     if isinstance(block, Reasoning):
         return ThinkingDelta(text)
-    is_code = isinstance(block, ServerToolUse) and block.kind in ("code_interpreter_call", "program")
-    return CodeDelta(text) if is_code else ArgumentsDelta(text)
+    return CodeDelta(text) if block.kind in ("code_interpreter_call", "program") else ArgumentsDelta(text)

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import msgspec
 from msgspec import Raw
 
 from tenuto.core import jsonio
@@ -32,8 +31,9 @@ from tenuto.core.blocks import (
     ToolUse,
     UrlCitation,
 )
+from tenuto.core.media_types import detect_base64_type
 from tenuto.core.provider import Dialect
-from tenuto.wire.body_builder import extra_fields
+from tenuto.wire.body_builder import extra_fields, splice_json
 from tenuto.wire.rawjson import (
     Fields,
     is_null,
@@ -45,20 +45,15 @@ from tenuto.wire.rawjson import (
     text_or_empty,
     whole_number,
 )
-from tenuto.wire.responses.protocol import CLIENT_CALLS, INPUTS, MARKERS, OUTPUTS, SERVER_CALLS
+from tenuto.wire.responses.protocol import CLIENT_CALLS, INPUTS, MARKERS, OUTPUTS
 
 DIALECT: Dialect = "openai-responses"
 _INPUT_FIELDS = ("arguments", "action", "actions", "input", "code", "queries")
 """Where to look for a call's input if its own field does not have it."""
 _CALL_KINDS = {"function_call": "function", "custom_tool_call": "custom"}
 _ITEM_TYPES = {kind: type for type, kind in _CALL_KINDS.items()}
-_NAMED_CALLS = frozenset({"function_call", "custom_tool_call", "mcp_approval_request"})
+_NAMED_CALLS = (*_CALL_KINDS, "mcp_approval_request")
 _IMAGE = "image_generation_call"
-_IMAGE_PREFIXES = {"iVBOR": "image/png", "/9j/": "image/jpeg", "UklGR": "image/webp", "R0lG": "image/gif"}
-"""The media types of images, by the first characters of their base64 text."""
-
-
-# --- from the wire ----------------------------------------------------------------------------------------------------
 
 
 def read_item(raw: Raw, make_id: Callable[[], str], fields: Fields | None = None) -> list[Block]:
@@ -69,34 +64,33 @@ def read_item(raw: Raw, make_id: Callable[[], str], fields: Fields | None = None
     if fields is None:
         fields = jsonio.members(raw)
     type = take_text(fields, "type")
+    has_token = type == "reasoning" or type in MARKERS
+    token = take_text(fields, "encrypted_content") if has_token else ""
+    meta = OpenAiMeta(id=take_text(fields, "id"), encrypted_content=token or None)
     if type == "message":
-        return _read_message(raw, fields)
+        return _read_message(raw, fields, meta)
     if type == "reasoning":
         text = _join_texts(fields.get("summary")) or _join_texts(fields.get("content"))
-        return [Reasoning(text, meta=_take_token(fields), extra=jsonio.object_text(fields))]
+        return [Reasoning(text, meta=meta, extra=jsonio.object_text(fields))]
     if type == _IMAGE:
-        return [_read_image(fields)]
+        result = take_text(fields, "result")
+        is_url = result.startswith(("http://", "https://"))
+        format = text_or_empty(fields.get("output_format"))
+        mime = f"image/{format}" if format else detect_base64_type(result)
+        extra = jsonio.object_text({"type": Raw(jsonio.encode(_IMAGE)), **fields})
+        return [Image("" if is_url else result, mime, result if is_url else "", meta=meta, extra=extra)]
     if type in CLIENT_CALLS and not _runs_at_provider(type, fields):
-        return [_read_client_call(type, fields, make_id)]
+        return [_read_client_call(type, fields, meta, make_id)]
     if type in OUTPUTS or type.endswith("_output"):
-        meta = _take_meta(fields)
         content = fields.pop(OUTPUTS.get(type, "output"), None)
         id = take_text(fields, "call_id")
         text = "" if content is None else jsonio.as_text(content)
         return [ServerToolResult(id, text, type, meta=meta, extra=jsonio.object_text(fields))]
     if type in MARKERS:
-        return [Marker(type, meta=_take_token(fields), extra=jsonio.object_text(fields))]
-    if type in SERVER_CALLS or type.endswith("_call"):
-        return [_read_server_call(type, fields)]
+        return [Marker(type, meta=meta, extra=jsonio.object_text(fields))]
+    if type in INPUTS or type.endswith("_call"):
+        return [_read_server_call(type, fields, meta)]
     return [Opaque(DIALECT, jsonio.as_text(raw))]
-
-
-def _take_meta(fields: Fields) -> OpenAiMeta:
-    return OpenAiMeta(id=take_text(fields, "id"))
-
-
-def _take_token(fields: Fields) -> OpenAiMeta:
-    return OpenAiMeta(id=take_text(fields, "id"), encrypted_content=take_text(fields, "encrypted_content") or None)
 
 
 def _join_texts(parts: Raw | None) -> str:
@@ -104,11 +98,10 @@ def _join_texts(parts: Raw | None) -> str:
     return "\n".join(jsonio.text_of(part.get("text")) for part in objects)
 
 
-def _read_message(raw: Raw, fields: Fields) -> list[Block]:
+def _read_message(raw: Raw, fields: Fields, meta: OpenAiMeta) -> list[Block]:
     content = fields.get("content")
     if content is None:
         return [Opaque(DIALECT, jsonio.as_text(raw))]
-    meta = _take_meta(fields)
     parts = list_or_empty(content)
     if not parts:
         return [Text(text_or_empty(content), meta=meta, extra=_write_extra({}, fields))]
@@ -134,13 +127,12 @@ def _read_part(raw: Raw, meta: OpenAiMeta, item: Fields | None, *, is_reply: boo
     if type in ("output_text", "text") and is_text(fields.get("text")):
         text = jsonio.text_of(fields.pop("text"))
         annotations = list_or_empty(fields.get("annotations"))
-        if not all(map(is_object, annotations)):
-            annotations = []
-        if annotations:  # an empty list stays in `extra`
+        citations: tuple[Citation, ...] = ()
+        if annotations and all(map(is_object, annotations)):  # any other list stays in `extra`
+            citations = tuple(map(read_citation, annotations))
             del fields["annotations"]
         if type == "output_text":
             del fields["type"]
-        citations = tuple(map(read_citation, annotations))
         return Text(text, citations=citations, meta=meta, extra=_write_extra(fields, item))
     if type == "refusal" and is_text(fields.get("refusal")):
         del fields["type"]
@@ -186,8 +178,7 @@ def _to_text(value: Raw) -> str:
     return jsonio.text_of(value) if is_text(value) else jsonio.as_text(value)
 
 
-def _read_client_call(type: str, fields: Fields, make_id: Callable[[], str]) -> ToolUse:
-    meta = _take_meta(fields)
+def _read_client_call(type: str, fields: Fields, meta: OpenAiMeta, make_id: Callable[[], str]) -> ToolUse:
     id = meta.id if type == "mcp_approval_request" else take_text(fields, "call_id")
     has_input = INPUTS[type][0] in fields
     args = _take_input(type, fields)
@@ -204,8 +195,7 @@ def _read_client_call(type: str, fields: Fields, make_id: Callable[[], str]) -> 
     )
 
 
-def _read_server_call(type: str, fields: Fields) -> ServerToolUse:
-    meta = _take_meta(fields)
+def _read_server_call(type: str, fields: Fields, meta: OpenAiMeta) -> ServerToolUse:
     args = _take_input(type, fields)
     name, id = type.removesuffix("_call"), meta.id
     if text_or_empty(fields.get("name")) != name:
@@ -213,19 +203,6 @@ def _read_server_call(type: str, fields: Fields) -> ServerToolUse:
     if text_or_empty(fields.get("call_id")) != id:  # without a call id, the item's own id identifies the call
         id = take_text(fields, "call_id") or id
     return ServerToolUse(id, name, args, kind=type, meta=meta, extra=jsonio.object_text(fields))
-
-
-def _read_image(fields: Fields) -> Image:
-    meta = _take_meta(fields)
-    result = take_text(fields, "result")
-    format = text_or_empty(fields.get("output_format"))
-    mime = next((mime for prefix, mime in _IMAGE_PREFIXES.items() if result.startswith(prefix)), "")
-    if format:
-        mime = f"image/{format}"
-    extra = jsonio.object_text({"type": Raw(jsonio.encode(_IMAGE)), **fields})
-    if result.startswith(("http://", "https://")):
-        return Image(url=result, mime=mime, meta=meta, extra=extra)
-    return Image(data=result, mime=mime, meta=meta, extra=extra)
 
 
 # --- to the wire ------------------------------------------------------------------------------------------------------
@@ -261,61 +238,54 @@ def item_type_for(call: ToolUse) -> str:
 
 def write_item(group: list[Block]) -> dict[str, Any]:
     """Write an item exactly as it was read; empty for a block of another dialect."""
-    first = group[0]
-    if _is_part(first):
+    block = group[0]
+    if _is_part(block):
         return _write_message(group)
-    if isinstance(first, Opaque):
-        return dict(jsonio.members(first.raw))
-    fields = _write_typed_fields(first)
-    if not fields:
-        return {}
-    if isinstance(first.meta, OpenAiMeta):
-        if first.meta.id:
-            fields["id"] = first.meta.id
-        if first.meta.encrypted_content is not None:
-            fields["encrypted_content"] = first.meta.encrypted_content
-    return {**fields, **extra_fields(first.extra)}
-
-
-def _write_typed_fields(block: Block) -> dict[str, Any]:
-    """Write the attributes of a block; nothing for a block of another dialect."""
+    meta = block.meta if isinstance(block.meta, OpenAiMeta) else OpenAiMeta()
     fields: dict[str, Any]
-    if isinstance(block, ToolUse):
-        type = item_type_for(block)
-        fields = {"type": type}
-        if type != "mcp_approval_request" and not block.id_generated:
-            fields["call_id"] = block.id
-        if type in _NAMED_CALLS and block.name:
-            fields["name"] = block.name
-        return fields if block.args_missing else fields | _write_input(type, block)
-    if isinstance(block, ServerToolUse):
-        fields = {"type": block.kind}
-        if block.id and not (isinstance(block.meta, OpenAiMeta) and block.id == block.meta.id):
-            fields["call_id"] = block.id
-        if block.name != block.kind.removesuffix("_call"):
-            fields["name"] = block.name
-        return fields | _write_input(block.kind, block) if block.args else fields
-    if isinstance(block, ServerToolResult):
-        fields = {"type": block.kind, "call_id": block.tool_use_id}
-        fields[OUTPUTS.get(block.kind, "output")] = _splice(block.content)
-        return {name: value for name, value in fields.items() if value not in ("", None)}
-    if isinstance(block, Image):
-        result = block.data or block.url
-        return {"type": _IMAGE, "result": result} if result else {"type": _IMAGE}
-    if isinstance(block, Marker):
-        return {"type": block.kind}
-    if isinstance(block, Reasoning):
-        if block.text and not block.extra:
-            return {"type": "reasoning", "summary": [{"type": "summary_text", "text": block.text}]}
-        return {"type": "reasoning"}
-    return {}
-
-
-def _splice(text: str) -> Raw | str | None:
-    """Return JSON text to splice in unchanged; a caller's invalid JSON is a string."""
-    if not text or jsonio.problem(text):
-        return text or None
-    return Raw(text.encode("utf-8", "surrogatepass"))
+    match block:
+        case Opaque():
+            return dict(jsonio.members(block.raw))
+        case ToolUse():
+            type = item_type_for(block)
+            fields = {"type": type}
+            if type != "mcp_approval_request" and not block.id_generated:
+                fields["call_id"] = block.id
+            if type in _NAMED_CALLS and block.name:
+                fields["name"] = block.name
+            if not block.args_missing:
+                fields |= _write_input(type, block)
+        case ServerToolUse():
+            fields = {"type": block.kind}
+            if block.id not in ("", meta.id):
+                fields["call_id"] = block.id
+            if block.name != block.kind.removesuffix("_call"):
+                fields["name"] = block.name
+            if block.args:
+                fields |= _write_input(block.kind, block)
+        case ServerToolResult():
+            fields = {"type": block.kind}
+            if block.tool_use_id:
+                fields["call_id"] = block.tool_use_id
+            if block.content:
+                fields[OUTPUTS.get(block.kind, "output")] = splice_json(block.content)
+        case Image():
+            fields = {"type": _IMAGE}
+            if result := block.data or block.url:
+                fields["result"] = result
+        case Marker():
+            fields = {"type": block.kind}
+        case Reasoning():
+            fields = {"type": "reasoning"}
+            if block.text and not block.extra:
+                fields["summary"] = [{"type": "summary_text", "text": block.text}]
+        case _:
+            return {}
+    if meta.id:
+        fields["id"] = meta.id
+    if meta.encrypted_content is not None:
+        fields["encrypted_content"] = meta.encrypted_content
+    return {**fields, **extra_fields(block.extra)}
 
 
 def _write_input(type: str, call: ToolUse | ServerToolUse) -> dict[str, Any]:
@@ -324,7 +294,7 @@ def _write_input(type: str, call: ToolUse | ServerToolUse) -> dict[str, Any]:
     extra = extra_fields(call.extra)
     if name in extra or (call.args and any(_to_text(extra[n]) == call.args for n in _INPUT_FIELDS if n in extra)):
         return {}
-    return {name: call.args if form == "text" else _splice(call.args)}
+    return {name: call.args if form == "text" else splice_json(call.args) or None}
 
 
 def _write_message(group: list[Block]) -> dict[str, Any]:
@@ -340,7 +310,7 @@ def _write_message(group: list[Block]) -> dict[str, Any]:
 
 def _write_part(block: Block) -> Any:
     if isinstance(block, Opaque):
-        return _splice(block.raw)
+        return splice_json(block.raw)
     extra: dict[str, Any] = dict(extra_fields(block.extra))
     extra.pop("item", None)
     if isinstance(block, Refusal):
@@ -348,18 +318,5 @@ def _write_part(block: Block) -> Any:
     if isinstance(block, Marker):
         return {"type": block.kind, **({} if block.text is None else {"text": block.text}), **extra}
     assert isinstance(block, Text)
-    annotations = [_splice(citation.raw) for citation in block.citations if citation.raw]
+    annotations = [splice_json(citation.raw) for citation in block.citations if citation.raw]
     return {"type": "output_text", "text": block.text, **({"annotations": annotations} if annotations else {}), **extra}
-
-
-def empty_block(block: Block) -> Block:
-    """Return a block as it is before its first delta."""
-    if isinstance(block, Text):
-        return Text("")
-    if isinstance(block, Refusal):
-        return Refusal("")
-    if isinstance(block, Reasoning):
-        return Reasoning()
-    if isinstance(block, ToolUse | ServerToolUse):
-        return msgspec.structs.replace(block, args="", meta=None, extra="")
-    return block

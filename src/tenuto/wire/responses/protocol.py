@@ -5,7 +5,7 @@ A reply is a list of items. A message item contains parts, each of which becomes
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated
 
 import msgspec
 from msgspec import Raw
@@ -18,22 +18,11 @@ from tenuto.wire.usage import MODALITY_FIELDS, UsageTable, count_paths
 MAX_INDEX = 1 << 31
 """Indices of a response are smaller than this."""
 
-DeltaType: TypeAlias = Literal[
-    "response.output_text.delta",
-    "response.refusal.delta",
-    "response.reasoning_summary_text.delta",
-    "response.reasoning_text.delta",
-    "response.function_call_arguments.delta",
-    "response.custom_tool_call_input.delta",
-    "response.mcp_call_arguments.delta",
-    "response.code_interpreter_call_code.delta",
-]
-
 
 class DeltaEvent(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """An event that extends one part of an item. Identified by index: `item_id` varies."""
 
-    type: DeltaType
+    type: str
     output_index: Annotated[int, msgspec.Meta(lt=MAX_INDEX)]
     delta: str
     content_index: int = 0
@@ -52,14 +41,14 @@ class DeltaTarget(msgspec.Struct, frozen=True):
     item_type: str
     """The item to start if no event announced it."""
     block: Block
-    """The block to start if no event announced it."""
+    """The block to start if no event announced its part."""
     event: type[TextDelta | ThinkingDelta | ArgumentsDelta | CodeDelta]
     """The delta to emit."""
     done_field: str = ""
     """The field of the matching `.done` event that repeats the complete text; empty: the event is not read."""
 
 
-DELTAS: dict[str, DeltaTarget] = {
+DELTAS = {
     "response.output_text.delta": DeltaTarget("message", Text(""), TextDelta, "text"),
     "response.refusal.delta": DeltaTarget("message", Refusal(""), TextDelta, "refusal"),
     "response.reasoning_summary_text.delta": DeltaTarget("reasoning", Reasoning(), ThinkingDelta),
@@ -74,73 +63,46 @@ DELTAS: dict[str, DeltaTarget] = {
         "mcp_call", ServerToolUse("", "mcp", kind="mcp_call"), ArgumentsDelta, "arguments"
     ),
     "response.code_interpreter_call_code.delta": DeltaTarget(
-        "code_interpreter_call",
-        ServerToolUse("", "code_interpreter", kind="code_interpreter_call"),
-        CodeDelta,
-        "code",
+        "code_interpreter_call", ServerToolUse("", "code_interpreter", kind="code_interpreter_call"), CodeDelta, "code"
     ),
 }
 
-PROGRESS = frozenset(
-    {
-        "keepalive",
-        "response.content_part.done",
-        "response.reasoning_part.added",
-        "response.reasoning_part.done",
-        "response.reasoning_summary_part.added",
-        "response.reasoning_summary_part.done",
-        "response.reasoning_summary_text.done",
-        "response.reasoning_text.done",
-        "response.code_interpreter_call.in_progress",
-        "response.code_interpreter_call.interpreting",
-        "response.code_interpreter_call.completed",
-        "response.file_search_call.in_progress",
-        "response.file_search_call.searching",
-        "response.file_search_call.completed",
-        "response.web_search_call.in_progress",
-        "response.web_search_call.searching",
-        "response.web_search_call.completed",
-        "response.image_generation_call.in_progress",
-        "response.image_generation_call.generating",
-        "response.image_generation_call.partial_image",
-        "response.image_generation_call.completed",
-        "response.mcp_call.in_progress",
-        "response.mcp_call.completed",
-        "response.mcp_call.failed",
-        "response.mcp_list_tools.in_progress",
-        "response.mcp_list_tools.completed",
-        "response.mcp_list_tools.failed",
-        "response.shell_call_command.added",
-        "response.shell_call_command.delta",
-        "response.shell_call_command.done",
-        "response.shell_call_output_content.delta",
-        "response.shell_call_output_content.done",
-        "response.apply_patch_call_operation_diff.delta",
-        "response.apply_patch_call_operation_diff.done",
-        "response.compaction.compacting",
-        "response.steer.accepted",
-        "response.steer.pending",
-        "response.steer.failed",
-    }
-)
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+PROGRESS = _names("""
+    keepalive response.content_part.done response.reasoning_part.added response.reasoning_part.done
+    response.reasoning_summary_part.added response.reasoning_summary_part.done
+    response.reasoning_summary_text.done response.reasoning_text.done response.audio.done response.audio.transcript.done
+    response.code_interpreter_call.in_progress response.code_interpreter_call.interpreting
+    response.code_interpreter_call.completed
+    response.file_search_call.in_progress response.file_search_call.searching response.file_search_call.completed
+    response.web_search_call.in_progress response.web_search_call.searching response.web_search_call.completed
+    response.image_generation_call.in_progress response.image_generation_call.generating
+    response.image_generation_call.partial_image response.image_generation_call.completed
+    response.mcp_call.in_progress response.mcp_call.completed response.mcp_call.failed
+    response.mcp_list_tools.in_progress response.mcp_list_tools.completed response.mcp_list_tools.failed
+    response.shell_call_command.added response.shell_call_command.delta response.shell_call_command.done
+    response.shell_call_output_content.delta response.shell_call_output_content.done
+    response.apply_patch_call_operation_diff.delta response.apply_patch_call_operation_diff.done
+    response.compaction.compacting response.steer.accepted response.steer.pending response.steer.failed
+""")
 """Events whose content the finished item repeats: previews, states, and deltas of structured input."""
 
-EVENT_FIELDS = frozenset(
-    {
-        *("type", "sequence_number", "event_id", "response", "output_index", "item_id", "item", "obfuscation"),
-        *("content_index", "part", "annotation_index", "annotation", "delta", "error", "code", "message", "param"),
-    }
-)
+EVENT_FIELDS = _names("""
+    type sequence_number event_id response output_index item_id item obfuscation content_index part annotation_index
+    annotation delta error code message param
+""")
 """The fields of all other events; an unknown field is a `Loss`."""
-PROGRESS_FIELDS = EVENT_FIELDS | frozenset(
-    {
-        *("summary_index", "text", "status", "command", "command_index", "action", "diff", "output", "logprobs"),
-        *("partial_image_b64", "partial_image_index", "size", "quality", "background", "output_format", "action_type"),
-    }
-)
+PROGRESS_FIELDS = EVENT_FIELDS | _names("""
+    summary_index text status command command_index action diff output logprobs partial_image_b64 partial_image_index
+    size quality background output_format action_type
+""")
 """The fields of progress events; an unknown field is a `Loss`."""
 
-INPUTS: dict[str, tuple[str, Literal["text", "json"]]] = {
+CLIENT_CALLS: dict[str, tuple[str, str]] = {
     "function_call": ("arguments", "text"),
     "custom_tool_call": ("input", "text"),
     "computer_call": ("action", "json"),
@@ -149,44 +111,28 @@ INPUTS: dict[str, tuple[str, Literal["text", "json"]]] = {
     "apply_patch_call": ("operation", "json"),
     "mcp_approval_request": ("arguments", "text"),
     "tool_search_call": ("arguments", "json"),
+}
+"""Calls that the caller runs: the field that holds the input, and whether that is a string or another JSON value.
+
+A shell or a tool search may also run at the provider: a field of the item decides.
+"""
+
+INPUTS = CLIENT_CALLS | {
     "web_search_call": ("action", "json"),
     "file_search_call": ("queries", "json"),
     "code_interpreter_call": ("code", "text"),
     "mcp_call": ("arguments", "text"),
     "program": ("code", "text"),
 }
-"""The field of each call type that holds its input, and whether that is a string or another JSON value."""
+"""The same for all calls. The provider also runs every other type that ends in `_call`."""
 
-OUTPUTS: dict[str, str] = {
-    "function_call_output": "output",
-    "custom_tool_call_output": "output",
-    "computer_call_output": "output",
-    "local_shell_call_output": "output",
-    "shell_call_output": "output",
-    "apply_patch_call_output": "output",
+OUTPUTS = {
     "tool_search_output": "tools",
     "mcp_list_tools": "tools",
     "mcp_approval_response": "approve",
     "program_output": "result",
 }
-"""Items that hold a tool result, and the field that holds it."""
-
-CLIENT_CALLS = frozenset(
-    {
-        "function_call",
-        "custom_tool_call",
-        "computer_call",
-        "local_shell_call",
-        "shell_call",
-        "apply_patch_call",
-        "mcp_approval_request",
-        "tool_search_call",
-    }
-)
-"""Calls that the caller runs. A shell or a tool search may also run at the provider: a field of the item decides."""
-
-SERVER_CALLS = frozenset({"web_search_call", "file_search_call", "code_interpreter_call", "mcp_call", "program"})
-"""Calls that the provider runs; so does every other type that ends in `_call`."""
+"""Items with a tool result in this field. Every other type that ends in `_output` has it in `output`."""
 
 MARKERS = frozenset({"compaction", "additional_tools", "compaction_trigger", "configuration_update", "item_reference"})
 """Items that are neither a message nor a call."""

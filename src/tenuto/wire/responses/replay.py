@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Raw
 
 from tenuto.core.blocks import Block, Opaque, OpenAiMeta, Reasoning, Refusal, Text, ToolUse
+from tenuto.core.loss import Location
 from tenuto.core.messages import AssistantMessage
 from tenuto.wire.body_builder import BodyBuilder, raw_object, splice_json
 from tenuto.wire.rawjson import NULL, text_or_empty
@@ -35,20 +36,25 @@ class ReplayedTurns:
         self._ids: set[str] = set()
         """The ids of the turns so far."""
 
-    def write_turn(self, message: AssistantMessage, place: str) -> list[_Item]:
+    def write_turn(self, message: AssistantMessage, place: Location) -> list[_Item]:
         """Write the items of a turn; a block that cannot be replayed is a `Loss`."""
-        placed_items: list[tuple[str, _Item]] = []
+        placed_items: list[tuple[Location, _Item]] = []
+        sizes: dict[Location, int] = {}
         index = reasoning_count = 0
         for group in group_by_item(message.blocks):
-            item_place = f"{place}.blocks[{index}]"
+            item_place = place.within(index)
             item = self._write_item(group, item_place)
             if item is not None:
                 placed_items.append((item_place, item))
+                sizes[item_place] = len(group)
             index += len(group)
             reasoning_count += isinstance(group[0], Reasoning)
         if not placed_items:
             self._builder.leave_out_if_empty(message, place)
-        items = self._drop_unpaired(placed_items, reasoning_count)
+        placed_items = self._drop_unpaired(placed_items, reasoning_count)
+        for item_place, item in placed_items:
+            self._place_blocks(item_place, sizes[item_place], item)
+        items = [item for _, item in placed_items]
         if self._switches.calls_last:
             calls = [item for item in items if _text(item, "type") in CLIENT_CALLS]
             ordered = [item for item in items if _text(item, "type") not in CLIENT_CALLS] + calls
@@ -58,7 +64,14 @@ class ReplayedTurns:
             return ordered
         return items
 
-    def _write_item(self, group: list[Block], place: str) -> _Item | None:
+    def _place_blocks(self, first: Location, size: int, item: _Item) -> None:
+        """Note where the blocks of an item are: the parts of a message, or the item itself."""
+        parts = item.get("content") if _text(item, "type") == "message" else None
+        nodes = parts if isinstance(parts, list) and len(parts) == size else [item] * size
+        for at, node in enumerate(nodes, first.block or 0):
+            self._builder.place(first.within(at), node)
+
+    def _write_item(self, group: list[Block], place: Location) -> _Item | None:
         first = group[0]
         if isinstance(first, ToolUse):
             return self._write_call(first)
@@ -107,14 +120,16 @@ class ReplayedTurns:
             item |= {"name": call.name, "input": call.args}
         return item
 
-    def _drop_unpaired(self, placed_items: list[tuple[str, _Item]], reasoning_count: int) -> list[_Item]:
+    def _drop_unpaired(
+        self, placed_items: list[tuple[Location, _Item]], reasoning_count: int
+    ) -> list[tuple[Location, _Item]]:
         """Omit reasoning that the server would refuse; if any is missing, omit all ids.
 
         `reasoning_count` includes reasoning that was omitted earlier.
         """
         reasoning = {i for i, (_, item) in enumerate(placed_items) if _text(item, "type") == "reasoning"}
         last = max(set(range(len(placed_items))) - reasoning, default=-1)
-        sendable: list[tuple[str, _Item]] = []
+        sendable: list[tuple[Location, _Item]] = []
         remaining = len(reasoning)
         for i, (place, item) in enumerate(placed_items):
             reason = self._refusal_reason(item, is_followed=i < last) if i in reasoning else ""
@@ -136,7 +151,7 @@ class ReplayedTurns:
             sendable = [(place, bare) for place, item in sendable if (bare := self._without_id(item, place))]
             ids = [_text(item, "id") for _, item in sendable]
         self._ids.update(filter(None, ids))
-        return [item for _, item in sendable]
+        return sendable
 
     def _refusal_reason(self, item: _Item, *, is_followed: bool) -> str:
         """Say why the server would refuse a reasoning item; empty if it would not."""
@@ -148,7 +163,7 @@ class ReplayedTurns:
             return ""
         return "it has no encrypted content, and the server stores nothing"
 
-    def _without_id(self, item: _Item, place: str) -> _Item | None:
+    def _without_id(self, item: _Item, place: Location) -> _Item | None:
         """Remove the id of an item; None if the item is useless without it."""
         type, id = _text(item, "type"), _text(item, "id")
         if type == "mcp_approval_request" or not id:  # the answer to an approval request names its id

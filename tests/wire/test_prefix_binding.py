@@ -1,0 +1,196 @@
+"""Tests of thinking that is valid only after the messages that it was issued for."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tenuto.catalog import resolve
+from tenuto.core.blocks import AnthropicMeta, Reasoning, Text, ToolUse
+from tenuto.core.messages import AssistantMessage, Origin, SystemMessage, ToolResult, ToolResults, UserMessage
+from tenuto.core.request import ChatRequest, ToolDefinition
+from tenuto.wire.prefix_binding import prefix_of, stale_thoughts
+from tenuto.wire.write import write_request
+
+BOUND, FREE = resolve("anthropic/claude-opus-5-5"), resolve("anthropic/claude-opus-4-6")
+TOOL = ToolDefinition("add", "Add.", {"type": "object", "properties": {}})
+
+
+def ask(*messages, system="Be brief.", tools=(TOOL,), **more) -> ChatRequest:
+    return ChatRequest(
+        model="anthropic/claude-opus-5-5", messages=(SystemMessage(system), *messages), tools=tools, **more
+    )
+
+
+def answered(request: ChatRequest, *blocks, target=BOUND) -> AssistantMessage:
+    """What the model says to a request, bound to it."""
+    prefix = prefix_of(write_request(request, target).body, target)
+    origin = Origin(target.provider.name, target.dialect, target.model, prefix=prefix)
+    return AssistantMessage((Reasoning("Hm.", meta=AnthropicMeta("c2lnbmVk")), *blocks), origin=origin)
+
+
+def conversation() -> tuple:
+    question = UserMessage("One and two?")
+    first = answered(ask(question), ToolUse("toolu_1", "add", '{"a":1}'))
+    result = ToolResults((ToolResult("toolu_1", "3"),))
+    second = answered(ask(question, first, result), Text("Three."))
+    return question, first, result, second, UserMessage("And?")
+
+
+def thoughts(wire) -> int:
+    return wire.body.count(b'"type":"thinking"') - wire.body.count(b'"thinking":{"type"')
+
+
+def test_prefix_is_empty_unless_model_binds():
+    request = ask(UserMessage("Hi"))
+
+    assert prefix_of(write_request(request, FREE).body, FREE) == ""
+    assert len(prefix_of(write_request(request, BOUND).body, BOUND)) == 32
+
+
+def test_thinking_stays_after_unchanged_prefix():
+    wire = write_request(ask(*conversation()), BOUND)
+
+    assert wire.losses == ()
+    assert wire.body.count(b"c2lnbmVk") == 2
+
+
+@pytest.mark.parametrize(
+    "changed, gone",
+    [
+        (lambda said: ask(*said, system="Be long."), [1, 3]),
+        (lambda said: ask(*said, tools=()), [1, 3]),
+        (lambda said: ask(*said, tools=(msgspec.structs.replace(TOOL, description="Sum."),)), [1, 3]),
+        (lambda said: ask(UserMessage("Two and two?"), *said[1:]), [1, 3]),
+        (lambda said: ask(*said[:2], ToolResults((ToolResult("toolu_1", "4"),)), *said[3:]), [3]),
+        (lambda said: ask(*said[:4], UserMessage("So?")), []),
+        (lambda said: ask(*said, cache="auto"), []),
+        (lambda said: ask(*said, max_tokens=99), []),
+    ],
+    ids=["system", "no tools", "a tool", "the question", "a result", "what comes later", "cache marks", "a parameter"],
+)
+def test_thinking_after_changed_prefix_is_dropped(changed, gone):
+    """Each dropped block has a loss with the reason; the others stay."""
+    request = changed(conversation())
+    wire = write_request(request, BOUND)
+    stale_losses = [loss for loss in wire.losses if loss.kind == "stale-prefix"]
+
+    assert [str(loss.location) for loss in stale_losses] == [f"messages[{at + 1}].blocks[0]" for at in gone]
+    assert wire.body.count(b"c2lnbmVk") == 2 - len(gone)
+    assert all("changed" in loss.remedy for loss in stale_losses)
+
+
+def test_thinking_without_prefix_is_not_stale():
+    """Neither for a model that binds nothing, nor if the message has no prefix."""
+    question, first, *rest = conversation()
+    other = ask(UserMessage("Another question"), first, *rest)
+
+    assert (
+        write_request(msgspec.structs.replace(other, model="anthropic/claude-opus-4-6"), FREE).losses != ()
+    )  # of another model
+    unknown = msgspec.structs.replace(first, origin=msgspec.structs.replace(first.origin, prefix=""))
+    assert stale_thoughts((question, unknown), write_request(ask(question, unknown), BOUND).body, BOUND) == ()
+
+
+def body(*messages, **fields) -> bytes:
+    return json.dumps({"messages": list(messages), **fields}).encode()
+
+
+def said(role, *parts):
+    return {"role": role, "content": list(parts)}
+
+
+TEXT = {"type": "text", "text": "Hi"}
+MARKED = {**TEXT, "cache_control": {"type": "ephemeral"}}
+RESULT = {"type": "tool_result", "tool_use_id": "a", "content": "x"}
+USE = {"type": "tool_use", "id": "a", "name": "b", "input": {"cache_control": 1}}
+
+
+@pytest.mark.parametrize(
+    "one, other, same",
+    [
+        (body({"role": "user", "content": "Hi"}), body(said("user", TEXT)), True),
+        (body(said("user", TEXT)), body(said("user", MARKED)), True),
+        (body(said("user", TEXT, TEXT)), body(said("user", TEXT), said("user", TEXT)), True),
+        (body(said("user", RESULT)), body(said("user", {**RESULT, "content": [MARKED | {"text": "x"}]})), True),
+        (
+            body(system="Be"),
+            body(system=[{"type": "text", "text": "Be", "cache_control": {"type": "ephemeral"}}]),
+            True,
+        ),
+        (body(tools=[{"name": "a"}]), body(tools=[{"name": "a", "cache_control": {"type": "ephemeral"}}]), True),
+        (body(), body(tools=[], system=""), False),
+        (body(said("user", TEXT)), body(said("assistant", TEXT)), False),
+        (body(said("assistant", USE)), body(said("assistant", {**USE, "input": {}})), False),
+        (body(said("user", TEXT)), body(said("user", TEXT, TEXT)), False),
+    ],
+)
+def test_prefix_depends_on_content(one, other, same):
+    """`cache_control` and the split into messages do not count; roles and tool input do."""
+    assert (prefix_of(one, BOUND) == prefix_of(other, BOUND)) is same
+
+
+PARTS = st.lists(st.builds(lambda text: {"type": "text", "text": text}, st.text(max_size=3)), min_size=1, max_size=3)
+
+
+THOUGHT = {"type": "thinking", "thinking": "Hm.", "signature": "c2lnbmVk"}
+
+
+@given(st.lists(st.tuples(st.sampled_from(["user", "assistant"]), PARTS), min_size=1, max_size=5), st.data())
+def test_prefix_stays_when_conversation_grows(messages, data):
+    """Thinking stays valid at its own position, and at no other."""
+    cut = data.draw(st.integers(1, len(messages)))
+    begins = body(*(said(role, *parts) for role, parts in messages[:cut]))
+    before, after = ([said(role, *parts) for role, parts in some] for some in (messages[:cut], messages[cut:]))
+    more = said("user", {"type": "text", "text": "else"})
+    origin = Origin("anthropic", "anthropic-messages", "claude-opus-5-5", prefix=prefix_of(begins, BOUND))
+    message = AssistantMessage((Reasoning("Hm.", meta=AnthropicMeta("c2lnbmVk")),), origin=origin)
+
+    assert stale_thoughts((message,), body(*before, said("assistant", THOUGHT), *after), BOUND) == ()
+    assert stale_thoughts((message,), body(more, said("assistant", THOUGHT)), BOUND) == ((0, 0),)
+    assert stale_thoughts((message,), body(*before, more, said("assistant", THOUGHT)), BOUND) == ((0, 0),)
+    assert stale_thoughts((message,), body(*before, said("assistant", TEXT, THOUGHT)), BOUND) == ((0, 0),)
+    assert stale_thoughts((message,), body(more, said("assistant", THOUGHT)), BOUND, {(0, 0)}) == ()
+
+
+def test_thinking_issued_after_the_change_stays():
+    """It was issued without the stale blocks."""
+    said, system = conversation(), "Be long."
+    third = answered(ask(*said, system=system), Text("Four."))
+    more = (*said, third, UserMessage("And?"))
+    fourth = answered(ask(*more, system=system), Text("Five."))
+    wire = write_request(ask(*more, fourth, UserMessage("So?"), system=system), BOUND)
+
+    assert [str(loss.location) for loss in wire.losses] == ["messages[2].blocks[0]", "messages[4].blocks[0]"]
+    assert wire.body.count(b"c2lnbmVk") == 2
+
+
+def test_moved_or_copied_thinking_is_stale():
+    """Its prefix is present, but other messages follow the prefix."""
+    question, first, result, second, more = conversation()
+    moved = ask(question, first, result, UserMessage("Well?"), second, more)
+    copied = ask(question, first, result, second, more, second, more)
+
+    assert [str(loss.location) for loss in write_request(moved, BOUND).losses] == ["messages[5].blocks[0]"]
+    assert [str(loss.location) for loss in write_request(copied, BOUND).losses] == ["messages[6].blocks[0]"]
+
+
+def test_turn_of_stale_thinking_alone_is_dropped():
+    """Thinking that was issued after the rest of the turn is stale, too."""
+    blank = answered(ask(UserMessage("Hi")), Text(" "))
+    before = UserMessage("Ho"), blank, UserMessage("And?")
+    rest = json.loads(write_request(ask(*before[::2]), BOUND).body)
+    first, more = rest["messages"][0]["content"]
+    rest["messages"] = [said("user", first), said("assistant", {"type": "text", "text": " "}), said("user", more)]
+    prefix = prefix_of(json.dumps(rest).encode(), BOUND)
+    later = answered(ask(UserMessage("Hi")), Text("Yes."))
+    later = msgspec.structs.replace(later, origin=msgspec.structs.replace(later.origin, prefix=prefix))
+    wire = write_request(ask(*before, later, UserMessage("So?")), BOUND)
+
+    assert wire.body.count(b"c2lnbmVk") == 0
+    stale_losses = [str(loss.location) for loss in wire.losses if loss.kind == "stale-prefix"]
+    assert stale_losses == ["messages[2].blocks[0]", "messages[4].blocks[0]"]
