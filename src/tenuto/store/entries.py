@@ -23,7 +23,17 @@ from tenuto.store.protocol import BLOB, ID, Lease
 from tenuto.store.schema import place_of
 from tenuto.store.sessions import SessionRow, row_of
 
-__all__ = ["append", "append_and_release", "clean", "columns_of", "damaged", "read", "require_session", "rows_of"]
+__all__ = [
+    "append",
+    "append_and_release",
+    "clean",
+    "columns_of",
+    "damaged",
+    "read",
+    "require_session",
+    "rows_of",
+    "wrong_column",
+]
 
 _HEAD = """
 UPDATE sessions SET head = ?, until = ?, created_at = ?, updated_at = ?, status = ?, agent = ?, meta = ?
@@ -48,6 +58,8 @@ _READ = """
 SELECT seq, id, at, fence, kind, body, digest, version FROM entries
 WHERE rowid_key > ? AND rowid_key <= ? ORDER BY rowid_key
 """
+_READ_TYPES = {"seq": int, "id": str, "at": int, "fence": int, "kind": str, "body": None, "digest": str, "version": int}
+"""The types of what `_READ` gives. A body is checked apart, since large ones are in another table."""
 _TOUCH = "UPDATE sessions SET until = until WHERE id = ?"
 """Changes nothing. Its commit makes sure that what was written before is on the disk."""
 _FETCH = "SELECT data FROM blobs WHERE digest = ?"
@@ -187,6 +199,8 @@ def read(driver: Driver, row: SessionRow, after: int, upto: int) -> list[Entry]:
                 raise StoreCorrupt(
                     f"entry {seq} of session {row.id!r} is damaged: its bytes do not match their digest; restore a backup"
                 )
+            if type(version) is not int:
+                raise StoreCorrupt(f"entry {seq} of session {row.id!r} is damaged: its version is {version!r:.40}")
             if version < VERSION:
                 raise earlier_version(row.id, seq, version)
             act = load(body)
@@ -202,7 +216,9 @@ def rows_of(driver: Driver, row: SessionRow, after: int, upto: int) -> Iterator[
     upto, after = min(upto, row.head), max(after, 0)
     chain: list[tuple[int, int]] = [(row.n, row.forked_at)]
     if row.parent and after < row.forked_at:
-        chain = [(n, at) for n, at in driver.rows(_CHAIN, (row.id,))]
+        chain = driver.rows(_CHAIN, (row.id,))
+        if not all(type(n) is type(at) is int for n, at in chain):
+            raise StoreCorrupt(f"session {row.id!r} was forked from a session whose row is damaged; restore a backup")
     pieces: list[tuple[int, int]] = []
     for n, forked_at in chain:
         if upto <= after:
@@ -217,6 +233,14 @@ def rows_of(driver: Driver, row: SessionRow, after: int, upto: int) -> Iterator[
 def _fetched(driver: Driver, row: tuple[Any, ...]) -> tuple[Any, ...]:
     data = driver.rows(_FETCH, (row[_DIGEST],))
     return (*row[:_KEPT_APART], data[0][0] if data else None, *row[_DIGEST:])
+
+
+def wrong_column(row: tuple[Any, ...]) -> str:
+    """Return the name of a column, other than the body, whose value has a type that is never written; empty if none has."""
+    for (column, type_), value in zip(_READ_TYPES.items(), row, strict=True):
+        if type_ is not None and type(value) is not type_:
+            return column
+    return ""
 
 
 def damaged(row: tuple[Any, ...]) -> Entry:

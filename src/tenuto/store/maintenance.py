@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any, Protocol, runtime_checkable
 
 from tenuto.core.journal import Entry, SessionMeta, session_meta_of, unknown_payloads_in
-from tenuto.errors import SessionNotFound, StoreError
+from tenuto.errors import SessionNotFound, StoreCorrupt, StoreError
 from tenuto.store.checks import faults_in, forked_meta
 from tenuto.store.driver import Driver
-from tenuto.store.entries import columns_of, damaged, read, require_session, rows_of
+from tenuto.store.entries import columns_of, damaged, read, require_session, rows_of, wrong_column
 from tenuto.store.leases import Leases, meta_of
 from tenuto.store.protocol import StoreStats, VerifyProblem
 from tenuto.store.schema import VERSION, place_of
@@ -164,7 +164,7 @@ def indexed_count(driver: Driver) -> int:
 
 def all_ids(driver: Driver) -> list[str]:
     """Return the ids of all sessions."""
-    return [id for (id,) in driver.rows(_THERE)]
+    return [str(id) for (id,) in driver.rows(_THERE)]
 
 
 def file_faults(driver: Driver) -> list[VerifyProblem]:
@@ -175,13 +175,23 @@ def file_faults(driver: Driver) -> list[VerifyProblem]:
 
 def find_problems_in(driver: Driver, session: str) -> list[VerifyProblem]:
     """Look for damage in one session."""
-    row = require_session(driver, session)
-    rows = list(rows_of(driver, row, 0, row.head))
+    try:
+        row = require_session(driver, session)
+        found = list(rows_of(driver, row, 0, row.head))
+    except StoreCorrupt as exc:
+        return [VerifyProblem(session, 0, str(exc))]
+    rows = [kept for kept in found if not wrong_column(kept)]
+    unreadable = [
+        VerifyProblem(session, kept[0] if type(kept[0]) is int else 0, f"has a damaged value as its {column}")
+        for kept in found
+        if (column := wrong_column(kept))
+    ]
     bare = [VerifyProblem(session, kept[0], _bodiless(kept)) for kept in rows if not isinstance(kept[5], bytes)]
     missing = {fault.seq for fault in bare}
     entries = [damaged(kept) for kept in rows]
     wrong = [fault for fault in faults_in(session, row.head, entries) if fault.seq not in missing]
     return [
+        *unreadable,
         *bare,
         *wrong,
         *(VerifyProblem(session, seq, what) for seq, what in _of_the_row(driver, row, entries, wrong)),
@@ -201,6 +211,8 @@ def _of_the_row(
     if row.parent:
         try:
             require_session(driver, row.parent)
+        except StoreCorrupt as exc:
+            yield 0, f"was forked off {row.parent!r}, which is damaged: {exc}"
         except SessionNotFound:
             yield 0, f"was forked off {row.parent!r}, which is gone"
     readable = not wrong and not any(unknown_payloads_in(entries))  # what cannot be read cannot be added up
@@ -226,4 +238,5 @@ def _differences_of_search(driver: Driver, row: SessionRow, entries: list[Entry]
     """Return the entries of the session's own whose text in the search index is missing, wrong or unexpected."""
     texts = {entry.seq: text_of(entry.payload) for entry in entries if row.forked_at < entry.seq <= row.indexed}
     expected = {(seq, text) for seq, text in texts.items() if text}
-    return sorted({seq for seq, _ in expected ^ {*driver.rows(_WORDS, (row.id,))}})
+    different = {seq for seq, _ in expected ^ {*driver.rows(_WORDS, (row.id,))}}
+    return sorted({seq if type(seq) is int else 0 for seq in different})

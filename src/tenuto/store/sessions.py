@@ -5,8 +5,9 @@ It stands apart from the values: who only wants to list sessions loads nothing o
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_type_hints
 
+from tenuto.errors import StoreCorrupt
 from tenuto.store.driver import Arg, Driver
 
 __all__ = ["TTL", "ListQuery", "SessionRow", "is_live", "list_sql", "row_of"]
@@ -53,6 +54,9 @@ class SessionRow(NamedTuple):
         return f"{self.pid}@{self.host}" if is_live(self.owner, self.until, now, ttl) else ""
 
 
+_COLUMN_TYPES: dict[str, Any] = get_type_hints(SessionRow)
+
+
 class ListQuery(NamedTuple):
     """What a list is to show, and how."""
 
@@ -65,9 +69,15 @@ class ListQuery(NamedTuple):
 
 
 def row_of(driver: Driver, session: str) -> SessionRow | None:
-    """Return the row of a session, or None."""
+    """Return the row of a session, or None. Raise `StoreCorrupt` if a damaged file gives a value of another type."""
     rows = driver.rows(_ONE, (session,))
-    return SessionRow(*rows[0]) if rows else None
+    if not rows:
+        return None
+    row = SessionRow(*rows[0])
+    for column, value in row._asdict().items():
+        if type(value) is not _COLUMN_TYPES[column]:
+            raise StoreCorrupt(f"session {session!r} is damaged: its {column} is {value!r:.40}; restore a backup")
+    return row
 
 
 def list_sql(wanted: ListQuery) -> tuple[str, tuple[Arg, ...]]:

@@ -1,0 +1,82 @@
+"""A damaged SQLite file can give a value of any type, whatever the column says. `verify` reports it and goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+
+import pytest
+
+from tenuto.errors import StoreCorrupt
+from tenuto.store.sql_store import SqlStore
+from tenuto.store.sqlite import SqliteEngine
+from tenuto.testing.chapters.stage import draft, question
+
+COLUMNS = {
+    "sessions": {
+        "number": ["head", "fence", "until", "pid", "forked_at", "indexed", "archived", "created_at"],
+        "text": ["owner", "host", "lock_dir_id", "parent", "name"],
+        "bytes": ["meta"],
+    },
+    "entries": {"number": ["seq", "at", "fence", "version"], "text": ["id", "kind", "digest"], "bytes": ["body"]},
+}
+WRONG = {"number": ("'damaged'", "x'00ff'", "17.5"), "text": ("x'00ff'",), "bytes": ("'damaged'", "17.5")}
+"""Values that SQLite keeps as they are in a column of that type."""
+CASES = [
+    (table, column, value)
+    for table, types in COLUMNS.items()
+    for type_, columns in types.items()
+    for column in columns
+    for value in WRONG[type_]
+]
+
+
+def run(path, story):
+    async def play():
+        async with SqlStore(SqliteEngine(path)) as store:
+            return await story(store)
+
+    return asyncio.run(play())
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A file with a session of two entries, and its fork."""
+
+    async def write(store):
+        lease = await store.lease("parent")
+        lease = await store.append(lease, [draft(question("One")), draft(question("Two"))])
+        await store.release(lease)
+        await store.fork("parent", id="fork")
+        await store.reindex()
+
+    run(tmp_path / "store.db", write)
+    return tmp_path / "store.db"
+
+
+def damage(path, table, column, value):
+    """Change a value in the first row of a table, past all checks of the store."""
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        database.execute(f"UPDATE {table} SET {column} = {value} WHERE rowid = (SELECT min(rowid) FROM {table})")
+
+
+@pytest.mark.parametrize(("table", "column", "value"), CASES)
+def test_verify_reports_a_value_of_the_wrong_type(path, table, column, value):
+    damage(path, table, column, value)
+
+    assert run(path, lambda store: store.verify())
+
+
+def test_damaged_session_row_is_a_clear_error(path):
+    damage(path, "sessions", "forked_at", "'damaged'")
+
+    with pytest.raises(StoreCorrupt, match="'parent' is damaged: its forked_at is 'damaged'; restore a backup"):
+        run(path, lambda store: store.read("parent"))
+
+
+def test_entry_with_a_damaged_version_is_a_clear_error(path):
+    damage(path, "entries", "version", "'damaged'")
+
+    with pytest.raises(StoreCorrupt, match="entry 1 of session 'parent' is damaged: its version is 'damaged'"):
+        run(path, lambda store: store.read("parent"))
