@@ -59,7 +59,7 @@ CODEC = Codec(
         frozenset(
             (
                 *("model", "messages", "system", "tools", "tool_choice", "thinking", "output_config", "cache_control"),
-                *("speed", "context_management", "compaction", "mcp_servers", "user_profile_id"),
+                *("speed", "context_management", "compaction", "mcp_servers", "user_profile_id", "billing_policy"),
             )
         ),
         "input_tokens",
