@@ -9,6 +9,7 @@ TYPE_CHECKING = False  # Type checkers read it as True; importing it from `typin
 if TYPE_CHECKING:
     from tenuto.agent.agent import AsyncAgent as AsyncAgent
     from tenuto.agent.limits import Limits as Limits
+    from tenuto.agent.run_context import PendingCall as PendingCall
     from tenuto.agent.session import AsyncRun as AsyncRun
     from tenuto.agent.session import AsyncSession as AsyncSession
     from tenuto.agent.sync import Agent as Agent
@@ -67,6 +68,7 @@ __version__ = "0.1.0"
 _NAMES_BY_MODULE = {
     "tenuto.agent.agent": "AsyncAgent",
     "tenuto.agent.limits": "Limits",
+    "tenuto.agent.run_context": "PendingCall",
     "tenuto.agent.session": "AsyncRun AsyncSession",
     "tenuto.agent.sync": "Agent Run Session",
     "tenuto.audit.report": "Report",

@@ -121,6 +121,25 @@ async def test_a_tool_knows_its_call(tenuto_sim):
 
 
 @scene
+async def test_fence_of_a_tool_grows_with_each_holder(tenuto_sim, tmp_path):
+    tenuto_sim.script(turn(call("who")), turn("Done."), turn(call("who")), turn("Done."))
+    fences = []
+
+    @tool
+    def who(context: ToolContext) -> str:
+        """Say who."""
+        fences.append(context.fence)
+        return "me"
+
+    for _ in range(2):
+        async with agent(who, store=tmp_path / "store.db") as ai:
+            session = await ai.resume("s") if fences else ai.session("s")
+            await session.send("Go.")
+
+    assert 0 < fences[0] < fences[1]
+
+
+@scene
 async def test_a_tool_that_fails_ends_no_other(tenuto_sim):
     """All run to their end."""
     tenuto_sim.script(turn(call("fail"), call("hold")), turn("Done."))

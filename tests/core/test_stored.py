@@ -18,6 +18,7 @@ from strategies import (
     names,
     objects,
     responses_of,
+    transcripts_of,
 )
 from tenuto.core import jsonio, stored
 from tenuto.core.blocks import (
@@ -59,10 +60,12 @@ from tenuto.core.stored import (
     dump_message,
     dump_meta,
     dump_response,
+    dump_transcript,
     load_block,
     load_message,
     load_meta,
     load_response,
+    load_transcript,
 )
 from tenuto.core.transcript import Transcript
 
@@ -70,6 +73,7 @@ KINDS = {
     "block": (blocks_of(broken_words), dump_block, load_block, stored._block),
     "meta": (metas_of(broken_words), dump_meta, load_meta, stored._meta),
     "message": (messages_of(broken_words), dump_message, load_message, stored._message),
+    "transcript": (transcripts_of(broken_words), dump_transcript, load_transcript, stored._transcript),
     "response": (responses_of(broken_words), dump_response, load_response, stored._reader(ChatResponse)),
 }
 

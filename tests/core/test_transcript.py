@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import json
 
 import pytest
 from hypothesis import given, settings
@@ -39,6 +40,32 @@ def test_append_makes_new_transcript():
 def test_append_refuses_other_values(said):
     with pytest.raises(TypeError, match="expected a string, a message, a ToolResult"):
         Transcript() + said
+
+
+@settings(max_examples=25)
+@given(transcripts)
+def test_json_round_trip(transcript):
+    assert Transcript.from_json(transcript.to_json()) == transcript
+
+
+def test_json_keeps_fields_of_a_later_version():
+    text = '{"messages":[{"role":"user","content":"Hi","mood":"calm"}],"topic":"weather"}'
+
+    assert json.loads(Transcript.from_json(text).to_json()) == json.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"topic": "weather"}', "not a stored transcript: it has no messages"),
+        ('{"messages": [{"role": "critic"}]}', "unknown role 'critic'"),
+        ('[{"role": "user", "content": "Hi"}]', "object"),
+        ("Hi", "JSON"),
+    ],
+)
+def test_other_json_is_refused(text, problem):
+    with pytest.raises(ValueError, match=problem):
+        Transcript.from_json(text)
 
 
 @settings(max_examples=25)

@@ -143,7 +143,14 @@ class ToolTurn:
         view, at = ready.call.view, ready.call.ordinal
         self._tell(ToolStarted(view, at, ready.attempt))
         progress = functools.partial(self._progress, asyncio.get_running_loop(), view, at)
-        context = ToolContext(view, key=ready.key, attempt=ready.attempt, session=self._log.id, progress=progress)
+        context = ToolContext(
+            view,
+            key=ready.key,
+            attempt=ready.attempt,
+            session=self._log.id,
+            fence=self._log.fence,
+            progress=progress,
+        )
         try:
             async with self._slots:
                 done = await self._done(ready, context)

@@ -43,6 +43,7 @@ from tenuto.core.jsonio import JsonError
 from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import AssistantMessage, Content, Message, Origin, ToolResult, Usage
 from tenuto.core.response import ChatResponse, Choice
+from tenuto.core.transcript import Transcript
 
 T = TypeVar("T")
 V = TypeVar("V", bound=Value)
@@ -51,6 +52,7 @@ Stored: TypeAlias = bytes | str | Raw
 _block_decoder: msgspec.json.Decoder[Block] = msgspec.json.Decoder(Block)
 _meta_decoder: msgspec.json.Decoder[ProviderMeta] = msgspec.json.Decoder(ProviderMeta)
 _message_decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
+_transcript_decoder = msgspec.json.Decoder(Transcript)
 _response_decoder = msgspec.json.Decoder(ChatResponse)
 _payload_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(EntryPayload)
 
@@ -79,6 +81,19 @@ def dump_message(message: Message) -> bytes:
 
 def load_message(stored: Stored) -> Message:
     return _load(stored, _message_decoder, _message)
+
+
+def dump_transcript(transcript: Transcript) -> bytes:
+    """Write a transcript. `messages` is there even if it is empty: it tells a transcript from other documents."""
+    if transcript.messages:
+        return _dump(transcript, load_transcript)
+    unknown = jsonio.members(transcript.unknown_fields) if transcript.unknown_fields else {}
+    return jsonio.encode({"messages": [], **unknown})
+
+
+def load_transcript(stored: Stored) -> Transcript:
+    """Read a transcript. Raise `JsonError` for a document without messages, or with one that cannot be read."""
+    return _load(stored, _transcript_decoder, _transcript)
 
 
 def dump_response(response: ChatResponse) -> bytes:
@@ -240,6 +255,15 @@ def _message(raw: Raw) -> Message:
     return _value(_MESSAGES[role], members)
 
 
+def _transcript(raw: Raw) -> Transcript:
+    members = jsonio.members(raw)
+    if members:
+        if "messages" not in members:
+            raise JsonError("not a stored transcript: it has no messages")
+        _each(_message)(members["messages"])  # a message that cannot be read is an error, not an unknown field
+    return _value(Transcript, members)
+
+
 def _payload(raw: Raw) -> EntryPayload | UnknownPayload:
     members = jsonio.members(raw)
     kind = jsonio.text_of(members.get("entry"))
@@ -286,6 +310,7 @@ _TYPE_READERS: dict[Any, Callable[[Raw], Any]] = {
     ProviderMeta | None: _optional(_meta),
     tuple[Citation, ...]: _each(_citation),
     tuple[Block, ...]: _each(_block),
+    tuple[Message, ...]: _each(_message),
     str | tuple[Text, ...]: _text_or_each(_reader(Text)),
     str | tuple[Content, ...]: _text_or_each(_content),
     tuple[ToolResult, ...]: _each(_reader(ToolResult)),

@@ -59,6 +59,19 @@ class Transcript(Value, frozen=True):
         """Return the problems that providers refuse: results without a call, repeated ids, calls without a result."""
         return tuple(_find_problems(self.messages))
 
+    def to_json(self) -> str:
+        """Return the transcript as JSON text with everything it has, signatures included. `from_json` reads it."""
+        from tenuto.core.stored import dump_transcript
+
+        return dump_transcript(self).decode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Transcript:
+        """Read what `to_json` wrote. Fields of a later version are kept. Raise `ValueError` for anything else."""
+        from tenuto.core.stored import load_transcript
+
+        return load_transcript(text)
+
     def reasoning_details(self) -> dict[int, list[ReasoningItem]]:
         """Return the `reasoning_details` items of each reply that has any, by the index of its message."""
         from tenuto.reasoning.views import to_details

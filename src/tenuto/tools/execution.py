@@ -79,7 +79,8 @@ class ToolContext:
 
     `key` is the same for every attempt at this call, and different for every other call: a tool whose `effect` is
     `keyed` passes it on to whatever does the work, which then does it once. `attempt` counts from 1. `session` is
-    empty where there is none. Made by hand, without a key, the call's id stands for it.
+    empty where there is none. `fence` grows with each holder of the session; a system that refuses smaller numbers than it
+    has seen is safe from a process that lost the session and does not know it yet. Made by hand, without a key, the call's id stands for it.
     """
 
     def __init__(
@@ -89,12 +90,14 @@ class ToolContext:
         key: str = "",
         attempt: int = 1,
         session: str = "",
+        fence: int = 0,
         progress: Callable[[str], None] | None = None,
     ) -> None:
         self.call = call
         self.key = key or call.id
         self.attempt = attempt
         self.session = session
+        self.fence = fence
         self._hear = progress
         self._cancelled = False
 
