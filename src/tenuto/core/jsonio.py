@@ -11,7 +11,6 @@ beyond a double), so that everything that can be received can be stored and read
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 from collections.abc import Callable, Iterable
@@ -194,12 +193,6 @@ def decode_as(data: bytes | str | Raw, kind: type[T]) -> T:
     return _read(
         lambda raw: msgspec.json.decode(raw, type=kind), lambda text: msgspec.convert(_slow_parse(text), kind), data
     )
-
-
-@functools.cache
-def decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
-    """Return the decoder for `kind`, created on first use because that takes as long as importing a module."""
-    return msgspec.json.Decoder(kind)
 
 
 def check(data: bytes | str | Raw) -> Raw:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Literal
 
 import msgspec
@@ -35,10 +36,16 @@ class _PlainText(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     text: str
 
 
+@functools.cache
+def _plain_text_decoder() -> msgspec.json.Decoder[_PlainText]:
+    """Create the decoder on first use: that takes as long as importing a module."""
+    return msgspec.json.Decoder(_PlainText)
+
+
 def read_block(raw: Raw) -> Block:
     """Read one content block. A block of an unknown type becomes `Opaque`."""
     try:
-        return Text(jsonio.decoder(_PlainText).decode(raw).text)  # most blocks have only these two fields
+        return Text(_plain_text_decoder().decode(raw).text)  # most blocks have only these two fields
     except (msgspec.DecodeError, UnicodeDecodeError):
         pass
     fields = jsonio.members(raw)
