@@ -15,7 +15,6 @@ from tenuto import AsyncClient, Image
 from tenuto.client.fetch import is_public
 from tenuto.client.http import HttpRequest
 from tenuto.client.transport import AiohttpTransport
-from tenuto.client.transport import _pieces as pieces
 from tenuto.errors import ConnectionFailed, FetchRefused
 
 HELLO = reply(json.dumps(chat()).encode())
@@ -180,12 +179,3 @@ def test_a_large_question_goes_out_whole_and_without_a_word():
         (request,) = server.requests
         assert request.json()["messages"][0]["content"] == text
         assert int(request.headers["content-length"]) == len(request.body)
-
-
-def test_another_version_of_aiohttp_keeps_its_bytes_as_it_likes():
-    """Nothing is read off a stream that does not look as expected: its own `readany` does it."""
-
-    class Other:
-        _buffer = b"bytes of another kind"
-
-    assert pieces(Other()) is None

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import gc
-import importlib
 import time
 import warnings
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
     from tenuto.core.provider import ModelInfo, Target, WireRequest
     from tenuto.core.request import ChatRequest
 
-__all__ = ["OPTIONS", "AsyncClient", "loading"]
+__all__ = ["OPTIONS", "AsyncClient"]
 
 OPTIONS = ("keys", "providers", "middleware", "default_provider", "timeout", "transport", "on_loss", "now")
 """The names in `ClientOptions`."""
@@ -265,9 +262,6 @@ class AsyncClient:
         return partial(self._call, self._request(asked, messages, parameters, stream=stream), waits)
 
     def _request(self, asked: Any, messages: Any, parameters: dict[str, Any], *, stream: bool) -> ChatRequest:
-        if self._line is None:
-            with loading():
-                importlib.import_module("tenuto.client.stream")
         import tenuto.client.request as reading  # for each question: a `from` would cost five times as much
 
         return reading.build_checked_request(asked, messages, parameters, self._door.qualified, stream=stream)
@@ -295,14 +289,12 @@ class AsyncClient:
         if self.closed:
             raise ClosedError("the client is closed")
         if self._line is None:
-            with loading():
-                importlib.import_module("tenuto.client.exchange")  # the first question needs it
-                from tenuto.client.exchange import Sender
+            from tenuto.client.exchange import Sender
 
-                if self._transport is None:
-                    from tenuto.client.transport import AiohttpTransport
+            if self._transport is None:
+                from tenuto.client.transport import AiohttpTransport
 
-                    self._transport = AiohttpTransport()
+                self._transport = AiohttpTransport()
             self._line = Sender(self._door, self._transport, self._now, self._on_loss)
         return self._line
 
@@ -337,18 +329,6 @@ class AsyncClient:
             raise out_of_time(waits, name)
 
         return send
-
-
-@contextmanager
-def loading() -> Iterator[None]:
-    """Load modules without looking for garbage meanwhile: they make none, and the looking costs a tenth of the time."""
-    looking = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if looking:
-            gc.enable()
 
 
 def _streamed(start: Callable[[], ChatCall]) -> AsyncStream:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
-from tenuto.client.client import AsyncClient, loading
+from tenuto.client.client import AsyncClient
 
 if TYPE_CHECKING:
     from tenuto.client.background_loop import BackgroundLoop
@@ -155,7 +155,7 @@ class Client:
     def _bridge(self) -> BackgroundLoop:
         """The loop in the background, loaded when something is first asked: a loop costs more to load than the client."""
         if self._begun is None:
-            with self._lock, loading():
+            with self._lock:
                 from tenuto.client.background_loop import BackgroundLoop
 
                 self._begun = self._begun or BackgroundLoop(self._async.close)
