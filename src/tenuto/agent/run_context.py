@@ -10,7 +10,7 @@ import msgspec
 from tenuto.agent.events import AgentEvent
 from tenuto.agent.limits import Budget, Limits
 from tenuto.client.client import AsyncClient
-from tenuto.client.middleware import Retry
+from tenuto.client.middleware.retry import Retry
 from tenuto.client.options import Timeouts
 from tenuto.core.events import StreamEvent
 from tenuto.core.journal import ApprovalDecided

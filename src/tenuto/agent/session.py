@@ -399,7 +399,7 @@ class AsyncSession:
         Raise `UnknownProvider`, `UnsupportedModel` for a model on which a session cannot rely, and what `send` raises
         where the session is in other hands.
         """
-        model = self.crew.client.qualified(model)
+        model = self.crew.client._full_name(model)
         self.agent.admit(model, allow_unverified=self.ready().allow_unverified)
         if self._log.head == 0 and self._current is None:
             self._mine = msgspec.structs.replace(self._mine, model=model)
@@ -408,7 +408,7 @@ class AsyncSession:
             if model == self.model:  # as it is now: somebody else may have handed it over meanwhile
                 return ()
             news = self._news()
-            act = handover_entry(model, self._log, self.crew.client.target, self.crew.toolbox.definitions())
+            act = handover_entry(model, self._log, self.crew.client._target, self.crew.toolbox.definitions())
             await self._log.append(*news, act)
             self.tell(ModelChanged(act.model, act.previous_model, act.losses))
             return act.losses
@@ -424,8 +424,8 @@ class AsyncSession:
         if self._log.head == 0:
             raise ValueError("nothing was said yet: there is nothing to audit")
         client = self.crew.client
-        target = client.target(client.qualified(model)) if model is not None else None
-        return audit(await self.entries(), target, tools=self.crew.toolbox.definitions(), find=client.target)
+        target = client._target(client._full_name(model)) if model is not None else None
+        return audit(await self.entries(), target, tools=self.crew.toolbox.definitions(), find=client._target)
 
     async def entries(self) -> list[Entry]:
         """Read the journal; a session in which nothing was said has none."""

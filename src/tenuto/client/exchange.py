@@ -380,7 +380,7 @@ class Attempt:
         """Say that the whole time is over."""
         return out_of_time(self._waits)
 
-    async def ask(self, request: ChatRequest) -> AsyncIterator[list[StreamEvent]]:
+    async def ask(self, request: ChatRequest) -> AsyncIterator[StreamEvent]:
         """Ask once: yield the events, of which the last is `MessageDone`; raise the typed error it came to."""
         reading, opened = await self._own(self._begin(request))
         try:
@@ -390,7 +390,9 @@ class Attempt:
                     events = await reading.step()
                 finally:
                     self.asking = False
-                yield events
+                for event in events:
+                    yield event
+                events.clear()  # while the next bytes are awaited, nothing holds the last events
             await reading.linger()
         except LLMError as exc:
             raise opened.known(exc) from exc.__cause__

@@ -5,18 +5,15 @@ Read by those who check types: at run time nobody needs these, and making them c
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict
 
-from tenuto.client.http import Transport
-from tenuto.client.options import OnLoss, Timeouts
-from tenuto.client.pipeline import Middleware
-from tenuto.core.provider import Dialect, Provider
+from tenuto.client.options import Timeouts
+from tenuto.core.provider import Dialect
 from tenuto.core.request import CacheTime, Effort, ResponseFormat, ServerTool, Thinking, ToolChoice, ToolDefinition
 
 __all__ = [
     "ChatParameters",
-    "ClientOptions",
     "Dispatcher",
     "Key",
     "ModelParameters",
@@ -96,23 +93,3 @@ class ChatParameters(ModelParameters, total=False):
     n: int | None
     store: bool | None
     timeout: float | Timeouts | None
-
-
-class ClientOptions(TypedDict, total=False):
-    """What a client may be told.
-
-    `keys` by provider. `providers` are rows of one's own, or settings by name. `middleware` stands around every call,
-    the first outermost; without it there is `retry(2)`, and `[]` means none. `default_provider` is asked for a model
-    without a provider. `timeout` is a total in seconds, or `Timeouts`. `transport` replaces the network. `on_loss` says what
-    happens if a request cannot carry everything: one WARNING per request (`warn`, the default), a `LossError` before
-    anything is sent (`raise`), or nothing besides `reply.losses` (`keep`).
-    """
-
-    keys: Mapping[str, Key]
-    providers: Sequence[Provider] | Mapping[str, ProviderConfig]
-    middleware: Iterable[Middleware] | None
-    default_provider: str | None
-    timeout: float | Timeouts
-    transport: Transport | None
-    on_loss: OnLoss
-    now: Callable[[], float]

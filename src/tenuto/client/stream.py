@@ -10,7 +10,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from tenuto.client.pipeline import Lists
+from tenuto.client.middleware.base import AnyNext
 from tenuto.client.reply import Reply
 from tenuto.core.events import ContentDelta, MessageDone, StreamEvent, TextDelta
 from tenuto.core.request import ChatRequest
@@ -44,7 +44,7 @@ class ChatCall:
     """One call through the middleware: yields the events, keeps the reply. While it runs, it stands in `calls`."""
 
     def __init__(
-        self, request: ChatRequest, question: Attempt, handler: Lists, now: Callable[[], float], calls: set[ChatCall]
+        self, request: ChatRequest, question: Attempt, handler: AnyNext, now: Callable[[], float], calls: set[ChatCall]
     ) -> None:
         self._request = request
         self._handler = handler
@@ -69,17 +69,12 @@ class ChatCall:
         current = _current_task()
         stream = self._begin(current())
         try:
-            async for events in stream:
-                last = events[-1] if events else None
-                for event in events:
-                    if event is last and type(event) is MessageDone:  # to ask each for its type: 3 bytecodes of 106
-                        self.response = event.response
-                    yield event
-                    if self._ended is not None:
-                        break
+            async for event in stream:
+                if type(event) is MessageDone:
+                    self.response = event.response
+                yield event
                 if self._ended is not None:
                     break
-                events.clear()  # layers further in hold it while they wait for the next
                 if (task := current()) is not self._reader:
                     self._set_reader(task)
         except asyncio.CancelledError:
@@ -97,10 +92,9 @@ class ChatCall:
         stream = self._begin(asyncio.current_task())
         self._drains = True
         try:
-            async for events in stream:
-                last = events[-1] if events else None
-                if type(last) is MessageDone:
-                    self.response = last.response
+            async for event in stream:
+                if type(event) is MessageDone:
+                    self.response = event.response
                 if self._ended is not None:
                     break
         except asyncio.CancelledError:
@@ -115,7 +109,7 @@ class ChatCall:
         self._conclude()
         return self.reply()
 
-    def _begin(self, reader: asyncio.Task[Any] | None) -> AsyncIterator[list[StreamEvent]]:
+    def _begin(self, reader: asyncio.Task[Any] | None) -> AsyncIterator[StreamEvent]:
         stream = self._handler(self._request)  # first: a layer that raises at once leaves nothing behind
         self._asked_at = self._now()
         self._set_reader(reader)
@@ -123,7 +117,7 @@ class ChatCall:
         self.question.begin(self)
         return stream
 
-    async def _close(self, stream: AsyncIterator[list[StreamEvent]]) -> None:
+    async def _close(self, stream: AsyncIterator[StreamEvent]) -> None:
         self._calls.discard(self)
         self.question.over(self)
         close = getattr(stream, "aclose", None)
