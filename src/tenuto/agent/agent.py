@@ -26,6 +26,7 @@ from tenuto.client.middleware.base import Middleware
 from tenuto.client.middleware.retry import Retry
 from tenuto.client.options import OnLoss, Timeouts
 from tenuto.client.parameters import Key, ModelParameters, ProviderConfig
+from tenuto.client.signatures import expand_parameters
 from tenuto.core.events import StreamEvent
 from tenuto.core.provider import Provider
 from tenuto.errors import SessionNotFound
@@ -106,6 +107,7 @@ class AsyncAgent:
     and `ValueError` for options that are none. Close it with `async with` or `close()`.
     """
 
+    @expand_parameters(ModelParameters, AgentOptions)
     def __init__(self, model: str, **options: Unpack[AgentOptions]) -> None:
         given: dict[str, Any] = dict(options)
         check_names(given, (*OPTIONS, *OF_CLIENTS))

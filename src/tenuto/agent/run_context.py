@@ -20,7 +20,7 @@ from tenuto.tools.toolbox import PreparedCall, Toolbox
 
 __all__ = ["Approve", "AwaitingApproval", "CallResult", "Listener", "PendingCall", "RunContext", "SubAgentRunner"]
 
-Approve: TypeAlias = Callable[[ToolCallView], "bool | str | Awaitable[bool | str]"]
+Approve: TypeAlias = Callable[[ToolCallView], bool | str | Awaitable[bool | str]]
 """Asked for a call that needs somebody's word: True lets it run, False does not, and a string says why not."""
 Listener: TypeAlias = Callable[[StreamEvent | AgentEvent], None]
 """Hears of everything that happens."""

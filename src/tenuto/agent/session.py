@@ -10,10 +10,11 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from decimal import Decimal
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 import msgspec
 
+import tenuto  # annotations load `tenuto.Report` when they are evaluated
 from tenuto.agent.config import roots_text, stored_roots, tool_names
 from tenuto.agent.events import AgentEvent, ModelChanged, RunStopped
 from tenuto.agent.handover import handover_entry
@@ -22,8 +23,9 @@ from tenuto.agent.machine import CANCELLED, CANCELLING, FinishCancel, Phase, Sta
 from tenuto.agent.run_context import PendingCall, RunContext, SubAgentRunner
 from tenuto.agent.runner import Runner, close_calls, close_calls_for_new_input
 from tenuto.agent.session_log import SessionLog
+from tenuto.client.parameters import MessageInput
 from tenuto.client.reply import Reply
-from tenuto.client.request import MessageInput, check_newest, to_messages
+from tenuto.client.request import check_newest, to_messages
 from tenuto.core.events import StreamEvent
 from tenuto.core.journal import (
     ApprovalDecided,
@@ -48,9 +50,6 @@ from tenuto.core.messages import (
 from tenuto.core.transcript import Transcript
 from tenuto.errors import LimitReached, MissingTool, RunCancelled, StoreError, TenutoError
 from tenuto.tools.toolbox import Toolbox
-
-if TYPE_CHECKING:
-    from tenuto.audit import Report
 
 __all__ = ["AsyncRun", "AsyncSession", "Home", "PendingCall", "Runs", "fork_point"]
 
@@ -413,7 +412,7 @@ class AsyncSession:
             self.tell(ModelChanged(act.model, act.previous_model, act.losses))
             return act.losses
 
-    async def audit(self, model: str | None = None) -> Report:
+    async def audit(self, model: str | None = None) -> tenuto.Report:
         """Say what would be refused if the session were sent to its model (or to another) now. Nothing is sent or written.
 
         Each question of the journal is made again and compared with what was sent. Raise `UnknownProvider`,

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from tenuto.client.options import Timeouts as Timeouts
     from tenuto.client.parameters import ChatParameters as ChatParameters
     from tenuto.client.parameters import Key as Key
+    from tenuto.client.parameters import MessageInput as MessageInput
     from tenuto.client.parameters import ProviderConfig as ProviderConfig
     from tenuto.client.parameters import Tools as Tools
     from tenuto.client.reply import Reply as Reply
-    from tenuto.client.request import MessageInput as MessageInput
     from tenuto.client.stream import AsyncStream as AsyncStream
     from tenuto.client.structured import Structured as Structured
     from tenuto.client.sync import Client as Client
@@ -29,9 +29,8 @@ _NAMES_BY_MODULE = {
     "http": "HttpReply HttpRequest Transport",
     "middleware.base": "Middleware",
     "options": "Timeouts",
-    "parameters": "ChatParameters Key ProviderConfig Tools",
+    "parameters": "ChatParameters Key MessageInput ProviderConfig Tools",
     "reply": "Reply",
-    "request": "MessageInput",
     "stream": "AsyncStream",
     "structured": "Structured",
     "sync": "Client",

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 import msgspec
 
-import tenuto.client as lazy  # names of slow modules are loaded when they are used or when an annotation is evaluated
+import tenuto  # annotations load `tenuto.Reply` when they are evaluated: creating a client must not load asyncio
 from tenuto.client.options import OnLoss, Timeouts, check_on_loss
+from tenuto.client.parameters import ChatParameters, Key, MessageInput, ProviderConfig
 from tenuto.client.routing import Router
+from tenuto.client.signatures import expand_parameters
 from tenuto.core.embedding import EmbedRequest, EmbedResponse
 from tenuto.core.provider import ModelInfo, Provider, Target, WireRequest
 from tenuto.core.request import ChatRequest
@@ -40,12 +42,12 @@ class AsyncClient:
     def __init__(
         self,
         *,
-        keys: Mapping[str, lazy.Key] | None = None,
-        providers: Sequence[Provider] | Mapping[str, lazy.ProviderConfig] = (),
-        middleware: Iterable[lazy.Middleware] | None = None,
+        keys: Mapping[str, Key] | None = None,
+        providers: Sequence[Provider] | Mapping[str, ProviderConfig] = (),
+        middleware: Iterable[tenuto.client.Middleware] | None = None,
         default_provider: str | None = None,
         timeout: float | Timeouts | None = None,
-        transport: lazy.Transport | None = None,
+        transport: tenuto.client.Transport | None = None,
         on_loss: OnLoss = "warn",
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -72,22 +74,21 @@ class AsyncClient:
         self._limits: set[asyncio.Timeout] = set()
         self.closed = False
         self._middleware = None if middleware is None else tuple(middleware)
-        self._added_middleware: tuple[lazy.Middleware, ...] = ()
+        self._added_middleware: tuple[tenuto.client.Middleware, ...] = ()
 
     @overload
     async def chat(
         self, request: ChatRequest | Mapping[str, Any], /, *, timeout: float | Timeouts | None = ...
-    ) -> lazy.Reply: ...
+    ) -> tenuto.Reply: ...
     @overload
-    async def chat(
-        self, model: str, messages: lazy.MessageInput, **parameters: Unpack[lazy.ChatParameters]
-    ) -> lazy.Reply: ...
+    async def chat(self, model: str, messages: MessageInput, **parameters: Unpack[ChatParameters]) -> tenuto.Reply: ...
+    @expand_parameters(ChatParameters)
     async def chat(
         self,
         model: str | ChatRequest | Mapping[str, Any],
-        messages: lazy.MessageInput | None = None,
+        messages: MessageInput | None = None,
         **parameters: Any,
-    ) -> lazy.Reply:
+    ) -> tenuto.Reply:
         """Send a chat and return the complete reply.
 
         Raise an `LLMError` for an error of the provider or the connection, `TranscriptError` for tool calls without a
@@ -98,27 +99,28 @@ class AsyncClient:
     @overload
     def stream(
         self, request: ChatRequest | Mapping[str, Any], /, *, timeout: float | Timeouts | None = ...
-    ) -> lazy.AsyncStream: ...
+    ) -> tenuto.AsyncStream: ...
     @overload
     def stream(
-        self, model: str, messages: lazy.MessageInput, **parameters: Unpack[lazy.ChatParameters]
-    ) -> lazy.AsyncStream: ...
+        self, model: str, messages: MessageInput, **parameters: Unpack[ChatParameters]
+    ) -> tenuto.AsyncStream: ...
+    @expand_parameters(ChatParameters)
     def stream(
         self,
         model: str | ChatRequest | Mapping[str, Any],
-        messages: lazy.MessageInput | None = None,
+        messages: MessageInput | None = None,
         **parameters: Any,
-    ) -> lazy.AsyncStream:
+    ) -> tenuto.AsyncStream:
         """Send a chat and return its events as they arrive. Errors are raised where the events are read."""
-        return lazy.AsyncStream(self._prepare_call(model, messages, parameters, stream=True))
+        return tenuto.AsyncStream(self._prepare_call(model, messages, parameters, stream=True))
 
     def _stream(
         self, request: ChatRequest, before_send: BeforeSend, *, timeout: float | Timeouts | None = None
-    ) -> lazy.AsyncStream:
+    ) -> tenuto.AsyncStream:
         """Stream, and call `before_send` each time before a request is sent: the agent writes its journal there."""
         request = self._build_request(request, None, {}, stream=True)
         timeouts = _to_timeouts(timeout, self._timeouts)
-        return lazy.AsyncStream(partial(self._begin_call, request, timeouts, before_send=before_send))
+        return tenuto.AsyncStream(partial(self._begin_call, request, timeouts, before_send=before_send))
 
     @overload
     async def chat_structured(
@@ -129,7 +131,7 @@ class AsyncClient:
         *,
         repairs: int = ...,
         timeout: float | Timeouts | None = ...,
-    ) -> lazy.Structured[T]: ...
+    ) -> tenuto.Structured[T]: ...
     @overload
     async def chat_structured(
         self,
@@ -139,36 +141,37 @@ class AsyncClient:
         *,
         repairs: int = ...,
         timeout: float | Timeouts | None = ...,
-    ) -> lazy.Structured[Any]: ...
+    ) -> tenuto.Structured[Any]: ...
     @overload
     async def chat_structured(
         self,
         model: str,
-        messages: lazy.MessageInput,
+        messages: MessageInput,
         output_type: type[T],
         *,
         repairs: int = ...,
-        **parameters: Unpack[lazy.ChatParameters],
-    ) -> lazy.Structured[T]: ...
+        **parameters: Unpack[ChatParameters],
+    ) -> tenuto.Structured[T]: ...
     @overload
     async def chat_structured(
         self,
         model: str,
-        messages: lazy.MessageInput,
+        messages: MessageInput,
         output_type: Mapping[str, Any],
         *,
         repairs: int = ...,
-        **parameters: Unpack[lazy.ChatParameters],
-    ) -> lazy.Structured[Any]: ...
+        **parameters: Unpack[ChatParameters],
+    ) -> tenuto.Structured[Any]: ...
+    @expand_parameters(ChatParameters)
     async def chat_structured(
         self,
         model: str | ChatRequest,
-        messages: lazy.MessageInput | type[Any] | Mapping[str, Any],
+        messages: MessageInput | type[Any] | Mapping[str, Any],
         output_type: type[Any] | Mapping[str, Any] | None = None,
         *,
         repairs: int = 1,
         **parameters: Any,
-    ) -> lazy.Structured[Any]:
+    ) -> tenuto.Structured[Any]:
         """Send a chat and return the answer as a value of `output_type`: a type or a JSON Schema.
 
         An answer that does not match is sent back with the reason, at most `repairs` times; then `SchemaMismatch` is
@@ -184,7 +187,7 @@ class AsyncClient:
         native = takes_schemas(self._router.target(request.model))
         deadline = _deadline(timeouts)
 
-        async def chat(request: ChatRequest) -> lazy.Reply:
+        async def chat(request: ChatRequest) -> tenuto.Reply:
             return await self._begin_call(request, timeouts, deadline).drain()
 
         return await ask_structured(chat, request, output_type, native=native, repairs=repairs)
@@ -218,9 +221,8 @@ class AsyncClient:
             request = EmbedRequest.of(request, input, dimensions)
         return await embed(self._call_runner(timeout), self._router.target(request.model), request)
 
-    async def count_tokens(
-        self, model: str, messages: lazy.MessageInput, **parameters: Unpack[lazy.ChatParameters]
-    ) -> int:
+    @expand_parameters(ChatParameters)
+    async def count_tokens(self, model: str, messages: MessageInput, **parameters: Unpack[ChatParameters]) -> int:
         """Return the number of input tokens of a chat, counted by the provider.
 
         Raise `UnsupportedModel` if the provider does not count tokens.
@@ -249,7 +251,7 @@ class AsyncClient:
 
         return await fetch_public(value, timeout)
 
-    def use(self, *middleware: lazy.Middleware) -> None:
+    def use(self, *middleware: tenuto.client.Middleware) -> None:
         """Add middleware to every later call: innermost, closest to the provider."""
         self._added_middleware = (*self._added_middleware, *middleware)
 
@@ -302,7 +304,7 @@ class AsyncClient:
     def _prepare_call(
         self,
         model: str | ChatRequest | Mapping[str, Any],
-        messages: lazy.MessageInput | None,
+        messages: MessageInput | None,
         parameters: dict[str, Any],
         *,
         stream: bool,
@@ -313,7 +315,7 @@ class AsyncClient:
     def _build_request(
         self,
         model: str | ChatRequest | Mapping[str, Any],
-        messages: lazy.MessageInput | None,
+        messages: MessageInput | None,
         parameters: dict[str, Any],
         *,
         stream: bool,
@@ -336,7 +338,7 @@ class AsyncClient:
         attempt = Attempt(self._open_sender(), timeouts, deadline, before_send)
         return ChatCall(request, attempt, compose(self._all_middleware(), attempt.ask), self._now, self._calls)
 
-    def _all_middleware(self) -> tuple[lazy.Middleware, ...]:
+    def _all_middleware(self) -> tuple[tenuto.client.Middleware, ...]:
         if self._middleware is None:
             from tenuto.client.middleware.retry import retry
 

@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
-import tenuto.client as lazy  # names of slow modules are loaded when they are used or when an annotation is evaluated
+import tenuto  # annotations load `tenuto.Reply` when they are evaluated: creating a client must not load asyncio
 from tenuto.client.client import AsyncClient
 from tenuto.client.options import OnLoss, Timeouts
+from tenuto.client.parameters import ChatParameters, Key, MessageInput, ProviderConfig
+from tenuto.client.signatures import mirror_methods
 from tenuto.core.embedding import EmbedRequest, EmbedResponse
 from tenuto.core.provider import ModelInfo, Provider
 from tenuto.core.request import ChatRequest
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@mirror_methods(AsyncClient)
 class Client:
     """The synchronous client, with the methods of `AsyncClient`.
 
@@ -35,12 +38,12 @@ class Client:
     def __init__(
         self,
         *,
-        keys: Mapping[str, lazy.Key] | None = None,
-        providers: Sequence[Provider] | Mapping[str, lazy.ProviderConfig] = (),
-        middleware: Iterable[lazy.Middleware] | None = None,
+        keys: Mapping[str, Key] | None = None,
+        providers: Sequence[Provider] | Mapping[str, ProviderConfig] = (),
+        middleware: Iterable[tenuto.client.Middleware] | None = None,
         default_provider: str | None = None,
         timeout: float | Timeouts | None = None,
-        transport: lazy.Transport | None = None,
+        transport: tenuto.client.Transport | None = None,
         on_loss: OnLoss = "warn",
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -60,24 +63,20 @@ class Client:
     @overload
     def chat(
         self, request: ChatRequest | Mapping[str, Any], /, *, timeout: float | Timeouts | None = ...
-    ) -> lazy.Reply: ...
+    ) -> tenuto.Reply: ...
     @overload
-    def chat(
-        self, model: str, messages: lazy.MessageInput, **parameters: Unpack[lazy.ChatParameters]
-    ) -> lazy.Reply: ...
-    def chat(self, model: Any, messages: Any = None, **parameters: Any) -> lazy.Reply:
+    def chat(self, model: str, messages: MessageInput, **parameters: Unpack[ChatParameters]) -> tenuto.Reply: ...
+    def chat(self, model: Any, messages: Any = None, **parameters: Any) -> tenuto.Reply:
         return self._background.run(self._async.chat(model, messages, **parameters))
 
     @overload
     def stream(
         self, request: ChatRequest | Mapping[str, Any], /, *, timeout: float | Timeouts | None = ...
-    ) -> lazy.Stream: ...
+    ) -> tenuto.Stream: ...
     @overload
-    def stream(
-        self, model: str, messages: lazy.MessageInput, **parameters: Unpack[lazy.ChatParameters]
-    ) -> lazy.Stream: ...
-    def stream(self, model: Any, messages: Any = None, **parameters: Any) -> lazy.Stream:
-        return lazy.Stream(self._background, self._async.stream(model, messages, **parameters))
+    def stream(self, model: str, messages: MessageInput, **parameters: Unpack[ChatParameters]) -> tenuto.Stream: ...
+    def stream(self, model: Any, messages: Any = None, **parameters: Any) -> tenuto.Stream:
+        return tenuto.Stream(self._background, self._async.stream(model, messages, **parameters))
 
     @overload
     def chat_structured(
@@ -88,7 +87,7 @@ class Client:
         *,
         repairs: int = ...,
         timeout: float | Timeouts | None = ...,
-    ) -> lazy.Structured[T]: ...
+    ) -> tenuto.Structured[T]: ...
     @overload
     def chat_structured(
         self,
@@ -98,30 +97,30 @@ class Client:
         *,
         repairs: int = ...,
         timeout: float | Timeouts | None = ...,
-    ) -> lazy.Structured[Any]: ...
+    ) -> tenuto.Structured[Any]: ...
     @overload
     def chat_structured(
         self,
         model: str,
-        messages: lazy.MessageInput,
+        messages: MessageInput,
         output_type: type[T],
         *,
         repairs: int = ...,
-        **parameters: Unpack[lazy.ChatParameters],
-    ) -> lazy.Structured[T]: ...
+        **parameters: Unpack[ChatParameters],
+    ) -> tenuto.Structured[T]: ...
     @overload
     def chat_structured(
         self,
         model: str,
-        messages: lazy.MessageInput,
+        messages: MessageInput,
         output_type: Mapping[str, Any],
         *,
         repairs: int = ...,
-        **parameters: Unpack[lazy.ChatParameters],
-    ) -> lazy.Structured[Any]: ...
+        **parameters: Unpack[ChatParameters],
+    ) -> tenuto.Structured[Any]: ...
     def chat_structured(
         self, model: Any, messages: Any, output_type: Any = None, **parameters: Any
-    ) -> lazy.Structured[Any]:
+    ) -> tenuto.Structured[Any]:
         return self._background.run(self._async.chat_structured(model, messages, output_type, **parameters))
 
     @overload
@@ -140,7 +139,7 @@ class Client:
     def embed(self, model: Any, input: Any = None, **parameters: Any) -> EmbedResponse:
         return self._background.run(self._async.embed(model, input, **parameters))
 
-    def count_tokens(self, model: str, messages: lazy.MessageInput, **parameters: Unpack[lazy.ChatParameters]) -> int:
+    def count_tokens(self, model: str, messages: MessageInput, **parameters: Unpack[ChatParameters]) -> int:
         return self._background.run(self._async.count_tokens(model, messages, **parameters))
 
     def models(self, provider: str, /, *, timeout: float | Timeouts | None = None) -> tuple[ModelInfo, ...]:
@@ -149,7 +148,7 @@ class Client:
     def fetch(self, value: T, /, *, timeout: float = 60.0) -> T:
         return self._background.run(self._async.fetch(value, timeout=timeout))
 
-    def use(self, *middleware: lazy.Middleware) -> None:
+    def use(self, *middleware: tenuto.client.Middleware) -> None:
         self._async.use(*middleware)
 
     def __enter__(self) -> Self:

@@ -12,15 +12,13 @@ from concurrent.futures import CancelledError, wait
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from tenuto.client.background_loop import CANCEL_GRACE, POLL, BackgroundLoop, Submitted, waited
+from tenuto.client.reply import Reply
 from tenuto.client.stream import AsyncStream
 from tenuto.core.events import ContentDelta, StreamEvent, TextDelta
 from tenuto.errors import ClosedError, TenutoError
-
-if TYPE_CHECKING:
-    from tenuto.client.reply import Reply
 
 __all__ = ["EventSource", "Stream", "SyncStream"]
 
