@@ -19,7 +19,7 @@ import msgspec
 
 from tenuto import settings
 from tenuto.client.deadlines import Alarm, Clock, Deadlines, StreamIdleAfterEnd, out_of_time
-from tenuto.client.http import HttpReply, HttpRequest, Secret, Transport, safe_url, secrets_of, with_secrets
+from tenuto.client.http import HttpReply, HttpRequest, Transport, safe_url, secrets_of, wrap_secrets
 from tenuto.client.losses import LossReporter
 from tenuto.client.options import OnLoss, Timeouts
 from tenuto.client.reply import Exchange
@@ -159,8 +159,7 @@ class Sender:
 
     async def way_to(self, target: Target, headers: Mapping[str, str]) -> tuple[Target, Endpoint]:
         """Find how to get to a target; the target comes back with the account that is asked. `headers` are the caller's."""
-        way = await self._door.endpoint(target, {name.lower() for name in headers})
-        way = msgspec.structs.replace(way, auth=with_secrets(way.auth), secret=Secret(way.secret))
+        way = await self._door.endpoint(target, headers)
         return msgspec.structs.replace(target, account=way.account, platform=way.platform), way
 
     async def open(self, target: Target, way: Endpoint, wire: WireRequest, watch: Deadlines) -> Opened:
@@ -173,7 +172,7 @@ class Sender:
             "accept-encoding": "identity",
             **({"content-type": "application/json"} if wire.body else {}),
             **way.auth,
-            **with_secrets({name.lower(): value for name, value in wire.headers.items()}),
+            **wrap_secrets(wire.headers),
         }
         request = HttpRequest(wire.method, way.url(wire.path), headers, wire.body, watch.waits.connect)
         secrets = secrets_of(headers)
