@@ -18,13 +18,13 @@ from tenuto.errors import ClosedError, ConnectionFailed
 if TYPE_CHECKING:
     import asyncio
 
-    from tenuto.client.exchange import BeforeSend, Sender
+    from tenuto.client.exchange import Sender
     from tenuto.client.http import Transport
     from tenuto.client.parameters import ChatParameters, ClientOptions
     from tenuto.client.pipeline import Middleware
     from tenuto.client.reply import Reply
     from tenuto.client.request import MessageInput
-    from tenuto.client.stream import AsyncStream, ChatCall
+    from tenuto.client.stream import AsyncStream, BeforeSend, ChatCall
     from tenuto.client.structured import Structured
     from tenuto.core.embedding import EmbedRequest, EmbedResponse
     from tenuto.core.provider import ModelInfo, Target, WireRequest
@@ -269,14 +269,10 @@ class AsyncClient:
     def _call(
         self, request: ChatRequest, waits: Timeouts, total_at: float | None = None, before: BeforeSend | None = None
     ) -> ChatCall:
-        line = self._opened()
-        import tenuto.client.exchange as asking
-        import tenuto.client.pipeline as layers
-        import tenuto.client.stream as answering
+        sender = self._opened()
+        from tenuto.client.stream import ChatCall
 
-        question = asking.Attempt(line, waits, total_at, before)
-        handler = layers.stacked(self._layers(), question.ask)
-        return answering.ChatCall(request, question, handler, self._now, self._calls)
+        return ChatCall(sender, request, self._layers(), waits, total_at, before, self._calls)
 
     def _layers(self) -> tuple[Middleware, ...]:
         if self._given is None:

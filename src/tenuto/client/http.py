@@ -97,9 +97,6 @@ class HttpReply(Protocol):
         Raise `ConnectionFailed` if the connection breaks. A call may be cancelled; no other call follows then.
         """
 
-    def abort(self, error: BaseException) -> None:
-        """Close the connection: a `read` that waits, and every later one, raises `error`."""
-
     def close(self) -> None:
         """Release the connection: for the next request if the body was read to its end, otherwise close it."""
 
