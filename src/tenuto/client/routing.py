@@ -133,12 +133,12 @@ class Router:
         Raise `MissingKey`, which names the variable, or `TenutoError` for an incomplete URL.
         """
         row = target.provider
-        base_url, is_trusted = await self._base_url(row, target.dialect)
-        key, header = await self._key(row, is_trusted=is_trusted)
+        base_url = await self._base_url(row, target.dialect)
+        key, header = await self._key(row, target.dialect)
         if not key and row.auth != "none" and (row.key_env or row.bearer_env):
             accepted = {header, "authorization"} if row.bearer_env else {header}
             if accepted.isdisjoint(map(str.lower, header_names)):
-                raise _missing_key(row, base_url, is_trusted=is_trusted)
+                raise self._missing_key(row, target.dialect)
         from urllib.parse import urlsplit
 
         from tenuto.catalog import fingerprint
@@ -205,12 +205,12 @@ class Router:
 
     # --- keys ---------------------------------------------------------------------------------------------------------
 
-    async def _key(self, row: Provider, *, is_trusted: bool) -> tuple[str, str]:
+    async def _key(self, row: Provider, dialect: Dialect) -> tuple[str, str]:
         """Return the key, empty without one, and the name of its header."""
         key, header = self._keys.get(row.name, ""), _HEADERS[row.auth]
         if callable(key):
             key = await _call_key(key, row.name)
-        if row.name not in self._keys and is_trusted:
+        elif row.name not in self._keys and (row.key_env or row.bearer_env) and self._is_trusted(row, dialect):
             key = settings.first_set(row.key_env)
             if not key and (key := settings.first_set(row.bearer_env)):
                 header = "authorization"
@@ -220,38 +220,41 @@ class Router:
             raise LLMError(message, provider=row.name)
         return key, header
 
+    def _is_trusted(self, row: Provider, dialect: Dialect) -> bool:
+        """Tell whether keys from the environment may be sent to the base URL of a row."""
+        return row.name not in self._explicit_urls or _origin(_written_url(row, dialect)) in _trusted_origins(row)
+
+    def _missing_key(self, row: Provider, dialect: Dialect) -> MissingKey:
+        variables = (*row.key_env, *row.bearer_env)
+        variable = next((name for name in variables if settings.getenv(name)), "")
+        if not variable or self._is_trusted(row, dialect):
+            return MissingKey(row.name, variables)
+        reason = (
+            f"the one in {variable} belongs to another URL than {safe_url(_written_url(row, dialect))}; pass "
+            f"keys={{{row.name!r}: ...}} to send it there"
+        )
+        return MissingKey(row.name, variables, reason=reason)
+
     # --- URLs ---------------------------------------------------------------------------------------------------------
 
-    async def _base_url(self, row: Provider, dialect: Dialect) -> tuple[str, bool]:
-        """Return the base URL, and whether keys from the environment may be sent to it.
-
-        Raise `TenutoError` if a placeholder has no value.
-        """
-        url = row.base_urls.get(dialect, row.base_url)
-        if row.plays and re.search(_PLACEHOLDER, url):
+    async def _base_url(self, row: Provider, dialect: Dialect) -> str:
+        """Return the base URL. Raise `TenutoError` if a placeholder has no value."""
+        url = _written_url(row, dialect)
+        if row.plays and "{" in url:
             if self._simulator is None:
                 from tenuto.client.simulator import LocalSimulator
 
                 self._simulator = LocalSimulator(self._simulator_url)
             simulator_url = await self._simulator.url()
-            return re.sub(_PLACEHOLDER, lambda _: simulator_url, url), True
-        if row.name in self._explicit_urls:
-            return _checked_url(row, url), _origin(url) in _trusted_origins(row)
-        if dialect not in row.base_urls and (variable := settings.first_set(row.base_url_env)):
-            url = _complete_url(variable, row)
-        return _checked_url(row, url), True
+            return re.sub(_PLACEHOLDER, lambda _: simulator_url, url)
+        if row.name in self._explicit_urls or dialect in row.base_urls:
+            return _checked_url(row, url)
+        variable = settings.first_set(row.base_url_env)
+        return _checked_url(row, _complete_url(variable, row) if variable else url)
 
 
-def _missing_key(row: Provider, base_url: str, *, is_trusted: bool) -> MissingKey:
-    variables = (*row.key_env, *row.bearer_env)
-    variable = next((name for name in variables if settings.getenv(name)), "")
-    if is_trusted or not variable:
-        return MissingKey(row.name, variables)
-    reason = (
-        f"the one in {variable} belongs to another URL than {safe_url(base_url)}; pass keys={{{row.name!r}: ...}} to "
-        "send it there"
-    )
-    return MissingKey(row.name, variables, reason=reason)
+def _written_url(row: Provider, dialect: Dialect) -> str:
+    return row.base_urls.get(dialect, row.base_url)
 
 
 async def _call_key(function: Callable[[], str | Awaitable[str]], name: str) -> str:

@@ -233,7 +233,7 @@ class ChatCall:
             del wire  # its body may be large
             self.attempt = attempt
             await attempt.check_status()
-            at_end = False
+            events, at_end = list[StreamEvent](), False
             if request.stream or attempt.is_stream:
                 attempt.max_size = MAX_STREAM
                 while not (at_end or decoder.ended or decoder.error):
@@ -241,10 +241,9 @@ class ChatCall:
                     at_end = not chunk
                     for start in range(0, len(chunk), _SLICE):
                         frame_count = decoder.frame_count
-                        events = decoder.feed(chunk[start : start + _SLICE])
+                        yield _redact_errors(decoder.feed(chunk[start : start + _SLICE]), decoder, attempt)
                         if decoder.frame_count != frame_count:
                             attempt.deadlines.got_event()
-                        yield _redact_errors(events, decoder, attempt)
                     del chunk  # do not hold it while waiting for the next one
                     if decoder.only_usage_missing:
                         attempt.deadlines.limit_end(USAGE_WAIT)
@@ -253,8 +252,8 @@ class ChatCall:
                 at_end = True
                 if not attempt.raw.strip():
                     raise ProtocolError(f"a response without a body (HTTP {attempt.status})")
-                yield _redact_errors(decoder.feed_body(attempt.raw), decoder, attempt)
-            yield _redact_errors(decoder.drain(), decoder, attempt)
+                events = decoder.feed_body(attempt.raw)
+            yield _redact_errors([*events, *decoder.drain()], decoder, attempt)
             events = decoder.finish()
             if losses and isinstance(done := events[-1], MessageDone):
                 response = msgspec.structs.replace(done.response, losses=(*losses, *done.response.losses))
