@@ -35,7 +35,6 @@ from tenuto.errors import (
     UnsupportedContent,
 )
 from tenuto.wire.decoder import MOST_CHOICES, Decoder
-from tenuto.wire.prefix_binding import prefix_of
 from tenuto.wire.registry import codec_for
 from tenuto.wire.write import write_request
 
@@ -296,7 +295,8 @@ def _create_decoder(request: ChatRequest, target: Target, body: bytes) -> Decode
         seed=hashlib.sha256(body).hexdigest(),
         audio_format=audio_format if isinstance(audio_format, str) else "",
     )
-    decoder.prefix = prefix_of(body, target)
+    if target.traits.prefix_bound:
+        decoder.request_body = body
     decoder.most_choices = MOST_CHOICES + (request.n or 0)
     return decoder
 
