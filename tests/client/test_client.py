@@ -96,7 +96,7 @@ def test_what_happens_is_told_to_the_log(caplog):
     with caplog.at_level("DEBUG", "tenuto"):
         run(lambda ai: ai.chat("mine/m", "Hi"), chat())
 
-    assert ["POST https://mine.test/v1/chat/completions answered 200"] == caplog.messages
+    assert ["POST https://mine.test/v1/chat/completions: HTTP 200"] == caplog.messages
 
 
 def test_a_bare_model_goes_to_the_default_provider():
@@ -296,7 +296,7 @@ def test_an_error_inside_a_stream_is_told_and_then_raised():
 
 
 def test_a_line_that_breaks_is_an_incomplete_response_with_what_came():
-    with pytest.raises(IncompleteResponse, match="broke off") as caught:
+    with pytest.raises(IncompleteResponse, match="interrupted") as caught:
         run(
             lambda ai: ai.stream("mine/m", "Hi").drain(),
             Answer.stream(*frames("a", done=False), error=ConnectionFailed("reset")),
@@ -328,7 +328,7 @@ def test_silence_ends_at_its_deadline(waits):
 
 
 def test_what_may_follow_the_last_word_is_not_waited_for_long(monkeypatch):
-    monkeypatch.setattr("tenuto.client.deadlines.SETTLED", 0.02)
+    monkeypatch.setattr("tenuto.client.stream.USAGE_WAIT", 0.02)
 
     reply, _ = run(lambda ai: ai.stream("mine/m", "Hi").drain(), Answer.stream(*frames("a")[:-1], hang=True))
 

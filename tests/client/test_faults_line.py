@@ -419,7 +419,7 @@ def test_line_that_is_left_open_behind_the_last_word(dialect):
 @pytest.mark.parametrize("dialect, count", [("openai-chat", 6), ("gemini", 4)])
 def test_last_word_that_may_be_followed_by_usage(dialect, count, monkeypatch):
     """Where more may come, it is waited for, but not for ever: comments do not make it longer."""
-    monkeypatch.setattr("tenuto.client.deadlines.SETTLED", SHORT)
+    monkeypatch.setattr("tenuto.client.stream.USAGE_WAIT", SHORT)
 
     async def run() -> None:
         acts = [begun(count, dialect), Drip(chunk(b": keep-alive\n\n"))]

@@ -38,9 +38,6 @@ class Answer:
         self.taken += len(piece)
         return piece
 
-    def abort(self, error):
-        raise NotImplementedError
-
     def close(self):
         self.closed = True
 

@@ -208,7 +208,7 @@ def test_it_is_started_once_for_many_who_ask_at_once():
     async def main():
         async with AsyncClient() as ai:
             await asyncio.gather(*(ai.chat("sim/anthropic", f"Hi {at}") for at in range(20)))
-            (own,) = ai._router._simulated._own.values()
+            (own,) = ai._router._simulator._started.values()
             started = own._simulator
             assert len(started.requests) == 20
         with pytest.raises(RuntimeError):
@@ -246,11 +246,11 @@ def test_a_client_may_go_to_and_fro_between_loops():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # the lines of the other loop
         texts = [loops[at % 2].run_until_complete(ask()) for at in range(6)]
-        first, second = ai._router._simulated._own.values()
+        first, second = ai._router._simulator._started.values()
         ports = [int(own._simulator.base_url.rpartition(":")[2]) for own in (first, second)]
         loops[1].run_until_complete(ai.close())
         loops[0].run_until_complete(asyncio.sleep(0))
-        loops[0].run_until_complete(first._ending)
+        loops[0].run_until_complete(first._stop_task)
         for loop in loops:
             loop.close()
         gc.collect()
@@ -280,7 +280,7 @@ def test_the_environment_says_how_it_plays(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     "name, held, said",
     [
-        ("TENUTO_SIM_SCRIPT", "/nowhere.json", "TENUTO_SIM_SCRIPT names /nowhere.json: No such file"),
+        ("TENUTO_SIM_SCRIPT", "/nowhere.json", "TENUTO_SIM_SCRIPT: cannot load /nowhere.json: No such file"),
         ("TENUTO_SIM_PACE", "soon", "TENUTO_SIM_PACE: 'soon' is no pause"),
     ],
 )

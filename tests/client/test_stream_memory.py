@@ -44,9 +44,6 @@ class Answer:
         self._read.append(self._left.pop() if self._left else b"")
         return self._read[-1]
 
-    def abort(self, _error):
-        return None
-
     def close(self):
         return None
 

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     import asyncio
 
     from tenuto.client.batches import Perform, Run
-    from tenuto.client.exchange import BeforeSend, Sender
+    from tenuto.client.exchange import Sender
     from tenuto.client.middleware.base import OperationCall, OperationDone
-    from tenuto.client.stream import ChatCall
+    from tenuto.client.stream import BeforeSend, ChatCall
 
 T = TypeVar("T")
 
@@ -331,12 +331,10 @@ class AsyncClient:
         deadline: float | None = None,
         before_send: BeforeSend | None = None,
     ) -> ChatCall:
-        from tenuto.client.exchange import Attempt
-        from tenuto.client.middleware.base import compose
+        sender = self._open_sender()
         from tenuto.client.stream import ChatCall
 
-        attempt = Attempt(self._open_sender(), timeouts, deadline, before_send)
-        return ChatCall(request, attempt, compose(self._all_middleware(), attempt.ask), self._now, self._calls)
+        return ChatCall(sender, request, self._all_middleware(), timeouts, deadline, before_send, self._calls)
 
     def _all_middleware(self) -> tuple[tenuto.client.Middleware, ...]:
         if self._middleware is None:

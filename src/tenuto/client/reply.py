@@ -13,25 +13,8 @@ import tenuto  # annotations load `tenuto.ReasoningItem` when they are evaluated
 from tenuto.core.blocks import Audio, Block, Citation, Image
 from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, StopReason, ToolCallView, Usage
-from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.transcript import Transcript
-
-__all__ = ["Exchange", "Reply"]
-
-
-class Exchange(msgspec.Struct):
-    """One request on the wire and the head of its answer. `raw` is the body of an answer that did not stream."""
-
-    target: Target
-    status: int = 0
-    headers: Mapping[str, str] = {}
-    raw: bytes | None = None
-
-    @property
-    def request_id(self) -> str | None:
-        """The provider's name for the request, to be quoted in a complaint."""
-        return self.headers.get("request-id") or self.headers.get("x-request-id")
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):

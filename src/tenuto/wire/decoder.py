@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Raw
 
 from tenuto.core import jsonio
+from tenuto.core.blocks import Reasoning
 from tenuto.core.events import ContentDelta, ErrorEvent, MessageDone, StreamEvent
 from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import AssistantMessage, Origin
@@ -26,6 +27,7 @@ from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import IncompleteResponse, LLMError, ProtocolError, StreamAssemblyError
 from tenuto.wire.choice_builder import ChoiceBuilder
 from tenuto.wire.framing import FrameReader, Framing
+from tenuto.wire.prefix_binding import prefix_of
 
 _FAULTS = (ValueError, RecursionError, StreamAssemblyError)
 """Exceptions that malformed data raises: JSON errors are ValueErrors. Any other exception is a bug and not caught."""
@@ -70,8 +72,8 @@ class Decoder(ABC):
         self.target = target
         self.seed = seed
         """Part of generated ids. Pass the digest of the request, so that two replies never share an id."""
-        self.prefix = ""
-        """The digest of the messages that the tokens of the reply are bound to; empty if they are not bound."""
+        self.request_body = b""
+        """The body of the request. It is needed if the model binds its reasoning to the messages before it."""
         self.audio_format = audio_format
         """The requested format, if the reply is speech."""
         self.most_choices = MOST_CHOICES
@@ -112,6 +114,14 @@ class Decoder(ABC):
     def only_usage_missing(self) -> bool:
         """Whether every choice has ended, and only the usage may still follow."""
         return self.ended
+
+    @property
+    def prefix(self) -> str:
+        """The digest of the messages that the reasoning of the reply is bound to; empty without bound reasoning."""
+        slots = (slot for choice in self._choices.values() for slot in choice.assembler.slots)
+        if not self.request_body or not any(isinstance(slot.block, Reasoning) for slot in slots):
+            return ""
+        return prefix_of(self.request_body, self.target)
 
     # --- for the client ---------------------------------------------------------------------------------------------------
 
