@@ -34,17 +34,27 @@ CONVERTED = (
     "CONTRIBUTING.md",
     "bench/README.md",
     "bench/journeys.py",
+    "src/tenuto/__init__.py",
     "src/tenuto/catalog/",
+    *(
+        f"src/tenuto/client/{name}"
+        for name in ("__init__", "batches", "chat_dicts", "client", "middleware/", "options")
+    ),
+    *(f"src/tenuto/client/{name}" for name in ("parameters", "prices", "reply", "request", "signatures", "structured")),
+    "src/tenuto/client/sync.py",
     *(f"src/tenuto/core/{name}" for name in ("blocks", "embedding", "events", "files", "journal", "jsonio", "loss")),
     *(f"src/tenuto/core/{name}" for name in ("media_types", "messages", "next_request", "provider", "request")),
     *(f"src/tenuto/core/{name}" for name in ("response", "stored", "transcript")),
     "src/tenuto/errors.py",
     "src/tenuto/interop/",
+    "src/tenuto/middleware.py",
     "src/tenuto/reasoning/",
     "src/tenuto/schema/",
     "src/tenuto/wire/",
     "tests/test_architecture.py",
+    "tests/client/test_operations.py",
     "tests/test_journeys.py",
+    "tests/test_signatures.py",
     "tests/test_wording.py",
 )
 """Prefixes of the paths whose text is rewritten. The list only grows."""

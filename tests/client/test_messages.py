@@ -368,7 +368,10 @@ BAD = [
     ),
     ({"role": "user", "content": [{"type": "input_audio"}]}, f"{USER}.input_audio.format: a string is missing"),
     ({"role": "user", "content": [{"type": "file", "file": {"filename": "a"}}]}, f"{USER}.file: file_data or file_id"),
-    ({"role": "user", "content": "", "later": 1}, "messages[0].later: unknown field of a user message; known fields: role"),
+    (
+        {"role": "user", "content": "", "later": 1},
+        "messages[0].later: unknown field of a user message; known fields: role",
+    ),
     ({"role": "system", "content": None}, "messages[0].content: expected a string or a list"),
     ({"role": "system", "content": "", "name": "x"}, "messages[0].name: unknown field of a system message"),
     (
@@ -402,7 +405,10 @@ BAD = [
     ({"role": "assistant", "blocks": [{"type": "text"}]}, "messages[0].blocks[0]: expected a block in its stored form"),
     ({"role": "assistant", "blocks": {}}, "messages[0].blocks: expected a list"),
     ({"role": "assistant", "stored": "{"}, "messages[0]: invalid stored form"),
-    ({"role": "assistant", "stored": '{"role":"user","content":""}'}, "messages[0].stored: expected a reply, got a UserMessage"),
+    (
+        {"role": "assistant", "stored": '{"role":"user","content":""}'},
+        "messages[0].stored: expected a reply, got a UserMessage",
+    ),
 ]
 
 

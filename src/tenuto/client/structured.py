@@ -96,7 +96,7 @@ def takes_schemas(target: Target) -> bool:
 
 
 def output_request(output_type: Any, *, native: bool) -> tuple[JsonSchema | None, str]:
-    """Return the `response_format` for a type, or the system prompt if there is none.
+    """Return the `response_format` for a type, or None and a system prompt.
 
     Raise `TypeError` for a type without a schema.
     """
