@@ -196,15 +196,15 @@ def test_a_context_is_nobodys_to_give():
     "options, error, words",
     [
         ({"effect": "keyed"}, TypeError, "add a parameter annotated ToolContext"),
-        ({"effect": "twice"}, ValueError, "none of pure, idempotent, keyed, once"),
-        ({"timeout": 0}, ValueError, "no number of seconds"),
-        ({"timeout": float("nan")}, ValueError, "no number of seconds"),
-        ({"approval": "yes"}, TypeError, "neither True nor False"),
-        ({"max_output": 0}, ValueError, "no number of characters"),
+        ({"effect": "twice"}, ValueError, "not one of pure, idempotent, keyed, once"),
+        ({"timeout": 0}, ValueError, "not a positive number of seconds"),
+        ({"timeout": float("nan")}, ValueError, "not a positive number of seconds"),
+        ({"approval": "yes"}, TypeError, "not True, False or a function"),
+        ({"max_output": 0}, ValueError, "not a positive number of characters"),
         ({"colour": "red"}, TypeError, "colour"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(options, error, words):
+def test_invalid_options_are_refused(options, error, words):
     with pytest.raises(error, match=words):
         tool(name="it", **options)(lambda: 1)
 

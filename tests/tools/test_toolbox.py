@@ -16,7 +16,16 @@ from hypothesis import strategies as st
 
 from tenuto.core.messages import ToolCallView, ToolResult
 from tenuto.core.request import ServerTool, ToolDefinition
-from tenuto.tools import Outcome, PreparedCall, Toolbox, ToolContext, ToolRefused, tool, web_search
+from tenuto.tools import (
+    Outcome,
+    PreparedCall,
+    Toolbox,
+    ToolContext,
+    ToolRefused,
+    is_tool_source,
+    tool,
+    web_search,
+)
 from tools.calls import call, ran, run, said
 
 
@@ -54,7 +63,7 @@ def test_a_toolbox_holds_tools_of_every_sort():
     assert [getattr(found, "name", "") or found.kind for found in box.definitions()] == [
         "add", "plain", "web_search", "theirs", "web_fetch",
     ]  # fmt: skip
-    assert (box.get("add"), box.get("theirs"), box.get("web_search")) == (add, foreign, None)
+    assert (box.get("add"), box.get("theirs").dispatcher, box.get("web_search")) == (add, foreign, None)
 
 
 def test_a_toolbox_in_a_toolbox_keeps_what_is_known_of_its_tools():
@@ -69,7 +78,7 @@ def test_a_toolbox_in_a_toolbox_keeps_what_is_known_of_its_tools():
         ([add, tool(name="add")(lambda: 1)], "'add'.*test_toolbox.add and .*lambda"),
         ([add, Foreign("add")], "'add'.*test_toolbox.add and one of Foreign"),
         ([tool(name="web_search")(lambda: 1), web_search()], "'web_search'.*lambda.*ServerTool"),
-        ([web_search(), tool(name="web_search")(lambda: 1)], "'web_search'.*the provider runs and .*lambda"),
+        ([web_search(), tool(name="web_search")(lambda: 1)], "'web_search'.*a server tool and .*lambda"),
         ([web_search(), web_search()], "'web_search'"),
     ],
 )
@@ -81,7 +90,7 @@ def test_no_tool_hides_another(tools, named):
 def test_what_is_no_tool_is_refused():
     with pytest.raises(TypeError, match="a definition alone has nothing to run"):
         Toolbox([ToolDefinition("alone")])
-    with pytest.raises(ValueError, match="no name for a tool"):
+    with pytest.raises(ValueError, match="invalid tool name"):
         Toolbox([Foreign("bad\nname")])
 
 
@@ -347,13 +356,72 @@ def test_a_foreign_dispatcher_is_asked():
 
     prepared = Toolbox([foreign]).prepare(made)
 
-    assert (prepared.effect, prepared.needs_approval, prepared.tool) == ("once", False, foreign)
+    assert (prepared.effect, prepared.needs_approval, prepared.tool.dispatcher) == ("once", False, foreign)
     assert run([foreign], made).result == ToolResult("c9", "theirs: free text")
     assert foreign.seen == [made]
 
 
 def test_a_foreign_dispatcher_that_answers_anything_has_a_result():
     assert run([Foreign("theirs", answer=object())], call("theirs")).detail == "result"
+
+
+class Careful(Foreign):
+    """A dispatcher that has every optional part."""
+
+    def effect(self, name):
+        return "pure" if name == "look" else "once"
+
+    def approval(self, name):
+        return name == "pay"
+
+    async def dispatch(self, made, context):
+        return made.answer(f"{made.name} {context.key} {context.attempt}")
+
+
+def test_dispatcher_may_declare_effect_and_approval():
+    box = Toolbox([Careful("look", "pay")])
+
+    assert [(each.effect, each.approval) for each in map(box.get, box.names())] == [("pure", False), ("once", True)]
+    assert box.prepare(call("pay")).needs_approval
+
+
+def test_dispatcher_receives_context_if_it_takes_one():
+    assert run([Careful("look")], call("look"), key="s/1/c", attempt=2).result.content == "look s/1/c 2"
+
+
+def test_invalid_effect_of_a_dispatcher_is_refused():
+    class Odd(Foreign):
+        def effect(self, name):
+            return "twice"
+
+    with pytest.raises(ValueError, match="tool 'look': effect='twice' is not one of pure"):
+        Toolbox([Odd("look")])
+
+
+# --- sources ----------------------------------------------------------------------------------------------------------
+
+
+class Server:
+    async def open(self):
+        return [tool(name="remote")(lambda: "from afar")]
+
+    async def close(self):
+        pass
+
+
+def test_source_is_told_apart_from_other_tools():
+    others = [add, web_search(), Foreign("theirs"), Toolbox([add]), add.__wrapped__, Server]
+
+    assert is_tool_source(Server())
+    assert not any(map(is_tool_source, others))
+
+
+def test_source_must_be_open_before_its_tools_are_used():
+    source = Server()
+
+    with pytest.raises(TypeError, match=r"not open: pass it to an agent, or pass the tools that its open\(\) returns"):
+        Toolbox([source])
+    assert said([add, *asyncio.run(source.open())], "remote") == "from afar"
 
 
 # --- time -------------------------------------------------------------------------------------------------------------

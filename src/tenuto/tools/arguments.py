@@ -14,7 +14,7 @@ from tenuto.core import jsonio
 from tenuto.schema.from_types import parse_as
 from tenuto.tools.signature import Parameter, Signature
 
-__all__ = ["BadArguments", "parse_arguments"]
+__all__ = ["BadArguments", "parse_arguments", "read_members"]
 
 _SHOWN = 400
 """How many characters of a schema or of a complaint are told."""
@@ -30,7 +30,7 @@ def parse_arguments(signature: Signature, text: str, schema: Mapping[str, Any]) 
     No text at all, and `null`, are no arguments. A `null` for a parameter that has a default and takes no null leaves
     it to the default: providers that hold a model to a strict schema have it write so.
     """
-    given = _members(text)
+    given = read_members(text)
     problems: list[str] = []
     arguments: dict[str, Any] = {}
     for parameter in signature.parameters:
@@ -50,7 +50,8 @@ def parse_arguments(signature: Signature, text: str, schema: Mapping[str, Any]) 
     return arguments
 
 
-def _members(text: str) -> dict[str, msgspec.Raw]:
+def read_members(text: str) -> dict[str, msgspec.Raw]:
+    """Split the text of arguments by name; empty text and `null` mean no arguments."""
     try:
         raw = jsonio.check(text.strip() or "{}")
         return jsonio.members(raw) if bytes(raw) != b"null" else {}

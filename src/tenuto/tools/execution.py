@@ -32,6 +32,7 @@ __all__ = [
     "ToolRefused",
     "call_function",
     "failure",
+    "is_async",
     "run_tool",
 ]
 
@@ -98,6 +99,8 @@ class ToolContext:
         self.attempt = attempt
         self.session = session
         self.fence = fence
+        self.root = ""
+        """The directory that the tool works in; empty if it needs none."""
         self._hear = progress
         self._cancelled = False
 
@@ -206,18 +209,19 @@ async def call_function(work: Callable[..., Any], context: ToolContext, lane: Th
     What a generator yields is progress, if it is text; what it gives is what it returns, or else the last it yielded.
     """
     try:
-        if _is_async(work):
+        if is_async(work):
             value: Any = work()
         else:
             value = await _in_thread(functools.partial(_called, work, context), context, lane)
-        if isinstance(value, AsyncGenerator):
-            return await _drained(value, context)
-        return await value if isinstance(value, Awaitable) else value
+        if isinstance(value, Awaitable):
+            value = await value
+        return await _drained(value, context) if isinstance(value, AsyncGenerator) else value
     except SystemExit as exc:  # asyncio would end the whole program with it
         raise RuntimeError(f"the tool wanted to end the program (SystemExit: {exc.code})") from exc
 
 
-def _is_async(function: Callable[..., Any]) -> bool:
+def is_async(function: Callable[..., Any]) -> bool:
+    """Return True if calling a function runs nothing yet: it returns a coroutine or an async generator."""
     while isinstance(function, functools.partial):
         function = function.func
     return any(

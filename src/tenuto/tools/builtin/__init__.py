@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Self
 
 from tenuto.tools.builtin.confined_dir import ConfinedDir
 from tenuto.tools.builtin.environment import command_environment
 from tenuto.tools.builtin.files import Files
 from tenuto.tools.builtin.search import FileSearch
 from tenuto.tools.builtin.shell import Shell
-from tenuto.tools.decorator import Tool, ToolOptions
+from tenuto.tools.decorator import FunctionTool
 
 __all__ = ["BUILTIN", "builtin_tools", "command_environment"]
 
@@ -27,7 +27,7 @@ def builtin_tools(
     env: Mapping[str, str] | None = None,
     pass_env: Iterable[str] = (),
     approval: bool = True,
-) -> dict[str, Tool[..., Any]]:
+) -> dict[str, FunctionTool[..., Any]]:
     """Return the tools of these names, by name, for one directory.
 
     `root`: files outside it cannot be reached, by any path or link.
@@ -59,7 +59,7 @@ def builtin_tools(
             "shell": Shell(place, variables, shell_timeout).shell,
         }
 
-    options: dict[str, ToolOptions] = {
+    options: dict[str, dict[str, Any]] = {
         "read_file": {"effect": "pure", "timeout": 60},
         "write_file": {"effect": "idempotent", "timeout": 60, "approval": approval},
         "edit_file": {"effect": "once", "timeout": 60, "approval": approval},
@@ -67,10 +67,22 @@ def builtin_tools(
         "search_files": {"effect": "pure", "timeout": 60, "max_output": 100_000},
         "shell": {"effect": "once", "approval": approval},
     }
+    return {name: _BuiltinTool(name, root, functions_at, options[name]) for name in BUILTIN if name in wanted}
 
-    def tool_of(name: str) -> Tool[..., Any]:
-        tool: Tool[..., Any] = Tool(made[name], **options[name])
-        return tool.bind_root(absolute, lambda other: functions_at(other)[name])
 
-    absolute, made = str(ConfinedDir(root).path), functions_at(root)
-    return {name: tool_of(name) for name in BUILTIN if name in wanted}
+class _BuiltinTool(FunctionTool[..., Any]):
+    """A tool whose function depends on the directory."""
+
+    def __init__(
+        self,
+        name: str,
+        root: str | os.PathLike[str],
+        functions_at: Callable[[str | os.PathLike[str]], Mapping[str, Callable[..., Any]]],
+        options: Mapping[str, Any],
+    ) -> None:
+        super().__init__(functions_at(root)[name], root=str(ConfinedDir(root).path), **options)
+        self._functions_at = functions_at
+
+    def at_root(self, root: str) -> Self:
+        """Return the tool for another directory. Raise `NotADirectoryError` if it does not exist."""
+        return self if root == self.root else self._with_function(self._functions_at(root)[self.name], root)
