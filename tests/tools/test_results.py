@@ -118,7 +118,7 @@ def test_parts_are_shown_as_parts():
         (map(str, []), "builtins.map"),
         (Fussy(), "KeyError: 'fussy'"),
         (math.nan, "nan is not JSON"),
-        (b"\x00\x01", "2 bytes of no kind that is known"),
+        (b"\x00\x01", "2 bytes of an unknown type"),
         (b"PK\x03\x04\x00", "application/zip"),
     ],
 )
@@ -126,7 +126,7 @@ def test_what_cannot_be_shown_is_an_error_that_names_it(value, named):
     found = outcome(value)
 
     assert (found.outcome, found.detail, found.result.is_error) == ("failed", "result", True)
-    assert "it ran, but what it returned cannot be shown" in found.result.content
+    assert "it ran, but its result cannot be shown" in found.result.content
     assert named in found.result.content
 
 
@@ -150,14 +150,14 @@ def test_a_text_is_whole_or_lacks_its_middle(text, most):
         half = most // 2
         assert shown.startswith(text[: most - half])
         assert shown.endswith(text[len(text) - half :])
-        assert f"[{len(text) - most:,} of {len(text):,} characters left out here" in shown
+        assert f"[{len(text) - most:,} of {len(text):,} characters omitted" in shown
 
 
 def test_too_much_text_is_cut_and_stays_a_result():
     found = outcome("x" * 600 + "y" * 600)
 
     assert (found.outcome, found.detail, found.result.is_error) == ("done", "oversize", False)
-    assert "[200 of 1,200 characters left out here: ask for a smaller part" in found.result.content
+    assert "[200 of 1,200 characters omitted: request a smaller part" in found.result.content
 
 
 def test_parts_share_the_room_for_text():
@@ -166,7 +166,7 @@ def test_parts_share_the_room_for_text():
     first, second, third = found.result.content
 
     assert (first, second) == (Text("x" * 900), image)
-    assert "[800 of 900 characters left out here" in third.text
+    assert "[800 of 900 characters omitted" in third.text
     assert found.detail == "oversize"
 
 
@@ -175,7 +175,7 @@ def test_too_many_bytes_are_an_error(monkeypatch):
     found = outcome(PNG)
 
     assert (found.outcome, found.detail, found.result.is_error) == ("failed", "oversize", True)
-    assert "9 bytes, and at most 8 can be shown. Ask for a smaller part." in found.result.content
+    assert "its result has 9 bytes; the limit is 8. Request a smaller part." in found.result.content
 
 
 json_values = st.recursive(

@@ -197,7 +197,7 @@ def method(self, second: int) -> None: ...
     [
         (any_number, "args", "any number of arguments"),
         (any_name, "kwargs", "any name"),
-        (by_place, "first", "positional only"),
+        (by_place, "first", "positional-only"),
         (number, "second", "complex.* is not supported"),
         (unknown, "second", "'Nowhere' is not defined"),
         (method, "self", r"tool\(object.method\)"),

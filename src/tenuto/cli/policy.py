@@ -40,7 +40,7 @@ from tenuto.core.messages import ToolCallView
 from tenuto.core.request import ServerTool, ToolDefinition
 from tenuto.tools.builtin import BUILTIN
 from tenuto.tools.decorator import Tool
-from tenuto.tools.execution import ThreadSlot, ToolContext, call_function
+from tenuto.tools.execution import ToolContext, call_function
 from tenuto.tools.toolbox import AnyTool, DispatcherTool, Toolbox
 
 __all__ = ["Policy"]
@@ -102,7 +102,7 @@ class Policy:
                 return word
             if approve is None:
                 raise NoWord
-            said: bool | str = await call_function(functools.partial(approve, call), ToolContext(call), ThreadSlot())
+            said: bool | str = await call_function(functools.partial(approve, call), ToolContext(call))
             return said
 
         return decide

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tenuto.tools.builtin import BUILTIN, builtin_tools
 from tenuto.tools.decorator import Effect, FunctionTool, Tool, tool
-from tenuto.tools.execution import Outcome, ToolContext, ToolRefused
+from tenuto.tools.execution import Outcome, ToolContext
 from tenuto.tools.server_tools import code_execution, web_fetch, web_search
 from tenuto.tools.toolbox import PreparedCall, Toolbox, ToolDispatcher, ToolSource, is_tool_source
 
@@ -17,7 +17,6 @@ __all__ = [
     "Tool",
     "ToolContext",
     "ToolDispatcher",
-    "ToolRefused",
     "ToolSource",
     "Toolbox",
     "builtin_tools",

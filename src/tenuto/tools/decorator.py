@@ -16,10 +16,16 @@ from tenuto.core import jsonio
 from tenuto.core.messages import ToolCallView
 from tenuto.core.request import ToolDefinition
 from tenuto.schema.validate import INVALID_SCHEMA, find_problems
-from tenuto.tools.arguments import BadArguments, parse_arguments, read_members
 from tenuto.tools.execution import ToolContext, is_async
 from tenuto.tools.results import to_text
-from tenuto.tools.signature import read_docstring, read_signature, type_origin
+from tenuto.tools.signature import (
+    BadArguments,
+    parse_arguments,
+    read_docstring,
+    read_members,
+    read_signature,
+    type_origin,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -198,18 +204,13 @@ class FunctionTool(Tool, Generic[P, R]):
             )
         parameters = self.signature.schema(name, parameter_texts)
         description = text if description is None else description
-        super().__init__(name, description, parameters, self._caller(function), **options)
+        super().__init__(name, description, parameters, self._bind(function), **options)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.__wrapped__(*args, **kwargs)
 
-    def _with_function(self, function: Callable[P, R], root: str) -> Self:
-        """Return the tool with the same function for another directory."""
-        other = copy.copy(self)
-        other.__wrapped__, other.call, other.root = function, self._caller(function), root
-        return other
-
-    def _caller(self, function: Callable[..., Any]) -> ToolFunction:
+    def _bind(self, function: Callable[..., Any]) -> ToolFunction:
+        """Make the tool call this function. Return the function for `call`."""
         contexts = self.signature.contexts
 
         def call(arguments: Mapping[str, Any], context: ToolContext) -> Any:
@@ -219,7 +220,9 @@ class FunctionTool(Tool, Generic[P, R]):
             value = call(arguments, context)
             return await value if isinstance(value, Awaitable) else value
 
-        return call_async if is_async(function) else call
+        self.__wrapped__ = function
+        self.call = call_async if is_async(function) else call
+        return self.call
 
     def _parse(self, text: str) -> Mapping[str, Any]:
         return parse_arguments(self.signature, text, self.parameters)

@@ -6,7 +6,6 @@ nothing; `run` runs it.
 
 from __future__ import annotations
 
-import copy
 import difflib
 import functools
 import inspect
@@ -18,20 +17,10 @@ import msgspec
 
 from tenuto.core.messages import ToolCallView, ToolResult
 from tenuto.core.request import ServerTool, ToolDefinition
-from tenuto.tools.arguments import BadArguments
 from tenuto.tools.decorator import Effect, Tool, tool
-from tenuto.tools.execution import (
-    Detail,
-    ExecutionResult,
-    Outcome,
-    ThreadSlot,
-    ToolContext,
-    ToolRefused,
-    call_function,
-    failure,
-    run_tool,
-)
+from tenuto.tools.execution import ExecutionResult, Outcome, ToolContext, failure, run_tool
 from tenuto.tools.results import to_outcome, to_text
+from tenuto.tools.signature import BadArguments
 
 log = logging.getLogger("tenuto")
 _MAX_LISTED = 100
@@ -125,15 +114,14 @@ class Toolbox:
     """
 
     def __init__(self, tools: Iterable[AnyTool] = ()) -> None:
-        self._tools: dict[str, Tool] = {}
-        self._server_tools: dict[tuple[str, str], ServerTool] = {}
-        self._definitions: list[ToolDefinition | ServerTool] = []
+        self._members: list[Tool | ServerTool] = []
         for member in tools:
             self._add(member)
+        self._tools = {member.name: member for member in self._members if isinstance(member, Tool)}
 
     def definitions(self) -> tuple[ToolDefinition | ServerTool, ...]:
         """Return the definitions for the model, in the order of the tools."""
-        return tuple(self._definitions)
+        return tuple(each if isinstance(each, ServerTool) else each.definition for each in self._members)
 
     def names(self) -> tuple[str, ...]:
         """Return the names of the tools in their order, without server tools."""
@@ -155,19 +143,17 @@ class Toolbox:
         moved = {name: self._tools[name].at_root(roots[name]) for name in self.roots() if name in roots}
         if all(self._tools[name] is each for name, each in moved.items()):
             return self
-        other = copy.copy(self)
-        other._tools = {**self._tools, **moved}
-        return other
+        return Toolbox(moved.get(_name(member), member) for member in self._members)
 
-    def prepare(self, call: ToolCallView) -> PreparedCall | ToolRefused:
-        """Find the tool of a call and read the arguments; start nothing."""
+    def prepare(self, call: ToolCallView) -> PreparedCall | Outcome:
+        """Find the tool of a call and read the arguments; start nothing. Return the outcome if it cannot run."""
         owner = self._tools.get(call.name)
         if owner is None:
-            return _refuse(call, self._unknown(call.name), "unknown-tool")
+            return failure(call, self._unknown(call.name), "unknown-tool")
         try:
             arguments = owner.read_arguments(call)
         except BadArguments as exc:
-            return _refuse(call, str(exc), "arguments")
+            return failure(call, str(exc), "arguments")
         approval = owner.needs_approval(arguments)
         return PreparedCall(call, owner.name, owner.effect, owner.timeout, approval, owner, arguments)
 
@@ -179,32 +165,24 @@ class Toolbox:
         """
         context = context or ToolContext(prepared.call)
         context.root = prepared.tool.root
-
-        async def work(slot: ThreadSlot) -> Any:
-            return await call_function(
-                functools.partial(prepared.tool.call, prepared.arguments, context), context, slot
-            )
-
-        return _to_outcome(prepared, await run_tool(work, context, prepared.timeout))
+        function = functools.partial(prepared.tool.call, prepared.arguments, context)
+        return _to_outcome(prepared, await run_tool(function, context, prepared.timeout))
 
     async def dispatch(self, call: ToolCallView) -> ToolResult:
         """Run a call and return its result. Approval is not checked: the caller does that with `prepare`."""
         prepared = self.prepare(call)
-        if isinstance(prepared, ToolRefused):
-            return prepared.result
-        return (await self.run(prepared)).result
+        outcome = prepared if isinstance(prepared, Outcome) else await self.run(prepared)
+        return outcome.result
 
     def _add(self, member: Any) -> None:
-        if isinstance(member, Tool):
+        if isinstance(member, Tool | ServerTool):
             self._add_tool(member)
-        elif isinstance(member, ServerTool):
-            self._add_server_tool(member)
-        elif isinstance(member, Toolbox):  # its tools keep their options
-            for definition in member.definitions():
-                self._add(definition if isinstance(definition, ServerTool) else member._tools[definition.name])
+        elif isinstance(member, Toolbox):
+            for each in member._members:
+                self._add_tool(each)
         elif _is_dispatcher(member):
             for definition in member.definitions():
-                self._add(definition if isinstance(definition, ServerTool) else DispatcherTool(member, definition))
+                self._add_tool(definition if isinstance(definition, ServerTool) else DispatcherTool(member, definition))
         elif is_tool_source(member):
             raise TypeError(
                 f"{member!r:.200} is a tool source that is not open: pass it to an agent, or pass the tools that its "
@@ -218,21 +196,14 @@ class Toolbox:
                 "with definitions() and dispatch(call); a definition alone has nothing to run"
             )
 
-    def _add_tool(self, new: Tool) -> None:
-        name = new.name
-        if name in self._tools or any(kind == name for kind, _ in self._server_tools):
-            other = _origin(self._tools[name]) if name in self._tools else "a server tool"
-            raise ValueError(f"two tools are called {name!r}: {other} and {_origin(new)}; rename one of them")
-        self._tools[name] = new
-        self._definitions.append(new.definition)
-
-    def _add_server_tool(self, new: ServerTool) -> None:
-        kind = new.kind
-        if kind in self._tools or (kind, new.type) in self._server_tools:
-            other = _origin(self._tools[kind]) if kind in self._tools else "a server tool"
-            raise ValueError(f"two tools are called {kind!r}: {other} and {new!r}; remove one of them")
-        self._server_tools[kind, new.type] = new
-        self._definitions.append(new)
+    def _add_tool(self, new: Tool | ServerTool) -> None:
+        for other in self._members:
+            is_version = isinstance(other, ServerTool) and isinstance(new, ServerTool) and other.type != new.type
+            if _name(other) == _name(new) and not is_version:
+                raise ValueError(
+                    f"two tools are called {_name(new)!r}: {_origin(other)} and {_origin(new)}; rename or remove one"
+                )
+        self._members.append(new)
 
     def _unknown(self, name: str) -> str:
         names = sorted(self._tools)
@@ -256,8 +227,14 @@ def _has_methods(value: object, *names: str) -> bool:
     return not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in names)
 
 
-def _origin(owner: Tool) -> str:
+def _name(member: Tool | ServerTool) -> str:
+    return member.kind if isinstance(member, ServerTool) else member.name
+
+
+def _origin(owner: Tool | ServerTool) -> str:
     """Describe where a tool comes from."""
+    if isinstance(owner, ServerTool):
+        return "a server tool"
     if isinstance(owner, DispatcherTool):
         return f"one of {type(owner.dispatcher).__name__}"
     function = getattr(owner, "__wrapped__", owner.call)
@@ -265,26 +242,20 @@ def _origin(owner: Tool) -> str:
     return f"{getattr(function, '__module__', None) or 'a function'}.{name}"
 
 
-def _refuse(call: ToolCallView, text: str, detail: Detail) -> ToolRefused:
-    return ToolRefused(call, call.answer(text, is_error=True), detail)
-
-
-def _to_outcome(prepared: PreparedCall, ended: ExecutionResult) -> Outcome:
+def _to_outcome(prepared: PreparedCall, execution: ExecutionResult) -> Outcome:
     call, name = prepared.call, prepared.name
-    if ended.how == "returned":
-        return to_outcome(call, ended.value, prepared.tool.max_output)
-    if ended.how == "raised" and ended.error is not None:
-        if isinstance(ended.error, KeyboardInterrupt):
-            raise ended.error
-        log.debug("tool %s raised", name, exc_info=ended.error)
-        return failure(call, to_text(ended.error), "exception")
-    if ended.how == "cancelled":
-        text = f"{name} was cancelled before it was through. It may have taken effect in part: check before you retry."
-        return Outcome(call.answer(text, is_error=True), "cancelled", "cancelled")
-    late = f"{name} timed out after {prepared.timeout:g} s"
-    if ended.how == "late":
-        return failure(
-            call, f"{late} and was stopped. It may have taken effect in part: check before you retry.", "timeout"
-        )
-    text = f"{late} and may still be running. It may or may not have taken effect: check before you retry."
+    if execution.end == "returned":
+        return to_outcome(call, execution.value, prepared.tool.max_output)
+    if execution.error is not None:
+        if isinstance(execution.error, KeyboardInterrupt):
+            raise execution.error
+        log.debug("tool %s raised", name, exc_info=execution.error)
+        return failure(call, to_text(execution.error), "exception")
+    partial = "It may have taken effect in part: check before you retry."
+    if execution.end == "cancelled":
+        return Outcome(call.answer(f"{name} was cancelled. {partial}", is_error=True), "cancelled", "cancelled")
+    timed_out = f"{name} timed out after {prepared.timeout:g} s"
+    if execution.end == "stopped":
+        return failure(call, f"{timed_out} and was stopped. {partial}", "timeout")
+    text = f"{timed_out} and may still be running. It may or may not have taken effect: check before you retry."
     return Outcome(call.answer(text, is_error=True), "unknown", "timeout")

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenuto.tools import Toolbox, builtin_tools
-from tenuto.tools.builtin.globs import Glob
-from tenuto.tools.builtin.walk import path_matcher
+from tenuto.tools.builtin.globs import Glob, path_matcher
 from tools.calls import call
 
 PATTERNS = st.lists(

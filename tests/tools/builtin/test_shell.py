@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from tenuto.catalog import PROVIDERS
 from tenuto.tools import Toolbox, builtin_tools
-from tenuto.tools.builtin.environment import command_environment
-from tenuto.tools.builtin.shell import CapturedOutput
+from tenuto.tools.builtin.shell import CapturedOutput, command_environment
 from tools.calls import call, ran, run
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="commands of a Unix shell")
@@ -85,7 +84,7 @@ def test_a_command_whose_time_is_up_is_ended_with_all_it_started(tmp_path, trap)
 
     outcome = shell(tmp_path, command, seconds=0.5)
 
-    assert outcome.result.content.startswith("begun\n[timed out after 0.5 s, and was ended")
+    assert outcome.result.content.startswith("begun\n[timed out after 0.5 s and was killed")
     assert (outcome.outcome, outcome.result.is_error) == ("failed", True)
     assert left(tmp_path) == []
 
@@ -110,7 +109,7 @@ def test_a_command_is_ended_when_nobody_waits_any_more(tmp_path):
 def test_what_is_left_in_the_background_is_ended_and_told(tmp_path):
     outcome = shell(tmp_path, "sleep 60 & echo $! > ids; echo done")
 
-    assert outcome.result.content.startswith("done\n[what it left in the background was ended")
+    assert outcome.result.content.startswith("done\n[its background jobs were killed")
     assert left(tmp_path) == []
 
 
@@ -167,7 +166,7 @@ def test_much_output_keeps_its_beginning_and_its_end(tmp_path):
 
     assert text.startswith("first\nxxx")
     assert text.endswith("xxxlast\n[exit code 0]")
-    assert "of 3,000,011 bytes left out here: write the output to a file" in text
+    assert "of 3,000,011 bytes omitted: write the output to a file" in text
     assert len(text) < 50_000
 
 
@@ -179,7 +178,7 @@ def test_however_output_comes_in_the_same_is_kept(pieces, room):
         many.add(piece)
 
     assert one.text() == many.text()
-    assert (len(whole) > 2 * room) == ("bytes left out here" in one.text())
+    assert (len(whole) > 2 * room) == ("bytes omitted" in one.text())
     assert len(whole) > 2 * room or one.text() == whole.decode("utf-8", "replace")
 
 

@@ -1,22 +1,23 @@
-"""Tools for the command line, off unless asked for: files inside one folder, and commands run in it."""
+"""Tools for files in one directory and for shell commands. The `tenuto` command offers them on request."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from tenuto.tools.builtin.confined_dir import ConfinedDir
-from tenuto.tools.builtin.environment import command_environment
 from tenuto.tools.builtin.files import Files
 from tenuto.tools.builtin.search import FileSearch
-from tenuto.tools.builtin.shell import Shell
+from tenuto.tools.builtin.shell import Shell, command_environment
 from tenuto.tools.decorator import FunctionTool
 
-__all__ = ["BUILTIN", "builtin_tools", "command_environment"]
+__all__ = ["BUILTIN", "builtin_tools"]
 
 BUILTIN = ("read_file", "write_file", "edit_file", "list_files", "search_files", "shell")
-"""The names of the tools there are."""
+"""The names of the tools."""
+
+_FunctionFactory: TypeAlias = Callable[[ConfinedDir], Callable[..., Any]]
 
 
 def builtin_tools(
@@ -28,10 +29,11 @@ def builtin_tools(
     pass_env: Iterable[str] = (),
     approval: bool = True,
 ) -> dict[str, FunctionTool[..., Any]]:
-    """Return the tools of these names, by name, for one directory.
+    """Return tools for one directory by name.
 
-    `root`: files outside it cannot be reached, by any path or link.
-    `shell_timeout`: how many seconds a command may take.
+    `root`: files outside it cannot be reached by any path or link.
+    `names`: the tools to return.
+    `shell_timeout`: limit in seconds for a command.
     `env`: the environment from which commands get their variables, as in `os.environ`; only those of an allow-list
     (`PATH`, `HOME`, `LANG`, ...) and of `pass_env` are passed on. Without it, commands see only a `PATH`.
     `pass_env`: names, and globs as in `CARGO_*`, of more variables that commands may see.
@@ -42,47 +44,38 @@ def builtin_tools(
     wanted = tuple(names)
     unknown = [name for name in wanted if name not in BUILTIN]
     if unknown:
-        raise ValueError(f"there is no builtin tool {unknown[0]!r}: there are {', '.join(BUILTIN)}")
+        raise ValueError(f"unknown builtin tool {unknown[0]!r}: choose from {', '.join(BUILTIN)}")
     if not shell_timeout > 0:
-        raise ValueError(f"shell_timeout={shell_timeout!r} is no number of seconds")
+        raise ValueError(f"shell_timeout={shell_timeout!r} is not a positive number of seconds")
     variables = command_environment(env or {}, pass_env)
-
-    def functions_at(directory: str | os.PathLike[str]) -> dict[str, Callable[..., Any]]:
-        place = ConfinedDir(directory)
-        files = Files(place)
-        return {
-            "read_file": files.read_file,
-            "write_file": files.write_file,
-            "edit_file": files.edit_file,
-            "list_files": files.list_files,
-            "search_files": FileSearch(place).search_files,
-            "shell": Shell(place, variables, shell_timeout).shell,
-        }
-
-    options: dict[str, dict[str, Any]] = {
-        "read_file": {"effect": "pure", "timeout": 60},
-        "write_file": {"effect": "idempotent", "timeout": 60, "approval": approval},
-        "edit_file": {"effect": "once", "timeout": 60, "approval": approval},
-        "list_files": {"effect": "pure", "timeout": 60},
-        "search_files": {"effect": "pure", "timeout": 60, "max_output": 100_000},
-        "shell": {"effect": "once", "approval": approval},
+    rows: dict[str, tuple[_FunctionFactory, dict[str, Any]]] = {
+        "read_file": (lambda root: Files(root).read_file, {"effect": "pure", "timeout": 60}),
+        "write_file": (
+            lambda root: Files(root).write_file,
+            {"effect": "idempotent", "timeout": 60, "approval": approval},
+        ),
+        "edit_file": (lambda root: Files(root).edit_file, {"effect": "once", "timeout": 60, "approval": approval}),
+        "list_files": (lambda root: Files(root).list_files, {"effect": "pure", "timeout": 60}),
+        "search_files": (
+            lambda root: FileSearch(root).search_files,
+            {"effect": "pure", "timeout": 60, "max_output": 100_000},
+        ),
+        "shell": (lambda root: Shell(root, variables, shell_timeout).shell, {"effect": "once", "approval": approval}),
     }
-    return {name: _BuiltinTool(name, root, functions_at, options[name]) for name in BUILTIN if name in wanted}
+    directory = ConfinedDir(root)
+    return {name: _BuiltinTool(directory, *rows[name]) for name in BUILTIN if name in wanted}
 
 
 class _BuiltinTool(FunctionTool[..., Any]):
     """A tool whose function depends on the directory."""
 
-    def __init__(
-        self,
-        name: str,
-        root: str | os.PathLike[str],
-        functions_at: Callable[[str | os.PathLike[str]], Mapping[str, Callable[..., Any]]],
-        options: Mapping[str, Any],
-    ) -> None:
-        super().__init__(functions_at(root)[name], root=str(ConfinedDir(root).path), **options)
-        self._functions_at = functions_at
+    def __init__(self, directory: ConfinedDir, make_function: _FunctionFactory, options: dict[str, Any]) -> None:
+        super().__init__(make_function(directory), root=str(directory.path), **options)
+        self._make_function = make_function
 
     def at_root(self, root: str) -> Self:
         """Return the tool for another directory. Raise `NotADirectoryError` if it does not exist."""
-        return self if root == self.root else self._with_function(self._functions_at(root)[self.name], root)
+        other = super().at_root(root)
+        if other is not self:
+            other._bind(self._make_function(ConfinedDir(root)))
+        return other
