@@ -108,11 +108,8 @@ class Tool:
         self.root = root
         self.max_output = max_output
         self.check = check
-
-    @property
-    def definition(self) -> ToolDefinition:
+        self.definition = ToolDefinition(name, description, self.parameters)
         """The definition that is sent to the model."""
-        return ToolDefinition(self.name, self.description, self.parameters)
 
     def read_arguments(self, call: ToolCallView) -> Mapping[str, Any]:
         """Return the arguments of a call. Raise `BadArguments` with a message for the model if they are not valid."""

@@ -21,12 +21,8 @@ NO_OUTPUT = "(no output)"
 _MAX_ERROR = 2000
 _PARTS = (Text, Image, Audio, Document, Opaque)
 _MEDIA: dict[str, type[Image | Audio | Document]] = {
-    "image/png": Image,
-    "image/jpeg": Image,
-    "image/gif": Image,
-    "image/webp": Image,
-    "audio/wav": Audio,
-    "audio/mpeg": Audio,
+    **dict.fromkeys(("image/png", "image/jpeg", "image/gif", "image/webp"), Image),
+    **dict.fromkeys(("audio/wav", "audio/mpeg"), Audio),
     "application/pdf": Document,
 }
 log = logging.getLogger("tenuto")

@@ -70,12 +70,7 @@ class DispatcherTool(Tool):
             approval=approval(definition.name) if approval else False,
         )
         self.dispatcher = dispatcher
-        self._definition = definition
-
-    @property
-    def definition(self) -> ToolDefinition:
-        """The definition that the dispatcher made."""
-        return self._definition
+        self.definition = definition
 
     def read_arguments(self, call: ToolCallView) -> Mapping[str, Any]:
         """Return no arguments: the dispatcher receives the call."""

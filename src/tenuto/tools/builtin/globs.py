@@ -31,20 +31,11 @@ class Glob:
             self._add(symbol, crosses_slash=crosses_slash)
         self._accepting = 1 << len(self._tests)
 
-    def matches(self, text: str) -> bool:
-        """Return True if the whole text matches."""
+    def matches(self, text: str, *, or_parent: bool = False) -> bool:
+        """Return True if the whole text matches, or with `or_parent` a directory above this path."""
         states = self._closed(1)
         for character in text:
-            states = self._step(states, character)
-            if not states:
-                return False
-        return bool(states & self._accepting)
-
-    def matches_path_or_parent(self, path: str) -> bool:
-        """Return True if a path or a directory above it matches."""
-        states = self._closed(1)
-        for character in path:
-            if character == "/" and states & self._accepting:
+            if or_parent and character == "/" and states & self._accepting:
                 return True
             states = self._step(states, character)
             if not states:

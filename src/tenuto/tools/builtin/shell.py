@@ -12,7 +12,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Annotated
 
@@ -138,41 +138,33 @@ class Shell:
             raise ValueError("command is empty or contains a NUL character")
         seconds = min(self._seconds, timeout or self._seconds)
         captured = CapturedOutput()
-        async with self._running(command, captured) as (transport, watch):
+        start = asyncio.create_task(self._start(command, captured))
+        try:
+            # A cancelled start would kill the shell, but not the processes that the shell has started.
+            transport, watch = await asyncio.shield(start)
             exited, _ = await asyncio.wait({watch.exited}, timeout=seconds)
-            closed, _ = await asyncio.wait({watch.closed}, timeout=_LINGER) if exited else (set(), None)
-            if closed:
+            if exited:
+                await asyncio.wait({watch.closed}, timeout=_LINGER)
+            is_closed = watch.closed.done()
+            if exited and is_closed:
                 _release(transport)
             else:
                 await _kill(transport, watch)
             code = transport.get_returncode()
-        output = captured.text()
-        output += "\n" if output and not output.endswith("\n") else ""
-        if not exited:
-            note = f"[timed out after {seconds:g} s and was killed; it may have taken effect in part]"
-            return ToolResult(context.call.id, output + note, is_error=True)
-        if not closed:
-            output += "[its background jobs were killed: redirect their output to keep them running]\n"
-        return f"{output}[{_describe_exit(code)}]"
-
-    @contextlib.asynccontextmanager
-    async def _running(
-        self, command: str, output: CapturedOutput
-    ) -> AsyncIterator[tuple[asyncio.SubprocessTransport, _ProcessWatch]]:
-        """Run a command; on cancellation, kill it.
-
-        The start is not cancelled: asyncio would kill the shell, but not the processes that the shell has started.
-        """
-        start = asyncio.create_task(self._start(command, output))
-        try:
-            await asyncio.wait({start})
-            yield start.result()
         except asyncio.CancelledError:
             await _kill(*await start)
             raise
         finally:
             if start.done() and not start.cancelled() and start.exception() is None:
                 start.result()[0].close()
+        output = captured.text()
+        output += "\n" if output and not output.endswith("\n") else ""
+        if not exited:
+            note = f"[timed out after {seconds:g} s and was killed; it may have taken effect in part]"
+            return ToolResult(context.call.id, output + note, is_error=True)
+        if not is_closed:
+            output += "[its background jobs were killed: redirect their output to keep them running]\n"
+        return f"{output}[{_describe_exit(code)}]"
 
     async def _start(self, command: str, output: CapturedOutput) -> tuple[asyncio.SubprocessTransport, _ProcessWatch]:
         windows = sys.platform == "win32"
