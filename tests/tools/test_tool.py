@@ -7,6 +7,7 @@ import dataclasses
 import enum
 import functools
 import inspect
+import typing
 from typing import Annotated, Any, Literal, TypedDict
 
 import msgspec
@@ -20,7 +21,16 @@ from tenuto.core import jsonio
 from tenuto.core.request import ChatRequest, ServerTool, ToolDefinition
 from tenuto.oneshot import encode
 from tenuto.schema.validate import find_problems
-from tenuto.tools import Tool, code_execution, tool, web_fetch, web_search
+from tenuto.tools import (
+    Tool,
+    Toolbox,
+    ToolContext,
+    builtin_tools,
+    code_execution,
+    tool,
+    web_fetch,
+    web_search,
+)
 
 
 class Unit(enum.Enum):
@@ -92,6 +102,15 @@ def test_name_and_description_can_be_replaced():
     assert isinstance(weather, Tool)
     assert (weather.name, weather.description, weather.__name__) == ("get-weather", "Ask me.", "weather")
     assert weather("Oslo") == "Oslo"
+
+
+def test_signatures_list_the_options():
+    options = ["name", "description", "effect", "timeout", "approval", "max_output"]
+
+    assert list(inspect.signature(tool).parameters) == ["function", *options]
+    assert set(options) < set(inspect.signature(Tool).parameters)
+    for public in (tool, Tool.__init__, ToolContext.__init__, Toolbox.__init__, Toolbox.run, builtin_tools):
+        assert typing.get_type_hints(public)
 
 
 def test_tool_may_be_async():

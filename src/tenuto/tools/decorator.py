@@ -246,7 +246,17 @@ def tool(
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 
 
-def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    effect: Effect = "once",
+    timeout: float | None = None,
+    approval: Approval = False,
+    max_output: int = MAX_OUTPUT,
+) -> Any:
     """Make a tool from a function: `@tool`, or `@tool(effect="pure", timeout=30)`; the options are those of `Tool`.
 
     The name, the docstring up to its `Args:`, the entries there and the types of the parameters describe the tool to the
@@ -254,9 +264,19 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
     Raise `TypeError` or `ValueError`, with the name of the parameter, if a model could not call the function.
     """
-    if function is None:
-        return functools.partial(FunctionTool, **options)
-    return FunctionTool(function, **options)
+
+    def make_tool(function: Callable[..., Any]) -> Tool:
+        return FunctionTool(
+            function,
+            name=name,
+            description=description,
+            effect=effect,
+            timeout=timeout,
+            approval=approval,
+            max_output=max_output,
+        )
+
+    return make_tool if function is None else make_tool(function)
 
 
 def _read_schema(tool: str, schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 from tenuto.tools.builtin.confined_dir import ConfinedDir
 from tenuto.tools.builtin.files import Files
@@ -16,8 +17,6 @@ __all__ = ["BUILTIN", "builtin_tools"]
 
 BUILTIN = ("read_file", "write_file", "edit_file", "list_files", "search_files", "shell")
 """The names of the tools."""
-
-_FunctionFactory: TypeAlias = Callable[[ConfinedDir], Callable[..., Any]]
 
 
 def builtin_tools(
@@ -47,35 +46,31 @@ def builtin_tools(
         raise ValueError(f"unknown builtin tool {unknown[0]!r}: choose from {', '.join(BUILTIN)}")
     if not shell_timeout > 0:
         raise ValueError(f"shell_timeout={shell_timeout!r} is not a positive number of seconds")
-    variables = command_environment(env or {}, pass_env)
-    rows: dict[str, tuple[_FunctionFactory, dict[str, Any]]] = {
-        "read_file": (lambda root: Files(root).read_file, {"effect": "pure", "timeout": 60}),
-        "write_file": (
-            lambda root: Files(root).write_file,
-            {"effect": "idempotent", "timeout": 60, "approval": approval},
-        ),
-        "edit_file": (lambda root: Files(root).edit_file, {"effect": "once", "timeout": 60, "approval": approval}),
-        "list_files": (lambda root: Files(root).list_files, {"effect": "pure", "timeout": 60}),
-        "search_files": (
-            lambda root: FileSearch(root).search_files,
-            {"effect": "pure", "timeout": 60, "max_output": 100_000},
-        ),
-        "shell": (lambda root: Shell(root, variables, shell_timeout).shell, {"effect": "once", "approval": approval}),
+    shell = functools.partial(Shell, environment=command_environment(env or {}, pass_env), seconds=shell_timeout)
+    rows: dict[str, tuple[Callable[[ConfinedDir], object], dict[str, Any]]] = {
+        "read_file": (Files, {"effect": "pure", "timeout": 60}),
+        "write_file": (Files, {"effect": "idempotent", "timeout": 60, "approval": approval}),
+        "edit_file": (Files, {"effect": "once", "timeout": 60, "approval": approval}),
+        "list_files": (Files, {"effect": "pure", "timeout": 60}),
+        "search_files": (FileSearch, {"effect": "pure", "timeout": 60, "max_output": 100_000}),
+        "shell": (shell, {"effect": "once", "approval": approval}),
     }
     directory = ConfinedDir(root)
-    return {name: _BuiltinTool(directory, *rows[name]) for name in BUILTIN if name in wanted}
+    return {name: _BuiltinTool(name, directory, *rows[name]) for name in BUILTIN if name in wanted}
 
 
 class _BuiltinTool(FunctionTool[..., Any]):
-    """A tool whose function depends on the directory."""
+    """A method as a tool. `make_object` creates the object of the method for a directory."""
 
-    def __init__(self, directory: ConfinedDir, make_function: _FunctionFactory, options: dict[str, Any]) -> None:
-        super().__init__(make_function(directory), root=str(directory.path), **options)
-        self._make_function = make_function
+    def __init__(
+        self, name: str, directory: ConfinedDir, make_object: Callable[[ConfinedDir], object], options: dict[str, Any]
+    ) -> None:
+        super().__init__(getattr(make_object(directory), name), root=str(directory.path), **options)
+        self._make_object = make_object
 
     def at_root(self, root: str) -> Self:
         """Return the tool for another directory. Raise `NotADirectoryError` if it does not exist."""
         other = super().at_root(root)
         if other is not self:
-            other._bind(self._make_function(ConfinedDir(root)))
+            other._bind(getattr(self._make_object(ConfinedDir(root)), self.name))
         return other
