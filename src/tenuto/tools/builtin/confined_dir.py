@@ -103,7 +103,7 @@ class Directory:
 
     def open_directory(self, name: str) -> Directory:
         """Open a directory in this one."""
-        label, status = self.label(name), self._existing(name)
+        label, status = self.label(name), self._stat_existing(name)
         _check_not_link(status, label)
         if not stat.S_ISDIR(status.st_mode):
             raise NotADirectoryError(f"{label} is not a directory")
@@ -119,7 +119,7 @@ class Directory:
     def read(self, name: str, limit: int) -> bytes:
         """Return the bytes of a file. Raise `OSError` if it is not a file or has more than `limit` bytes."""
         label = self.label(name)
-        _check_regular(self._existing(name), label)
+        _check_regular(self._stat_existing(name), label)
         with _named_errors(label), os.fdopen(self._open(name, _READ), "rb") as file:
             status = os.fstat(file.fileno())  # the entry may have been replaced
             _check_regular(status, label)
@@ -155,10 +155,8 @@ class Directory:
 
         Links are not followed. Hidden directories are entered only if `hidden` is true, those of version control never.
         """
-        with (
-            _named_errors(self._label or "."),
-            os.scandir(self._path if self._handle is None else self._handle) as entries,
-        ):
+        source = self._path if self._handle is None else self._handle
+        with _named_errors(self._label or "."), os.scandir(source) as entries:
             names = sorted(entry.name for entry in entries)
         for name in names:
             status = self.stat(name)
@@ -174,7 +172,7 @@ class Directory:
                 with inner:
                     yield from inner.walk(depth - 1, hidden=hidden)
 
-    def _existing(self, name: str) -> os.stat_result:
+    def _stat_existing(self, name: str) -> os.stat_result:
         status = self.stat(name)
         if status is None:
             raise FileNotFoundError(f"{self.label(name)} not found; list_files shows the files")
