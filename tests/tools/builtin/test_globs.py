@@ -106,7 +106,11 @@ def test_glob_takes_one_step_per_character(pattern, piece, times):
 
 
 async def longest_pause(work) -> float:
-    """Return the longest time between two steps of the event loop, in CPU seconds: other processes do not count."""
+    """Return the longest time for which the event loop could not run, in CPU seconds of this process.
+
+    A step that holds the loop or the interpreter lock consumes CPU time. Waiting for a CPU that other processes use does
+    not, so a loaded machine does not change the result.
+    """
     task = asyncio.ensure_future(work)
     longest, last = 0.0, time.process_time()
     while not task.done():
@@ -118,7 +122,7 @@ async def longest_pause(work) -> float:
 
 
 def best_pause(box, made) -> float:
-    """Return the best of three runs."""
+    """Return the best of three runs: garbage collection causes pauses too."""
     pauses = []
     while len(pauses) < 3 and min(pauses, default=1.0) >= 0.05:
         pauses.append(asyncio.run(longest_pause(box.dispatch(made))))
