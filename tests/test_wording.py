@@ -35,6 +35,8 @@ CONVERTED = (
     "bench/README.md",
     "bench/journeys.py",
     "src/tenuto/catalog/",
+    *(f"src/tenuto/client/{name}" for name in ("background_loop", "deadlines", "exchange", "fetch", "http", "losses")),
+    *(f"src/tenuto/client/{name}" for name in ("routing", "simulator", "stream", "sync_stream", "transport")),
     *(f"src/tenuto/core/{name}" for name in ("blocks", "embedding", "events", "files", "journal", "jsonio", "loss")),
     *(f"src/tenuto/core/{name}" for name in ("media_types", "messages", "next_request", "provider", "request")),
     *(f"src/tenuto/core/{name}" for name in ("response", "stored", "transcript")),
