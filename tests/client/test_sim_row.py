@@ -208,7 +208,7 @@ def test_it_is_started_once_for_many_who_ask_at_once():
     async def main():
         async with AsyncClient() as ai:
             await asyncio.gather(*(ai.chat("sim/anthropic", f"Hi {at}") for at in range(20)))
-            (own,) = ai._door._simulator._started.values()
+            (own,) = ai._router._simulator._started.values()
             started = own._simulator
             assert len(started.requests) == 20
         with pytest.raises(RuntimeError):
@@ -246,7 +246,7 @@ def test_a_client_may_go_to_and_fro_between_loops():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # the lines of the other loop
         texts = [loops[at % 2].run_until_complete(ask()) for at in range(6)]
-        first, second = ai._door._simulator._started.values()
+        first, second = ai._router._simulator._started.values()
         ports = [int(own._simulator.base_url.rpartition(":")[2]) for own in (first, second)]
         loops[1].run_until_complete(ai.close())
         loops[0].run_until_complete(asyncio.sleep(0))

@@ -28,7 +28,7 @@ from tenuto.agent.agent import AsyncAgent
 from tenuto.agent.session import AsyncSession
 from tenuto.audit import audit
 from tenuto.client.client import AsyncClient
-from tenuto.client.middleware import Retry
+from tenuto.client.middleware.retry import Retry
 from tenuto.core.journal import Entry, HandedOver, MessageAdded, ReplyReceived, RequestStarted
 from tenuto.core.rules import rules
 from tenuto.errors import SessionNotFound

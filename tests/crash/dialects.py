@@ -35,7 +35,7 @@ from tenuto import Limits, tool
 from tenuto.agent.agent import AsyncAgent
 from tenuto.agent.session import AsyncSession
 from tenuto.client.client import AsyncClient
-from tenuto.client.middleware import Retry
+from tenuto.client.middleware.retry import Retry
 from tenuto.core.blocks import Reasoning, Text, ToolUse
 from tenuto.core.journal import Entry, ReplyReceived, RequestStarted, sha256_hex, transcript_of
 from tenuto.core.messages import AssistantMessage, Message, ToolResults

@@ -6,13 +6,13 @@ from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
-__all__ = ["OnLoss", "Timeouts", "checked_on_loss"]
+__all__ = ["OnLoss", "Timeouts", "check_on_loss"]
 
 OnLoss: TypeAlias = Literal["warn", "raise", "keep"]
 
 
-def checked_on_loss(on_loss: OnLoss) -> OnLoss:
-    """Return the option; raise `ValueError` for another word."""
+def check_on_loss(on_loss: OnLoss) -> OnLoss:
+    """Return the option. Raise `ValueError` for an unknown value."""
     if on_loss not in get_args(OnLoss):
         raise ValueError(f"on_loss: expected {', '.join(map(repr, get_args(OnLoss)))}, got {on_loss!r}")
     return on_loss

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
+import tenuto  # annotations load `tenuto.ReasoningItem` when they are evaluated
 from tenuto.core.blocks import Audio, Block, Citation, Image
 from tenuto.core.loss import Loss
 from tenuto.core.messages import AssistantMessage, StopReason, ToolCallView, Usage
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.core.transcript import Transcript
-
-if TYPE_CHECKING:
-    from tenuto.reasoning.items import ReasoningItem
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,7 +106,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
         return to_unified(self.response)
 
-    def reasoning_details(self) -> list[ReasoningItem]:
+    def reasoning_details(self) -> list[tenuto.ReasoningItem]:
         """Return the reasoning and the signatures of the first choice as items of `reasoning_details`."""
         from tenuto.reasoning.views import to_details
 

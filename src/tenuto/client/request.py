@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
+from tenuto.client.parameters import ChatParameters, MessageInput, Tools
 from tenuto.core import jsonio
 from tenuto.core.blocks import Text, ToolUse
 from tenuto.core.messages import (
@@ -23,9 +24,6 @@ from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, 
 from tenuto.core.transcript import Transcript
 from tenuto.errors import TranscriptError
 
-if TYPE_CHECKING:
-    from tenuto.client.parameters import ChatParameters, Tools
-
 __all__ = [
     "PARAMETERS",
     "MessageInput",
@@ -39,10 +37,6 @@ __all__ = [
     "to_tools",
     "with_system",
 ]
-
-MessageItem: TypeAlias = "str | Message | ToolResult | Mapping[str, Any]"
-MessageInput: TypeAlias = "MessageItem | Transcript | Iterable[MessageItem]"
-"""What can be said: a user's words, a message, a dictionary in the shape of Chat Completions, or several of them."""
 
 
 def _is_model(value: object) -> bool:

@@ -13,8 +13,8 @@ import msgspec
 
 from tenuto.client.deadlines import StreamIdleAfterEnd, out_of_time
 from tenuto.client.exchange import MAX_STREAM, Attempt, Sender
+from tenuto.client.middleware.base import Middleware, compose
 from tenuto.client.options import Timeouts
-from tenuto.client.pipeline import Middleware, stacked
 from tenuto.client.reply import Reply
 from tenuto.client.routing import Endpoint
 from tenuto.core.events import ContentDelta, ErrorEvent, MessageDone, StreamEvent, TextDelta
@@ -86,7 +86,7 @@ class ChatCall:
 
     async def events(self) -> AsyncGenerator[StreamEvent, None]:
         """Send the request through the middleware and yield the events. After the last one the reply is complete."""
-        stream = stacked(self._middleware, self._send)(self._request)
+        stream = compose(self._middleware, self._send)(self._request)
         loop = asyncio.get_running_loop()
         self._asked_at = self._sender.now()
         if self._total_at is None and self._timeouts.total is not None:
@@ -95,20 +95,16 @@ class ChatCall:
         self._calls.add(self)
         try:
             self._set_reader(asyncio.current_task())
-            async for events in stream:
-                last = events[-1] if events else None
-                for event in events:
-                    if event is last and type(event) is MessageDone:
-                        self.response = event.response
-                    self.is_reading = False
-                    yield event
-                    self.is_reading = True
-                    if self._stop_reason is not None:
-                        break
+            async for event in stream:
+                if type(event) is MessageDone:
+                    self.response = event.response
+                self.is_reading = False
+                yield event
+                self.is_reading = True
                 if self._stop_reason is not None:
                     break
-                events.clear()  # generators further in hold the list while they wait for more
-                self._set_reader(asyncio.current_task())
+                if (task := asyncio.current_task(loop)) is not self._reader:
+                    self._set_reader(task)
         except asyncio.CancelledError:
             if not self._was_stopped():
                 raise
@@ -195,8 +191,8 @@ class ChatCall:
 
     # --- one attempt --------------------------------------------------------------------------------------------------
 
-    async def _send(self, request: ChatRequest) -> AsyncIterator[list[StreamEvent]]:
-        """Send a request once. Yield lists of events, of which the last is `MessageDone`; raise the typed error.
+    async def _send(self, request: ChatRequest) -> AsyncIterator[StreamEvent]:
+        """Send a request once. Yield the events, of which the last is `MessageDone`; raise the typed error.
 
         Each attempt writes the request again, so that a fallback never sends the bytes of another provider.
         """
@@ -208,7 +204,9 @@ class ChatCall:
             async with aclosing(self._attempt_events(request, target, endpoint)) as stream:
                 async for events in stream:
                     self._in_attempt = False
-                    yield events
+                    for event in events:
+                        yield event
+                    events.clear()  # not held while the next bytes are awaited
                     self._in_attempt = True
         finally:
             self._in_attempt = False
