@@ -39,12 +39,7 @@ CONVERTED = (
     "src/tenuto/audit/dialects.py",
     "src/tenuto/blocks.py",
     "src/tenuto/catalog/",
-    *(
-        f"src/tenuto/client/{name}"
-        for name in ("__init__", "batches", "chat_dicts", "client", "middleware/", "options")
-    ),
-    *(f"src/tenuto/client/{name}" for name in ("parameters", "prices", "reply", "request", "signatures", "structured")),
-    "src/tenuto/client/sync.py",
+    "src/tenuto/client/",
     *(f"src/tenuto/core/{name}" for name in ("blocks", "embedding", "events", "files", "journal", "jsonio", "loss")),
     *(f"src/tenuto/core/{name}" for name in ("media_types", "messages", "next_request", "provider", "request")),
     *(f"src/tenuto/core/{name}" for name in ("response", "stored", "transcript")),

@@ -105,7 +105,7 @@ def test_errors_come_out_where_the_events_are_read():
 
 def test_a_long_stream_is_not_read_far_ahead(monkeypatch):
     """A reader that does not keep up holds the line back, and loses nothing."""
-    monkeypatch.setattr(sync_stream, "_AHEAD", 10)
+    monkeypatch.setattr(sync_stream, "_MAX_AHEAD", 10)
     words = [f"{at} " for at in range(500)]
     with made(Answer.stream(*frames(*words))) as ai, ai.stream("mine/m", "Hi") as stream:
         next(stream)
@@ -118,7 +118,7 @@ def test_a_long_stream_is_not_read_far_ahead(monkeypatch):
 
 
 def test_a_stream_that_nobody_reads_on_is_closed_all_the_same(monkeypatch):
-    monkeypatch.setattr(sync_stream, "_AHEAD", 5)
+    monkeypatch.setattr(sync_stream, "_MAX_AHEAD", 5)
     transport = ScriptedTransport(Answer.stream(*frames(*["x"] * 100)))
     with Client(providers=[ROW], transport=transport, middleware=[]) as ai:
         with ai.stream("mine/m", "Hi") as stream:

@@ -41,7 +41,7 @@ class Agent:
 
     def __init__(self, model: str, **options: Unpack[AgentOptions]) -> None:
         self._async = AsyncAgent(model, **options)
-        self._bridge = BackgroundLoop(self._async.close, whose="Agent", strict=False)
+        self._bridge = BackgroundLoop(self._async.close, owner="Agent", warn=False)
 
     @property
     def model(self) -> str:

@@ -69,7 +69,7 @@ class Deadlines:
         self._event_left = self._timeouts.event
 
     def limit_end(self, seconds: float) -> None:
-        """Wait at most so long for the rest of the stream, whatever arrives: the answer is complete."""
+        """Limit the wait for the rest of the stream, whatever arrives: the answer is complete."""
         if self._end_left is None or seconds < self._end_left:
             self._end_left = seconds
 

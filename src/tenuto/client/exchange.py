@@ -244,7 +244,7 @@ class Attempt:
 
 
 class _Inflater:
-    """Decompress a body chunk by chunk, with bounded memory. Some servers compress although nobody asked."""
+    """Decompress a body chunk by chunk, with bounded memory. Some servers compress without being asked to."""
 
     def __init__(self, encoding: str) -> None:
         self._format = encoding.removeprefix("x-")

@@ -52,14 +52,14 @@ def wrap_secrets(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def safe_url(url: str) -> str:
-    """Return a URL without password and query."""
+    """Return a URL without password, query and fragment."""
     from urllib.parse import urlsplit  # `Client()` does not load it
 
     try:
         parts = urlsplit(url)
     except ValueError:
         return "(invalid URL)"
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="").geturl()
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
 class HttpRequest(msgspec.Struct, frozen=True):

@@ -1,9 +1,10 @@
-"""The simulator that a client sends requests to: a running one, or one that is started with the first request."""
+"""The simulator that a client sends requests to: a running one, or one that the first request starts."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from typing import TYPE_CHECKING
 
 from tenuto import settings
@@ -14,75 +15,36 @@ if TYPE_CHECKING:
 
 
 class LocalSimulator:
-    """Find the simulator: at the URL that was passed, at `TENUTO_SIM_URL`, or in this process.
-
-    A simulator in this process belongs to an event loop; another loop starts another one. Both give the same replies,
-    because a reply depends only on the seed and the request.
-    """
+    """Find the simulator: at the URL that was passed, at `TENUTO_SIM_URL`, or in a thread of this process."""
 
     def __init__(self, url: str = "") -> None:
         self._url = url
-        self._started: dict[asyncio.AbstractEventLoop, _LoopSimulator] = {}
+        self._lock = threading.Lock()
+        self._simulator: Simulator | None = None
+        self._pid = 0
 
     async def url(self) -> str:
         """Return the URL. Raise `TenutoError` if the simulator cannot start with the settings of the environment."""
         if url := self._url or settings.getenv("TENUTO_SIM_URL"):
             url = url.rstrip("/").removesuffix("/v1").removesuffix("/v1beta")  # some SDKs need these
             return url if "://" in url else f"http://{url}"
-        loop = asyncio.get_running_loop()
-        if loop not in self._started:
-            for other in [other for other, simulator in self._started.items() if simulator.is_orphaned]:
-                self._started.pop(other).abandon()
-            self._started[loop] = _LoopSimulator(loop)
-        return await self._started[loop].url()
+        if self._simulator is None or self._pid != os.getpid():  # a forked process has no threads of its parent
+            await asyncio.to_thread(self._start)
+        assert self._simulator is not None
+        return self._simulator.base_url
 
     async def close(self) -> None:
-        """Stop the simulators that were started here."""
-        running = asyncio.get_running_loop()
-        while self._started:
-            loop, simulator = self._started.popitem()
-            if loop is running:
-                await simulator.stop()
-            else:
-                simulator.abandon()
+        """Stop the simulator, if it was started here."""
+        simulator, self._simulator = self._simulator, None
+        if simulator is not None and self._pid == os.getpid():
+            await asyncio.to_thread(simulator.__exit__, None, None, None)
 
-
-class _LoopSimulator:
-    """The simulator of one event loop."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._pid = os.getpid()
-        self._lock = asyncio.Lock()
-        self._simulator: Simulator | None = None
-        self._stop_task: asyncio.Task[None] | None = None
-
-    @property
-    def is_orphaned(self) -> bool:
-        """Whether the loop will never run again: it is closed, or it belongs to the parent of a forked process."""
-        return self._loop.is_closed() or self._pid != os.getpid()
-
-    async def url(self) -> str:
-        async with self._lock:
-            if self._simulator is None:
+    def _start(self) -> None:
+        with self._lock:
+            if self._simulator is None or self._pid != os.getpid():
                 simulator = _create_simulator()
-                await simulator.__aenter__()
-                self._simulator = simulator
-            return self._simulator.base_url
-
-    async def stop(self) -> None:
-        if self._simulator is not None:
-            await self._simulator.__aexit__(None, None, None)
-
-    def abandon(self) -> None:
-        """Stop the simulator from outside its loop. If the loop runs, only the loop can close the sockets."""
-        if not self.is_orphaned:
-            self._loop.call_soon_threadsafe(self._stop_soon)
-        elif self._simulator is not None:
-            self._simulator.leave()
-
-    def _stop_soon(self) -> None:
-        self._stop_task = self._loop.create_task(self.stop())
+                simulator.__enter__()
+                self._simulator, self._pid = simulator, os.getpid()
 
 
 def _create_simulator() -> Simulator:
