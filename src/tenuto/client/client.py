@@ -84,10 +84,7 @@ class AsyncClient:
     async def chat(self, model: str, messages: MessageInput, **parameters: Unpack[ChatParameters]) -> tenuto.Reply: ...
     @expand_parameters(ChatParameters)
     async def chat(
-        self,
-        model: str | ChatRequest | Mapping[str, Any],
-        messages: MessageInput | None = None,
-        **parameters: Any,
+        self, model: str | ChatRequest | Mapping[str, Any], messages: MessageInput | None = None, **parameters: Any
     ) -> tenuto.Reply:
         """Send a chat and return the complete reply.
 
@@ -106,10 +103,7 @@ class AsyncClient:
     ) -> tenuto.AsyncStream: ...
     @expand_parameters(ChatParameters)
     def stream(
-        self,
-        model: str | ChatRequest | Mapping[str, Any],
-        messages: MessageInput | None = None,
-        **parameters: Any,
+        self, model: str | ChatRequest | Mapping[str, Any], messages: MessageInput | None = None, **parameters: Any
     ) -> tenuto.AsyncStream:
         """Send a chat and return its events as they arrive. Errors are raised where the events are read."""
         return tenuto.AsyncStream(self._prepare_call(model, messages, parameters, stream=True))
@@ -302,24 +296,12 @@ class AsyncClient:
         return self._router.target(model)
 
     def _prepare_call(
-        self,
-        model: str | ChatRequest | Mapping[str, Any],
-        messages: MessageInput | None,
-        parameters: dict[str, Any],
-        *,
-        stream: bool,
+        self, model: Any, messages: Any, parameters: dict[str, Any], *, stream: bool
     ) -> Callable[[], ChatCall]:
         timeouts = _to_timeouts(parameters.pop("timeout", None), self._timeouts)
         return partial(self._begin_call, self._build_request(model, messages, parameters, stream=stream), timeouts)
 
-    def _build_request(
-        self,
-        model: str | ChatRequest | Mapping[str, Any],
-        messages: MessageInput | None,
-        parameters: dict[str, Any],
-        *,
-        stream: bool,
-    ) -> ChatRequest:
+    def _build_request(self, model: Any, messages: Any, parameters: dict[str, Any], *, stream: bool) -> ChatRequest:
         from tenuto.client.request import build_checked_request
 
         return build_checked_request(model, messages, parameters, self._router.qualified, stream=stream)

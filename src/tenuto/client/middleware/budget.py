@@ -109,11 +109,7 @@ class Budget:
     """The number of replies whose cost or usage is unknown."""
 
     def __init__(
-        self,
-        usd: Decimal | None,
-        tokens: int | None,
-        unpriced: Literal["refuse", "allow"],
-        now: Callable[[], float],
+        self, usd: Decimal | None, tokens: int | None, unpriced: Literal["refuse", "allow"], now: Callable[[], float]
     ) -> None:
         self._usd = usd
         self._max_tokens = tokens

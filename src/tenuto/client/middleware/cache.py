@@ -47,7 +47,7 @@ class CacheStore(Protocol):
     """
 
     def get(self, key: str) -> bytes | None:
-        """Return the value of a key, or None if there is none or it has expired."""
+        """Return the value of a key, or None if it is missing or has expired."""
 
     def set(self, key: str, value: bytes, expires: float) -> None:
         """Store a value that expires at `expires` (Unix seconds)."""

@@ -20,7 +20,7 @@ _log = logging.getLogger("tenuto")
 
 
 def fallback(models: Iterable[str], *, asked_first: bool = True) -> Middleware:
-    """Try the model of the chat, then each of these in order, until one answers; raise the last one's error.
+    """Try the model of the chat, then each of these in order, until one answers; raise the error of the last one.
 
     With `asked_first=False` the models replace that of the request. The next model is tried after any error of a provider
     or connection, and if a key, a provider or a feature is missing; an error in the request itself, or a limit, is raised
