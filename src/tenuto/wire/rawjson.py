@@ -29,6 +29,11 @@ def is_null(raw: Raw | None) -> bool:
     return raw is None or bytes(raw) == b"null"
 
 
+def is_empty(raw: Raw | None) -> bool:
+    """Return whether a value is missing, null, false, 0, or without content."""
+    return raw is None or bytes(raw) in (b"null", b"false", b"0", b'""', b"[]", b"{}")
+
+
 def object_or_empty(raw: Raw | None) -> Fields:
     """Return the fields of an object; none for any other value."""
     return jsonio.members(raw) if raw is not None and bytes(raw)[:1] == b"{" else {}

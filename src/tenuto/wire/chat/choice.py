@@ -18,17 +18,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Block, ChatMeta, Image, Opaque, Reasoning, Refusal, Text, UrlCitation
-from tenuto.core.events import (
-    AudioDelta,
-    CitationDelta,
-    ImageDelta,
-    MessageDelta,
-    SignatureDelta,
-    TextDelta,
-    ThinkingDelta,
-    TranscriptDelta,
-)
-from tenuto.core.loss import Location, Loss
+from tenuto.core.events import CitationDelta, ImageDelta, MessageDelta, SignatureDelta, TranscriptDelta
 from tenuto.core.messages import StopReason
 from tenuto.wire.assembler import BlockSlot
 from tenuto.wire.chat.content_parts import ContentPartBuilder, read_annotations, read_image, read_part, read_sources
@@ -147,8 +137,7 @@ class ChoiceDecoder:
                 self._record_loss(kind, f"message.{name}", detail, "it came after the finish reason")
 
     def _record_loss(self, kind: str, place: str, detail: str, remedy: str = "") -> None:
-        location = Location(path=f"choices[{self.parts.choice}].{place}")
-        self.parts.losses.append(Loss(kind, location, detail, remedy))
+        self.parts.record_loss(kind, f"choices[{self.parts.choice}].{place}", detail, remedy)
 
     # --- reasoning ----------------------------------------------------------------------------------------------------
 
@@ -163,7 +152,7 @@ class ChoiceDecoder:
             and not reasoning
             and details is UNSET
         ):  # most frames of a stream
-            self.parts.append(slot, text, ThinkingDelta(text))
+            self.parts.append(slot, text)
             return
         texts: dict[str, str] = {}
         for name, value in (("reasoning_content", reasoning_content), ("reasoning", reasoning)):
@@ -181,7 +170,7 @@ class ChoiceDecoder:
         for name, text in texts.items():
             if name == field:
                 self._block_fields.add(field)
-                self.parts.append(self._open_reasoning(field), text, ThinkingDelta(text))
+                self.parts.append(self._open_reasoning(field), text)
             else:
                 self._reasoning_copies.setdefault(name, []).append(text)
 
@@ -197,7 +186,7 @@ class ChoiceDecoder:
         text = self._details.add(fragments, whole=self._whole)
         if text and is_shown and self._reasoning_field in ("", "reasoning_details"):
             self._reasoning_field = "reasoning_details"
-            self.parts.append(slot, text, ThinkingDelta(text))
+            self.parts.append(slot, text)
 
     def _open_reasoning(self, field: str) -> BlockSlot:
         """Return the open reasoning of `field`; start it if it is not open."""
@@ -260,7 +249,7 @@ class ChoiceDecoder:
             slot = self._start_reasoning("think")
             self._block_fields.add("content")
         if reasoning and slot is not None:
-            self.parts.append(slot, reasoning, ThinkingDelta(reasoning))
+            self.parts.append(slot, reasoning)
         if tags.is_done:
             self._think_tags = None
             if tags.has_open_tag:
@@ -280,7 +269,7 @@ class ChoiceDecoder:
                 self._end_reasoning()
             self.text_slot = self.parts.start(Text(""))
             self._block_fields.add("content")
-        self.parts.append(self.text_slot, text, TextDelta(text))
+        self.parts.append(self.text_slot, text)
 
     def _read_content_list(self, elements: list[Raw]) -> None:
         """Read content that is a list. Each element of a whole list is a block; in a stream, neighbors are joined."""
@@ -296,7 +285,7 @@ class ChoiceDecoder:
                     self._end_reasoning()
                 slot = self._open_reasoning("content")
                 if part.text:
-                    self.parts.append(slot, part.text, ThinkingDelta(part.text))
+                    self.parts.append(slot, part.text)
                 self._thinking.add(part)
                 if part.signature:
                     self.parts.emit(slot, SignatureDelta(part.signature))
@@ -363,7 +352,7 @@ class ChoiceDecoder:
             if self._refusal is None:
                 self._end_text()
                 self._refusal = self.parts.start(Refusal(""))
-            self.parts.append(self._refusal, value, TextDelta(value))
+            self.parts.append(self._refusal, value)
             return True
         return bool(elements)
 
@@ -376,7 +365,7 @@ class ChoiceDecoder:
             self._audio = self.parts.start(Audio(mime=mime, id=jsonio.text_of(fields.get("id"))))
         if data := jsonio.text_of(fields.get("data")):
             del fields["data"]
-            self.parts.append(self._audio, data, AudioDelta(data))
+            self.parts.append(self._audio, data)
         if transcript := jsonio.text_of(fields.get("transcript")):
             del fields["transcript"]
             self._transcript.append(transcript)

@@ -18,8 +18,6 @@ from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import Opaque, ToolUse
-from tenuto.core.events import ArgumentsDelta
-from tenuto.core.loss import Location, Loss
 from tenuto.wire.assembler import BlockSlot
 from tenuto.wire.chat.protocol import CallPiece, parse_index
 from tenuto.wire.choice_builder import ChoiceBuilder
@@ -62,7 +60,7 @@ class ToolCallBuilder(msgspec.Struct, eq=False):
 
     def append_args(self, piece: str, parts: ChoiceBuilder) -> None:
         if piece and self.slot is not None:
-            parts.append(self.slot, piece, ArgumentsDelta(piece))
+            parts.append(self.slot, piece)
         self.args_form = b'"'
 
     def build(self, args: str, make_id: Callable[[int], str]) -> ToolUse:
@@ -176,8 +174,8 @@ class ToolCallsBuilder:
         merge_fields(call.payload_fields, payload.items())
         name = jsonio.text_of(raw_name)
         if call.name and name not in ("", call.name):
-            detail = f"{call.name} became {name}"
-            self._parts.losses.append(Loss("renamed-call", Location(path=f"choices[{self._parts.choice}]"), detail))
+            place = f"choices[{self._parts.choice}]"
+            self._parts.record_loss("renamed-call", place, f"{call.name} became {name}")
         elif name:
             call.name = name
             call.payload_fields.pop("name", None)

@@ -15,10 +15,9 @@ from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import Block, OpenAiMeta, Reasoning, Refusal, ServerToolUse, Text, ToolUse
-from tenuto.core.events import ArgumentsDelta, CodeDelta, Delta, SignatureDelta, TextDelta, ThinkingDelta
-from tenuto.core.loss import Location, Loss
+from tenuto.core.events import CodeDelta, SignatureDelta, TextDelta
 from tenuto.wire.assembler import GROWS, BlockSlot
-from tenuto.wire.choice_builder import ChoiceBuilder
+from tenuto.wire.choice_builder import DELTAS, ChoiceBuilder
 from tenuto.wire.rawjson import Fields, is_text, text_or_empty
 from tenuto.wire.responses.items import read_item
 from tenuto.wire.responses.protocol import INPUTS
@@ -252,7 +251,9 @@ class OutputBuilder:
                 self._record_loss("stream-differs", item, detail)
             elif len(text) > len(received):
                 rest = text[len(received) :]
-                self._parts.append(slot, rest, _make_delta(block, rest))
+                is_code = getattr(block, "kind", "") in ("code_interpreter_call", "program")
+                make_delta = CodeDelta if is_code else DELTAS[type(block)]  # the slot may have another type of block
+                self._parts.append(slot, rest, make_delta(rest))
         if isinstance(block, Reasoning) and isinstance(block.meta, OpenAiMeta) and block.meta.encrypted_content:
             self._parts.emit(slot, SignatureDelta(block.meta.encrypted_content))
 
@@ -269,7 +270,7 @@ class OutputBuilder:
         return read_item(raw, lambda: self._make_id(item.index), fields)
 
     def _record_loss(self, kind: str, item: OutputItem, detail: str) -> None:
-        self._parts.losses.append(Loss(kind, Location(path=f"output[{item.index}]"), detail))
+        self._parts.record_loss(kind, f"output[{item.index}]", detail)
 
 
 def _empty_block(block: Block) -> Block:
@@ -277,11 +278,3 @@ def _empty_block(block: Block) -> Block:
     if isinstance(block, ToolUse | ServerToolUse):
         return msgspec.structs.replace(block, args="", meta=None, extra="")
     return type(block)("") if isinstance(block, Text | Refusal | Reasoning) else block
-
-
-def _make_delta(block: Text | Refusal | Reasoning | ToolUse | ServerToolUse, text: str) -> Delta:
-    if isinstance(block, Text | Refusal):
-        return TextDelta(text)
-    if isinstance(block, Reasoning):
-        return ThinkingDelta(text)
-    return CodeDelta(text) if block.kind in ("code_interpreter_call", "program") else ArgumentsDelta(text)
