@@ -28,7 +28,7 @@ from tenuto.wire.anthropic.blocks import write_block
 from tenuto.wire.anthropic.options import cache_control, write_options
 from tenuto.wire.anthropic.protocol import DIALECT
 from tenuto.wire.anthropic.replay_rules import block_type, disable_thinking_inside_tool_loop, drop_unfinished_blocks
-from tenuto.wire.body_builder import BodyBuilder, TurnList, extra_fields, raw_object
+from tenuto.wire.body_builder import BodyBuilder, TurnList, extra_fields, raw_object, with_locations
 from tenuto.wire.rawjson import object_or_empty
 from tenuto.wire.urls import model_path
 
@@ -101,16 +101,11 @@ class _MessageWriter:
                     self._builder.record_loss("unsupported-field", place, message.name, "say it in the text")
                 self.turns.append("user", self._write_parts(message.parts, location), location)
             case ToolResults():
-                results = [self._write_result(result, location.within(i)) for i, result in enumerate(message.results)]
+                results = self._builder.write_all(with_locations(message.results, location), self._write_result)
                 self.turns.append("user", results, location)
             case AssistantMessage():
                 self.last_extra = message.extra
-                blocks: list[_WireBlock] = []
-                for index, block in enumerate(message.blocks):
-                    place = location.within(index)
-                    if (fields := self._write_block(block, place)) is not None:
-                        blocks.append(fields)
-                        self._builder.place(place, fields)
+                blocks = self._builder.write_all(with_locations(message.blocks, location), self._write_block)
                 if not blocks:
                     self._builder.leave_out_if_empty(message, location)
                 self.turns.append("assistant", blocks, location)
@@ -132,12 +127,7 @@ class _MessageWriter:
                 if part.text:
                     self._builder.place(location, self._builder.body, "system")
             return "\n\n".join(part.text for _, part in parts if part.text) or None
-        blocks: list[dict[str, Any]] = []
-        for location, part in parts:
-            if (block := _write_part(part)) is not None:
-                blocks.append(block)
-                self._builder.place(location, block)
-        return blocks or None
+        return self._builder.write_all(parts, lambda part, _: _write_part(part)) or None
 
     def _add_system(self, message: SystemMessage, location: Location) -> None:
         messages = self.turns.messages
@@ -150,32 +140,28 @@ class _MessageWriter:
                 self._builder.place_texts(location, message.parts, messages[-1], "content")
                 return
             self._builder.record_loss("system-hoisted", location, "instructions in mid-conversation moved to the top")
-        self._system += [(location.within(index), part) for index, part in enumerate(message.parts)]
+        self._system += with_locations(message.parts, location)
 
     def _write_parts(self, parts: tuple[Content, ...], location: Location) -> list[_WireBlock]:
         """Write the parts of a user message or of a tool result."""
-        blocks: list[_WireBlock] = []
-        for place, part in self._builder.accepted_parts(parts, location):
-            is_own = isinstance(part, Opaque) and part.dialect == DIALECT
-            block = write_block(part) if is_own else _write_part(part)
-            if block is not None:
-                blocks.append(block)
-                self._builder.place(place, block)
-                if isinstance(part, Image) and part.detail:
-                    self._builder.record_loss("unsupported-field", place.field("detail"), part.detail)
-            elif not isinstance(part, Text):  # an empty text is not a loss
-                kind = type(part).__name__.lower()
-                self._builder.record_loss("unsupported-content", place, kind, "send it in another form")
-        return blocks
+        return self._builder.write_all(self._builder.accepted_parts(parts, location), self._write_part)
+
+    def _write_part(self, part: Content, place: Location) -> _WireBlock | None:
+        is_own = isinstance(part, Opaque) and part.dialect == DIALECT
+        block = write_block(part) if is_own else _write_part(part)
+        if block is None and not isinstance(part, Text):  # an empty text is not a loss
+            kind = type(part).__name__.lower()
+            self._builder.record_loss("unsupported-content", place, kind, "send it in another form")
+        elif isinstance(part, Image) and part.detail:
+            self._builder.record_loss("unsupported-field", place.field("detail"), part.detail)
+        return block
 
     def _write_result(self, result: ToolResult, location: Location) -> dict[str, Any]:
         content = result.content if isinstance(result.content, str) else self._write_parts(result.content, location)
         block: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.tool_use_id}
         if content:
             block["content"] = content
-        block |= {"is_error": result.is_error} | extra_fields(result.extra)
-        self._builder.place(location, block)
-        return block
+        return block | {"is_error": result.is_error} | extra_fields(result.extra)
 
     def _write_block(self, block: Block, place: Location) -> _WireBlock | None:
         """Write a block of an assistant message; None, with a loss, if the dialect does not accept it."""
