@@ -49,6 +49,16 @@ def text_or_empty(raw: Raw | None) -> str:
     return jsonio.text_of(raw) if raw is not None and bytes(raw)[:1] == b'"' else ""
 
 
+def text_or_json(raw: Raw) -> str:
+    """Return a string; the JSON text of any other value."""
+    return jsonio.text_of(raw) if bytes(raw)[:1] == b'"' else jsonio.as_text(raw)
+
+
+def to_raw(text: str) -> Raw:
+    """Return JSON text as `Raw`, unchecked."""
+    return Raw(text.encode("utf-8", "surrogatepass"))
+
+
 def take_text(fields: Fields, name: str) -> str:
     """Remove a string from the fields and return it. An empty string, and any other value, stays."""
     text = text_or_empty(fields.get(name))

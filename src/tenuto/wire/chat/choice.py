@@ -28,7 +28,7 @@ from tenuto.wire.chat.think_tags import ThinkTags
 from tenuto.wire.chat.tool_calls import ToolCallsBuilder
 from tenuto.wire.choice_builder import ChoiceBuilder
 from tenuto.wire.merge import MergedFields, merge_fields
-from tenuto.wire.rawjson import NULL, Fields, is_list, is_null, is_object, is_text, object_or_empty
+from tenuto.wire.rawjson import NULL, Fields, is_list, is_null, is_object, object_or_empty, text_or_json
 
 _REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 _CALLS = ("tool_calls", "function_call")
@@ -386,7 +386,7 @@ class ChoiceDecoder:
 
     def finish(self, raw: Raw) -> None:
         """Read the finish reason. A later one replaces an earlier one."""
-        word = jsonio.text_of(raw) if is_text(raw) else jsonio.as_text(raw)
+        word = text_or_json(raw)
         if not word:  # some hosts send an empty finish reason with every frame
             self.raw_stop = self.raw_stop or word
             return

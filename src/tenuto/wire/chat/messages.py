@@ -12,8 +12,9 @@ from tenuto.core.loss import Location
 from tenuto.core.media_types import data_url
 from tenuto.core.messages import AssistantMessage, Content, Message, SystemMessage, ToolResult, ToolResults, UserMessage
 from tenuto.wire.body_builder import BodyBuilder, error_text, extra_fields, with_locations
-from tenuto.wire.chat.assistant import is_legacy, write_assistant
+from tenuto.wire.chat.assistant import AssistantWriter, is_legacy
 from tenuto.wire.chat.switches import make_cache_control
+from tenuto.wire.rawjson import to_raw
 
 _AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/x-wav": "wav", "audio/wave": "wav"}
 """Formats that differ from the media type's second half."""
@@ -45,7 +46,7 @@ class MessageListBuilder:
                     if isinstance(block, ToolUse):
                         self._call_names[block.id] = block.name
                         (self._function_calls.add if is_legacy(block) else self._function_calls.discard)(block.id)
-                if (fields := write_assistant(message, self._builder, place)) is not None:
+                if (fields := AssistantWriter(message, self._builder, place).write()) is not None:
                     written.append(fields)
             elif isinstance(message, ToolResults):
                 written += self._builder.write_all(with_locations(message.results, place), self._result)
@@ -196,7 +197,7 @@ class MessageListBuilder:
         """Write a part; None, with a loss, if the provider cannot take it in this form."""
         if isinstance(part, Opaque):
             if part.dialect == "openai-chat":
-                return Raw(part.raw.encode("utf-8", "surrogatepass"))
+                return to_raw(part.raw)
             self._builder.record_loss("foreign-block", place, f"a block of {part.dialect or 'a later version'}")
             return None
         fields = self._write_content(part)

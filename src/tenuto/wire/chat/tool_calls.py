@@ -22,7 +22,7 @@ from tenuto.wire.assembler import BlockSlot
 from tenuto.wire.chat.protocol import CallPiece, parse_index
 from tenuto.wire.choice_builder import ChoiceBuilder
 from tenuto.wire.merge import MergedFields, merge_fields
-from tenuto.wire.rawjson import NULL, Fields, is_object, is_text
+from tenuto.wire.rawjson import NULL, Fields, is_object, text_or_json
 
 _OBJECT = Raw(b"{}")
 _EMPTY = (b"null", b'""')
@@ -196,7 +196,7 @@ class ToolCallsBuilder:
         if form == b"n":
             call.args_form = call.args_form or form
         else:
-            call.append_args(jsonio.text_of(args) if is_text(args) else jsonio.as_text(args), self._parts)
+            call.append_args(text_or_json(args), self._parts)
             call.args_form = form
 
     def _start(self, call: ToolCallBuilder) -> None:

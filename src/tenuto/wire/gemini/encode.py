@@ -25,11 +25,10 @@ from tenuto.core.loss import Location
 from tenuto.core.messages import AssistantMessage, Content, Message, SystemMessage, ToolResult, ToolResults, UserMessage
 from tenuto.core.provider import WireRequest
 from tenuto.wire.body_builder import BodyBuilder, TurnList, extra_fields, raw_object, with_locations
-from tenuto.wire.gemini.media import write_media
 from tenuto.wire.gemini.options import write_options
-from tenuto.wire.gemini.parts import DATA, add_extra, to_raw, write_part
+from tenuto.wire.gemini.parts import DATA, add_extra, write_media, write_part
 from tenuto.wire.gemini.protocol import DIALECT, RESPONSE_ONLY, SKIP_SIGNATURE
-from tenuto.wire.rawjson import is_null
+from tenuto.wire.rawjson import is_null, to_raw
 from tenuto.wire.token_scope import IssuerCheck
 from tenuto.wire.urls import model_path
 
