@@ -132,7 +132,6 @@ _BUCKETS = {"input_tokens": "inputTokens", "output_tokens": "outputTokens", "rep
 
 
 def usage_document(usage: Usage) -> JsonObject:
-    """Write usage as in the unified document."""
     document: JsonObject = {
         "promptTokens": usage.prompt_tokens,
         "completionTokens": usage.completion_tokens,

@@ -80,7 +80,6 @@ _CHAR_INDICES = ("startCharIndex", "endCharIndex")
 
 
 def to_part(block: Block) -> JsonObject:
-    """Write a block as a part."""
     part = {"type": block.type, **_fields(block)}
     match block:
         case Refusal():

@@ -66,7 +66,6 @@ class _Item(msgspec.Struct, frozen=True, kw_only=True, dict=True, tag_field="typ
     id: str | None = None
     """The id of the reasoning item or of the tool call that the item belongs to."""
     format: ReasoningFormat = ReasoningFormat.UNKNOWN
-    """The vendor format."""
     index: int | None = None
     """The position of the item in the reply."""
 
@@ -126,8 +125,6 @@ def _rebuild(kind: type[_Self], fields: dict[str, Any], raw: str) -> _Self:
 
 
 class ReasoningText(_Item, frozen=True, kw_only=True, tag="reasoning.text"):
-    """Readable reasoning."""
-
     text: str = ""
     signature: str | None = None
     """The vendor's signature, if the vendor signs."""

@@ -77,16 +77,12 @@ class ChoiceBuilder:
         self.out.append(ContentDone(self.choice, slot.index, block))
         return block
 
-    def add(self, block: Block, delta: Delta | None = None, bare: Block | None = None) -> Block:
-        """Add a complete part that is not a call. `ContentStart` has `bare`, if it is set."""
-        slot = self.assembler.begin(block)
-        slot.done = True
-        choice, index, out = self.choice, slot.index, self.out
-        out.append(ContentStart(choice, index, bare or block))
+    def add(self, block: Block, delta: Delta | None = None) -> None:
+        """Add a complete part."""
+        slot = self.start(block)
         if delta is not None:
-            out.append(ContentDelta(choice, index, delta))
-        out.append(ContentDone(choice, index, block))
-        return block
+            self.emit(slot, delta)
+        self.finish(slot)
 
     def record_loss(self, kind: str, place: str, detail: str, remedy: str = "") -> None:
         self.losses.append(Loss(kind, Location(path=place), detail, remedy))

@@ -18,9 +18,10 @@ import msgspec
 from msgspec import Raw
 
 from tenuto.core import jsonio
+from tenuto.core.blocks import Block
 from tenuto.core.events import ContentDelta, ErrorEvent, MessageDone, MessageStart, StreamEvent
 from tenuto.core.loss import Location, Loss
-from tenuto.core.messages import AssistantMessage, Origin, Usage
+from tenuto.core.messages import AssistantMessage, Origin, StopReason, Usage
 from tenuto.core.provider import Dialect, Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import IncompleteResponse, LLMError, ProtocolError, StreamAssemblyError
@@ -280,6 +281,11 @@ class Decoder(ABC):
         target = self.target
         model = target.model or self.model
         return Origin(target.provider.name, self.dialect, model, target.account, target.platform, self.prefix)
+
+    def make_message(
+        self, blocks: Iterable[Block], stop: StopReason | None, raw_stop: str | None, extra: str, *, incomplete: bool
+    ) -> AssistantMessage:
+        return AssistantMessage(tuple(blocks), stop, raw_stop, self.origin(), extra, incomplete)
 
     def make_response(
         self,

@@ -13,7 +13,7 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.core.blocks import AnthropicMeta, Block, Citation, Marker, Opaque, Reasoning, ServerToolUse, Text, ToolUse
 from tenuto.core.events import CitationDelta, ContentDelta, MessageDelta, SignatureDelta, TextDelta, UsageUpdate
-from tenuto.core.messages import AssistantMessage, StopReason, Usage
+from tenuto.core.messages import StopReason, Usage
 from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import ProtocolError
@@ -109,14 +109,8 @@ class AnthropicDecoder(Decoder):
         for slot in self._open.values():
             self._add_citations(slot)
         blocks = assembler.unfinished() if partial else assembler.finalize()
-        message = AssistantMessage(
-            tuple(blocks),
-            self._stop_reason(),
-            self._raw_stop_reason,
-            self.origin(),
-            self._fields.text(),
-            incomplete=partial,
-        )
+        extra = self._fields.text()
+        message = self.make_message(blocks, self._stop_reason(), self._raw_stop_reason, extra, incomplete=partial)
         usage = self._usage if self.ended else USAGE_TABLE.read(self._usage_fields)[0]
         return self.make_response([Choice(message)], usage, jsonio.object_text(self._usage_fields))
 
@@ -313,6 +307,8 @@ class AnthropicDecoder(Decoder):
         if block is not slot.block:  # cached: writing a block costs as much as its size
             content = write_block(msgspec.structs.replace(slot.block, extra=""))
             wire_names = frozenset(content) if isinstance(content, dict) else frozenset()
+            if isinstance(slot.block, ToolUse | ServerToolUse):
+                wire_names |= {"input"}  # its pieces are not in the block yet
             self._wire_names[slot.index] = (slot.block, wire_names)
         for name in [name for name in unread if name in wire_names and name not in extra]:
             self.record_loss("misplaced-delta", place, f"{name}: {jsonio.as_text(unread.pop(name))[:_SHOWN]}")

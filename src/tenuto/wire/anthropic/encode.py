@@ -37,7 +37,6 @@ _WireBlock: TypeAlias = dict[str, Any] | Raw | str
 
 
 def encode(builder: BodyBuilder) -> WireRequest:
-    """Write a request that is adapted to its target. The same request gives the same bytes."""
     request, target, body = builder.request, builder.target, builder.body
     body["model"] = target.model
     writer = _MessageWriter(builder)

@@ -59,8 +59,6 @@ def _write_empty(value: Value) -> Raw:
 
 
 class ChoiceDecoder:
-    """Collect the blocks and the fields of one choice."""
-
     def __init__(
         self,
         parts: ChoiceBuilder,
@@ -399,7 +397,6 @@ class ChoiceDecoder:
             self.parts.out.append(MessageDelta(self.parts.choice, self.stop_reason, word))
 
     def close(self) -> None:
-        """End every open block."""
         self._end_text()
         self._end_reasoning()
         self.calls.close()
@@ -426,7 +423,6 @@ class ChoiceDecoder:
         return msgspec.structs.replace(block, **typed, extra=jsonio.object_text(fields))
 
     def report_late_citations(self) -> None:
-        """Record citations that came after the end of their text."""
         if citations := self._take_citations():
             detail = f"{len(citations)} citations after the end of the text"
             self._record_loss("late-citations", "message", detail, "they are in the extra fields of the message")

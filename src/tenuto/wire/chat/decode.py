@@ -15,7 +15,7 @@ from msgspec import UNSET, Raw
 from tenuto.core import jsonio
 from tenuto.core.events import ContentDelta, TextDelta, UsageUpdate
 from tenuto.core.loss import Loss
-from tenuto.core.messages import AssistantMessage, Usage
+from tenuto.core.messages import Usage
 from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import LLMError, ProtocolError
@@ -142,9 +142,7 @@ class ChatDecoder(Decoder):
         for index, state in sorted(self._states.items()):
             assembler = state.parts.assembler
             blocks = assembler.unfinished() if partial else assembler.finalize()
-            message = AssistantMessage(
-                tuple(blocks), state.stop_reason, state.raw_stop, self.origin(), state.extra(), incomplete=partial
-            )
+            message = self.make_message(blocks, state.stop_reason, state.raw_stop, state.extra(), incomplete=partial)
             choices.append(Choice(message, index, state.choice_extra()))
         raw_usage = jsonio.as_text(self._raw_usage) if self._raw_usage is not None else ""
         return self.make_response(choices, self._usage, raw_usage, self._fields.text(), self._usage_losses)

@@ -19,7 +19,6 @@ _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
 def encode(builder: BodyBuilder) -> WireRequest:
-    """Write a request that is already adapted to its target and its model."""
     request, switches = builder.request, builder.target.provider.chat
     builder.body["model"] = builder.target.model
     builder.body["messages"] = MessageListBuilder(builder).messages()

@@ -25,8 +25,6 @@ Parts = list[tuple[Location, Content]]
 
 
 class MessageListBuilder:
-    """Write the messages of one request, in order."""
-
     def __init__(self, builder: BodyBuilder) -> None:
         self._builder = builder
         self._traits = builder.target.traits
@@ -145,7 +143,6 @@ class MessageListBuilder:
         return error_text(content) if result.is_error else content
 
     def _join_leading_system(self, messages: list[Fields]) -> list[Fields]:
-        """Join the leading instructions into one message."""
         roles = ("system", "developer")
         count = next((at for at, message in enumerate(messages) if message["role"] not in roles), len(messages))
         texts = [message["content"] for message in messages[:count]]

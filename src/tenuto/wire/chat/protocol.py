@@ -25,8 +25,6 @@ class FunctionPiece(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class CallPiece(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """A later piece of a tool call."""
-
     index: int
     function: FunctionPiece
     id: Literal[""] | UnsetType | None = UNSET
@@ -34,8 +32,6 @@ class CallPiece(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class ChunkDelta(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """More text, reasoning or arguments."""
-
     content: str | list[Raw] | UnsetType | None = UNSET
     reasoning_content: str | UnsetType | None = UNSET
     reasoning: str | UnsetType | None = UNSET

@@ -25,7 +25,6 @@ def strip(builder: BodyBuilder, names: tuple[str, ...]) -> None:
 
 
 def rename(builder: BodyBuilder, names: dict[str, str]) -> None:
-    """Rename fields to the provider's names."""
     if not names.keys().isdisjoint(builder.body):
         builder.body = {names.get(name, name): value for name, value in builder.body.items()}
 
@@ -116,7 +115,6 @@ def _set_path(body: Fields, path: str, value: Any) -> None:
 
 
 def set_stop(builder: BodyBuilder, switches: ChatSwitches) -> None:
-    """Set the stop sequences, up to the provider's limit."""
     stop = builder.request.stop
     if stop is None:
         return

@@ -208,7 +208,6 @@ class ToolCallsBuilder:
             first.slot = self._parts.start(ToolUse(id, first.name, "", first.kind, id_generated=not first.id))
 
     def close(self) -> None:
-        """Finish every open call."""
         if self._waiting:
             self._start(self._waiting[-1])
         calls, self._open, self._function_call = self._open, [], None

@@ -37,7 +37,6 @@ _RESOLUTIONS = {"low": "MEDIA_RESOLUTION_LOW", "high": "MEDIA_RESOLUTION_HIGH"}
 
 
 def encode(builder: BodyBuilder) -> WireRequest:
-    """Write an adapted request. The same request gives the same bytes."""
     contents = _ContentsBuilder(builder)
     for index, message in enumerate(builder.request.transcript):
         contents.add(message, Location(index))

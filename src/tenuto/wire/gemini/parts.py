@@ -161,7 +161,6 @@ def write_part(block: Block) -> Wire | Raw:
 
 
 def add_extra(block: Block, part: Wire) -> Wire:
-    """Add a block's extra fields and signature to its part."""
     for name, value in extra_fields(block.extra).items():
         old = part.get(name)
         if isinstance(old, dict) and is_object(value):

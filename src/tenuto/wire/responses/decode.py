@@ -17,7 +17,7 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Refusal, ToolUse
 from tenuto.core.events import CitationDelta, ContentDelta, MessageDelta, TranscriptDelta, UsageUpdate
-from tenuto.core.messages import AssistantMessage, StopReason, Usage
+from tenuto.core.messages import StopReason, Usage
 from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import ProtocolError
@@ -304,14 +304,8 @@ class ResponsesDecoder(Decoder):
         blocks = self._output.blocks(partial=partial)
         if self._speech is not None:
             blocks.append(self._speech.joined())
-        message = AssistantMessage(
-            tuple(blocks),
-            self._stop,
-            self._status,
-            self.origin(),
-            jsonio.object_text(extra),
-            incomplete=partial or self._status in (*_PENDING, "cancelled"),
-        )
+        incomplete = partial or self._status in (*_PENDING, "cancelled")
+        message = self.make_message(blocks, self._stop, self._status, jsonio.object_text(extra), incomplete=incomplete)
         return self.make_response([Choice(message)], self._usage, self._raw_usage, jsonio.object_text(fields))
 
 

@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import Block, OpenAiMeta, Reasoning, Refusal, ServerToolUse, Text, ToolUse
-from tenuto.core.events import CodeDelta, SignatureDelta, TextDelta
+from tenuto.core.events import CodeDelta, SignatureDelta
 from tenuto.wire.assembler import GROWS, BlockSlot
 from tenuto.wire.choice_builder import DELTAS, ChoiceBuilder
 from tenuto.wire.rawjson import Fields, is_text, text_or_empty
@@ -26,8 +26,6 @@ _EMPTY_VALUES = (b"null", b"[]", b'""', b"{}")
 
 
 class OutputItem:
-    """An item of the output list, open or finished."""
-
     def __init__(self, index: int, type: str) -> None:
         self.index = index
         self.type = type
@@ -83,8 +81,6 @@ _MATCH_KEYS: tuple[Callable[[str, Iterable[str], int], list[Hashable]], ...] = (
 
 
 class OutputBuilder:
-    """The items of a reply, by index and in order."""
-
     def __init__(self, parts: ChoiceBuilder, make_id: Callable[[int], str]) -> None:
         self.items: dict[int, OutputItem] = {}
         """The last item of each index. The decoder holds this dict, so it is never replaced."""
@@ -223,12 +219,7 @@ class OutputBuilder:
         if max(slots, default=0) >= len(blocks):  # the indices skip: align the parts in order
             slots = dict(enumerate(slots[part] for part in sorted(slots)))
         for part, block in enumerate(blocks):
-            slot = slots.get(part)
-            if slot is None and isinstance(block, Text | Refusal):
-                delta = TextDelta(block.text) if block.text else None
-                item.blocks.append(self._parts.add(block, delta, _empty_block(block)))
-                continue
-            slot = slot or self._parts.start(_empty_block(block))
+            slot = slots.get(part) or self._parts.start(_empty_block(block))
             self._emit_rest(item, slot, block)
             item.blocks.append(self._parts.finish(slot, block))
             if isinstance(block, ToolUse) and not block.name:

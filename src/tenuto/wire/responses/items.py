@@ -206,7 +206,6 @@ def _read_server_call(type: str, fields: Fields, meta: OpenAiMeta) -> ServerTool
 
 
 def group_by_item(blocks: Iterable[Block]) -> list[list[Block]]:
-    """Group the blocks of each item, in order."""
     groups: list[list[Block]] = []
     for block in blocks:
         if groups and _is_same_message(groups[-1][-1], block):
