@@ -460,14 +460,6 @@ def test_complete_part_emits_start_delta_and_done():
     ]
 
 
-def test_complete_part_can_start_bare():
-    block, events, _ = built(lambda parts: parts.add(Text("Hi"), TextDelta("Hi"), Text("")))
-
-    assert block == Text("Hi")
-    assert events[0] == ContentStart(0, 0, Text(""))
-    assert events[-1] == ContentDone(0, 0, Text("Hi"))
-
-
 def finished(call):
     return built(lambda parts: parts.finish(parts.start(ToolUse(call.id, call.name, "")), call))
 

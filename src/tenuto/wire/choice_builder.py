@@ -77,12 +77,12 @@ class ChoiceBuilder:
         self.out.append(ContentDone(self.choice, slot.index, block))
         return block
 
-    def add(self, block: Block, delta: Delta | None = None) -> None:
+    def add(self, block: Block, delta: Delta | None = None) -> Block:
         """Add a complete part."""
         slot = self.start(block)
         if delta is not None:
             self.emit(slot, delta)
-        self.finish(slot)
+        return self.finish(slot)
 
     def record_loss(self, kind: str, place: str, detail: str, remedy: str = "") -> None:
         self.losses.append(Loss(kind, Location(path=place), detail, remedy))
