@@ -76,8 +76,8 @@ def from_unified(document: Mapping[str, Any]) -> ChatResponse:
 def _choice_document(choice: Choice) -> JsonObject:
     """Write a choice and its message as one object."""
     document = _fields(choice)
-    del document["message"]
-    return document | _fields(choice.message)
+    message: JsonObject = document.pop("message")
+    return document | message
 
 
 def _read_choice(document: Mapping[str, Any]) -> Choice:
@@ -395,6 +395,8 @@ def _plain(content: Any) -> Any:
     match content:
         case Choice():
             return _choice_document(content)
+        case AssistantMessage():
+            return _fields(content)
         case Usage():
             return usage_document(content)
         case _ if isinstance(content, Block):

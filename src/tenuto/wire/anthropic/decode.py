@@ -29,6 +29,7 @@ from tenuto.wire.anthropic.protocol import (
     WireThinkingDelta,
 )
 from tenuto.wire.assembler import BlockSlot
+from tenuto.wire.choice_builder import DELTAS
 from tenuto.wire.decoder import Decoder
 from tenuto.wire.merge import MergedFields, merge_fields
 from tenuto.wire.provider_errors import classify_error
@@ -93,7 +94,7 @@ class AnthropicDecoder(Decoder):
             return
         text = delta.text
         slot.pieces.append(text)
-        self.out.append(ContentDelta(0, slot.index, delta.event(text)))
+        self.out.append(ContentDelta(0, slot.index, DELTAS[type(slot.block)](text)))
 
     def body(self, data: bytes) -> None:
         fields = jsonio.members(data)

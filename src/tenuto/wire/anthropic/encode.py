@@ -118,7 +118,7 @@ class _MessageWriter:
             if message["role"] == "user":
                 message["content"].sort(key=lambda part: block_type(part) != "tool_result")
 
-    def system(self, instruction: str) -> str | list[dict[str, Any]] | None:
+    def system(self, instruction: str) -> str | list[_WireBlock] | None:
         """Write the system prompt: a string, or blocks if a part has `cache_control` or extra fields."""
         parts = [*self._system, *([(Location(), Text(instruction))] if instruction else ())]
         if not any(part.cache or part.extra for _, part in parts):
@@ -126,7 +126,7 @@ class _MessageWriter:
                 if part.text:
                     self._builder.place(location, self._builder.body, "system")
             return "\n\n".join(part.text for _, part in parts if part.text) or None
-        return self._builder.write_all(parts, lambda part, _: _write_part(part)) or None
+        return self._builder.write_all(parts, self._write_part) or None
 
     def _add_system(self, message: SystemMessage, location: Location) -> None:
         messages = self.turns.messages
@@ -146,14 +146,30 @@ class _MessageWriter:
         return self._builder.write_all(self._builder.accepted_parts(parts, location), self._write_part)
 
     def _write_part(self, part: Content, place: Location) -> _WireBlock | None:
-        is_own = isinstance(part, Opaque) and part.dialect == DIALECT
-        block = write_block(part) if is_own else _write_part(part)
-        if block is None and not isinstance(part, Text):  # an empty text is not a loss
-            kind = type(part).__name__.lower()
-            self._builder.record_loss("unsupported-content", place, kind, "send it in another form")
-        elif isinstance(part, Image) and part.detail:
-            self._builder.record_loss("unsupported-field", place.field("detail"), part.detail)
-        return block
+        """Write a part; None if it is empty, and with a loss if the dialect does not accept it."""
+        block: dict[str, Any]
+        match part:
+            case Text():
+                if not part.text:
+                    return None
+                block = {"type": "text", "text": part.text}
+            case Image() if (source := _source(part, "image/png")) is not None:
+                if part.detail:
+                    self._builder.record_loss("unsupported-field", place.field("detail"), part.detail)
+                block = {"type": "image", "source": source}
+            case Document():
+                plain_text = {"type": "text", "media_type": "text/plain", "data": part.text}
+                block = {"type": "document", "source": _source(part, "application/pdf") or plain_text}
+                block |= {name: value for name in ("title", "context") if (value := getattr(part, name))}
+                if part.citations:
+                    block["citations"] = {"enabled": True}
+            case Opaque() if part.dialect == DIALECT:
+                return write_block(part)
+            case _:
+                kind = type(part).__name__.lower()
+                self._builder.record_loss("unsupported-content", place, kind, "send it in another form")
+                return None
+        return {**block, **cache_control(part.cache), **extra_fields(part.extra)}
 
     def _write_result(self, result: ToolResult, location: Location) -> dict[str, Any]:
         content = result.content if isinstance(result.content, str) else self._write_parts(result.content, location)
@@ -194,25 +210,6 @@ class _MessageWriter:
         except KeyError:
             self._builder.record_loss("unsupported-content", place, f"{type(block).__name__} in an assistant message")
             return None
-
-
-def _write_part(part: Content) -> dict[str, Any] | None:
-    """Write a text, image or document; None if it is empty or of another type."""
-    block: dict[str, Any]
-    match part:
-        case Text(text=text) if text:
-            block = {"type": "text", "text": text}
-        case Image() if (source := _source(part, "image/png")) is not None:
-            block = {"type": "image", "source": source}
-        case Document():
-            plain_text = {"type": "text", "media_type": "text/plain", "data": part.text}
-            block = {"type": "document", "source": _source(part, "application/pdf") or plain_text}
-            block |= {name: value for name in ("title", "context") if (value := getattr(part, name))}
-            if part.citations:
-                block["citations"] = {"enabled": True}
-        case _:
-            return None
-    return {**block, **cache_control(part.cache), **extra_fields(part.extra)}
 
 
 def _source(part: Image | Document, default: str) -> dict[str, Any] | None:

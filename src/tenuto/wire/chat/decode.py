@@ -20,7 +20,7 @@ from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import LLMError, ProtocolError
 from tenuto.wire.chat.choice import ChoiceDecoder
-from tenuto.wire.chat.protocol import DONE, PADDING, USAGE_TABLE, decode_chunk, parse_index
+from tenuto.wire.chat.protocol import PADDING, USAGE_TABLE, decode_chunk, parse_index
 from tenuto.wire.decoder import Decoder, new_id
 from tenuto.wire.json_reply import find_error
 from tenuto.wire.merge import MergedFields, merge_fields
@@ -97,7 +97,7 @@ class ChatDecoder(Decoder):
         """Read a frame field by field: the first, the last, or one with rare fields."""
         self._envelope = envelope
         text = data.strip()
-        if text == DONE:
+        if text == b"[DONE]":
             self.ended = True
             return
         if not text:

@@ -14,8 +14,6 @@ from msgspec import UNSET, Raw, UnsetType
 from tenuto.core.messages import StopReason
 from tenuto.wire.usage import MODALITY_FIELDS, UsageTable, count_paths
 
-DONE = b"[DONE]"
-
 
 class FunctionPiece(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """More of a call's arguments, and nothing else."""

@@ -23,7 +23,6 @@ from tenuto.wire.gemini.protocol import (
     CANDIDATE_FIELDS,
     CHUNK_FIELDS,
     DIALECT,
-    DONE,
     STOP_NUMBERS,
     STOP_NUMBERS_VERTEX,
     THOUGHT_FALSE,
@@ -88,10 +87,7 @@ class GeminiDecoder(Decoder):
 
     def body(self, data: bytes) -> None:
         self._joins_text = data.lstrip()[:1] == b"["  # an array has the chunks of a stream
-        try:
-            self.frame(b"", jsonio.check_depth(data))
-        except UnicodeDecodeError:  # lone surrogates as bytes: only the slow path reads them
-            self._on_chunk(data)
+        self.frame(b"", jsonio.check_depth(data))
 
     @property
     def only_usage_missing(self) -> bool:
@@ -126,7 +122,7 @@ class GeminiDecoder(Decoder):
     def _on_chunk(self, data: bytes) -> None:
         """Read any chunk, or an array of chunks."""
         data = data.strip()
-        if not data or data == DONE:
+        if data in (b"", b"[DONE]"):  # `[DONE]` ends a stream of another dialect; some hosts add it
             return
         if data[:1] == b"[":
             for item in jsonio.elements(data):
