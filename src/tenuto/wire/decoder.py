@@ -262,9 +262,9 @@ class Decoder(ABC):
             self.record_loss(kind, place, detail)
 
     def record_change(self, name: str, old: str | None, new: str) -> None:
-        """Record that a field that has one value for the whole reply changed."""
+        """Record the first change of a field that has one value for the whole reply."""
         if old and new and new != old:
-            self.record_once((name, old, new), "changed-field", name, f"{old} became {new} within one reply")
+            self.record_once(("changed", name), "changed-field", name, f"{old} became {new} within one reply")
 
     def parse_object(self, data: bytes, *, ended: bool) -> FrameFields | None:
         """Read the object in a frame. An unreadable frame is an error, or a loss after the reply has `ended`."""
