@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenuto.tools import Toolbox, builtin_tools
-from tenuto.tools.builtin.globs import Glob
-from tenuto.tools.builtin.walk import path_matcher
+from tenuto.tools.builtin.globs import Glob, path_matcher
 from tools.calls import call
 
 PATTERNS = st.lists(
@@ -58,7 +57,7 @@ def test_glob_finds_parent_directories(pattern, path):
     parents = [path[:at] for at, one in enumerate(path) if one == "/"]
     glob = Glob(pattern)
 
-    assert glob.matches_path_or_parent(path) is any(map(glob.matches, [*parents, path]))
+    assert glob.matches(path, or_parent=True) is any(map(glob.matches, [*parents, path]))
 
 
 @pytest.mark.parametrize(
