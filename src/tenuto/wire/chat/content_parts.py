@@ -11,6 +11,7 @@ from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import ChatMeta, Image, Opaque, Reasoning, UrlCitation
+from tenuto.core.media_types import data_url, split_data_url
 from tenuto.wire.body_builder import extra_fields
 from tenuto.wire.merge import MergedFields, merge_fields
 from tenuto.wire.rawjson import Fields, is_list, is_text, object_or_empty, take_text, text_or_empty
@@ -109,9 +110,9 @@ def read_image(raw: Raw) -> Image | Opaque:
     if inner:
         fields["image_url"] = Raw(jsonio.encode(inner))
     extra = jsonio.object_text(fields)
-    head, _, data = url.partition(";base64,")
-    if head.startswith("data:") and data:
-        return Image(data=data, mime=head.removeprefix("data:"), extra=extra)
+    mime, data = split_data_url(url) or ("", "")
+    if data and data_url(mime, data) == url:  # with media type parameters, for example, it stays a URL
+        return Image(data=data, mime=mime, extra=extra)
     return Image(url=url, extra=extra)
 
 
@@ -119,7 +120,7 @@ def write_image(block: Image) -> dict[str, Any]:
     """Write an image as an element of `images`."""
     fields = extra_fields(block.extra)
     inner = object_or_empty(fields.pop("image_url", None))
-    url = block.url or f"data:{block.mime};base64,{block.data}"
+    url = block.url or data_url(block.mime, block.data)
     return {"type": "image_url", "image_url": {"url": url, **inner}, **fields}
 
 
