@@ -55,22 +55,21 @@ class ToyDecoder(Decoder):
         super().__init__(target, seed=seed, audio_format=audio_format)
         self._parts = self.parts()
         self._text: Any = None
-        self._id = self._model = ""
         self._usage: Usage | None = None
         self._raw_stop: str | None = None
 
     def frame(self, _: bytes, data: bytes) -> None:
         for kind, value in jsonio.parse(data).items():
             if kind == "start":
-                self._id, self._model = value["id"], value["model"]
-                self.out.append(MessageStart(self._id, self._model))
+                self.id, self.model = value["id"], value["model"]
+                self.emit_start()
             elif kind == "text":
                 self._text = self._text or self._parts.start(Text(""))
-                self._parts.append(self._text, value, TextDelta(value))
+                self._parts.append(self._text, value)
             elif kind == "call":
                 self._end_text()
                 slot = self._parts.start(ToolUse(value["id"], value["name"], ""))
-                self._parts.append(slot, value["args"], ArgumentsDelta(value["args"]))
+                self._parts.append(slot, value["args"])
                 self._parts.finish(slot)
             elif kind == "usage":
                 self._usage = Usage(value["in"], value["out"])
@@ -96,11 +95,10 @@ class ToyDecoder(Decoder):
             tuple(assembler.unfinished() if partial else assembler.finalize()),
             STOP_REASONS.get(self._raw_stop),
             self._raw_stop,
-            self.origin(self._model),
+            self.origin(),
             incomplete=partial,
         )
-        name = self.target.provider.name
-        return ChatResponse(self._id, name, self._model, (Choice(message),), self._usage, losses=tuple(self.losses))
+        return self.make_response([Choice(message)], self._usage, "")
 
     def _end_text(self) -> None:
         if self._text is not None:

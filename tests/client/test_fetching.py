@@ -89,7 +89,7 @@ def test_a_picture_gets_its_data():
     assert [(r.method, r.url, r.body) for r in script.asked] == [("GET", URL, b"")]
 
 
-def test_no_key_or_cookie_goes_along():
+def test_no_key_or_cookie_is_sent():
     _, script = fetched(
         PICTURE,
         Answer(status=302, location="/b", set_cookie="a=canary"),
@@ -143,7 +143,7 @@ def test_the_transport_is_given_a_host_in_plain_letters(url, asked):
         (Document(url="https://x.org/a"), b"a,b\x81", "text/csv; charset=windows-1252", "text/csv"),
     ],
 )
-def test_the_type_is_what_the_bytes_say_then_what_the_server_says(block, body, content_type, mime):
+def test_type_is_detected_from_bytes_before_headers(block, body, content_type, mime):
     found, _ = fetched(block, Answer(body, content_type=content_type))
 
     assert (found.data, found.mime, found.url) == (base64.b64encode(body).decode(), mime, "")

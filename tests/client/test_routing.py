@@ -110,9 +110,7 @@ def test_a_key_may_be_a_function_and_is_asked_each_time():
         ("OLLAMA_HOST", "192.168.1.7", "http://192.168.1.7:11434/v1/chat/completions"),
     ],
 )
-def test_an_address_from_the_environment_is_written_as_the_vendors_sdk_writes_it(
-    monkeypatch, variable, address, expected
-):
+def test_url_from_environment_is_read_like_the_vendors_sdk(monkeypatch, variable, address, expected):
     model, path = {
         "OPENAI_BASE_URL": ("openai/gpt-5.2", "/responses"),
         "ANTHROPIC_BASE_URL": ("anthropic/claude-sonnet-4-5", "/messages"),
@@ -198,7 +196,7 @@ def test_a_key_that_no_header_can_hold_is_refused_unseen(key):
         ({"providers": {"mine": {"base_url": "http://x", "dialect": "foo"}}}, ValueError, "openai-chat"),
     ],
 )
-def test_a_client_that_is_told_nonsense_says_so_at_once(options, error, words):
+def test_invalid_client_options_are_an_error(options, error, words):
     with pytest.raises(error, match=words):
         AsyncClient(**options)
 
@@ -226,7 +224,7 @@ def test_the_account_is_on_the_reply_and_differs_by_key():
     assert asyncio.run(account("a")) != asyncio.run(account("b"))
 
 
-def test_settings_without_an_address_leave_the_environments_in_force(monkeypatch):
+def test_settings_without_base_url_keep_the_environments_url(monkeypatch):
     monkeypatch.setenv("OLLAMA_HOST", "192.168.1.7")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://proxy.test/v1")
 

@@ -85,7 +85,7 @@ def test_a_model_has_the_traits_of_the_real_one(given, model, dialect, like):
 
 
 @pytest.mark.parametrize("name", ["nobody", "nobody/gpt-4o", "sim/anthropic", "openrouterx"])
-def test_a_style_that_is_none_is_told_which_there_are(name):
+def test_unknown_provider_of_simulator_lists_the_known_ones(name):
     with pytest.raises(UnsupportedModel, match="use one of: anthropic, openai, gemini, chat") as caught:
         catalog.resolve(f"sim/{name}")
 
@@ -161,7 +161,7 @@ def test_a_row_of_one_s_own_may_play_too():
     assert (target.provider.name, target.dialect, way.base_url) == ("stage", "anthropic-messages", own.base_url)
 
 
-def test_headers_that_are_passed_go_along():
+def test_custom_headers_are_sent():
     with Simulator(script=["Hello"]) as sim:
         settings = {"base_url": sim.base_url, "headers": {"x-mine": "1"}}
         with Client(providers={"sim": settings}) as ai:
@@ -216,7 +216,7 @@ def test_it_is_started_once_for_many_who_ask_at_once():
     asyncio.run(main())
 
 
-def test_a_client_may_go_on_in_another_loop():
+def test_client_can_continue_in_another_loop():
     ai = AsyncClient()
 
     async def ask():
@@ -282,7 +282,7 @@ def test_the_environment_says_how_it_plays(monkeypatch, tmp_path):
         ("TENUTO_SIM_PACE", "soon", "TENUTO_SIM_PACE: 'soon' is no pause"),
     ],
 )
-def test_an_environment_that_makes_no_sense_is_said_so(monkeypatch, name, held, said):
+def test_invalid_simulator_settings_are_an_error(monkeypatch, name, held, said):
     monkeypatch.setenv(name, held)
     with Client() as ai, pytest.raises(TenutoError, match=said):
         ai.chat("sim/anthropic", "Hi")

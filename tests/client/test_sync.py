@@ -117,7 +117,7 @@ def test_a_long_stream_is_not_read_far_ahead(monkeypatch):
     assert max(ahead) <= 11
 
 
-def test_a_stream_that_nobody_reads_on_is_closed_all_the_same(monkeypatch):
+def test_stream_with_a_full_queue_can_be_closed(monkeypatch):
     monkeypatch.setattr(sync_stream, "_MAX_AHEAD", 5)
     transport = ScriptedTransport(Answer.stream(*frames(*["x"] * 100)))
     with Client(providers=[ROW], transport=transport, middleware=[]) as ai:
@@ -167,7 +167,7 @@ def test_it_works_inside_a_running_loop():
     assert "inside" == asyncio.run(notebook())
 
 
-def test_calling_it_from_its_own_work_is_an_error_and_no_deadlock():
+def test_call_on_its_own_loop_is_an_error():
     async def middleware(request, following):
         ai.chat("mine/m", "nested")
         async for event in following(request):

@@ -39,8 +39,7 @@ from tenuto.core.jsonio import JsonError
 from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import AssistantMessage, Origin, Usage
 from tenuto.core.response import ChatResponse, Choice
-from tenuto.interop.unified import from_unified, to_unified
-from tenuto.interop.unified_parts import from_part, to_part
+from tenuto.interop.unified import from_part, from_unified, to_part, to_unified
 
 PARTS = [
     (Text("Hi"), {"type": "text", "text": "Hi"}),

@@ -289,7 +289,7 @@ class AsyncClient:
 
     def _full_name(self, model: str) -> str:
         """Return a model name with its provider, if the provider is known."""
-        return self._router.qualified(model)
+        return self._router.qualify(model)
 
     def _target(self, model: str) -> Target:
         """Return the target of a model name. Raise `UnknownProvider` if its provider is unknown."""
@@ -304,7 +304,7 @@ class AsyncClient:
     def _build_request(self, model: Any, messages: Any, parameters: dict[str, Any], *, stream: bool) -> ChatRequest:
         from tenuto.client.request import build_checked_request
 
-        return build_checked_request(model, messages, parameters, self._router.qualified, stream=stream)
+        return build_checked_request(model, messages, parameters, self._router.qualify, stream=stream)
 
     def _begin_call(
         self,

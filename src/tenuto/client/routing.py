@@ -99,7 +99,7 @@ class Router:
     def __repr__(self) -> str:
         return f"Router(custom={sorted(self._custom)!r}, keys={sorted(self._keys)!r})"
 
-    def qualified(self, model: str) -> str:
+    def qualify(self, model: str) -> str:
         """Return a model name with its provider in front, unless the provider is ambiguous."""
         from tenuto.catalog import qualify_model
 

@@ -19,8 +19,7 @@ from tenuto.core.events import (
     TextDelta,
     UsageUpdate,
 )
-from tenuto.interop.unified import to_unified, usage_document
-from tenuto.interop.unified_parts import JsonObject, camel_case, to_document, to_part
+from tenuto.interop.unified import JsonObject, camel_case, to_document, to_part, to_unified, usage_document
 
 
 def to_event_document(event: StreamEvent) -> JsonObject:

@@ -17,6 +17,7 @@ from tenuto.core import jsonio
 from tenuto.core.blocks import AnthropicMeta, AnthropicRedactedMeta, Block, ProviderMeta, Reasoning, ToolUse
 from tenuto.core.messages import AssistantMessage
 from tenuto.core.stored import dump_meta, load_meta
+from tenuto.wire.rawjson import is_list, is_null, text_or_json
 
 
 def to_data_json(message: AssistantMessage) -> tuple[str, ...]:
@@ -62,20 +63,18 @@ def _read_meta(fields: Mapping[str, Raw]) -> ProviderMeta | None:
 
 
 def _entries(raw: Raw | None) -> list[dict[str, Raw]]:
-    if raw is None or bytes(raw) == b"null":
+    if raw is None or is_null(raw):
         return []
-    return [jsonio.members(item) for item in (jsonio.elements(raw) if bytes(raw)[:1] == b"[" else [raw])]
+    return [jsonio.members(item) for item in (jsonio.elements(raw) if is_list(raw) else [raw])]
 
 
 def _read_thinking(entry: Mapping[str, Raw]) -> Reasoning:
     signature = entry.get("signature")
-    signed = signature is not None and bytes(signature) != b"null"
-    meta = AnthropicMeta(jsonio.text_of(signature)) if signed else _read_meta(entry)
+    meta = _read_meta(entry) if is_null(signature) else AnthropicMeta(jsonio.text_of(signature))
     return Reasoning(jsonio.text_of(entry.get("text")), meta=meta)
 
 
 def _read_call(row: Mapping[str, Raw]) -> ToolUse:
-    raw = row.get("tool_args", Raw(b'""'))
-    args = jsonio.text_of(raw) if bytes(raw)[:1] == b'"' else jsonio.as_text(raw)  # some writers store the object
+    args = text_or_json(row.get("tool_args", Raw(b'""')))  # some writers store the object
     id, name = jsonio.text_of(row.get("tool_call_id")), jsonio.text_of(row.get("tool_name"))
     return ToolUse(id, name, args, meta=_read_meta(row))

@@ -4,115 +4,229 @@ Its keys are those of the specification: `content` is a list of parts, `argument
 of five words, `promptTokens` counts the whole input and `completionTokens` the whole output. `providerMetadata` has the
 provider's other fields in camelCase, without technical ones.
 
-What the specification has no key for is in further keys, so that `from_unified(to_unified(response)) == response`:
-`rawFinishReason`, `origin`, `extra`, `rawUsage`, `losses`, ... Unknown is null, never 0.
+What the specification has no key for is in further keys, so that `from_unified(to_unified(response)) == response`: any other
+field has its own name in camelCase, unless it has its default; `document`, `marker` and `opaque` parts are types that the
+specification does not list. Unknown is null, never 0.
+
+If the specification requires a value that is less exact than the block's, the part has both: `arguments` and
+`argumentsText` of a server tool call, `content` and `contentText` of its result, `outcome` and `rawOutcome`, `language`
+and `rawLanguage`. A citation of content blocks has their indices twice, as `startBlockIndex` and, as specified, as
+`startCharIndex`; then `charIndexUnit` is `block`.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, get_args
 
 import msgspec
+from msgspec import Raw
 
 from tenuto.core import jsonio
-from tenuto.core.jsonio import JsonError
-from tenuto.core.loss import Loss
-from tenuto.core.messages import AssistantMessage, Origin, StopReason, Usage
-from tenuto.core.response import ChatResponse, Choice
-from tenuto.interop.unified_parts import (
-    JsonObject,
-    camel_case,
-    from_document,
-    from_part,
-    to_document,
-    to_part,
-    unknown_fields,
+from tenuto.core.blocks import (
+    AnthropicMeta,
+    AnthropicRedactedMeta,
+    Audio,
+    Block,
+    Citation,
+    CodeExecution,
+    CodeResult,
+    DocumentCitation,
+    GeminiMeta,
+    Image,
+    ProviderMeta,
+    Reasoning,
+    Refusal,
+    ServerToolResult,
+    ServerToolUse,
+    Text,
+    Value,
+    part_type,
 )
+from tenuto.core.jsonio import JsonError
+from tenuto.core.loss import Location, Loss
+from tenuto.core.messages import AssistantMessage, Origin, Usage
+from tenuto.core.response import ChatResponse, Choice
+
+V = TypeVar("V", bound=Value)
+JsonObject = dict[str, Any]
 
 
 def to_unified(response: ChatResponse) -> JsonObject:
     """Write a response as the unified document, of plain values that any JSON writer accepts."""
-    document: JsonObject = {
-        "id": response.id,
-        "provider": response.provider,
-        "model": response.model,
-        "choices": [_choice_document(choice) for choice in response.choices],
-        "usage": None if response.usage is None else usage_document(response.usage),
-    }
     metadata = _metadata(response)
-    losses = [to_document(loss) for loss in response.losses]
-    _set_if_given(document, providerMetadata=metadata, rawUsage=response.raw_usage)
-    _set_if_given(document, losses=losses, unknownFields=response.unknown_fields)
-    if metadata or response.extra:
-        document["extra"] = response.extra
+    document = _fields(response) | _non_empty(providerMetadata=metadata)
+    if metadata:
+        document.setdefault("extra", "")
     return document
 
 
 def from_unified(document: Mapping[str, Any]) -> ChatResponse:
     """Read a unified document; unknown keys go to `unknown_fields`. Raise `JsonError` for any other document."""
     try:
-        others = {**document}
-        metadata = others.pop("providerMetadata", None)
-        usage = others.pop("usage", None)
-        return ChatResponse(
-            _take(others, "id", str),
-            _take(others, "provider", str),
-            _take(others, "model", str),
-            tuple(map(_choice, others.pop("choices"))),
-            None if usage is None else _usage(usage),
-            _take(others, "rawUsage", str, ""),
-            _take(others, "extra", str, jsonio.as_text(jsonio.encode(metadata)) if metadata else ""),
-            tuple(from_document(Loss, loss) for loss in others.pop("losses", ())),
-            unknown_fields=unknown_fields(others),
-        )
+        fields = {**document}
+        if metadata := fields.pop("providerMetadata", None):
+            fields.setdefault("extra", jsonio.as_text(jsonio.encode(metadata)))
+        return from_document(ChatResponse, fields)
     except (LookupError, TypeError, AttributeError, UnicodeEncodeError, msgspec.ValidationError) as exc:
         raise JsonError(f"not a unified response: {exc!r}") from exc
 
 
-def _set_if_given(document: JsonObject, **fields: Any) -> None:
-    document.update((name, value) for name, value in fields.items() if value)
-
-
-def _take(others: JsonObject, key: str, kind: Any, *default: Any) -> Any:
-    """Remove a member and return it as a value of a kind."""
-    return msgspec.convert(others.pop(key, *default), kind)
-
-
-# --- choices ----------------------------------------------------------------------------------------------------------
-
-
 def _choice_document(choice: Choice) -> JsonObject:
-    message = choice.message
-    document: JsonObject = {
-        "index": choice.index,
-        "content": [to_part(block) for block in message.blocks],
-        "finishReason": message.stop_reason,
-    }
-    if message.raw_stop_reason is not None:
-        document["rawFinishReason"] = message.raw_stop_reason
-    if message.origin is not None:
-        document["origin"] = to_document(message.origin)
-    _set_if_given(document, incomplete=message.incomplete, extra=choice.extra, unknownFields=choice.unknown_fields)
-    _set_if_given(document, messageExtra=message.extra, messageUnknownFields=message.unknown_fields)
-    return document
+    """Write a choice and its message as one object."""
+    document = _fields(choice)
+    message: JsonObject = document.pop("message")
+    return document | message
 
 
-def _choice(document: Mapping[str, Any]) -> Choice:
-    others = {**document}
-    origin = others.pop("origin", None)
-    message = AssistantMessage(
-        tuple(map(from_part, others.pop("content"))),
-        _take(others, "finishReason", StopReason | None, None),
-        _take(others, "rawFinishReason", str | None, None),
-        None if origin is None else from_document(Origin, origin),
-        _take(others, "messageExtra", str, ""),
-        _take(others, "incomplete", bool, False),
-        unknown_fields=_take(others, "messageUnknownFields", str, ""),
-    )
-    index, extra = _take(others, "index", int, 0), _take(others, "extra", str, "")
-    return Choice(message, index, extra, unknown_fields=unknown_fields(others))
+def _read_choice(document: Mapping[str, Any]) -> Choice:
+    keys = {_key(AssistantMessage, name) for name in AssistantMessage.__struct_fields__}
+    fields = {key: value for key, value in document.items() if key in keys}
+    fields["unknownFields"] = fields.pop("messageUnknownFields", "")
+    message = from_document(AssistantMessage, fields)
+    others = {key: value for key, value in document.items() if key not in keys}
+    return from_document(Choice, {**others, "message": message})
+
+
+def _non_empty(**fields: Any) -> JsonObject:
+    return {key: value for key, value in fields.items() if value}
+
+
+# --- parts ------------------------------------------------------------------------------------------------------------
+
+
+def camel_case(name: str) -> str:
+    """Return a name in camelCase: `start_index` is `startIndex`."""
+    first, *others = name.split("_")
+    return first + "".join(word[:1].upper() + word[1:] for word in others)
+
+
+_RENAMED = {"args": "arguments", "mime": "mimeType", "tool_use_id": "toolCallId"}
+"""Fields with a key that is not their name in camelCase."""
+_RENAMED_IN: dict[tuple[type[Value], str], str] = {
+    (Reasoning, "text"): "thinking",
+    (AssistantMessage, "blocks"): "content",
+    (AssistantMessage, "stop_reason"): "finishReason",
+    (AssistantMessage, "raw_stop_reason"): "rawFinishReason",
+    (AssistantMessage, "extra"): "messageExtra",
+    (AssistantMessage, "unknown_fields"): "messageUnknownFields",
+}
+"""The same for fields of one class."""
+_ALWAYS: dict[type[Value], tuple[str, ...]] = {
+    Image: ("mime", "data"),
+    Audio: ("mime", "data"),
+    CodeExecution: ("language",),
+    CodeResult: ("output",),
+    ServerToolUse: ("args",),
+    ServerToolResult: ("content",),
+    Choice: ("index",),
+    AssistantMessage: ("stop_reason",),
+    ChatResponse: ("usage",),
+}
+"""Fields that are written even if they have their default."""
+_BLOCKS: dict[str, type[Block]] = {
+    **{part_type(kind): kind for kind in get_args(Block) if kind is not Refusal},
+    "redacted_thinking": Reasoning,
+}
+_METAS = {kind.__struct_config__.tag: kind for kind in get_args(ProviderMeta)}
+_CITATIONS = {kind.__struct_config__.tag: kind for kind in get_args(Citation)}
+_SIGNED = AnthropicMeta.__struct_config__.tag
+_REDACTED = AnthropicRedactedMeta.__struct_config__.tag
+_SIGNATURES = {_SIGNED: "signature", GeminiMeta.__struct_config__.tag: "thoughtSignature"}
+_OUTCOMES = {
+    **dict.fromkeys(("OUTCOME_OK", "ok", "completed", "success"), "ok"),
+    **dict.fromkeys(("OUTCOME_DEADLINE_EXCEEDED", "timeout"), "timeout"),
+}  # any other outcome is an error
+_CHAR_INDICES = ("startCharIndex", "endCharIndex")
+
+
+def to_part(block: Block) -> JsonObject:
+    part = {"type": block.type, **_fields(block)}
+    match block:
+        case Refusal():
+            part["refusal"] = True
+        case Reasoning():
+            _write_token(part)
+        case CodeExecution(language=language):
+            _write_both(part, "language", language.lower(), "rawLanguage")
+        case CodeResult(outcome=outcome):
+            _write_both(part, "outcome", _OUTCOMES.get(outcome, "error"), "rawOutcome")
+        case ServerToolUse():
+            _write_json(part, "arguments", dict)
+        case ServerToolResult():
+            _write_json(part, "content", object)
+    return part
+
+
+def from_part(part: Mapping[str, Any]) -> Block:
+    """Read a part; unknown keys go to `unknown_fields`. Raise `JsonError` for an unknown type."""
+    fields = {**part}
+    type_name = fields.pop("type", None)
+    kind = _BLOCKS.get(type_name) if isinstance(type_name, str) else None
+    if kind is None:
+        raise JsonError(f"unknown part type {type_name!r}")
+    if kind is Text and fields.pop("refusal", False):
+        kind = Refusal
+    match type_name:
+        case "thinking" if "signature" in fields:
+            meta = fields.get("meta") or {}
+            issuer = meta.get("provider", _SIGNED)
+            fields["meta"] = {**meta, "provider": issuer, _SIGNATURES.get(issuer, "signature"): fields.pop("signature")}
+        case "redacted_thinking":
+            fields["meta"] = {"provider": _REDACTED, **(fields.get("meta") or {}), "data": fields.pop("data", None)}
+        case "code_execution" if "rawLanguage" in fields:
+            fields["language"] = fields.pop("rawLanguage")
+        case "code_result" if "rawOutcome" in fields:
+            fields["outcome"] = fields.pop("rawOutcome")
+        case "server_tool_call":
+            _read_json(fields, "arguments")
+        case "server_tool_result":
+            _read_json(fields, "content")
+    return from_document(kind, fields)
+
+
+def _write_token(part: JsonObject) -> None:
+    """Move the token of reasoning from `meta` to the specified key; `meta` keeps the rest."""
+    meta = part.pop("meta", {})
+    token = _SIGNATURES.get(meta.get("provider"))
+    implied: JsonObject = {}
+    if part["type"] == "redacted_thinking":
+        part["data"] = meta.pop("data")
+        implied = {"provider": _REDACTED}
+        if not part["thinking"]:
+            del part["thinking"]
+    elif token is not None:
+        part["signature"] = meta.pop(token)
+        implied = {"provider": _SIGNED}
+    if meta != implied:
+        part["meta"] = meta
+
+
+def _write_both(part: JsonObject, key: str, value: str, exact_key: str) -> None:
+    """Write the specified value, and the exact one if it differs."""
+    if value != part[key]:
+        part[exact_key] = part[key]
+    part[key] = value
+
+
+def _write_json(part: JsonObject, key: str, kind: type) -> None:
+    """Write JSON text as a value of a kind, and as text if the value does not give the same text."""
+    text: str = part[key]
+    try:
+        value = jsonio.parse(text)
+        exact = isinstance(value, kind) and jsonio.as_text(jsonio.encode(value)) == text
+    except JsonError:
+        value, exact = None, False
+    part[key] = value if isinstance(value, kind) else {}
+    if not exact:
+        part[f"{key}Text"] = text
+
+
+def _read_json(part: JsonObject, key: str) -> None:
+    exact_key = f"{key}Text"
+    text = jsonio.as_text(jsonio.encode(part[key])) if key in part and exact_key not in part else ""
+    part[key] = part.pop(exact_key, text)
 
 
 # --- usage ------------------------------------------------------------------------------------------------------------
@@ -132,7 +246,6 @@ _BUCKETS = {"input_tokens": "inputTokens", "output_tokens": "outputTokens", "rep
 
 
 def usage_document(usage: Usage) -> JsonObject:
-    """Write usage as in the unified document."""
     document: JsonObject = {
         "promptTokens": usage.prompt_tokens,
         "completionTokens": usage.completion_tokens,
@@ -145,14 +258,14 @@ def usage_document(usage: Usage) -> JsonObject:
             document[_SHARES[name]] = value
         elif value is not None:
             details[key] = value
-    _set_if_given(document, details=details, unknownFields=usage.unknown_fields)
-    if _usage(document) != usage:  # the sums do not say which count is unknown
+    document |= _non_empty(details=details, unknownFields=usage.unknown_fields)
+    if _read_usage(document) != usage:  # the sums do not say which count is unknown
         buckets = {key: getattr(usage, name) for name, key in _BUCKETS.items()}
         document["buckets"] = {key: value for key, value in buckets.items() if value is not None}
     return document
 
 
-def _usage(document: Mapping[str, Any]) -> Usage:
+def _read_usage(document: Mapping[str, Any]) -> Usage:
     others = {**document}
     details = {**(others.pop("details", None) or {})}
     values = {name: details.pop(key) for name, key in _DETAILS.items() if key in details}
@@ -218,3 +331,97 @@ def _readable_fields(text: str) -> JsonObject:
             with contextlib.suppress(JsonError):
                 fields[name] = jsonio.parse(raw)
     return {name: value for name, value in fields.items() if value is not None}
+
+
+# --- any value --------------------------------------------------------------------------------------------------------
+
+
+def to_document(value: Value) -> JsonObject:
+    """Write a value as an object: its tag, then the fields that do not have their default, in camelCase."""
+    config = value.__struct_config__
+    document = {**({config.tag_field: config.tag} if config.tag_field else {}), **_fields(value)}
+    if isinstance(value, DocumentCitation) and not any(key in document for key in _CHAR_INDICES):
+        indices = {key: document.get(key.replace("Char", "Block")) for key in _CHAR_INDICES}
+        indices = {key: index for key, index in indices.items() if index is not None}
+        if indices:
+            document.update(indices, charIndexUnit="block")
+    return document
+
+
+def from_document(kind: type[V], document: Mapping[str, Any]) -> V:
+    """Read an object as a `kind`; unknown keys go to `unknown_fields`."""
+    ignored = {kind.__struct_config__.tag_field}
+    if kind is DocumentCitation and document.get("charIndexUnit") == "block":
+        ignored |= {"charIndexUnit", *_CHAR_INDICES}
+    others = {key: value for key, value in document.items() if key not in ignored}
+    values: JsonObject = {}
+    for field in msgspec.structs.fields(kind):
+        key = _key(kind, field.name)
+        if field.name == "unknown_fields":
+            continue
+        if key in others:
+            values[field.name] = _read(field, others.pop(key), key)
+        elif field.required:
+            raise JsonError(f"{kind.__name__} has no {key}")
+    return kind(**values, unknown_fields=unknown_fields(others))
+
+
+def unknown_fields(others: Mapping[str, Any]) -> str:
+    """Return the members of `unknownFields` and all other members as the text of a JSON object."""
+    text = others.get("unknownFields", "")
+    if not isinstance(text, str):
+        raise JsonError("unknownFields: not the text of an object")
+    unknown = {name: Raw(jsonio.encode(value)) for name, value in others.items() if name != "unknownFields"}
+    return jsonio.object_text({**(jsonio.members(text) if text else {}), **unknown}) if unknown else text
+
+
+def _fields(value: Value) -> JsonObject:
+    kind = type(value)
+    fields: JsonObject = {}
+    for field in msgspec.structs.fields(value):
+        content = getattr(value, field.name)
+        if content != field.default or field.name in _ALWAYS.get(kind, ()):
+            fields[_key(kind, field.name)] = _plain(content)
+    return fields
+
+
+def _key(kind: type[Value], name: str) -> str:
+    return _RENAMED_IN.get((kind, name)) or _RENAMED.get(name) or camel_case(name)
+
+
+def _plain(content: Any) -> Any:
+    if isinstance(content, tuple):
+        return [_plain(item) for item in content]
+    match content:
+        case Choice():
+            return _choice_document(content)
+        case AssistantMessage():
+            return _fields(content)
+        case Usage():
+            return usage_document(content)
+        case _ if isinstance(content, Block):
+            return to_part(content)
+    return to_document(content) if isinstance(content, Value) else content
+
+
+_READERS: dict[Any, Callable[[Any], Any]] = {
+    ProviderMeta | None: lambda meta: from_document(_METAS[meta["provider"]], meta),
+    tuple[Citation, ...]: lambda citations: tuple(from_document(_CITATIONS[one["type"]], one) for one in citations),
+    Location: lambda location: from_document(Location, location),
+    Origin | None: lambda origin: from_document(Origin, origin),
+    Usage | None: _read_usage,
+    tuple[Loss, ...]: lambda losses: tuple(from_document(Loss, loss) for loss in losses),
+    tuple[Block, ...]: lambda parts: tuple(map(from_part, parts)),
+    tuple[Choice, ...]: lambda choices: tuple(map(_read_choice, choices)),
+    AssistantMessage: lambda message: message,
+}
+"""How to read the values of fields that are not plain, by the type of the field. Null stays null."""
+
+
+def _read(field: msgspec.structs.FieldInfo, content: Any, key: str) -> Any:
+    try:
+        if content is not None and (read := _READERS.get(field.type)):
+            return read(content)
+        return msgspec.convert(content, field.type)
+    except (msgspec.ValidationError, UnicodeEncodeError, TypeError, KeyError, AttributeError) as exc:
+        raise JsonError(f"{key}: {exc}") from None

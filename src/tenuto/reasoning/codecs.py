@@ -21,6 +21,7 @@ from tenuto.reasoning.views import to_details, with_details
 from tenuto.wire.anthropic.blocks import read_block
 from tenuto.wire.gemini.parts import read_part
 from tenuto.wire.gemini.protocol import PART_FIELDS, to_camel_case
+from tenuto.wire.rawjson import is_object
 from tenuto.wire.registry import codec_for
 from tenuto.wire.responses.items import read_item
 
@@ -29,6 +30,8 @@ class _NativeCodec(ReasoningCodec):
     dialect: Dialect
     field: str
     """The field of a message that has the native list."""
+    read: Callable[[Raw, Callable[[], str]], list[Block]]
+    """Read an element of that list. The second argument makes an id for a call without one."""
 
     def parse_response(self, raw: Iterable[object]) -> list[ReasoningItem]:
         """Read the reasoning and the signatures of a native list; elements that are not objects have none."""
@@ -46,12 +49,9 @@ class _NativeCodec(ReasoningCodec):
         blocks: list[Block] = []
         for value in native:
             raw = value if isinstance(value, Raw) else Raw(jsonio.encode(value))
-            if bytes(raw)[:1] == b"{":
-                blocks += self._read(raw, lambda: f"call_{next(numbers)}")
+            if is_object(raw):
+                blocks += self.read(raw, lambda: f"call_{next(numbers)}")
         return AssistantMessage(tuple(blocks), origin=Origin("", self.dialect))
-
-    def _read(self, raw: Raw, new_id: Callable[[], str]) -> list[Block]:
-        raise NotImplementedError
 
 
 class AnthropicReasoningCodec(_NativeCodec):
@@ -59,9 +59,7 @@ class AnthropicReasoningCodec(_NativeCodec):
 
     dialect = "anthropic-messages"
     field = "content"
-
-    def _read(self, raw: Raw, _: Callable[[], str]) -> list[Block]:
-        return [read_block(raw)]
+    read = staticmethod(lambda raw, _: [read_block(raw)])
 
 
 class ResponsesReasoningCodec(_NativeCodec):
@@ -69,9 +67,7 @@ class ResponsesReasoningCodec(_NativeCodec):
 
     dialect = "openai-responses"
     field = "input"
-
-    def _read(self, raw: Raw, new_id: Callable[[], str]) -> list[Block]:
-        return read_item(raw, new_id)
+    read = staticmethod(read_item)
 
 
 class GeminiReasoningCodec(_NativeCodec):
@@ -79,6 +75,4 @@ class GeminiReasoningCodec(_NativeCodec):
 
     dialect = "gemini"
     field = "parts"
-
-    def _read(self, raw: Raw, new_id: Callable[[], str]) -> list[Block]:
-        return [read_part(raw, to_camel_case(jsonio.members(raw), PART_FIELDS), new_id)]
+    read = staticmethod(lambda raw, new_id: [read_part(raw, to_camel_case(jsonio.members(raw), PART_FIELDS), new_id)])

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from tenuto.core import jsonio
+from tenuto.wire.rawjson import is_text, object_or_empty, to_raw
 
 _Self = TypeVar("_Self", bound="_Item")
 
@@ -65,7 +66,6 @@ class _Item(msgspec.Struct, frozen=True, kw_only=True, dict=True, tag_field="typ
     id: str | None = None
     """The id of the reasoning item or of the tool call that the item belongs to."""
     format: ReasoningFormat = ReasoningFormat.UNKNOWN
-    """The vendor format."""
     index: int | None = None
     """The position of the item in the reply."""
 
@@ -98,7 +98,7 @@ class _Item(msgspec.Struct, frozen=True, kw_only=True, dict=True, tag_field="typ
         """Return the JSON text of `to_openrouter_value`: byte for byte as read, unless the item was changed."""
         if not self.raw:
             return Raw(jsonio.encode(self.wire_fields()))
-        raw = Raw(self.raw.encode("utf-8", "surrogatepass"))
+        raw = to_raw(self.raw)
         original = from_openrouter_value(raw)
         if original is None or original == self:
             return raw
@@ -125,8 +125,6 @@ def _rebuild(kind: type[_Self], fields: dict[str, Any], raw: str) -> _Self:
 
 
 class ReasoningText(_Item, frozen=True, kw_only=True, tag="reasoning.text"):
-    """Readable reasoning."""
-
     text: str = ""
     signature: str | None = None
     """The vendor's signature, if the vendor signs."""
@@ -168,7 +166,7 @@ class ReasoningOther(_Item, frozen=True, kw_only=True, tag="reasoning.other"):
     """The `type` of the element; empty if it has none."""
 
     def to_raw(self) -> Raw:
-        return Raw(self.raw.encode("utf-8", "surrogatepass"))
+        return to_raw(self.raw)
 
 
 ReasoningItem: TypeAlias = (
@@ -193,7 +191,7 @@ def parse_items(raw: Iterable[object]) -> list[ReasoningItem]:
 
 def _read(value: object) -> ReasoningItem:
     raw = jsonio.check(value if isinstance(value, Raw) else jsonio.encode(value))
-    fields = jsonio.members(raw) if bytes(raw)[:1] == b"{" else {}
+    fields = object_or_empty(raw)
     index = bytes(fields.get("index", b""))
     values: dict[str, Any] = {
         "format": ReasoningFormat.from_wire(_text(fields, "format")),
@@ -215,7 +213,7 @@ def _read(value: object) -> ReasoningItem:
 
 def _text(fields: dict[str, Raw], name: str) -> str | None:
     value = fields.get(name)
-    return jsonio.text_of(value) if value is not None and bytes(value)[:1] == b'"' else None
+    return jsonio.text_of(value) if is_text(value) else None
 
 
 def _any(value: Raw) -> Any:

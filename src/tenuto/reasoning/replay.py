@@ -28,12 +28,8 @@ ReplayViolation: TypeAlias = MissingSignaturesForStrictProvider
 
 
 class ReplayAudit(msgspec.Struct, frozen=True):
-    """The result of `audit_replay`."""
-
     item_count: int
-    """The number of items."""
     signed_count: int
-    """The number of items with a signed payload."""
     formats: tuple[ReasoningFormat, ...]
     """The formats of the items, each once, sorted by wire name."""
     violation: ReplayViolation | None = None

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import compress, repeat
 from operator import is_not
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Raw
 
@@ -21,6 +21,8 @@ from tenuto.core.messages import AssistantMessage, Content
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest
 
+T = TypeVar("T")
+Node = TypeVar("Node")
 _PLACEHOLDER = "(empty message)"
 _METADATA = "use metadata={provider: {field: value}} or extra_body"
 
@@ -57,6 +59,11 @@ def error_text(text: str) -> str:
     return text if text.lower().startswith("error") else f"Error: {text}"
 
 
+def with_locations(items: Iterable[T], location: Location) -> Iterator[tuple[Location, T]]:
+    """Yield the blocks or results of the message at `location`, each with its own location."""
+    return ((location.within(index), item) for index, item in enumerate(items))
+
+
 class BodyBuilder:
     """The body, headers and losses of one request."""
 
@@ -77,11 +84,20 @@ class BodyBuilder:
         """Note that the block at `location` is written as an object or list of the body, or as a field of it."""
         self._nodes.setdefault(id(node), []).append((location, node, field))
 
+    def write_all(self, items: Iterable[tuple[Location, T]], write: Callable[[T, Location], Node | None]) -> list[Node]:
+        """Write each item and note where it is. An item for which `write` returns None is left out."""
+        nodes = []
+        for location, item in items:
+            if (node := write(item, location)) is not None:
+                nodes.append(node)
+                self.place(location, node)
+        return nodes
+
     def place_texts(self, location: Location, parts: Iterable[Content], node: object, field: str) -> None:
         """Note that the texts of a message are joined in one field of an object of the body."""
-        for index, part in enumerate(parts):
+        for place, part in with_locations(parts, location):
             if getattr(part, "text", ""):
-                self.place(location.within(index), node, field)
+                self.place(place, node, field)
 
     def location_of(self, node: object, default: Location) -> Location:
         """Return the location of the block that was written as this object."""

@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import ClassVar
 
 import msgspec
 from msgspec import Raw
 
 from tenuto.core import jsonio
-from tenuto.core.blocks import Reasoning
-from tenuto.core.events import ContentDelta, ErrorEvent, MessageDone, StreamEvent
+from tenuto.core.blocks import Block, Reasoning
+from tenuto.core.events import ContentDelta, ErrorEvent, MessageDone, MessageStart, StreamEvent
 from tenuto.core.loss import Location, Loss
-from tenuto.core.messages import AssistantMessage, Origin
+from tenuto.core.messages import AssistantMessage, Origin, StopReason, Usage
 from tenuto.core.provider import Dialect, Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import IncompleteResponse, LLMError, ProtocolError, StreamAssemblyError
@@ -77,13 +77,19 @@ class Decoder(ABC):
         self.audio_format = audio_format
         """The requested format, if the reply is speech."""
         self.most_choices = MOST_CHOICES
+        self.id = ""
+        self.model = ""
+        self.ended = False
+        """Whether the last event of the dialect was read: the client does not wait for more."""
         self.out: list[StreamEvent] = []
         self.losses: list[Loss] = []
         self.error: LLMError | None = None
         self.frame_count = 0
         """Frames so far, without comments: a sign of life."""
         self._reader = self.framing()
-        self._ended = False
+        self._closed = False
+        self._started = False
+        self._loss_keys: set[Hashable] = set()
         self._choices: dict[int, ChoiceBuilder] = {}
         self._packs_at = _PACK_INTERVAL
 
@@ -98,17 +104,12 @@ class Decoder(ABC):
         """Read a whole body like the frames of a stream."""
 
     @abstractmethod
-    def complete(self) -> bool:
-        """Return whether the last event of the dialect has arrived; finish the parts that it leaves open."""
-
-    @abstractmethod
     def response(self, *, partial: bool) -> ChatResponse:
         """Assemble the reply. `partial`: the blocks so far; open ones have no token."""
 
-    @property
-    def ended(self) -> bool:
-        """Whether the last event of the dialect was read: the client does not wait for more."""
-        return False
+    def complete(self) -> bool:
+        """Return whether the last event of the dialect has arrived; finish the parts that it leaves open."""
+        return self.ended
 
     @property
     def only_usage_missing(self) -> bool:
@@ -142,7 +143,7 @@ class Decoder(ABC):
 
     def feed_body(self, body: bytes) -> list[StreamEvent]:
         """Read a whole body and return its events."""
-        self._ended = True
+        self._closed = True
         try:
             self.body(body)
         except _ERRORS as exc:
@@ -154,7 +155,7 @@ class Decoder(ABC):
 
         Call it before `finish`, which raises if the reply is incomplete, and then returns no events.
         """
-        if not self._ended and self.error is None:
+        if not self._closed and self.error is None:
             data = b""
             try:
                 for name, data in self._reader.close():
@@ -169,7 +170,7 @@ class Decoder(ABC):
                     error = IncompleteResponse(f"the reply ended in the middle of an event ({self.dialect})")
                     error.__cause__ = exc
                     self._fail(error)
-        self._ended = True
+        self._closed = True
         return self._take_events()
 
     def finish(self) -> list[StreamEvent]:
@@ -254,8 +255,25 @@ class Decoder(ABC):
         self._choices[choice] = builder = ChoiceBuilder(self.out, self.losses, choice)
         return builder
 
+    def emit_start(self) -> None:
+        """Emit `MessageStart`, unless it was emitted already."""
+        if not self._started:
+            self._started = True
+            self.out.append(MessageStart(self.id, self.model))
+
     def record_loss(self, kind: str, place: str, detail: str, remedy: str = "") -> None:
         self.losses.append(Loss(kind, Location(path=place), detail, remedy))
+
+    def record_once(self, key: Hashable, kind: str, place: str, detail: str) -> None:
+        """Record the first loss with this key: a stream may repeat an unknown field in every frame."""
+        if key not in self._loss_keys:
+            self._loss_keys.add(key)
+            self.record_loss(kind, place, detail)
+
+    def record_change(self, name: str, old: str | None, new: str) -> None:
+        """Record the first change of a field that has one value for the whole reply."""
+        if old and new and new != old:
+            self.record_once(("changed", name), "changed-field", name, f"{old} became {new} within one reply")
 
     def parse_object(self, data: bytes, *, ended: bool) -> FrameFields | None:
         """Read the object in a frame. An unreadable frame is an error, or a loss after the reply has `ended`."""
@@ -267,12 +285,28 @@ class Decoder(ABC):
             self.record_loss("after-the-end", "stream", f"a frame after the last event cannot be read: {exc}")
             return None
 
-    def origin(self, model: str) -> Origin:
+    def origin(self) -> Origin:
         """Return the issuer of the reply's tokens: the requested model, or the one that replied if none was requested."""
         target = self.target
-        return Origin(
-            target.provider.name, self.dialect, target.model or model, target.account, target.platform, self.prefix
-        )
+        model = target.model or self.model
+        return Origin(target.provider.name, self.dialect, model, target.account, target.platform, self.prefix)
+
+    def make_message(
+        self, blocks: Iterable[Block], stop: StopReason | None, raw_stop: str | None, extra: str, *, incomplete: bool
+    ) -> AssistantMessage:
+        return AssistantMessage(tuple(blocks), stop, raw_stop, self.origin(), extra, incomplete)
+
+    def make_response(
+        self,
+        choices: Iterable[Choice],
+        usage: Usage | None,
+        raw_usage: str,
+        extra: str = "",
+        losses: Iterable[Loss] = (),
+    ) -> ChatResponse:
+        name = self.target.provider.name
+        losses = (*self.losses, *losses)
+        return ChatResponse(self.id, name, self.model, tuple(choices), usage, raw_usage, extra, losses)
 
 
 def decode_stream(decoder: Decoder, chunks: Iterable[bytes]) -> ChatResponse:

@@ -168,16 +168,17 @@ def _read_common(fields: Fields, target: Target, start: int, packed: str) -> Emb
         indices = list(range(len(indices)))
     if sorted(indices) != list(range(len(indices))):
         raise ValueError(f"the embeddings are numbered {indices[:20]}")
-    usage = object_or_empty(fields.get("usage"))
-    prompt, total = read_count(usage.get("prompt_tokens")), read_count(usage.get("total_tokens"))
-    return EmbedResponse(
-        jsonio.text_of(fields.get("model")) or target.model,
-        target.provider.name,
-        tuple(vector for _, vector in sorted(zip(indices, vectors, strict=True))),
-        EmbedUsage(prompt, prompt if total is None else total),
-        tuple(losses),
-        other_fields(fields, "data", "model", "object"),
-    )
+    model = jsonio.text_of(fields.get("model")) or target.model
+    ordered = tuple(vector for _, vector in sorted(zip(indices, vectors, strict=True)))
+    usage = read_usage(fields.get("usage"), "prompt_tokens", "total_tokens")
+    extra = other_fields(fields, "data", "model", "object")
+    return EmbedResponse(model, target.provider.name, ordered, usage, tuple(losses), extra)
+
+
+def read_usage(raw: Raw | None, prompt_name: str, total_name: str) -> EmbedUsage:
+    usage = object_or_empty(raw)
+    prompt, total = read_count(usage.get(prompt_name)), read_count(usage.get(total_name))
+    return EmbedUsage(prompt, prompt if total is None else total)
 
 
 def read_vector(raw: Raw | None, packed: str) -> tuple[float, ...]:

@@ -10,10 +10,7 @@ from msgspec import Raw
 from tenuto.core import jsonio
 from tenuto.errors import LLMError, ProtocolError
 from tenuto.wire.provider_errors import classify_error
-from tenuto.wire.rawjson import Fields, is_null, object_or_empty
-
-_NO_ERROR = (b"null", b"0", b"{}", b'""', b"false")
-"""Values of an error field that mean success."""
+from tenuto.wire.rawjson import Fields, is_empty, is_null, object_or_empty
 
 
 @contextmanager
@@ -31,12 +28,23 @@ def protocol_errors(what: str, body: bytes, provider: str) -> Iterator[None]:
 def reply_fields(body: bytes, provider: str) -> Fields:
     """Return the fields of a response. Raise its error, if a response with a successful status contains one."""
     fields = jsonio.members(body)
-    if bytes(fields.get("error", b"null")) not in _NO_ERROR:
-        raise classify_error(body, provider=provider)
-    state = fields.get("base_resp")
-    if state is not None and bytes(object_or_empty(state).get("status_code", b"null")) not in _NO_ERROR:
-        raise classify_error(jsonio.encode({"error": {"message": jsonio.as_text(state)}}), provider=provider)
+    if error := find_error(fields, body):
+        error.provider = provider
+        raise error
     return fields
+
+
+def find_error(fields: Fields, body: bytes) -> LLMError | None:
+    """Return the error of a response with a successful status, from any field where hosts put one."""
+    if not is_empty(fields.get("error")):
+        return classify_error(body)
+    error = object_or_empty(fields.get("x_groq")).get("error")
+    if not is_empty(error):
+        return classify_error(jsonio.encode({"error": error}))
+    status = fields.get("base_resp")
+    if status is not None and not is_empty(object_or_empty(status).get("status_code")):
+        return classify_error(jsonio.encode({"error": {"message": jsonio.as_text(status)}}))
+    return None
 
 
 def read_optional_list(raw: Raw | None) -> list[Raw]:

@@ -99,7 +99,7 @@ _MORE_SPECIFIC: dict[type[LLMError], tuple[type[LLMError], ...]] = {
 
 
 def classify_error(
-    raw: bytes | str, *, provider: str, status: int | None = None, headers: Mapping[str, str] | None = None
+    raw: bytes | str, *, provider: str = "", status: int | None = None, headers: Mapping[str, str] | None = None
 ) -> LLMError:
     """Make the exception for an error body, or for an error object inside a stream.
 

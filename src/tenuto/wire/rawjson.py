@@ -29,6 +29,11 @@ def is_null(raw: Raw | None) -> bool:
     return raw is None or bytes(raw) == b"null"
 
 
+def is_empty(raw: Raw | None) -> bool:
+    """Return whether a value is missing, null, false, 0, or without content."""
+    return raw is None or bytes(raw) in (b"null", b"false", b"0", b'""', b"[]", b"{}")
+
+
 def object_or_empty(raw: Raw | None) -> Fields:
     """Return the fields of an object; none for any other value."""
     return jsonio.members(raw) if raw is not None and bytes(raw)[:1] == b"{" else {}
@@ -42,6 +47,16 @@ def list_or_empty(raw: Raw | None) -> list[Raw]:
 def text_or_empty(raw: Raw | None) -> str:
     """Return a string; empty for any other value."""
     return jsonio.text_of(raw) if raw is not None and bytes(raw)[:1] == b'"' else ""
+
+
+def text_or_json(raw: Raw) -> str:
+    """Return a string; the JSON text of any other value."""
+    return jsonio.text_of(raw) if bytes(raw)[:1] == b'"' else jsonio.as_text(raw)
+
+
+def to_raw(text: str) -> Raw:
+    """Return JSON text as `Raw`, unchecked."""
+    return Raw(text.encode("utf-8", "surrogatepass"))
 
 
 def take_text(fields: Fields, name: str) -> str:

@@ -303,6 +303,15 @@ def test_delta_of_the_wrong_kind_is_a_loss(kind, delta, extra):
         assert delta["type"] in reply.losses[0].detail
 
 
+@pytest.mark.parametrize("kind", ["tool_use", "server_tool_use"])
+def test_input_field_of_a_delta_does_not_replace_the_input(kind):
+    delta = {**args('{"a":1}'), "input": {"b": 2}}
+    reply = stream(sse(start(), *block(0, START_CONTENT[kind], delta), *end()))
+
+    assert json.loads(jsonio.encode(verbatim(reply.message)))[0]["input"] == {"a": 1}
+    assert [(loss.kind, str(loss.location)) for loss in reply.losses] == [("misplaced-delta", "blocks[0]")]
+
+
 def test_delta_for_unknown_block_becomes_extra_field():
     reply = stream(sse(start(), *block(0, {"type": "hologram"}, text("a")), *end()))
 

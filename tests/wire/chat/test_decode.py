@@ -279,6 +279,14 @@ def test_unusual_audio_is_written_back(audio):
     assert back(whole(body(assistant("Hi", audio=audio)))) == assistant("Hi", audio=audio)
 
 
+def test_image_url_with_parameters_is_written_back():
+    url = "data:image/png;charset=x;base64,AAAA"
+    reply = whole(body(assistant(content="", images=[{"type": "image_url", "image_url": {"url": url}}])))
+
+    assert reply.message.blocks == (Image(url=url),)
+    assert back(reply)["images"][0]["image_url"]["url"] == url
+
+
 def test_images_are_blocks():
     images = [
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA", "detail": "low"}, "index": 0},

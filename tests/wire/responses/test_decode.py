@@ -306,6 +306,13 @@ def test_deltas_after_finished_item_are_one_loss():
     assert loss_kinds(events[-1].response) == ["late-piece"]
 
 
+def test_item_announced_as_unknown_can_finish_as_a_call():
+    unknown = {**call(), "type": "new_kind"}
+    reply = stream(created(), added(0, unknown), done(0, call()), completed())
+
+    assert [block.args for block in reply.message.blocks] == [call()["arguments"]]
+
+
 @pytest.mark.parametrize(
     "kind, field, item",
     [

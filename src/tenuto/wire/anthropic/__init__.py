@@ -4,37 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tenuto.core.blocks import (
-    AnthropicMeta,
-    AnthropicRedactedMeta,
-    Block,
-    Marker,
-    Reasoning,
-    Refusal,
-    ServerToolResult,
-    ServerToolUse,
-    Text,
-    ToolUse,
-)
+from tenuto.core.blocks import AnthropicMeta, AnthropicRedactedMeta
 from tenuto.core.provider import Target, WireRequest
 from tenuto.wire.anthropic import encode
+from tenuto.wire.anthropic.blocks import accepts
 from tenuto.wire.anthropic.decode import AnthropicDecoder
 from tenuto.wire.codec import PAGE_SIZE, CallIdRule, Codec, ModelList, TokenCounter, TurnOrder
-from tenuto.wire.rawjson import Fields, citation_type
+from tenuto.wire.rawjson import Fields
 from tenuto.wire.urls import query
-
-
-def _accepts(block: Block, _: Target) -> bool:
-    match block:
-        case Text(citations=citations):
-            return all(citation_type(citation).endswith("_location") for citation in citations)
-        case ToolUse(kind=kind):
-            return kind == "function"
-        case ServerToolUse(kind=kind):
-            return kind in ("server_tool_use", "mcp_tool_use")
-        case ServerToolResult(kind=kind):
-            return kind.endswith("_tool_result")
-    return isinstance(block, Reasoning | Refusal | Marker)
 
 
 def _write_count(request: WireRequest, _: Fields, accepted: Fields, target: Target) -> tuple[str, dict[str, Any]]:
@@ -50,7 +27,7 @@ CODEC = Codec(
     encode=encode.encode,
     verbatim=encode.verbatim,
     metas=(AnthropicMeta, AnthropicRedactedMeta),
-    accepts=_accepts,
+    accepts=accepts,
     call_ids=lambda target: CallIdRule("[a-zA-Z0-9_-]{1,64}"),
     turn_order=lambda target: TurnOrder(user_first=True),
     calls_last=True,

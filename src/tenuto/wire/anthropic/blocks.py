@@ -20,15 +20,17 @@ from tenuto.core.blocks import (
     OtherCitation,
     PageCitation,
     Reasoning,
+    Refusal,
     ServerToolResult,
     ServerToolUse,
     Text,
     ToolUse,
     UrlCitation,
 )
+from tenuto.core.provider import Target
 from tenuto.wire.anthropic.protocol import DIALECT, MARKERS, SERVER_CALLS
 from tenuto.wire.body_builder import extra_fields, splice_json
-from tenuto.wire.rawjson import Fields, is_list, is_text
+from tenuto.wire.rawjson import Fields, citation_type, is_list, is_text
 
 
 class _PlainText(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -140,6 +142,20 @@ def read_citation(raw: Raw) -> Citation:
             return UrlCitation(wire.source, wire.title, wire.cited_text, raw=text)
         case _:
             return OtherCitation(raw=text)
+
+
+def accepts(block: Block, _: Target) -> bool:
+    """Whether a block that no provider issued can be written in this dialect."""
+    match block:
+        case Text(citations=citations):
+            return all(citation_type(citation).endswith("_location") for citation in citations)
+        case ToolUse(kind=kind):
+            return kind == "function"
+        case ServerToolUse(kind=kind):
+            return kind in SERVER_CALLS
+        case ServerToolResult(kind=kind):
+            return kind.endswith("_tool_result")
+    return isinstance(block, Reasoning | Refusal | Marker)
 
 
 def write_block(block: Block) -> dict[str, Any] | Raw | str:

@@ -12,18 +12,8 @@ from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import AnthropicMeta, Block, Citation, Marker, Opaque, Reasoning, ServerToolUse, Text, ToolUse
-from tenuto.core.events import (
-    ArgumentsDelta,
-    CitationDelta,
-    ContentDelta,
-    MessageDelta,
-    MessageStart,
-    SignatureDelta,
-    TextDelta,
-    ThinkingDelta,
-    UsageUpdate,
-)
-from tenuto.core.messages import AssistantMessage, StopReason, Usage
+from tenuto.core.events import CitationDelta, ContentDelta, MessageDelta, SignatureDelta, TextDelta, UsageUpdate
+from tenuto.core.messages import StopReason, Usage
 from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import ProtocolError
@@ -39,6 +29,7 @@ from tenuto.wire.anthropic.protocol import (
     WireThinkingDelta,
 )
 from tenuto.wire.assembler import BlockSlot
+from tenuto.wire.choice_builder import DELTAS
 from tenuto.wire.decoder import Decoder
 from tenuto.wire.merge import MergedFields, merge_fields
 from tenuto.wire.provider_errors import classify_error
@@ -68,16 +59,10 @@ _SHOWN = 200
 
 
 class AnthropicDecoder(Decoder):
-    """Read one reply in the Anthropic Messages dialect."""
-
     dialect = "anthropic-messages"
 
     def __init__(self, target: Target, *, seed: str = "", audio_format: str = "") -> None:
         super().__init__(target, seed=seed, audio_format=audio_format)
-        self._started = False
-        self._stopped = False
-        self._recorded: set[tuple[str, str]] = set()
-        """Location and name of the unknown fields and deltas that have a loss already."""
         self._reset()
 
     def _reset(self) -> None:
@@ -88,7 +73,7 @@ class AnthropicDecoder(Decoder):
         """`input` in the start frame of each open call."""
         self._citations: dict[int, list[Citation]] = {}
         """Citations received for open blocks, by slot. Adding each one to its block at once would cost quadratic time."""
-        self._id = self._model = ""
+        self._started = False
         self._raw_stop_reason: str | None = None
         self._usage_fields: Fields = {}
         self._usage: Usage | None = None
@@ -109,60 +94,39 @@ class AnthropicDecoder(Decoder):
             return
         text = delta.text
         slot.pieces.append(text)
-        self.out.append(ContentDelta(0, slot.index, delta.event(text)))
+        self.out.append(ContentDelta(0, slot.index, DELTAS[type(slot.block)](text)))
 
     def body(self, data: bytes) -> None:
         fields = jsonio.members(data)
         if jsonio.text_of(fields.get("type")) == "error" or "error" in fields:
-            raise classify_error(data, provider=self.target.provider.name)
+            raise classify_error(data)
         if "content" not in fields:
-            raise ProtocolError("the response body has no message", provider=self.target.provider.name, frame=data)
+            raise ProtocolError("the response body has no message", frame=data)
         self._start_message(fields)
         self._stop_message()
-
-    @property
-    def ended(self) -> bool:
-        return self._stopped
-
-    def complete(self) -> bool:
-        return self._stopped
 
     def response(self, *, partial: bool) -> ChatResponse:
         assembler = self._builder.assembler
         for slot in self._open.values():
             self._add_citations(slot)
         blocks = assembler.unfinished() if partial else assembler.finalize()
-        message = AssistantMessage(
-            tuple(blocks),
-            self._stop_reason(),
-            self._raw_stop_reason,
-            self.origin(self._model),
-            self._fields.text(),
-            incomplete=partial,
-        )
-        usage = self._usage if self._stopped else USAGE_TABLE.read(self._usage_fields)[0]
-        return ChatResponse(
-            self._id,
-            self.target.provider.name,
-            self._model,
-            (Choice(message),),
-            usage,
-            jsonio.object_text(self._usage_fields),
-            losses=tuple(self.losses),
-        )
+        extra = self._fields.text()
+        message = self.make_message(blocks, self._stop_reason(), self._raw_stop_reason, extra, incomplete=partial)
+        usage = self._usage if self.ended else USAGE_TABLE.read(self._usage_fields)[0]
+        return self.make_response([Choice(message)], usage, jsonio.object_text(self._usage_fields))
 
     # --- frames -------------------------------------------------------------------------------------------------------
 
     def _read_frame(self, name: bytes, data: bytes) -> None:
         if data.strip() in (b"", b"[DONE]"):  # `[DONE]` ends a stream of another dialect; some gateways add it
             return
-        fields = self.parse_object(data, ended=self._stopped)
+        fields = self.parse_object(data, ended=self.ended)
         if fields is None:
             return
         kind = jsonio.text_of(fields.get("type"))
         if kind == "error" or name == b"error":
-            raise classify_error(data, provider=self.target.provider.name)
-        if self._stopped:
+            raise classify_error(data)
+        if self.ended:
             if kind != "ping" and not (kind == "message_stop" and len(fields) == 1):
                 self.record_loss("after-the-end", "stream", f"{kind}: {data[:_SHOWN]!r}")
             return
@@ -170,7 +134,7 @@ class AnthropicDecoder(Decoder):
             self.record_loss("unknown-event", "stream", f"{kind or name.decode('utf-8', 'replace')}: {data[:_SHOWN]!r}")
             return
         if not self._started and kind not in ("message_start", "ping"):
-            raise ProtocolError(f"{kind} before message_start", provider=self.target.provider.name, frame=data)
+            raise ProtocolError(f"{kind} before message_start", frame=data)
         if kind == "message_start":
             self._start_message(jsonio.members(fields["message"]))
         elif kind == "message_delta":
@@ -187,29 +151,22 @@ class AnthropicDecoder(Decoder):
             merge_fields(self._fields, unknown)
             return
         for field, value in unknown:
-            self._record_once("unknown-field", kind, field, value)
-
-    def _record_once(self, rule: str, place: str, name: str, value: Raw) -> None:
-        """Record the first loss of its kind: a stream may repeat an unknown field in every frame."""
-        if (place, name) not in self._recorded:
-            self._recorded.add((place, name))
-            self.record_loss(rule, place, f"{name}: {jsonio.as_text(value)[:_SHOWN]}")
+            self.record_once((kind, field), "unknown-field", kind, f"{field}: {jsonio.as_text(value)[:_SHOWN]}")
 
     # --- the message --------------------------------------------------------------------------------------------------
 
     def _start_message(self, message: Fields) -> None:
         if self._started:
-            self.record_loss("restarted", "stream", f"the provider started the reply again: {self._id} is discarded")
+            self.record_loss("restarted", "stream", f"the provider started the reply again: {self.id} is discarded")
             self._reset()
-        self._started = True
-        self._id = jsonio.text_of(message.pop("id", None))
-        self._model = jsonio.text_of(message.pop("model", None))
+        self.id = jsonio.text_of(message.pop("id", None))
+        self.model = jsonio.text_of(message.pop("model", None))
         for name, constant in _CONSTANT_FIELDS.items():
             if message.get(name) == constant:
                 del message[name]
         content = message.pop("content", None)
         self._merge_usage(message.pop("usage", None))
-        self.out.append(MessageStart(self._id, self._model))
+        self.emit_start()
         for index, raw in enumerate(jsonio.elements(content) if content is not None else ()):
             self._start_block(index, read_block(raw))
             self._stop_block(index)
@@ -219,7 +176,7 @@ class AnthropicDecoder(Decoder):
     def _stop_message(self) -> None:
         for index in list(self._open):
             self._stop_block(index)
-        self._stopped = True
+        self.ended = True
         self.out.append(MessageDelta(0, self._stop_reason(), self._raw_stop_reason))
         self._usage, losses = USAGE_TABLE.read(self._usage_fields)
         self.losses += losses
@@ -230,10 +187,9 @@ class AnthropicDecoder(Decoder):
         return STOP_REASONS.get(self._raw_stop_reason, "stop") if self._raw_stop_reason else None
 
     def _read_stop_reason(self, fields: Fields) -> None:
-        old, new = self._raw_stop_reason, jsonio.text_of(fields.pop("stop_reason", None))
-        if new and old and new != old:
-            self.record_loss("changed-field", "stop_reason", f"{old} became {new} within one reply")
-        self._raw_stop_reason = new or old
+        reason = jsonio.text_of(fields.pop("stop_reason", None))
+        self.record_change("stop_reason", self._raw_stop_reason, reason)
+        self._raw_stop_reason = reason or self._raw_stop_reason
 
     def _merge_usage(self, raw: Raw | None) -> None:
         """Overwrite the usage key by key. Null does not replace a value."""
@@ -260,8 +216,7 @@ class AnthropicDecoder(Decoder):
     def _start_block(self, index: int, block: Block) -> None:
         if isinstance(block, Text | Reasoning) and block.text:
             slot = self._builder.start(msgspec.structs.replace(block, text=""))
-            delta = TextDelta(block.text) if isinstance(block, Text) else ThinkingDelta(block.text)
-            self._builder.append(slot, block.text, delta)
+            self._builder.append(slot, block.text)
         elif isinstance(block, ToolUse | ServerToolUse):
             self._inputs[index] = block.args
             slot = self._builder.start(msgspec.structs.replace(block, args=""))
@@ -269,7 +224,7 @@ class AnthropicDecoder(Decoder):
             if isinstance(block, Marker) and block.kind == "fallback":
                 to = jsonio.members(block.extra).get("to") if block.extra else None
                 model = jsonio.members(to).get("model") if to is not None else None
-                self._model = jsonio.text_of(model) or self._model
+                self.model = jsonio.text_of(model) or self.model
             slot = self._builder.start(block)
         self._open[index] = slot
 
@@ -279,7 +234,7 @@ class AnthropicDecoder(Decoder):
         # `input` of the start frame is a placeholder, unless no delta follows.
         start_input = self._inputs.pop(index, "")
         if start_input and not any(slot.pieces):
-            self._builder.append(slot, start_input, ArgumentsDelta(start_input))
+            self._builder.append(slot, start_input)
         elif start_input.strip() not in ("", "{}"):
             self.record_loss("replaced-input", f"blocks[{index}]", f"deltas replaced {start_input[:_SHOWN]}")
         self._builder.finish(slot)
@@ -297,7 +252,7 @@ class AnthropicDecoder(Decoder):
     def _read_delta(self, index: int, raw: Raw) -> None:
         """Apply a delta to its block. A delta for another type of block is a loss: as an extra field it would be refused."""
         place, slot = f"blocks[{index}]", self._open.get(index)
-        if self._stopped:
+        if self.ended:
             self.record_loss("after-the-end", "stream", f"content_block_delta: {jsonio.as_text(raw)[:_SHOWN]}")
             return
         if slot is None:
@@ -307,7 +262,7 @@ class AnthropicDecoder(Decoder):
         kind = jsonio.text_of(delta.pop("type", None))
         block_types = _BLOCK_TYPES.get(kind)
         if block_types is None:
-            self._record_once("unknown-delta", place, kind, raw)
+            self.record_once((place, kind), "unknown-delta", place, f"{kind}: {jsonio.as_text(raw)[:_SHOWN]}")
         elif isinstance(slot.block, block_types):
             self._apply_delta(kind, slot, delta)
         elif not isinstance(slot.block, Marker | Opaque):  # it is not documented which deltas those accept
@@ -319,8 +274,7 @@ class AnthropicDecoder(Decoder):
         """Apply a delta that its block accepts, and remove the fields it reads."""
         match kind:
             case "text_delta" | "thinking_delta" | "input_json_delta":
-                text = jsonio.text_of(delta.pop(_TEXT_FIELDS[kind], None))
-                self._builder.append(slot, text, _FREQUENT_DELTAS[type(slot.block)].event(text))
+                self._builder.append(slot, jsonio.text_of(delta.pop(_TEXT_FIELDS[kind], None)))
             case "signature_delta":
                 if signature := jsonio.text_of(delta.pop("signature", None)):
                     slot.extra().pop("signature", None)  # the empty one of the start frame
@@ -354,6 +308,8 @@ class AnthropicDecoder(Decoder):
         if block is not slot.block:  # cached: writing a block costs as much as its size
             content = write_block(msgspec.structs.replace(slot.block, extra=""))
             wire_names = frozenset(content) if isinstance(content, dict) else frozenset()
+            if isinstance(slot.block, ToolUse | ServerToolUse):
+                wire_names |= {"input"}  # its pieces are not in the block yet
             self._wire_names[slot.index] = (slot.block, wire_names)
         for name in [name for name in unread if name in wire_names and name not in extra]:
             self.record_loss("misplaced-delta", place, f"{name}: {jsonio.as_text(unread.pop(name))[:_SHOWN]}")

@@ -28,7 +28,7 @@ from tenuto.wire.anthropic.blocks import write_block
 from tenuto.wire.anthropic.options import cache_control, write_options
 from tenuto.wire.anthropic.protocol import DIALECT
 from tenuto.wire.anthropic.replay_rules import block_type, disable_thinking_inside_tool_loop, drop_unfinished_blocks
-from tenuto.wire.body_builder import BodyBuilder, TurnList, extra_fields, raw_object
+from tenuto.wire.body_builder import BodyBuilder, TurnList, extra_fields, raw_object, with_locations
 from tenuto.wire.rawjson import object_or_empty
 from tenuto.wire.urls import model_path
 
@@ -37,7 +37,6 @@ _WireBlock: TypeAlias = dict[str, Any] | Raw | str
 
 
 def encode(builder: BodyBuilder) -> WireRequest:
-    """Write a request that is adapted to its target. The same request gives the same bytes."""
     request, target, body = builder.request, builder.target, builder.body
     body["model"] = target.model
     writer = _MessageWriter(builder)
@@ -101,16 +100,11 @@ class _MessageWriter:
                     self._builder.record_loss("unsupported-field", place, message.name, "say it in the text")
                 self.turns.append("user", self._write_parts(message.parts, location), location)
             case ToolResults():
-                results = [self._write_result(result, location.within(i)) for i, result in enumerate(message.results)]
+                results = self._builder.write_all(with_locations(message.results, location), self._write_result)
                 self.turns.append("user", results, location)
             case AssistantMessage():
                 self.last_extra = message.extra
-                blocks: list[_WireBlock] = []
-                for index, block in enumerate(message.blocks):
-                    place = location.within(index)
-                    if (fields := self._write_block(block, place)) is not None:
-                        blocks.append(fields)
-                        self._builder.place(place, fields)
+                blocks = self._builder.write_all(with_locations(message.blocks, location), self._write_block)
                 if not blocks:
                     self._builder.leave_out_if_empty(message, location)
                 self.turns.append("assistant", blocks, location)
@@ -124,7 +118,7 @@ class _MessageWriter:
             if message["role"] == "user":
                 message["content"].sort(key=lambda part: block_type(part) != "tool_result")
 
-    def system(self, instruction: str) -> str | list[dict[str, Any]] | None:
+    def system(self, instruction: str) -> str | list[_WireBlock] | None:
         """Write the system prompt: a string, or blocks if a part has `cache_control` or extra fields."""
         parts = [*self._system, *([(Location(), Text(instruction))] if instruction else ())]
         if not any(part.cache or part.extra for _, part in parts):
@@ -132,12 +126,7 @@ class _MessageWriter:
                 if part.text:
                     self._builder.place(location, self._builder.body, "system")
             return "\n\n".join(part.text for _, part in parts if part.text) or None
-        blocks: list[dict[str, Any]] = []
-        for location, part in parts:
-            if (block := _write_part(part)) is not None:
-                blocks.append(block)
-                self._builder.place(location, block)
-        return blocks or None
+        return self._builder.write_all(parts, self._write_part) or None
 
     def _add_system(self, message: SystemMessage, location: Location) -> None:
         messages = self.turns.messages
@@ -150,32 +139,44 @@ class _MessageWriter:
                 self._builder.place_texts(location, message.parts, messages[-1], "content")
                 return
             self._builder.record_loss("system-hoisted", location, "instructions in mid-conversation moved to the top")
-        self._system += [(location.within(index), part) for index, part in enumerate(message.parts)]
+        self._system += with_locations(message.parts, location)
 
     def _write_parts(self, parts: tuple[Content, ...], location: Location) -> list[_WireBlock]:
         """Write the parts of a user message or of a tool result."""
-        blocks: list[_WireBlock] = []
-        for place, part in self._builder.accepted_parts(parts, location):
-            is_own = isinstance(part, Opaque) and part.dialect == DIALECT
-            block = write_block(part) if is_own else _write_part(part)
-            if block is not None:
-                blocks.append(block)
-                self._builder.place(place, block)
-                if isinstance(part, Image) and part.detail:
+        return self._builder.write_all(self._builder.accepted_parts(parts, location), self._write_part)
+
+    def _write_part(self, part: Content, place: Location) -> _WireBlock | None:
+        """Write a part; None if it is empty, and with a loss if the dialect does not accept it."""
+        block: dict[str, Any]
+        match part:
+            case Text():
+                if not part.text:
+                    return None
+                block = {"type": "text", "text": part.text}
+            case Image() if (source := _source(part, "image/png")) is not None:
+                if part.detail:
                     self._builder.record_loss("unsupported-field", place.field("detail"), part.detail)
-            elif not isinstance(part, Text):  # an empty text is not a loss
+                block = {"type": "image", "source": source}
+            case Document():
+                plain_text = {"type": "text", "media_type": "text/plain", "data": part.text}
+                block = {"type": "document", "source": _source(part, "application/pdf") or plain_text}
+                block |= {name: value for name in ("title", "context") if (value := getattr(part, name))}
+                if part.citations:
+                    block["citations"] = {"enabled": True}
+            case Opaque() if part.dialect == DIALECT:
+                return write_block(part)
+            case _:
                 kind = type(part).__name__.lower()
                 self._builder.record_loss("unsupported-content", place, kind, "send it in another form")
-        return blocks
+                return None
+        return {**block, **cache_control(part.cache), **extra_fields(part.extra)}
 
     def _write_result(self, result: ToolResult, location: Location) -> dict[str, Any]:
         content = result.content if isinstance(result.content, str) else self._write_parts(result.content, location)
         block: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.tool_use_id}
         if content:
             block["content"] = content
-        block |= {"is_error": result.is_error} | extra_fields(result.extra)
-        self._builder.place(location, block)
-        return block
+        return block | {"is_error": result.is_error} | extra_fields(result.extra)
 
     def _write_block(self, block: Block, place: Location) -> _WireBlock | None:
         """Write a block of an assistant message; None, with a loss, if the dialect does not accept it."""
@@ -209,25 +210,6 @@ class _MessageWriter:
         except KeyError:
             self._builder.record_loss("unsupported-content", place, f"{type(block).__name__} in an assistant message")
             return None
-
-
-def _write_part(part: Content) -> dict[str, Any] | None:
-    """Write a text, image or document; None if it is empty or of another type."""
-    block: dict[str, Any]
-    match part:
-        case Text(text=text) if text:
-            block = {"type": "text", "text": text}
-        case Image() if (source := _source(part, "image/png")) is not None:
-            block = {"type": "image", "source": source}
-        case Document():
-            plain_text = {"type": "text", "media_type": "text/plain", "data": part.text}
-            block = {"type": "document", "source": _source(part, "application/pdf") or plain_text}
-            block |= {name: value for name in ("title", "context") if (value := getattr(part, name))}
-            if part.citations:
-                block["citations"] = {"enabled": True}
-        case _:
-            return None
-    return {**block, **cache_control(part.cache), **extra_fields(part.extra)}
 
 
 def _source(part: Image | Document, default: str) -> dict[str, Any] | None:

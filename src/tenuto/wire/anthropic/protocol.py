@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 
-from tenuto.core.events import ArgumentsDelta, TextDelta, ThinkingDelta
 from tenuto.core.messages import StopReason
 from tenuto.wire.usage import UsageTable, count_paths
 
@@ -14,17 +11,14 @@ DIALECT = "anthropic-messages"
 
 
 class WireTextDelta(msgspec.Struct, tag="text_delta", tag_field="type", forbid_unknown_fields=True, gc=False):
-    event: ClassVar = TextDelta
     text: str
 
 
 class WireThinkingDelta(msgspec.Struct, tag="thinking_delta", tag_field="type", forbid_unknown_fields=True, gc=False):
-    event: ClassVar = ThinkingDelta
     text: str = msgspec.field(name="thinking")
 
 
 class WireJsonDelta(msgspec.Struct, tag="input_json_delta", tag_field="type", forbid_unknown_fields=True, gc=False):
-    event: ClassVar = ArgumentsDelta
     text: str = msgspec.field(name="partial_json")
 
 

@@ -1,4 +1,4 @@
-"""Write assistant messages, exactly as received (`verbatim`) or to be sent back (`write_assistant`).
+"""Write assistant messages, exactly as received (`verbatim`) or to be sent back (`AssistantWriter`).
 
 For sending, a policy applies: tokens are always sent, readable reasoning if the model's rule wants it, calls in the
 form that every host accepts, and of the fields outside the blocks only those that the provider row lists.
@@ -17,7 +17,7 @@ from tenuto.core.messages import AssistantMessage
 from tenuto.wire.body_builder import BodyBuilder, extra_fields, raw_object
 from tenuto.wire.chat.content_parts import write_image, write_thinking
 from tenuto.wire.chat.think_tags import restore_tags
-from tenuto.wire.rawjson import is_null, object_or_empty, text_or_empty
+from tenuto.wire.rawjson import is_null, object_or_empty, text_or_empty, to_raw
 
 Fields = dict[str, Any]
 _DIALECT = "openai-chat"
@@ -45,10 +45,6 @@ def _list_of(block: Opaque) -> str:
     return name if name in ("tool_calls", "images") else "content"
 
 
-def _raw(block: Opaque) -> Raw:
-    return Raw(block.raw.encode("utf-8", "surrogatepass"))
-
-
 def verbatim(message: AssistantMessage) -> list[Any]:
     """Return the message exactly as received, with every block and every field."""
     fields: Fields = dict(extra_fields(message.extra))
@@ -58,18 +54,15 @@ def verbatim(message: AssistantMessage) -> list[Any]:
     content = _write_content(message.blocks, bytes(fields.get("content", b"")))
     if content is not None:
         fields["content"] = content
-    details: list[Raw] = []
+    _write_calls(written, message.blocks, exact=True)
     for block in message.blocks:
         if isinstance(block, Reasoning):
             field = _field_of(block)
             if field in ("reasoning_content", "reasoning") and block.text:
                 written[field] = written.get(field, "") + block.text
-            details += _details(block)
-    if details:
-        written["reasoning_details"] = details
-    _write_calls(written, message.blocks, exact=True)
-    for block in message.blocks:
-        if isinstance(block, Audio):
+            if details := _details(block):
+                written.setdefault("reasoning_details", []).extend(details)
+        elif isinstance(block, Audio):
             audio: Fields = {"id": block.id or None, "data": block.data or None}
             audio |= {"transcript": block.transcript, "expires_at": block.expires_at}
             typed = {name: value for name, value in audio.items() if value is not None}
@@ -79,7 +72,7 @@ def verbatim(message: AssistantMessage) -> list[Any]:
         elif isinstance(block, Image):
             written.setdefault("images", []).append(write_image(block))
         elif isinstance(block, Opaque) and _list_of(block) == "images":
-            written.setdefault("images", []).append(_raw(block))
+            written.setdefault("images", []).append(to_raw(block.raw))
     return [{**written, **fields}]
 
 
@@ -100,7 +93,7 @@ def _write_content(blocks: tuple[Block, ...], form: bytes) -> str | Raw | list[A
         elif isinstance(block, Reasoning) and _field_of(block) == "content":
             parts.append(write_thinking(block))
         elif isinstance(block, Opaque) and _list_of(block) == "content":
-            parts.append(_raw(block))
+            parts.append(to_raw(block.raw))
     texts = [part for part in parts if isinstance(part, str)]
     if len(texts) < len(parts):
         return [{"type": "text", "text": part} if isinstance(part, str) else part for part in parts]
@@ -123,7 +116,7 @@ def _write_calls(written: Fields, blocks: tuple[Block, ...], *, exact: bool) -> 
             else:
                 calls.append(_write_call(block, extra, exact=exact))
         elif isinstance(block, Opaque) and _list_of(block) == "tool_calls":
-            calls.append(_raw(block))
+            calls.append(to_raw(block.raw))
     if calls:
         written["tool_calls"] = calls
 
@@ -156,7 +149,7 @@ def _write_payload(block: ToolUse, payload: str, extra: Raw | None, *, exact: bo
         fields[args_field] = "{}" if block.args_missing and payload != "custom" else block.args
         rest.pop("name", None)
     elif args_form is not None:
-        fields[args_field] = args_form if is_null(args_form) else Raw(block.args.encode("utf-8", "surrogatepass"))
+        fields[args_field] = args_form if is_null(args_form) else to_raw(block.args)
     elif not block.args_missing:
         fields[args_field] = block.args
     return {**fields, **rest}
@@ -165,12 +158,7 @@ def _write_payload(block: ToolUse, payload: str, extra: Raw | None, *, exact: bo
 # --- sending back -----------------------------------------------------------------------------------------------------
 
 
-def write_assistant(message: AssistantMessage, builder: BodyBuilder, place: Location) -> Fields | None:
-    """Write a message to be sent back; None if nothing of it can be sent."""
-    return _AssistantWriter(message, builder, place).write()
-
-
-class _AssistantWriter:
+class AssistantWriter:
     def __init__(self, message: AssistantMessage, builder: BodyBuilder, place: Location) -> None:
         self.message = message
         self.builder = builder
@@ -184,6 +172,7 @@ class _AssistantWriter:
         self.withheld_count = 0
 
     def write(self) -> Fields | None:
+        """Write a message to be sent back; None if nothing of it can be sent."""
         all_blocks = map(self._set_reasoning_field, self.message.blocks)
         sent = {at: block for at, block in enumerate(all_blocks) if self._is_sent(block, self.place.within(at))}
         blocks = tuple(sent.values())

@@ -18,17 +18,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Block, ChatMeta, Image, Opaque, Reasoning, Refusal, Text, UrlCitation
-from tenuto.core.events import (
-    AudioDelta,
-    CitationDelta,
-    ImageDelta,
-    MessageDelta,
-    SignatureDelta,
-    TextDelta,
-    ThinkingDelta,
-    TranscriptDelta,
-)
-from tenuto.core.loss import Location, Loss
+from tenuto.core.events import CitationDelta, ImageDelta, MessageDelta, SignatureDelta, TranscriptDelta
 from tenuto.core.messages import StopReason
 from tenuto.wire.assembler import BlockSlot
 from tenuto.wire.chat.content_parts import ContentPartBuilder, read_annotations, read_image, read_part, read_sources
@@ -38,7 +28,7 @@ from tenuto.wire.chat.think_tags import ThinkTags
 from tenuto.wire.chat.tool_calls import ToolCallsBuilder
 from tenuto.wire.choice_builder import ChoiceBuilder
 from tenuto.wire.merge import MergedFields, merge_fields
-from tenuto.wire.rawjson import NULL, Fields, is_list, is_null, is_object, is_text, object_or_empty
+from tenuto.wire.rawjson import NULL, Fields, is_list, is_null, is_object, object_or_empty, text_or_json
 
 _REASONING = ("reasoning_content", "reasoning", "reasoning_details")
 _CALLS = ("tool_calls", "function_call")
@@ -69,8 +59,6 @@ def _write_empty(value: Value) -> Raw:
 
 
 class ChoiceDecoder:
-    """Collect the blocks and the fields of one choice."""
-
     def __init__(
         self,
         parts: ChoiceBuilder,
@@ -147,8 +135,7 @@ class ChoiceDecoder:
                 self._record_loss(kind, f"message.{name}", detail, "it came after the finish reason")
 
     def _record_loss(self, kind: str, place: str, detail: str, remedy: str = "") -> None:
-        location = Location(path=f"choices[{self.parts.choice}].{place}")
-        self.parts.losses.append(Loss(kind, location, detail, remedy))
+        self.parts.record_loss(kind, f"choices[{self.parts.choice}].{place}", detail, remedy)
 
     # --- reasoning ----------------------------------------------------------------------------------------------------
 
@@ -163,7 +150,7 @@ class ChoiceDecoder:
             and not reasoning
             and details is UNSET
         ):  # most frames of a stream
-            self.parts.append(slot, text, ThinkingDelta(text))
+            self.parts.append(slot, text)
             return
         texts: dict[str, str] = {}
         for name, value in (("reasoning_content", reasoning_content), ("reasoning", reasoning)):
@@ -181,7 +168,7 @@ class ChoiceDecoder:
         for name, text in texts.items():
             if name == field:
                 self._block_fields.add(field)
-                self.parts.append(self._open_reasoning(field), text, ThinkingDelta(text))
+                self.parts.append(self._open_reasoning(field), text)
             else:
                 self._reasoning_copies.setdefault(name, []).append(text)
 
@@ -197,7 +184,7 @@ class ChoiceDecoder:
         text = self._details.add(fragments, whole=self._whole)
         if text and is_shown and self._reasoning_field in ("", "reasoning_details"):
             self._reasoning_field = "reasoning_details"
-            self.parts.append(slot, text, ThinkingDelta(text))
+            self.parts.append(slot, text)
 
     def _open_reasoning(self, field: str) -> BlockSlot:
         """Return the open reasoning of `field`; start it if it is not open."""
@@ -260,7 +247,7 @@ class ChoiceDecoder:
             slot = self._start_reasoning("think")
             self._block_fields.add("content")
         if reasoning and slot is not None:
-            self.parts.append(slot, reasoning, ThinkingDelta(reasoning))
+            self.parts.append(slot, reasoning)
         if tags.is_done:
             self._think_tags = None
             if tags.has_open_tag:
@@ -280,7 +267,7 @@ class ChoiceDecoder:
                 self._end_reasoning()
             self.text_slot = self.parts.start(Text(""))
             self._block_fields.add("content")
-        self.parts.append(self.text_slot, text, TextDelta(text))
+        self.parts.append(self.text_slot, text)
 
     def _read_content_list(self, elements: list[Raw]) -> None:
         """Read content that is a list. Each element of a whole list is a block; in a stream, neighbors are joined."""
@@ -296,7 +283,7 @@ class ChoiceDecoder:
                     self._end_reasoning()
                 slot = self._open_reasoning("content")
                 if part.text:
-                    self.parts.append(slot, part.text, ThinkingDelta(part.text))
+                    self.parts.append(slot, part.text)
                 self._thinking.add(part)
                 if part.signature:
                     self.parts.emit(slot, SignatureDelta(part.signature))
@@ -363,7 +350,7 @@ class ChoiceDecoder:
             if self._refusal is None:
                 self._end_text()
                 self._refusal = self.parts.start(Refusal(""))
-            self.parts.append(self._refusal, value, TextDelta(value))
+            self.parts.append(self._refusal, value)
             return True
         return bool(elements)
 
@@ -376,7 +363,7 @@ class ChoiceDecoder:
             self._audio = self.parts.start(Audio(mime=mime, id=jsonio.text_of(fields.get("id"))))
         if data := jsonio.text_of(fields.get("data")):
             del fields["data"]
-            self.parts.append(self._audio, data, AudioDelta(data))
+            self.parts.append(self._audio, data)
         if transcript := jsonio.text_of(fields.get("transcript")):
             del fields["transcript"]
             self._transcript.append(transcript)
@@ -397,7 +384,7 @@ class ChoiceDecoder:
 
     def finish(self, raw: Raw) -> None:
         """Read the finish reason. A later one replaces an earlier one."""
-        word = jsonio.text_of(raw) if is_text(raw) else jsonio.as_text(raw)
+        word = text_or_json(raw)
         if not word:  # some hosts send an empty finish reason with every frame
             self.raw_stop = self.raw_stop or word
             return
@@ -410,7 +397,6 @@ class ChoiceDecoder:
             self.parts.out.append(MessageDelta(self.parts.choice, self.stop_reason, word))
 
     def close(self) -> None:
-        """End every open block."""
         self._end_text()
         self._end_reasoning()
         self.calls.close()
@@ -437,7 +423,6 @@ class ChoiceDecoder:
         return msgspec.structs.replace(block, **typed, extra=jsonio.object_text(fields))
 
     def report_late_citations(self) -> None:
-        """Record citations that came after the end of their text."""
         if citations := self._take_citations():
             detail = f"{len(citations)} citations after the end of the text"
             self._record_loss("late-citations", "message", detail, "they are in the extra fields of the message")

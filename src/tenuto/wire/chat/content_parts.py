@@ -11,14 +11,13 @@ from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import ChatMeta, Image, Opaque, Reasoning, UrlCitation
+from tenuto.core.media_types import data_url, split_data_url
 from tenuto.wire.body_builder import extra_fields
 from tenuto.wire.merge import MergedFields, merge_fields
 from tenuto.wire.rawjson import Fields, is_list, is_text, object_or_empty, take_text, text_or_empty
 
 
 class ContentPart(msgspec.Struct):
-    """One element of a content list."""
-
     kind: Literal["text", "thinking", ""]
     """Empty: neither text nor thinking."""
     text: str = ""
@@ -26,7 +25,7 @@ class ContentPart(msgspec.Struct):
     fields: Fields = {}
     """All other fields."""
     thinking: Raw | None = None
-    """The `thinking` field as received; None for a list of one plain text."""
+    """The `thinking` field as received."""
     thinking_parts: list[str | Raw] = []
     """The elements of `thinking`: plain texts, and the JSON of every other element."""
 
@@ -72,28 +71,7 @@ def _text_list(text: str) -> list[dict[str, str]]:
     return [{"type": "text", "text": text}] if text else []
 
 
-class _PlainText(msgspec.Struct, tag="text", tag_field="type", forbid_unknown_fields=True, gc=False):
-    text: str
-
-
-class _PlainThinking(msgspec.Struct, tag="thinking", tag_field="type", forbid_unknown_fields=True, gc=False):
-    thinking: tuple[_PlainText]
-    closed: bool | msgspec.UnsetType = msgspec.UNSET
-
-
-_decode_thinking = msgspec.json.Decoder(_PlainThinking).decode
-_CLOSED = {True: {"closed": Raw(b"true")}, False: {"closed": Raw(b"false")}, msgspec.UNSET: {}}
-
-
 def read_part(raw: Raw) -> ContentPart:
-    """Read one element of a content list."""
-    try:
-        plain = _decode_thinking(raw)  # nearly all elements of a stream
-        text = plain.thinking[0].text
-        if text:  # an empty text has several spellings: the code below stores the one received
-            return ContentPart("thinking", text, fields=_CLOSED[plain.closed], thinking_parts=[text])
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        pass
     fields = object_or_empty(raw)
     kind = bytes(fields.pop("type", b"null"))
     if kind == b'"text"' and is_text(fields.get("text")):
@@ -114,7 +92,6 @@ def read_part(raw: Raw) -> ContentPart:
 
 
 def write_thinking(block: Reasoning) -> dict[str, Any]:
-    """Write reasoning as an element of a content list."""
     signature = block.meta.signature if isinstance(block.meta, ChatMeta) else ""
     fields = {"type": "thinking", "thinking": _text_list(block.text)}
     if signature:
@@ -133,9 +110,9 @@ def read_image(raw: Raw) -> Image | Opaque:
     if inner:
         fields["image_url"] = Raw(jsonio.encode(inner))
     extra = jsonio.object_text(fields)
-    head, _, data = url.partition(";base64,")
-    if head.startswith("data:") and data:
-        return Image(data=data, mime=head.removeprefix("data:"), extra=extra)
+    mime, data = split_data_url(url) or ("", "")
+    if data and data_url(mime, data) == url:  # with media type parameters, for example, it stays a URL
+        return Image(data=data, mime=mime, extra=extra)
     return Image(url=url, extra=extra)
 
 
@@ -143,7 +120,7 @@ def write_image(block: Image) -> dict[str, Any]:
     """Write an image as an element of `images`."""
     fields = extra_fields(block.extra)
     inner = object_or_empty(fields.pop("image_url", None))
-    url = block.url or f"data:{block.mime};base64,{block.data}"
+    url = block.url or data_url(block.mime, block.data)
     return {"type": "image_url", "image_url": {"url": url, **inner}, **fields}
 
 

@@ -13,29 +13,27 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from tenuto.core import jsonio
-from tenuto.core.events import ContentDelta, MessageStart, TextDelta, UsageUpdate
+from tenuto.core.events import ContentDelta, TextDelta, UsageUpdate
 from tenuto.core.loss import Loss
-from tenuto.core.messages import AssistantMessage, Usage
+from tenuto.core.messages import Usage
 from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import LLMError, ProtocolError
 from tenuto.wire.chat.choice import ChoiceDecoder
-from tenuto.wire.chat.protocol import DONE, PADDING, USAGE_TABLE, decode_chunk, parse_index
+from tenuto.wire.chat.protocol import PADDING, USAGE_TABLE, decode_chunk, parse_index
 from tenuto.wire.decoder import Decoder, new_id
+from tenuto.wire.json_reply import find_error
 from tenuto.wire.merge import MergedFields, merge_fields
 from tenuto.wire.provider_errors import classify_error
-from tenuto.wire.rawjson import NULL, Fields, is_object, is_text, object_or_empty
+from tenuto.wire.rawjson import NULL, Fields, is_empty, is_null, is_object, is_text, object_or_empty
 
 _envelope_of = operator.attrgetter("system_fingerprint", "service_tier", "provider")
-_NOTHING = (NULL, Raw(b"{}"), Raw(b'""'), Raw(b"[]"), Raw(b"false"), Raw(b"0"))
 _COPIED_FIELDS = frozenset(
     ("content", "role", "tool_calls", "function_call", "reasoning", "reasoning_content", "refusal", "audio")
 )
 
 
 class ChatDecoder(Decoder):
-    """Decode one reply in the chat dialect."""
-
     dialect = "openai-chat"
 
     def __init__(self, target: Target, *, seed: str = "", audio_format: str = "") -> None:
@@ -44,11 +42,6 @@ class ChatDecoder(Decoder):
         self._envelope: tuple[object, ...] | None = None
         self._created: int | None = None
         self._fields = MergedFields()
-        self._id = ""
-        self._model = ""
-        self._changed_names: set[str] = set()
-        self._is_started = False
-        self._is_done = False
         self._usage: Usage | None = None
         self._raw_usage: Raw | None = None
         self._usage_losses: list[Loss] = []
@@ -68,8 +61,8 @@ class ChatDecoder(Decoder):
             or state.is_finished
             or envelope != self._envelope
             or nulls != state.nulls
-            or not self._id
-            or not self._model
+            or not self.id
+            or not self.model
         ):
             self._read_frame(name, data, envelope)
             if (state := self._states.get(choice.index)) is not None:
@@ -104,8 +97,8 @@ class ChatDecoder(Decoder):
         """Read a frame field by field: the first, the last, or one with rare fields."""
         self._envelope = envelope
         text = data.strip()
-        if text == DONE:
-            self._is_done = True
+        if text == b"[DONE]":
+            self.ended = True
             return
         if not text:
             return
@@ -113,30 +106,26 @@ class ChatDecoder(Decoder):
         if fields is None:
             return
         if name == b"error" and "error" not in fields:
-            raise classify_error(data, provider=self.target.provider.name)
-        self._read_fields(fields, self._find_error(fields, data), whole=False)
+            raise classify_error(data)
+        self._read_fields(fields, find_error(fields, data), whole=False)
 
     def body(self, data: bytes) -> None:
         fields = jsonio.members(data)
-        if error := self._find_error(fields, data):
+        if error := find_error(fields, data):
             raise error
-        if fields.get("choices", NULL) == NULL:
-            raise ProtocolError("the body has no choices", provider=self.target.provider.name, frame=data)
+        if is_null(fields.get("choices")):
+            raise ProtocolError("the body has no choices", frame=data)
         self._read_fields(fields, None, whole=True)
-        self._is_done = True
-
-    @property
-    def ended(self) -> bool:
-        return self._is_done
+        self.ended = True
 
     @property
     def only_usage_missing(self) -> bool:
-        return self._is_done or self._all_finished()
+        return self.ended or self._all_finished()
 
     def complete(self) -> bool:
         if not self.only_usage_missing:
             return False
-        self._emit_start()
+        self.emit_start()
         for state in self._states.values():
             state.close()
             state.report_late_citations()
@@ -153,21 +142,10 @@ class ChatDecoder(Decoder):
         for index, state in sorted(self._states.items()):
             assembler = state.parts.assembler
             blocks = assembler.unfinished() if partial else assembler.finalize()
-            origin = self.origin(self._model)
-            message = AssistantMessage(
-                tuple(blocks), state.stop_reason, state.raw_stop, origin, state.extra(), incomplete=partial
-            )
+            message = self.make_message(blocks, state.stop_reason, state.raw_stop, state.extra(), incomplete=partial)
             choices.append(Choice(message, index, state.choice_extra()))
-        return ChatResponse(
-            self._id,
-            self.target.provider.name,
-            self._model,
-            tuple(choices),
-            self._usage,
-            jsonio.as_text(self._raw_usage) if self._raw_usage is not None else "",
-            self._fields.text(),
-            (*self.losses, *self._usage_losses),
-        )
+        raw_usage = jsonio.as_text(self._raw_usage) if self._raw_usage is not None else ""
+        return self.make_response(choices, self._usage, raw_usage, self._fields.text(), self._usage_losses)
 
     # --- a frame, field by field --------------------------------------------------------------------------------------
 
@@ -175,47 +153,27 @@ class ChatDecoder(Decoder):
         """Read the fields of a frame, or of a `whole` body; then raise the error that the frame contains."""
         raw_choices = fields.pop("choices", NULL)
         usage = fields.pop("usage", None)
-        self._id = self._take_name(fields, "id", self._id)
-        self._model = self._take_name(fields, "model", self._model)
+        self.id = self._take_name(fields, "id", self.id)
+        self.model = self._take_name(fields, "model", self.model)
         for name in PADDING:
             fields.pop(name, None)
         self._store_created()
         merge_fields(self._fields, fields.items())
         choices = [jsonio.members(raw) for raw in jsonio.elements(raw_choices)] if raw_choices != NULL else []
-        if choices or self._id:
-            self._emit_start()
+        if choices or self.id:
+            self.emit_start()
         self._read_usage(usage, fields, choices)
         for position, choice in enumerate(choices):
             self._read_choice(choice, position, whole=whole)
         if error is not None:
             raise error
 
-    def _emit_start(self) -> None:
-        if not self._is_started:
-            self._is_started = True
-            self.out.append(MessageStart(self._id, self._model))
-
-    def _find_error(self, fields: Fields, data: bytes) -> LLMError | None:
-        """Look for an error in every field where hosts put one."""
-        provider = self.target.provider.name
-        if fields.get("error", NULL) not in _NOTHING:
-            return classify_error(data, provider=provider)
-        error = object_or_empty(fields.get("x_groq")).get("error", NULL)
-        if error not in _NOTHING:
-            return classify_error(jsonio.encode({"error": error}), provider=provider)
-        status = fields.get("base_resp", NULL)
-        if object_or_empty(status).get("status_code", NULL) not in _NOTHING:
-            return classify_error(jsonio.encode({"error": {"message": jsonio.as_text(status)}}), provider=provider)
-        return None
-
     def _take_name(self, fields: Fields, name: str, current: str) -> str:
         """Take the id or the model of the reply. The first one counts; a value that is not a string stays in `fields`."""
         if not is_text(fields.get(name)):
             return current
         value = jsonio.text_of(fields.pop(name))
-        if current and value and value != current and name not in self._changed_names:
-            self._changed_names.add(name)
-            self.record_loss("changed-field", name, f"{current} became {value} within one reply")
+        self.record_change(name, current, value)
         return current or value
 
     def _store_created(self) -> None:
@@ -226,7 +184,7 @@ class ChatDecoder(Decoder):
     def _read_usage(self, usage: Raw | None, fields: Fields, choices: list[Fields]) -> None:
         """Read the usage next to the choices, in a host's own field, or inside a choice."""
         places = (usage, object_or_empty(fields.get("x_groq")).get("usage"), *(one.get("usage") for one in choices))
-        raw = next((raw for raw in places if raw is not None and raw not in _NOTHING), None)
+        raw = next((raw for raw in places if not is_empty(raw)), None)
         if raw is None:
             return
         excludes = self.target.provider.chat.output_excludes_reasoning
@@ -240,7 +198,7 @@ class ChatDecoder(Decoder):
                 if before[name] != NULL:
                     self.record_loss("superseded-usage", f"usage.{name}", jsonio.as_text(before[name])[:200])
         self._usage, self._raw_usage, self._usage_losses = counts, raw, losses
-        self._emit_start()
+        self.emit_start()
         self.out.append(UsageUpdate(counts))
 
     def _read_choice(self, choice: Fields, position: int, *, whole: bool) -> None:
@@ -252,7 +210,7 @@ class ChatDecoder(Decoder):
             state = self._states[index] = ChoiceDecoder(
                 self.parts(index),
                 self._fields,
-                lambda ordinal: new_id(self.seed, self._id, index, ordinal),
+                lambda ordinal: new_id(self.seed, self.id, index, ordinal),
                 think_tags=self.target.provider.chat.think_tags,
                 audio_format=self.audio_format,
             )
@@ -265,8 +223,8 @@ class ChatDecoder(Decoder):
         state.take(delta, whole=whole)
         if finish_reason is not None and finish_reason != NULL:
             state.finish(finish_reason)
-        if error is not None and error not in _NOTHING:
-            raise classify_error(jsonio.encode({"error": error}), provider=self.target.provider.name)
+        if not is_empty(error):
+            raise classify_error(jsonio.encode({"error": error}))
 
 
 def _take_delta(choice: Fields, *, whole: bool) -> Fields:

@@ -19,7 +19,6 @@ _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
 def encode(builder: BodyBuilder) -> WireRequest:
-    """Write a request that is already adapted to its target and its model."""
     request, switches = builder.request, builder.target.provider.chat
     builder.body["model"] = builder.target.model
     builder.body["messages"] = MessageListBuilder(builder).messages()
@@ -28,7 +27,10 @@ def encode(builder: BodyBuilder) -> WireRequest:
     switch.set_tool_choice(builder, switches)
     switch.set_response_format(builder, switches)
     switch.set_thinking(builder, switches)
-    switch.set_max_tokens(builder, switches)
+    if request.max_tokens is not None:
+        field = builder.target.traits.max_tokens_field
+        is_chat_field = field in ("max_tokens", "max_completion_tokens")
+        builder.body[field if is_chat_field else switches.max_tokens_field] = request.max_tokens
     switch.set_stop(builder, switches)
     switch.set_logprobs(builder, switches)
     builder.body.update(set_parameters(request, _SAME_NAME))
@@ -36,7 +38,9 @@ def encode(builder: BodyBuilder) -> WireRequest:
         builder.record_unsupported("container")
     if request.cache is not None and request.cache != "off":
         builder.body.update(_cache_fields(builder, request.cache, "cache"))
-    switch.set_stream(builder, switches)
+    builder.body["stream"] = request.stream
+    if request.stream and switches.stream_options:
+        builder.body["stream_options"] = {"include_usage": True}
     switch.strip(builder, switches.strip)
     switch.rename(builder, switches.rename)
     switch.clamp(builder, switches.clamp)

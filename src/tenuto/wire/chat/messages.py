@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec import Raw
@@ -11,9 +11,10 @@ from tenuto.core.blocks import Audio, Document, Image, Opaque, Text, ToolUse
 from tenuto.core.loss import Location
 from tenuto.core.media_types import data_url
 from tenuto.core.messages import AssistantMessage, Content, Message, SystemMessage, ToolResult, ToolResults, UserMessage
-from tenuto.wire.body_builder import BodyBuilder, error_text, extra_fields
-from tenuto.wire.chat.assistant import is_legacy, write_assistant
+from tenuto.wire.body_builder import BodyBuilder, error_text, extra_fields, with_locations
+from tenuto.wire.chat.assistant import AssistantWriter, is_legacy
 from tenuto.wire.chat.switches import make_cache_control
+from tenuto.wire.rawjson import to_raw
 
 _AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/x-wav": "wav", "audio/wave": "wav"}
 """Formats that differ from the media type's second half."""
@@ -24,8 +25,6 @@ Parts = list[tuple[Location, Content]]
 
 
 class MessageListBuilder:
-    """Write the messages of one request, in order."""
-
     def __init__(self, builder: BodyBuilder) -> None:
         self._builder = builder
         self._traits = builder.target.traits
@@ -45,11 +44,10 @@ class MessageListBuilder:
                     if isinstance(block, ToolUse):
                         self._call_names[block.id] = block.name
                         (self._function_calls.add if is_legacy(block) else self._function_calls.discard)(block.id)
-                if (fields := write_assistant(message, self._builder, place)) is not None:
+                if (fields := AssistantWriter(message, self._builder, place).write()) is not None:
                     written.append(fields)
             elif isinstance(message, ToolResults):
-                results = enumerate(message.results)
-                written += [self._result(result, place.within(index)) for index, result in results]
+                written += self._builder.write_all(with_locations(message.results, place), self._result)
             else:
                 written.append(self._system(message, place))
         if self._switches.one_system:
@@ -82,7 +80,7 @@ class MessageListBuilder:
         if self._switches.cache_control and any(part.cache for part in message.parts):
             fields["content"] = self._write_parts(list(self._builder.accepted_parts(message.parts, place)))
         else:
-            self._record_unsent_fields([(place.within(at), part) for at, part in enumerate(message.parts)])
+            self._record_unsent_fields(with_locations(message.parts, place))
             fields["content"] = str(message)
             self._builder.place_texts(place, message.parts, fields, "content")
         return fields
@@ -121,9 +119,7 @@ class MessageListBuilder:
         fields["content"] = self._result_content(result, place)
         if self._switches.name_on_tool_message and id in self._call_names:
             fields.setdefault("name", self._call_names[id])
-        fields |= extra_fields(result.extra)
-        self._builder.place(place, fields)
-        return fields
+        return fields | extra_fields(result.extra)
 
     def _result_content(self, result: ToolResult, place: Location) -> str | list[Any]:
         """Write the content of a tool result: a text, or parts if the provider takes images there."""
@@ -147,7 +143,6 @@ class MessageListBuilder:
         return error_text(content) if result.is_error else content
 
     def _join_leading_system(self, messages: list[Fields]) -> list[Fields]:
-        """Join the leading instructions into one message."""
         roles = ("system", "developer")
         count = next((at for at, message in enumerate(messages) if message["role"] not in roles), len(messages))
         texts = [message["content"] for message in messages[:count]]
@@ -178,7 +173,7 @@ class MessageListBuilder:
 
     # --- parts --------------------------------------------------------------------------------------------------------
 
-    def _record_unsent_fields(self, parts: Parts, *, sends_hints: bool = True) -> None:
+    def _record_unsent_fields(self, parts: Iterable[tuple[Location, Content]], *, sends_hints: bool = True) -> None:
         """Record the cache hints and the fields of documents that the request cannot contain."""
         sends_hints = sends_hints and self._switches.cache_control
         for where, part in parts:
@@ -193,27 +188,24 @@ class MessageListBuilder:
 
     def _write_parts(self, parts: Parts) -> list[Any]:
         self._record_unsent_fields(parts)
-        written: list[Any] = []
-        for where, part in parts:
-            if isinstance(part, Opaque):
-                if part.dialect != "openai-chat":
-                    detail = f"a block of {part.dialect or 'a later version'}"
-                    self._builder.record_loss("foreign-block", where, detail)
-                    continue
-                fields: Any = Raw(part.raw.encode("utf-8", "surrogatepass"))
-            elif (fields := self._write_part(part)) is None:
-                self._builder.record_loss("unsupported-content", where, _describe(part), "send its bytes instead")
-                continue
-            else:
-                if isinstance(part, Text | Image) and part.cache and self._switches.cache_control:
-                    fields["cache_control"] = make_cache_control(part.cache)
-                fields |= extra_fields(part.extra)
-            written.append(fields)
-            self._builder.place(where, fields)
-        return written
+        return self._builder.write_all(parts, self._write_part)
 
-    def _write_part(self, part: Text | Image | Audio | Document) -> Fields | None:
-        """Write the content of a part; None if the provider cannot take it in this form."""
+    def _write_part(self, part: Content, place: Location) -> Fields | Raw | None:
+        """Write a part; None, with a loss, if the provider cannot take it in this form."""
+        if isinstance(part, Opaque):
+            if part.dialect == "openai-chat":
+                return to_raw(part.raw)
+            self._builder.record_loss("foreign-block", place, f"a block of {part.dialect or 'a later version'}")
+            return None
+        fields = self._write_content(part)
+        if fields is None:
+            self._builder.record_loss("unsupported-content", place, _describe(part), "send its bytes instead")
+            return None
+        if isinstance(part, Text | Image) and part.cache and self._switches.cache_control:
+            fields["cache_control"] = make_cache_control(part.cache)
+        return fields | extra_fields(part.extra)
+
+    def _write_content(self, part: Text | Image | Audio | Document) -> Fields | None:
         if isinstance(part, Image):
             url = _data_uri(part) or (part.url if self._switches.image_urls else "")
             detail = {"detail": part.detail} if part.detail else {}

@@ -14,8 +14,6 @@ from msgspec import UNSET, Raw, UnsetType
 from tenuto.core.messages import StopReason
 from tenuto.wire.usage import MODALITY_FIELDS, UsageTable, count_paths
 
-DONE = b"[DONE]"
-
 
 class FunctionPiece(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """More of a call's arguments, and nothing else."""
@@ -25,8 +23,6 @@ class FunctionPiece(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class CallPiece(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """A later piece of a tool call."""
-
     index: int
     function: FunctionPiece
     id: Literal[""] | UnsetType | None = UNSET
@@ -34,8 +30,6 @@ class CallPiece(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class ChunkDelta(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """More text, reasoning or arguments."""
-
     content: str | list[Raw] | UnsetType | None = UNSET
     reasoning_content: str | UnsetType | None = UNSET
     reasoning: str | UnsetType | None = UNSET

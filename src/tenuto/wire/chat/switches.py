@@ -25,7 +25,6 @@ def strip(builder: BodyBuilder, names: tuple[str, ...]) -> None:
 
 
 def rename(builder: BodyBuilder, names: dict[str, str]) -> None:
-    """Rename fields to the provider's names."""
     if not names.keys().isdisjoint(builder.body):
         builder.body = {names.get(name, name): value for name, value in builder.body.items()}
 
@@ -115,16 +114,7 @@ def _set_path(body: Fields, path: str, value: Any) -> None:
     body[name] = {**body.get(name, {}), inner: value} if inner else value
 
 
-def set_max_tokens(builder: BodyBuilder, switches: ChatSwitches) -> None:
-    """Limit the tokens of the answer, in the field of the model, or else of the provider."""
-    if builder.request.max_tokens is not None:
-        field = builder.target.traits.max_tokens_field
-        is_chat_field = field in ("max_tokens", "max_completion_tokens")
-        builder.body[field if is_chat_field else switches.max_tokens_field] = builder.request.max_tokens
-
-
 def set_stop(builder: BodyBuilder, switches: ChatSwitches) -> None:
-    """Set the stop sequences, up to the provider's limit."""
     stop = builder.request.stop
     if stop is None:
         return
@@ -193,10 +183,3 @@ def set_response_format(builder: BodyBuilder, switches: ChatSwitches) -> None:
 def make_cache_control(cache: str) -> dict[str, str]:
     """Make a `cache_control` value. Without a `ttl`, providers cache for five minutes."""
     return {"type": "ephemeral", **({"ttl": cache} if cache not in ("5m", "auto") else {})}
-
-
-def set_stream(builder: BodyBuilder, switches: ChatSwitches) -> None:
-    """Set `stream`, and request the usage of the stream from providers that need it."""
-    builder.body["stream"] = builder.request.stream
-    if builder.request.stream and switches.stream_options:
-        builder.body["stream_options"] = {"include_usage": True}

@@ -18,13 +18,11 @@ from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import Opaque, ToolUse
-from tenuto.core.events import ArgumentsDelta
-from tenuto.core.loss import Location, Loss
 from tenuto.wire.assembler import BlockSlot
 from tenuto.wire.chat.protocol import CallPiece, parse_index
 from tenuto.wire.choice_builder import ChoiceBuilder
 from tenuto.wire.merge import MergedFields, merge_fields
-from tenuto.wire.rawjson import NULL, Fields, is_object, is_text
+from tenuto.wire.rawjson import NULL, Fields, is_object, text_or_json
 
 _OBJECT = Raw(b"{}")
 _EMPTY = (b"null", b'""')
@@ -62,7 +60,7 @@ class ToolCallBuilder(msgspec.Struct, eq=False):
 
     def append_args(self, piece: str, parts: ChoiceBuilder) -> None:
         if piece and self.slot is not None:
-            parts.append(self.slot, piece, ArgumentsDelta(piece))
+            parts.append(self.slot, piece)
         self.args_form = b'"'
 
     def build(self, args: str, make_id: Callable[[int], str]) -> ToolUse:
@@ -176,8 +174,8 @@ class ToolCallsBuilder:
         merge_fields(call.payload_fields, payload.items())
         name = jsonio.text_of(raw_name)
         if call.name and name not in ("", call.name):
-            detail = f"{call.name} became {name}"
-            self._parts.losses.append(Loss("renamed-call", Location(path=f"choices[{self._parts.choice}]"), detail))
+            place = f"choices[{self._parts.choice}]"
+            self._parts.record_loss("renamed-call", place, f"{call.name} became {name}")
         elif name:
             call.name = name
             call.payload_fields.pop("name", None)
@@ -198,7 +196,7 @@ class ToolCallsBuilder:
         if form == b"n":
             call.args_form = call.args_form or form
         else:
-            call.append_args(jsonio.text_of(args) if is_text(args) else jsonio.as_text(args), self._parts)
+            call.append_args(text_or_json(args), self._parts)
             call.args_form = form
 
     def _start(self, call: ToolCallBuilder) -> None:
@@ -210,7 +208,6 @@ class ToolCallsBuilder:
             first.slot = self._parts.start(ToolUse(id, first.name, "", first.kind, id_generated=not first.id))
 
     def close(self) -> None:
-        """Finish every open call."""
         if self._waiting:
             self._start(self._waiting[-1])
         calls, self._open, self._function_call = self._open, [], None

@@ -4,36 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from tenuto.core.blocks import (
-    Audio,
-    Block,
-    Document,
-    GeminiMeta,
-    Image,
-    Marker,
-    ServerToolResult,
-    ServerToolUse,
-    ToolUse,
-)
+from tenuto.core.blocks import GeminiMeta
 from tenuto.core.provider import Target, WireRequest
 from tenuto.core.request import ChatRequest, ToolDefinition
 from tenuto.wire.codec import PAGE_SIZE, Codec, ModelList, TokenCounter, TurnOrder
 from tenuto.wire.gemini import encode
 from tenuto.wire.gemini.decode import GeminiDecoder
 from tenuto.wire.gemini.embeddings import choose_endpoint
+from tenuto.wire.gemini.parts import accepts
 from tenuto.wire.gemini.protocol import DIALECT, RESPONSE_ONLY
 from tenuto.wire.rawjson import Fields
 from tenuto.wire.urls import model_resource, query
-
-
-def _accepts(block: Block, target: Target) -> bool:
-    if isinstance(block, ServerToolUse | ServerToolResult):
-        return block.kind in ("toolCall", "toolResponse") and not target.provider.gemini.vertex
-    if isinstance(block, ToolUse):
-        return block.kind == "function"
-    if isinstance(block, Image | Audio | Document):
-        return bool(block.data or block.url or block.file_id)
-    return not isinstance(block, Marker)
 
 
 def _functions_exclude_format(request: ChatRequest, target: Target) -> bool:
@@ -56,7 +37,7 @@ CODEC = Codec(
     verbatim=encode.verbatim,
     response_only=RESPONSE_ONLY,
     metas=(GeminiMeta,),
-    accepts=_accepts,
+    accepts=accepts,
     holds_media=True,
     holds_code=True,
     call_needs_id=False,

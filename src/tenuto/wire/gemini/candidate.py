@@ -16,50 +16,17 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from tenuto.core import jsonio
-from tenuto.core.blocks import (
-    Audio,
-    Block,
-    CodeExecution,
-    GeminiMeta,
-    Image,
-    Reasoning,
-    ServerToolUse,
-    Text,
-    ToolUse,
-    UrlCitation,
-)
-from tenuto.core.events import (
-    ArgumentsDelta,
-    AudioDelta,
-    CitationDelta,
-    CodeDelta,
-    Delta,
-    ImageDelta,
-    MessageDelta,
-    SignatureDelta,
-    TextDelta,
-    ThinkingDelta,
-)
-from tenuto.core.loss import Location, Loss
+from tenuto.core.blocks import Block, GeminiMeta, Reasoning, Text, ToolUse, UrlCitation
+from tenuto.core.events import CitationDelta, MessageDelta, SignatureDelta
 from tenuto.core.messages import StopReason
 from tenuto.wire.assembler import GROWS, BlockSlot
-from tenuto.wire.choice_builder import ChoiceBuilder
+from tenuto.wire.choice_builder import DELTAS, ChoiceBuilder
 from tenuto.wire.gemini.grounding import cite_texts
 from tenuto.wire.gemini.partial_args import PartialArgs
 from tenuto.wire.gemini.parts import part_data, read_part, take_signature
 from tenuto.wire.gemini.protocol import PART_FIELDS, STOP_REASONS, to_camel_case
 from tenuto.wire.merge import MergedFields, merge_fields
 from tenuto.wire.rawjson import NULL, Fields, is_null, is_object
-
-_DELTAS: dict[type[Block], Callable[[str], Delta]] = {
-    Text: TextDelta,
-    Reasoning: ThinkingDelta,
-    ToolUse: ArgumentsDelta,
-    ServerToolUse: ArgumentsDelta,
-    CodeExecution: CodeDelta,
-    Image: ImageDelta,
-    Audio: AudioDelta,
-}
 
 
 class CandidateDecoder:
@@ -112,7 +79,7 @@ class CandidateDecoder:
             self.slot = slot = self._parts.start(msgspec.structs.replace(block, text=""))
             self.thought_flag = None
         if block.text:
-            self._parts.append(slot, block.text, _DELTAS[type(block)](block.text))
+            self._parts.append(slot, block.text)
 
     def _add_block(self, block: Block) -> None:
         self._close_open()
@@ -124,7 +91,7 @@ class CandidateDecoder:
         """Finish a block that is complete: its text or data is one delta."""
         field = GROWS.get(type(block))
         if field is not None and (value := getattr(block, field)):
-            self._parts.emit(slot, _DELTAS[type(block)](value))
+            self._parts.emit(slot, DELTAS[type(block)](value))
         if isinstance(block.meta, GeminiMeta):
             self._parts.emit(slot, SignatureDelta(block.meta.thought_signature))
         self._finish_slot(slot, block)
@@ -140,10 +107,8 @@ class CandidateDecoder:
         """End the candidate. `raw` is the provider's text or number, `name` the finish reason that it means."""
         self.close()
         if self.raw_stop and self.raw_stop != raw:
-            change = f"{self.raw_stop} became {raw} within one reply"
-            self._parts.losses.append(
-                Loss("changed-field", Location(path=f"candidates[{self.index}].finishReason"), change)
-            )
+            place = f"candidates[{self.index}].finishReason"
+            self._parts.record_loss("changed-field", place, f"{self.raw_stop} became {raw} within one reply")
         self.raw_stop = raw
         self.stop_reason = STOP_REASONS.get(name, "error" if name.startswith("MALFORMED_") else "stop")
         if self._call_count and self.stop_reason == "stop":  # Gemini has no finish reason for tool calls
@@ -236,7 +201,7 @@ class CandidateDecoder:
             self._finish(slot, _join_call(slot, args))
 
     def _record_loss(self, kind: str, detail: str) -> None:
-        self._parts.losses.append(Loss(kind, Location(path=f"choices[{self.index}]"), detail))
+        self._parts.record_loss(kind, f"choices[{self.index}]", detail)
 
 
 def _join_call(slot: BlockSlot, args: PartialArgs) -> Block:

@@ -11,9 +11,9 @@ from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import GeminiMeta, Reasoning, Text
-from tenuto.core.events import ContentDelta, MessageDelta, MessageStart, TextDelta, ThinkingDelta, UsageUpdate
+from tenuto.core.events import ContentDelta, MessageDelta, TextDelta, ThinkingDelta, UsageUpdate
 from tenuto.core.loss import Loss
-from tenuto.core.messages import AssistantMessage, Usage
+from tenuto.core.messages import Usage
 from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.wire.decoder import Decoder, new_id
@@ -23,7 +23,6 @@ from tenuto.wire.gemini.protocol import (
     CANDIDATE_FIELDS,
     CHUNK_FIELDS,
     DIALECT,
-    DONE,
     STOP_NUMBERS,
     STOP_NUMBERS_VERTEX,
     THOUGHT_FALSE,
@@ -41,8 +40,6 @@ _decode_hot_chunk = msgspec.json.Decoder(HotChunk).decode
 
 
 class GeminiDecoder(Decoder):
-    """Reads one reply in the Gemini dialect."""
-
     dialect = DIALECT
 
     def __init__(self, target: Target, *, seed: str = "", audio_format: str = "") -> None:
@@ -50,10 +47,8 @@ class GeminiDecoder(Decoder):
         self._candidates: dict[int, CandidateDecoder] = {}
         self._joins_text = True
         """The reply streams, so that its text parts are fragments."""
-        self._id = ""
-        self._model = ""
         self._identity: tuple[str, str] | None = None
-        """The id and the model in the last chunk; None before the first."""
+        """The id and the model in the last chunk."""
         self._usage = b""
         """The JSON text of the usage object that counts."""
         self._usage_has_total = False
@@ -92,10 +87,7 @@ class GeminiDecoder(Decoder):
 
     def body(self, data: bytes) -> None:
         self._joins_text = data.lstrip()[:1] == b"["  # an array has the chunks of a stream
-        try:
-            self.frame(b"", jsonio.check_depth(data))
-        except UnicodeDecodeError:  # lone surrogates as bytes: only the slow path reads them
-            self._on_chunk(data)
+        self.frame(b"", jsonio.check_depth(data))
 
     @property
     def only_usage_missing(self) -> bool:
@@ -119,22 +111,10 @@ class GeminiDecoder(Decoder):
         usage, losses = self._counts or USAGE_TABLE.read(self._usage)
         choices = []
         for index, candidate in sorted(self._candidates.items()):
-            blocks, origin = candidate.blocks(partial=partial), self.origin(self._model)
-            extra = candidate.fields.text()
-            message = AssistantMessage(
-                blocks, candidate.stop_reason, candidate.raw_stop, origin, extra, incomplete=partial
-            )
+            blocks, extra = candidate.blocks(partial=partial), candidate.fields.text()
+            message = self.make_message(blocks, candidate.stop_reason, candidate.raw_stop, extra, incomplete=partial)
             choices.append(Choice(message, index))
-        return ChatResponse(
-            self._id,
-            self.target.provider.name,
-            self._model,
-            tuple(choices),
-            usage,
-            jsonio.as_text(self._usage) if self._usage else "",
-            self._fields.text(),
-            (*self.losses, *losses),
-        )
+        return self.make_response(choices, usage, jsonio.as_text(self._usage), self._fields.text(), losses)
 
     def _has_ended(self) -> bool:
         return self._is_blocked or any(candidate.raw_stop is not None for candidate in self._candidates.values())
@@ -142,7 +122,7 @@ class GeminiDecoder(Decoder):
     def _on_chunk(self, data: bytes) -> None:
         """Read any chunk, or an array of chunks."""
         data = data.strip()
-        if not data or data == DONE:
+        if data in (b"", b"[DONE]"):  # `[DONE]` ends a stream of another dialect; some hosts add it
             return
         if data[:1] == b"[":
             for item in jsonio.elements(data):
@@ -153,7 +133,7 @@ class GeminiDecoder(Decoder):
             return
         fields = to_camel_case(members, CHUNK_FIELDS)
         if not is_null(fields.get("error")):
-            raise classify_error(data, provider=self.target.provider.name)
+            raise classify_error(data)
         self._set_identity(
             jsonio.text_of(fields.pop("responseId", None)), jsonio.text_of(fields.pop("modelVersion", None))
         )
@@ -194,14 +174,11 @@ class GeminiDecoder(Decoder):
 
     def _set_identity(self, id: str, model: str) -> None:
         """Set the reply's id and model from the first chunk that has them; a change is a loss."""
-        if self._identity is None:
-            self.out.append(MessageStart(id, model))
         self._identity = (id, model)
-        for name, old, new in (("responseId", self._id, id), ("modelVersion", self._model, model)):
-            if old and new and old != new:
-                self.record_loss("changed-field", name, f"{old} became {new} within one reply")
-        self._id = self._id or id
-        self._model = self._model or model
+        self.record_change("responseId", self.id, id)
+        self.record_change("modelVersion", self.model, model)
+        self.id, self.model = self.id or id, self.model or model
+        self.emit_start()
 
     def _set_usage(self, usage: bytes) -> None:
         """Set the usage to the last object with a total; some chunks have only the traffic type."""
@@ -212,7 +189,7 @@ class GeminiDecoder(Decoder):
 
     def _add_candidate(self, index: int) -> CandidateDecoder:
         def call_id(ordinal: int) -> str:
-            return new_id(self.seed, self._id, index, ordinal)
+            return new_id(self.seed, self.id, index, ordinal)
 
         self._candidates[index] = candidate = CandidateDecoder(self.parts(index), call_id, joins_text=self._joins_text)
         return candidate

@@ -7,6 +7,7 @@ from typing import Any
 
 from tenuto.core import jsonio
 from tenuto.core.embedding import EmbedRequest, EmbedResponse, EmbedUsage
+from tenuto.core.loss import Loss
 from tenuto.core.provider import Target, WireRequest
 from tenuto.wire.body_builder import BodyBuilder
 from tenuto.wire.embeddings import (
@@ -14,6 +15,7 @@ from tenuto.wire.embeddings import (
     Batch,
     EmbeddingEndpoint,
     other_fields,
+    read_usage,
     read_vector,
     sum_counts,
     truncation_loss,
@@ -64,16 +66,10 @@ def _write_predict(builder: BodyBuilder, request: EmbedRequest, batch: Batch) ->
 def _read_contents(fields: Fields, target: Target, start: int, packed: str) -> EmbedResponse:
     single = fields.get("embedding")
     entries = read_optional_list(fields.get("embeddings")) if single is None else [single]
-    usage = object_or_empty(fields.get("usageMetadata"))
-    prompt, total = read_count(usage.get("promptTokenCount")), read_count(usage.get("totalTokenCount"))
-    return EmbedResponse(
-        target.model,
-        target.provider.name,
-        tuple(read_vector(jsonio.members(entry).get("values"), packed) for entry in entries),
-        EmbedUsage(prompt, prompt if total is None else total),
-        truncation_loss(fields.get("truncated"), start),
-        other_fields(fields, "embedding", "embeddings"),
-    )
+    vectors = tuple(read_vector(jsonio.members(entry).get("values"), packed) for entry in entries)
+    usage = read_usage(fields.get("usageMetadata"), "promptTokenCount", "totalTokenCount")
+    losses, extra = truncation_loss(fields.get("truncated"), start), other_fields(fields, "embedding", "embeddings")
+    return EmbedResponse(target.model, target.provider.name, vectors, usage, losses, extra)
 
 
 def _read_predict(fields: Fields, target: Target, start: int, packed: str) -> EmbedResponse:
@@ -83,15 +79,9 @@ def _read_predict(fields: Fields, target: Target, start: int, packed: str) -> Em
     ]
     statistics = [object_or_empty(entry.get("statistics")) for entry in entries]
     tokens = sum_counts([read_count(item.get("token_count")) for item in statistics])
-    return EmbedResponse(
-        target.model,
-        target.provider.name,
-        tuple(read_vector(entry.get("values"), packed) for entry in entries),
-        EmbedUsage(tokens, tokens),
-        tuple(
-            loss
-            for index, item in enumerate(statistics)
-            for loss in truncation_loss(item.get("truncated"), start + index)
-        ),
-        other_fields(fields, "predictions"),
-    )
+    vectors = tuple(read_vector(entry.get("values"), packed) for entry in entries)
+    losses: list[Loss] = []
+    for index, item in enumerate(statistics, start):
+        losses += truncation_loss(item.get("truncated"), index)
+    usage, extra = EmbedUsage(tokens, tokens), other_fields(fields, "predictions")
+    return EmbedResponse(target.model, target.provider.name, vectors, usage, tuple(losses), extra)

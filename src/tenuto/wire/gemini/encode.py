@@ -24,12 +24,11 @@ from tenuto.core.blocks import (
 from tenuto.core.loss import Location
 from tenuto.core.messages import AssistantMessage, Content, Message, SystemMessage, ToolResult, ToolResults, UserMessage
 from tenuto.core.provider import WireRequest
-from tenuto.wire.body_builder import BodyBuilder, TurnList, extra_fields, raw_object
-from tenuto.wire.gemini.media import write_media
+from tenuto.wire.body_builder import BodyBuilder, TurnList, extra_fields, raw_object, with_locations
 from tenuto.wire.gemini.options import write_options
-from tenuto.wire.gemini.parts import DATA, add_extra, to_raw, write_part
+from tenuto.wire.gemini.parts import DATA, add_extra, write_media, write_part
 from tenuto.wire.gemini.protocol import DIALECT, RESPONSE_ONLY, SKIP_SIGNATURE
-from tenuto.wire.rawjson import is_null
+from tenuto.wire.rawjson import is_null, to_raw
 from tenuto.wire.token_scope import IssuerCheck
 from tenuto.wire.urls import model_path
 
@@ -38,7 +37,6 @@ _RESOLUTIONS = {"low": "MEDIA_RESOLUTION_LOW", "high": "MEDIA_RESOLUTION_HIGH"}
 
 
 def encode(builder: BodyBuilder) -> WireRequest:
-    """Write an adapted request. The same request gives the same bytes."""
     contents = _ContentsBuilder(builder)
     for index, message in enumerate(builder.request.transcript):
         contents.add(message, Location(index))
@@ -83,29 +81,23 @@ class _ContentsBuilder:
         match message:
             case UserMessage():
                 self._flush_results()
-                parts = []
-                for place, content in self._builder.accepted_parts(message.parts, location):
-                    if (part := self._write_content(content, place)) is not None:
-                        parts.append(part)
-                        self._builder.place(place, part)
+                contents = self._builder.accepted_parts(message.parts, location)
+                parts = self._builder.write_all(contents, self._write_content)
                 self._add_parts("user", parts, location)
                 if message.name:
                     self._builder.record_loss("unsupported-parameter", location.field("name"), message.name)
             case ToolResults():
-                for index, result in enumerate(message.results):
-                    self._add_result(result, location.within(index))
+                for place, result in with_locations(message.results, location):
+                    self._add_result(result, place)
             case AssistantMessage():
                 self._flush_results()
                 is_own = message.origin is not None and self._issued[message.origin]
-                parts = []
-                for index, block in enumerate(message.blocks):
-                    place = location.within(index)
-                    part = self._write_block(block, place, is_own=is_own)
-                    if part is not None:
-                        parts.append(part)
-                        self._builder.place(place, part)
-                    if is_own and isinstance(part, dict) and "functionCall" in part:
-                        self._own_calls.add(id(part))
+                parts = self._builder.write_all(
+                    with_locations(message.blocks, location),
+                    lambda block, place: self._write_block(block, place, is_own=is_own),
+                )
+                if is_own:
+                    self._own_calls |= {id(part) for part in parts if isinstance(part, dict) and "functionCall" in part}
                 if not parts:
                     self._builder.leave_out_if_empty(message, location)
                 self._add_parts("model", parts, location)

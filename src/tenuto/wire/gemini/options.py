@@ -108,7 +108,6 @@ def _write_tools(builder: BodyBuilder) -> None:
     # Functions and server tools together: from Gemini 3 on, and never on Vertex.
     can_mix = not builder.target.provider.gemini.vertex and (not traits.known or "level" in traits.thinking)
     server_tools: list[Wire] = []
-    refused: list[Wire] = []
     for tool in request.tools:
         if not isinstance(tool, ServerTool):
             continue
@@ -116,14 +115,12 @@ def _write_tools(builder: BodyBuilder) -> None:
         if field is None:
             builder.record_loss("unsupported-tool", "tools", tool.kind, "give its exact field as `type`")
             continue
-        is_refused = functions and not can_mix and field not in _MIXABLE_TOOLS
-        (refused if is_refused else server_tools).append(
-            {field: [tool.options] if field == "mcpServers" else tool.options}
-        )
-    # The functions stay: the transcript may have calls of them.
-    for entry in refused:
-        detail = f"{', '.join(entry)} cannot be combined with functions here"
-        builder.record_loss("unsupported-tool", "tools", detail, "use it in a request without functions")
+        if functions and not can_mix and field not in _MIXABLE_TOOLS:
+            # The functions stay: the transcript may have calls of them.
+            detail = f"{field} cannot be combined with functions here"
+            builder.record_loss("unsupported-tool", "tools", detail, "use it in a request without functions")
+            continue
+        server_tools.append({field: [tool.options] if field == "mcpServers" else tool.options})
     if functions or server_tools:
         declarations: list[Wire] = [{"functionDeclarations": functions}] if functions else []
         builder.body["tools"] = [*declarations, *server_tools]

@@ -23,6 +23,7 @@ from tenuto.core.blocks import (
     Document,
     GeminiMeta,
     Image,
+    Marker,
     Opaque,
     Reasoning,
     ServerToolResult,
@@ -30,9 +31,11 @@ from tenuto.core.blocks import (
     Text,
     ToolUse,
 )
+from tenuto.core.media_types import detect_base64_type, split_data_url, type_from_name
+from tenuto.core.provider import Target
 from tenuto.wire.body_builder import extra_fields
 from tenuto.wire.gemini.protocol import DIALECT, PART_FIELDS, to_camel_case
-from tenuto.wire.rawjson import NULL, Fields, is_null, is_object, take_text
+from tenuto.wire.rawjson import NULL, Fields, is_null, is_object, take_text, to_raw
 
 Wire = dict[str, Any]
 _FLAGS = (
@@ -40,6 +43,8 @@ _FLAGS = (
     *("mediaProcessing", "audioTranscription", "speechMetadata"),
 )
 """Fields next to the data of a part."""
+_MIME_ALIASES = {"image/jpg": "image/jpeg", "audio/mpeg3": "audio/mpeg", "audio/x-wav": "audio/wav"}
+_DEFAULT_MIMES = {Image: "image/png", Audio: "audio/wav", Document: "application/pdf"}
 
 
 # --- read -------------------------------------------------------------------------------------------------------------
@@ -137,6 +142,17 @@ DATA = frozenset(("text", *_READERS))
 # --- write ------------------------------------------------------------------------------------------------------------
 
 
+def accepts(block: Block, target: Target) -> bool:
+    """Whether a block that no provider issued can be written in this dialect."""
+    if isinstance(block, ServerToolUse | ServerToolResult):
+        return block.kind in ("toolCall", "toolResponse") and not target.provider.gemini.vertex
+    if isinstance(block, ToolUse):
+        return block.kind == "function"
+    if isinstance(block, Image | Audio | Document):
+        return bool(block.data or block.url or block.file_id)
+    return not isinstance(block, Marker)
+
+
 def write_part(block: Block) -> Wire | Raw:
     """Write a block as the part that it was read from; raise `KeyError` for a block that Gemini does not have."""
     if isinstance(block, Opaque):
@@ -145,7 +161,6 @@ def write_part(block: Block) -> Wire | Raw:
 
 
 def add_extra(block: Block, part: Wire) -> Wire:
-    """Add a block's extra fields and signature to its part."""
     for name, value in extra_fields(block.extra).items():
         old = part.get(name)
         if isinstance(old, dict) and is_object(value):
@@ -159,8 +174,20 @@ def add_extra(block: Block, part: Wire) -> Wire:
     return part
 
 
-def to_raw(text: str) -> Raw:
-    return Raw(text.encode("utf-8", "surrogatepass"))
+def write_media(block: Image | Audio | Document) -> dict[str, dict[str, str]] | None:
+    """Write an image, audio or document as the data of a part; None if it has neither bytes nor a URL.
+
+    Without a media type, the bytes or the suffix of the URL decide; for a URL without a known suffix it is omitted.
+    """
+    mime, data = block.mime, block.data
+    if not data and (url := split_data_url(block.url)):
+        mime, data = mime or url[0], url[1]
+    elif not data:
+        uri = block.url or block.file_id
+        mime = _MIME_ALIASES.get(mime, mime) or type_from_name(uri.partition("?")[0])
+        return {"fileData": {"mimeType": mime, "fileUri": uri} if mime else {"fileUri": uri}} if uri else None
+    mime = _MIME_ALIASES.get(mime, mime) or detect_base64_type(data) or _DEFAULT_MIMES[type(block)]
+    return {"inlineData": {"mimeType": mime, "data": data}}
 
 
 def _non_empty(**fields: str | Raw) -> Wire:
@@ -174,7 +201,7 @@ def _write_call(block: ToolUse) -> Wire:
     return {"functionCall": call}
 
 
-def _write_media(block: Image | Audio | Document) -> Wire:
+def _write_received_media(block: Image | Audio | Document) -> Wire:
     if block.data:
         return {"inlineData": _non_empty(mimeType=block.mime, data=block.data)}
     if block.url or block.file_id:
@@ -186,9 +213,9 @@ _WRITERS: dict[type[Block], Callable[[Any], Wire]] = {
     Text: lambda block: {"text": block.text},
     Reasoning: lambda block: {"text": block.text, "thought": True},
     ToolUse: _write_call,
-    Image: _write_media,
-    Audio: _write_media,
-    Document: _write_media,
+    Image: _write_received_media,
+    Audio: _write_received_media,
+    Document: _write_received_media,
     CodeExecution: lambda block: {"executableCode": _non_empty(id=block.id, language=block.language, code=block.code)},
     CodeResult: lambda block: {
         "codeExecutionResult": _non_empty(id=block.id, outcome=block.outcome, output=block.output)

@@ -13,8 +13,6 @@ from tenuto.wire.rawjson import Fields
 from tenuto.wire.usage import UsageTable, count_paths
 
 DIALECT: Final = "gemini"
-DONE = b"[DONE]"
-"""Last frame of hosts that end a stream as the chat dialect does. It has no meaning here."""
 ABSENT = Raw(b"")
 """Value of a raw field that a chunk does not have."""
 THOUGHT_FALSE = '{"thought":false}'

@@ -16,16 +16,8 @@ from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import Audio, Refusal, ToolUse
-from tenuto.core.events import (
-    AudioDelta,
-    CitationDelta,
-    ContentDelta,
-    MessageDelta,
-    MessageStart,
-    TranscriptDelta,
-    UsageUpdate,
-)
-from tenuto.core.messages import AssistantMessage, StopReason, Usage
+from tenuto.core.events import CitationDelta, ContentDelta, MessageDelta, TranscriptDelta, UsageUpdate
+from tenuto.core.messages import StopReason, Usage
 from tenuto.core.provider import Target
 from tenuto.core.response import ChatResponse, Choice
 from tenuto.errors import ProtocolError
@@ -51,22 +43,22 @@ _decode_delta = msgspec.json.Decoder(DeltaEvent).decode
 _DONE_TYPES = {type.removesuffix("delta") + "done": type for type, target in DELTAS.items() if target.done_field}
 """The events that repeat all deltas of a part, with the type of those deltas."""
 _DELTA_FIELDS = frozenset(DeltaEvent.__struct_fields__)
+_TYPED_FIELDS = ("id", "model", "output", "usage", "status")
 _PENDING = ("queued", "in_progress")
 _MAX_SKIPPED = 1000
 """How many parts of reasoning an index may skip: each becomes an empty line."""
 
 
 class ResponsesDecoder(Decoder):
-    """Decode one reply, streamed or not."""
-
     dialect = DIALECT
 
     def __init__(self, target: Target, *, seed: str = "", audio_format: str = "") -> None:
         super().__init__(target, seed=seed, audio_format=audio_format)
         self._parts = self.parts()
-        self._output = OutputBuilder(self._parts, lambda index: new_id(self.seed, self._id, 0, index))
+        self._output = OutputBuilder(self._parts, lambda index: new_id(self.seed, self.id, 0, index))
         self._items = self._output.items
-        self._id = ""
+        self.model = target.model
+        """The requested model, until the reply names one."""
         self._model = ""
         self._early_items = 0
         """How many items the events before the last one list."""
@@ -76,10 +68,6 @@ class ResponsesDecoder(Decoder):
         self._raw_usage = ""
         self._status: str | None = None
         self._stop: StopReason | None = None
-        self._has_started = False
-        self._has_ended = False
-        self._loss_keys: set[tuple[str, str]] = set()
-        """Losses that are recorded once for each kind and place."""
         self._speech: BlockSlot | None = None
         """The slot of the speech, which belongs to no item."""
         self._transcript: list[str] = []
@@ -106,14 +94,14 @@ class ResponsesDecoder(Decoder):
         """Read any event. Deltas come here if they have unknown fields, lone surrogates, or no index."""
         if data.strip() in (b"", b"[DONE]"):
             return
-        fields = self.parse_object(data, ended=self._has_ended)
+        fields = self.parse_object(data, ended=self.ended)
         if fields is None:
             return
         type = jsonio.text_of(fields.get("type")) or name.decode("utf-8", "replace")
         known_fields = EVENT_FIELDS
         if type in PROGRESS:
             known_fields = PROGRESS_FIELDS
-        elif self._has_ended and type != "error":
+        elif self.ended and type != "error":
             self.record_loss("after-the-end", type, jsonio.as_text(data)[:200])
             return
         elif type in DELTAS:
@@ -129,14 +117,14 @@ class ResponsesDecoder(Decoder):
         elif type in ("response.completed", "response.incomplete", "response.failed", "response.cancelled"):
             self._end(jsonio.members(fields["response"]), type.removeprefix("response."))
         elif type in ("response.output_item.added", "response.output_item.done"):
-            self._start()
+            self.emit_start()
             item = jsonio.members(fields["item"])
             add_item = self._output.announce if type.endswith("added") else self._output.finish
             add_item(self._find_index(fields, item), fields["item"], item)
         elif type == "response.content_part.added":
             part_type = jsonio.text_of(jsonio.members(fields["part"]).get("type"))
             if part_type in ("output_text", "refusal"):
-                self._start()
+                self.emit_start()
                 message = self._output.open(self._find_index(fields), "message")
                 block = DELTAS[f"response.{part_type}.delta"].block
                 self._output.open_part(message, _read_index(fields.get("content_index")) or 0, block)
@@ -145,17 +133,15 @@ class ResponsesDecoder(Decoder):
         elif type in ("response.audio.delta", "response.audio.transcript.delta"):
             self._on_speech(type, jsonio.text_of(fields.get("delta")))
         elif type == "error" or (not type and not is_null(fields.get("error"))):
-            raise classify_error(jsonio.encode(fields), provider=self.target.provider.name)
+            raise classify_error(jsonio.encode(fields))
         else:
-            self._record_once("unknown-event", type, data)
+            self.record_once(type, "unknown-event", type, jsonio.as_text(data)[:200])
             return
         for field in sorted(fields.keys() - known_fields):
-            self._record_once("unknown-field", f"{type}.{field}", bytes(fields[field]))
+            self._record_unknown_field(f"{type}.{field}", fields[field])
 
-    def _record_once(self, kind: str, place: str, data: bytes) -> None:
-        if (kind, place) not in self._loss_keys:
-            self._loss_keys.add((kind, place))
-            self.record_loss(kind, place, jsonio.as_text(data)[:200])
+    def _record_unknown_field(self, place: str, value: Raw) -> None:
+        self.record_once(("field", place), "unknown-field", place, jsonio.as_text(value)[:200])
 
     def _find_index(self, event: Fields, item: Fields | None = None) -> int:
         """Return the index of the item that an event names, or contains as `item`.
@@ -173,7 +159,7 @@ class ResponsesDecoder(Decoder):
 
     def _read_delta(self, type: str, fields: Fields, text_field: str) -> DeltaEvent:
         for name in sorted(fields.keys() - _DELTA_FIELDS - {text_field, "name"}):
-            self._record_once("unknown-field", name, bytes(fields[name]))
+            self._record_unknown_field(name, fields[name])
         return DeltaEvent(
             type,
             self._find_index(fields),
@@ -184,14 +170,14 @@ class ResponsesDecoder(Decoder):
 
     def _on_delta(self, event: DeltaEvent) -> None:
         """Add a delta; start its item and part if no event announced them."""
-        if self._has_ended:
+        if self.ended:
             self.record_loss("after-the-end", f"output[{event.output_index}]", event.delta[:200])
             return
-        self._start()
+        self.emit_start()
         target = DELTAS[event.type]
         item = self._items.get(event.output_index) or self._output.open(event.output_index, target.item_type)
         if item.done:
-            self._record_once("late-piece", f"output[{item.index}]", event.delta.encode("utf-8", "replace"))
+            self.record_once(item, "late-piece", f"output[{item.index}]", event.delta[:200])
             return
         part, text = event.content_index, event.delta
         if target.item_type == "reasoning":  # its parts are lines of one block
@@ -227,10 +213,10 @@ class ResponsesDecoder(Decoder):
 
     def _on_speech(self, type: str, delta: str) -> None:
         if self._speech is None:
-            self._start()
+            self.emit_start()
             self._speech = self._parts.start(Audio())
         if type == "response.audio.delta":
-            self._parts.append(self._speech, delta, AudioDelta(delta))
+            self._parts.append(self._speech, delta)
         else:
             self._transcript.append(delta)
             self._parts.emit(self._speech, TranscriptDelta(delta))
@@ -242,27 +228,19 @@ class ResponsesDecoder(Decoder):
         fields = jsonio.members(data)
         if "output" not in fields and is_null(fields.get("status")):
             if not is_null(fields.get("error")):
-                raise classify_error(data, provider=self.target.provider.name)
-            raise ProtocolError("the body has no output", provider=self.target.provider.name, frame=data)
+                raise classify_error(data)
+            raise ProtocolError("the body has no output", frame=data)
         self._end(fields, None)
-
-    def _start(self) -> None:
-        if not self._has_started:
-            self._has_started = True
-            self.out.append(MessageStart(self._id, self._model or self.target.model))
 
     def _merge(self, response: Fields) -> None:
         """Merge the fields of a response object, which several events contain."""
         id, model = jsonio.text_of(response.get("id")), jsonio.text_of(response.get("model"))
-        for name, old, new in (("id", self._id, id), ("model", self._model, model)):
-            if old and new and new != old:
-                self._record_once("changed-field", name, jsonio.encode(f"{old} became {new} within one reply"))
-        self._id, self._model = id or self._id, model or self._model
-        rest = response.copy()
-        for name in ("id", "model", "output", "usage", "status"):
-            rest.pop(name, None)
-        merge_fields(self._fields, rest.items())
-        self._start()
+        self.record_change("id", self.id, id)
+        self.record_change("model", self._model, model)
+        self.id, self._model = id or self.id, model or self._model
+        self.model = self._model or self.model
+        merge_fields(self._fields, ((name, raw) for name, raw in response.items() if name not in _TYPED_FIELDS))
+        self.emit_start()
 
     def _end(self, response: Fields, event_status: str | None) -> None:
         """End the reply; `event_status` is from the name of the event, None for a body."""
@@ -279,7 +257,7 @@ class ResponsesDecoder(Decoder):
             detail = response.get("error")
             if not is_object(detail):
                 detail = Raw(jsonio.encode({"message": "the provider reports that the response failed"}))
-            error = classify_error(jsonio.encode({"error": detail}), provider=self.target.provider.name)
+            error = classify_error(jsonio.encode({"error": detail}))
             error.raw = jsonio.as_text(jsonio.encode(response))
             raise error
         if self._speech is not None:
@@ -288,7 +266,7 @@ class ResponsesDecoder(Decoder):
                 audio = msgspec.structs.replace(audio, transcript=transcript)
             self._parts.finish(self._speech, audio)
         self._output.close()
-        self._has_ended = True
+        self.ended = True
         self._stop = self._stop_reason()
         self.out.append(MessageDelta(0, self._stop, self._status))
         self._read_usage(response.get("usage"))
@@ -317,13 +295,6 @@ class ResponsesDecoder(Decoder):
 
     # --- the reply ----------------------------------------------------------------------------------------------------
 
-    @property
-    def ended(self) -> bool:
-        return self._has_ended
-
-    def complete(self) -> bool:
-        return self._has_ended
-
     def response(self, *, partial: bool) -> ChatResponse:
         """Assemble the reply. Of the other fields, the message has `incomplete_details`."""
         fields = self._fields.written()
@@ -333,24 +304,9 @@ class ResponsesDecoder(Decoder):
         blocks = self._output.blocks(partial=partial)
         if self._speech is not None:
             blocks.append(self._speech.joined())
-        message = AssistantMessage(
-            tuple(blocks),
-            self._stop,
-            self._status,
-            self.origin(self._model),
-            jsonio.object_text(extra),
-            incomplete=partial or self._status in (*_PENDING, "cancelled"),
-        )
-        return ChatResponse(
-            self._id,
-            self.target.provider.name,
-            self._model or self.target.model,
-            (Choice(message),),
-            self._usage,
-            self._raw_usage,
-            jsonio.object_text(fields),
-            tuple(self.losses),
-        )
+        incomplete = partial or self._status in (*_PENDING, "cancelled")
+        message = self.make_message(blocks, self._stop, self._status, jsonio.object_text(extra), incomplete=incomplete)
+        return self.make_response([Choice(message)], self._usage, self._raw_usage, jsonio.object_text(fields))
 
 
 def _read_index(value: Raw | None) -> int | None:

@@ -13,7 +13,7 @@ from tenuto.core.loss import Location
 from tenuto.core.messages import AssistantMessage, SystemMessage, UserMessage
 from tenuto.core.provider import WireRequest
 from tenuto.core.request import ChatRequest, JsonSchema, NamedTool, ServerTool, ToolDefinition
-from tenuto.wire.body_builder import BodyBuilder, set_parameters
+from tenuto.wire.body_builder import BodyBuilder, set_parameters, with_locations
 from tenuto.wire.responses.input import write_message, write_result
 from tenuto.wire.responses.items import group_by_item, write_item
 from tenuto.wire.responses.replay import ReplayedTurns
@@ -76,10 +76,8 @@ def _write_input(builder: BodyBuilder, *, is_stored: bool) -> list[dict[str, Any
         elif isinstance(message, AssistantMessage):
             items += turns.write_turn(message, place)
         else:
-            for j, result in enumerate(message.results):
-                call_type = turns.call_types.get(result.tool_use_id, "")
-                items.append(write_result(builder, result, call_type, place.within(j)))
-                builder.place(place.within(j), items[-1])
+            results = with_locations(message.results, place)
+            items += builder.write_all(results, lambda result, at: write_result(builder, result, turns.call_types, at))
     return items or [{"type": "message", "role": "user", "content": ""}]
 
 

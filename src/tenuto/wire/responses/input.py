@@ -7,6 +7,7 @@ shell, an approval) receive `is_error`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Raw
@@ -34,12 +35,8 @@ def write_message(builder: BodyBuilder, message: SystemMessage | UserMessage, pl
 def _write_content(builder: BodyBuilder, content: str | tuple[Content, ...], place: Location) -> str | list[Any]:
     if isinstance(content, str):
         return content
-    parts = []
-    for part_place, part in builder.accepted_parts(content, place):
-        if (fields := _write_part(builder, part, part_place)) is not None:
-            parts.append(fields)
-            builder.place(part_place, fields)
-    return parts or ""
+    parts = builder.accepted_parts(content, place)
+    return builder.write_all(parts, lambda part, part_place: _write_part(builder, part, part_place)) or ""
 
 
 def _write_part(builder: BodyBuilder, part: Content, place: Location) -> Any:
@@ -85,8 +82,11 @@ def _write_file(builder: BodyBuilder, file: Document, place: Location) -> dict[s
     return {"type": "input_file", "filename": name, "file_data": data_url(mime, data)}
 
 
-def write_result(builder: BodyBuilder, result: ToolResult, call_type: str, place: Location) -> dict[str, Any]:
-    """Write the result of a call of this item type; an unknown call is a function."""
+def write_result(
+    builder: BodyBuilder, result: ToolResult, call_types: Mapping[str, str], place: Location
+) -> dict[str, Any]:
+    """Write a result as the output of its call's item type; an unknown call is a function."""
+    call_type = call_types.get(result.tool_use_id, "")
     item: dict[str, Any]
     if call_type == "computer_call":
         item = {"type": "computer_call_output", "output": _write_screenshot(builder, result, place)}

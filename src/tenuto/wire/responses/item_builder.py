@@ -15,10 +15,9 @@ from msgspec import Raw
 
 from tenuto.core import jsonio
 from tenuto.core.blocks import Block, OpenAiMeta, Reasoning, Refusal, ServerToolUse, Text, ToolUse
-from tenuto.core.events import ArgumentsDelta, CodeDelta, Delta, SignatureDelta, TextDelta, ThinkingDelta
-from tenuto.core.loss import Location, Loss
+from tenuto.core.events import CodeDelta, SignatureDelta
 from tenuto.wire.assembler import GROWS, BlockSlot
-from tenuto.wire.choice_builder import ChoiceBuilder
+from tenuto.wire.choice_builder import DELTAS, ChoiceBuilder
 from tenuto.wire.rawjson import Fields, is_text, text_or_empty
 from tenuto.wire.responses.items import read_item
 from tenuto.wire.responses.protocol import INPUTS
@@ -27,8 +26,6 @@ _EMPTY_VALUES = (b"null", b"[]", b'""', b"{}")
 
 
 class OutputItem:
-    """An item of the output list, open or finished."""
-
     def __init__(self, index: int, type: str) -> None:
         self.index = index
         self.type = type
@@ -84,8 +81,6 @@ _MATCH_KEYS: tuple[Callable[[str, Iterable[str], int], list[Hashable]], ...] = (
 
 
 class OutputBuilder:
-    """The items of a reply, by index and in order."""
-
     def __init__(self, parts: ChoiceBuilder, make_id: Callable[[int], str]) -> None:
         self.items: dict[int, OutputItem] = {}
         """The last item of each index. The decoder holds this dict, so it is never replaced."""
@@ -224,12 +219,7 @@ class OutputBuilder:
         if max(slots, default=0) >= len(blocks):  # the indices skip: align the parts in order
             slots = dict(enumerate(slots[part] for part in sorted(slots)))
         for part, block in enumerate(blocks):
-            slot = slots.get(part)
-            if slot is None and isinstance(block, Text | Refusal):
-                delta = TextDelta(block.text) if block.text else None
-                item.blocks.append(self._parts.add(block, delta, _empty_block(block)))
-                continue
-            slot = slot or self._parts.start(_empty_block(block))
+            slot = slots.get(part) or self._parts.start(_empty_block(block))
             self._emit_rest(item, slot, block)
             item.blocks.append(self._parts.finish(slot, block))
             if isinstance(block, ToolUse) and not block.name:
@@ -252,7 +242,9 @@ class OutputBuilder:
                 self._record_loss("stream-differs", item, detail)
             elif len(text) > len(received):
                 rest = text[len(received) :]
-                self._parts.append(slot, rest, _make_delta(block, rest))
+                is_code = getattr(block, "kind", "") in ("code_interpreter_call", "program")
+                make_delta = CodeDelta if is_code else DELTAS[type(block)]  # the slot may have another type of block
+                self._parts.append(slot, rest, make_delta(rest))
         if isinstance(block, Reasoning) and isinstance(block.meta, OpenAiMeta) and block.meta.encrypted_content:
             self._parts.emit(slot, SignatureDelta(block.meta.encrypted_content))
 
@@ -269,7 +261,7 @@ class OutputBuilder:
         return read_item(raw, lambda: self._make_id(item.index), fields)
 
     def _record_loss(self, kind: str, item: OutputItem, detail: str) -> None:
-        self._parts.losses.append(Loss(kind, Location(path=f"output[{item.index}]"), detail))
+        self._parts.record_loss(kind, f"output[{item.index}]", detail)
 
 
 def _empty_block(block: Block) -> Block:
@@ -277,11 +269,3 @@ def _empty_block(block: Block) -> Block:
     if isinstance(block, ToolUse | ServerToolUse):
         return msgspec.structs.replace(block, args="", meta=None, extra="")
     return type(block)("") if isinstance(block, Text | Refusal | Reasoning) else block
-
-
-def _make_delta(block: Text | Refusal | Reasoning | ToolUse | ServerToolUse, text: str) -> Delta:
-    if isinstance(block, Text | Refusal):
-        return TextDelta(text)
-    if isinstance(block, Reasoning):
-        return ThinkingDelta(text)
-    return CodeDelta(text) if block.kind in ("code_interpreter_call", "program") else ArgumentsDelta(text)

@@ -43,6 +43,7 @@ from tenuto.wire.rawjson import (
     object_or_empty,
     take_text,
     text_or_empty,
+    text_or_json,
     whole_number,
 )
 from tenuto.wire.responses.protocol import CLIENT_CALLS, INPUTS, MARKERS, OUTPUTS
@@ -170,12 +171,8 @@ def _take_input(type: str, fields: Fields) -> str:
     value = fields.get(name)
     if value is not None and bytes(value) not in (b"null", b'""') and is_text(value) == (form == "text"):
         del fields[name]
-        return _to_text(value)
-    return next((_to_text(fields[name]) for name in _INPUT_FIELDS if not is_null(fields.get(name))), "")
-
-
-def _to_text(value: Raw) -> str:
-    return jsonio.text_of(value) if is_text(value) else jsonio.as_text(value)
+        return text_or_json(value)
+    return next((text_or_json(fields[name]) for name in _INPUT_FIELDS if not is_null(fields.get(name))), "")
 
 
 def _read_client_call(type: str, fields: Fields, meta: OpenAiMeta, make_id: Callable[[], str]) -> ToolUse:
@@ -209,7 +206,6 @@ def _read_server_call(type: str, fields: Fields, meta: OpenAiMeta) -> ServerTool
 
 
 def group_by_item(blocks: Iterable[Block]) -> list[list[Block]]:
-    """Group the blocks of each item, in order."""
     groups: list[list[Block]] = []
     for block in blocks:
         if groups and _is_same_message(groups[-1][-1], block):
@@ -292,7 +288,7 @@ def _write_input(type: str, call: ToolUse | ServerToolUse) -> dict[str, Any]:
     """Write the input of a call, unless its extra fields contain it."""
     name, form = INPUTS.get(type, ("arguments", "text"))
     extra = extra_fields(call.extra)
-    if name in extra or (call.args and any(_to_text(extra[n]) == call.args for n in _INPUT_FIELDS if n in extra)):
+    if name in extra or (call.args and any(text_or_json(extra[n]) == call.args for n in _INPUT_FIELDS if n in extra)):
         return {}
     return {name: call.args if form == "text" else splice_json(call.args) or None}
 

@@ -24,8 +24,6 @@ _Item = dict[str, Any]
 
 
 class ReplayedTurns:
-    """Write the assistant's turns of one request."""
-
     def __init__(self, builder: BodyBuilder, *, is_stored: bool) -> None:
         self.call_types: dict[str, str] = {}
         """The item type of each call, by call id."""
@@ -190,7 +188,6 @@ def _write_plain(block: Text | Refusal) -> _Item | None:
 
 @functools.lru_cache(maxsize=64)
 def _response_only(type: str) -> frozenset[str]:
-    """Return the fields of an item type that are not sent back."""
     prefix = f"{type}."
     return frozenset(
         (*RESPONSE_ONLY, *(name.removeprefix(prefix) for name in RESPONSE_ONLY if name.startswith(prefix)))
