@@ -41,7 +41,7 @@ from tenuto.core.provider import Target
 from tenuto.wire.call_ids import CallIds
 from tenuto.wire.pairing import CallRef, ResultPairs
 from tenuto.wire.registry import codec_for
-from tenuto.wire.token_scope import IssuerCheck
+from tenuto.wire.token_scope import issuer_check
 from tenuto.wire.translate import BlockTranslator
 
 _BEGUN = "(The conversation has begun before this.)"
@@ -132,7 +132,7 @@ class _Adapter:
         self.losses: list[Loss] = []
         self._messages = messages
         self._target = target
-        self._is_issuer = IssuerCheck(target)
+        self._is_issuer = issuer_check(target)
         self._omissions: dict[int, set[int]] = {}
         for at, index in without:
             self._omissions.setdefault(at, set()).add(index)
@@ -180,7 +180,7 @@ class _Adapter:
     # --- which blocks are sent ----------------------------------------------------------------------------------------------
 
     def _add_turn(self, message: AssistantMessage, at: int) -> None:
-        is_own = message.origin is not None and self._is_issuer[message.origin]
+        is_own = message.origin is not None and self._is_issuer(message.origin)
         blocks = list(enumerate(message.blocks))
         drop_kind = ""
         if message.incomplete:

@@ -110,10 +110,7 @@ class SseDecoder(Framing):
         if b"\n\n" in chunk or (chunk[:1] == b"\n" and self._pending and self._pending[-1][-1:] == b"\n"):
             data = self._take() + chunk
             end = data.rfind(b"\n\n") + 2
-            if end > self._limit:
-                self._read_up_to_limit(data[:end], frames)
-            else:
-                frames += _split_events(data[:end])
+            self._split_events(data[:end], frames)
             chunk = data[end:]
         self._hold(chunk, slack=1)  # the newline that may end the last line
 
@@ -124,7 +121,14 @@ class SseDecoder(Framing):
         if frame := _parse_event(rest):
             frames.append(frame)
 
-    def _read_up_to_limit(self, events: bytes, frames: list[Frame]) -> None:
+    def _split_events(self, events: bytes, frames: list[Frame]) -> None:
+        """Split complete events: with one regex if all have the usual lines, else line by line."""
+        if len(events) <= self._limit:
+            lines, pattern = (3, _NAMED_EVENT) if events[:7] == b"event: " else (2, _PLAIN_EVENT)
+            matches = pattern.findall(events)
+            if len(matches) * lines == events.count(b"\n"):  # the pattern skipped no line
+                frames += matches
+                return
         for event in events.split(b"\n\n"):
             if len(event) > self._limit:
                 raise self._too_large(event)
@@ -138,15 +142,6 @@ class SseDecoder(Framing):
         if chunk:
             self._after_cr = chunk[-1:] == b"\r"
         return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-
-
-def _split_events(events: bytes) -> list[Frame]:
-    """Split complete events: with one regex if all have the usual lines, else line by line."""
-    lines, pattern = (3, _NAMED_EVENT) if events[:7] == b"event: " else (2, _PLAIN_EVENT)
-    frames: list[Frame] = pattern.findall(events)
-    if len(frames) * lines != events.count(b"\n"):  # the pattern skipped a line
-        frames = [frame for event in events.split(b"\n\n") if (frame := _parse_event(event))]
-    return frames
 
 
 def _parse_event(event: bytes) -> Frame | None:

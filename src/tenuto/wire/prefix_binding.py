@@ -15,7 +15,7 @@ from tenuto.core import jsonio
 from tenuto.core.blocks import AnthropicMeta, AnthropicRedactedMeta, Reasoning
 from tenuto.core.messages import AssistantMessage, Message
 from tenuto.core.provider import Target
-from tenuto.wire.token_scope import IssuerCheck
+from tenuto.wire.token_scope import issuer_check
 
 _MARK = "cache_control"
 _LENGTH = 32
@@ -40,12 +40,12 @@ def stale_thoughts(
     If a block is dropped, the later ones that were issued after it are dropped, too; those that were issued without it
     stay. `without` are blocks that the body does not have.
     """
-    issued = IssuerCheck(target)
+    is_issuer = issuer_check(target)
     thoughts = [
         (at, place, message.origin.prefix, _token(block))
         for at, message in enumerate(messages)
         if isinstance(message, AssistantMessage) and message.origin is not None and message.origin.prefix
-        if issued[message.origin]
+        if is_issuer(message.origin)
         for place, block in enumerate(message.blocks)
         if isinstance(block, Reasoning) and (at, place) not in without
     ]

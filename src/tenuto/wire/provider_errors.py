@@ -1,4 +1,4 @@
-"""Classify the errors of providers, in HTTP responses and inside streams.
+"""Classify the errors of providers, in HTTP responses, inside streams and in responses with a successful status.
 
 The HTTP status selects the error class, and whether a retry can help. The codes in the body (type, code, status, reason)
 select a more specific class: a 429 that a retry cannot fix, a 400 that means "too long" or "invalid key". An error inside
@@ -8,7 +8,8 @@ a stream has no HTTP status: its codes decide, or the status that the error obje
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from tenuto.core import jsonio
@@ -18,11 +19,13 @@ from tenuto.errors import (
     ContextTooLong,
     LLMError,
     NotFound,
+    ProtocolError,
     QuotaExceeded,
     RateLimited,
     TimedOut,
     Unavailable,
 )
+from tenuto.wire.rawjson import Fields, object_or_empty
 
 _CODES_BY_CLASS: dict[type[LLMError], str] = {
     BadRequest: (
@@ -96,6 +99,8 @@ _MORE_SPECIFIC: dict[type[LLMError], tuple[type[LLMError], ...]] = {
     Unavailable: (TimedOut,),
 }
 """For the error class of an HTTP status, the more specific classes that a code in the body may select."""
+_NO_ERROR = (b"null", b"0", b"{}", b'""', b"false")
+"""Values of an error field that mean success."""
 
 
 def classify_error(
@@ -126,6 +131,29 @@ def classify_error(
     if lower_headers.get("x-should-retry") in ("true", "false"):
         error.retryable = lower_headers["x-should-retry"] == "true"
     return error
+
+
+@contextmanager
+def protocol_errors(what: str, body: bytes, provider: str) -> Iterator[None]:
+    """Raise `ProtocolError`, which contains the body, if reading a malformed response fails."""
+    try:
+        yield
+    except LLMError as exc:
+        exc.provider = exc.provider or provider
+        raise
+    except ValueError as exc:
+        raise ProtocolError(f"{what} cannot be read: {exc}", provider=provider, frame=body) from exc
+
+
+def reply_fields(body: bytes, provider: str) -> Fields:
+    """Return the fields of a response. Raise its error, if a response with a successful status contains one."""
+    fields = jsonio.members(body)
+    if bytes(fields.get("error", b"null")) not in _NO_ERROR:
+        raise classify_error(body, provider=provider)
+    state = fields.get("base_resp")
+    if state is not None and bytes(object_or_empty(state).get("status_code", b"null")) not in _NO_ERROR:
+        raise classify_error(jsonio.encode({"error": {"message": jsonio.as_text(state)}}), provider=provider)
+    return fields
 
 
 def extract_message(body: Any) -> str:

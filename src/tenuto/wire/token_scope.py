@@ -5,7 +5,9 @@ It is sent only to its issuer, on the same platform, for the same account and mo
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Callable
 
 from tenuto.core.messages import Origin
 from tenuto.core.provider import Target
@@ -14,15 +16,9 @@ from tenuto.core.provider import Target
 _DATED = r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|\d{3,4}|latest|preview(?:-\d{2}-\d{2,4})?)$"
 
 
-class IssuerCheck(dict[Origin, bool]):
-    """Whether the target issued the tokens of an origin. Cached: the turns of a conversation share their origin."""
-
-    def __init__(self, target: Target) -> None:
-        self._target = target
-
-    def __missing__(self, origin: Origin) -> bool:
-        self[origin] = issued_by(origin, self._target)
-        return self[origin]
+def issuer_check(target: Target) -> Callable[[Origin], bool]:
+    """Return `issued_by` for one target. Cached: the turns of a conversation share their origin."""
+    return functools.cache(lambda origin: issued_by(origin, target))
 
 
 def issued_by(origin: Origin, target: Target) -> bool:
