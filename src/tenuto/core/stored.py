@@ -319,7 +319,6 @@ _TYPE_READERS: dict[Any, Callable[[Raw], Any]] = {
     Location: _reader(Location),
     Loss: _reader(Loss),
     ToolResult: _reader(ToolResult),
-    tuple[Message, ...]: _each(_message),
     AssistantMessage: _reader(AssistantMessage),
     tuple[Choice, ...]: _each(_reader(Choice)),
     Usage | None: _optional(_reader(Usage)),
