@@ -39,16 +39,21 @@ class Transcript(Value, frozen=True):
 
     def open_calls(self) -> tuple[ToolCallView, ...]:
         """Return the calls without a later result, in order. A result answers the first open call of its id."""
-        open_calls: list[ToolCallView] = []
+        open_calls: dict[tuple[str, int], ToolCallView] = {}
+        call_count: dict[str, int] = {}
+        result_count: dict[str, int] = {}
         for message in self.messages:
             if isinstance(message, AssistantMessage):
-                open_calls += message.tool_calls()
+                for call in message.tool_calls():
+                    nth = call_count.get(call.id, 0)
+                    call_count[call.id] = nth + 1
+                    open_calls[call.id, nth] = call
             elif isinstance(message, ToolResults):
                 for result in message.results:
-                    ids = [call.id for call in open_calls]
-                    if result.tool_use_id in ids:
-                        del open_calls[ids.index(result.tool_use_id)]
-        return tuple(open_calls)
+                    nth = result_count.get(result.tool_use_id, 0)
+                    if open_calls.pop((result.tool_use_id, nth), None) is not None:
+                        result_count[result.tool_use_id] = nth + 1
+        return tuple(open_calls.values())
 
     def check(self) -> tuple[str, ...]:
         """Return the problems that providers refuse: results without a call, repeated ids, calls without a result."""

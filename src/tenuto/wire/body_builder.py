@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
-from itertools import compress, repeat
-from operator import is_not
 from typing import Any
 
 from msgspec import Raw
@@ -34,9 +32,7 @@ def extra_fields(extra: str) -> dict[str, Raw]:
 
 def set_parameters(request: ChatRequest, names: Collection[str]) -> Iterator[tuple[str, Any]]:
     """Yield the parameters that the request sets, with their values."""
-    # Iterate in C: a Python loop was 10 % of encoding a plain request.
-    values = [*map(getattr, repeat(request), names)]
-    return compress(zip(names, values, strict=True), map(is_not, values, repeat(None)))
+    return ((name, value) for name in names if (value := getattr(request, name)) is not None)
 
 
 def raw_object(text: str) -> Raw | None:

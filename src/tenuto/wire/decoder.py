@@ -30,8 +30,6 @@ from tenuto.wire.framing import FrameReader, Framing
 _FAULTS = (ValueError, RecursionError, StreamAssemblyError)
 """Exceptions that malformed data raises: JSON errors are ValueErrors. Any other exception is a bug and not caught."""
 _ERRORS = (LLMError, *_FAULTS)
-_FRAME_EXCERPT = 200
-"""Characters of an unreadable frame in its error message."""
 MOST_CHOICES = 1_000
 """Choices that a reply may have beyond the requested ones: a server could send millions."""
 _PACK_INTERVAL = 31
@@ -219,7 +217,7 @@ class Decoder(ABC):
             return
         message = str(exc)
         if not isinstance(exc, MissingField):
-            received = data.decode("utf-8", "replace")[:_FRAME_EXCERPT]
+            received = data.decode("utf-8", "replace")[:200]
             message = f"unreadable frame: {message}" + (f"; received: {received}" if received else "")
         error = ProtocolError(jsonio.printable(message), frame=data)
         error.__cause__ = exc
