@@ -270,7 +270,9 @@ def _encode(value: Any) -> bytes:
         if not data.isascii():
             data.decode()  # inserted text may have surrogates as bytes
     except UnicodeError:
-        return _encode_with_escapes(value)
+        # Surrogates occur only inside strings, where the escape that Python writes is also JSON's.
+        plain = msgspec.to_builtins(value, builtin_types=(Raw,), str_keys=True)
+        return "".join(_iter_text(plain)).encode("utf-8", "backslashreplace")
     if data.find(b"null") >= 0:  # msgspec writes NaN as null, too; `find` is faster than `in` for bytes, measured
         _reject_infinite(value)
     return data
@@ -288,12 +290,6 @@ def _reject_infinite(value: Any) -> None:
             items.extend(item)
         elif isinstance(item, msgspec.Struct):
             items.extend(getattr(item, name) for name in item.__struct_fields__)
-
-
-def _encode_with_escapes(value: Any) -> bytes:
-    # Surrogates occur only inside strings, where the escape that Python writes is also JSON's.
-    plain = msgspec.to_builtins(value, builtin_types=(Raw,), str_keys=True)
-    return "".join(_iter_text(plain)).encode("utf-8", "backslashreplace")
 
 
 def _iter_text(value: Any) -> Iterable[str]:

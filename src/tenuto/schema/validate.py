@@ -136,8 +136,6 @@ class _Validator:
                 self._patterns[text] = None
         return self._patterns[text]
 
-    # --- any value ----------------------------------------------------------------------------------------------------
-
     def ref(self, value: Any, reference: str, _: Schema, pointer: str) -> list[_Problem]:
         target = resolve_ref(self._root, reference)
         if target is None:
@@ -192,8 +190,6 @@ class _Validator:
         branch = "else" if self.check(value, part, pointer) else "then"
         return self.check(value, schema[branch], pointer) if branch in schema else ()
 
-    # --- numbers and strings ------------------------------------------------------------------------------------------
-
     def multiple_of(self, value: Any, step: Any, _: Schema, pointer: str) -> Iterator[_Problem]:
         if not 0 < step < _INFINITY:
             yield _Problem(pointer, f"{INVALID_SCHEMA}: multipleOf cannot be {_to_text(step)}")
@@ -206,8 +202,6 @@ class _Validator:
             yield _invalid_pattern(pointer, text)
         elif not pattern.search(value):
             yield _Problem(pointer, f"expected text that matches {_to_text(text)}, got {_describe(value)}")
-
-    # --- objects ------------------------------------------------------------------------------------------------------
 
     def properties(self, value: Schema, parts: Schema, _: Schema, pointer: str) -> Iterator[_Problem]:
         for name, part in parts.items():
@@ -255,8 +249,6 @@ class _Validator:
         for name in value:
             if problems := self.check(name, part, pointer):
                 yield _Problem(pointer, f"invalid property name {_to_text(name)}: {problems[0]}")
-
-    # --- arrays -------------------------------------------------------------------------------------------------------
 
     def prefix_items(self, value: list[Any], parts: list[Any], _: Schema, pointer: str) -> Iterator[_Problem]:
         for index, (item, part) in enumerate(zip(value, parts, strict=False)):

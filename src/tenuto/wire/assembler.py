@@ -131,8 +131,6 @@ class BlockAssembler:
             slot.joined() if slot.done else msgspec.structs.replace(slot.joined(), meta=None) for slot in self.slots
         ]
 
-    # --- the specified interface --------------------------------------------------------------------------------------
-
     def on_text_delta(self, delta: str, meta: ProviderMeta | None = None) -> None:
         """Extend the last block if it is a text; begin one if it is not, or if the delta or the text is signed."""
         last = self.slots[-1] if self.slots else None

@@ -18,16 +18,8 @@ from tenuto.core.request import ChatRequest, JsonSchema
 from tenuto.wire.body_builder import set_parameters
 from tenuto.wire.registry import codec_for
 
-_SAMPLING = (
-    "temperature",
-    "top_p",
-    "top_k",
-    "frequency_penalty",
-    "presence_penalty",
-    "logit_bias",
-    "logprobs",
-    "top_logprobs",
-)
+_LOGITS = ("logit_bias", "logprobs", "top_logprobs")
+_SAMPLING = ("temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty", *_LOGITS)
 _PARAMETERS = ("tool_choice", "parallel_tool_calls", "response_format", "effort", "thinking", *_SAMPLING)
 """Parameters that most steps read. If none of them and no tools are set, most steps have nothing to do."""
 _RANKS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")

@@ -83,8 +83,6 @@ class Decoder(ABC):
         self._choices: dict[int, ChoiceBuilder] = {}
         self._packs_at = _PACK_INTERVAL
 
-    # --- to be implemented by each dialect ----------------------------------------------------------------------------------------
-
     @abstractmethod
     def frame(self, name: bytes, data: bytes) -> None:
         """Read one frame of a stream and append its events to `out`."""
@@ -110,8 +108,6 @@ class Decoder(ABC):
     def only_usage_missing(self) -> bool:
         """Whether every choice has ended, and only the usage may still follow."""
         return self.ended
-
-    # --- for the client ---------------------------------------------------------------------------------------------------
 
     def feed(self, chunk: bytes) -> list[StreamEvent]:
         """Read the next bytes and return the events that they complete. After an `ErrorEvent` nothing is read."""
@@ -229,8 +225,6 @@ class Decoder(ABC):
             error.partial = self.partial()
             self.error = error
             self.out.append(ErrorEvent(str(error), error.raw))
-
-    # --- for the dialects ------------------------------------------------------------------------------------------
 
     def parts(self, choice: int = 0) -> ChoiceBuilder:
         """Make the builder of a choice, in place of an earlier one.

@@ -18,10 +18,8 @@ from tenuto.wire.usage import parse_tolerantly, read_count
 _LISTS = ("data", "models")
 _DISPLAY_NAMES = ("display_name", "displayName", "name")
 _CREATED = ("created", "created_at")
-_CONTEXT_WINDOWS = (
-    *("context_window", "context_length", "max_context_length", "max_model_len"),
-    *("max_input_tokens", "inputTokenLimit"),
-)
+_MAX_INPUTS = ("max_input_tokens", "inputTokenLimit")
+_CONTEXT_WINDOWS = ("context_window", "context_length", "max_context_length", "max_model_len", *_MAX_INPUTS)
 _MAX_OUTPUTS = ("max_completion_tokens", "max_output_tokens", "max_output_length", "max_tokens", "outputTokenLimit")
 _DAY = 86_400
 _EPOCH = date(1970, 1, 1).toordinal()

@@ -151,7 +151,8 @@ class ResultPairs:
             call.answer, call.answer_location = result, place
             call.late = call.later and call.turn != turn
             if call.late:
-                index = turn if self._open(turn) else place.message or 0
+                has_calls = any(not other.dropped_by for other in self._calls.get(turn, ()))
+                index = turn if has_calls else place.message or 0
                 self._late.setdefault(index, []).append((place, call.answer))
 
     def _remove_tokens(self, result: ToolResult, place: Location) -> ToolResult:
@@ -161,9 +162,6 @@ class ResultPairs:
         self._losses.append(Loss("foreign-token", place, "a token in a tool result"))
         parts = tuple(replace(part, meta=None, extra="") if part.meta else part for part in result.content)
         return replace(result, content=parts)
-
-    def _open(self, turn: int) -> bool:
-        return any(not call.dropped_by for call in self._calls.get(turn, ()))
 
     def results_after(self, turn: int) -> Answers | None:
         """Return the results for the calls of a turn, if it has any; missing results are added, with a `Loss`."""

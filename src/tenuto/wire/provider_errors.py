@@ -57,18 +57,13 @@ _CODES_BY_CLASS: dict[type[LLMError], str] = {
 """The error codes of all providers, by the class that they select."""
 _CODES = {code: error_class for error_class, codes in _CODES_BY_CLASS.items() for code in codes.split()}
 _STATUSES: dict[int, type[LLMError]] = {
-    400: BadRequest,
-    401: AuthenticationFailed,
+    **dict.fromkeys((400, 412, 413, 422), BadRequest),
+    **dict.fromkeys((401, 403), AuthenticationFailed),
+    **dict.fromkeys((408, 504), TimedOut),
     402: QuotaExceeded,
-    403: AuthenticationFailed,
     404: NotFound,
-    408: TimedOut,
     409: Unavailable,
-    412: BadRequest,
-    413: BadRequest,
-    422: BadRequest,
     429: RateLimited,
-    504: TimedOut,
 }
 _TOO_LONG_PATTERN = (
     r"prompt is too long|maximum (?:context|prompt) length|context (?:window|limit)|context_length|input is too long"

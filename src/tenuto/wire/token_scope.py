@@ -28,7 +28,10 @@ def issued_by(origin: Origin, target: Target) -> bool:
     """
     if not same_issuer(origin, target):
         return False
-    return not origin.model or not target.model or _same_model(origin.model, target)
+    if not origin.model or not target.model or _undated(origin.model) == _undated(target.model):
+        return True
+    pattern = target.traits.pattern
+    return bool(pattern) and re.fullmatch(pattern, origin.model.rpartition("/")[2]) is not None
 
 
 def same_issuer(origin: Origin, target: Target) -> bool:
@@ -43,13 +46,6 @@ def same_issuer(origin: Origin, target: Target) -> bool:
         (origin.model.partition("/")[0] if simulated else "", simulated),
     )
     return not any(one and other and one != other for one, other in scopes)
-
-
-def _same_model(model: str, target: Target) -> bool:
-    if model == target.model or _undated(model) == _undated(target.model):
-        return True
-    pattern = target.traits.pattern
-    return bool(pattern) and re.fullmatch(pattern, model.rpartition("/")[2]) is not None
 
 
 def _undated(model: str) -> str:

@@ -38,7 +38,7 @@ from tenuto.core.blocks import (
 )
 from tenuto.core.loss import Location, Loss
 from tenuto.core.provider import Target
-from tenuto.wire.rawjson import extra_fields_or_empty, is_null, is_object, list_or_empty, text_or_empty
+from tenuto.wire.rawjson import NULL, extra_fields_or_empty, is_null, is_object, list_or_empty, text_or_empty
 from tenuto.wire.registry import codec_for
 
 LossEffect: TypeAlias = Literal["stripped", "translated", "dropped"]
@@ -78,12 +78,8 @@ _READABLE = frozenset(("title", "url", "text", "stdout", "stderr", "output", "lo
 """Names of the fields of a result whose strings a placeholder contains."""
 _KINDS = {Image: "picture", Audio: "sound", Document: "document"}
 _CODE = frozenset(("code_execution", "code_interpreter"))
+_EMPTY_FIELDS = (b"null", b"[]")
 _OUTCOMES = ("OUTCOME_OK", "OUTCOME_FAILED", "OUTCOME_DEADLINE_EXCEEDED", "OUTCOME_UNSPECIFIED")
-
-
-def _is_empty_field(name: str, value: bytes) -> bool:
-    """Return whether an extra field is empty. An empty `content` object only shows the form of the content."""
-    return value in (b"null", b"[]") or (name == "content" and value == b"{}")
 
 
 def accepts(block: Block, target: Target) -> bool:
@@ -130,7 +126,9 @@ class BlockTranslator:
     def fields(self, extra: str, place: Location) -> None:
         """Record the loss of fields that only their own dialect knows; empty ones are not a loss."""
         fields = extra_fields_or_empty(extra)
-        names = [name for name, value in fields.items() if not _is_empty_field(name, bytes(value))]
+        if bytes(fields.get("content", b"")) == b"{}":
+            fields["content"] = NULL  # it only shows the form of the content
+        names = [name for name, value in fields.items() if bytes(value) not in _EMPTY_FIELDS]
         if names or (extra and not fields):
             self._lose("foreign-fields", place, ", ".join(names) or "unreadable fields")
 
@@ -256,15 +254,10 @@ def _annotation(page: UrlCitation, text: str) -> UrlCitation:
 
     It covers the whole text: providers count positions differently.
     """
-    fields = {
-        "type": "url_citation",
-        "url": page.url,
-        "title": page.title or "",
-        "start_index": 0,
-        "end_index": len(text),
-    }
+    title, end = page.title or "", len(text)
+    fields = {"type": "url_citation", "url": page.url, "title": title, "start_index": 0, "end_index": end}
     raw = jsonio.as_text(jsonio.encode(fields))
-    return UrlCitation(page.url, page.title or "", start_index=0, end_index=len(text), raw=raw)
+    return UrlCitation(page.url, title, start_index=0, end_index=end, raw=raw)
 
 
 def _outputs(block: ServerToolUse) -> Raw | None:
@@ -282,7 +275,10 @@ def _as_code(block: ServerToolUse | ServerToolResult) -> tuple[Block, ...]:
             block.args if block.kind.endswith("_call") else text_or_empty(extra_fields_or_empty(block.args).get("code"))
         )
         outputs = _outputs(block)
-        result = (CodeResult("OUTCOME_OK", _logs(outputs)),) if outputs is not None else ()
+        logs = (
+            text_or_empty(jsonio.members(output).get("logs")) for output in list_or_empty(outputs) if is_object(output)
+        )
+        result = () if outputs is None else (CodeResult("OUTCOME_OK", "\n".join(logs)),)
         return (CodeExecution(code, "PYTHON"), *result) if code else ()
     fields = extra_fields_or_empty(block.content) if block.kind == "code_execution_tool_result" else {}
     if text_or_empty(fields.get("type")) != "code_execution_result":
@@ -290,12 +286,6 @@ def _as_code(block: ServerToolUse | ServerToolResult) -> tuple[Block, ...]:
     failed = bytes(fields.get("return_code", b"0")) != b"0"
     output = text_or_empty(fields.get("stderr")) if failed else text_or_empty(fields.get("stdout"))
     return (CodeResult("OUTCOME_FAILED" if failed else "OUTCOME_OK", output),)
-
-
-def _logs(outputs: Raw) -> str:
-    return "\n".join(
-        text_or_empty(jsonio.members(output).get("logs")) for output in list_or_empty(outputs) if is_object(output)
-    )
 
 
 def _describe(block: Block) -> str:
