@@ -37,7 +37,6 @@ For everything else, pass a `Provider`. With the name of a provider below, it re
 
 
 def render() -> str:
-    """Return the page."""
     rows = [row for name, row in PROVIDERS.items() if name == row.name]
     lines = [_INTRODUCTION, "| name | dialect | URL | key |", "|---|---|---|---|"]
     for row in rows:

@@ -200,8 +200,6 @@ _PART_TYPES = {
 
 
 class Text(BlockBase, frozen=True, tag="text"):
-    """Text of the model or of the user."""
-
     text: str
     citations: tuple[Citation, ...] = ()
     cache: str = ""
@@ -209,8 +207,6 @@ class Text(BlockBase, frozen=True, tag="text"):
 
 
 class Reasoning(BlockBase, frozen=True, tag="reasoning"):
-    """Reasoning of the model."""
-
     text: str = msgspec.field(default_factory=str)
     """The readable reasoning. May be empty while `meta` is not. The stored form always has it."""
 
@@ -227,8 +223,6 @@ class Refusal(BlockBase, frozen=True, tag="refusal"):
 
 
 class ToolUse(BlockBase, frozen=True, tag="tool_use"):
-    """A tool call of the model."""
-
     id: str
     name: str
     args: str
@@ -356,8 +350,6 @@ class CodeExecution(BlockBase, frozen=True, tag="code_execution"):
 
 
 class CodeResult(BlockBase, frozen=True, tag="code_result"):
-    """The result of code that the provider ran."""
-
     outcome: str
     """The provider's own word for the outcome."""
     output: str = ""
@@ -376,8 +368,6 @@ class ServerToolUse(BlockBase, frozen=True, tag="server_tool_use"):
 
 
 class ServerToolResult(BlockBase, frozen=True, tag="server_tool_result"):
-    """The result of a server tool."""
-
     tool_use_id: str
     content: str = ""
     """The exact JSON text, including tokens."""

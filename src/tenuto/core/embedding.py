@@ -11,8 +11,6 @@ from tenuto.core.loss import Loss
 
 
 class EmbedRequest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Texts to embed."""
-
     model: str
     """The model as `provider/model`."""
     input: str | Sequence[str]
@@ -81,8 +79,6 @@ class EmbedUsage(msgspec.Struct, frozen=True):
 
 
 class EmbedResponse(msgspec.Struct, frozen=True):
-    """The embeddings of the texts."""
-
     model: str
     provider: str
     embeddings: tuple[tuple[float, ...], ...]

@@ -194,8 +194,6 @@ class RunEnded(_Payload, frozen=True, tag="run_ended"):
 
 
 class UnknownPayload(msgspec.Struct, frozen=True, gc=False):
-    """A payload that this version does not know."""
-
     kind: str
     raw: str
     """The exact JSON text."""
@@ -223,7 +221,6 @@ class EntryDraft(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the body, in hex."""
         return sha256_hex(self.body)
 
 

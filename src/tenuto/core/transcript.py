@@ -20,8 +20,6 @@ Appendable: TypeAlias = "str | Message | ToolResult | Sequence[ToolResult]"
 
 
 class Transcript(Value, frozen=True):
-    """Messages in order."""
-
     messages: tuple[Message, ...] = ()
 
     def __add__(self, message: Appendable) -> Transcript:

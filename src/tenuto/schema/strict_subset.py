@@ -38,8 +38,6 @@ _ARRAY_KEYWORDS = ("items", "prefixItems")
 
 
 class StrictSchema(msgspec.Struct, frozen=True):
-    """A schema in the strict subset."""
-
     schema: Schema
     strict: bool
     """Every object requires all its properties, as the strictest modes demand."""

@@ -49,8 +49,6 @@ _NOTE = "Notes of the assistant from earlier in this conversation:\n{}"
 
 
 class MessageSource(msgspec.Struct, frozen=True):
-    """Where an adapted message comes from."""
-
     message: int
     """Its index in the original transcript; the source of an inserted message is the one it was inserted for."""
     blocks: tuple[Location | None, ...] | None = None
@@ -142,7 +140,6 @@ class _Adapter:
         self._results = ResultPairs(messages, self._calls, self.losses)
 
     def adapt_messages(self, *, notes: bool, inline: bool) -> Iterator[_Outgoing]:
-        """Yield the messages to send, with their sources."""
         translator = BlockTranslator(self._target, self.losses, inline=inline)
         reasoning: list[str] = []
         for at, message in enumerate(self._messages):

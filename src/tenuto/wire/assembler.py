@@ -83,7 +83,6 @@ class BlockSlot:
         return self._extra
 
     def replace(self, block: Block) -> None:
-        """Replace the block and its extra fields."""
         self.block, self._extra = block, None
 
     def joined(self) -> Block:
@@ -109,7 +108,6 @@ class BlockAssembler:
         """The open calls of the `on_*` methods, by id."""
 
     def begin(self, block: Block) -> BlockSlot:
-        """Open a slot after all others."""
         slot = BlockSlot(len(self.slots), block)
         self.slots.append(slot)
         return slot

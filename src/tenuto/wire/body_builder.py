@@ -54,8 +54,6 @@ def error_text(text: str) -> str:
 
 
 class BodyBuilder:
-    """The body, headers and losses of one request."""
-
     def __init__(
         self, request: ChatRequest, target: Target, losses: tuple[Loss, ...] = (), *, trace: bool = False
     ) -> None:
@@ -177,7 +175,6 @@ class BodyBuilder:
         )
 
     def _add_headers(self, headers: dict[str, str]) -> None:
-        """Add the caller's headers, and join those that hold a list."""
         own = {name.lower(): value for name, value in self.request.extra_headers.items()}
         headers |= own
         for name, values in self._list_headers.items():
@@ -240,7 +237,6 @@ class TurnList:
 
 
 def _find_lone_surrogates(body: bytes) -> list[int]:
-    """Find the escapes of lone surrogates."""
     positions: list[int] = []
     high: int | None = None
     for escape in re.finditer(_ESCAPE, body):

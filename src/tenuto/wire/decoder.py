@@ -59,8 +59,6 @@ class FrameFields(dict[str, Raw]):
 
 
 class Decoder(ABC):
-    """Decode one reply in one dialect."""
-
     dialect: ClassVar[Dialect]
     framing: ClassVar[type[Framing]] = FrameReader
 
@@ -125,7 +123,6 @@ class Decoder(ABC):
         return self._take_events()
 
     def feed_body(self, body: bytes) -> list[StreamEvent]:
-        """Read a whole body and return its events."""
         self._ended = True
         try:
             self.body(body)
@@ -269,6 +266,5 @@ def decode_stream(decoder: Decoder, chunks: Iterable[bytes]) -> ChatResponse:
 
 
 def decode_body(decoder: Decoder, body: bytes) -> ChatResponse:
-    """Decode a body that is not a stream."""
     decoder.feed_body(body)
     return decode_stream(decoder, ())

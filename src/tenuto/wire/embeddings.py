@@ -35,8 +35,6 @@ class Batch(NamedTuple):
 
 
 class EmbeddingEndpoint(NamedTuple):
-    """How one endpoint embeds texts."""
-
     max_texts: int
     """The most texts in one request."""
     write: Callable[[BodyBuilder, EmbedRequest, Batch], WireRequest]

@@ -76,7 +76,6 @@ class Framing(ABC):
         """Append the unfinished frame."""
 
     def _hold(self, chunk: bytes, slack: int = 0) -> None:
-        """Add bytes to the unfinished frame."""
         if chunk:
             self._pending.append(chunk)
             self._size += len(chunk)
@@ -84,7 +83,6 @@ class Framing(ABC):
                 raise self._too_large(b"".join(self._pending))
 
     def _take(self) -> bytes:
-        """Remove and return the bytes of the unfinished frame."""
         data = b"".join(self._pending)
         self._pending, self._size = [], 0
         return data

@@ -116,7 +116,6 @@ def _before(body: Any) -> hashlib._Hash:
 
 
 def _message_parts(body: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield the parts of all messages, each with its role."""
     for message in body.get("messages") or []:
         for part in _parts(message.get("content")):
             yield message.get("role"), part

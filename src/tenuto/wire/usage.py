@@ -160,7 +160,6 @@ class UsageTable(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _count_or_none(value: object, as_text: bool = False) -> int | None:
-    """Return a whole number that is not negative; None for any other value."""
     if as_text and isinstance(value, str) and value.isdecimal() and len(value) < 19:
         return int(value)
     if type(value) is int or (isinstance(value, float) and value.is_integer()):
