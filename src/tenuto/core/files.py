@@ -32,7 +32,10 @@ def read_content(kind: str, data: bytes, mime: str = "", name: str = "") -> dict
     the data is empty, or if its type is unknown or of another kind.
     """
     source = name or "the data"
-    file_type = _type_of(data, mime, name)
+    if mime and not re.fullmatch(r"[\w.+-]+/[\w.+-]+", mime):
+        raise ValueError(f"mime={mime!r} is not a media type: write it as in image/png")
+    by_content, by_name = detect_type(data), type_from_name(name)
+    file_type = mime or (by_name or by_content if by_content == "application/zip" else by_content or by_name)
     text = plain_text(data) if kind == "document" and (is_text(file_type) or not file_type) else None
     if not data or text == "":
         raise ValueError(f"{source} is empty")
@@ -50,15 +53,6 @@ def read_content(kind: str, data: bytes, mime: str = "", name: str = "") -> dict
     if file_kind != kind:
         raise ValueError(f"{source} is {file_type}, not {'an image' if kind == 'image' else 'audio'}")
     return {"data": to_base64(data), "mime": file_type}
-
-
-def _type_of(data: bytes, mime: str, name: str) -> str:
-    if mime:
-        if not re.fullmatch(r"[\w.+-]+/[\w.+-]+", mime):
-            raise ValueError(f"mime={mime!r} is not a media type: write it as in image/png")
-        return mime
-    by_content, by_name = detect_type(data), type_from_name(name)
-    return by_name or by_content if by_content == "application/zip" else by_content or by_name
 
 
 def plain_text(data: bytes) -> str | None:

@@ -150,7 +150,10 @@ class _Validator:
 
     def type(self, value: Any, names: Any, _: Schema, pointer: str) -> Iterator[_Problem]:
         allowed = [names] if isinstance(names, str) else names
-        if not any(isinstance(name, str) and _has_type(value, name) for name in allowed):
+        types = [_json_type(value)]
+        if types == ["number"] and value == value // 1:
+            types.append("integer")
+        if not any(name in types for name in allowed):
             yield _Problem(pointer, f"expected {' or '.join(map(str, allowed))}, got {_describe(value)}", 2)
 
     def enum(self, value: Any, options: list[Any], _: Schema, pointer: str) -> Iterator[_Problem]:
@@ -359,13 +362,6 @@ def _json_type(value: Any) -> str:
     if isinstance(value, float) and not -_INFINITY < value < _INFINITY:
         return "float"  # NaN and infinities are not JSON
     return _JSON_TYPES.get(type(value), type(value).__name__)
-
-
-def _has_type(value: Any, name: str) -> bool:
-    json_type = _json_type(value)
-    if name == "integer":
-        return json_type == "number" and value == value // 1
-    return json_type == name
 
 
 def _describe(value: Any) -> str:

@@ -147,7 +147,10 @@ class _Adapter:
                 if at in self._turns:
                     translator.notes = reasoning if notes and at < self._last_user else None
                     adapted = self._adapt_turn(at, translator)
-                    yield _turn_source(at, self._turns[at].blocks), adapted
+                    indexes = [index for index, _ in self._turns[at].blocks]
+                    is_moved = indexes != list(range(len(indexes)))
+                    moved = tuple(Location(at, index) for index in indexes) if is_moved else None
+                    yield MessageSource(at, moved), adapted
                     if results := self._results.results_after(at):
                         yield MessageSource(at, results.locations), results.message
             elif isinstance(message, ToolResults):
@@ -268,12 +271,6 @@ class _Adapter:
                 self._lose("foreign-token", Location(at, index), "a token in a user message")
         parts = (replace(part, meta=None, extra="") if part.meta else part for part in message.parts)
         return replace(message, content=tuple(parts))
-
-
-def _turn_source(at: int, blocks: list[tuple[int, Block]]) -> MessageSource:
-    if all(index == now for now, (index, _) in enumerate(blocks)):
-        return MessageSource(at)
-    return MessageSource(at, tuple(Location(at, index) for index, _ in blocks))
 
 
 def is_signed_part(block: Block) -> bool:

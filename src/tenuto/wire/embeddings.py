@@ -71,12 +71,8 @@ def encode(request: EmbedRequest, target: Target, batch: Batch) -> WireRequest:
     """
     endpoint = _endpoint(target)
     in_items = endpoint.extra_body_in_items and len(batch.texts) > 1
-    chat_request = ChatRequest(
-        model=request.model,
-        messages=(),
-        extra_body={} if in_items else request.extra_body,
-        extra_headers=request.extra_headers,
-    )
+    extra_body, headers = {} if in_items else request.extra_body, request.extra_headers
+    chat_request = ChatRequest(model=request.model, messages=(), extra_body=extra_body, extra_headers=headers)
     try:
         return endpoint.write(BodyBuilder(chat_request, target), request, batch)
     except jsonio.JsonError as exc:

@@ -98,9 +98,7 @@ class SseDecoder(Framing):
     newline, and the last line counts even without its newline.
     """
 
-    def __init__(self, limit: int = MAX_EVENT) -> None:
-        super().__init__(limit)
-        self._after_cr = False
+    _after_cr = False
 
     def _read(self, chunk: bytes, frames: list[Frame]) -> None:
         if self._after_cr or b"\r" in chunk:
@@ -162,12 +160,9 @@ class JsonArrayReader(Framing):
     Anything else between the objects is a frame, too, so that the decoder reports it; the same for an array without end.
     """
 
-    def __init__(self, limit: int = MAX_EVENT) -> None:
-        super().__init__(limit)
-        self._depth = 0
-        self._in_string = False
-        self._escape = b""
-        self._find_structure = re.compile(_STRUCTURE).finditer
+    _depth = 0
+    _in_string = False
+    _escape = b""
 
     def _read(self, chunk: bytes, frames: list[Frame]) -> None:
         chunk = self._escape + chunk
@@ -175,7 +170,7 @@ class JsonArrayReader(Framing):
         self._escape = b"\\" if (len(chunk) - len(chunk.rstrip(b"\\"))) % 2 else b""
         chunk = chunk.removesuffix(self._escape)
         start = 0
-        for match in self._find_structure(chunk):
+        for match in re.finditer(_STRUCTURE, chunk):
             character = match.group()
             if self._in_string or character == b'"':
                 self._in_string ^= character == b'"'
@@ -240,9 +235,7 @@ class EventStreamReader(Framing):
     EXCEPTION = b"exception:"
     ERROR = b"error:"
 
-    def __init__(self, limit: int = MAX_EVENT) -> None:
-        super().__init__(limit)
-        self._needed = _PRELUDE.size
+    _needed = _PRELUDE.size
 
     def _read(self, chunk: bytes, frames: list[Frame]) -> None:
         self._pending.append(chunk)
@@ -338,9 +331,7 @@ class FrameReader(Framing):
     Some servers send an object although a stream was requested, and most send their errors so.
     """
 
-    def __init__(self, limit: int = MAX_EVENT) -> None:
-        super().__init__(limit)
-        self._reader: Framing | None = None
+    _reader: Framing | None = None
 
     def feed(self, chunk: bytes) -> list[Frame]:
         return super().feed(chunk) if self._reader is None else self._reader.feed(chunk)

@@ -187,9 +187,8 @@ def _subtract(name: str, total: int | None, part: int | None, losses: list[Loss]
     if total is None or part is None:
         return total, part
     if part > total:
-        losses.append(
-            Loss("contradicting-usage", Location(path=f"usage.{name}"), f"{part} is more than the total of {total}")
-        )
+        detail = f"{part} is more than the total of {total}"
+        losses.append(Loss("contradicting-usage", Location(path=f"usage.{name}"), detail))
         part = total
     return total - part, part
 
