@@ -39,6 +39,7 @@ PURE_EXCEPTIONS = {
     "datetime.date",  # a value; its clock is in CLOCK_METHODS
     "tenuto.core.files -> pathlib",  # reads the files that a caller attaches
     "urllib.parse.quote",  # a function of text
+    "urllib.parse.unquote",
 }
 
 UPWARD_IMPORTS = {

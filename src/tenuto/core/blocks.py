@@ -42,9 +42,16 @@ __all__ = [
     "Value",
 ]
 
-_SECRET_FIELDS = frozenset(
-    ("data", "details", "encrypted_content", "extra", "raw", "signature", "thought_signature", "unknown_fields")
-)
+_SECRET_FIELDS = [
+    "data",
+    "details",
+    "encrypted_content",
+    "extra",
+    "raw",
+    "signature",
+    "thought_signature",
+    "unknown_fields",
+]
 """Fields that may hold a token or a file: `repr` shortens them."""
 
 

@@ -91,13 +91,8 @@ class EmbedResponse(msgspec.Struct, frozen=True):
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         length = len(self.embeddings[0]) if self.embeddings else 0
-        return [
-            ("model", self.model),
-            ("provider", self.provider),
-            ("embeddings", f"{len(self.embeddings)} of {length} numbers"),
-            ("usage", self.usage),
-            ("losses", self.losses),
-        ]
+        fields = {name: getattr(self, name) for name in self.__struct_fields__ if name != "extra"}
+        return [*{**fields, "embeddings": f"{len(self.embeddings)} of {length} numbers"}.items()]
 
     def __repr__(self) -> str:
         return f"EmbedResponse({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"

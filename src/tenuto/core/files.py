@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
 _URL_SCHEMES = ("http", "https", "gs", "s3")
-_URL = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):(?://)?[^\s\x00-\x1f\x7f]+")
+_URL = re.compile(rf"(?i:{'|'.join(_URL_SCHEMES)})://[^/?#\s\x00-\x1f\x7f][^\s\x00-\x1f\x7f]*")
 _CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 
 
@@ -66,9 +66,7 @@ def plain_text(data: bytes) -> str | None:
 
 def check_url(url: str) -> str:
     """Return a URL that a provider can fetch; raise `ValueError` for any other."""
-    match = _URL.fullmatch(url)
-    scheme = match[1].lower() if match else ""
-    if scheme not in _URL_SCHEMES or not re.match(r"\w+://[^/?#]", url):
+    if not _URL.fullmatch(url):
         shown = url if len(url) <= 80 else f"{url[:80]}…"
         raise ValueError(f"{shown!r} is not a URL of {', '.join(_URL_SCHEMES)} or data: use from_path for files")
     return url

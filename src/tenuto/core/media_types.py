@@ -153,8 +153,7 @@ def parse_data_url(url: str, mime: str = "") -> tuple[bytes, str] | None:
         raise ValueError("invalid data: URL: it has no comma")
     url_type, *parameters = (word.strip().lower() for word in head.split(";"))
     mime = mime or ("" if url_type == "application/octet-stream" else url_type)
-    data = body.encode("utf-8", "replace")
-    data = _unquote(data)
+    data = _unquote(body.encode("utf-8", "replace"))
     if "base64" not in parameters:
         return data, mime
     packed = b"".join(data.split())

@@ -130,11 +130,8 @@ class AssistantMessage(_Message, frozen=True, tag="assistant"):
         return "".join(block.text for block in self.blocks if isinstance(block, Text))
 
     def tool_calls(self) -> Iterator[ToolCallView]:
-        return (
-            ToolCallView(block.id, block.name, block.args, block.kind, block.args_error)
-            for block in self.blocks
-            if isinstance(block, ToolUse)
-        )
+        calls = (block for block in self.blocks if isinstance(block, ToolUse))
+        return (ToolCallView(call.id, call.name, call.args, call.kind, call.args_error) for call in calls)
 
     def has_tool_calls(self) -> bool:
         return any(isinstance(block, ToolUse) for block in self.blocks)

@@ -23,11 +23,8 @@ _DEFINITIONS = "#/$defs/"
 
 
 def is_pydantic_model(python_type: Any) -> bool:
-    return (
-        isinstance(python_type, type)
-        and hasattr(python_type, "model_json_schema")
-        and hasattr(python_type, "model_validate_json")
-    )
+    methods = ("model_json_schema", "model_validate_json")
+    return isinstance(python_type, type) and all(hasattr(python_type, name) for name in methods)
 
 
 def schema_from_type(python_type: Any) -> Schema:

@@ -46,9 +46,8 @@ class _OpenApiConverter:
         self.losses: list[Loss] = []
 
     def _lose(self, path: str, detail: str) -> None:
-        self.losses.append(
-            Loss("schema-lowered", Location(path=path), detail[:200], "use a host that accepts JSON Schema")
-        )
+        remedy = "use a host that accepts JSON Schema"
+        self.losses.append(Loss("schema-lowered", Location(path=path), detail[:200], remedy))
 
     def convert(self, node: Any, path: str, open_refs: tuple[str, ...]) -> Schema:
         self._nodes += 1

@@ -15,6 +15,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import unquote
 
 Schema = dict[str, Any]
 
@@ -29,7 +30,6 @@ INVALID_SCHEMA = "invalid schema"
 _MAX_TEXT = 60
 _INFINITY = float("inf")
 _JSON_TYPES = {bool: "boolean", str: "string", int: "number", float: "number", dict: "object", list: "array"}
-_PERCENT_CODES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 
 
 def find_problems(value: Any, schema: Schema | bool) -> tuple[str, ...]:
@@ -54,9 +54,7 @@ def resolve_ref(root: Any, reference: Any) -> Schema | bool | None:
     """
     if not isinstance(reference, str) or not reference.startswith("#"):
         return None
-    pointer = _PERCENT_CODES.sub(
-        lambda match: bytes.fromhex(match.group().replace("%", "")).decode("utf-8", "replace"), reference[1:]
-    )
+    pointer = unquote(reference[1:])
     if pointer and not pointer.startswith("/"):
         return None
     node: Any = root

@@ -38,7 +38,7 @@ from tenuto.core.blocks import (
 from tenuto.core.loss import Location, Loss
 from tenuto.core.messages import AssistantMessage, Message, SystemMessage, ToolResults, UserMessage
 from tenuto.core.provider import Target
-from tenuto.wire.pairing import CallIds, CallRef, ResultPairs
+from tenuto.wire.pairing import CallIds, CallRef, ResultPairs, remove_tokens
 from tenuto.wire.registry import codec_for
 from tenuto.wire.token_scope import issuer_check
 from tenuto.wire.translate import BlockTranslator
@@ -263,14 +263,10 @@ class _Adapter:
         return [*blocks[:first], *texts, *calls]
 
     def _remove_user_tokens(self, message: UserMessage, at: int) -> UserMessage:
-        """Remove tokens from the content of a user message: no provider issued them for this position."""
-        if isinstance(message.content, str) or not any(part.meta for part in message.content):
-            return message
-        for index, part in enumerate(message.content):
-            if part.meta:
-                self._lose("foreign-token", Location(at, index), "a token in a user message")
-        parts = (replace(part, meta=None, extra="") if part.meta else part for part in message.parts)
-        return replace(message, content=tuple(parts))
+        signed = [index for index, part in enumerate(message.parts) if part.meta]
+        for index in signed:
+            self._lose("foreign-token", Location(at, index), "a token in a user message")
+        return replace(message, content=remove_tokens(message.parts)) if signed else message
 
 
 def is_signed_part(block: Block) -> bool:

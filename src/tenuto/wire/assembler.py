@@ -125,9 +125,8 @@ class BlockAssembler:
 
     def unfinished(self) -> list[Block]:
         """Return all blocks, the open ones with their pieces so far and without tokens."""
-        return [
-            slot.joined() if slot.done else msgspec.structs.replace(slot.joined(), meta=None) for slot in self.slots
-        ]
+        blocks = [(slot, slot.joined()) for slot in self.slots]
+        return [block if slot.done else msgspec.structs.replace(block, meta=None) for slot, block in blocks]
 
     def on_text_delta(self, delta: str, meta: ProviderMeta | None = None) -> None:
         """Extend the last block if it is a text; begin one if it is not, or if the delta or the text is signed."""

@@ -22,7 +22,8 @@ from tenuto.core.request import ChatRequest
 _PLACEHOLDER = "(empty message)"
 _METADATA = "use metadata={provider: {field: value}} or extra_body"
 
-_ESCAPE = rb"(?s)\\(?:u([0-9a-fA-F]{4})|.)"  # compiled when there is one to look for
+# Both halves of a character, a lone half as group 1, or another escape; compiled when there is one to look for
+_ESCAPE = rb"(?s)\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|u([dD][89a-fA-F]..)|.)"
 
 
 def extra_fields(extra: str) -> dict[str, Raw]:
@@ -141,16 +142,17 @@ class BodyBuilder:
         if request.metadata:
             by_provider = {name: fields for name, fields in request.metadata.items() if isinstance(fields, dict)}
             for name in sorted(request.metadata.keys() - by_provider.keys()):
-                self.record_loss(
-                    "unsupported-parameter", f"metadata.{name}", repr(request.metadata[name])[:200], _METADATA
-                )
+                detail = repr(request.metadata[name])[:200]
+                self.record_loss("unsupported-parameter", f"metadata.{name}", detail, _METADATA)
             for name in (provider.name, *provider.aliases):
                 self.body.update(by_provider.get(name, {}))
         self.body.update(request.extra_body)
         body = self._replace_lone_surrogates(jsonio.encode(self.body))
-        headers = {**provider.headers, **self.headers}
-        if request.extra_headers or self._list_headers:
-            self._add_headers(headers)
+        own = {name.lower(): value for name, value in request.extra_headers.items()}
+        headers = {**provider.headers, **self.headers, **own}
+        for name, values in self._list_headers.items():
+            listed = [*values, *provider.headers.get(name, "").split(","), *own.get(name, "").split(",")]
+            headers[name] = ",".join(dict.fromkeys(value.strip() for value in listed if value.strip()))
         return WireRequest("POST", path, headers, body, tuple(self.losses), self._placements())
 
     def _placements(self) -> tuple[Placement, ...]:
@@ -174,22 +176,21 @@ class BodyBuilder:
             for location, _, field in blocks
         )
 
-    def _add_headers(self, headers: dict[str, str]) -> None:
-        own = {name.lower(): value for name, value in self.request.extra_headers.items()}
-        headers |= own
-        for name, values in self._list_headers.items():
-            listed = [*values, *self.target.provider.headers.get(name, "").split(","), *own.get(name, "").split(",")]
-            headers[name] = ",".join(dict.fromkeys(value.strip() for value in listed if value.strip()))
-
     def _replace_lone_surrogates(self, body: bytes) -> bytes:
         if b"\\ud" not in body and b"\\uD" not in body:
             return body
-        halves = _find_lone_surrogates(body)
-        if not halves:
-            return body
-        self.record_loss("lone-surrogate", "body", f"{len(halves)} half characters became U+FFFD")
-        ends = [0, *(start + 6 for start in halves)]
-        return b"\\ufffd".join(body[end:start] for end, start in zip(ends, [*halves, len(body)], strict=True))
+        halves: list[bytes] = []
+
+        def replace_half(escape: re.Match[bytes]) -> bytes:
+            if escape[1] is None:
+                return escape[0]
+            halves.append(escape[1])
+            return b"\\ufffd"
+
+        body = re.sub(_ESCAPE, replace_half, body)
+        if halves:
+            self.record_loss("lone-surrogate", "body", f"{len(halves)} half characters became U+FFFD")
+        return body
 
 
 class TurnList:
@@ -234,21 +235,3 @@ class TurnList:
             self.messages.append({"role": "user", self._field: [text]})
             self.locations.append(self._empty_turn)
             self._empty_turn = None
-
-
-def _find_lone_surrogates(body: bytes) -> list[int]:
-    positions: list[int] = []
-    high: int | None = None
-    for escape in re.finditer(_ESCAPE, body):
-        code = int(escape.group(1), 16) if escape.group(1) else 0
-        if 0xDC00 <= code < 0xE000 and high is not None and escape.start() == high + 6:
-            high = None
-            continue
-        if high is not None:
-            positions.append(high)
-            high = None
-        if 0xD800 <= code < 0xDC00:
-            high = escape.start()
-        elif 0xDC00 <= code < 0xE000:
-            positions.append(escape.start())
-    return [*positions, high] if high is not None else positions

@@ -98,14 +98,13 @@ def decode(body: bytes, request: EmbedRequest, target: Target, batch: Batch) -> 
 
 def joined(parts: Sequence[EmbedResponse], target: Target) -> EmbedResponse:
     """Join the responses to all batches. Usage is summed; without a batch it is 0."""
+    prompt_tokens = sum_counts([part.usage.prompt_tokens for part in parts])
+    total_tokens = sum_counts([part.usage.total_tokens for part in parts])
     return EmbedResponse(
         parts[0].model if parts else target.model,
         target.provider.name,
         tuple(vector for part in parts for vector in part.embeddings),
-        EmbedUsage(
-            sum_counts([part.usage.prompt_tokens for part in parts]),
-            sum_counts([part.usage.total_tokens for part in parts]),
-        ),
+        EmbedUsage(prompt_tokens, total_tokens),
         tuple(dict.fromkeys(loss for part in parts for loss in part.losses)),
         tuple(extra for part in parts for extra in part.extra),
     )

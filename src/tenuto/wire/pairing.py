@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from tenuto.core import jsonio
 from tenuto.core.blocks import ToolUse
 from tenuto.core.loss import Location, Loss
-from tenuto.core.messages import AssistantMessage, Message, ToolResult, ToolResults
+from tenuto.core.messages import AssistantMessage, Content, Message, ToolResult, ToolResults
 from tenuto.core.provider import Target
 from tenuto.wire.rawjson import extra_fields_or_empty
 from tenuto.wire.registry import codec_for
@@ -138,14 +138,15 @@ class ResultPairs:
 
     def _give(self, result: ToolResult, call: CallRef | None, place: Location, turn: int) -> None:
         id = result.tool_use_id
-        if call is not None and not call.dropped_by:
-            result = self._remove_tokens(result, place)
         if call is None:
             self._losses.append(Loss("orphan-result", place, id[:80], "it answers no open call"))
         elif call.dropped_by:
             call.answer = result
             self._losses.append(Loss(call.dropped_by, place, f"the answer to {id[:80]}, which is omitted"))
         else:
+            if not isinstance(result.content, str) and any(part.meta for part in result.content):
+                self._losses.append(Loss("foreign-token", place, "a token in a tool result"))
+                result = replace(result, content=remove_tokens(result.content))
             if result.tool_use_id != call.name:
                 result = replace(result, tool_use_id=call.name)
             call.answer, call.answer_location = result, place
@@ -154,14 +155,6 @@ class ResultPairs:
                 has_calls = any(not other.dropped_by for other in self._calls.get(turn, ()))
                 index = turn if has_calls else place.message or 0
                 self._late.setdefault(index, []).append((place, call.answer))
-
-    def _remove_tokens(self, result: ToolResult, place: Location) -> ToolResult:
-        """Remove tokens from the content of a result: no provider issued them for this position."""
-        if isinstance(result.content, str) or not any(part.meta for part in result.content):
-            return result
-        self._losses.append(Loss("foreign-token", place, "a token in a tool result"))
-        parts = tuple(replace(part, meta=None, extra="") if part.meta else part for part in result.content)
-        return replace(result, content=parts)
 
     def results_after(self, turn: int) -> Answers | None:
         """Return the results for the calls of a turn, if it has any; missing results are added, with a `Loss`."""
@@ -189,6 +182,11 @@ class ResultPairs:
         if not isinstance(message, ToolResults) or message.results != results:
             message = ToolResults(results)
         return Answers(message, locations)
+
+
+def remove_tokens(content: tuple[Content, ...]) -> tuple[Content, ...]:
+    """Remove tokens from the content of a result or user message: no provider issued them for this position."""
+    return tuple(replace(part, meta=None, extra="") if part.meta else part for part in content)
 
 
 def _nearest(turns: list[deque[CallRef]]) -> CallRef | None:

@@ -17,7 +17,6 @@ from tenuto.core.messages import AssistantMessage, Message
 from tenuto.core.provider import Target
 from tenuto.wire.token_scope import issuer_check
 
-_MARK = "cache_control"
 _LENGTH = 32
 
 
@@ -133,9 +132,7 @@ def _plain(part: Any) -> Any:
         return [_plain(inner) for inner in part]
     if not isinstance(part, dict):
         return part
-    fields = {name: value for name, value in part.items() if name != _MARK}
-    return (
-        {**fields, "content": _parts(fields["content"])}
-        if fields.get("type") == "tool_result" and "content" in fields
-        else fields
-    )
+    fields = {name: value for name, value in part.items() if name != "cache_control"}
+    if fields.get("type") == "tool_result" and "content" in fields:
+        fields["content"] = _parts(fields["content"])
+    return fields

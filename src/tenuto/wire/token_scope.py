@@ -40,12 +40,9 @@ def same_issuer(origin: Origin, target: Target) -> bool:
         return False
     # A simulator counts as the provider that it imitates.
     simulated = target.model.partition("/")[0] if target.provider.plays else ""
-    scopes = (
-        (origin.account, target.account),
-        (origin.platform, target.platform),
-        (origin.model.partition("/")[0] if simulated else "", simulated),
-    )
-    return not any(one and other and one != other for one, other in scopes)
+    issuer = (origin.account, origin.platform, origin.model.partition("/")[0])
+    receiver = (target.account, target.platform, simulated)
+    return not any(one and other and one != other for one, other in zip(issuer, receiver, strict=True))
 
 
 def _undated(model: str) -> str:

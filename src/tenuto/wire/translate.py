@@ -203,14 +203,14 @@ class BlockTranslator:
         if block.id:
             self._lose("foreign-fields", place, f"id {block.id[:80]}")
         block = replace(block, meta=None, extra="", id="")
-        if self._codec.holds_code and isinstance(block, CodeExecution) and block.code:
+        if not self._codec.holds_code or (isinstance(block, CodeExecution) and not block.code):
+            return self._use_placeholder(block, place)
+        if isinstance(block, CodeExecution):
             return (replace(block, language=block.language or "PYTHON"),)
-        if self._codec.holds_code and isinstance(block, CodeResult):
-            if block.outcome not in _OUTCOMES:
-                self._lose("code-translated", place, f"the outcome {block.outcome[:80]!r} became {_OUTCOMES[0]}")
-                block = replace(block, outcome=_OUTCOMES[0])
-            return (block,)
-        return self._use_placeholder(block, place)
+        if block.outcome not in _OUTCOMES:
+            self._lose("code-translated", place, f"the outcome {block.outcome[:80]!r} became {_OUTCOMES[0]}")
+            block = replace(block, outcome=_OUTCOMES[0])
+        return (block,)
 
     def _server_tool(self, block: ServerToolUse | ServerToolResult, place: Location) -> Translation:
         code = _as_code(block) if self._codec.holds_code else ()
