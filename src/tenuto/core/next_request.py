@@ -90,7 +90,7 @@ class NextRequest:
         messages = (*system, *self.transcript())
         omit_blocks = [
             (index, block)
-            for index, message in enumerate(messages if self._refused else ())
+            for index, message in enumerate(messages)
             for reply, block in self._refused
             if reply is message
         ]

@@ -14,10 +14,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from tenuto.core import jsonio
-from tenuto.schema.validate import resolve_ref
+from tenuto.schema.validate import Schema, resolve_ref
 
 T = TypeVar("T")
-Schema = dict[str, Any]
 
 _DEFINITIONS = "#/$defs/"
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tenuto.core.loss import Location, Loss
-from tenuto.schema.validate import resolve_ref
-
-Schema = dict[str, Any]
+from tenuto.schema.validate import Schema, resolve_ref
 
 _TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
 _COPIED = (

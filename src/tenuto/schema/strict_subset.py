@@ -15,9 +15,7 @@ from typing import Any
 
 import msgspec
 
-from tenuto.schema.validate import resolve_ref
-
-Schema = dict[str, Any]
+from tenuto.schema.validate import Schema, resolve_ref
 
 VALUE_PROPERTY = "value"
 """Property that contains the answer if the original schema does not describe an object."""

@@ -21,7 +21,6 @@ from tenuto.core.request import ChatRequest
 
 _PLACEHOLDER = "(empty message)"
 _METADATA = "use metadata={provider: {field: value}} or extra_body"
-
 # Both halves of a character, a lone half as group 1, or another escape; compiled when there is one to look for
 _ESCAPE = rb"(?s)\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|u([dD][89a-fA-F]..)|.)"
 

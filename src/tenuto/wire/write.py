@@ -56,12 +56,10 @@ def _drop_stale_thinking(wire: WireRequest, request: ChatRequest, target: Target
         return wire
     stale = {Location(message, block) for message, block in dropped}
     remedy = "the messages before it have changed: it cannot be sent back"
-    losses = (
-        replace(loss, kind="stale-prefix", remedy=remedy)
-        if loss.kind == "left-out" and loss.location in stale
-        else loss
-        for loss in wire.losses
-    )
+    losses = list(wire.losses)
+    for index, loss in enumerate(losses):
+        if loss.kind == "left-out" and loss.location in stale:
+            losses[index] = replace(loss, kind="stale-prefix", remedy=remedy)
     return replace(wire, losses=tuple(losses))
 
 
